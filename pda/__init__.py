@@ -1,0 +1,1 @@
+"""Automata, grammars, vocabulary, kernel and matcher: everything that knows neither JSON nor torch."""

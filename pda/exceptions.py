@@ -1,0 +1,116 @@
+"""The errors stackmask raises.
+
+    StackmaskError
+      GrammarError(ValueError)        where (line:column with a caret, or a JSON pointer), what, what is supported instead
+        RegexError
+        EbnfError
+        LarkError
+        SchemaError
+          UnsupportedSchemaError      every offending keyword with its JSON pointer, all at once
+          UnsatisfiableError          no instance can satisfy the schema
+        StructuralTagError
+      LimitError                      which limit, its value, what asked for more
+      VocabularyError(ValueError)
+      RollbackError(ValueError)       asked for more tokens than were accepted
+
+Leaves inherit the builtin that callers expect, so `except ValueError` around a request works.
+"""
+
+from __future__ import annotations
+
+
+class StackmaskError(Exception):
+    """The root of every error that stackmask raises on purpose."""
+
+
+class GrammarError(StackmaskError, ValueError):
+    """A specification is wrong, or asks for something that has no exact automaton."""
+
+
+class _TextError(GrammarError):
+    """An error at one place of a specification text; `str` shows the line with a caret below the place."""
+
+    def __init__(self, message: str, text: str = "", position: int | None = None) -> None:
+        self.message = message
+        self.text = text
+        self.position = position
+        super().__init__(message if position is None else f"{message}\n{caret(text, position)}")
+
+    @property
+    def line(self) -> int | None:
+        """One-based line of the place."""
+        return None if self.position is None else self.text.count("\n", 0, self.position) + 1
+
+    @property
+    def column(self) -> int | None:
+        """One-based column of the place, in code points."""
+        return None if self.position is None else self.position - (self.text.rfind("\n", 0, self.position) + 1) + 1
+
+
+class RegexError(_TextError):
+    """A regular expression is malformed, or describes a language that is not regular."""
+
+
+class EbnfError(_TextError):
+    """An EBNF grammar text is malformed, or names a rule that does not exist or produces nothing."""
+
+
+class LarkError(_TextError):
+    """A Lark grammar text is malformed, or uses a feature that has no exact automaton."""
+
+
+class SchemaError(GrammarError):
+    """A JSON Schema is malformed: a keyword has a value the specification forbids, or a reference leads nowhere."""
+
+
+class UnsupportedSchemaError(SchemaError):
+    """A JSON Schema uses keywords that cannot be enforced exactly.
+
+    `problems` lists every one of them as (JSON pointer, reason).
+    """
+
+    def __init__(self, problems: tuple[tuple[str, str], ...]) -> None:
+        self.problems = problems
+        super().__init__("unsupported JSON Schema:\n" + "\n".join(f"  {pointer or '/'}: {reason}" for pointer, reason in problems))
+
+
+class UnsatisfiableError(SchemaError):
+    """No text at all satisfies the specification."""
+
+
+class StructuralTagError(GrammarError):
+    """A structural tag is malformed; the message names the path of the field."""
+
+
+class LimitError(StackmaskError):
+    """A limit was exceeded; `limit` is its name in `Limits`, `value` what it was set to."""
+
+    def __init__(self, message: str, *, limit: str = "", value: float | None = None) -> None:
+        self.limit = limit
+        self.value = value
+        super().__init__(message)
+
+
+class VocabularyError(StackmaskError, ValueError):
+    """A tokenizer or a list of tokens cannot be turned into a vocabulary."""
+
+
+class RollbackError(StackmaskError, ValueError):
+    """More tokens were to be rolled back than were accepted."""
+
+
+def caret(text: str, position: int) -> str:
+    """The line of `text` that holds `position`, its place, and a caret below it.
+
+    >>> print(caret("ab\\nc(d", 4))
+    line 2, column 2
+      c(d
+       ^
+    """
+    start = text.rfind("\n", 0, position) + 1
+    end = text.find("\n", position)
+    line = text[start : len(text) if end < 0 else end]
+    column = position - start
+    left = max(0, column - 60)
+    shown = line[left : column + 60].replace("\t", " ")
+    return f"line {text.count(chr(10), 0, position) + 1}, column {column + 1}\n  {shown}\n  {' ' * (column - left)}^"

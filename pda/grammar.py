@@ -1,0 +1,224 @@
+"""The intermediate representation: what every front end emits, and what the kernel and the reference engine run.
+
+A grammar is a table of expression nodes and a table of rules, each rule one expression.
+A node is a plain tuple whose first element is its operator, and refers to other nodes by index.
+So a grammar is immutable and hashable, costs about 0.2 us a node to build, and is read by the kernel in one pass.
+Nodes are hash-consed: equal expressions have the same index.
+
+    (EMPTY,)                                   the empty text
+    (NEVER,)                                   no text at all
+    (LITERAL, data)                            the bytes `data`
+    (BYTES, ranges)                            one byte;       ranges = (lo, hi, lo, hi, ...) inclusive, sorted, disjoint
+    (CHARS, ranges, encoding)                  one code point; ranges as above over 0..0x10FFFF, surrogates are ignored
+    (SEQ, node, ...)                           one after the other
+    (ALT, node, ...)                           any one of them
+    (REPEAT, node, minimum, maximum)           maximum -1 is no bound
+    (CALL, rule)                               another rule, by index
+    (GRAPH, states, edges)                     an NFA whose edges read expressions: edges = (source, target, node, ...), node -1 reads nothing;
+                                               starts in state 0, ends in state 1
+    (AUTOMATON, transitions, accepting, encoding)
+                                               a DFA over code points (bytes with encoding RAW), start state 0;
+                                               transitions[state] = ((lo, hi, target), ...), accepting[state] = bool
+    (TOKENS, ids, negated)                     one token by id, whatever its text: one of `ids`, or any but these
+    (PERMUTE, members, separator, minimum, maximum)
+                                               each member at most once and in any order, `separator` (a node) between two of them;
+                                               members = (node, flags, ...), flags: 1 = must occur, 2 = may occur any number of times;
+                                               minimum and maximum bound how many occur in all, -1 is no bound
+    (SCOPE, node)                              `node` with a new, empty set of values seen
+    (DISTINCT, node)                           the text that `node` reads is a JSON value that differs, as a value, from all that
+                                               DISTINCT read before it in the innermost SCOPE around it
+
+Encodings say how a code point is written as bytes:
+
+    RAW       code point = byte (AUTOMATON only)
+    UTF8      UTF-8
+    JSON      as it stands inside a JSON string (RFC 8259 section 7): UTF-8, escaped where it must be, by the short escape where one
+              exists (`\\"` `\\\\` `\\b` `\\f` `\\n` `\\r` `\\t`), by \\u00XX otherwise; `/` also as `\\/`
+    JSON_ANY  as JSON, or any character as \\uXXXX (a surrogate pair above U+FFFF), hexadecimal digits of either case
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final, NewType
+
+NodeId = NewType("NodeId", int)
+RuleId = NewType("RuleId", int)
+
+EMPTY: Final = 0
+NEVER: Final = 1
+LITERAL: Final = 2
+BYTES: Final = 3
+CHARS: Final = 4
+SEQ: Final = 5
+ALT: Final = 6
+REPEAT: Final = 7
+CALL: Final = 8
+GRAPH: Final = 9
+AUTOMATON: Final = 10
+TOKENS: Final = 11
+PERMUTE: Final = 12
+SCOPE: Final = 13
+DISTINCT: Final = 14
+
+RAW: Final = 0
+UTF8: Final = 1
+JSON: Final = 2
+JSON_ANY: Final = 3
+
+REQUIRED: Final = 1
+REPEATABLE: Final = 2
+
+Node = tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Grammar:
+    """A context-free grammar over bytes and tokens; `rules[r]` is the node of rule r, `names[r]` its name for messages."""
+
+    nodes: tuple[Node, ...]
+    rules: tuple[NodeId, ...]
+    names: tuple[str, ...]
+    root: RuleId
+
+
+@dataclass(slots=True)
+class GrammarBuilder:
+    """Builds a Grammar node by node.
+
+    >>> b = GrammarBuilder()
+    >>> pair = b.rule("pair")
+    >>> b.define(pair, b.alt(b.literal(b"()"), b.seq(b.literal(b"("), b.call(pair), b.literal(b")"))))
+    >>> print_grammar(b.build(pair))
+    'pair ::= "()" | "(" pair ")"'
+    """
+
+    nodes: list[Node] = field(default_factory=list)
+    index: dict[Node, NodeId] = field(default_factory=dict)
+    rules: list[NodeId] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+
+    def node(self, node: Node) -> NodeId:
+        """The index of `node`, added where it is new."""
+        found = self.index.get(node)
+        if found is None:
+            found = NodeId(len(self.nodes))
+            self.index[node] = found
+            self.nodes.append(node)
+        return found
+
+    def empty(self) -> NodeId:
+        """The empty text."""
+        return self.node((EMPTY,))
+
+    def never(self) -> NodeId:
+        """No text at all."""
+        return self.node((NEVER,))
+
+    def literal(self, data: bytes) -> NodeId:
+        """These bytes."""
+        return self.node((LITERAL, data) if data else (EMPTY,))
+
+    def bytes(self, ranges: tuple[int, ...]) -> NodeId:
+        """One byte out of inclusive ranges (lo, hi, lo, hi, ...)."""
+        return self.node((BYTES, ranges) if ranges else (NEVER,))
+
+    def chars(self, ranges: tuple[int, ...], encoding: int = UTF8) -> NodeId:
+        """One code point out of inclusive ranges (lo, hi, lo, hi, ...)."""
+        return self.node((CHARS, ranges, encoding) if ranges else (NEVER,))
+
+    def seq(self, *nodes: NodeId) -> NodeId:
+        """The nodes one after the other."""
+        return nodes[0] if len(nodes) == 1 else self.node((SEQ, *nodes) if nodes else (EMPTY,))
+
+    def alt(self, *nodes: NodeId) -> NodeId:
+        """Any one of the nodes."""
+        return nodes[0] if len(nodes) == 1 else self.node((ALT, *nodes) if nodes else (NEVER,))
+
+    def repeat(self, node: NodeId, minimum: int = 0, maximum: int = -1) -> NodeId:
+        """`node` from `minimum` to `maximum` times, -1 for no bound."""
+        return node if minimum == maximum == 1 else self.node((REPEAT, node, minimum, maximum) if maximum else (EMPTY,))
+
+    def optional(self, node: NodeId) -> NodeId:
+        """`node` or nothing."""
+        return self.node((REPEAT, node, 0, 1))
+
+    def graph(self, states: int, edges: tuple[int, ...]) -> NodeId:
+        """An NFA over expressions: edges (source, target, node, ...), node -1 reads nothing, from state 0 to state 1."""
+        return self.node((GRAPH, states, edges))
+
+    def automaton(
+        self, transitions: tuple[tuple[tuple[int, int, int], ...], ...], accepting: tuple[bool, ...], encoding: int = UTF8
+    ) -> NodeId:
+        """A DFA over code points, start state 0."""
+        return self.node((AUTOMATON, transitions, accepting, encoding))
+
+    def tokens(self, ids: tuple[int, ...], *, negated: bool = False) -> NodeId:
+        """One token by id: one of `ids`, or any but these."""
+        return self.node((TOKENS, ids, int(negated)))
+
+    def permute(self, members: tuple[int, ...], separator: NodeId, *, minimum: int = 0, maximum: int = -1) -> NodeId:
+        """Members (node, flags, ...) in any order, with a separator between two."""
+        return self.node((PERMUTE, members, separator, minimum, maximum))
+
+    def scope(self, node: NodeId) -> NodeId:
+        """`node` with a new, empty set of values seen."""
+        return self.node((SCOPE, node))
+
+    def distinct(self, node: NodeId) -> NodeId:
+        """A JSON value unlike all that were read by `distinct` before, in the innermost scope."""
+        return self.node((DISTINCT, node))
+
+    def rule(self, name: str) -> RuleId:
+        """A new rule, to be defined later."""
+        self.rules.append(NodeId(-1))
+        self.names.append(name)
+        return RuleId(len(self.rules) - 1)
+
+    def define(self, rule: RuleId, node: NodeId) -> None:
+        """Give a rule its expression."""
+        self.rules[rule] = node
+
+    def call(self, rule: RuleId) -> NodeId:
+        """A reference to a rule."""
+        return self.node((CALL, rule))
+
+    def build(self, root: RuleId) -> Grammar:
+        """The finished grammar."""
+        return Grammar(tuple(self.nodes), tuple(self.rules), tuple(self.names), root)
+
+
+def print_grammar(grammar: Grammar) -> str:
+    """The grammar as EBNF-like text, a rule a line, for people and error messages."""
+    return "\n".join(f"{name} ::= {_show(grammar, node, 0)}" for name, node in zip(grammar.names, grammar.rules, strict=True))
+
+
+def _show(grammar: Grammar, node_id: int, level: int) -> str:
+    """One expression as text; `level` is 0 inside an alternative, 1 inside a sequence, 2 under a quantifier."""
+    if level > 200:
+        return "..."
+    node = grammar.nodes[node_id]
+    operator, arguments = node[0], node[1:]
+    match operator:
+        case 0:
+            return '""'
+        case 1:
+            return "<never>"
+        case 2:
+            data = arguments[0]
+            assert isinstance(data, bytes)
+            return '"' + data.decode("utf-8", "backslashreplace").replace('"', '\\"') + '"'
+        case 5 | 6:
+            text = (" " if operator == SEQ else " | ").join(_show(grammar, part, operator == SEQ or level) for part in arguments)  # type: ignore[arg-type]
+            return f"({text})" if level >= (2 if operator == SEQ else 1) else text
+        case 7:
+            body, minimum, maximum = arguments
+            assert isinstance(body, int)
+            bounds = {(0, -1): "*", (1, -1): "+", (0, 1): "?"}.get((minimum, maximum), f"{{{minimum},{'' if maximum == -1 else maximum}}}")  # type: ignore[arg-type]
+            return _show(grammar, body, 2) + bounds
+        case 8:
+            rule = arguments[0]
+            assert isinstance(rule, int)
+            return grammar.names[rule]
+        case _:
+            return f"<{operator} {' '.join(str(a)[:60] for a in arguments)}>"

@@ -1,0 +1,26 @@
+"""Limits on what one specification may cost, so that hostile input ends in an error and not in a hang."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Bounds on a compilation and on the grammar it makes; exceeding one raises LimitError with its name.
+
+    `specification_bytes`: size of the specification text.
+    `nesting`: depth of nested groups, subschemas or tags in a specification.
+    `rules`: rules of the grammar. `states`: states of an automaton before or after determinisation, and NFA states of a grammar.
+    `stack_depth`: entries of the pushdown stack at run time.
+    `compile_seconds`: wall-clock budget of one compilation, checked often.
+    `grammar_bytes`: memory of the lazily built tables of one grammar; past it they are dropped and rebuilt.
+    """
+
+    specification_bytes: int = 16 << 20
+    nesting: int = 20_000
+    rules: int = 500_000
+    states: int = 2_000_000
+    stack_depth: int = 4_000_000
+    compile_seconds: float = 30.0
+    grammar_bytes: int = 256 << 20

@@ -1,0 +1,1 @@
+"""JSON Schema and structural tags, compiled to grammars."""

@@ -1,0 +1,1 @@
+"""stackmask: exact token masks for JSON Schema, regexes and grammars."""
