@@ -1,0 +1,281 @@
+"""Sets of numbers and their texts, against plain arithmetic on enumerated texts."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import re
+from decimal import Decimal
+from fractions import Fraction
+
+import pytest
+
+from stackmask.pda.exceptions import LimitError
+from stackmask.pda.grammar import AUTOMATON, GrammarBuilder
+from stackmask.schema.numbers import INTEGERS, NOTHING, NUMBERS, NumberSet, exact, number_node
+
+JSON_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+
+
+class Language:
+    """Membership in the node of a set of numbers, by sets of positions: the plainest reading of the IR there is."""
+
+    def __init__(self, numbers: NumberSet) -> None:
+        self.builder = GrammarBuilder()
+        self.root = number_node(self.builder, numbers)
+
+    def ends(self, node: int, text: bytes, start: int) -> set[int]:
+        """Where `node` may end when it reads from `start`."""
+        operator, *arguments = self.builder.nodes[node]
+        match operator:
+            case 0:
+                return {start}
+            case 1:
+                return set()
+            case 2:
+                return {start + len(arguments[0])} if text.startswith(arguments[0], start) else set()
+            case 3:
+                ranges = arguments[0]
+                fits = start < len(text) and any(lo <= text[start] <= hi for lo, hi in zip(ranges[::2], ranges[1::2], strict=True))
+                return {start + 1} if fits else set()
+            case 5:
+                places = {start}
+                for part in arguments:
+                    places = {end for place in places for end in self.ends(part, text, place)}
+                return places
+            case 6:
+                return {end for part in arguments for end in self.ends(part, text, start)}
+            case 7:
+                assert arguments[1:] == [0, 1]
+                return {start} | self.ends(arguments[0], text, start)
+            case _:
+                assert operator == AUTOMATON
+                transitions, accepting, _ = arguments
+                state, place, found = 0, start, set()
+                while True:
+                    if accepting[state]:
+                        found.add(place)
+                    targets = [t for lo, hi, t in transitions[state] if place < len(text) and lo <= text[place] <= hi]
+                    assert len(targets) <= 1, "an automaton is deterministic"
+                    if not targets:
+                        return found
+                    state, place = targets[0], place + 1
+
+    def __contains__(self, text: str) -> bool:
+        return len(text) in self.ends(self.root, text.encode(), 0)
+
+
+def between(low: object = None, high: object = None, **options: bool) -> NumberSet:
+    return NumberSet.interval(low, high, **options)  # type: ignore[arg-type]
+
+
+SETS = {
+    "number": NUMBERS,
+    "integer": INTEGERS,
+    "0..": between(0),
+    ">0": between(0, low_open=True),
+    "..0": between(None, 0),
+    "<0": between(None, 0, high_open=True),
+    "0..1": between(0, 1),
+    "(0,1)": between(0, 1, low_open=True, high_open=True),
+    "-1.5..2.25": between(-1.5, 2.25),
+    "0.05..": between(0.05),
+    "..-0.3": between(None, -0.3),
+    "99.5..1e3": between(99.5, 1e3, high_open=True),
+    "integers 0..": INTEGERS & between(0),
+    "integers 1..": INTEGERS & between(1),
+    "integers 1..100": INTEGERS & between(1, 100),
+    "integers -12..7": INTEGERS & between(-12, 7),
+    "integers 7..12": INTEGERS & between(7, 12),
+    "integers ..-35": INTEGERS & between(None, -35),
+    "integers but 3": INTEGERS - NumberSet.of([3]),
+    "numbers but 0": NUMBERS - NumberSet.of([0]),
+    "numbers but 0.5": between(0) - NumberSet.of([0.5]),
+    "multiples of 3": NumberSet.multiples(3),
+    "multiples of 7 from 20": NumberSet.multiples(7) & between(20),
+    "multiples of 7, 100..2000": NumberSet.multiples(7) & between(100, 2000),
+    "multiples of 0.01": NumberSet.multiples(0.01),
+    "multiples of 0.5 in 1..30": NumberSet.multiples(0.5) & between(1, 30),
+    "multiples of 1.5": NumberSet.multiples(1.5),
+    "not integer": ~INTEGERS,
+    "not multiple of 0.1": ~NumberSet.multiples(0.1),
+    "no integer above 2": ~INTEGERS & between(2),
+    "integers, no multiple of 3": INTEGERS - NumberSet.multiples(3),
+    "multiples of 2 or 3, not 6": (NumberSet.multiples(2) | NumberSet.multiples(3)) - NumberSet.multiples(6),
+    "0.5, 1, 7": NumberSet.of([0.5, 1, 7]),
+    "empty": NOTHING,
+}
+
+
+def texts() -> list[str]:
+    """Every short JSON number text, and a few hundred longer ones."""
+    found = {"".join(t) for size in range(1, 5) for t in itertools.product("-0123579.e", repeat=size)}
+    source = random.Random(1)
+    for _ in range(1200):
+        value = source.choice([source.uniform(-3, 3), source.uniform(-1e3, 2e3), round(source.uniform(0, 300), 2), source.uniform(0, 1e-6)])
+        found.add(json.dumps(value))
+        found.add(f"{value:.3e}")
+        found.add(str(int(value)))
+    found |= {
+        "1e5",
+        "1E+05",
+        "-1.5e-07",
+        "1e16",
+        "0.000",
+        "1.000",
+        "100.0",
+        "2.25",
+        "2.250",
+        "2.2501",
+        "9.95e1",
+        "9.94e1",
+        "1e3",
+        "9.99e+02",
+    }
+    return sorted(t for t in found if JSON_NUMBER.fullmatch(t))
+
+
+TEXTS = texts()
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_texts_are_exactly_the_set(name: str) -> None:
+    """No text of another number is taken, and every number is taken in its plain spelling."""
+    numbers = SETS[name]
+    language = Language(numbers)
+    values = {text: Fraction(text) for text in TEXTS}
+    for text, value in values.items():
+        member = value in numbers
+        if not member:
+            assert text not in language, text
+            continue
+        if text.startswith("-") and not value:
+            continue
+        if numbers.is_integer():
+            plain = "." not in text and "e" not in text.lower()
+            assert (text in language) == plain, text
+        elif numbers.cardinality(100) < 100:
+            assert (text in language) or value.denominator == 1 or text != json.dumps(float(text)), text
+        elif "e" not in text.lower():
+            steps = [step for piece in numbers.pieces for step, _ in piece[2]]
+            digits = len(text.partition(".")[2])
+            if all(steps):
+                assert (text in language) == (digits <= 2 if steps == [Fraction(1, 100)] else digits <= 1), text
+            else:
+                assert text in language, text
+
+
+@pytest.mark.parametrize(
+    "name", ["number", "0..", ">0", "..0", "0..1", "(0,1)", "-1.5..2.25", "0.05..", "..-0.3", "99.5..1e3", "not integer"]
+)
+def test_floats_as_programs_print_them(name: str) -> None:
+    """What json.dumps prints for a float of the set is taken, exponents included."""
+    numbers = SETS[name]
+    language = Language(numbers)
+    source = random.Random(2)
+    for _ in range(1500):
+        value = source.choice([-1, 1]) * source.random() * 10 ** source.randint(-12, 20)
+        assert (json.dumps(value) in language) == (value in numbers), value
+
+
+def test_bounds_beyond_64_bits() -> None:
+    """Bounds of any length compare exactly."""
+    language = Language(INTEGERS & between(2**64, 10**40))
+    for value in (2**64, 2**64 + 1, 10**40, 3 * 10**30):
+        assert str(value) in language
+    for value in (2**64 - 1, 10**40 + 1, 0):
+        assert str(value) not in language
+    assert str(10**308) in Language(INTEGERS & between(None, 1e308))
+    assert "1.0000000000000000001e308" not in Language(between(None, 1e308))
+    assert "1e308" in Language(between(None, 1e308))
+
+
+def test_large_multiples() -> None:
+    """Multiples of a large number are enumerated in a small range, and are a LimitError without one."""
+    assert str(999999937 * 3) in Language(NumberSet.multiples(999999937) & between(0, 10**10))
+    with pytest.raises(LimitError):
+        Language(NumberSet.multiples(999999937))
+    language = Language(NumberSet.multiples(1009))
+    assert str(1009 * 987654321987654321) in language
+    assert str(1009 * 987654321987654321 + 1) not in language
+
+
+@pytest.mark.parametrize(("a", "b"), list(itertools.combinations(list(SETS), 2)))
+def test_algebra(a: str, b: str) -> None:
+    """Intersection, union and complement agree with membership, and De Morgan's laws hold as equal forms or mutual subsets."""
+    x, y = SETS[a], SETS[b]
+    both, either, neither = x & y, x | y, ~x & ~y
+    for value in (*VALUES,):
+        assert (value in both) == (value in x and value in y)
+        assert (value in either) == (value in x or value in y)
+        assert (value in neither) != (value in either)
+    assert (both & ~x).is_empty()
+    assert both.is_subset(y)
+    assert neither.is_subset(~either)
+    assert (~either).is_subset(neither)
+
+
+VALUES = [Fraction(n, d) for d in (1, 2, 10, 100) for n in (-40, -36, -15, -7, -3, -1, 0, 1, 2, 3, 5, 7, 12, 15, 21, 42, 100, 225, 1001)]
+
+
+def test_canonical_forms() -> None:
+    """Sets made in different ways have one form."""
+    assert INTEGERS & between(0.5, 5.5) == INTEGERS & between(1, 5)
+    assert NumberSet.of([1, 2, 3]) == INTEGERS & between(1, 3)
+    assert ~~INTEGERS == INTEGERS
+    assert INTEGERS | ~INTEGERS == NUMBERS
+    assert (INTEGERS & between(1, 3)) | (INTEGERS & between(4, 9)) == INTEGERS & between(1, 9)
+    assert between(0, 1) | between(1, 2, low_open=True) == between(0, 2)
+    assert NumberSet.multiples(4) & NumberSet.multiples(6) == NumberSet.multiples(12)
+    assert NumberSet.multiples(0.1) & NumberSet.multiples(0.25) == NumberSet.multiples(0.5)
+    assert ~(~NumberSet.multiples(2) & ~NumberSet.multiples(3)) == NumberSet.multiples(2) | NumberSet.multiples(3)
+    assert NumberSet.multiples(7) & between(1, 6) == NOTHING
+    assert NumberSet.of([0]) | (NumberSet.multiples(3) & between(3)) == NumberSet.multiples(3) & between(0)
+    assert between(3, 2) == NOTHING
+    assert hash(INTEGERS & NUMBERS) == hash(INTEGERS)
+
+
+def test_counting() -> None:
+    """Cardinality and members of finite sets."""
+    assert (INTEGERS & between(1, 10**30)).cardinality() == 1 << 60
+    assert (INTEGERS & between(1, 100)).cardinality() == 100
+    assert (NumberSet.multiples(0.25) & between(0, 1)).values(5) == [0, Fraction(1, 4), Fraction(1, 2), Fraction(3, 4), 1]
+    assert (NumberSet.multiples(0.25) & between(0, 1)).values(4) is None
+    assert (INTEGERS - NumberSet.multiples(2) - NumberSet.multiples(3)).cardinality() == 1 << 60
+    assert ((INTEGERS - NumberSet.multiples(2) - NumberSet.multiples(3)) & between(1, 30)).values(99) == [
+        1,
+        5,
+        7,
+        11,
+        13,
+        17,
+        19,
+        23,
+        25,
+        29,
+    ]
+    assert NUMBERS.values(1000) is None
+    assert NOTHING.cardinality() == 0
+
+
+def test_exact_values() -> None:
+    """A float is the decimal it prints as; no binary rounding."""
+    assert exact(0.1) == Fraction(1, 10)
+    assert exact(Decimal("1e2")) == 100
+    assert 0.3 in NumberSet.multiples(0.1)
+    assert exact(1e308) == 10**308
+    with pytest.raises(LimitError):
+        exact(Decimal("1e1000000"))
+    with pytest.raises(LimitError):
+        exact(10**5000)
+    with pytest.raises(ValueError, match="nan"):
+        exact(float("nan"))
+
+
+def test_minus_zero() -> None:
+    """-0 is taken where 0 and negative numbers are, and nowhere else."""
+    for name in ("number", "integer", "integers -12..7", "-1.5..2.25", "..0", "multiples of 3"):
+        assert "-0" in Language(SETS[name]), name
+    for name in ("0..", "integers 0..", "<0", "integers 1..100", "..-0.3", "numbers but 0"):
+        assert "-0" not in Language(SETS[name]), name
