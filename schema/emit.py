@@ -1,0 +1,232 @@
+"""Typed parts written as grammar nodes: sequences for arrays, chains of members for objects, spellings for values.
+
+Nothing here knows of keywords; the callers say which nodes stand for the items and members.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Sequence
+from decimal import Decimal
+from typing import Final
+
+from stackmask.pda.grammar import AUTOMATON, GrammarBuilder, NodeId
+from stackmask.schema.fragments import ANY_CHARACTER, Fragments, quoted
+
+Transitions = tuple[tuple[tuple[int, int, int], ...], ...]
+
+_EVERYWHERE: Final = ((*ANY_CHARACTER, 1),)
+
+
+def array_node(
+    b: GrammarBuilder, f: Fragments, prefix: Sequence[NodeId], rest: NodeId, minimum: int, maximum: int, *, distinct: bool = False
+) -> NodeId:
+    """An array whose first items are `prefix` and whose others are `rest`, of `minimum` to `maximum` items (-1 is no bound)."""
+    never = f.never
+    for position, item in enumerate(prefix):
+        if item == never and (maximum < 0 or maximum > position):
+            maximum = position
+    if rest == never and (maximum < 0 or maximum > len(prefix)):
+        maximum = len(prefix)
+    if 0 <= maximum < minimum:
+        return never
+    if maximum == 0:
+        return b.seq(f.open_array, f.blank, f.close_array)
+    if distinct and maximum != 1:
+        prefix, rest = [b.distinct(item) for item in prefix], rest if rest == never else b.distinct(rest)
+    known = len(prefix) if maximum < 0 else min(len(prefix), maximum)
+    if known == 0:
+        items = b.seq(rest, b.repeat(b.seq(f.comma, rest), max(minimum - 1, 0), maximum - 1 if maximum > 0 else -1))
+        optional = minimum == 0
+    else:
+        # States 2, 3, ... stand after one, two, ... items of the prefix; 1 is the end.
+        edges: list[int] = []
+        state = 0
+        for position in range(known):
+            if position and position >= minimum:
+                edges += (state, 1, -1)
+            edges += (state, position + 2, prefix[position] if not position else b.seq(f.comma, prefix[position]))
+            state = position + 2
+        if known < len(prefix) or rest == never:
+            tail = f.empty
+        else:
+            tail = b.repeat(b.seq(f.comma, rest), max(minimum - known, 0), maximum - known if maximum >= 0 else -1)
+        edges += (state, 1, tail)
+        if known == 1:
+            items = b.seq(prefix[0], tail)
+        elif minimum >= known:
+            items = b.seq(prefix[0], *(b.seq(f.comma, item) for item in prefix[1:known]), tail)
+        else:
+            items = b.graph(known + 2, tuple(edges))
+        optional = minimum == 0
+    body = b.seq(items, f.blank)
+    node = b.seq(f.open_array, f.blank, b.optional(body) if optional else body, f.close_array)
+    return b.scope(node) if distinct and maximum != 1 else node
+
+
+def object_node(b: GrammarBuilder, f: Fragments, members: Sequence[tuple[NodeId, bool]], extra: NodeId) -> NodeId:
+    """An object with these members (node, required) in this order, then any number of `extra` ones.
+
+    A member that is optional and first is the hard case: whether a comma comes before a member depends on what came before it.
+    Up to the first required member a graph of two rows does it, one row for "nothing yet"; after it each is a comma and the member.
+    """
+    never, comma = f.never, f.comma
+    first = next((i for i, (_, required) in enumerate(members) if required), len(members))
+    rest: list[NodeId] = []
+    for node, required in members[first + 1 :]:
+        if node != never:
+            follower = b.seq(comma, node)
+            rest.append(follower if required else b.optional(follower))
+        elif required:
+            return never
+    if extra != never:
+        rest.append(b.repeat(b.seq(comma, extra)))
+    leading = [node for node, _ in members[:first] if node != never]
+    if first < len(members):
+        head = members[first][0]
+        if head == never:
+            return never
+        if not leading:
+            return b.seq(f.open_object, f.blank, head, *rest, f.blank, f.close_object)
+        body = b.seq(_leading(b, f, leading, head), *rest, f.blank)
+        return b.seq(f.open_object, f.blank, body, f.close_object)
+    if not leading:
+        if extra == never:
+            return b.seq(f.open_object, f.blank, f.close_object)
+        body = b.seq(extra, *rest, f.blank)
+    elif len(leading) == 1 and extra == never:
+        body = b.seq(leading[0], f.blank)
+    else:
+        body = b.seq(_leading(b, f, leading[:-1] if extra == never else leading, leading[-1] if extra == never else extra, last=True), *rest, f.blank)
+    return b.seq(f.open_object, f.blank, b.optional(body), f.close_object)
+
+
+def _leading(b: GrammarBuilder, f: Fragments, optional: list[NodeId], final: NodeId, *, last: bool = False) -> NodeId:
+    """Some of the `optional` members, in order, then `final`; with `last`, `final` may be missing when one of the others is there."""
+    # State 0: nothing was read yet.  State 2 + i: something was read, and member i is next.  State 1: the end.
+    count = len(optional)
+    edges: list[int] = []
+    for i, node in enumerate(optional):
+        edges += (0, 3 + i, node, 2 + i, 3 + i, b.optional(b.seq(f.comma, node)))
+    edges += (0, 1, final, 2 + count, 1, b.optional(b.seq(f.comma, final)) if last else b.seq(f.comma, final))
+    return b.graph(3 + count, tuple(edges))
+
+
+def permuted_array(b: GrammarBuilder, f: Fragments, values: Sequence[NodeId], minimum: int, maximum: int) -> NodeId:
+    """An array of `minimum` to `maximum` of these values, each at most once."""
+    maximum = len(values) if maximum < 0 else min(maximum, len(values))
+    if maximum < minimum:
+        return f.never
+    if not maximum:
+        return b.seq(f.open_array, f.blank, f.close_array)
+    members = tuple(x for value in values for x in (value, 0))
+    body = b.seq(b.permute(members, f.comma, minimum=max(minimum, 1), maximum=maximum), f.blank)
+    return b.seq(f.open_array, f.blank, b.optional(body) if not minimum else body, f.close_array)
+
+
+def extra_key(b: GrammarBuilder, f: Fragments, declared: Collection[str]) -> NodeId:
+    """Any key but the declared ones, in quotes."""
+    if not declared:
+        return f.string
+    return b.seq(f.quote, b.node((AUTOMATON, *excluding(declared), f.encoding)), f.quote)
+
+
+def excluding(words: Iterable[str]) -> tuple[Transitions, tuple[bool, ...]]:
+    """The DFA over characters of every text but these words: their trie, and a state 1 for all that left it.
+
+    >>> excluding(["b"])
+    ((((0, 97, 1), (98, 98, 2), (99, 1114111, 1)), ((0, 1114111, 1),), ((0, 1114111, 1),)), (True, True, False))
+    """
+    root: dict[int, int] = {}
+    states: list[dict[int, int]] = [root, {}]
+    accepting = [True, True]
+    for word in words:
+        current, state = root, 0
+        for code in map(ord, word):
+            following = current.get(code)
+            if following is None:
+                following = len(states)
+                current[code] = following
+                states.append({})
+                accepting.append(True)
+            state, current = following, states[following]
+        accepting[state] = False
+    transitions: list[tuple[tuple[int, int, int], ...]] = []
+    for children in states:
+        if not children:
+            transitions.append(_EVERYWHERE)
+            continue
+        low = 0
+        row: list[tuple[int, int, int]] = []
+        for code in sorted(children) if len(children) > 1 else children:
+            if code > low:
+                row.append((low, code - 1, 1))
+            row.append((code, code, children[code]))
+            low = code + 1
+        if low <= 0x10FFFF:
+            row.append((low, 0x10FFFF, 1))
+        transitions.append(tuple(row))
+    return tuple(transitions), tuple(accepting)
+
+
+def value_node(b: GrammarBuilder, f: Fragments, value: object) -> NodeId:
+    """One JSON value, spelt as json.dumps spells it, with the blanks of the grammar between its tokens."""
+    if not isinstance(value, list | dict):
+        return scalar_node(b, f, value)
+    stack: list[object] = [value]
+    done: list[NodeId] = []
+    while stack:  # Post-order with marks: a bool mark (True for objects) and a count say what to assemble.
+        item = stack.pop()
+        if isinstance(item, _Assemble):
+            parts = done[len(done) - item.count :] if item.count else []
+            del done[len(done) - len(parts) :]
+            done.append(_bracketed(b, f, item, parts))
+        elif isinstance(item, list):
+            stack.append(_Assemble(len(item), None))
+            stack.extend(reversed(item))
+        elif isinstance(item, dict):
+            stack.append(_Assemble(len(item), list(item)))
+            stack.extend(reversed(item.values()))
+        else:
+            done.append(scalar_node(b, f, item))
+    return done[0]
+
+
+class _Assemble:
+    """A mark on the stack of value_node: the last `count` nodes make one array, or one object with these keys."""
+
+    __slots__ = ("count", "keys")
+
+    def __init__(self, count: int, keys: list[str] | None) -> None:
+        self.count = count
+        self.keys = keys
+
+
+def _bracketed(b: GrammarBuilder, f: Fragments, mark: _Assemble, parts: list[NodeId]) -> NodeId:
+    """The array or object of `parts`."""
+    opening, closing = (f.open_array, f.close_array) if mark.keys is None else (f.open_object, f.close_object)
+    if not parts:
+        return b.seq(opening, f.blank, closing)
+    if mark.keys is not None:
+        parts = [b.seq(b.literal(quoted(key)), f.colon, part) for key, part in zip(mark.keys, parts, strict=True)]
+    nodes = [opening, f.blank, parts[0]]
+    for part in parts[1:]:
+        nodes += (f.comma, part)
+    return b.seq(*nodes, f.blank, closing)
+
+
+def scalar_node(b: GrammarBuilder, f: Fragments, value: object) -> NodeId:
+    """A string, number, boolean or null; a whole number that the schema writes with a fraction may also be written without."""
+    if isinstance(value, str):
+        return b.literal(quoted(value))
+    if value is None:
+        return f.null
+    if isinstance(value, bool):
+        return f.true if value else f.false
+    if isinstance(value, int):
+        return b.literal(str(value).encode())
+    text = json.dumps(value) if isinstance(value, float) else str(value)
+    whole = Decimal(text)
+    if whole == whole.to_integral_value() and abs(whole) < 10**40:
+        return b.alt(b.literal(text.encode()), b.literal(str(int(whole)).encode()))
+    return b.literal(text.encode())

@@ -1,0 +1,177 @@
+"""Keyword values read and checked: each function takes a subschema and gives what its keywords say, or raises Malformed.
+
+Forms that only an older draft allows, such as `items` as an array or `exclusiveMinimum: true`, are read in every dialect: they have
+one meaning, and schemas that name no dialect mix them freely.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any, Final
+
+from stackmask.pda.exceptions import SchemaError
+from stackmask.schema.numbers import NUMBERS, NumberSet
+
+Schema = dict[str, Any]
+Numeral = int | float | Decimal
+_NOTHING: Final[Mapping[str, object]] = {}
+
+
+class Malformed(SchemaError):
+    """A keyword whose value the specification forbids; the place of `schema` is found once the error is on its way out."""
+
+    def __init__(self, schema: object, keyword: str, message: str) -> None:
+        self.schema = schema
+        self.keyword = keyword
+        self.message = message
+        super().__init__(f"{keyword}: {message}")
+
+
+def count(schema: Schema, keyword: str, default: int) -> int:
+    """A count, such as minItems."""
+    value = schema.get(keyword, default)
+    if value.__class__ is int:
+        if value < 0 and keyword in schema:
+            raise Malformed(schema, keyword, "must not be negative")
+        return value  # type: ignore[no-any-return]
+    if isinstance(value, float | Decimal) and value >= 0 and value == int(value):
+        return int(value)
+    raise Malformed(schema, keyword, "must be a whole number that is not negative")
+
+
+def bounds(schema: Schema, lowest: str, highest: str) -> tuple[int, int]:
+    """Two counts; 0 and -1 where they are absent."""
+    return count(schema, lowest, 0), count(schema, highest, -1)
+
+
+def numeral(schema: Schema, keyword: str) -> Numeral | None:
+    """A number, None where the keyword is absent or a boolean as draft 4 allows."""
+    value = schema.get(keyword)
+    if value is None and keyword not in schema or value.__class__ is bool:
+        return None
+    if not isinstance(value, int | float | Decimal):
+        raise Malformed(schema, keyword, "must be a number")
+    return value
+
+
+def number_set(schema: Schema) -> NumberSet:
+    """What minimum, maximum, exclusiveMinimum, exclusiveMaximum and multipleOf allow."""
+    low, high = numeral(schema, "minimum"), numeral(schema, "maximum")
+    above, below = numeral(schema, "exclusiveMinimum"), numeral(schema, "exclusiveMaximum")
+    numbers = NUMBERS
+    try:
+        if low is not None or high is not None:
+            numbers = NumberSet.interval(
+                low, high, low_open=schema.get("exclusiveMinimum") is True, high_open=schema.get("exclusiveMaximum") is True
+            )
+        if above is not None or below is not None:
+            numbers &= NumberSet.interval(above, below, low_open=True, high_open=True)
+        step = numeral(schema, "multipleOf")
+        if step is not None:
+            numbers &= NumberSet.multiples(step)
+    except ValueError as error:
+        raise Malformed(schema, "multipleOf" if "multipleOf" in schema else "minimum", str(error)) from None
+    return numbers
+
+
+def flag(schema: Schema, keyword: str) -> bool:
+    """A boolean, false where it is absent."""
+    value = schema.get(keyword, False)
+    if value.__class__ is not bool:
+        raise Malformed(schema, keyword, "must be a boolean")
+    return value  # type: ignore[no-any-return]
+
+
+def names(schema: Schema, keyword: str, value: object) -> Sequence[str]:
+    """An array of strings."""
+    if not isinstance(value, list | tuple) or not all(isinstance(name, str) for name in value):
+        raise Malformed(schema, keyword, "must be an array of strings")
+    return value
+
+
+def mapping(schema: Schema, keyword: str) -> Mapping[str, Any]:
+    """An object, empty where it is absent."""
+    value = schema.get(keyword, _NOTHING)
+    if not isinstance(value, Mapping):
+        raise Malformed(schema, keyword, "must be an object")
+    return value
+
+
+def schemas(schema: Schema, keyword: str) -> Sequence[Any]:
+    """An array of schemas that is not empty."""
+    value = schema[keyword]
+    if not isinstance(value, list | tuple) or not value:
+        raise Malformed(schema, keyword, "must be an array of schemas that is not empty")
+    return value
+
+
+def item_schemas(schema: Schema) -> tuple[Sequence[Any], Any]:
+    """The schemas of the first items, and that of all others."""
+    items = schema.get("items", True)
+    if isinstance(items, list | tuple):
+        return items, schema.get("additionalItems", True)
+    return (schemas(schema, "prefixItems") if "prefixItems" in schema else ()), items
+
+
+def types(schema: Schema) -> Sequence[str]:
+    """The names that `type` lists."""
+    kind = schema["type"]
+    kinds = (kind,) if isinstance(kind, str) else kind
+    if not isinstance(kinds, list | tuple) or not kinds:
+        raise Malformed(schema, "type", "must be a type or an array of types")
+    for name in kinds:
+        if name not in TYPES:
+            raise Malformed(schema, "type", f"{name!r} is not a type")
+    return kinds
+
+
+TYPES: Final = ("null", "boolean", "integer", "number", "string", "array", "object")
+
+
+def same_value(value: object) -> object:
+    """A key that is equal for two JSON values exactly where JSON Schema calls them equal: 1 is 1.0, but not true.
+
+    >>> same_value({"a": [1, True]}) == same_value({"a": [1.0, True]}), same_value(1) == same_value(True)
+    (True, False)
+    """
+    stack: list[object] = [value]
+    done: list[object] = []
+    while stack:
+        item = stack.pop()
+        if isinstance(item, _Gather):
+            parts = done[len(done) - item.count :] if item.count else []
+            del done[len(done) - len(parts) :]
+            done.append(("[", *parts) if item.keys is None else ("{", frozenset(zip(item.keys, parts, strict=True))))
+        elif isinstance(item, list | tuple):
+            stack.append(_Gather(len(item), None))
+            stack.extend(reversed(item))
+        elif isinstance(item, Mapping):
+            stack.append(_Gather(len(item), tuple(item)))
+            stack.extend(reversed(item.values()))  # type: ignore[call-overload]
+        elif item is None or isinstance(item, bool | str):
+            done.append((item.__class__.__name__, item))
+        elif isinstance(item, float):
+            done.append(("#", Decimal(repr(item))))
+        else:
+            done.append(("#", item))
+    return done[0]
+
+
+class _Gather:
+    """A mark on the stack of same_value: the last `count` keys belong to one array, or to one object with these names."""
+
+    __slots__ = ("count", "keys")
+
+    def __init__(self, count: int, keys: tuple[str, ...] | None) -> None:
+        self.count = count
+        self.keys = keys
+
+
+_ESCAPES: Final = re.compile("[~/]")
+
+
+def pointer_token(key: object) -> str:
+    """A step of a JSON pointer."""
+    return _ESCAPES.sub(lambda match: "~0" if match[0] == "~" else "~1", str(key))
