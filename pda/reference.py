@@ -1,0 +1,343 @@
+"""The reference engine: the specification of the kernel in plain Python, with the same names.
+
+It recognises with Earley's algorithm byte by byte and tries every token of the vocabulary for every mask.
+So it is slower than the kernel by orders of magnitude; use it for tests and where no compiled kernel can be had.
+
+    reference_program     expressions -> small NFAs, without what generates no text
+    reference_spelling    code points -> bytes
+    reference_earley      the chart
+    reference_values      which JSON texts are the same value
+    reference_finite      which expressions generate finitely many texts
+    reference             vocabulary, matcher, bitmasks
+
+A matcher is a list of columns, one a step: rollback cuts it, fork copies it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from stackmask.pda.exceptions import RollbackError
+from stackmask.pda.grammar import Grammar
+from stackmask.pda.reference_earley import Begun, Chart, Column
+from stackmask.pda.reference_program import Program
+
+JUMP_BYTES = 1 << 16  # find_jump_forward_bytes gives no more than these at once
+
+
+class Tensor(Protocol):
+    """What is asked of a bitmask that is no numpy array: a CPU torch tensor, say."""
+
+    def numpy(self) -> npt.NDArray[np.int32]:
+        """The same memory as an array."""
+
+
+class TokenTrie:
+    """The bytes of every token, as a trie; an id without bytes, or with none, is a token without text."""
+
+    def __init__(self, tokens: Sequence[bytes | None], size: int) -> None:
+        if size < len(tokens):
+            raise ValueError(f"the vocabulary has {len(tokens)} tokens, more than its size {size}")
+        for i, token in enumerate(tokens):
+            if token is not None and not isinstance(token, bytes):
+                raise TypeError(f"token {i} is {type(token).__name__}, not bytes or None")
+        self.tokens = tuple(token or None for token in tokens)
+        self.size = size
+        self.children: list[dict[int, int]] = [{}]
+        self.ids: list[list[int]] = [[]]
+        for i, token in enumerate(self.tokens):
+            if token:
+                self._insert(i, token)
+
+    def _insert(self, token_id: int, token: bytes) -> None:
+        node = 0
+        for byte in token:
+            following = self.children[node].get(byte)
+            if following is None:
+                following = self.children[node][byte] = len(self.children)
+                self.children.append({})
+                self.ids.append([])
+            node = following
+        self.ids[node].append(token_id)
+
+
+class KernelGrammar:
+    """A grammar made ready for one vocabulary. Shared by any number of matchers."""
+
+    def __init__(self, trie: TokenTrie, grammar: Grammar, *, states: int, stack_depth: int, memory: int, seconds: float) -> None:
+        if not isinstance(trie, TokenTrie):
+            raise TypeError(f"trie is {type(trie).__name__}, not TokenTrie")
+        self.trie = trie
+        self.memory = memory
+        self.program = Program(grammar, len(trie.tokens), states=states, memory=memory, seconds=seconds)
+        self.chart = Chart(self.program, states=states, stack_depth=stack_depth)
+
+
+class Matcher:
+    """The text of one request so far, and what may follow it. Not for use by two threads at once."""
+
+    def __init__(self, grammar: KernelGrammar, stop_token_ids: Sequence[int]) -> None:
+        self._grammar = grammar
+        self._chart = grammar.chart
+        self._trie = grammar.trie
+        self._stop = frozenset(self._checked(token_id) for token_id in stop_token_ids)
+        self._history: list[tuple[Column, bool]] = [(self._chart.first(), False)]  # after each step; whether a stop token ended it
+
+    def __repr__(self) -> str:
+        return f"<Matcher after {self.num_accepted} tokens{', terminated' if self.is_terminated() else ''}>"
+
+    @property
+    def num_accepted(self) -> int:
+        """How many steps rollback can undo."""
+        return len(self._history) - 1
+
+    def is_terminated(self) -> bool:
+        """Whether a stop token was accepted."""
+        return self._history[-1][1]
+
+    def is_completed(self) -> bool:
+        """Whether a stop token is allowed now."""
+        return self._history[-1][0].is_complete
+
+    def accept_token(self, token_id: int) -> bool:
+        """Go on by a token; False, and nothing changes, where it is not allowed."""
+        following = self._after_token(self._history[-1], self._checked(token_id))
+        if following is not None:
+            self._history.append(following)
+        return following is not None
+
+    def accept_bytes(self, data: bytes) -> bool:
+        """Go on by a text, as one step; False, and nothing changes, where it is not allowed."""
+        column, is_terminated = self._history[-1]
+        following = self._after_bytes(column, data) if not is_terminated or not data else None
+        if following is not None:
+            self._history.append((following, is_terminated))
+        return following is not None
+
+    def validate_tokens(self, token_ids: Sequence[int]) -> int:
+        """How many of these tokens could be accepted one after the other."""
+        here: tuple[Column, bool] | None = self._history[-1]
+        checked = [self._checked(token_id) for token_id in token_ids]
+        for count, token_id in enumerate(checked):
+            assert here is not None
+            here = self._after_token(here, token_id)
+            if here is None:
+                return count
+        return len(checked)
+
+    def rollback(self, n: int) -> None:
+        """Undo the last n steps."""
+        if n < 0:
+            raise ValueError(f"cannot roll back {n} tokens")
+        if n > self.num_accepted:
+            raise RollbackError(f"cannot roll back {n} tokens, {self.num_accepted} were accepted")
+        del self._history[len(self._history) - n :]
+
+    def fork(self) -> Matcher:
+        """An independent matcher in the same state, with the same history."""
+        copy = object.__new__(type(self))
+        copy._grammar, copy._chart, copy._trie, copy._stop = self._grammar, self._chart, self._trie, self._stop
+        copy._history = list(self._history)
+        return copy
+
+    def reset(self) -> None:
+        """Back to the beginning, with no history."""
+        del self._history[1:]
+
+    def fill_next_token_bitmask(self, bitmask: npt.NDArray[np.int32] | Tensor, index: int = 0) -> bool:
+        """Write the row of a bitmask: bit i of word w is 1 if token 32 w + i is allowed. False if all of them are."""
+        row = _rows(bitmask, self._trie.size, [index])[index]
+        return self._fill(row, self._history[-1])
+
+    def allowed_tokens(self) -> list[int]:
+        """The tokens that are allowed now."""
+        return sorted(self._allowed(self._history[-1]))
+
+    def find_jump_forward_bytes(self) -> bytes:
+        """The bytes that must follow, up to where there is a choice or the text is complete; no more than JUMP_BYTES at once."""
+        column = self._history[-1][0]
+        forced = bytearray()
+        while not column.is_complete and not self._chart.names_ids(column) and len(forced) < JUMP_BYTES:
+            following = self._chart.bytes_after(column)
+            if len(following) != 1:
+                break
+            after = self._chart.read_byte(column, following[0])
+            assert after is not None
+            forced.append(following[0])
+            column = after
+        return bytes(forced)
+
+    def find_jump_forward_string(self) -> str:
+        """The longest start of the bytes that must follow that is text."""
+        forced = self.find_jump_forward_bytes()
+        try:
+            return forced.decode()
+        except UnicodeDecodeError as error:
+            return forced[: error.start].decode()
+
+    def shortest_completion(self) -> bytes:
+        """A shortest text that completes the text so far."""
+        return self._chart.shortest(self._history[-1][0], self._grammar.memory)
+
+    def matching_prefix(self, data: bytes) -> int:
+        """How many of these bytes can be accepted from here."""
+        column, is_terminated = self._history[-1]
+        for count, byte in enumerate(data):
+            following = None if is_terminated else self._chart.read_byte(column, byte)
+            if following is None:
+                return count
+            column = following
+        return len(data)
+
+    def next_bytes(self, data: bytes = b"") -> bytes:
+        """Which bytes may follow after `data`, sorted; none where `data` is not allowed."""
+        column = self._peek(data)
+        return bytes(self._chart.bytes_after(column)) if column is not None else b""
+
+    def rule_names(self, data: bytes = b"") -> list[str]:
+        """The rules begun and not ended after `data`, innermost first; none where `data` is not allowed."""
+        column = self._peek(data)
+        if column is None:
+            return []
+        program = self._chart.program
+        reading = [item[3] for item in column.items if program.states[item[0]].bytes or program.states[item[0]].tokens]
+        begun: dict[Begun, None] = dict.fromkeys(reading or [item[3] for item in column.items])
+        for rule in (pending := list(begun)):
+            for waiting in rule.waiting:
+                if waiting[3] not in begun:
+                    begun[waiting[3]] = None
+                    pending.append(waiting[3])
+        return [program.rules[rule.rule].name for rule in begun if program.rules[rule.rule].name]
+
+    def _peek(self, data: bytes) -> Column | None:
+        """The column after `data`."""
+        column, is_terminated = self._history[-1]
+        return None if is_terminated else self._after_bytes(column, data)
+
+    def _checked(self, token_id: int) -> int:
+        if not 0 <= token_id < self._trie.size:
+            raise ValueError(f"token id {token_id} is out of range 0..{self._trie.size - 1}")
+        return int(token_id)
+
+    def _after_bytes(self, column: Column, data: bytes) -> Column | None:
+        here: Column | None = column
+        for byte in data:
+            assert here is not None
+            here = self._chart.read_byte(here, byte)
+            if here is None:
+                return None
+        return here
+
+    def _after_token(self, here: tuple[Column, bool], token_id: int) -> tuple[Column, bool] | None:
+        column, is_terminated = here
+        if token_id in self._stop:
+            return (column, True) if column.is_complete else None
+        if is_terminated or token_id >= len(self._trie.tokens):
+            return None
+        following = self._chart.read_token(column, token_id, self._trie.tokens[token_id] or b"")
+        return None if following is None else (following, False)
+
+    def _allowed(self, here: tuple[Column, bool]) -> set[int]:
+        """The tokens allowed after some text: every token of the trie is tried, and every token that the grammar names."""
+        column, is_terminated = here
+        if is_terminated:
+            return set(self._stop)
+        allowed: set[int] = set()
+        pending = [(0, column)]
+        while pending:
+            node, column_here = pending.pop()
+            allowed.update(self._trie.ids[node])
+            for byte, child in self._trie.children[node].items():
+                following = self._chart.read_byte(column_here, byte)
+                if following is not None:
+                    pending.append((child, following))
+        allowed.update(self._chart.ids_after(column, len(self._trie.tokens)))
+        return (allowed - self._stop) | (self._stop if column.is_complete else frozenset())
+
+    def _fill(self, row: npt.NDArray[np.int32], here: tuple[Column, bool] | None) -> bool:
+        """Write one row; all zeros where there is no text to go on from."""
+        allowed = self._allowed(here) if here is not None else set()
+        bits = np.zeros(len(row) * 32, dtype=np.uint8)
+        bits[list(allowed)] = 1
+        row[:] = np.packbits(bits, bitorder="little").view("<i4")
+        return len(allowed) < self._trie.size
+
+    def _draft_rows(self, tokens: Sequence[int], parents: Sequence[int]) -> Iterator[tuple[Column, bool] | None]:
+        """Where each row of a draft stands: here, then after each draft token; None below a refused one."""
+        places: list[tuple[Column, bool] | None] = [self._history[-1]]
+        yield places[0]
+        for token_id, parent in zip(tokens, parents, strict=True):
+            before = places[parent + 1]
+            places.append(None if before is None else self._after_token(before, token_id))
+            yield places[-1]
+
+
+def fill_bitmasks(matchers: Sequence[Matcher], bitmask: npt.NDArray[np.int32] | Tensor, rows: Sequence[int] | None = None) -> None:
+    """Fill the row of every matcher: `rows[i]`, or i."""
+    places = list(range(len(matchers))) if rows is None else list(rows)
+    if len(places) != len(matchers):
+        raise ValueError(f"{len(matchers)} matchers, but {len(places)} rows")
+    if len(set(places)) != len(places):
+        raise ValueError("two matchers have the same row")
+    if len({matcher._trie.size for matcher in matchers}) > 1:
+        raise ValueError("the matchers have vocabularies of different sizes")
+    if matchers:
+        array = _rows(bitmask, matchers[0]._trie.size, places)
+        for matcher, row in zip(matchers, places, strict=True):
+            matcher._fill(array[row], matcher._history[-1])
+
+
+def fill_draft_bitmasks(
+    matcher: Matcher,
+    draft_token_ids: Sequence[int],
+    bitmask: npt.NDArray[np.int32] | Tensor,
+    row: int,
+    parents: Sequence[int] | None = None,
+) -> None:
+    """Fill `row` with the mask now, and row + i + 1 with the mask after draft token i and those before it.
+
+    `parents[i]` is the draft token before token i, -1 for none; by default the drafts are a chain.
+    Rows at and below a refused draft token are all zeros. The matcher stays where it is.
+    """
+    tokens = [matcher._checked(token_id) for token_id in draft_token_ids]
+    before = list(range(-1, len(tokens) - 1)) if parents is None else list(parents)
+    if len(before) != len(tokens):
+        raise ValueError(f"{len(tokens)} draft tokens, but {len(before)} parents")
+    for i, parent in enumerate(before):
+        if not -1 <= parent < i:
+            raise ValueError(f"the parent of draft token {i} is {parent}, not -1 or a draft token before it")
+    array = _rows(bitmask, matcher._trie.size, range(row, row + len(tokens) + 1))
+    for offset, here in enumerate(matcher._draft_rows(tokens, before)):
+        matcher._fill(array[row + offset], here)
+
+
+def _rows(bitmask: Any, size: int, rows: Sequence[int]) -> npt.NDArray[np.int32]:
+    """The bitmask as a two-dimensional array that has these rows; an error says what is wrong with it."""
+    if not isinstance(bitmask, np.ndarray):
+        device = getattr(getattr(bitmask, "device", None), "type", "cpu")
+        if not hasattr(bitmask, "numpy"):
+            raise TypeError(f"the bitmask is {type(bitmask).__name__}, not a numpy array or a CPU torch tensor")
+        if device != "cpu":
+            raise ValueError(f"the bitmask is on device {device}; it must be on the CPU")
+        bitmask = bitmask.numpy()
+    array: npt.NDArray[np.int32] = bitmask
+    if array.dtype != np.int32:
+        raise TypeError(f"the bitmask has dtype {array.dtype}, not int32")
+    if array.ndim not in (1, 2):
+        raise ValueError(f"the bitmask has {array.ndim} dimensions, not 1 or 2")
+    width = (size + 31) // 32
+    if array.shape[-1] != width:
+        raise ValueError(f"a row of the bitmask has {array.shape[-1]} words; {size} tokens take {width}")
+    if not array.flags.c_contiguous:
+        raise ValueError("the bitmask is not C-contiguous")
+    if not array.flags.writeable:
+        raise ValueError("the bitmask is read-only")
+    array = array.reshape(-1, width)
+    for row in rows:
+        if not 0 <= row < len(array):
+            raise ValueError(f"row {row} is out of range: the bitmask has {len(array)} rows")
+    return array

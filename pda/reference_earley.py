@@ -1,0 +1,388 @@
+"""Earley's algorithm over the states of a Program, byte by byte: the chart of the reference engine.
+
+A column holds what may be going on after some text: items (state, register, values seen, rule begun).
+A begun rule knows the column's offset where it began and who waits for it; so begun rules form a graph-structured stack.
+
+    predict    an item that may call a rule begins it in this column, or joins those that wait for it here
+    complete   an item that may end its rule resumes all who wait for it; who joins later is resumed at once where the rule read nothing
+    scan       an item that reads the next byte (or the next token, by its id) goes to the next column
+
+Earley, CACM 13 (1970); the treatment of empty rules follows Aycock and Horspool, The Computer Journal 45 (2002), done at run time because
+the values seen, which DISTINCT compares and SCOPE makes afresh, are part of an item.
+Left recursion, ambiguity and empty rules need nothing further. Columns never change once made, so rollback and fork need nothing either.
+
+A prefix inside a DISTINCT is dead where all texts that its operand could still become are finite in number and spell values seen before.
+Likewise a DISTINCT is not begun where its whole operand is finite and used up. Both are decided by enumeration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from heapq import heappop, heappush
+from math import inf
+
+from stackmask.pda.exceptions import LimitError
+from stackmask.pda.reference_finite import Endless
+from stackmask.pda.reference_program import COUNT, START, TOKEN_COST, Cost, Costs, Program, Register
+from stackmask.pda.reference_values import value_digest
+
+Seen = frozenset[bytes]
+NOTHING: Seen = frozenset()
+
+
+class Begun:
+    """A rule begun at some offset with some values seen, and the items that wait for its end."""
+
+    __slots__ = ("depth", "done", "offset", "outer", "rule", "seen", "waiting")
+
+    def __init__(self, rule: int, seen: Seen, offset: int, depth: int) -> None:
+        self.rule = rule
+        self.seen = seen
+        self.offset = offset
+        self.depth = depth
+        self.waiting: dict[Item, None] = {}
+        self.done: set[Seen] = set()  # the values seen at each of its ends in the column where it began
+        self.outer: Cost = -1  # the least that is to be read after its end, once it is known
+
+
+Item = tuple[int, Register, Seen, Begun]
+
+
+class Column:
+    """The items after some text; `previous` and `data` give the text back."""
+
+    __slots__ = ("data", "is_complete", "items", "offset", "previous")
+
+    def __init__(self, previous: Column | None, data: bytes) -> None:
+        self.previous = previous
+        self.data = data
+        self.offset: int = len(data) + (previous.offset if previous else 0)
+        self.items: dict[Item, None] = {}
+        self.is_complete = False
+
+    def text_from(self, offset: int) -> bytes:
+        """The text from an offset, where a column ends, to here."""
+        parts: list[bytes] = []
+        column: Column | None = self
+        while column is not None and column.offset > offset:
+            parts.append(column.data)
+            column = column.previous
+        return b"".join(reversed(parts))
+
+
+class Chart:
+    """Makes the columns of one program."""
+
+    def __init__(self, program: Program, *, states: int, stack_depth: int) -> None:
+        self.program = program
+        self.states = states
+        self.stack_depth = stack_depth
+        self._endless = Endless(program) if program.has_distinct else None
+        self._without: dict[Seen, Costs] = {NOTHING: program.costs}
+        self._rules_without: dict[frozenset[int], Costs] = {frozenset(): program.costs}
+
+    def first(self) -> Column:
+        """The column before any text."""
+        program = self.program
+        root = Begun(program.root, NOTHING, 0, 0)
+        root.outer = 0
+        return self._alive(self._close(Column(None, b""), [(program.rules[program.root].start, START, NOTHING, root)]))
+
+    def read_byte(self, column: Column, byte: int) -> Column | None:
+        """The column after one more byte, or None where it may not follow."""
+        return self._finish(Column(column, bytes((byte,))), self._scan_byte(column, byte))
+
+    def read_token(self, column: Column, token: int, text: bytes) -> Column | None:
+        """The column after one more token, read as its text or by its id."""
+        items = self._scan_token(column, token)
+        before: Column | None = column
+        for byte in text[:-1]:
+            before = self.read_byte(before, byte) if before is not None else None
+        if text and before is not None:
+            items += self._scan_byte(before, text[-1])
+        return self._finish(Column(column, text), items)
+
+    def bytes_after(self, column: Column) -> list[int]:
+        """The bytes that may follow, sorted."""
+        found: set[int] = set()
+        for state, _, _, _ in column.items:
+            for lo, hi, _ in self.program.states[state].bytes:
+                found.update(range(lo, hi + 1))
+        if self.program.has_distinct:
+            return [byte for byte in sorted(found) if self.read_byte(column, byte) is not None]
+        return sorted(found)
+
+    def names_ids(self, column: Column) -> bool:
+        """Whether a token may be read by its id."""
+        return any(self.program.states[state].tokens for state, _, _, _ in column.items)
+
+    def ids_after(self, column: Column) -> list[int]:
+        """The tokens that may be read by id."""
+        named = {i for state, _, _, _ in column.items for ids, _ in self.program.states[state].tokens for i in ids}
+        return [i for i in sorted(named) if self._finish(Column(column, b""), self._scan_token(column, i)) is not None]
+
+    def _scan_byte(self, column: Column, byte: int) -> list[Item]:
+        moves = self.program.moves
+        return [(target, START, seen, begun) for state, _, seen, begun in column.items for target in moves(state, byte)]
+
+    def _scan_token(self, column: Column, token: int) -> list[Item]:
+        return [
+            (target, START, seen, begun)
+            for state, _, seen, begun in column.items
+            for ids, target in self.program.states[state].tokens
+            if token in ids
+        ]
+
+    def _finish(self, column: Column, items: list[Item]) -> Column | None:
+        """Close a column; None where nothing is alive in it."""
+        if not items:
+            return None
+        column = self._alive(self._close(column, items))
+        return column if column.is_complete or self._can_read(column) else None
+
+    def _can_read(self, column: Column) -> bool:
+        """Whether anything may follow; items that only call rules that are used up lead nowhere."""
+        return any(self.program.states[item[0]].bytes or self.program.states[item[0]].tokens for item in column.items)
+
+    def _close(self, column: Column, items: Iterable[Item], *, within: Begun | None = None) -> Column:
+        """Predict and complete until nothing is new; the end of the rule `within` resumes nobody."""
+        program, rules = self.program, self.program.rules
+        begun_here: dict[tuple[int, Seen], Begun] = {}
+        agenda: list[Item] = []
+
+        def add(state: int, register: Register, seen: Seen, begun: Begun) -> None:
+            if seen and within is None and self._costs(seen).of(state, register) == inf:
+                return
+            for target in program.closure(state):
+                item = (target, register, seen, begun)
+                if item not in column.items:
+                    column.items[item] = None
+                    agenda.append(item)
+            if len(column.items) > self.states:
+                raise LimitError(f"more than {self.states} states at once", limit="states", value=self.states)
+
+        def resume(waiting: Item, rule: int, seen: Seen) -> None:
+            state, register, before, begun = waiting
+            add(state, register, before if rules[rule].is_scope else seen, begun)
+
+        def complete(begun: Begun, seen: Seen) -> None:
+            rule = begun.rule
+            if rules[rule].is_distinct:
+                text = column.text_from(begun.offset)
+                value = value_digest(text)
+                if not text or value in seen:
+                    return
+                seen |= {value}
+            if begun_here.get((rule, begun.seen)) is begun:
+                begun.done.add(seen)
+            column.is_complete |= not begun.depth
+            if begun is not within:
+                for waiting in list(begun.waiting):
+                    # reading nothing does not count as an occurrence: see Program._trim
+                    if not (begun_here.get((rule, begun.seen)) is begun and self._counts(waiting)):
+                        resume(waiting, rule, seen)
+
+        def predict(callee: int, waiting: Item, seen: Seen) -> None:
+            depth = waiting[3].depth + 1
+            if depth > self.stack_depth:
+                raise LimitError(f"more than {self.stack_depth} rules inside one another", limit="stack_depth", value=self.stack_depth)
+            inner = NOTHING if rules[callee].is_scope else seen
+            begun = begun_here.get((callee, inner))
+            if begun is None:
+                begun = begun_here[callee, inner] = Begun(callee, inner, column.offset, depth)
+                begun.waiting[waiting] = None
+                add(rules[callee].start, START, inner, begun)
+            elif waiting not in begun.waiting:
+                begun.waiting[waiting] = None
+                if not self._counts(waiting):
+                    for after in list(begun.done):
+                        resume(waiting, callee, after)
+
+        for item in items:
+            add(*item)
+        while agenda:
+            state, register, seen, begun = agenda.pop()
+            if program.ends(state, register):
+                complete(begun, seen)
+            blocked = self._costs(seen).rules if seen and within is None else None
+            for callee, target, following in program.calls(state, register):
+                if blocked is None or blocked[callee] < inf:
+                    predict(callee, (target, following, seen, begun), seen)
+        return column
+
+    def _counts(self, waiting: Item) -> bool:
+        """Whether this item waits for one more occurrence of a repeated expression."""
+        return self.program.states[waiting[0]].kind == COUNT
+
+    def _costs(self, seen: Seen) -> Costs:
+        """The costs where every DISTINCT that can read nothing but `seen` reads nothing."""
+        found = self._without.get(seen)
+        if found is None:
+            blocked = frozenset(
+                number for number, rule in enumerate(self.program.rules) if rule.is_distinct and self._is_used_up(number, seen)
+            )
+            found = self._rules_without.get(blocked)
+            if found is None:
+                found = self._rules_without[blocked] = self.program.costs_without(blocked)
+            if len(self._without) > 1000:
+                self._without = {NOTHING: self.program.costs}
+            self._without[seen] = found
+        return found
+
+    def _is_used_up(self, rule: int, seen: Seen) -> bool:
+        """Whether a DISTINCT generates a finite number of texts, all of them values seen."""
+        begun = Begun(rule, seen, 0, 1)
+        column = self._close(Column(None, b""), [(self.program.rules[rule].start, START, seen, begun)], within=begun)
+        return not self._has_new_value(column, begun)
+
+    def _alive(self, column: Column) -> Column:
+        """The column without the items that only a dead DISTINCT waits for."""
+        if not self.program.has_distinct:
+            return column
+        above = _above(item[3] for item in column.items)
+        dead = {begun for begun in above if self.program.rules[begun.rule].is_distinct and not self._has_new_value(column, begun)}
+        if not dead:
+            return column
+        root = next(begun for begun in above if not begun.depth)
+        alive = _inside({begun: None for begun in above if begun not in dead}, root)
+        column.items = {item: None for item in column.items if item[3] in alive}
+        return column
+
+    def _has_new_value(self, column: Column, begun: Begun) -> bool:
+        """Whether a DISTINCT begun can still become a value not seen: depth first through its texts, unless they are endless in number."""
+        pending = [self._restricted(column, begun)]
+        budget = 10_000
+        while pending:
+            column = pending.pop()
+            if not column.items:
+                continue
+            if not budget or self.names_ids(column) or self._is_endless(column, begun):
+                return True
+            budget -= 1
+            for state, register, seen, rule in column.items:
+                if rule is begun and self.program.ends(state, register) and value_digest(column.text_from(begun.offset)) not in seen:
+                    return True
+            for byte in {b for item in column.items for lo, hi, _ in self.program.states[item[0]].bytes for b in range(lo, hi + 1)}:
+                following = self._close(Column(column, bytes((byte,))), self._scan_byte(column, byte), within=begun)
+                pending.append(self._restricted(following, begun))
+        return False
+
+    def _is_endless(self, column: Column, begun: Begun) -> bool:
+        """Whether infinitely many texts end a rule begun, whose items alone the column holds."""
+        assert self._endless is not None
+        if any(self._endless.of(item[0], item[1]) for item in column.items):
+            return True
+        inside = _inside(_above((item[3] for item in column.items), stop=begun), begun)
+        return any(
+            self._endless.of(state, register)
+            for rule in inside
+            if rule is not begun
+            for state, register, _, waiting in rule.waiting
+            if waiting in inside
+        )
+
+    @staticmethod
+    def _restricted(column: Column, begun: Begun) -> Column:
+        """The column with the items inside one rule begun only."""
+        reached = _inside(_above((item[3] for item in column.items), stop=begun), begun)
+        result = Column(column.previous, column.data)
+        result.items = {item: None for item in column.items if item[3] in reached}
+        return result
+
+    def cost(self, column: Column) -> Cost:
+        """The least that is to be read until the text is complete, values seen aside."""
+        self._price(column)
+        return min((self._cost_of(item) for item in column.items), default=inf)
+
+    def cheapest_bytes(self, column: Column) -> dict[int, Cost]:
+        """Per byte that may follow the least that is to be read with it, values seen aside."""
+        self._price(column)
+        result: dict[int, Cost] = {}
+        for state, _, _, begun in column.items:
+            for lo, hi, target in self.program.states[state].bytes:
+                whole = 1 + self.program.costs.states[target] + begun.outer
+                for byte in range(lo, hi + 1):
+                    if whole < result.get(byte, inf):
+                        result[byte] = whole
+        return result
+
+    def _cost_of(self, item: Item) -> Cost:
+        state, register, _, begun = item
+        return self.program.costs.of(state, register) + begun.outer
+
+    def _price(self, column: Column) -> None:
+        """Find `outer` of all the rules begun here and above, by Dijkstra's algorithm from the outermost inwards."""
+        unknown = _above((item[3] for item in column.items), stop_at_known=True)
+        inside: dict[Begun, list[tuple[Begun, Cost]]] = {}
+        heap: list[tuple[Cost, int, Begun]] = []
+        for begun in unknown:
+            if begun.outer >= 0:
+                heappush(heap, (begun.outer, id(begun), begun))
+                continue
+            for waiting in begun.waiting:
+                inside.setdefault(waiting[3], []).append((begun, self.program.costs.of(waiting[0], waiting[1])))
+        settled: set[Begun] = set()
+        while heap:
+            cost, _, begun = heappop(heap)
+            if begun in settled:
+                continue
+            settled.add(begun)
+            begun.outer = cost
+            for rule, price in inside.get(begun, ()):
+                heappush(heap, (cost + price, id(rule), rule))
+
+    def shortest(self, column: Column, longest: int) -> bytes:
+        """A shortest text that completes: the cheapest byte each time, best first where values seen may forbid it."""
+        heap: list[tuple[Cost, int, Column, int]] = [(self.cost(column), 0, column, -1)]
+        number = 0
+        while heap:
+            cost, _, before, byte = heappop(heap)
+            if cost >= TOKEN_COST:
+                break
+            if cost > longest:
+                raise LimitError(f"the shortest completion has more than {longest} bytes", limit="grammar_bytes", value=longest)
+            here: Column | None = before if byte < 0 else self.read_byte(before, byte)
+            if here is None:
+                continue
+            if here.is_complete:
+                return here.text_from(column.offset)
+            prices = self.cheapest_bytes(here)
+            if prices and not self.program.has_distinct:
+                best = min(prices, key=lambda b: (prices[b], b))
+                prices = {best: prices[best]}
+            for following, price in sorted(prices.items(), reverse=True):
+                number += 1
+                heappush(heap, (here.offset - column.offset + price, -number, here, following))
+        raise ValueError("no text completes this: a token that the grammar names by its id must come first")
+
+
+def _inside(rules: dict[Begun, None], outermost: Begun) -> set[Begun]:
+    """Those of `rules` that wait, over rules of these, for the end of something inside `outermost`, and itself."""
+    inside: dict[Begun, list[Begun]] = {}
+    for rule in rules:
+        if rule is not outermost:
+            for waiting in rule.waiting:
+                inside.setdefault(waiting[3], []).append(rule)
+    reached = {outermost}
+    pending = [outermost]
+    while pending:
+        for rule in inside.get(pending.pop(), ()):
+            if rule not in reached:
+                reached.add(rule)
+                pending.append(rule)
+    return reached
+
+
+def _above(begun: Iterable[Begun], *, stop: Begun | None = None, stop_at_known: bool = False) -> dict[Begun, None]:
+    """These rules and all that wait for them, up to the root or up to `stop`."""
+    reached = dict.fromkeys(begun)
+    pending = list(reached)
+    while pending:
+        rule = pending.pop()
+        if rule is stop or (stop_at_known and rule.outer >= 0):
+            continue
+        for waiting in rule.waiting:
+            if waiting[3] not in reached:
+                reached[waiting[3]] = None
+                pending.append(waiting[3])
+    return reached
