@@ -16,7 +16,7 @@ A matcher is a list of columns, one a step: rollback cuts it, fork copies it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -45,8 +45,9 @@ class TokenTrie:
         for i, token in enumerate(tokens):
             if token is not None and not isinstance(token, bytes):
                 raise TypeError(f"token {i} is {type(token).__name__}, not bytes or None")
-        self.tokens = tuple(token or None for token in tokens)
+        self.tokens = tuple(token or b"" for token in tokens)
         self.size = size
+        self.with_text = frozenset(i for i, token in enumerate(self.tokens) if token)
         self.children: list[dict[int, int]] = [{}]
         self.ids: list[list[int]] = [[]]
         for i, token in enumerate(self.tokens):
@@ -73,7 +74,7 @@ class KernelGrammar:
             raise TypeError(f"trie is {type(trie).__name__}, not TokenTrie")
         self.trie = trie
         self.memory = memory
-        self.program = Program(grammar, len(trie.tokens), states=states, memory=memory, seconds=seconds)
+        self.program = Program(grammar, trie, states=states, memory=memory, seconds=seconds)
         self.chart = Chart(self.program, states=states, stack_depth=stack_depth)
 
 
@@ -137,7 +138,7 @@ class Matcher:
             raise RollbackError(f"cannot roll back {n} tokens, {self.num_accepted} were accepted")
         del self._history[len(self._history) - n :]
 
-    def fork(self) -> Matcher:
+    def fork(self) -> Self:
         """An independent matcher in the same state, with the same history."""
         copy = object.__new__(type(self))
         copy._grammar, copy._chart, copy._trie, copy._stop = self._grammar, self._chart, self._trie, self._stop
@@ -236,9 +237,9 @@ class Matcher:
         column, is_terminated = here
         if token_id in self._stop:
             return (column, True) if column.is_complete else None
-        if is_terminated or token_id >= len(self._trie.tokens):
+        if is_terminated:
             return None
-        following = self._chart.read_token(column, token_id, self._trie.tokens[token_id] or b"")
+        following = self._chart.read_token(column, token_id, self._trie.tokens[token_id] if token_id < len(self._trie.tokens) else b"")
         return None if following is None else (following, False)
 
     def _allowed(self, here: tuple[Column, bool]) -> set[int]:
@@ -255,7 +256,7 @@ class Matcher:
                 following = self._chart.read_byte(column_here, byte)
                 if following is not None:
                     pending.append((child, following))
-        allowed.update(self._chart.ids_after(column, len(self._trie.tokens)))
+        allowed.update(self._chart.ids_after(column))
         return (allowed - self._stop) | (self._stop if column.is_complete else frozenset())
 
     def _fill(self, row: npt.NDArray[np.int32], here: tuple[Column, bool] | None) -> bool:
