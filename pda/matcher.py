@@ -1,0 +1,164 @@
+"""One request's position in a grammar: the engine's matcher, with what people ask of it on top.
+
+The calls made for every token are the engine's own, unwrapped.
+Added here are `explain`, which turns a refusal into a sentence, and `forced_tokens`, which need the vocabulary beside the engine's state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Self, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from stackmask.pda import engine
+from stackmask.pda.vocabulary import Vocabulary
+
+SHOWN_RULES = 8
+SHOWN_BYTES = 40
+
+
+def allocate_token_bitmask(batch_size: int, vocab_size: int) -> npt.NDArray[np.int32]:
+    """A bitmask of a row for each sequence of a batch, with every token allowed.
+
+    >>> allocate_token_bitmask(2, 40)
+    array([[-1, -1],
+           [-1, -1]], dtype=int32)
+    """
+    if batch_size < 0 or vocab_size < 1:
+        raise ValueError(f"a bitmask for {batch_size} sequences and {vocab_size} tokens")
+    return np.full((batch_size, (vocab_size + 31) // 32), -1, np.int32)
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a token or a text is refused here, or that it is not; `str` gives one sentence or two.
+
+    `position` counts the bytes of `data` that fit, `byte` is the one that does not, `expected` are the bytes that would fit instead,
+    `rules` the rules the grammar is in at that place, innermost first, and `complete` says whether the text may end there.
+    A token without text that is refused has no `byte`.
+    """
+
+    accepted: bool
+    data: bytes
+    position: int
+    byte: int | None
+    expected: bytes
+    complete: bool
+    rules: tuple[str, ...]
+    subject: str
+
+    def __str__(self) -> str:
+        if self.accepted:
+            return f"{self.subject} fits"
+        what = f"{self.subject} does not fit here"
+        if self.byte is not None:
+            before = f" after {_quote(self.data[: self.position][-SHOWN_BYTES:])}" if self.position else ""
+            what = f"{self.subject} does not fit: byte {self.position} is {show_bytes(bytes([self.byte]))}{before}"
+        instead = (
+            [f"one of {show_bytes(self.expected)}"] if len(self.expected) > 1 else [show_bytes(self.expected)] if self.expected else []
+        )
+        instead += ["the end of the text"] if self.complete else []
+        expected = f"; expected is {' or '.join(instead)}" if instead else "; nothing but a token with a name can follow"
+        names = ", in ".join(self.rules[:SHOWN_RULES]) + (", ..." if len(self.rules) > SHOWN_RULES else "")
+        return what + expected + (f" (in {names})" if names else "")
+
+
+class Matcher(engine.Matcher):
+    """The state of one text being generated: which tokens may come next, and what happens when one does."""
+
+    __slots__ = ("_vocabulary",)
+
+    def __init__(self, grammar: engine.KernelGrammar, vocabulary: Vocabulary, stop_token_ids: Iterable[int] | None = None) -> None:
+        super().__init__(grammar, vocabulary.stop_token_ids if stop_token_ids is None else list(stop_token_ids))
+        self._vocabulary = vocabulary
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The vocabulary whose ids this matcher speaks of."""
+        return self._vocabulary
+
+    def fork(self) -> Self:
+        """A matcher in the same state that goes its own way from here."""
+        twin = cast(Self, super().fork())  # the engine's fork makes an instance of type(self)
+        twin._vocabulary = self._vocabulary
+        return twin
+
+    def forced_tokens(self) -> list[int]:
+        """The tokens of the text that must come next, longest token first at every place; [] where more than one text can come.
+
+        Where the model could choose a longer token, one that goes on past the forced text, it is left to choose, there and after.
+        """
+        forced = self.find_jump_forward_bytes()
+        after = self.next_bytes(forced) if forced else b""
+        tokens, start = [], 0
+        while start < len(forced) and not self._vocabulary.extends(forced[start:], after):
+            token = self._vocabulary.longest_token(forced, start)
+            if token is None:
+                break
+            tokens.append(token)
+            start += len(self._vocabulary.token_bytes(token) or b"")
+        return tokens
+
+    def explain(self, token_or_bytes: int | bytes) -> Explanation:
+        """Whether a token or a text fits here and, if not, which byte is refused and what was expected in its place."""
+        if isinstance(token_or_bytes, bytes):
+            data, accepted, subject = token_or_bytes, False, f"the text {_quote(token_or_bytes[:SHOWN_BYTES])}"
+        else:
+            data = self._vocabulary.token_bytes(token_or_bytes) or b""
+            accepted, subject = self.validate_tokens([token_or_bytes]) == 1, self._subject(token_or_bytes)
+        fits = self.matching_prefix(data)
+        accepted = accepted or (fits == len(data) and isinstance(token_or_bytes, bytes))
+        refused = None if accepted or fits == len(data) else data[fits]
+        return Explanation(
+            accepted=accepted,
+            data=data,
+            position=fits,
+            byte=refused,
+            expected=self.next_bytes(data[:fits]),
+            complete=not accepted and self._complete_after(data[:fits]),
+            rules=tuple(self.rule_names(data[:fits])),
+            subject=subject,
+        )
+
+    def _subject(self, token: int) -> str:
+        """A token in words."""
+        data = self._vocabulary.token_bytes(token)
+        if data is not None:
+            return f"token {token} {_quote(data[:SHOWN_BYTES])}"
+        name = next((name for name, index in self._vocabulary.special.items() if index == token), None)
+        kind = "stop token" if token in self._vocabulary.stop_token_ids else "special token" if name else "token without text"
+        return f"{kind} {token}" + (f" {name}" if name else "")
+
+    def _complete_after(self, data: bytes) -> bool:
+        """Whether the text may end after `data`."""
+        twin = self.fork()
+        return (not data or twin.accept_bytes(data)) and twin.is_completed()
+
+
+def show_bytes(data: bytes) -> str:
+    """Distinct bytes for people: runs as ranges, printable ASCII as characters, the rest in hexadecimal.
+
+    >>> print(show_bytes(b'",0123456789' + bytes([128])))
+    '"' ',' '0'-'9' 0x80
+    """
+    values = sorted(set(data))
+    runs: list[list[int]] = []
+    for value in values:
+        if runs and runs[-1][1] == value - 1:
+            runs[-1][1] = value
+        else:
+            runs.append([value, value])
+    return " ".join(_byte(low) if low == high else f"{_byte(low)}-{_byte(high)}" for low, high in runs)
+
+
+def _byte(value: int) -> str:
+    return f"'{chr(value)}'" if 0x20 <= value < 0x7F else f"0x{value:02X}"
+
+
+def _quote(data: bytes) -> str:
+    """Bytes as a quoted string, with escapes for what is not UTF-8 or not printable."""
+    text = data.decode("utf-8", "backslashreplace")
+    return '"' + "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text) + '"'
