@@ -1,0 +1,67 @@
+"""Fixtures that all tests share: the engines, the data files, and an end to tests that hang."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from support.engines import ENGINES, Engine, load_engine
+
+HANG_SECONDS = 600
+DATA = Path(os.environ.get("STACKMASK_DATA", Path(__file__).parents[2] / "shared" / "data"))
+
+settings.register_profile("stackmask", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("thorough", parent=settings.get_profile("stackmask"), max_examples=2000)
+settings.load_profile(os.environ.get("STACKMASK_HYPOTHESIS", "stackmask"))
+
+
+@pytest.fixture(params=ENGINES, scope="session")
+def engine(request: pytest.FixtureRequest) -> Engine:
+    """Each engine in turn; the kernel only where it is built."""
+    return _load(request.param)
+
+
+@pytest.fixture(scope="session")
+def kernel() -> Engine:
+    """The compiled kernel."""
+    return _load("kernel")
+
+
+@pytest.fixture(scope="session")
+def reference() -> Engine:
+    """The reference engine."""
+    return _load("reference")
+
+
+def _load(name: str) -> Engine:
+    try:
+        return load_engine(name)
+    except ModuleNotFoundError as error:
+        if error.name != "stackmask.pda._kernel" or os.environ.get("CI") == "true":
+            raise
+        pytest.skip("the compiled kernel stackmask.pda._kernel is not built")
+
+
+@pytest.fixture(scope="session")
+def data() -> Path:
+    """The folder of the large data files: $STACKMASK_DATA, by default ../shared/data beside the checkout."""
+    if not DATA.is_dir():
+        missing = f"the data folder {DATA} is missing; STACKMASK_DATA names another"
+        if os.environ.get("CI") == "true":
+            pytest.fail(missing)
+        pytest.skip(missing)
+    return DATA
+
+
+@pytest.fixture(autouse=True)
+def _no_hang() -> Iterator[None]:
+    """End the run with a traceback where one test takes minutes: a hang in native code heeds no signal."""
+    faulthandler.dump_traceback_later(HANG_SECONDS, exit=True, file=sys.__stderr__)
+    yield
+    faulthandler.cancel_dump_traceback_later()

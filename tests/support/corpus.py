@@ -1,0 +1,90 @@
+"""Corpus files of grammars: expressions of the intermediate representation written as TOML arrays.
+
+    "text"                                 LITERAL             [65, 255]                       LITERAL of bytes
+    []                                     EMPTY               ["never"]                       NEVER
+    ["bytes", lo, hi, ...]                 BYTES               ["chars", "json", lo, hi, ...]  CHARS
+    ["seq", e, ...]  ["alt", e, ...]       SEQ, ALT            ["repeat", e, minimum, maximum] REPEAT
+    ["call", "rule"]                       CALL                ["graph", n, [[s, t, e], ...]]  GRAPH; without e the edge reads nothing
+    ["automaton", "utf8", [[[lo, hi, t], ...], ...], [true, ...]]                              AUTOMATON
+    ["tokens", id, ...]  ["except", id, ...]                   TOKENS, negated
+    ["permute", [[e, flags], ...], separator, minimum, maximum]
+    ["scope", e]  ["distinct", e]
+
+A text is a string, or an array of bytes.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from stackmask.pda.grammar import JSON, JSON_ANY, RAW, UTF8, Grammar, GrammarBuilder, NodeId, RuleId
+
+CORPUS = Path(__file__).parents[1] / "corpus"
+ENCODINGS = {"raw": RAW, "utf8": UTF8, "json": JSON, "json_any": JSON_ANY}
+
+
+def cases(file: str) -> list[dict[str, Any]]:
+    """The cases of a corpus file."""
+    return list(tomllib.loads((CORPUS / file).read_text(encoding="utf-8"))["case"])
+
+
+def read_text(text: str | list[int]) -> bytes:
+    """A text of a corpus file."""
+    return text.encode() if isinstance(text, str) else bytes(text)
+
+
+def read_grammar(rules: dict[str, Any]) -> Grammar:
+    """The grammar of a case; the first rule is the root."""
+    builder = GrammarBuilder()
+    numbers = {name: builder.rule(name) for name in rules}
+    for name, expression in rules.items():
+        builder.define(numbers[name], _node(builder, numbers, expression))
+    return builder.build(next(iter(numbers.values())))
+
+
+def _node(builder: GrammarBuilder, rules: dict[str, RuleId], expression: Any) -> NodeId:
+    def node(part: Any) -> NodeId:
+        return _node(builder, rules, part)
+
+    if isinstance(expression, str):
+        return builder.literal(expression.encode())
+    if not expression:
+        return builder.empty()
+    if isinstance(expression[0], int):
+        return builder.literal(bytes(expression))
+    operator, *rest = expression
+    match operator:
+        case "never":
+            return builder.never()
+        case "bytes":
+            return builder.bytes(tuple(rest))
+        case "chars":
+            return builder.chars(tuple(rest[1:]), ENCODINGS[rest[0]])
+        case "seq":
+            return builder.seq(*map(node, rest))
+        case "alt":
+            return builder.alt(*map(node, rest))
+        case "repeat":
+            return builder.repeat(node(rest[0]), rest[1], rest[2])
+        case "call":
+            return builder.call(rules[rest[0]])
+        case "graph":
+            edges = [(edge[0], edge[1], node(edge[2]) if len(edge) > 2 else -1) for edge in rest[1]]
+            return builder.graph(rest[0], tuple(number for edge in edges for number in edge))
+        case "automaton":
+            encoding, transitions, accepting = rest
+            moves = tuple(tuple((lo, hi, target) for lo, hi, target in state) for state in transitions)
+            return builder.automaton(moves, tuple(accepting), ENCODINGS[encoding])
+        case "tokens" | "except":
+            return builder.tokens(tuple(rest), negated=operator == "except")
+        case "permute":
+            members, separator, minimum, maximum = rest
+            flat = tuple(number for member, flags in members for number in (node(member), flags))
+            return builder.permute(flat, node(separator), minimum=minimum, maximum=maximum)
+        case "scope":
+            return builder.scope(node(rest[0]))
+        case "distinct":
+            return builder.distinct(node(rest[0]))
+    raise ValueError(f"unknown operator {operator!r}")
