@@ -107,12 +107,20 @@ def schemas(schema: Schema, keyword: str) -> Sequence[Any]:
     return value
 
 
-def item_schemas(schema: Schema) -> tuple[Sequence[Any], Any]:
-    """The schemas of the first items, and that of all others."""
+def text(schema: Schema, keyword: str) -> str:
+    """A string."""
+    value = schema[keyword]
+    if not isinstance(value, str):
+        raise Malformed(schema, keyword, "must be a string")
+    return value
+
+
+def item_schemas(schema: Schema, codes: Mapping[str, int]) -> tuple[Sequence[Any], Any]:
+    """The schemas of the first items, and that of all others; `codes` are the keywords in force."""
     items = schema.get("items", True)
     if isinstance(items, list | tuple):
         return items, schema.get("additionalItems", True)
-    return (schemas(schema, "prefixItems") if "prefixItems" in schema else ()), items
+    return (schemas(schema, "prefixItems") if "prefixItems" in schema and "prefixItems" in codes else ()), items
 
 
 def types(schema: Schema) -> Sequence[str]:

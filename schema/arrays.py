@@ -1,0 +1,202 @@
+"""Arrays: the algebra of Array parts, and how one is written.
+
+A part says what the items are by position, how many there are, how many of them meet other subschemas (`contains`), and whether all differ.
+The complement of "item i is in S" is an array of at least i + 1 items with another item i; of "every further item is in S", a count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import zip_longest
+from typing import Final
+
+from stackmask.pda.exceptions import LimitError
+from stackmask.pda.grammar import GrammarBuilder, NodeId
+from stackmask.schema.emit import array_node, permuted_array
+from stackmask.schema.fragments import Fragments
+from stackmask.schema.types import ANYTHING, FALSE, NEVER, TRUE, Array, Conjunction, Count, Literal, high_bound, reduced
+
+FREE: Final = Array()
+GRAPH_STATES: Final = 200_000
+FEW_VALUES: Final = 256
+"""An array of unique items drawn from at most this many values is an automaton; from more, it is checked as it is generated."""
+
+
+def intersect(a: Array, b: Array) -> Array | None:
+    """Arrays of both parts, None where there are none by their counts alone."""
+    if a == FREE:
+        return b
+    if b == FREE:
+        return a
+    low, high = max(a.low, b.low), high_bound(a.high, b.high)
+    if 0 <= high < low or a.distinct * b.distinct < 0:
+        return None
+    prefix = tuple(
+        reduced((a.rest if one is None else one) | (b.rest if other is None else other)) for one, other in zip_longest(a.prefix, b.prefix)
+    )
+    return Array(
+        prefix, reduced(a.rest | b.rest), low, high, tuple(dict.fromkeys(a.counts + b.counts)), a.distinct or b.distinct
+    )
+
+
+def complement(part: Array) -> list[Array]:
+    """All arrays outside a part."""
+    result: list[Array] = []
+    if part.low > 0:
+        result.append(Array(high=part.low - 1))
+    if part.high >= 0:
+        result.append(Array(low=part.high + 1))
+    for index, item in enumerate(part.prefix):
+        result.extend(Array((ANYTHING,) * index + (reduced(frozenset((-literal,))),), low=index + 1) for literal in item)
+    result.extend(Array(counts=(Count(-literal, len(part.prefix), 1, -1),)) for literal in part.rest)
+    for literal, start, low, high in part.counts:
+        if low > 0:
+            result.append(Array(counts=(Count(literal, start, 0, low - 1),)))
+        if high >= 0:
+            result.append(Array(counts=(Count(literal, start, high + 1, -1),)))
+    if part.distinct:
+        result.append(Array(distinct=-part.distinct))
+    return result
+
+
+def unite(parts: Iterable[Array]) -> tuple[Array, ...]:
+    """A union."""
+    kept = tuple(dict.fromkeys(parts))
+    return (FREE,) if FREE in kept else kept
+
+
+def prune(part: Array, is_empty: Callable[[Conjunction], bool]) -> Array | None:
+    """The part in its simplest form, None where it holds no array."""
+    prefix, rest, low, high, counts, distinct = part
+    kept: list[Count] = []
+    for literal, start, least, most in counts:
+        if 0 <= most < least or (literal == FALSE and least > 0):
+            return None
+        if literal == TRUE:
+            low = max(low, start + least if least > 0 else 0)
+            high = high_bound(high, start + most if most >= 0 else -1)
+        elif most == 0:
+            prefix = (*prefix, *(rest,) * (start - len(prefix)))
+            prefix = tuple(reduced(item | {-literal}) if i >= start else item for i, item in enumerate(prefix))
+            rest = reduced(rest | {-literal})
+        elif literal != FALSE and (least > 0 or most > 0):
+            kept.append(Count(literal, start, least, most))
+            low = max(low, start + least if least > 0 else 0)
+    for index, item in enumerate(prefix):
+        if 0 <= high <= index:
+            break
+        if is_empty(item):
+            high = high_bound(high, index)
+            break
+    if is_empty(rest):
+        high = high_bound(high, len(prefix))
+        rest = NEVER
+    if 0 <= high < len(prefix):
+        prefix = prefix[:high]
+    while prefix and prefix[-1] == rest:
+        prefix = prefix[:-1]
+    if distinct < 0:
+        low = max(low, 2)
+    elif 0 <= high <= 1:
+        distinct = 0
+    if 0 <= high < low:
+        return None
+    return Array(prefix, rest, low, high, tuple(dict.fromkeys(kept)), distinct)
+
+
+class Writer:
+    """Array parts written into one builder."""
+
+    def __init__(
+        self,
+        b: GrammarBuilder,
+        f: Fragments,
+        is_empty: Callable[[Conjunction], bool],
+        is_small: Callable[[Literal], bool],
+        value: Callable[[Conjunction], NodeId],
+        few_values: Callable[[Conjunction], list[NodeId] | None],
+    ) -> None:
+        self.b = b
+        self.f = f
+        self.is_empty = is_empty
+        self.is_small = is_small
+        self.value = value
+        self.few_values = few_values
+
+    def node(self, part: Array) -> NodeId:
+        """The arrays of a part."""
+        pruned = prune(part, self.is_empty)
+        if pruned is None:
+            return self.f.never
+        prefix, rest, low, high, counts, distinct = pruned
+        if counts:
+            return self.counted(pruned)
+        if distinct and not prefix:
+            values = self.few_values(rest)
+            if values is not None:
+                return permuted_array(self.b, self.f, values, low, high)
+        others = self.f.never if rest == NEVER or 0 <= high <= len(prefix) else self.value(rest)
+        return array_node(self.b, self.f, [self.value(item) for item in prefix], others, low, high, distinct=bool(distinct))
+
+    def counted(self, part: Array) -> NodeId:
+        """Arrays with counts, as a graph whose states are (items so far, how many counted for each), both saturated."""
+        b, f = self.b, self.f
+        prefix, rest, low, high, counts, distinct = part
+        floor = max(len(prefix), *(count.start for count in counts))
+        cap = max(floor, low, high + 1 if high >= 0 else 0, 1)
+        caps = [max(count.low, count.high + 1 if count.high >= 0 else 0) for count in counts]
+        start = (0, (0,) * len(counts))
+        numbers = {start: 0}
+        todo = [start]
+        edges: list[int] = []
+        for state in todo:
+            position, reached = state
+            source = numbers[state]
+            enough = all(n >= count.low for n, count in zip(reached, counts, strict=True))
+            if position >= low and enough:
+                edges += (source, 1, f.blank if position else -1)
+            if 0 <= high <= position:
+                continue
+            item = prefix[position] if position < len(prefix) else rest
+            for value, tally in self.outcomes(item, position, counts):
+                following = tuple(min(n + t, c) for n, t, c in zip(reached, tally, caps, strict=True))
+                if any(count.high >= 0 and n > count.high for n, count in zip(following, counts, strict=True)):
+                    continue
+                target = (min(position + 1, cap), following)
+                number = numbers.get(target)
+                if number is None:
+                    number = numbers[target] = len(numbers) + 1
+                    todo.append(target)
+                    if number > GRAPH_STATES:
+                        raise LimitError(f"one array needs a graph of more than {GRAPH_STATES} states", limit="states", value=GRAPH_STATES)
+                node = self.value(value)
+                if node != f.never:
+                    node = b.distinct(node) if distinct else node
+                    edges += (source, number, b.seq(f.comma, node) if position else node)
+        node = b.seq(f.open_array, f.blank, b.graph(len(numbers) + 1, tuple(edges)), f.close_array)
+        return b.scope(node) if distinct else node
+
+    def outcomes(self, item: Conjunction, position: int, counts: tuple[Count, ...]) -> list[tuple[Conjunction, tuple[int, ...]]]:
+        """How an item may turn out: what it meets, and how much that adds to each count.
+
+        An item that need not be kept from a count, since the count has no upper bound, and whose complement is large, may also go uncounted.
+        """
+        found: list[tuple[Conjunction, tuple[int, ...]]] = [(item, ())]
+        for literal, start, _, most in counts:
+            cases: list[tuple[Conjunction, tuple[int, ...]]] = []
+            for value, tally in found:
+                if position < start:
+                    cases.append((value, (*tally, 0)))
+                    continue
+                within = reduced(value | {literal})
+                if not self.is_empty(within):
+                    cases.append((within, (*tally, 1)))
+                if literal in value:
+                    continue
+                without = value if most < 0 and not self.is_small(literal) else reduced(value | {-literal})
+                if not self.is_empty(without):
+                    cases.append((without, (*tally, 0)))
+            found = cases
+        return found
+
+

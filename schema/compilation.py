@@ -1,0 +1,482 @@
+"""One JSON Schema on its way to grammar nodes.
+
+Most subschemas say one type and keywords local to it; they are written straight to grammar nodes here.
+Combinators and keywords that act across others go through the algebra of `stackmask.schema.algebra` first.
+A subschema that a reference names, that lies deep, or that needed the algebra becomes a rule of its own, compiled from a worklist, so that
+neither recursive schemas nor deep ones recurse in Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from stackmask.pda.budget import Budget
+from stackmask.pda.grammar import ALT, LITERAL, SEQ, GrammarBuilder, NodeId, RuleId
+from stackmask.schema import arrays, objects
+from stackmask.schema.algebra import Algebra
+from stackmask.schema.emit import array_node, extra_key, object_node, permuted_array, value_node
+from stackmask.schema.fragments import Fragments, quoted
+from stackmask.schema.keywords import (
+    ALGEBRA, ANY_OF, ARRAY, NUMBER, OBJECT, ONE_OF, REFERENCE, RESOURCE, STRING, TYPE, UNKNOWN, VALUES,
+)  # fmt: skip
+from stackmask.schema.numbers import INTEGERS, NUMBERS, NumberSet, number_node
+from stackmask.schema.readers import Malformed, Schema, bounds, flag, item_schemas, mapping, names, number_set, schemas, types
+from stackmask.schema.references import Registry, Scope
+from stackmask.schema.strings import FREE as FREE_TEXT
+from stackmask.schema.types import ANYTHING, CONSTANTS, EVERY, FALSE, Conjunction, Parts, reduced
+
+DEEPEST_INLINE: Final = 30
+"""Subschemas nested deeper than this become rules; every level takes a few Python frames."""
+FEW_VALUES: Final = 256
+"""An array of unique items drawn from at most this many values is an automaton; from more, it is checked as it is generated."""
+BEYOND_LOCAL: Final = VALUES | REFERENCE | ANY_OF | ONE_OF | ALGEBRA | RESOURCE
+LOCAL: Final = STRING | NUMBER | ARRAY | OBJECT
+TYPES: Final = ("null", "boolean", "number", "string", "array", "object")
+TYPE_BITS: Final[Mapping[str, int]] = {
+    "null": 1, "boolean": 2, "integer": 4, "number": 12, "string": 16, "array": 32, "object": 64,
+}  # fmt: skip
+ALL_TYPES: Final = 127
+_NO_PROPERTIES: Final[Mapping[str, Any]] = {}
+
+Pending = tuple[RuleId, Any, Scope | None]
+"""A rule to be defined: by a subschema in a scope, or by a conjunction of literals, which has none."""
+
+
+class Compilation:
+    """One schema on its way into a builder."""
+
+    def __init__(
+        self,
+        builder: GrammarBuilder,
+        fragments: Fragments,
+        registry: Registry,
+        budget: Budget,
+        *,
+        any_order: bool,
+        formats: bool,
+        distinct: bool,
+    ) -> None:
+        self.builder = builder
+        self.fragments = fragments
+        self.registry = registry
+        self.budget = budget
+        self.any_order = any_order
+        self.formats = formats
+        self.distinct = distinct
+        self.scope = registry.root
+        self.codes = registry.root.resource.dialect.keywords
+        self.depth = 0
+        self.pending: list[Pending] = []
+        self.rules: dict[object, NodeId] = {}
+        self.machinery: tuple[Algebra, arrays.Writer, objects.Writer] | None = None
+
+    def run(self, rule: RuleId, schema: object) -> None:
+        """Define `rule` as the grammar of `schema`, and every rule that this needs."""
+        self.pending.append((rule, schema, self.registry.root))
+        while self.pending:
+            rule, subject, scope = self.pending.pop()
+            self.depth = 0
+            if scope is None:
+                node = self.parts(self.algebra[0].normal(subject))
+            else:
+                self.enter(scope)
+                node = self.node(subject)
+            self.builder.define(rule, node)
+            self.budget.check_time()
+
+    def enter(self, scope: Scope) -> None:
+        """Go on in another scope."""
+        if scope is not self.scope:
+            self.scope = scope
+            self.codes = scope.resource.dialect.keywords
+
+    @property
+    def algebra(self) -> tuple[Algebra, arrays.Writer, objects.Writer]:
+        """The algebra and what writes its parts, made for the first subschema that needs it."""
+        if self.machinery is None:
+            algebra = Algebra(self.registry, self.budget, formats=self.formats)
+            b, f = self.builder, self.fragments
+            self.machinery = (
+                algebra,
+                arrays.Writer(b, f, algebra.is_empty, algebra.is_small, self.value, self.few_values),
+                objects.Writer(b, f, algebra.facts, self.value, any_order=self.any_order, distinct=self.distinct),
+            )
+        return self.machinery
+
+    # Subschemas that say one thing.
+
+    def node(self, schema: Any) -> NodeId:
+        """The node of one subschema in the current scope."""
+        if schema.__class__ is not dict:
+            if schema is True:
+                return self.fragments.value
+            if schema is False:
+                return self.fragments.never
+            raise Malformed(schema, "", "a schema must be an object or a boolean")
+        get = self.codes.get
+        code = 0
+        for keyword in schema:
+            code |= get(keyword, UNKNOWN)
+        if code & BEYOND_LOCAL:
+            return self.combined(schema, code)
+        return self.local(schema, code)
+
+    def local(self, schema: Schema, code: int) -> NodeId:
+        """A subschema whose keywords each concern one type only."""
+        if not code & (LOCAL | TYPE):
+            return self.fragments.value
+        kind = schema.get("type", TYPES) if code & TYPE else TYPES
+        if kind.__class__ is str:
+            handler = HANDLERS.get(kind)
+            if handler is None:
+                raise Malformed(schema, "type", f"{kind!r} is not a type")
+            return handler(self, schema, code)
+        if kind is not TYPES:
+            kind = types(schema)
+            if "number" in kind and "integer" in kind:
+                kind = [k for k in kind if k != "integer"]
+        if not code & LOCAL and len(kind) == len(TYPES):
+            return self.fragments.value
+        return self.alternatives([HANDLERS[k](self, schema, code) for k in kind])
+
+    def alternatives(self, nodes: list[NodeId]) -> NodeId:
+        """Any of the nodes, those that are never left out."""
+        never = self.fragments.never
+        kept = [node for node in dict.fromkeys(nodes) if node != never]
+        return kept[0] if len(kept) == 1 else self.builder.node((ALT, *kept)) if kept else never
+
+    def null(self, _schema: Schema, _code: int) -> NodeId:
+        """`type: null`."""
+        return self.fragments.null
+
+    def boolean(self, _schema: Schema, _code: int) -> NodeId:
+        """`type: boolean`."""
+        return self.fragments.boolean
+
+    def integer(self, schema: Schema, code: int) -> NodeId:
+        """`type: integer`."""
+        return self.numbers(INTEGERS & number_set(schema)) if code & NUMBER else self.fragments.integer
+
+    def number(self, schema: Schema, code: int) -> NodeId:
+        """`type: number`."""
+        return self.numbers(number_set(schema)) if code & NUMBER else self.fragments.number
+
+    def numbers(self, numbers: NumberSet) -> NodeId:
+        """A set of numbers."""
+        if not numbers:
+            return self.fragments.never
+        if numbers == NUMBERS:
+            return self.fragments.number
+        return self.fragments.integer if numbers == INTEGERS else number_node(self.builder, numbers, limits=self.budget.limits)
+
+    def string(self, schema: Schema, code: int) -> NodeId:
+        """`type: string`."""
+        f = self.fragments
+        if not code & STRING:
+            return f.string
+        if "pattern" in schema or "format" in schema:
+            algebra = self.algebra[0]
+            text = algebra.text(schema, self.codes)
+            return algebra.strings.node(self.builder, f, text)
+        low, high = bounds(schema, "minLength", "maxLength")
+        if 0 <= high < low:
+            return f.never
+        return self.builder.seq(f.quote, self.builder.repeat(f.character, low, high), f.quote)
+
+    def array(self, schema: Schema, code: int) -> NodeId:
+        """`type: array`."""
+        f = self.fragments
+        if not code & ARRAY:
+            return f.array
+        if self.depth >= DEEPEST_INLINE:
+            return self.deferred(schema, self.scope)
+        low, high = bounds(schema, "minItems", "maxItems")
+        distinct = high != 1 and flag(schema, "uniqueItems")
+        first, others = item_schemas(schema, self.codes)
+        if distinct and not first:
+            values = self.few_members(others)
+            if values is not None:
+                return permuted_array(self.builder, f, values, low, high)
+        self.depth += 1
+        prefix = [self.node(item) for item in first]
+        rest = self.node(others) if others is not True else f.value
+        self.depth -= 1
+        return array_node(self.builder, f, prefix, rest, low, high, distinct=distinct)
+
+    def object(self, schema: Schema, code: int) -> NodeId:
+        """`type: object`."""
+        b, f = self.builder, self.fragments
+        if not code & OBJECT:
+            return f.object
+        if self.depth >= DEEPEST_INLINE:
+            return self.deferred(schema, self.scope)
+        properties = mapping(schema, "properties")
+        required = names(schema, "required", schema["required"]) if "required" in schema else ()
+        colon, node, needed, never = f.colon, self.node, frozenset(required), f.never
+        self.depth += 1
+        members: list[tuple[NodeId, bool]] = []
+        for name, value in properties.items():
+            inner = node(value)
+            pair = never if inner == never else b.node((SEQ, b.node((LITERAL, quoted(name))), colon, inner))
+            members.append((pair, name in needed))
+        beyond = schema.get("additionalProperties", True)
+        others = f.value if beyond is True else node(beyond)
+        self.depth -= 1
+        declared = list(properties)
+        if not needed <= properties.keys():
+            for name in dict.fromkeys(required):
+                if name not in properties:
+                    declared.append(name)
+                    members.append((never if others == never else b.seq(b.literal(quoted(name)), colon, others), True))
+        if others == never:
+            extra = never
+        else:
+            key = extra_key(b, f, declared)
+            extra = b.seq(b.distinct(key) if self.distinct else key, colon, others)
+        if self.any_order:
+            made = objects.unordered(b, f, members, extra)
+        else:
+            made = object_node(b, f, members, extra)
+        return b.scope(made) if self.distinct and extra != never and made != never else made
+
+    # Subschemas that say more.
+
+    def combined(self, schema: Schema, code: int) -> NodeId:
+        """A subschema with references, values or combinators."""
+        if code & RESOURCE:
+            inner = self.registry.enter(self.scope, schema)
+            if inner is not self.scope:
+                outer = self.scope
+                self.enter(inner)
+                node = self.node(schema)
+                self.enter(outer)
+                return node
+            code &= ~RESOURCE
+            if not code & BEYOND_LOCAL:
+                return self.local(schema, code)
+        if self.depth >= DEEPEST_INLINE:
+            return self.deferred(schema, self.scope)
+        said = code & (BEYOND_LOCAL | LOCAL | TYPE)
+        if said & ~TYPE == VALUES:
+            node = self.values(schema, code)
+        elif code & REFERENCE:
+            node = self.reference(schema, said)
+        elif said in (ANY_OF, ONE_OF, ALGEBRA):
+            node = self.branches(schema, said)
+        else:
+            node = None
+        return self.general(schema) if node is None else node
+
+    def values(self, schema: Schema, code: int) -> NodeId | None:
+        """`enum` or `const`, perhaps with `type`; None where the algebra has to filter."""
+        b, f = self.builder, self.fragments
+        if "enum" in schema:
+            values = schema["enum"]
+            if not isinstance(values, list | tuple):
+                raise Malformed(schema, "enum", "must be an array")
+            if "const" in schema and "const" in self.codes:
+                return None
+        else:
+            values = [schema["const"]]
+        if code & TYPE:
+            allowed = 0
+            for kind in types(schema):
+                allowed |= TYPE_BITS[kind]
+            values = [value for value in values if type_bit(value) & allowed]
+        return self.alternatives([value_node(b, f, value) for value in values])
+
+    def reference(self, schema: Schema, said: int) -> NodeId | None:
+        """`$ref` and its kin where nothing stands beside it."""
+        if self.scope.resource.dialect.lone_reference:
+            said = REFERENCE
+        if said != REFERENCE:
+            return None
+        found = self.algebra_free_references(schema)
+        return self.deferred(*found[0]) if len(found) == 1 else None
+
+    def algebra_free_references(self, schema: Schema) -> list[tuple[Any, Scope]]:
+        """What the references of a subschema name."""
+        found = []
+        registry, scope, codes = self.registry, self.scope, self.codes
+        if "$ref" in schema:
+            found.append(registry.resolve(scope, schema["$ref"], schema=schema))
+        if "$dynamicRef" in schema and "$dynamicRef" in codes:
+            found.append(registry.resolve_dynamic(scope, schema["$dynamicRef"], schema=schema))
+        if "$recursiveRef" in schema and "$recursiveRef" in codes:
+            found.append(registry.resolve_recursive(scope, schema["$recursiveRef"], schema=schema))
+        return found
+
+    def branches(self, schema: Schema, said: int) -> NodeId | None:
+        """anyOf, oneOf of different types, or allOf of one branch, where nothing stands beside it."""
+        if said == ALGEBRA:
+            if not all(keyword == "allOf" or not self.codes.get(keyword, 0) for keyword in schema):
+                return None
+            branches = schemas(schema, "allOf")
+            if len(branches) > 1:
+                return None
+        else:
+            branches = schemas(schema, "anyOf" if said == ANY_OF else "oneOf")
+            if said == ONE_OF and len(branches) > 1:
+                seen = 0
+                for branch in branches:
+                    bits = self.shallow_types(branch)
+                    if bits & seen:
+                        return None
+                    seen |= bits
+        self.depth += 1
+        node = self.alternatives([self.node(branch) for branch in branches])
+        self.depth -= 1
+        return node
+
+    def shallow_types(self, schema: Any) -> int:
+        """The types, as bits, that a subschema allows as far as a glance tells: a superset."""
+        scope = self.scope
+        for _ in range(8):
+            if not isinstance(schema, dict):
+                return 0 if schema is False else ALL_TYPES
+            codes = scope.resource.dialect.keywords
+            if "$ref" in schema and "$ref" in codes:
+                if codes.get(scope.resource.dialect.identifier) and scope.resource.dialect.identifier in schema:
+                    return ALL_TYPES
+                schema, scope = self.registry.resolve(scope, schema["$ref"], schema=schema)
+                continue
+            if "type" in schema and "type" in codes:
+                bits = 0
+                for kind in types(schema):
+                    bits |= TYPE_BITS[kind]
+                return bits
+            if "enum" in schema and isinstance(schema["enum"], list):
+                bits = 0
+                for value in schema["enum"]:
+                    bits |= type_bit(value)
+                return bits
+            return type_bit(schema["const"]) if "const" in schema and "const" in codes else ALL_TYPES
+        return ALL_TYPES
+
+    def few_members(self, schema: Any) -> list[NodeId] | None:
+        """The nodes of all values that a subschema of items allows, None where there are many."""
+        if not isinstance(schema, dict):
+            return None
+        code = 0
+        for keyword in schema:
+            code |= self.codes.get(keyword, UNKNOWN)
+        if not code & BEYOND_LOCAL and not code & LOCAL and schema.get("type", "string") not in ("boolean", "null"):
+            return None
+        algebra = self.algebra[0]
+        return self.few_values(reduced(frozenset((algebra.literal(schema, self.scope),))))
+
+    def few_values(self, conjunction: Conjunction) -> list[NodeId] | None:
+        """The nodes of all values that a conjunction allows, each once, None where there are many."""
+        b, f = self.builder, self.fragments
+        algebra = self.algebra[0]
+        parts = algebra.normal(conjunction)
+        if parts.arrays or parts.objects:
+            return None
+        numbers = parts.numbers.values(FEW_VALUES)
+        if numbers is None:
+            return None
+        words: dict[str, None] = {}
+        for text in parts.texts:
+            found = algebra.strings.values(text, FEW_VALUES)
+            if found is None:
+                return None
+            words.update(dict.fromkeys(found))
+        nodes = [f.null if c is None else f.true if c else f.false for c in (None, False, True) if c in parts.constants]
+        nodes += [self.numbers(NumberSet.of((number,))) for number in numbers]
+        nodes += [b.literal(quoted(word)) for word in words]
+        return nodes if len(nodes) <= FEW_VALUES else None
+
+    # Rules and the algebra.
+
+    def deferred(self, schema: Any, scope: Scope) -> NodeId:
+        """A rule for a subschema, to be compiled later."""
+        key = (id(schema), scope)
+        found = self.rules.get(key)
+        if found is None:
+            if schema.__class__ is bool:
+                return self.fragments.value if schema else self.fragments.never
+            rule = self.builder.rule(f"schema{len(self.rules)}")
+            found = self.rules[key] = self.builder.call(rule)
+            self.pending.append((rule, schema, scope))
+        return found
+
+    def general(self, schema: Schema) -> NodeId:
+        """A subschema that needs the algebra, as a rule."""
+        return self.by_parts(reduced(frozenset((self.algebra[0].literal(schema, self.scope),))))
+
+    def by_parts(self, conjunction: Conjunction) -> NodeId:
+        """A rule for a conjunction of literals, to be compiled later."""
+        found = self.rules.get(conjunction)
+        if found is None:
+            rule = self.builder.rule(f"parts{len(self.rules)}")
+            found = self.rules[conjunction] = self.builder.call(rule)
+            self.pending.append((rule, conjunction, None))
+        return found
+
+    def value(self, conjunction: Conjunction) -> NodeId:
+        """The node of a conjunction of literals."""
+        if conjunction == ANYTHING:
+            return self.fragments.value
+        if FALSE in conjunction:
+            return self.fragments.never
+        if len(conjunction) == 1:
+            (literal,) = conjunction
+            if literal > 0:
+                schema, scope = self.algebra[0].entries[literal]
+                if schema.__class__ is dict:
+                    outer = self.scope
+                    self.enter(scope)
+                    self.depth += 1
+                    node = self.node(schema)
+                    self.depth -= 1
+                    self.enter(outer)
+                    return node
+        return self.by_parts(conjunction)
+
+    def parts(self, parts: Parts) -> NodeId:
+        """The node of a union of typed parts."""
+        f = self.fragments
+        algebra, array_writer, object_writer = self.algebra
+        if parts is EVERY:
+            return f.value
+        nodes: list[NodeId] = []
+        if parts.constants == CONSTANTS:
+            nodes += (f.boolean, f.null)
+        else:
+            nodes += (f.null if c is None else f.true if c else f.false for c in (None, False, True) if c in parts.constants)
+        if parts.numbers:
+            nodes.append(self.numbers(parts.numbers))
+        for text in parts.texts:
+            nodes.append(f.string if text == FREE_TEXT else algebra.strings.node(self.builder, f, text))
+        for array in parts.arrays:
+            nodes.append(f.array if array == arrays.FREE else array_writer.node(array))
+        for part in parts.objects:
+            nodes.append(f.object if part == objects.FREE else object_writer.node(part))
+        return self.alternatives(nodes)
+
+
+def type_bit(value: object) -> int:
+    """The type of a value, as a bit of TYPE_BITS."""
+    if isinstance(value, str):
+        return 16
+    if value is None:
+        return 1
+    if isinstance(value, bool):
+        return 2
+    if isinstance(value, list | tuple):
+        return 32
+    if isinstance(value, Mapping):
+        return 64
+    return 4 if value == int(value) else 8  # type: ignore[call-overload, operator]
+
+
+HANDLERS: Final[Mapping[str, Callable[[Compilation, Schema, int], NodeId]]] = {
+    "null": Compilation.null,
+    "boolean": Compilation.boolean,
+    "integer": Compilation.integer,
+    "number": Compilation.number,
+    "string": Compilation.string,
+    "array": Compilation.array,
+    "object": Compilation.object,
+}

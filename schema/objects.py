@@ -1,0 +1,623 @@
+"""Objects: the algebra of Object parts, and how one is written as a graph over its members.
+
+A part is a conjunction of atoms ("every key in K has a value in S", "some key in K has") and of clauses, each a disjunction of atoms.
+The complement of an atom is an atom, so complements stay small: that of a conjunction is one clause.
+Two parts of few clauses unite into one by distribution, so `anyOf` over `required`, dependencies and implications do not multiply parts.
+
+Emission walks the declared keys in order. A state of the graph is the next key, whether a member was written, how many (where that counts),
+and for every clause which of its universal atoms still hold; a clause whose atom is settled leaves the state.
+So the graph is linear in the keys for ordinary objects, and grows only with the clauses that are open at the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from stackmask.pda.dfa import ANYTHING, NOTHING, Dfa, difference, intersection
+from stackmask.pda.exceptions import LimitError
+from stackmask.pda.grammar import AUTOMATON, REPEATABLE, REQUIRED, GrammarBuilder, NodeId
+from stackmask.schema.emit import excluding, object_node
+from stackmask.schema.fragments import Fragments, quoted
+from stackmask.schema.types import (
+    ANYTHING as ANY_VALUE,
+    FALSE, NEVER, TRUE, Atom, Clause, Conjunction, Keys, Literal, Object, high_bound, reduced,
+)  # fmt: skip
+
+FREE: Final = Object()
+DISTRIBUTED: Final = 4
+"""Two parts unite by distribution when that makes at most this many clauses."""
+GRAPH_STATES: Final = 200_000
+
+
+class Facts(NamedTuple):
+    """What the algebra answers about other subschemas."""
+
+    is_empty: Callable[[Conjunction], bool]
+    is_small: Callable[[Literal], bool]
+    """Whether the complement of a literal is cheap to write."""
+    language: Callable[[int], Dfa]
+    holds: Callable[[int, str], bool]
+    """Whether a language has a string."""
+
+
+def single(name: str) -> Keys:
+    """The key of this name."""
+    return Keys(False, frozenset((name,)))
+
+
+def member(facts: Facts, keys: Keys, name: str) -> bool:
+    """Whether a key belongs to a set of keys."""
+    return (name in keys.names or any(facts.holds(language, name) for language in keys.languages)) is not keys.negated
+
+
+def sole(keys: Keys) -> str | None:
+    """The name of the only key of a set, None for other sets."""
+    return next(iter(keys.names)) if not keys.negated and len(keys.names) == 1 and not keys.languages else None
+
+
+def intersect(a: Object, b: Object) -> Object:
+    """Objects of both parts."""
+    if a == FREE:
+        return b
+    if b == FREE:
+        return a
+    return Object(
+        a.order if not b.order else tuple(dict.fromkeys(a.order + b.order)),
+        tuple(dict.fromkeys(a.atoms + b.atoms)),
+        tuple(dict.fromkeys(a.clauses + b.clauses)),
+        max(a.low, b.low),
+        high_bound(a.high, b.high),
+    )
+
+
+def complement(part: Object) -> list[Object]:
+    """All objects outside a part."""
+    result: list[Object] = []
+    negated = tuple(atom.negated() for atom in part.atoms)
+    if len(negated) == 1:
+        result.append(Object(atoms=negated))
+    elif negated:
+        result.append(Object(clauses=(negated,)))
+    result.extend(Object(atoms=tuple(atom.negated() for atom in clause)) for clause in part.clauses)
+    if part.low > 0:
+        result.append(Object(high=part.low - 1))
+    if part.high >= 0:
+        result.append(Object(low=part.high + 1))
+    return result
+
+
+def unite(parts: Iterable[Object]) -> tuple[Object, ...]:
+    """A union, with parts of few clauses put together."""
+    result: list[Object] = []
+    for part in parts:
+        if part == FREE._replace(order=part.order):
+            return (part,)
+        for index, other in enumerate(result):
+            merged = _distributed(other, part)
+            if merged is not None:
+                result[index] = merged
+                break
+        else:
+            if part not in result:
+                result.append(part)
+    return tuple(result)
+
+
+def _distributed(a: Object, b: Object) -> Object | None:
+    """The union of two parts as one part, None where that would be large."""
+    if a.low or b.low or a.high >= 0 or b.high >= 0:
+        return None
+    size_a, size_b = len(a.atoms) + len(a.clauses), len(b.atoms) + len(b.clauses)
+    if size_a * size_b > DISTRIBUTED or min(size_a, size_b) > 1:
+        return None
+    rows_a: list[Clause] = [*((atom,) for atom in a.atoms), *a.clauses]
+    rows_b: list[Clause] = [*((atom,) for atom in b.atoms), *b.clauses]
+    clauses = []
+    for one in rows_a:
+        for other in rows_b:
+            clause = tuple(dict.fromkeys(one + other))
+            if not any(atom.negated() in clause for atom in clause):
+                clauses.append(clause)
+    order = tuple(dict.fromkeys(a.order + b.order))
+    return Object(order, tuple(c[0] for c in clauses if len(c) == 1), tuple(c for c in clauses if len(c) > 1))
+
+
+class _Known:
+    """What the unit atoms of a part say about each key."""
+
+    def __init__(self, part: Object, facts: Facts) -> None:
+        self.facts = facts
+        self.named: dict[str, set[Literal]] = {}
+        self.required: dict[str, set[Literal]] = {}
+        self.general: list[Atom] = []
+        for atom in part.atoms:
+            self.add(atom)
+
+    def add(self, atom: Atom) -> None:
+        """Take in one more unit atom."""
+        name = sole(atom.keys)
+        if name is None:
+            if atom.every:
+                self.general.append(atom)
+        elif atom.every:
+            self.named.setdefault(name, set()).add(atom.literal)
+        else:
+            self.required.setdefault(name, set()).add(atom.literal)
+
+    def value(self, name: str, *more: Literal) -> Conjunction:
+        """What the value of a key must meet if the key is there."""
+        literals = {*self.named.get(name, ()), *self.required.get(name, ()), *more}
+        literals.update(atom.literal for atom in self.general if member(self.facts, atom.keys, name))
+        return reduced(frozenset(literals))
+
+
+def prune(part: Object, facts: Facts) -> Object | None:
+    """The part without what cannot be, None where nothing is left."""
+    if 0 <= part.high < part.low:
+        return None
+    known = _Known(part, facts)
+    for name in known.required:
+        if facts.is_empty(known.value(name)):
+            return None
+    if 0 <= part.high < len(known.required):
+        return None
+    if not part.clauses:
+        return part
+    atoms = list(part.atoms)
+    clauses = list(part.clauses)
+    changed = True
+    while changed:
+        changed = False
+        kept: list[Clause] = []
+        for clause in clauses:
+            rest = _reduced_clause(clause, known, facts)
+            if rest is None:
+                continue
+            if not rest:
+                return None
+            if len(rest) == 1:
+                atoms.append(rest[0])
+                known.add(rest[0])
+                name = sole(rest[0].keys)
+                if name in known.required and facts.is_empty(known.value(name)):
+                    return None
+                changed = True
+            else:
+                kept.append(rest)
+        clauses = kept
+    if 0 <= part.high < len(known.required):
+        return None
+    return part._replace(atoms=tuple(dict.fromkeys(atoms)), clauses=tuple(dict.fromkeys(clauses)))
+
+
+def _reduced_clause(clause: Clause, known: _Known, facts: Facts) -> Clause | None:
+    """The atoms of a clause that can hold beside the unit atoms; None where one of them holds anyway."""
+    kept: list[Atom] = []
+    for atom in clause:
+        name = sole(atom.keys)
+        if atom.every and atom.literal == TRUE:
+            return None
+        if not atom.every and atom.literal == FALSE:
+            continue
+        if name is not None:
+            if name in known.required:
+                value = known.value(name)
+                if atom.literal == TRUE or atom.literal in value:
+                    return None
+                if facts.is_empty(reduced(value | {atom.literal})):
+                    continue
+            elif not atom.every:
+                if facts.is_empty(known.value(name, atom.literal)):
+                    continue
+            elif atom.literal in known.value(name):
+                return None
+        kept.append(atom)
+    return tuple(kept)
+
+
+def names_of(part: Object) -> list[str]:
+    """The declared keys of a part in the order in which they are written, then every other key that an atom names."""
+    found = dict.fromkeys(part.order)
+    for atom in (*part.atoms, *(atom for clause in part.clauses for atom in clause)):
+        found.update(dict.fromkeys(sorted(atom.keys.names)))
+    return list(found)
+
+
+def cells(part: Object, facts: Facts) -> list[tuple[Dfa | None, frozenset[int]]]:
+    """The undeclared keys, split by the languages that atoms speak of: (the keys of a cell, the languages they are in).
+
+    None for the keys stands for all.
+    """
+    languages = sorted(
+        {language for atom in (*part.atoms, *(a for c in part.clauses for a in c)) for language in atom.keys.languages}
+    )
+    result: list[tuple[Dfa | None, frozenset[int]]] = [(None, frozenset())]
+    for language in languages:
+        automaton = facts.language(language)
+        split: list[tuple[Dfa | None, frozenset[int]]] = []
+        for keys, inside in result:
+            whole = ANYTHING if keys is None else keys
+            within, without = intersection(whole, automaton), difference(whole, automaton)
+            if within != NOTHING:
+                split.append((within, inside | {language}))
+            if without != NOTHING:
+                split.append((None if without == ANYTHING else without, inside))
+        result = split
+        if len(result) > 1000:
+            raise LimitError("the patterns of one object cut its keys into more than 1,000 sets", limit="states", value=1000)
+    return result
+
+
+def _in_cell(keys: Keys, inside: frozenset[int]) -> bool:
+    """Whether the undeclared keys that are in just these languages belong to a set of keys."""
+    return (not keys.languages.isdisjoint(inside)) is not keys.negated
+
+
+class _Member(NamedTuple):
+    """A declared key, or a cell of undeclared ones: the node that reads key and colon, and what the value must meet."""
+
+    name: str | None
+    inside: frozenset[int]
+    key: NodeId
+    value: Conjunction
+    required: bool
+
+
+State = tuple[int, bool, int, tuple[int, ...]]
+SATISFIED: Final = -1
+
+
+class Writer:
+    """Object parts written into one builder."""
+
+    def __init__(
+        self, b: GrammarBuilder, f: Fragments, facts: Facts, value: Callable[[Conjunction], NodeId], *, any_order: bool, distinct: bool
+    ) -> None:
+        self.b = b
+        self.f = f
+        self.facts = facts
+        self.value = value
+        self.any_order = any_order
+        self.distinct = distinct
+
+    def node(self, part: Object) -> NodeId:
+        """The objects of a part."""
+        pruned = prune(part, self.facts)
+        if pruned is None:
+            return self.f.never
+        if self.any_order:
+            nodes = [self.permuted(single_part) for single_part in self.without_clauses(pruned)]
+            node = self.b.alt(*dict.fromkeys(n for n in nodes if n != self.f.never)) if nodes else self.f.never
+        else:
+            node = self.chained(pruned)
+        return self.b.scope(node) if self.distinct and node != self.f.never else node
+
+    def members(self, part: Object) -> tuple[list[_Member], list[_Member]]:
+        """The declared keys that can occur, and the cells of the others."""
+        known = _Known(part, self.facts)
+        names = names_of(part)
+        declared: list[_Member] = []
+        for name in names:
+            value = known.value(name)
+            if not self.facts.is_empty(value):
+                key = self.b.seq(self.b.literal(quoted(name)), self.f.colon)
+                declared.append(_Member(name, frozenset(), key, value, name in known.required))
+        undeclared: list[_Member] = []
+        outside = excluding(names) if names else None
+        for keys, inside in cells(part, self.facts):
+            value = reduced(frozenset(atom.literal for atom in known.general if _in_cell(atom.keys, inside)))
+            if not self.facts.is_empty(value):
+                undeclared.append(_Member(None, inside, self.extra_key(keys, outside), value, False))
+        return declared, undeclared
+
+    def extra_key(self, keys: Dfa | None, outside: tuple[object, object] | None) -> NodeId:
+        """The keys of a cell that are not declared, and a colon."""
+        b, f = self.b, self.f
+        if keys is None and outside is None:
+            key = f.string
+        else:
+            if keys is None:
+                assert outside is not None
+                inside = b.node((AUTOMATON, *outside, f.encoding))
+            else:
+                automaton = intersection(keys, Dfa(*outside)) if outside is not None else keys  # type: ignore[arg-type]
+                if automaton == NOTHING:
+                    return f.never
+                inside = b.node((AUTOMATON, automaton.transitions, automaton.accepting, f.encoding))
+            key = b.seq(f.quote, inside, f.quote)
+        return b.seq(b.distinct(key) if self.distinct else key, f.colon)
+
+    def pair(self, key: NodeId, value: Conjunction) -> NodeId:
+        """Key, colon and value."""
+        node = self.value(value)
+        return self.f.never if node == self.f.never or key == self.f.never else self.b.seq(key, node)
+
+    def chained(self, part: Object) -> NodeId:
+        """An object with its declared keys in order."""
+        b, f = self.b, self.f
+        declared, undeclared = self.members(part)
+        missing = {name for atom in part.atoms if not atom.every and (name := sole(atom.keys)) is not None}
+        if not missing <= {m.name for m in declared}:
+            return f.never
+        clauses = [*part.clauses, *((atom,) for atom in part.atoms if not atom.every and sole(atom.keys) is None)]
+        low, high = part.low, part.high
+        if low <= sum(m.required for m in declared):
+            low = 0
+        if not undeclared and high >= len(declared):
+            high = -1
+        if not clauses and not low and high < 0:
+            pairs = [(self.pair(m.key, m.value), m.required) for m in declared]
+            extras = [n for m in undeclared if (n := self.pair(m.key, m.value)) != f.never]
+            return object_node(b, f, pairs, b.alt(*extras) if extras else f.never)
+        return _Chain(self, declared, undeclared, clauses, low, high).node()
+
+    def without_clauses(self, part: Object) -> Iterator[Object]:
+        """Parts without clauses and without "some key of a set", whose union is the part."""
+        stack = [part]
+        produced = 0
+        while stack:
+            current = stack.pop()
+            choice = next((i for i, a in enumerate(current.atoms) if not a.every and sole(a.keys) is None), None)
+            if current.clauses:
+                base = current._replace(clauses=current.clauses[1:])
+                options = [base._replace(atoms=(*base.atoms, atom)) for atom in current.clauses[0]]
+            elif choice is not None:
+                atom = current.atoms[choice]
+                base = current._replace(atoms=current.atoms[:choice] + current.atoms[choice + 1 :])
+                named = [name for name in names_of(current) if member(self.facts, atom.keys, name)]
+                if any(_in_cell(atom.keys, inside) for _, inside in cells(part, self.facts)):
+                    raise LimitError("property_order='any' cannot ask for some undeclared key with a certain value", limit="states")
+                options = [base._replace(atoms=(*base.atoms, Atom(False, single(name), atom.literal))) for name in named]
+            else:
+                yield current
+                continue
+            produced += len(options)
+            if produced > 5000:
+                raise LimitError("one object needs more than 5,000 alternatives", limit="states", value=5000)
+            stack.extend(pruned for option in reversed(options) if (pruned := prune(option, self.facts)) is not None)
+
+    def permuted(self, part: Object) -> NodeId:
+        """An object with its keys in any order."""
+        b, f = self.b, self.f
+        declared, undeclared = self.members(part)
+        if {name for atom in part.atoms if not atom.every and (name := sole(atom.keys))} - {m.name for m in declared}:
+            return f.never
+        members: list[int] = []
+        required = False
+        for m in (*declared, *undeclared):
+            node = self.pair(m.key, m.value)
+            if node != f.never:
+                members += (node, REQUIRED if m.required else REPEATABLE if m.name is None else 0)
+            elif m.required:
+                return f.never
+            required = required or m.required
+        return permuted_object(b, f, tuple(members), part.low, part.high)
+
+
+def permuted_object(b: GrammarBuilder, f: Fragments, members: tuple[int, ...], low: int, high: int) -> NodeId:
+    """An object of `low` to `high` of these members, in any order; members are (node, flags, ...) as PERMUTE has them."""
+    empty = not low and not any(flags & REQUIRED for flags in members[1::2])
+    if not members or high == 0:
+        return b.seq(f.open_object, f.blank, f.close_object) if empty else f.never
+    body = b.seq(b.permute(members, f.comma, minimum=max(low, 1), maximum=high), f.blank)
+    return b.seq(f.open_object, f.blank, b.optional(body) if empty else body, f.close_object)
+
+
+def unordered(b: GrammarBuilder, f: Fragments, members: Sequence[tuple[NodeId, bool]], extra: NodeId) -> NodeId:
+    """An object with these members (node, required) in any order, and any number of `extra` ones."""
+    flat: list[int] = []
+    for node, required in members:
+        if node != f.never:
+            flat += (node, REQUIRED if required else 0)
+        elif required:
+            return f.never
+    if extra != f.never:
+        flat += (extra, REPEATABLE)
+    return permuted_object(b, f, tuple(flat), 0, -1)
+
+
+class _Chain:
+    """The graph of one part that has clauses or counts."""
+
+    def __init__(
+        self, writer: Writer, declared: list[_Member], undeclared: list[_Member], clauses: Sequence[Clause], low: int, high: int
+    ) -> None:
+        self.writer = writer
+        self.facts = writer.facts
+        self.declared = declared
+        self.undeclared = undeclared
+        self.clauses = clauses
+        self.low = low
+        self.high = high
+        self.cap = high if high >= 0 else low
+        self.numbers: dict[State, int] = {}
+        self.todo: list[State] = []
+        self.edges: list[int] = []
+        self.splits: dict[tuple[Conjunction, tuple[Literal, ...]], list[tuple[Conjunction, frozenset[Literal]]]] = {}
+        # last[c][a]: the position after the last member that atom a of clause c speaks of; past the end for undeclared keys.
+        end = len(declared)
+        self.last = [
+            [
+                end + 1
+                if any(_in_cell(atom.keys, m.inside) for m in undeclared)
+                else max((i + 1 for i, m in enumerate(declared) if member(self.facts, atom.keys, m.name or "")), default=0)
+                for atom in clause
+            ]
+            for clause in clauses
+        ]
+
+    def node(self) -> NodeId:
+        """The whole object."""
+        b, f = self.writer.b, self.writer.f
+        start = self.settled(0, False, 0, tuple((1 << len(clause)) - 1 for clause in self.clauses))
+        if start is None:
+            return f.never
+        self.number(start)
+        self.numbers[start] = 0
+        for state in self.todo:
+            position, started, count, alive = state
+            source = self.numbers[state]
+            if position < len(self.declared):
+                self.step(source, state)
+            else:
+                self.finish(source, started, count, alive)
+            if len(self.numbers) > GRAPH_STATES:
+                raise LimitError(f"one object needs a graph of more than {GRAPH_STATES} states", limit="states", value=GRAPH_STATES)
+        graph = b.graph(len(self.numbers) + 1, tuple(self.edges))
+        return b.seq(f.open_object, f.blank, graph, f.close_object)
+
+    def number(self, state: State) -> int:
+        """The graph's number of a state; 0 is the start and 1 the end."""
+        found = self.numbers.get(state)
+        if found is None:
+            found = self.numbers[state] = len(self.numbers) + 1
+            self.todo.append(state)
+        return found
+
+    def settled(self, position: int, started: bool, count: int, alive: tuple[int, ...]) -> State | None:
+        """The state with every clause that is decided by now marked so; None where one has failed."""
+        result: list[int] = []
+        for clause, last, bits in zip(self.clauses, self.last, alive, strict=True):
+            if bits != SATISFIED:
+                kept = 0
+                for index, atom in enumerate(clause):
+                    if bits >> index & 1:
+                        if last[index] > position:
+                            kept |= 1 << index
+                        elif atom.every:
+                            kept = SATISFIED
+                            break
+                if not kept:
+                    return None
+                bits = kept
+            result.append(bits)
+        return position, started, min(count, self.cap), tuple(result)
+
+    def step(self, source: int, state: State) -> None:
+        """The edges that write or skip one declared member."""
+        position, started, count, alive = state
+        current = self.declared[position]
+        if not current.required:
+            skipped = self.settled(position + 1, started, count, alive)
+            if skipped is not None:
+                self.edges += (source, self.number(skipped), -1)
+        if not self.high < 0 and count >= self.high:
+            return
+        for value, following in self.outcomes(current, alive):
+            target = self.settled(position + 1, True, count + 1, following)
+            if target is not None:
+                self.link(source, target, started, current.key, value)
+
+    def link(self, source: int, target: State, started: bool, key: NodeId, value: Conjunction) -> None:
+        """An edge that writes a member."""
+        b, f = self.writer.b, self.writer.f
+        pair = self.writer.pair(key, value)
+        if pair != f.never:
+            self.edges += (source, self.number(target), b.seq(f.comma, pair) if started else pair)
+
+    def outcomes(self, current: _Member, alive: tuple[int, ...]) -> Iterator[tuple[Conjunction, tuple[int, ...]]]:
+        """How a member may turn out: what its value meets, and which atoms are then alive."""
+        relevant: dict[Literal, None] = {}
+        touched: list[tuple[int, int, Atom]] = []
+        for number, (clause, bits) in enumerate(zip(self.clauses, alive, strict=True)):
+            if bits == SATISFIED:
+                continue
+            for index, atom in enumerate(clause):
+                if bits >> index & 1 and self.concerns(atom.keys, current):
+                    touched.append((number, index, atom))
+                    relevant[atom.literal] = None
+        for value, true in self.split(current.value, tuple(relevant)):
+            following = list(alive)
+            for number, index, atom in touched:
+                if following[number] == SATISFIED:
+                    continue
+                if atom.literal in true:
+                    if not atom.every:
+                        following[number] = SATISFIED
+                elif atom.every:
+                    following[number] &= ~(1 << index)
+            yield value, tuple(following)
+
+    def concerns(self, keys: Keys, current: _Member) -> bool:
+        """Whether a set of keys has this member's."""
+        return _in_cell(keys, current.inside) if current.name is None else member(self.facts, keys, current.name)
+
+    def split(self, value: Conjunction, literals: tuple[Literal, ...]) -> list[tuple[Conjunction, frozenset[Literal]]]:
+        """A value cut by literals into cases: (what the value meets, which literals are then known to hold).
+
+        A lone literal whose complement is large is not cut off: "unknown" takes the place of "does not hold", which is right since
+        nothing is ever gained from a literal that does not hold.
+        """
+        found = self.splits.get((value, literals))
+        if found is None:
+            found = [(value, frozenset[Literal]())]
+            unknown = len(literals) == 1 and not self.facts.is_small(literals[0])
+            for literal in literals:
+                cases: list[tuple[Conjunction, frozenset[Literal]]] = []
+                for conjunction, true in found:
+                    within = reduced(conjunction | {literal})
+                    if literal == TRUE or literal in conjunction:
+                        cases.append((conjunction, true | {literal}))
+                        continue
+                    if not self.facts.is_empty(within):
+                        cases.append((within, true | {literal}))
+                    without = conjunction if unknown or within == NEVER else reduced(conjunction | {-literal})
+                    if not self.facts.is_empty(without):
+                        cases.append((without, true))
+                found = cases
+                if len(found) > 4096:
+                    raise LimitError("the conditions on one property have more than 4,096 outcomes", limit="states", value=4096)
+            self.splits[value, literals] = found
+        return found
+
+    def finish(self, source: int, started: bool, count: int, alive: tuple[int, ...]) -> None:
+        """The edges of undeclared members, and those to the end."""
+        b, f = self.writer.b, self.writer.f
+        end = len(self.declared)
+        open_clauses = any(bits != SATISFIED for bits in alive)
+        if open_clauses:
+            done = self.settled(end + 1, started, count, alive)
+            if done is not None and count >= self.low:
+                self.edges += (source, 1, f.blank if started else -1)
+            if not (0 <= self.high <= count):
+                for current in self.undeclared:
+                    for value, following in self.outcomes(current, alive):
+                        target = self.settled(end, True, count + 1, following)
+                        if target is not None:
+                            self.link(source, target, started, current.key, value)
+            return
+        extras = [n for m in self.undeclared if (n := self.writer.pair(m.key, m.value)) != f.never]
+        least, most = max(self.low - count, 0), self.high - count if self.high >= 0 else -1
+        if least <= 0:
+            self.edges += (source, 1, f.blank if started else -1)
+        if not extras or most == 0:
+            return
+        extra = b.alt(*extras)
+        following_extra = b.seq(f.comma, extra)
+        if started:
+            self.edges += (source, 1, b.seq(b.repeat(following_extra, max(least, 1), most), f.blank))
+        else:
+            tail = b.repeat(following_extra, max(least - 1, 0), most - 1 if most > 0 else -1)
+            self.edges += (source, 1, b.seq(extra, tail, f.blank))
+
+
+def plain(name: str, literal: Literal) -> Atom:
+    """The value of this key, if there is one, meets the literal."""
+    return Atom(True, single(name), literal)
+
+
+def requires(name: str) -> Atom:
+    """There is a key of this name."""
+    return Atom(False, single(name), TRUE)
+
+
+def lacks(name: str) -> Atom:
+    """There is no key of this name."""
+    return Atom(True, single(name), FALSE)
+
+
+__all__ = [
+    "ANY_VALUE", "FREE", "Facts", "Writer", "cells", "complement", "intersect", "lacks", "member", "names_of", "permuted_object",
+    "plain", "prune", "requires", "single", "sole", "unite",
+]  # fmt: skip

@@ -1,0 +1,210 @@
+"""Sets of strings: their algebra, their automata over decoded characters, and how they are written inside quotes.
+
+A set is a union of `Text` parts. Tests stay symbolic until an automaton is asked for: to intersect two of them, to decide emptiness, or
+to tell which keys a pattern takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from stackmask.pda import dfa as automata
+from stackmask.pda import language
+from stackmask.pda.budget import Budget
+from stackmask.pda.dfa import ANYTHING, NOTHING, Dfa
+from stackmask.pda.grammar import ALT, AUTOMATON, CHARS, GrammarBuilder, NodeId
+from stackmask.pda.regex import regex_dfa, regex_node
+from stackmask.schema.formats import format_dfa
+from stackmask.schema.fragments import Fragments, quoted
+from stackmask.schema.types import Text, high_bound
+
+FREE: Final = Text()
+Texts = tuple[Text, ...]
+
+
+class Strings:
+    """What one compilation knows of its sets of strings."""
+
+    def __init__(self, budget: Budget) -> None:
+        self.budget = budget
+        self.tests: dict[tuple[str, object, bool], Dfa] = {}
+        self.combined: dict[frozenset[tuple[str, object, bool]], Dfa] = {frozenset(): ANYTHING}
+        self.bounded: dict[Text, Dfa] = {}
+
+    def test(self, test: tuple[str, object, bool]) -> Dfa:
+        """The automaton of one test."""
+        found = self.tests.get(test)
+        if found is None:
+            what, argument, holds = test
+            if not holds:
+                found = automata.complement(self.test((what, argument, True)), budget=self.budget)
+            elif what == "pattern":
+                assert isinstance(argument, str)
+                found = regex_dfa(argument, search=True, budget=self.budget)
+            elif what == "format":
+                assert isinstance(argument, str)
+                found = format_dfa(argument) or ANYTHING
+            else:
+                assert isinstance(argument, frozenset)
+                found = automata.from_strings(argument, budget=self.budget)
+            self.tests[test] = found
+        return found
+
+    def all_of(self, tests: frozenset[tuple[str, object, bool]]) -> Dfa:
+        """The automaton of the strings that pass every test."""
+        found = self.combined.get(tests)
+        if found is None:
+            ordered = sorted((self.test(test) for test in tests), key=lambda d: len(d.accepting))
+            found = self.combined[tests] = automata.intersection(*ordered, budget=self.budget)
+        return found
+
+    def automaton(self, text: Text) -> Dfa:
+        """The automaton of one part, bounds included."""
+        found = self.bounded.get(text)
+        if found is None:
+            if text.words is not None:
+                found = automata.from_strings(text.words, budget=self.budget)
+            else:
+                found = self.all_of(text.tests)
+                if not self.within(found, text.low, text.high):
+                    found = automata.restrict_length(found, text.low, text.high, budget=self.budget)
+            self.bounded[text] = found
+        return found
+
+    def union(self, texts: Texts) -> Dfa:
+        """The automaton of a union of parts."""
+        return automata.union(*(self.automaton(text) for text in texts), budget=self.budget)
+
+    @staticmethod
+    def within(automaton: Dfa, low: int, high: int) -> bool:
+        """Whether every text of an automaton keeps the bounds anyway."""
+        if low <= 0 and high < 0:
+            return True
+        lengths = language.length_bounds(automaton)
+        return lengths is None or (lengths[0] >= low and (high < 0 or (lengths[1] is not None and lengths[1] <= high)))
+
+    def has(self, text: Text, word: str) -> bool:
+        """Whether a part holds a string."""
+        if text.words is not None:
+            return word in text.words
+        if not text.low <= len(word) <= (text.high if text.high >= 0 else len(word)):
+            return False
+        return all(
+            (word in argument) is holds if what == "words" else language.accepts(self.test((what, argument, holds)), word)  # type: ignore[operator]
+            for what, argument, holds in text.tests
+        )
+
+    def reduced(self, text: Text) -> Text | None:
+        """The part in its simplest form, None where it holds no string."""
+        low, high, tests, words = text
+        if words is not None:
+            kept = words if text[:3] == FREE[:3] else frozenset(w for w in words if self.has(Text(low, high, tests), w))
+            return Text(words=kept) if kept else None
+        if 0 <= high < low:
+            return None
+        if high == 0:
+            return self.reduced(Text(low, -1, tests, frozenset({""})))
+        if len(tests) > 1 or (tests and (low or high >= 0)):
+            automaton = self.all_of(tests)
+            lengths = language.length_bounds(automaton)
+            if lengths is None or (lengths[1] is not None and lengths[1] < low) or 0 <= high < lengths[0]:
+                return None
+        return text
+
+    def intersect(self, left: Texts, right: Texts) -> Texts:
+        """Strings in both unions."""
+        if left == (FREE,):
+            return right
+        if right == (FREE,):
+            return left
+        found = (self.both(a, b) for a in left for b in right)
+        return tuple(dict.fromkeys(text for text in found if text is not None))
+
+    def both(self, a: Text, b: Text) -> Text | None:
+        """Strings in both parts."""
+        words = a.words if b.words is None else b.words if a.words is None else a.words & b.words
+        return self.reduced(Text(max(a.low, b.low), high_bound(a.high, b.high), a.tests | b.tests, words))
+
+    @staticmethod
+    def complement(text: Text) -> Texts:
+        """All strings outside a part."""
+        if text.words is not None:
+            return (Text(tests=frozenset({("words", text.words, False)})),)
+        result = [Text(tests=frozenset({(what, argument, not holds)})) for what, argument, holds in text.tests]
+        for index, (what, argument, holds) in enumerate(text.tests):
+            if what == "words" and not holds:
+                assert isinstance(argument, frozenset)
+                result[index] = Text(words=argument)
+        if text.low > 0:
+            result.append(Text(high=text.low - 1))
+        if text.high >= 0:
+            result.append(Text(low=text.high + 1))
+        return tuple(result)
+
+    def values(self, text: Text, limit: int) -> Iterable[str] | None:
+        """The strings of a part, None where there are more than `limit`."""
+        if text.words is not None:
+            return sorted(text.words) if len(text.words) <= limit else None
+        if not text.tests and text.high != 0:
+            return None
+        automaton = self.all_of(text.tests)
+        if not language.is_finite(automaton) and text.high < 0:
+            return None
+        automaton = self.automaton(text)
+        total = language.count(automaton, limit + 1)
+        return list(language.enumerate_texts(automaton)) if total is not None and total <= limit else None
+
+    def node(self, b: GrammarBuilder, f: Fragments, text: Text) -> NodeId:
+        """The strings of a part, in quotes."""
+        if text.words is not None:
+            words = [b.literal(quoted(word)) for word in sorted(text.words)]
+            return words[0] if len(words) == 1 else b.node((ALT, *words)) if words else f.never
+        inside = self.inside(b, f, text)
+        return f.never if inside == f.never else b.seq(f.quote, inside, f.quote)
+
+    def inside(self, b: GrammarBuilder, f: Fragments, text: Text) -> NodeId:
+        """The strings of a part, without their quotes."""
+        low, high, tests, _ = text
+        if 0 <= high < low:
+            return f.never
+        if not tests:
+            return b.repeat(f.character, low, high)
+        if len(tests) == 1 and low == 0 and high < 0:
+            ((what, argument, holds),) = tests
+            if what == "pattern" and holds:
+                assert isinstance(argument, str)
+                return regex_node(b, argument, encoding=f.encoding, search=True, budget=self.budget)
+        automaton = self.all_of(tests)
+        if automaton == NOTHING:
+            return f.never
+        if not self.within(automaton, low, high):
+            repeated = _single_loop(automaton)
+            if repeated is not None:
+                characters, least = repeated
+                return b.repeat(b.node((CHARS, characters, f.encoding)), max(low, least), high)
+            automaton = self.automaton(text)
+        return f.never if automaton == NOTHING else b.node((AUTOMATON, automaton.transitions, automaton.accepting, f.encoding))
+
+
+def _single_loop(automaton: Dfa) -> tuple[tuple[int, ...], int] | None:
+    """The class and least count of an automaton that is one class repeated without bound: X*, X+, X{n,}."""
+    transitions, accepting = automaton.transitions, automaton.accepting
+    last = len(accepting) - 1
+    if not accepting[last] or any(accepting[:last]):
+        return None
+    ranges = [(lo, hi) for lo, hi, _ in transitions[last]]
+    for state, row in enumerate(transitions):
+        if [(lo, hi) for lo, hi, _ in row] != ranges or any(target != min(state + 1, last) for _, _, target in row):
+            return None
+    return tuple(bound for lo, hi in ranges for bound in (lo, hi)), last
+
+
+def merged(texts: Sequence[Text]) -> Texts:
+    """A union with all finite sets put together, and alone where it is every string."""
+    if FREE in texts:
+        return (FREE,)
+    words = [text.words for text in texts if text.words is not None]
+    if len(words) > 1:
+        return (Text(words=frozenset().union(*words)), *dict.fromkeys(text for text in texts if text.words is None))
+    return tuple(dict.fromkeys(texts))
