@@ -12,7 +12,7 @@ Concatenation, repetition and reversal of Dfas go through the same automaton: an
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from stackmask.pda import charset
@@ -32,6 +32,8 @@ class Fragment(NamedTuple):
     last: int
     nullable: bool
 
+
+_SILENT: Final = LabelId(-1)
 
 EMPTY_FRAGMENT: Final = Fragment(0, 0, True)
 NEVER_FRAGMENT: Final = Fragment(0, 0, False)
@@ -58,7 +60,7 @@ class Nfa:
         self.budget = budget
         self.labels = Labels()
         self.follow: list[int] = [0]
-        self.position_labels: list[LabelId] = [LabelId(-1)]
+        self.position_labels: list[LabelId] = [_SILENT]
 
     def position(self, label: LabelId) -> int:
         """A new position that reads one character of a label."""
@@ -67,6 +69,10 @@ class Nfa:
         if not len(self.follow) & 0xFF:
             self.budget.check_positions(len(self.follow))
         return len(self.follow) - 1
+
+    def silent_position(self) -> int:
+        """A new position that reads nothing; what passes through it is up to who steps the automaton."""
+        return self.position(_SILENT)
 
     def character(self, label: LabelId) -> Fragment:
         """One character of a label."""
@@ -91,6 +97,20 @@ class Nfa:
         for position in bits(fragment.last):
             self.follow[position] |= fragment.first
         return Fragment(fragment.first, fragment.last, True)
+
+    def anything(self) -> Fragment:
+        """Any text."""
+        return self.star(self.character(self.labels.intern(charset.ANY)))
+
+    def alternate(self, fragments: Iterable[Fragment]) -> Fragment:
+        """Any one of the fragments."""
+        first = last = 0
+        nullable = False
+        for fragment in fragments:
+            first |= fragment.first
+            last |= fragment.last
+            nullable = nullable or fragment.nullable
+        return Fragment(first, last, nullable)
 
     def automaton(self, automaton: Dfa) -> Fragment:
         """A Dfa as a fragment: a position for every pair of target and label."""
@@ -144,7 +164,7 @@ class Steps:
         self.shift, self.loop, self.branching = mask_of(shift), mask_of(loop), mask_of(branching)
         by_label: dict[LabelId, list[int]] = {}
         for position, label in enumerate(nfa.position_labels):
-            if label >= 0:
+            if label != _SILENT:
                 by_label.setdefault(label, []).append(position)
         self.masks = {label: mask_of(positions) for label, positions in by_label.items()}
 
@@ -157,6 +177,18 @@ class Steps:
             found |= self.rest[low.bit_length() - 1]
             branching ^= low
         return found
+
+    def complete(self, last: int) -> tuple[int, int]:
+        """The positions from which any text at all leads to acceptance, and one that stays so.
+
+        All sets that hold such a position are the same state.
+        Without that an unanchored pattern would go on looking for more matches after the first.
+        """
+        universal = self.masks.get(self.labels.intern(charset.ANY), 0) & self.loop & last
+        # A position of `universal` follows itself (loop), its neighbour (shift), or any of the rest.
+        before = universal | (universal >> 1) & self.shift
+        before |= mask_of([position for position, following in self.rest.items() if following & universal])
+        return before & last, universal & -universal
 
     def moves(self, reachable: int) -> list[tuple[int, LabelId]]:
         """(set of positions, label) for every way to read one character into `reachable`, the labels disjoint."""
@@ -188,11 +220,7 @@ def mask_of(positions: list[int]) -> int:
 
 def _subsets(nfa: Nfa, steps: Steps, last: int) -> tuple[list[Row], list[bool]]:
     """The subset construction from the start position on."""
-    # From a position of `complete` on any text at all is accepted, so all sets that hold one are the same state.
-    # Without that every match of an unanchored pattern would go on looking for more.
-    whole = nfa.labels.intern(charset.ANY)
-    universal = steps.masks.get(whole, 0) & steps.loop & last
-    complete = mask_of([position for position in bits(last) if nfa.follow[position] & universal])
+    complete, universal = steps.complete(last)
     numbers: dict[int, int] = {1: 0}
     todo = [1]
     rows: list[Row] = []
@@ -203,7 +231,7 @@ def _subsets(nfa: Nfa, steps: Steps, last: int) -> tuple[list[Row], list[bool]]:
         row: Row = []
         for target, label in steps.moves(steps.following(subset)):
             if target & complete:
-                target = universal & -universal
+                target = universal
             number = numbers.get(target)
             if number is None:
                 number = numbers[target] = len(todo)

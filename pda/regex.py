@@ -1,0 +1,99 @@
+r"""Regular expressions: from a pattern to an automaton or to nodes of a grammar.
+
+    parse          the syntax tree                                       regex_parser.py, regex_class.py, regex_ast.py
+    regex_dfa      the canonical automaton of all texts that match       regex_automaton.py, regex_assertions.py, nfa.py
+    regex_node     a node of a grammar under construction                regex_nodes.py, or the automaton
+    regex_grammar  a grammar of its own
+
+Two semantics: a *whole* match covers all of the text (a request's regex); a *search* finds a match anywhere in it (JSON Schema `pattern`).
+The syntax and its decisions are described in regex_parser.py and regex_class.py.
+What is no regular language (back-references, recursion) raises RegexError.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from stackmask.pda.budget import Budget
+from stackmask.pda.dfa import NOTHING, Dfa
+from stackmask.pda.exceptions import LimitError
+from stackmask.pda.grammar import UTF8, Grammar, GrammarBuilder, NodeId
+from stackmask.pda.limits import Limits
+from stackmask.pda.regex_assertions import AlternatingAutomaton
+from stackmask.pda.regex_ast import Ast
+from stackmask.pda.regex_automaton import branches_dfa, check_atoms, count_positions
+from stackmask.pda.regex_nodes import Branch, emit, outer_branches
+from stackmask.pda.regex_parser import parse
+
+__all__ = ["Ast", "parse", "regex_dfa", "regex_grammar", "regex_node"]
+
+# A pattern that stands alone is determinised while this is cheap; past it the kernel, which goes only where
+# a text leads, does better.
+_MODEST_POSITIONS: Final = 2_000
+_MODEST_STATES: Final = 4_000
+
+
+def regex_dfa(pattern: str, *, search: bool, limits: Limits | None = None) -> Dfa:
+    """The canonical automaton of all texts that match, as a whole or with `search` somewhere in the text.
+
+    >>> regex_dfa("^a+$|b", search=False)
+    <Dfa of 3 states, 3 transitions>
+    """
+    budget = Budget(limits)
+    ast = parse(pattern, limits=budget.limits)
+    check_atoms(ast, budget)
+    return _automaton(ast, outer_branches(ast), search, budget)
+
+
+def _automaton(ast: Ast, branches: list[Branch] | None, search: bool, budget: Budget) -> Dfa:
+    if branches is None:
+        return AlternatingAutomaton(ast, search=search, budget=budget).dfa()
+    return branches_dfa(ast, branches, search=search, budget=budget)
+
+
+def regex_node(builder: GrammarBuilder, pattern: str, *, search: bool, encoding: int = UTF8, limits: Limits | None = None) -> NodeId:
+    """A node for all texts that match, NEVER where no text does.
+
+    Patterns whose only assertions are anchors at the ends become nodes piece by piece; others become an AUTOMATON.
+    """
+    budget = Budget(limits)
+    ast = parse(pattern, limits=budget.limits)
+    if ast.atoms:
+        check_atoms(ast, budget)
+    branches = outer_branches(ast)
+    if branches is not None:
+        return emit(builder, ast, branches, search=search, encoding=encoding)
+    return _automaton_node(builder, _automaton(ast, branches, search, budget), encoding)
+
+
+def _automaton_node(builder: GrammarBuilder, automaton: Dfa, encoding: int) -> NodeId:
+    return builder.never() if automaton == NOTHING else builder.automaton(automaton.transitions, automaton.accepting, encoding)
+
+
+def regex_grammar(pattern: str, *, limits: Limits | None = None) -> Grammar:
+    """A grammar of all texts that match as a whole, in UTF-8.
+
+    >>> from stackmask.pda.grammar import print_grammar
+    >>> len(regex_grammar("[ab]{2}").nodes)
+    1
+    """
+    budget = Budget(limits)
+    ast = parse(pattern, limits=budget.limits)
+    check_atoms(ast, budget)
+    branches = outer_branches(ast)
+    builder = GrammarBuilder()
+    root = builder.rule("root")
+    node = None
+    if branches is None or count_positions(ast)[ast.root] <= _MODEST_POSITIONS:
+        if branches is not None:
+            budget.states = min(budget.states, _MODEST_STATES)
+        try:
+            node = _automaton_node(builder, _automaton(ast, branches, False, budget), UTF8)
+        except LimitError:
+            if branches is None:
+                raise
+    if node is None:
+        assert branches is not None
+        node = emit(builder, ast, branches, search=False, encoding=UTF8)
+    builder.define(root, node)
+    return builder.build(root)
