@@ -10,6 +10,7 @@ from json.encoder import encode_basestring
 from typing import Final, NamedTuple
 
 from stackmask.pda.grammar import JSON, JSON_ANY, GrammarBuilder, NodeId, RuleId
+from stackmask.pda.regex import regex_node
 from stackmask.schema.numbers import INTEGERS, NUMBERS, number_node
 
 ANY_CHARACTER: Final = (0, 0x10FFFF)
@@ -56,7 +57,7 @@ def install(builder: GrammarBuilder, whitespace: str = "flexible", escapes: str 
     elif whitespace == "compact":
         blank = b.empty()
     else:
-        blank = regex_node(b, whitespace)
+        blank = regex_node(b, whitespace, search=False)
     around = (lambda text: b.seq(blank, b.literal(text), blank)) if blank != b.empty() else b.literal
     comma, colon, quote = around(b","), around(b":"), b.literal(b'"')
     null, true, false = b.literal(b"null"), b.literal(b"true"), b.literal(b"false")

@@ -41,7 +41,7 @@ class Strings:
                 found = automata.complement(self.test((what, argument, True)), budget=self.budget)
             elif what == "pattern":
                 assert isinstance(argument, str)
-                found = regex_dfa(argument, search=True, budget=self.budget)
+                found = regex_dfa(argument, search=True, limits=self.budget.limits)
             elif what == "format":
                 assert isinstance(argument, str)
                 found = format_dfa(argument) or ANYTHING
@@ -174,7 +174,7 @@ class Strings:
             ((what, argument, holds),) = tests
             if what == "pattern" and holds:
                 assert isinstance(argument, str)
-                return regex_node(b, argument, encoding=f.encoding, search=True, budget=self.budget)
+                return regex_node(b, argument, search=True, encoding=f.encoding, limits=self.budget.limits)
         automaton = self.all_of(tests)
         if automaton == NOTHING:
             return f.never
