@@ -1,0 +1,214 @@
+"""Formats, against the official suite, the standard library, and arithmetic."""
+
+from __future__ import annotations
+
+import calendar
+import ipaddress
+import random
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+import suite
+
+from stackmask.pda import dfa, language
+from stackmask.pda.grammar import UTF8, Grammar, GrammarBuilder
+from stackmask.pda.reference import KernelGrammar, Matcher, TokenTrie
+from stackmask.pda.regex import regex_dfa
+from stackmask.schema.formats import NAMES, PATTERNS, format_dfa, format_node
+from stackmask.schema.formats_generate import table
+from stackmask.schema.formats_hosts import hostname_dfa
+from stackmask.schema.formats_tables import TABLES
+
+REGULAR = sorted(NAMES - {"regex"})
+
+
+def accepts(name: str, text: str) -> bool:
+    """Whether the automaton of a format accepts a text."""
+    automaton = format_dfa(name)
+    assert automaton is not None
+    return language.accepts(automaton, text)
+
+
+def grammar(name: str, encoding: int = UTF8) -> Grammar:
+    """The grammar of a format's node."""
+    builder = GrammarBuilder()
+    root = builder.rule("root")
+    node = format_node(builder, name, encoding)
+    assert node is not None
+    builder.define(root, node)
+    return builder.build(root)
+
+
+class Engine:
+    """The reference engine over single bytes."""
+
+    def __init__(self, name: str) -> None:
+        trie = TokenTrie([bytes([byte]) for byte in range(256)] + [None], 257)
+        self.kernel = KernelGrammar(trie, grammar(name), states=2_000_000, stack_depth=100_000, memory=1 << 28, seconds=30)
+
+    def accepts(self, text: str) -> bool:
+        """Whether the whole text is taken."""
+        matcher = Matcher(self.kernel, [256])
+        return matcher.accept_bytes(text.encode()) and matcher.is_completed()
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_tables_are_current(name: str) -> None:
+    """formats_tables.py holds the automata of the patterns."""
+    line = table(name, PATTERNS[name])
+    assert "".join(re.findall(r'"([^"]*)"', line)[1:]) == TABLES[name]
+    automaton = format_dfa(name)
+    if automaton is not None:
+        assert automaton == regex_dfa(PATTERNS[name], search=False)
+
+
+@pytest.mark.skipif(not suite.ARCHIVE.exists(), reason="the official suite is not at hand")
+@pytest.mark.parametrize("draft", ["draft7", "2019-09", "2020-12"])
+def test_official_suite(draft: str) -> None:
+    """The official tests of every format, on automata; the only ones missed are host names with encoded labels, which are refused."""
+    patterns = {name: re.compile(pattern, re.DOTALL) for name, pattern in PATTERNS.items()}
+    count = 0
+    for case in suite.cases(draft, "optional/format"):
+        name = case.schema.get("format")
+        if name not in NAMES or name == "regex" or not isinstance(case.instance, str):
+            continue
+        count += 1
+        if name in patterns:
+            assert (patterns[name].fullmatch(case.instance) is not None) == case.valid, case.name
+        found = accepts(name, case.instance)
+        if found != case.valid:
+            assert not found, case.name
+            assert name == "hostname", case.name
+            assert "xn--" in case.instance, case.name
+    assert count > 200
+
+
+@pytest.mark.parametrize("name", ["date-time", "time", "hostname", "email", "uuid"])
+def test_nodes_and_automata_agree(name: str) -> None:
+    """The node that a grammar gets is the language of the automaton, on its own texts and on texts one edit away."""
+    engine = Engine(name)
+    source = random.Random(3)
+    automaton = format_dfa(name)
+    assert automaton is not None
+    for _ in range(30):
+        text = language.sample(automaton, source, mean_length=12)
+        assert text is not None
+        for candidate in (text, edited(text, source)):
+            assert engine.accepts(candidate) == language.accepts(automaton, candidate), candidate
+
+
+def edited(text: str, source: random.Random) -> str:
+    """The text with one character left out, doubled or exchanged."""
+    place = source.randrange(len(text))
+    return text[:place] + source.choice(["", text[place] * 2, source.choice("0123456789-:.+Zax@")]) + text[place + 1 :]
+
+
+def test_every_date() -> None:
+    """Every month of a few years has the days it has."""
+    for year in (0, 4, 1900, 1999, 2000, 2023, 2024, 2100, 2400, 9999):
+        leap = calendar.isleap(year)
+        for month in range(1, 13):
+            last = 29 if month == 2 and leap else calendar.mdays[month]
+            for day in range(33):
+                assert accepts("date", f"{year:04}-{month:02}-{day:02}") == (1 <= day <= last)
+
+
+def test_leap_seconds() -> None:
+    """A leap second is 23:59:60 in UTC, at every offset of whole quarters of an hour."""
+    engine = Engine("time")
+    source = random.Random(4)
+    for _ in range(300):
+        sign = source.choice([1, -1])
+        offset = source.choice([0, 15, 30, 45]) + 60 * source.randrange(24)
+        local = (23 * 60 + 59 + sign * offset + source.choice([0, 0, 1, 60, 30])) % 1440
+        text = f"{local // 60:02}:{local % 60:02}:60{source.choice(['', '.5'])}{'+' if sign > 0 else '-'}{offset // 60:02}:{offset % 60:02}"
+        right = (local - sign * offset) % 1440 == 23 * 60 + 59
+        assert accepts("time", text) == right, text
+        assert engine.accepts(text) == right, text
+
+
+def test_ip_addresses() -> None:
+    """Addresses against the standard library."""
+    source = random.Random(5)
+    for _ in range(3000):
+        parts = [source.choice(["", "0", "1", "ab", "FFFF", "12345", "1.2.3.4"]) for _ in range(source.randint(1, 9))]
+        text = source.choice([":", "::"]).join(parts) if source.random() < 0.3 else ":".join(parts)
+        try:
+            ipaddress.IPv6Address(text)
+            right = True
+        except ValueError:
+            right = False
+        assert accepts("ipv6", text) == right, text
+    for text, right in [("0.0.0.0", True), ("255.255.255.255", True), ("256.1.1.1", False), ("01.1.1.1", False), ("1.1.1", False)]:
+        assert accepts("ipv4", text) == right
+
+
+def test_host_names() -> None:
+    """Labels and names keep their bounds, and the small form for grammars takes every name of up to 125 characters."""
+    automaton = hostname_dfa()
+    assert dfa.minimize(automaton) == automaton
+    engine = Engine("hostname")
+    limits = {
+        "a" * 63: True,
+        "a" * 64: False,
+        ".".join(["a" * 63] * 3 + ["b" * 61]): True,
+        ".".join(["a" * 63] * 3 + ["b" * 62]): False,
+        ".".join("a" * 127): True,
+        ".".join("a" * 128): False,
+    }
+    for text, right in limits.items():
+        assert language.accepts(automaton, text) == right
+    source = random.Random(6)
+    for _ in range(40):
+        labels = []
+        while sum(map(len, labels)) + len(labels) < 100:
+            labels.append("".join(source.choices("ab1xn-", k=source.randint(1, source.choice([4, 24])))))
+        text = ".".join(labels)[: source.randint(1, 125)]
+        assert engine.accepts(text) == language.accepts(automaton, text), text
+
+
+REGEXES = {
+    True: (
+        r"a ^a$ ([abc])+\s+$ [] [^] \cA (?<n>a)\k<n> (?<=a+)b a{2,5}? a{12,12} a{3,} a{100,1000} [a-z] [-a] [a-] [a-z-9] [\d-] [\w.-]+",
+        r"\u{1F600} \p{L} \p{Script=Greek} (?:a|b)* [\x00-\x1f] \0 \0a a| (|a) é+ [а-я] ^\d{3}-\d{4}$ [^\]] [--/] \0+1 (?!a)b [\0-\x1f] \-",
+    ),
+    False: (
+        r"^(abc] ( a{5,2} a{12,11} *a a** [z-a] [a \a (?P<n>a) (?i)a \01 \ a{2 [\d-x] \u{110000} (?#c)a x{,5} \Z a) {1} \1 (?=a)*",
+        r"\x1 ]",
+    ),
+}
+
+
+def test_regex_syntax() -> None:
+    """The syntax of regular expressions, brackets at any depth."""
+    engine = Engine("regex")
+    for right, lines in REGEXES.items():
+        for pattern in " ".join(lines).split():
+            assert engine.accepts(pattern) == right, pattern
+    assert engine.accepts("")
+    assert engine.accepts("(" * 60 + "a" + ")*" * 60)
+    assert not engine.accepts("(" * 60 + "a" + ")*" * 59)
+
+
+@pytest.mark.skipif(not suite.ARCHIVE.exists(), reason="the official suite is not at hand")
+@pytest.mark.parametrize("draft", ["draft7", "2020-12"])
+def test_regex_suite(draft: str) -> None:
+    """The official tests of the format `regex`."""
+    engine = Engine("regex")
+    for part in ("optional", "optional/format"):
+        for case in suite.cases(draft, part):
+            if isinstance(case.schema, dict) and case.schema.get("format") == "regex" and isinstance(case.instance, str):
+                assert engine.accepts(case.instance) == case.valid, case.name
+
+
+def test_unknown_formats() -> None:
+    """An unknown format has neither node nor automaton."""
+    assert format_dfa("color") is None
+    assert format_dfa("common-time") is None
+    assert format_node(GrammarBuilder(), "color") is None
+    assert format_dfa("regex") is None
+    assert all(format_dfa(name) for name in REGULAR)
