@@ -1,0 +1,130 @@
+// The pushdown automaton of one grammar, and all that is remembered about it. Shared by its matchers, built lazily.
+//
+//   configuration.cpp   sets of stacks, interned; what a byte or a token makes of one
+//   mask.cpp            which tokens a configuration allows, composed of parts
+#pragma once
+
+#include "frames.h"
+
+namespace stackmask {
+
+// A set of stacks is a node: entries (frame, rest) sorted by frame, where rest is the node below. Node 0 is no stack at all,
+// node 1 the empty stack. INVARIANT: a node is closed under popping (an entry whose frame may end brings the entries of its rest
+// along), holds a frame once (equal frames unite their rests), and no frame that only ends.
+struct Entry {
+  u32 frame, rest;
+  bool operator==(const Entry&) const = default;
+  auto operator<=>(const Entry&) const = default;
+};
+constexpr u32 NO_STACK = 0;
+constexpr u32 EMPTY_STACK = 1;
+
+// What the tokens below a set of trie nodes do in a frame: those that stay inside, and where the others leave it.
+struct Part {
+  const u32* dense = nullptr;                    // a bitmask shared by the vocabulary, or own
+  std::vector<u32> own;                          // an own bitmask, where the tokens are many
+  std::vector<i32> tokens;                       // single tokens
+  std::vector<i32> holes;                        // tokens of dense that are not allowed
+  struct Transfer {
+    u32 rule, back;                              // rule NONE: the frame ends here
+    u32 nodes;
+    bool distinct;
+  };
+  std::vector<Transfer> transfers;
+  std::vector<u32> includes;                     // further parts of the same frame
+};
+
+struct Statistics {
+  u64 walked_nodes = 0, walks = 0, loops = 0, loop_fallbacks = 0, parts = 0, masks = 0, reclaims = 0;
+};
+
+class Automaton {
+ public:
+  Automaton(std::shared_ptr<const TokenTrie> trie, const Expressions& expressions, const Limits& limits);
+
+  const TokenTrie& trie() const { return *trie_; }
+  u32 initial() const { return initial_; }
+
+  // The calls below need the lock.
+  std::mutex mutex;
+  u32 step(u32 configuration, u8 byte);                    // NO_STACK if the byte is refused
+  u32 step_token(u32 configuration, u32 token);            // by id and by text
+  u32 step_bytes(u32 configuration, const char* data, std::size_t count, std::size_t* accepted = nullptr);
+  bool complete(u32 configuration);                        // the text may end here
+  void fill(u32 configuration, u32* row);                  // all but stop tokens
+  void live_bytes(u32 configuration, bool (&live)[256]);
+  bool reads_tokens(u32 configuration);                    // by id
+  u64 distance(u32 configuration);                         // least bytes to completion
+  std::string shortest(u32 configuration);
+  void rule_names(u32 configuration, std::vector<std::string>& names);
+  std::size_t bytes() const;
+  Statistics statistics;
+  std::size_t rule_count() const { return frames_.nfa().rules.size(); }
+  std::size_t state_count() const { return frames_.nfa().states.size(); }
+  std::size_t frame_count() const { return frames_.size(); }
+  std::size_t node_count() const { return nodes_.size(); }
+  u32 rewritten_rules() const { return frames_.nfa().rewritten_rules; }
+
+  struct Held {
+    std::vector<u32>* configurations;                      // of a matcher, renumbered by collect()
+    std::size_t* place;                                    // where this stands in held
+  };
+  std::vector<Held> held;
+  void collect() {                                         // past the memory limit, drops what no matcher holds
+    if ((++operations_ & 255) == 0 && bytes() > threshold_) reclaim();
+  }
+
+ private:
+  std::shared_ptr<const TokenTrie> trie_;
+  Limits limits_;
+  Frames frames_;
+  u32 initial_ = 0;
+  u32 operations_ = 0;
+  u64 threshold_;
+  void reclaim();
+
+  // Configurations.
+  Interner nodes_;                // entries as pairs of words
+  std::vector<u8> guarded_;       // by node: a guard is on one of its stacks
+  std::vector<u32> depth_;        // by node: longest stack, saturated
+  Map64 steps_, unions_, pushes_, advances_, distances_, token_steps_;
+  u32 intern(std::vector<Entry>& entries);
+  const Entry* entries(u32 node) const { return reinterpret_cast<const Entry*>(nodes_.at(node)); }
+  u32 entry_count(u32 node) const { return static_cast<u32>(nodes_.length(node) / 2); }
+  u32 push(u32 frame, u32 rest);
+  u32 unite(u32 a, u32 b);
+  u32 advance(u32 node, u8 byte);
+  u32 close(std::vector<Entry>& raw);
+  u32 call_rest(const Call& call, u32 rest);
+  u32 compute_step(u32 configuration, u8 byte);
+
+  // Masks.
+  struct Mask {
+    std::vector<u32> parts;
+    std::vector<u32> token_sets;
+    std::vector<i32> verified;    // tokens that crossed two guards, checked one by one
+    bool any = false;
+  };
+  Interner node_lists_;
+  std::unordered_map<const NodeList*, u32> shared_lists_;
+  u32 root_list_ = 0;
+  std::vector<Part> parts_;
+  Map64 part_ids_, mask_ids_;
+  std::vector<Mask> masks_;
+  std::size_t part_bytes_ = 0;
+  u32 part(u32 nodes, u32 frame);
+  void walk(u32 node, u32 frame, Part& part);
+  void walk_child(u32 node, u32 frame, Part& part);
+  bool loop_part(u32 frame, Part& part);
+  bool chain_part(u32 frame, const Loop& loop, Part& part);
+  bool sink_part(u32 frame, const Loop& loop, Part& part);
+  void finish(Part& part);
+  void emit(u32 node, Part& part);
+  u32 list_id(const NodeList* list);
+  const Mask& mask(u32 configuration);
+  std::vector<std::pair<u32, u32>> hits_;  // (frame, node) where a frame ends or calls
+  std::vector<u32> path_;                  // frames by depth
+  std::vector<std::pair<u32, u32>> seeds_;
+};
+
+}  // namespace stackmask

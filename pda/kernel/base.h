@@ -1,0 +1,161 @@
+// Types, errors, hashing and interning that every part of the kernel shares.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace stackmask {
+
+using u8 = std::uint8_t;
+using u16 = std::uint16_t;
+using u32 = std::uint32_t;
+using u64 = std::uint64_t;
+using i32 = std::int32_t;
+using i64 = std::int64_t;
+
+constexpr u32 NONE = 0xFFFFFFFFu;
+
+// A limit of pda/limits.py was exceeded; `limit` is its name there.
+struct LimitExceeded : std::runtime_error {
+  std::string limit;
+  double value;
+  LimitExceeded(std::string name, double bound, const std::string& message)
+      : std::runtime_error(message), limit(std::move(name)), value(bound) {}
+};
+
+// The grammar generates nothing.
+struct Unsatisfiable : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// The grammar is not one that the kernel runs.
+struct BadGrammar : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// More tokens were to be rolled back than were accepted.
+struct BadRollback : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+inline u64 mix(u64 x) {
+  x ^= x >> 32;
+  x *= 0x9E3779B97F4A7C15ull;
+  x ^= x >> 29;
+  return x;
+}
+
+inline u64 hash_words(const u32* words, std::size_t count) {
+  u64 hash = count * 0x9E3779B97F4A7C15ull;
+  for (std::size_t i = 0; i < count; i++) hash = (hash ^ words[i]) * 0xD6E8FEB86659FD93ull, hash ^= hash >> 32;
+  return mix(hash);
+}
+
+// An open-addressing map from 64-bit keys to 32-bit values. The key ~0 is reserved.
+class Map64 {
+ public:
+  u32* find(u64 key) {
+    if (slots_.empty()) return nullptr;
+    for (std::size_t i = mix(key) & mask_;; i = (i + 1) & mask_) {
+      if (slots_[i].key == key) return &slots_[i].value;
+      if (slots_[i].key == EMPTY) return nullptr;
+    }
+  }
+  void insert(u64 key, u32 value) {
+    if ((count_ + 1) * 4 > slots_.size() * 3) grow();
+    std::size_t i = mix(key) & mask_;
+    while (slots_[i].key != EMPTY && slots_[i].key != key) i = (i + 1) & mask_;
+    if (slots_[i].key == EMPTY) count_++;
+    slots_[i] = {key, value};
+  }
+  void clear() {
+    slots_.clear();
+    slots_.shrink_to_fit();
+    count_ = mask_ = 0;
+  }
+  std::size_t bytes() const { return slots_.capacity() * sizeof(Slot); }
+
+ private:
+  static constexpr u64 EMPTY = ~0ull;
+  struct Slot {
+    u64 key;
+    u32 value;
+  };
+  std::vector<Slot> slots_;
+  std::size_t count_ = 0, mask_ = 0;
+  void grow() {
+    std::vector<Slot> old = std::move(slots_);
+    slots_.assign(old.empty() ? 16 : old.size() * 2, Slot{EMPTY, 0});
+    mask_ = slots_.size() - 1;
+    count_ = 0;
+    for (const Slot& slot : old)
+      if (slot.key != EMPTY) insert(slot.key, slot.value);
+  }
+};
+
+// Gives equal sequences of words the same number.
+class Interner {
+ public:
+  u32 intern(const u32* words, std::size_t count) {
+    if ((size() + 1) * 4 > table_.size() * 3) grow();
+    const u64 hash = hash_words(words, count);
+    std::size_t i = hash & (table_.size() - 1);
+    for (; table_[i] != NONE; i = (i + 1) & (table_.size() - 1)) {
+      const u32 id = table_[i];
+      if (length(id) == count && (count == 0 || std::memcmp(at(id), words, count * sizeof(u32)) == 0)) return id;
+    }
+    const u32 id = static_cast<u32>(size());
+    table_[i] = id;
+    words_.insert(words_.end(), words, words + count);
+    ends_.push_back(static_cast<u32>(words_.size()));
+    return id;
+  }
+  const u32* at(u32 id) const { return words_.data() + (id ? ends_[id - 1] : 0); }
+  std::size_t length(u32 id) const { return ends_[id] - (id ? ends_[id - 1] : 0); }
+  std::size_t size() const { return ends_.size(); }
+  std::size_t bytes() const { return words_.capacity() * 4 + ends_.capacity() * 4 + table_.capacity() * 4; }
+  void clear() { *this = Interner(); }
+
+ private:
+  std::vector<u32> words_, ends_, table_;
+  void grow() {
+    table_.assign(table_.empty() ? 16 : table_.size() * 2, NONE);
+    for (u32 id = 0; id < size(); id++) {
+      std::size_t i = hash_words(at(id), length(id)) & (table_.size() - 1);
+      while (table_[i] != NONE) i = (i + 1) & (table_.size() - 1);
+      table_[i] = id;
+    }
+  }
+};
+
+// What a compilation may cost; checked often.
+struct Limits {
+  u64 states = 2'000'000;
+  u64 stack_depth = 4'000'000;
+  u64 memory = 256ull << 20;
+  double seconds = 30;
+};
+
+class Deadline {
+ public:
+  explicit Deadline(double seconds)
+      : seconds_(seconds),
+        end_(std::chrono::steady_clock::now() +
+             std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(seconds < 1e8 ? seconds : 1e8))) {}
+  void check() {
+    if ((++calls_ & 1023) == 0 && std::chrono::steady_clock::now() > end_)
+      throw LimitExceeded("compile_seconds", seconds_, "the compilation took longer than compile_seconds");
+  }
+
+ private:
+  double seconds_;
+  std::chrono::steady_clock::time_point end_;
+  u32 calls_ = 0;
+};
+
+}  // namespace stackmask

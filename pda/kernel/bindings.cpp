@@ -1,0 +1,417 @@
+// The Python face of the kernel. It binds, checks arguments and lets go of the GIL; nothing else.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <set>
+
+#include "matcher.h"
+
+namespace nb = nanobind;
+using namespace stackmask;
+
+namespace {
+
+PyObject* exception(const char* name) {
+  static nb::object* module = new nb::object(nb::module_::import_("stackmask.pda.exceptions"));
+  return nb::object(module->attr(name)).release().ptr();
+}
+
+// Exceptions of the kernel become those of pda/exceptions.py.
+void translate(const std::exception_ptr& pointer, void*) {
+  try {
+    std::rethrow_exception(pointer);
+  } catch (const LimitExceeded& error) {
+    const nb::object type = nb::steal(exception("LimitError"));
+    const nb::object value = type(error.what(), nb::arg("limit") = error.limit, nb::arg("value") = error.value);
+    PyErr_SetObject(type.ptr(), value.ptr());
+  } catch (const Unsatisfiable& error) {
+    PyErr_SetString(exception("UnsatisfiableError"), error.what());
+  } catch (const BadGrammar& error) {
+    PyErr_SetString(exception("GrammarError"), error.what());
+  } catch (const BadRollback& error) {
+    PyErr_SetString(exception("RollbackError"), error.what());
+  }
+}
+
+u32 checked_token(const TokenTrie& trie, i64 token) {
+  if (token < 0 || token >= static_cast<i64>(trie.size()))
+    throw nb::value_error(("token id " + std::to_string(token) + " is out of range 0.." + std::to_string(trie.size() - 1)).c_str());
+  return static_cast<u32>(token);
+}
+
+std::vector<u32> checked_tokens(const TokenTrie& trie, nb::handle ids) {
+  std::vector<u32> result;
+  for (nb::handle id : nb::iter(ids)) {
+    const nb::object index = nb::steal(PyNumber_Index(id.ptr()));
+    if (!index.is_valid()) throw nb::python_error();
+    int overflow = 0;
+    const long long value = PyLong_AsLongLongAndOverflow(index.ptr(), &overflow);
+    result.push_back(checked_token(trie, overflow ? -1 : value));
+  }
+  return result;
+}
+
+// ---- bitmasks
+
+// A writable C-contiguous int32 buffer of one or two dimensions, held while it is written.
+class Rows {
+ public:
+  Rows(nb::handle bitmask, const TokenTrie& trie) {
+    nb::object array;
+    if (!PyObject_CheckBuffer(bitmask.ptr())) {
+      const nb::object device = nb::getattr(nb::getattr(bitmask, "device", nb::none()), "type", nb::str("cpu"));
+      if (!nb::hasattr(bitmask, "numpy"))
+        throw nb::type_error(("the bitmask is " + type_name(bitmask) + ", not a numpy array or a CPU torch tensor").c_str());
+      if (std::string text = nb::cast<std::string>(nb::str(device)); text != "cpu")
+        throw nb::value_error(("the bitmask is on device " + text + "; it must be on the CPU").c_str());
+      array = bitmask.attr("numpy")();
+      bitmask = array;
+    }
+    if (PyObject_GetBuffer(bitmask.ptr(), &view_, PyBUF_FORMAT | PyBUF_STRIDES) != 0) throw nb::python_error();
+    try {
+      check(trie);
+    } catch (...) {
+      PyBuffer_Release(&view_);
+      throw;
+    }
+  }
+  Rows(const Rows&) = delete;
+  ~Rows() { PyBuffer_Release(&view_); }
+
+  u32* row(i64 index) const {
+    if (index < 0 || index >= rows_)
+      throw nb::value_error(("row " + std::to_string(index) + " is out of range: the bitmask has " + std::to_string(rows_) + " rows").c_str());
+    return static_cast<u32*>(view_.buf) + index * width_;
+  }
+
+ private:
+  Py_buffer view_{};
+  i64 rows_ = 1, width_ = 0;
+
+  static std::string type_name(nb::handle object) { return nb::cast<std::string>(nb::object(object.type().attr("__name__"))); }
+
+  void check(const TokenTrie& trie) {
+    const char* format = view_.format ? view_.format : "B";
+    if (view_.itemsize != 4 || !(std::strcmp(format, "i") == 0 || std::strcmp(format, "l") == 0 || std::strcmp(format, "<i") == 0))
+      throw nb::type_error((std::string("the bitmask has format '") + format + "', not int32").c_str());
+    if (view_.ndim != 1 && view_.ndim != 2) throw nb::value_error(("the bitmask has " + std::to_string(view_.ndim) + " dimensions, not 1 or 2").c_str());
+    width_ = view_.shape[view_.ndim - 1];
+    rows_ = view_.ndim == 2 ? view_.shape[0] : 1;
+    if (width_ != trie.words())
+      throw nb::value_error(("a row of the bitmask has " + std::to_string(width_) + " words; " + std::to_string(trie.size()) + " tokens take " + std::to_string(trie.words())).c_str());
+    if (!PyBuffer_IsContiguous(&view_, 'C')) throw nb::value_error("the bitmask is not C-contiguous");
+    if (view_.readonly) throw nb::value_error("the bitmask is read-only");
+  }
+};
+
+// ---- grammars
+
+i32 small_int(nb::handle value) {
+  if (!PyLong_CheckExact(value.ptr()) && !PyBool_Check(value.ptr())) throw BadGrammar("malformed grammar: a node has an argument that is not an integer");
+  int overflow = 0;
+  const long result = PyLong_AsLongAndOverflow(value.ptr(), &overflow);
+  if (overflow || result < INT32_MIN || result > INT32_MAX) throw BadGrammar("malformed grammar: a number of a node does not fit 32 bits");
+  return static_cast<i32>(result);
+}
+
+nb::tuple tuple_of(nb::handle value) {
+  if (!PyTuple_Check(value.ptr())) throw BadGrammar("malformed grammar: a tuple was expected");
+  return nb::borrow<nb::tuple>(value);
+}
+
+Expressions read_expressions(nb::handle grammar) {
+  Expressions ex;
+  const nb::tuple nodes = tuple_of(grammar.attr("nodes"));
+  ex.nodes.reserve(nodes.size());
+  ex.ints.reserve(nodes.size() * 4);
+  for (nb::handle item : nodes) {
+    const nb::tuple node = tuple_of(item);
+    const std::size_t n = node.size();
+    if (n == 0) throw BadGrammar("malformed grammar: a node is empty");
+    const i32 op = small_int(node[0]);
+    const u32 begin = static_cast<u32>(ex.ints.size());
+    auto spread = [&](nb::handle values) {
+      for (nb::handle value : tuple_of(values)) ex.ints.push_back(small_int(value));
+    };
+    auto need = [&](std::size_t count) {
+      if (n != count) throw BadGrammar("malformed grammar: a node has the wrong number of arguments");
+    };
+    switch (op) {
+      case OP_LITERAL: {
+        need(2);
+        const nb::object data = node[1];
+        if (!PyBytes_Check(data.ptr())) throw BadGrammar("malformed grammar: a literal is not bytes");
+        ex.ints.push_back(static_cast<i32>(ex.literals.size()));
+        ex.literals.emplace_back(PyBytes_AS_STRING(data.ptr()), static_cast<std::size_t>(PyBytes_GET_SIZE(data.ptr())));
+        break;
+      }
+      case OP_BYTES: need(2), spread(node[1]); break;
+      case OP_CHARS: need(3), ex.ints.push_back(small_int(node[2])), spread(node[1]); break;
+      case OP_GRAPH: need(3), ex.ints.push_back(small_int(node[1])), spread(node[2]); break;
+      case OP_TOKENS: need(3), ex.ints.push_back(small_int(node[2])), spread(node[1]); break;
+      case OP_PERMUTE:
+        need(5);
+        for (std::size_t i : {2, 3, 4}) ex.ints.push_back(small_int(node[i]));
+        spread(node[1]);
+        break;
+      case OP_AUTOMATON: {
+        need(4);
+        const nb::tuple transitions = tuple_of(node[1]), accepting = tuple_of(node[2]);
+        if (transitions.size() != accepting.size()) throw BadGrammar("malformed grammar: an automaton's transitions and accepting states differ in number");
+        ex.ints.push_back(small_int(node[3]));
+        ex.ints.push_back(static_cast<i32>(transitions.size()));
+        for (std::size_t s = 0; s < transitions.size(); s++) {
+          const nb::tuple list = tuple_of(transitions[s]);
+          ex.ints.push_back(nb::object(accepting[s]).ptr() == Py_True || PyObject_IsTrue(nb::object(accepting[s]).ptr()) == 1);
+          ex.ints.push_back(static_cast<i32>(list.size()));
+          for (nb::handle transition : list) {
+            if (tuple_of(transition).size() != 3) throw BadGrammar("malformed grammar: a transition is not (lo, hi, target)");
+            spread(transition);
+          }
+        }
+        break;
+      }
+      default:
+        for (std::size_t i = 1; i < n; i++) ex.ints.push_back(small_int(node[i]));
+    }
+    ex.nodes.push_back({op, begin, static_cast<u32>(ex.ints.size())});
+  }
+  for (nb::handle rule : tuple_of(grammar.attr("rules"))) ex.rules.push_back(small_int(rule));
+  for (nb::handle name : tuple_of(grammar.attr("names"))) ex.names.push_back(nb::cast<std::string>(name));
+  ex.root = small_int(grammar.attr("root"));
+  return ex;
+}
+
+struct KernelGrammar {
+  std::shared_ptr<Automaton> automaton;
+};
+
+std::shared_ptr<TokenTrie> make_trie(nb::sequence tokens, i64 size) {
+  std::vector<std::pair<const char*, std::size_t>> texts;
+  const nb::object fast = nb::steal(PySequence_Fast(tokens.ptr(), "tokens is not a sequence"));
+  if (!fast.is_valid()) throw nb::python_error();
+  const Py_ssize_t count = PySequence_Fast_GET_SIZE(fast.ptr());
+  if (size < count || size < 1)
+    throw nb::value_error(("the vocabulary has " + std::to_string(count) + " tokens, more than its size " + std::to_string(size)).c_str());
+  if (size > (1 << 24)) throw nb::value_error("a vocabulary has at most 16,777,216 tokens");
+  texts.reserve(static_cast<std::size_t>(count));
+  for (Py_ssize_t i = 0; i < count; i++) {
+    PyObject* token = PySequence_Fast_GET_ITEM(fast.ptr(), i);
+    if (token == Py_None) texts.push_back({nullptr, 0});
+    else if (PyBytes_Check(token)) texts.push_back({PyBytes_AS_STRING(token), static_cast<std::size_t>(PyBytes_GET_SIZE(token))});
+    else throw nb::type_error(("token " + std::to_string(i) + " is " + Py_TYPE(token)->tp_name + ", not bytes or None").c_str());
+  }
+  return std::make_shared<TokenTrie>(texts, static_cast<u32>(size));
+}
+
+nb::bytes to_bytes(const std::string& text) { return nb::bytes(text.data(), text.size()); }
+
+// Ids of the batch's rows: given, or 0, 1, 2 ...
+std::vector<i64> rows_of(nb::handle rows, std::size_t count) {
+  std::vector<i64> result;
+  if (rows.is_none()) {
+    for (std::size_t i = 0; i < count; i++) result.push_back(static_cast<i64>(i));
+    return result;
+  }
+  for (nb::handle row : nb::iter(rows)) result.push_back(nb::cast<i64>(row));
+  if (result.size() != count)
+    throw nb::value_error((std::to_string(count) + " matchers, but " + std::to_string(result.size()) + " rows").c_str());
+  if (std::set<i64>(result.begin(), result.end()).size() != result.size()) throw nb::value_error("two matchers have the same row");
+  return result;
+}
+
+}  // namespace
+
+NB_MODULE(_kernel, m) {
+  m.doc() = "The compiled engine: grammars run as pushdown automata over a trie of tokens.";
+  nb::set_leak_warnings(false);
+  nb::register_exception_translator(translate);
+
+  nb::class_<TokenTrie>(m, "TokenTrie", "The bytes of every token, as a trie; an id without bytes, or with none, is a token without text.")
+      .def(nb::new_([](nb::sequence tokens, i64 size) { return make_trie(tokens, size); }), nb::arg("tokens"), nb::arg("size"))
+      .def_prop_ro("size", &TokenTrie::size, "The number of tokens, padding included.")
+      .def_prop_ro("nodes", &TokenTrie::node_count, "The number of trie nodes.")
+      .def_prop_ro("memory", &TokenTrie::bytes, "The bytes that the trie takes.");
+
+  nb::class_<KernelGrammar>(m, "KernelGrammar", "A grammar made ready for one vocabulary. Shared by any number of matchers and threads.")
+      .def(
+          "__init__",
+          [](KernelGrammar* self, std::shared_ptr<TokenTrie> trie, nb::object grammar, i64 states, i64 stack_depth, i64 memory, double seconds) {
+            const Expressions ex = read_expressions(grammar);
+            Limits limits;
+            limits.states = static_cast<u64>(std::max<i64>(states, 0));
+            limits.stack_depth = static_cast<u64>(std::max<i64>(stack_depth, 0));
+            limits.memory = static_cast<u64>(std::max<i64>(memory, 0));
+            limits.seconds = seconds;
+            const nb::gil_scoped_release release;
+            new (self) KernelGrammar{std::make_shared<Automaton>(std::move(trie), ex, limits)};
+          },
+          nb::arg("trie"), nb::arg("grammar"), nb::kw_only(), nb::arg("states"), nb::arg("stack_depth"), nb::arg("memory"), nb::arg("seconds"))
+      .def_prop_ro(
+          "memory",
+          [](const KernelGrammar& self) {
+            const std::lock_guard lock(self.automaton->mutex);
+            return self.automaton->bytes();
+          },
+          "The bytes that the lazily built tables take.")
+      .def_prop_ro(
+          "statistics",
+          [](const KernelGrammar& self) {
+            const std::lock_guard lock(self.automaton->mutex);
+            const Statistics& s = self.automaton->statistics;
+            nb::dict d;
+            d["rules"] = self.automaton->rule_count();
+            d["states"] = self.automaton->state_count();
+            d["frames"] = self.automaton->frame_count();
+            d["configurations"] = self.automaton->node_count();
+            d["rewritten_rules"] = self.automaton->rewritten_rules();
+            d["masks"] = s.masks;
+            d["parts"] = s.parts;
+            d["loops"] = s.loops;
+            d["loop_fallbacks"] = s.loop_fallbacks;
+            d["walks"] = s.walks;
+            d["walked_nodes"] = s.walked_nodes;
+            d["reclaims"] = s.reclaims;
+            return d;
+          },
+          "Counts of what was built, for tests and benchmarks.");
+
+  nb::class_<Matcher>(m, "Matcher", "The text of one request so far, and what may follow it. Not for use by two threads at once.")
+      .def(
+          "__init__",
+          [](Matcher* self, const KernelGrammar& grammar, nb::object stop_token_ids) {
+            std::vector<u32> stops = checked_tokens(grammar.automaton->trie(), stop_token_ids);
+            new (self) Matcher(grammar.automaton, std::move(stops));
+          },
+          nb::arg("grammar"), nb::arg("stop_token_ids"))
+      .def("__repr__",
+           [](const Matcher& self) { return "<Matcher after " + std::to_string(self.num_accepted()) + " tokens" + (self.is_terminated() ? ", terminated" : "") + ">"; })
+      .def_prop_ro("num_accepted", &Matcher::num_accepted, "How many steps rollback can undo.")
+      .def("is_terminated", &Matcher::is_terminated, "Whether a stop token was accepted.")
+      .def("is_completed", &Matcher::is_completed, "Whether a stop token is allowed now.")
+      .def(
+          "accept_token", [](Matcher& self, i64 token_id) { return self.accept_token(checked_token(self.trie(), token_id)); }, nb::arg("token_id"),
+          "Go on by a token; False, and nothing changes, where it is not allowed.")
+      .def(
+          "accept_bytes", [](Matcher& self, nb::bytes data) { return self.accept_bytes(data.c_str(), data.size()); }, nb::arg("data"),
+          "Go on by a text, as one step; False, and nothing changes, where it is not allowed.")
+      .def(
+          "validate_tokens", [](const Matcher& self, nb::object token_ids) { return self.validate_tokens(checked_tokens(self.trie(), token_ids)); },
+          nb::arg("token_ids"), "How many of these tokens could be accepted one after the other.")
+      .def(
+          "rollback",
+          [](Matcher& self, i64 n) {
+            if (n < 0) throw nb::value_error(("cannot roll back " + std::to_string(n) + " tokens").c_str());
+            self.rollback(n);
+          },
+          nb::arg("n"), "Undo the last n steps.")
+      .def(
+          "fork",
+          [](nb::handle self) {
+            nb::object copy = nb::inst_alloc(self.type());
+            new (nb::inst_ptr<Matcher>(copy)) Matcher(*nb::inst_ptr<Matcher>(self));
+            nb::inst_mark_ready(copy);
+            return copy;
+          },
+          nb::sig("def fork(self) -> Self"), "An independent matcher in the same state, with the same history.")
+      .def("reset", &Matcher::reset, "Back to the beginning, with no history.")
+      .def(
+          "fill_next_token_bitmask",
+          [](const Matcher& self, nb::handle bitmask, i64 index) {
+            const Rows rows(bitmask, self.trie());
+            u32* row = rows.row(index);
+            const nb::gil_scoped_release release;
+            return self.fill(row);
+          },
+          nb::arg("bitmask"), nb::arg("index") = 0, "Write the row of a bitmask: bit i of word w is 1 if token 32 w + i is allowed. False if all of them are.")
+      .def(
+          "allowed_tokens",
+          [](const Matcher& self) {
+            std::vector<u32> row(self.trie().words());
+            {
+              const nb::gil_scoped_release release;
+              self.fill(row.data());
+            }
+            std::vector<u32> tokens;
+            for (u32 id = 0; id < self.trie().size(); id++)
+              if (row[id >> 5] >> (id & 31) & 1) tokens.push_back(id);
+            return tokens;
+          },
+          "The tokens that are allowed now.")
+      .def(
+          "find_jump_forward_bytes", [](const Matcher& self) { return to_bytes(self.jump_forward()); },
+          "The bytes that must follow, up to where there is a choice or the text is complete; no more than 65,536 at once.")
+      .def(
+          "find_jump_forward_string",
+          [](const Matcher& self) {
+            // The forced bytes are UTF-8 up to where they are cut or the grammar has raw bytes.
+            const std::string bytes = self.jump_forward();
+            const nb::object text = nb::steal(PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "strict"));
+            if (text.is_valid()) return nb::str(text);
+            nb::python_error error;
+            const Py_ssize_t start = nb::cast<Py_ssize_t>(nb::object(error.value().attr("start")));
+            return nb::str(bytes.data(), static_cast<std::size_t>(start));
+          },
+          "The longest start of the bytes that must follow that is text.")
+      .def(
+          "shortest_completion", [](const Matcher& self) { return to_bytes(self.shortest_completion()); }, "A shortest text that completes the text so far.")
+      .def(
+          "matching_prefix", [](const Matcher& self, nb::bytes data) { return self.matching_prefix(data.c_str(), data.size()); }, nb::arg("data"),
+          "How many of these bytes can be accepted from here.")
+      .def(
+          "next_bytes", [](const Matcher& self, nb::bytes data) { return to_bytes(self.next_bytes(data.c_str(), data.size())); },
+          nb::arg("data") = nb::bytes("", 0), "Which bytes may follow after `data`, sorted; none where `data` is not allowed.")
+      .def(
+          "rule_names", [](const Matcher& self, nb::bytes data) { return self.rule_names(data.c_str(), data.size()); }, nb::arg("data") = nb::bytes("", 0),
+          "The rules begun and not ended after `data`, innermost first; none where `data` is not allowed.");
+
+  m.def(
+      "fill_bitmasks",
+      [](nb::object matchers, nb::handle bitmask, nb::object rows) {
+        std::vector<const Matcher*> list;
+        std::vector<nb::object> alive;
+        for (nb::handle matcher : nb::iter(matchers)) {
+          list.push_back(nb::cast<const Matcher*>(matcher));
+          alive.push_back(nb::borrow(matcher));
+        }
+        const std::vector<i64> places = rows_of(rows, list.size());
+        for (const Matcher* matcher : list)
+          if (matcher->trie().size() != list[0]->trie().size()) throw nb::value_error("the matchers have vocabularies of different sizes");
+        if (list.empty()) return;
+        const Rows target(bitmask, list[0]->trie());
+        std::vector<u32*> pointers;
+        for (const i64 place : places) pointers.push_back(target.row(place));
+        const nb::gil_scoped_release release;
+        for (std::size_t i = 0; i < list.size(); i++) list[i]->fill(pointers[i]);
+      },
+      nb::arg("matchers"), nb::arg("bitmask"), nb::arg("rows") = nb::none(), "Fill the row of every matcher: `rows[i]`, or i.");
+
+  m.def(
+      "fill_draft_bitmasks",
+      [](const Matcher& matcher, nb::object draft_token_ids, nb::handle bitmask, i64 row, nb::object parents) {
+        const std::vector<u32> tokens = checked_tokens(matcher.trie(), draft_token_ids);
+        std::vector<i32> before;
+        if (parents.is_none()) {
+          for (std::size_t i = 0; i < tokens.size(); i++) before.push_back(static_cast<i32>(i) - 1);
+        } else {
+          for (nb::handle parent : nb::iter(parents)) before.push_back(nb::cast<i32>(parent));
+          if (before.size() != tokens.size())
+            throw nb::value_error((std::to_string(tokens.size()) + " draft tokens, but " + std::to_string(before.size()) + " parents").c_str());
+          for (std::size_t i = 0; i < before.size(); i++)
+            if (before[i] < -1 || before[i] >= static_cast<i32>(i))
+              throw nb::value_error(("the parent of draft token " + std::to_string(i) + " is " + std::to_string(before[i]) + ", not -1 or a draft token before it").c_str());
+        }
+        const Rows rows(bitmask, matcher.trie());
+        u32* first = rows.row(row);
+        rows.row(row + static_cast<i64>(tokens.size()));
+        const nb::gil_scoped_release release;
+        matcher.fill_drafts(tokens, before, first);
+      },
+      nb::arg("matcher"), nb::arg("draft_token_ids"), nb::arg("bitmask"), nb::arg("row"), nb::arg("parents") = nb::none(),
+      "Fill `row` with the mask now, and row + i + 1 with the mask after draft token i and those before it.\n\n"
+      "`parents[i]` is the draft token before token i, -1 for none; by default the drafts are a chain.\n"
+      "Rows at and below a refused draft token are all zeros. The matcher stays where it is.");
+}

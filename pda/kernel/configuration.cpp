@@ -1,0 +1,409 @@
+#include <algorithm>
+
+#include "automaton.h"
+
+namespace stackmask {
+
+namespace {
+
+Nfa compile(const Expressions& expressions, u32 vocabulary_size, const Limits& limits) {
+  Deadline deadline(limits.seconds);
+  expressions.validate(vocabulary_size);
+  Nfa nfa = lower(expressions, limits, deadline);
+  rewrite(nfa, limits, deadline);
+  measure(nfa, deadline);
+  return nfa;
+}
+
+}  // namespace
+
+Automaton::Automaton(std::shared_ptr<const TokenTrie> trie, const Expressions& expressions, const Limits& limits)
+    : trie_(std::move(trie)), limits_(limits), frames_(compile(expressions, trie_->size(), limits), trie_->max_token_bytes(), limits), threshold_(limits.memory) {
+  std::vector<Entry> list;
+  nodes_.intern(nullptr, 0);
+  guarded_.push_back(0);
+  depth_.push_back(0);
+  list.push_back({BOTTOM, NO_STACK});
+  intern(list);
+  const u32 root = 0;
+  node_lists_.intern(&root, 1);
+  path_.resize(trie_->max_token_bytes() + 2);
+  std::vector<Entry> start;
+  const Nfa& nfa = frames_.nfa();
+  const u32 entry = frames_.entry(nfa.root);
+  if (entry != DEAD) start.push_back({entry, EMPTY_STACK});
+  if (nfa.rules[nfa.root].nullable) start.push_back({BOTTOM, NO_STACK});
+  initial_ = close(start);
+}
+
+// `entries` sorted, frames unique.
+u32 Automaton::intern(std::vector<Entry>& list) {
+  const u32 id = nodes_.intern(reinterpret_cast<const u32*>(list.data()), list.size() * 2);
+  if (id == guarded_.size()) {
+    u8 guarded = 0;
+    u32 depth = 0;
+    for (const Entry& entry : list) {
+      guarded |= (frames_[entry.frame].flags & FRAME_GUARD) || guarded_[entry.rest];
+      depth = std::max(depth, depth_[entry.rest]);
+    }
+    guarded_.push_back(guarded);
+    depth_.push_back(depth + 1);
+    if (depth >= limits_.stack_depth)
+      throw LimitExceeded("stack_depth", static_cast<double>(limits_.stack_depth), "the stack grew past " + std::to_string(limits_.stack_depth) + " entries");
+  }
+  return id;
+}
+
+// The node for returning to `frame` above `rest`: where the frame may end at once, what is below comes along.
+u32 Automaton::push(u32 frame, u32 rest) {
+  if (frames_.only_ends(frame)) return rest;
+  const u64 key = static_cast<u64>(frame) << 32 | rest;
+  if (const u32* found = pushes_.find(key)) return *found;
+  std::vector<Entry> single{{frame, rest}};
+  u32 node = intern(single);
+  if (frames_[frame].flags & FRAME_FINAL) node = unite(node, rest);
+  pushes_.insert(key, node);
+  return node;
+}
+
+u32 Automaton::call_rest(const Call& call, u32 rest) { return push(call.distinct ? frames_.guard(call.back, 0) : call.back, rest); }
+
+// All stacks of both. Where both hold a frame its rests unite, so the work goes down the stacks: an explicit list of pairs to do.
+u32 Automaton::unite(u32 a, u32 b) {
+  if (a == b || b == NO_STACK) return a;
+  if (a == NO_STACK) return b;
+  auto key_of = [](u32 x, u32 y) { return x < y ? static_cast<u64>(x) << 32 | y : static_cast<u64>(y) << 32 | x; };
+  if (const u32* found = unions_.find(key_of(a, b))) return *found;
+  std::vector<std::pair<u32, u32>> todo{{a, b}};
+  std::vector<Entry> merged;
+  while (!todo.empty()) {
+    const auto [x, y] = todo.back();
+    if (unions_.find(key_of(x, y))) {
+      todo.pop_back();
+      continue;
+    }
+    merged.clear();
+    const std::size_t waiting = todo.size();
+    u32 i = 0, j = 0;
+    const u32 n = entry_count(x), m = entry_count(y);
+    while (i < n || j < m) {
+      const Entry left = i < n ? entries(x)[i] : Entry{NONE, NONE}, right = j < m ? entries(y)[j] : Entry{NONE, NONE};
+      if (j >= m || (i < n && left.frame < right.frame)) {
+        merged.push_back(left), i++;
+      } else if (i >= n || right.frame < left.frame) {
+        merged.push_back(right), j++;
+      } else {
+        u32 rest = left.rest;
+        if (left.rest != right.rest && right.rest != NO_STACK) {
+          if (left.rest == NO_STACK) rest = right.rest;
+          else if (const u32* found = unions_.find(key_of(left.rest, right.rest))) rest = *found;
+          else todo.push_back({left.rest, right.rest});
+        }
+        merged.push_back({left.frame, rest}), i++, j++;
+      }
+    }
+    if (todo.size() > waiting) continue;  // below first
+    const u32 node = intern(merged);
+    unions_.insert(key_of(x, y), node);
+    todo.pop_back();
+  }
+  return *unions_.find(key_of(a, b));
+}
+
+// The byte becomes part of the texts that guards on these stacks wait for.
+u32 Automaton::advance(u32 node, u8 byte) {
+  if (!guarded_[node]) return node;
+  auto key_of = [byte](u32 x) { return static_cast<u64>(x) << 8 | byte; };
+  if (const u32* found = advances_.find(key_of(node))) return *found;
+  std::vector<u32> todo{node};
+  while (!todo.empty()) {
+    const u32 x = todo.back();
+    if (advances_.find(key_of(x))) {
+      todo.pop_back();
+      continue;
+    }
+    const std::size_t waiting = todo.size();
+    std::vector<Entry> moved;
+    for (u32 i = 0; i < entry_count(x); i++) {
+      Entry entry = entries(x)[i];
+      if (guarded_[entry.rest]) {
+        const u32* found = advances_.find(key_of(entry.rest));
+        if (!found) todo.push_back(entry.rest);
+        else entry.rest = *found;
+      }
+      if (frames_[entry.frame].flags & FRAME_GUARD) entry.frame = frames_.extend_guard(entry.frame, byte);
+      moved.push_back(entry);
+    }
+    if (todo.size() > waiting) continue;
+    std::sort(moved.begin(), moved.end());
+    const u32 result = intern(moved);
+    advances_.insert(key_of(x), result);
+    todo.pop_back();
+  }
+  return *advances_.find(key_of(node));
+}
+
+// The configuration for raw entries: what ends is popped, what is called is entered, and what eats nothing itself is dropped.
+u32 Automaton::close(std::vector<Entry>& raw) {
+  // Pops. `raw` grows; the entries of a rest are closed under popping, but a guard that lets a value pass may end again.
+  for (std::size_t i = 0; i < raw.size(); i++) {
+    const Entry entry = raw[i];
+    if (!(frames_[entry.frame].flags & FRAME_FINAL)) continue;
+    for (u32 k = 0; k < entry_count(entry.rest); k++) {
+      Entry below = entries(entry.rest)[k];
+      if (frames_[below.frame].flags & FRAME_GUARD) {
+        below.frame = frames_.pop_guard(below.frame);
+        if (below.frame == DEAD) continue;
+      }
+      if (std::find(raw.begin(), raw.end(), below) == raw.end()) raw.push_back(below);
+    }
+  }
+  auto unify = [this](std::vector<Entry>& list) {
+    std::sort(list.begin(), list.end());
+    std::size_t out = 0;
+    for (std::size_t i = 0; i < list.size(); i++) {
+      if (out && list[out - 1].frame == list[i].frame) list[out - 1].rest = unite(list[out - 1].rest, list[i].rest);
+      else list[out++] = list[i];
+    }
+    list.resize(out);
+  };
+  unify(raw);
+  // Calls, callers before callees: ranks grow along calls made before anything is read.
+  struct Pending {
+    u32 rank, rule, rest;
+  };
+  std::vector<Pending> pending;
+  auto later = [](const Pending& a, const Pending& b) { return a.rank > b.rank; };
+  auto expand = [&](const Entry entry) {
+    frames_.build(entry.frame);
+    for (u32 c = 0; c < frames_[entry.frame].call_count; c++) {
+      const Call call = frames_.call(entry.frame, c);
+      pending.push_back({frames_.nfa().rules[call.rule].rank, call.rule, call_rest(call, entry.rest)});
+      std::push_heap(pending.begin(), pending.end(), later);
+    }
+  };
+  const std::size_t before_calls = raw.size();
+  for (std::size_t i = 0; i < before_calls; i++)
+    if (frames_[raw[i].frame].flags & FRAME_CALLS) expand(raw[i]);
+  while (!pending.empty()) {
+    const u32 rule = pending.front().rule;
+    u32 rest = NO_STACK;
+    while (!pending.empty() && pending.front().rule == rule) {
+      rest = unite(rest, pending.front().rest);
+      std::pop_heap(pending.begin(), pending.end(), later);
+      pending.pop_back();
+    }
+    const Entry entry{frames_.entry(rule), rest};
+    raw.push_back(entry);
+    if (frames_[entry.frame].flags & FRAME_CALLS) expand(entry);
+  }
+  if (raw.size() > before_calls) unify(raw);
+  raw.erase(std::remove_if(raw.begin(), raw.end(),
+                           [this](const Entry& entry) { return entry.frame != BOTTOM && !(frames_[entry.frame].flags & (FRAME_BYTES | FRAME_TOKENS)); }),
+            raw.end());
+  return intern(raw);
+}
+
+u32 Automaton::step(u32 configuration, u8 byte) {
+  const u64 key = static_cast<u64>(configuration) << 8 | byte;
+  if (const u32* found = steps_.find(key)) return *found;
+  const u32 result = compute_step(configuration, byte);
+  steps_.insert(key, result);
+  return result;
+}
+
+u32 Automaton::compute_step(u32 configuration, u8 byte) {
+  std::vector<Entry> raw;
+  for (u32 i = 0; i < entry_count(configuration); i++) {
+    const Entry entry = entries(configuration)[i];
+    if (entry.frame == BOTTOM) continue;
+    const u32 frame = frames_.next(entry.frame, byte);
+    if (frame != DEAD) raw.push_back({frame, advance(entry.rest, byte)});
+  }
+  return raw.empty() ? NO_STACK : close(raw);
+}
+
+u32 Automaton::step_bytes(u32 configuration, const char* data, std::size_t count, std::size_t* accepted) {
+  std::size_t i = 0;
+  for (; i < count; i++) {
+    const u32 next = step(configuration, static_cast<u8>(data[i]));
+    if (next == NO_STACK) break;
+    configuration = next;
+  }
+  if (accepted) *accepted = i;
+  return i == count ? configuration : NO_STACK;
+}
+
+u32 Automaton::step_token(u32 configuration, u32 token) {
+  u32 result = NO_STACK;
+  const std::string& text = trie_->text(token);
+  if (!text.empty()) result = step_bytes(configuration, text.data(), text.size());
+  if (frames_.nfa().token_sets.empty()) return result;
+  const u64 key = static_cast<u64>(configuration) << 32 | token;
+  if (const u32* found = token_steps_.find(key)) return *found;
+  std::vector<Entry> raw;
+  for (u32 i = 0; i < entry_count(configuration); i++) {
+    const Entry entry = entries(configuration)[i];
+    if (entry.frame == BOTTOM) continue;
+    frames_.build(entry.frame);
+    for (u32 t = 0; t < frames_[entry.frame].token_count; t++) {
+      const TokenEdge edge = frames_.token_edge(entry.frame, t);
+      if (frames_.nfa().token_sets[edge.set].contains(token)) raw.push_back({edge.target, entry.rest});
+    }
+  }
+  if (!raw.empty()) result = unite(result, close(raw));
+  token_steps_.insert(key, result);
+  return result;
+}
+
+bool Automaton::complete(u32 configuration) { return entry_count(configuration) && entries(configuration)[0].frame == BOTTOM; }
+
+void Automaton::live_bytes(u32 configuration, bool (&live)[256]) {
+  std::fill(std::begin(live), std::end(live), false);
+  for (u32 i = 0; i < entry_count(configuration); i++) {
+    const u32 frame = entries(configuration)[i].frame;
+    if (frame == BOTTOM) continue;
+    frames_.build(frame);
+    for (u32 r = 0; r < frames_[frame].range_count; r++)
+      for (u32 b = frames_.range(frame, r).lo; b <= frames_.range(frame, r).hi; b++) live[b] = true;
+  }
+  // A guard may refuse a value that has been seen.
+  if (guarded_[configuration])
+    for (u32 b = 0; b < 256; b++) live[b] = live[b] && step(configuration, static_cast<u8>(b)) != NO_STACK;
+}
+
+bool Automaton::reads_tokens(u32 configuration) {
+  for (u32 i = 0; i < entry_count(configuration); i++)
+    if (frames_[entries(configuration)[i].frame].flags & FRAME_TOKENS) return true;
+  return false;
+}
+
+u64 Automaton::distance(u32 configuration) {
+  std::vector<u32> todo{configuration};
+  while (!todo.empty()) {
+    const u32 node = todo.back();
+    if (distances_.find(node)) {
+      todo.pop_back();
+      continue;
+    }
+    const std::size_t waiting = todo.size();
+    u64 best = node == NO_STACK ? NONE - 1 : NONE;
+    for (u32 i = 0; i < entry_count(node); i++) {
+      const Entry entry = entries(node)[i];
+      if (entry.frame == BOTTOM) {
+        best = 0;
+        continue;
+      }
+      const u32* below = distances_.find(entry.rest);
+      if (!below) todo.push_back(entry.rest);
+      else best = std::min(best, frames_.distance(entry.frame) + *below);
+    }
+    if (todo.size() > waiting) continue;
+    distances_.insert(node, static_cast<u32>(std::min<u64>(best, NONE - 1)));
+    todo.pop_back();
+  }
+  return *distances_.find(configuration);
+}
+
+// Descends by the distance: some byte always takes it down by one. A guard may forbid that way; then any byte with the least
+// distance is taken, and a completion that repeats is given up.
+std::string Automaton::shortest(u32 configuration) {
+  std::string text;
+  while (!complete(configuration)) {
+    const u64 here = distance(configuration);
+    u32 best = NO_STACK;
+    u64 best_distance = ~0ull;
+    u8 best_byte = 0;
+    for (u32 i = 0; i < entry_count(configuration) && best_distance >= here; i++) {
+      const u32 frame = entries(configuration)[i].frame;
+      if (frame == BOTTOM) continue;
+      frames_.build(frame);
+      for (u32 r = 0; r < frames_[frame].range_count && best_distance >= here; r++) {
+        const Range range = frames_.range(frame, r);
+        for (u32 b = range.lo; b <= range.hi; b++) {
+          const u32 next = step(configuration, static_cast<u8>(b));
+          if (next != NO_STACK) {
+            const u64 ahead = distance(next);
+            if (ahead < best_distance) best = next, best_distance = ahead, best_byte = static_cast<u8>(b);
+          }
+          if (!guarded_[configuration]) break;  // all bytes of a range lead the same way
+        }
+      }
+    }
+    if (best == NO_STACK) throw BadGrammar("no text completes the structure from here without reading a token by its id");
+    if (text.size() > limits_.stack_depth * 4) throw LimitExceeded("stack_depth", static_cast<double>(limits_.stack_depth), "the shortest completion is too long");
+    text.push_back(static_cast<char>(best_byte));
+    configuration = best;
+  }
+  return text;
+}
+
+void Automaton::rule_names(u32 configuration, std::vector<std::string>& names) {
+  std::vector<u32> seen;
+  for (u32 node = configuration; node > EMPTY_STACK && names.size() < 64;) {
+    u32 below = NO_STACK;
+    for (u32 i = 0; i < entry_count(node); i++) {
+      const Entry entry = entries(node)[i];
+      if (entry.frame == BOTTOM) continue;
+      const u32 name = frames_.origin(entry.frame);
+      if (name != NONE && name < frames_.nfa().names.size()) {
+        const std::string& text = frames_.nfa().names[name];
+        if (names.empty() || names.back() != text) names.push_back(text);
+      }
+      if (below == NO_STACK) below = entry.rest;
+    }
+    node = below;
+  }
+}
+
+// Keeps the configurations that matchers hold, and what these stand on; everything else is made again when it is needed.
+void Automaton::reclaim() {
+  constexpr u32 FLAG = 0x80000000u;
+  std::vector<u8> used(nodes_.size(), 0);
+  used[NO_STACK] = used[EMPTY_STACK] = used[initial_] = 1;
+  for (const Held& matcher : held)
+    for (const u32 id : *matcher.configurations) used[id & ~FLAG] = 1;
+  std::vector<u8> frames_used(frames_.size(), 0);
+  frames_used[BOTTOM] = 1;
+  for (u32 id = static_cast<u32>(nodes_.size()); id-- > 0;) {  // what is below has a smaller number
+    if (!used[id]) continue;
+    for (u32 i = 0; i < entry_count(id); i++) {
+      used[entries(id)[i].rest] = 1;
+      frames_used[entries(id)[i].frame] = 1;
+    }
+  }
+  const std::vector<u32> frame_map = frames_.keep(frames_used);
+  Interner old = std::move(nodes_);
+  nodes_ = Interner();
+  guarded_.clear();
+  depth_.clear();
+  std::vector<u32> map(used.size(), NONE);
+  std::vector<Entry> list;
+  for (u32 id = 0; id < used.size(); id++) {
+    if (!used[id]) continue;
+    list.clear();
+    const Entry* before = reinterpret_cast<const Entry*>(old.at(id));
+    for (std::size_t i = 0; i < old.length(id) / 2; i++) list.push_back({frame_map[before[i].frame], map[before[i].rest]});
+    std::sort(list.begin(), list.end());
+    map[id] = intern(list);
+  }
+  initial_ = map[initial_];
+  for (const Held& matcher : held)
+    for (u32& id : *matcher.configurations) id = map[id & ~FLAG] | (id & FLAG);
+  steps_.clear(), unions_.clear(), pushes_.clear(), advances_.clear(), distances_.clear(), token_steps_.clear();
+  part_ids_.clear(), mask_ids_.clear(), node_lists_.clear(), shared_lists_.clear();
+  std::vector<Part>().swap(parts_);
+  std::vector<Mask>().swap(masks_);
+  part_bytes_ = 0;
+  const u32 root = 0;
+  node_lists_.intern(&root, 1);
+  statistics.reclaims++;
+  threshold_ = std::max<u64>(limits_.memory, 2 * bytes());
+}
+
+std::size_t Automaton::bytes() const {
+  return frames_.bytes() + nodes_.bytes() + guarded_.capacity() + depth_.capacity() * 4 + steps_.bytes() + unions_.bytes() + pushes_.bytes() +
+         advances_.bytes() + distances_.bytes() + token_steps_.bytes() + node_lists_.bytes() + part_ids_.bytes() + mask_ids_.bytes() + part_bytes_;
+}
+
+}  // namespace stackmask

@@ -1,0 +1,437 @@
+#include "frames.h"
+
+#include <algorithm>
+
+namespace stackmask {
+
+namespace {
+constexpr u32 TABLE_BYTES = 24;  // live bytes from which a frame gets a table
+}
+
+Frames::Frames(Nfa nfa, u32 longest_token, const Limits& limits)
+    : nfa_(std::move(nfa)), limits_(limits), closure_(nfa_), longest_token_(longest_token), entries_(nfa_.rules.size(), NONE) {
+  items_.intern(nullptr, 0);
+  frames_.emplace_back();
+  frames_[BOTTOM].flags = FRAME_BUILT;
+  seen_sets_.intern(nullptr, 0);
+  text_parents_.push_back({0, 0});
+}
+
+// INVARIANT: items_ and frames_ have the same size, so the limit is checked before either grows.
+void Frames::check_limit() const {
+  if (frames_.size() >= limits_.states)
+    throw LimitExceeded("states", static_cast<double>(limits_.states), "the automaton needs more than " + std::to_string(limits_.states) + " states");
+}
+
+u32 Frames::intern_items(const std::vector<Item>& items) {
+  if (items.empty()) return DEAD;
+  scratch_.clear();
+  for (const Item& item : items) scratch_.push_back(item.state), scratch_.push_back(item.reg);
+  check_limit();
+  const u32 id = items_.intern(scratch_.data(), scratch_.size());
+  if (id < frames_.size()) return id;
+  Frame frame;
+  for (const Item& item : items) {
+    const State& state = nfa_.states[item.state];
+    if (item.state == nfa_.rules[state.rule].final) frame.flags |= FRAME_FINAL;
+    for (u32 e = state.first; e != NONE; e = nfa_.edges[e].next) {
+      switch (nfa_.edges[e].kind) {
+        case EDGE_BYTE: frame.flags |= FRAME_BYTES; break;
+        case EDGE_CALL: frame.flags |= FRAME_CALLS; break;
+        case EDGE_TOKEN: frame.flags |= FRAME_TOKENS; break;
+        default: break;
+      }
+    }
+  }
+  frames_.push_back(frame);
+  return id;
+}
+
+u32 Frames::intern_closure() { return intern_items(closure_.result); }
+
+u32 Frames::entry(u32 rule) {
+  if (entries_[rule] != NONE) return entries_[rule];
+  u32 reg = 0;
+  if (nfa_.rules[rule].scope) {
+    Register scope;
+    scope.seen = 0;
+    reg = nfa_.registers.id(scope);
+  }
+  closure_.begin();
+  closure_.add(nfa_.rules[rule].start, reg);
+  closure_.run();
+  std::vector<Item> items;
+  for (const Item& item : closure_.result)
+    if (item.state != nfa_.rules[rule].final) items.push_back(item);
+  return entries_[rule] = intern_items(items);
+}
+
+void Frames::build_edges(u32 frame) {
+  struct Live {
+    u8 lo, hi;
+    Item target;
+  };
+  static thread_local std::vector<Live> live;
+  struct CallTo {
+    u32 rule;
+    bool distinct;
+    Item back;
+  };
+  static thread_local std::vector<CallTo> calls;
+  live.clear();
+  calls.clear();
+  const std::size_t count = items_.length(frame);
+  std::vector<std::pair<u32, Item>> tokens;
+  for (std::size_t i = 0; i < count; i += 2) {
+    const Item item{items_.at(frame)[i], items_.at(frame)[i + 1]};
+    for (u32 e = nfa_.states[item.state].first; e != NONE; e = nfa_.edges[e].next) {
+      const Edge& edge = nfa_.edges[e];
+      if (edge.kind == EDGE_BYTE) live.push_back({edge.lo, edge.hi, {edge.target, item.reg}});
+      else if (edge.kind == EDGE_CALL) calls.push_back({edge.data, (edge.flags & EDGE_DISTINCT) != 0, {edge.target, item.reg}});
+      else if (edge.kind == EDGE_TOKEN) tokens.push_back({edge.data, {edge.target, item.reg}});
+    }
+  }
+  std::sort(live.begin(), live.end(), [](const Live& a, const Live& b) { return a.lo != b.lo ? a.lo < b.lo : a.hi < b.hi; });
+  const u32 first = static_cast<u32>(ranges_.size());
+  bool simple = true;  // ranges are equal or disjoint
+  for (std::size_t i = 1; i < live.size() && simple; i++)
+    simple = live[i].lo > live[i - 1].hi || (live[i].lo == live[i - 1].lo && live[i].hi == live[i - 1].hi);
+  std::vector<Item> targets;
+  auto add = [&](u8 lo, u8 hi) {
+    std::sort(targets.begin(), targets.end());
+    targets.erase(std::unique(targets.begin(), targets.end()), targets.end());
+    if (ranges_.size() > first) {  // the same as before, further on
+      Range& last = ranges_.back();
+      if (last.hi + 1 == lo && last.end - last.begin == targets.size() && std::equal(targets.begin(), targets.end(), pending_.begin() + last.begin)) {
+        last.hi = hi;
+        return;
+      }
+    }
+    const u32 begin = static_cast<u32>(pending_.size());
+    pending_.insert(pending_.end(), targets.begin(), targets.end());
+    ranges_.push_back({PENDING, begin, static_cast<u32>(pending_.size()), lo, hi});
+  };
+  if (simple) {
+    for (std::size_t i = 0; i < live.size();) {
+      std::size_t j = i;
+      targets.clear();
+      for (; j < live.size() && live[j].lo == live[i].lo; j++) targets.push_back(live[j].target);
+      add(live[i].lo, live[i].hi);
+      i = j;
+    }
+  } else {
+    bool cut[257] = {};  // where a range begins or the byte after one ends
+    for (const Live& edge : live) cut[edge.lo] = cut[edge.hi + 1] = true;
+    std::vector<u32> cuts;
+    for (u32 b = 0; b <= 256; b++)
+      if (cut[b]) cuts.push_back(b);
+    std::vector<std::vector<Item>> buckets(cuts.size());
+    std::size_t from = 0;
+    for (const Live& edge : live) {
+      while (cuts[from] < edge.lo) from++;
+      for (std::size_t c = from; cuts[c] <= edge.hi; c++) buckets[c].push_back(edge.target);
+    }
+    for (std::size_t c = 0; c + 1 < cuts.size(); c++) {
+      if (buckets[c].empty()) continue;
+      targets.swap(buckets[c]);
+      add(static_cast<u8>(cuts[c]), static_cast<u8>(cuts[c + 1] - 1));
+    }
+  }
+  u32 bytes = 0;
+  for (std::size_t i = first; i < ranges_.size(); i++) bytes += static_cast<u32>(ranges_[i].hi - ranges_[i].lo + 1);
+  u32 table = NONE;
+  if (bytes >= TABLE_BYTES) {
+    table = static_cast<u32>(tables_.size());
+    tables_.emplace_back();
+    tables_.back().fill(DEAD);
+    for (std::size_t i = first; i < ranges_.size(); i++)
+      for (u32 b = ranges_[i].lo; b <= ranges_[i].hi; b++) tables_.back()[b] = PENDING;
+  }
+  {
+    Frame& f = frames_[frame];
+    f.ranges = first;
+    f.range_count = static_cast<u32>(ranges_.size()) - first;
+    f.table = table;
+    f.flags |= FRAME_BUILT;
+  }
+  std::sort(calls.begin(), calls.end(), [](const CallTo& a, const CallTo& b) { return a.rule != b.rule ? a.rule < b.rule : a.distinct < b.distinct; });
+  const u32 first_call = static_cast<u32>(calls_.size());
+  std::vector<Call> made;
+  for (std::size_t i = 0; i < calls.size();) {
+    std::size_t j = i;
+    closure_.begin();
+    for (; j < calls.size() && calls[j].rule == calls[i].rule && calls[j].distinct == calls[i].distinct; j++) closure_.add(calls[j].back.state, calls[j].back.reg);
+    closure_.run();
+    made.push_back({calls[i].rule, intern_closure(), calls[i].distinct});
+    i = j;
+  }
+  calls_.insert(calls_.end(), made.begin(), made.end());
+  const u32 first_token = static_cast<u32>(token_edges_.size());
+  for (const auto& [set, target] : tokens) {
+    closure_.begin();
+    closure_.add(target.state, target.reg);
+    closure_.run();
+    const u32 to = intern_closure();
+    token_edges_.push_back({set, to});
+  }
+  Frame& f = frames_[frame];
+  f.calls = first_call;
+  f.call_count = static_cast<u32>(made.size());
+  f.tokens = first_token;
+  f.token_count = static_cast<u32>(tokens.size());
+}
+
+u32 Frames::resolve_range(u32 index) {
+  if (ranges_[index].target != PENDING) return ranges_[index].target;
+  closure_.begin();
+  for (u32 i = ranges_[index].begin; i < ranges_[index].end; i++) closure_.add(pending_[i].state, pending_[i].reg);
+  closure_.run();
+  const u32 target = intern_closure();
+  ranges_[index].target = target;
+  return target;
+}
+
+u32 Frames::resolve(u32 frame, u8 byte) {
+  const Frame f = frames_[frame];
+  for (u32 i = f.ranges; i < f.ranges + f.range_count; i++) {
+    if (byte < ranges_[i].lo || byte > ranges_[i].hi) continue;
+    const u32 target = resolve_range(i);
+    if (f.table != NONE)
+      for (u32 b = ranges_[i].lo; b <= ranges_[i].hi; b++) tables_[f.table][b] = target;
+    return target;
+  }
+  return DEAD;
+}
+
+u32 Frames::range_target(u32 frame, u32 index) {
+  const u32 at = frames_[frame].ranges + index;
+  return ranges_[at].target == PENDING ? resolve(frame, ranges_[at].lo) : ranges_[at].target;
+}
+
+u32 Frames::saturated(u32 frame) {
+  if (frames_[frame].saturated != NONE) return frames_[frame].saturated;
+  if (frames_[frame].flags & FRAME_GUARD) return frame;
+  std::vector<Item> items;
+  bool changed = false;
+  const std::size_t count = items_.length(frame);
+  for (std::size_t i = 0; i < count; i += 2) {
+    Item item{items_.at(frame)[i], items_.at(frame)[i + 1]};
+    const u32 body = nfa_.states[item.state].body;
+    if (body != NONE && !nfa_.heads[body].permutation) {
+      Register reg = nfa_.registers.get(item.reg);
+      const Head& head = nfa_.heads[body];
+      // A body takes at least `shortest` bytes, so a token completes at most this many.
+      const u32 shortest = std::max(1u, nfa_.states[head.body].distance == NONE ? 1u : nfa_.states[head.body].distance);
+      const u32 margin = longest_token_ / shortest + 2;
+      const u32 before = reg.count;
+      if (reg.count < COUNT_DEEP) {
+        if (static_cast<u64>(reg.count) + margin < head.minimum) reg.count = COUNT_DEEP;
+        else if (reg.count >= head.minimum && (head.maximum == NONE || static_cast<u64>(reg.count) + margin < head.maximum)) reg.count = COUNT_FREE;
+      }
+      if (reg.count != before) {
+        changed = true;
+        item.reg = nfa_.registers.id(reg);
+      }
+    }
+    items.push_back(item);
+  }
+  u32 result = frame;
+  if (changed) {
+    std::sort(items.begin(), items.end());
+    items.erase(std::unique(items.begin(), items.end()), items.end());
+    result = intern_items(items);
+  }
+  frames_[frame].saturated = result;
+  return result;
+}
+
+// The frame after any character above U+007F, DEAD if they do not all lead to the same one.
+u32 Frames::non_ascii_target(u32 frame) {
+  closure_.begin();
+  bool any = false;
+  const std::size_t count = items_.length(frame);
+  for (std::size_t i = 0; i < count; i += 2) {
+    const Item item{items_.at(frame)[i], items_.at(frame)[i + 1]};
+    if (nfa_.states[item.state].partial_non_ascii) return DEAD;
+    for (u32 e = nfa_.states[item.state].first; e != NONE; e = nfa_.edges[e].next)
+      if (nfa_.edges[e].kind == EDGE_NON_ASCII) closure_.add(nfa_.edges[e].target, item.reg), any = true;
+  }
+  closure_.run();
+  return any ? intern_closure() : DEAD;
+}
+
+const Loop& Frames::loop(u32 frame) {
+  if (frames_[frame].loop != NONE) return loops_[frames_[frame].loop];
+  build(frame);
+  Loop loop;
+  if (frames_[frame].table != NONE) {
+    u32 targets[128];
+    bool live[128], inside[128];
+    std::vector<std::pair<u32, u32>> counts;
+    for (u32 b = 0; b < 128; b++) {
+      targets[b] = next(frame, static_cast<u8>(b));
+      live[b] = targets[b] != DEAD;
+      if (!live[b]) continue;
+      auto found = std::find_if(counts.begin(), counts.end(), [&](const auto& entry) { return entry.first == targets[b]; });
+      if (found == counts.end()) counts.push_back({targets[b], 1});
+      else found->second++;
+    }
+    const auto best = std::max_element(counts.begin(), counts.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+    if (best != counts.end()) {
+      loop.target = best->first;
+      for (u32 b = 0; b < 128; b++) inside[b] = targets[b] == loop.target;
+      loop.inside = signature_inside(inside);
+      loop.live = signature_inside(live);
+      const u32 above = non_ascii_target(frame);
+      if (above != DEAD) loop.live |= SIG_NON_ASCII | SIG_INCOMPLETE;
+      if (above == loop.target) loop.inside |= SIG_NON_ASCII | SIG_INCOMPLETE;
+    }
+  }
+  frames_[frame].loop = static_cast<u32>(loops_.size());
+  loops_.push_back(loop);
+  return loops_.back();
+}
+
+u64 Frames::distance(u32 frame) {
+  if (frame == BOTTOM) return 0;
+  if (frames_[frame].flags & FRAME_GUARD) return distance(guard_back(frame));
+  u64 best = NONE;
+  const std::size_t count = items_.length(frame);
+  for (std::size_t i = 0; i < count; i += 2) best = std::min(best, nfa_.distance({items_.at(frame)[i], items_.at(frame)[i + 1]}));
+  return best;
+}
+
+u32 Frames::origin(u32 frame) const {
+  if (frame == BOTTOM) return NONE;
+  if (frames_[frame].flags & FRAME_GUARD) return origin(guard_back(frame));
+  return nfa_.rules[nfa_.states[items_.at(frame)[0]].origin].name;
+}
+
+// ---- guards
+
+u32 Frames::extend_text(u32 text, u8 byte) {
+  const u64 key = static_cast<u64>(text) << 8 | byte;
+  if (const u32* found = texts_.find(key)) return *found;
+  text_parents_.push_back({text, byte});
+  const u32 id = static_cast<u32>(text_parents_.size() - 1);
+  texts_.insert(key, id);
+  return id;
+}
+
+std::string Frames::text(u32 text) const {
+  std::string result;
+  for (; text != 0; text = text_parents_[text].first) result.push_back(static_cast<char>(text_parents_[text].second));
+  std::reverse(result.begin(), result.end());
+  return result;
+}
+
+u32 Frames::guard(u32 back, u32 text) {
+  const u32 words[3] = {NONE, back, text};
+  check_limit();
+  const u32 id = items_.intern(words, 3);
+  if (id == frames_.size()) {
+    Frame frame;
+    frame.flags = FRAME_GUARD | FRAME_BUILT;
+    frames_.push_back(frame);
+  }
+  return id;
+}
+
+u32 Frames::after_value(u32 back, const std::string& text) {
+  const auto [found, added] = value_ids_.try_emplace(canonical_json(text), static_cast<u32>(values_.size()));
+  if (added) values_.push_back(found->first);
+  const u32 value = found->second;
+  const u64 key = static_cast<u64>(back) << 32 | value;
+  if (const u32* known = values_after_.find(key)) return *known;
+  std::vector<Item> items;
+  const std::size_t count = items_.length(back);
+  for (std::size_t i = 0; i < count; i += 2) {
+    Item item{items_.at(back)[i], items_.at(back)[i + 1]};
+    Register reg = nfa_.registers.get(item.reg);
+    if (reg.seen != NONE) {
+      std::vector<u32> seen(seen_sets_.at(reg.seen), seen_sets_.at(reg.seen) + seen_sets_.length(reg.seen));
+      const auto at = std::lower_bound(seen.begin(), seen.end(), value);
+      if (at != seen.end() && *at == value) continue;
+      seen.insert(at, value);
+      reg.seen = seen_sets_.intern(seen.data(), seen.size());
+      item.reg = nfa_.registers.id(reg);
+    }
+    items.push_back(item);
+  }
+  std::sort(items.begin(), items.end());
+  const u32 result = intern_items(items);
+  values_after_.insert(key, result);
+  return result;
+}
+
+u32 Frames::pop_guard(u32 guard) {
+  if (const u32* found = popped_.find(guard)) return *found;
+  const u32 result = after_value(guard_back(guard), text(guard_text(guard)));
+  popped_.insert(guard, result);
+  return result;
+}
+
+bool Frames::seen_any(u32 frame) const {
+  const std::size_t count = items_.length(frame);
+  for (std::size_t i = 0; i < count; i += 2) {
+    const Register reg = nfa_.registers.get(items_.at(frame)[i + 1]);
+    if (reg.seen != NONE && reg.seen != 0) return true;
+  }
+  return false;
+}
+
+std::vector<std::string> Frames::seen_values(u32 frame) const {
+  std::vector<u32> ids;
+  const std::size_t count = items_.length(frame);
+  for (std::size_t i = 0; i < count; i += 2) {
+    const Register reg = nfa_.registers.get(items_.at(frame)[i + 1]);
+    if (reg.seen != NONE) ids.insert(ids.end(), seen_sets_.at(reg.seen), seen_sets_.at(reg.seen) + seen_sets_.length(reg.seen));
+  }
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  std::vector<std::string> result;
+  for (const u32 id : ids) result.push_back(values_[id]);
+  return result;
+}
+
+std::vector<u32> Frames::keep(std::vector<u8>& used) {
+  for (u32 f = static_cast<u32>(frames_.size()); f-- > 0;)
+    if (used[f] && (frames_[f].flags & FRAME_GUARD)) used[guard_back(f)] = 1;
+  std::vector<u32> map(frames_.size(), DEAD);
+  std::vector<std::pair<u32, std::string>> guards(frames_.size());
+  for (u32 f = 0; f < frames_.size(); f++)
+    if (used[f] && (frames_[f].flags & FRAME_GUARD)) guards[f] = {guard_back(f), text(guard_text(f))};
+  Interner old = std::move(items_);
+  std::vector<Frame> old_frames = std::move(frames_);
+  items_ = Interner();
+  frames_.clear();
+  ranges_ = {}, calls_ = {}, token_edges_ = {}, pending_ = {}, tables_ = {}, loops_ = {}, text_parents_ = {{0, 0}};
+  texts_.clear(), popped_.clear(), values_after_.clear();
+  entries_.assign(entries_.size(), NONE);
+  items_.intern(nullptr, 0);
+  frames_.emplace_back();
+  frames_[BOTTOM].flags = FRAME_BUILT;
+  map[BOTTOM] = BOTTOM;
+  std::vector<Item> items;
+  for (u32 f = 1; f < old_frames.size(); f++) {
+    if (!used[f] || (old_frames[f].flags & FRAME_GUARD)) continue;
+    items.clear();
+    for (std::size_t i = 0; i < old.length(f); i += 2) items.push_back({old.at(f)[i], old.at(f)[i + 1]});
+    map[f] = intern_items(items);
+  }
+  for (u32 f = 1; f < old_frames.size(); f++) {
+    if (!used[f] || !(old_frames[f].flags & FRAME_GUARD)) continue;
+    u32 value = 0;
+    for (const char byte : guards[f].second) value = extend_text(value, static_cast<u8>(byte));
+    map[f] = guard(map[guards[f].first], value);
+  }
+  return map;
+}
+
+std::size_t Frames::bytes() const {
+  return items_.bytes() + frames_.capacity() * sizeof(Frame) + ranges_.capacity() * sizeof(Range) + calls_.capacity() * sizeof(Call) +
+         pending_.capacity() * sizeof(Item) + tables_.capacity() * 1024 + loops_.capacity() * sizeof(Loop) + nfa_.registers.bytes() +
+         texts_.bytes() + popped_.bytes() + values_after_.bytes() + text_parents_.capacity() * 8 + seen_sets_.bytes();
+}
+
+}  // namespace stackmask

@@ -1,0 +1,136 @@
+// Frame states: the NFA of a rule, determinised lazily (subset construction, Rabin & Scott 1959).
+//
+// A frame is the set of NFA items that a rule may stand in after some text, with their registers. It says where each live byte leads,
+// which rules may be called here, which tokens may be read by id, and whether the rule may end here.
+#pragma once
+
+#include <array>
+
+#include "nfa.h"
+#include "trie.h"
+
+namespace stackmask {
+
+constexpr u32 DEAD = NONE;
+constexpr u32 BOTTOM = 0;  // the frame below the root: reaching it completes the text
+
+struct Range {
+  u32 target;      // frame, or PENDING until somebody asks
+  u32 begin, end;  // the NFA items it is the closure of
+  u8 lo, hi;
+};
+constexpr u32 PENDING = NONE - 1;
+
+struct Call {
+  u32 rule, back;  // frame to go on in after the call
+  bool distinct;
+};
+
+struct TokenEdge {
+  u32 set, target;
+};
+
+enum FrameFlags : u8 { FRAME_FINAL = 1, FRAME_CALLS = 2, FRAME_BYTES = 4, FRAME_TOKENS = 8, FRAME_GUARD = 16, FRAME_BUILT = 32 };
+
+struct Frame {
+  u8 flags = 0;
+  u32 ranges = 0, range_count = 0;
+  u32 calls = 0, call_count = 0;
+  u32 tokens = 0, token_count = 0;
+  u32 table = NONE;      // 256 targets of a frame with many live bytes
+  u32 saturated = NONE;  // the frame that stands for it in masks
+  u32 loop = NONE;       // what find_loop found, an index into loops
+};
+
+// All characters inside `inside` lead from a frame to `target`; `live` are the classes of which every byte leads somewhere.
+struct Loop {
+  u64 inside = 0, live = 0;
+  u32 target = DEAD;
+};
+
+class Frames {
+ public:
+  Frames(Nfa nfa, u32 longest_token, const Limits& limits);
+
+  u32 entry(u32 rule);                          // where a call of the rule begins; never final
+  u32 next(u32 frame, u8 byte) {                // DEAD if the byte is not live
+    build(frame);
+    const Frame& f = frames_[frame];
+    if (f.table != NONE) {
+      const u32 target = tables_[f.table][byte];
+      return target == PENDING ? resolve(frame, byte) : target;
+    }
+    const Range* range = ranges_.data() + f.ranges;
+    for (u32 i = 0; i < f.range_count && range[i].lo <= byte; i++)
+      if (byte <= range[i].hi) return range[i].target == PENDING ? resolve(frame, byte) : range[i].target;
+    return DEAD;
+  }
+  void build(u32 frame) {
+    if (!(frames_[frame].flags & FRAME_BUILT)) build_edges(frame);
+  }
+  bool dense(u32 frame) const { return frames_[frame].table != NONE; }
+  const Frame& operator[](u32 frame) const { return frames_[frame]; }
+  u32 range_target(u32 frame, u32 index);
+  const Range& range(u32 frame, u32 index) const { return ranges_[frames_[frame].ranges + index]; }
+  const Call& call(u32 frame, u32 index) const { return calls_[frames_[frame].calls + index]; }
+  const TokenEdge& token_edge(u32 frame, u32 index) const { return token_edges_[frames_[frame].tokens + index]; }
+  bool only_ends(u32 frame) { return (frames_[frame].flags & (FRAME_FINAL | FRAME_CALLS | FRAME_BYTES | FRAME_TOKENS)) == FRAME_FINAL; }
+
+  u32 saturated(u32 frame);                     // counters that no token can exhaust are replaced by COUNT_DEEP and COUNT_FREE
+  const Loop& loop(u32 frame);
+  u64 distance(u32 frame);                      // least bytes until the rule ends
+  u32 origin(u32 frame) const;                  // a rule that it stands in, for messages
+  Nfa& nfa() { return nfa_; }
+  const Nfa& nfa() const { return nfa_; }
+  std::size_t size() const { return frames_.size(); }
+  std::size_t bytes() const;
+  std::vector<u32> keep(std::vector<u8>& used);  // forgets all frames but these; their new numbers
+  Frames(const Frames&) = delete;
+
+  // Guards: a frame that waits for a value which must be new in its scope, with the value's text so far.
+  u32 guard(u32 back, u32 text);
+  u32 guard_back(u32 guard) const { return items_.at(guard)[1]; }
+  u32 guard_text(u32 guard) const { return items_.at(guard)[2]; }
+  u32 extend_guard(u32 guard, u8 byte) { return this->guard(guard_back(guard), extend_text(guard_text(guard), byte)); }
+  u32 pop_guard(u32 guard);                     // the frame after the value, DEAD if it was seen before
+  u32 after_value(u32 back, const std::string& text);
+  u32 extend_text(u32 text, u8 byte);
+  std::string text(u32 text) const;
+  // The values that a frame has seen: whether any, and whether one equals the JSON text.
+  bool seen_any(u32 frame) const;
+  std::vector<std::string> seen_values(u32 frame) const;
+
+ private:
+  Nfa nfa_;
+  Limits limits_;
+  Closure closure_;
+  u32 longest_token_;
+  Interner items_;
+  std::vector<Frame> frames_;
+  std::vector<Range> ranges_;
+  std::vector<Call> calls_;
+  std::vector<TokenEdge> token_edges_;
+  std::vector<Item> pending_;
+  std::vector<std::array<u32, 256>> tables_;
+  std::vector<u32> entries_;
+  std::vector<Loop> loops_;
+  Map64 texts_, popped_, values_after_;
+  std::vector<std::pair<u32, u8>> text_parents_;
+  Interner seen_sets_;
+  std::unordered_map<std::string, u32> value_ids_;
+  std::vector<std::string> values_;
+  std::vector<u32> scratch_;
+
+  void check_limit() const;
+  u32 intern_closure();  // closure_.result as a frame, DEAD if empty
+  u32 intern_items(const std::vector<Item>& items);
+  void build_edges(u32 frame);
+  u32 resolve(u32 frame, u8 byte);
+  u32 resolve_range(u32 range_index);
+  u32 non_ascii_target(u32 frame);
+};
+
+// The canonical spelling of a JSON text's value: equal values have equal spellings (numbers by value, objects without key order).
+std::string canonical_json(const std::string& text);
+
+}  // namespace stackmask

@@ -1,0 +1,691 @@
+// Expressions to NFAs: Thompson's construction, with characters spelled out as bytes and long repetitions as counters.
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "nfa.h"
+
+namespace stackmask {
+
+namespace {
+
+constexpr u64 UNROLL = 24;  // states a repetition may be unrolled to instead of counted
+
+class Lowering {
+ public:
+  Lowering(const Expressions& expressions, const Limits& limits, Deadline& deadline) : ex_(expressions), limits_(limits), deadline_(deadline) {}
+
+  Nfa run() {
+    nfa_.names = ex_.names;
+    rule_of_.assign(ex_.rules.size(), NONE);
+    sizes();
+    nfa_.root = rule(ex_.root);
+    while (!pending_.empty()) {
+      const Pending job = pending_.back();
+      pending_.pop_back();
+      current_ = job.rule;
+      scope_ = nfa_.rules[job.rule].scope;
+      Rule& rule = nfa_.rules[job.rule];
+      rule.start = nfa_.add_state(job.rule);
+      rule.final = nfa_.add_state(job.rule);
+      lower(job.node, rule.start, rule.final);
+      nfa_.rules[job.rule].counts = counts_;
+      counts_ = false;
+    }
+    return std::move(nfa_);
+  }
+
+ private:
+  struct Task {
+    u32 node, from, to;
+    u32 body, member;  // the counted body it lies in
+    bool in_body() const { return body != NONE; }
+  };
+  struct Pending {
+    u32 rule, node;
+  };
+  const Expressions& ex_;
+  const Limits& limits_;
+  Deadline& deadline_;
+  Nfa nfa_;
+  std::vector<u32> rule_of_;      // rules of the expressions -> rules of the NFA
+  std::map<std::pair<u32, bool>, u32> outlined_;
+  std::vector<Pending> pending_;
+  std::vector<Task> tasks_;
+  std::vector<u32> size_;         // states that a node takes, saturated
+  std::vector<u8> nullable_;      // computed when first asked for
+  u32 current_ = 0, body_ = NONE, member_ = NONE;
+  bool scope_ = false, counts_ = false;
+
+  u32 state() {
+    if (nfa_.states.size() >= limits_.states)
+      throw LimitExceeded("states", static_cast<double>(limits_.states), "the grammar needs more than " + std::to_string(limits_.states) + " NFA states");
+    deadline_.check();
+    const u32 added = nfa_.add_state(current_);
+    nfa_.states[added].body = body_;
+    nfa_.states[added].member = member_;
+    return added;
+  }
+
+  u32 new_rule(u32 node, u32 name, bool scope) {
+    Rule rule;
+    rule.name = name;
+    rule.scope = scope;
+    nfa_.rules.push_back(rule);
+    const u32 id = static_cast<u32>(nfa_.rules.size() - 1);
+    pending_.push_back({id, node});
+    return id;
+  }
+  u32 rule(i32 index) {
+    u32& found = rule_of_[static_cast<std::size_t>(index)];
+    if (found == NONE) found = new_rule(static_cast<u32>(ex_.rules[static_cast<std::size_t>(index)]), static_cast<u32>(index), false);
+    return found;
+  }
+  // A rule of its own for a node.
+  u32 outline(u32 node, bool scope = false) {
+    const auto [found, added] = outlined_.try_emplace({node, scope}, 0);
+    if (added) found->second = new_rule(node, nfa_.rules[current_].name, scope);
+    return found->second;
+  }
+
+  // Children have smaller indices than their parents, so one pass forward sees children first.
+  void sizes() {
+    size_.resize(ex_.nodes.size());
+    for (u32 node = 0; node < ex_.nodes.size(); node++) {
+      u64 size = 1;
+      const std::size_t n = ex_.count(node);
+      switch (ex_.nodes[node].op) {
+        case OP_LITERAL: size = ex_.literals[static_cast<std::size_t>(ex_.arg(node, 0))].size(); break;
+        case OP_CHARS: size = ex_.arg(node, 0) == JSON_ANY ? 12 : n > 3 || ex_.arg(node, n - 1) > 127 ? 8 : 1; break;
+        case OP_SEQ:
+        case OP_ALT:
+          for (std::size_t i = 0; i < n; i++) size += size_[static_cast<u32>(ex_.arg(node, i))];
+          break;
+        case OP_REPEAT: {
+          const u64 body = size_[static_cast<u32>(ex_.arg(node, 0))];
+          const u64 times = static_cast<u64>(std::max({1, ex_.arg(node, 1), ex_.arg(node, 2)}));
+          size = body * times <= UNROLL ? body * times : body + 3;
+          break;
+        }
+        case OP_GRAPH:
+          for (std::size_t i = 3; i < n; i += 3)
+            if (ex_.arg(node, i) >= 0) size += size_[static_cast<u32>(ex_.arg(node, i))];
+          break;
+        case OP_AUTOMATON: size = static_cast<u64>(ex_.arg(node, 1)); break;
+        case OP_PERMUTE: size = 1000; break;
+        default: break;
+      }
+      size_[node] = static_cast<u32>(std::min<u64>(size, 1'000'000));
+    }
+  }
+
+  // Which nodes may read nothing: a fixpoint over the rules.
+  bool nullable(u32 node) {
+    if (nullable_.empty()) {
+      nullable_.assign(ex_.nodes.size(), 0);
+      std::vector<std::vector<u32>> parents(ex_.nodes.size());
+      std::vector<std::vector<u32>> callers(ex_.rules.size());
+      for (u32 at = 0; at < ex_.nodes.size(); at++) {
+        const std::size_t n = ex_.count(at);
+        auto child = [&](i32 c) {
+          if (c >= 0) parents[static_cast<u32>(c)].push_back(at);
+        };
+        switch (ex_.nodes[at].op) {
+          case OP_SEQ:
+          case OP_ALT:
+            for (std::size_t i = 0; i < n; i++) child(ex_.arg(at, i));
+            break;
+          case OP_REPEAT:
+          case OP_SCOPE:
+          case OP_DISTINCT: child(ex_.arg(at, 0)); break;
+          case OP_GRAPH:
+            for (std::size_t i = 3; i < n; i += 3) child(ex_.arg(at, i));
+            break;
+          case OP_PERMUTE:
+            for (std::size_t i = 3; i < n; i += 2) child(ex_.arg(at, i));
+            break;
+          case OP_CALL: callers[static_cast<u32>(ex_.arg(at, 0))].push_back(at); break;
+          default: break;
+        }
+      }
+      for (u32 r = 0; r < ex_.rules.size(); r++)
+        for (const u32 call : callers[r]) parents[static_cast<u32>(ex_.rules[r])].push_back(call);
+      std::vector<u32> work;
+      for (u32 at = static_cast<u32>(ex_.nodes.size()); at-- > 0;) work.push_back(at);
+      while (!work.empty()) {
+        const u32 at = work.back();
+        work.pop_back();
+        deadline_.check();
+        if (nullable_[at] || !derives_empty(at)) continue;
+        nullable_[at] = 1;
+        for (const u32 parent : parents[at]) work.push_back(parent);
+      }
+    }
+    return nullable_[node];
+  }
+  bool derives_empty(u32 node) const {
+    const std::size_t n = ex_.count(node);
+    auto empty = [&](std::size_t i) { return nullable_[static_cast<u32>(ex_.arg(node, i))] != 0; };
+    switch (ex_.nodes[node].op) {
+      case OP_EMPTY: return true;
+      case OP_SEQ:
+        for (std::size_t i = 0; i < n; i++)
+          if (!empty(i)) return false;
+        return true;
+      case OP_ALT:
+        for (std::size_t i = 0; i < n; i++)
+          if (empty(i)) return true;
+        return false;
+      case OP_REPEAT: return ex_.arg(node, 1) == 0 || empty(0);
+      case OP_SCOPE:
+      case OP_DISTINCT: return empty(0);
+      case OP_CALL: return nullable_[static_cast<u32>(ex_.rules[static_cast<std::size_t>(ex_.arg(node, 0))])] != 0;
+      case OP_AUTOMATON: return ex_.arg(node, 2) != 0;
+      case OP_GRAPH: {
+        std::vector<u8> reached(static_cast<std::size_t>(ex_.arg(node, 0)), 0);
+        reached[0] = 1;
+        for (bool changed = true; changed;) {
+          changed = false;
+          for (std::size_t i = 1; i < n; i += 3) {
+            const i32 label = ex_.arg(node, i + 2);
+            const auto source = static_cast<std::size_t>(ex_.arg(node, i)), target = static_cast<std::size_t>(ex_.arg(node, i + 1));
+            if (reached[source] && !reached[target] && (label < 0 || nullable_[static_cast<u32>(label)])) reached[target] = 1, changed = true;
+          }
+        }
+        return reached[1];
+      }
+      case OP_PERMUTE: {
+        if (ex_.arg(node, 1) > 0) return false;
+        for (std::size_t i = 3; i < n; i += 2)
+          if (ex_.arg(node, i + 1) & REQUIRED) return false;
+        return true;
+      }
+      default: return false;
+    }
+  }
+
+  void lower(u32 root, u32 from, u32 to) {
+    tasks_.push_back({root, from, to, NONE, NONE});
+    while (!tasks_.empty()) {
+      const Task task = tasks_.back();
+      tasks_.pop_back();
+      deadline_.check();
+      step(task);
+    }
+  }
+
+  void epsilon(u32 from, u32 to) { nfa_.add_edge(from, EDGE_EPSILON, to); }
+
+  void step(const Task& task) {
+    const u32 node = task.node;
+    body_ = task.body;
+    member_ = task.member;
+    const u8 body_flag = task.in_body() ? EDGE_IN_BODY : 0;
+    const std::size_t n = ex_.count(node);
+    switch (ex_.nodes[node].op) {
+      case OP_EMPTY: epsilon(task.from, task.to); break;
+      case OP_NEVER: break;
+      case OP_LITERAL: {
+        const std::string& data = ex_.literals[static_cast<std::size_t>(ex_.arg(node, 0))];
+        u32 at = task.from;
+        for (std::size_t i = 0; i < data.size(); i++) {
+          const u32 next = i + 1 == data.size() ? task.to : state();
+          const u8 byte = static_cast<u8>(data[i]);
+          nfa_.add_edge(at, EDGE_BYTE, next, 0, byte, byte);
+          if (byte > 0x7F) nfa_.states[at].partial_non_ascii = true;
+          at = next;
+        }
+        break;
+      }
+      case OP_BYTES:
+        for (std::size_t i = 0; i < n; i += 2) bytes(task.from, task.to, ex_.arg(node, i), ex_.arg(node, i + 1));
+        break;
+      case OP_CHARS:
+        chars(task.from, task.to, &ex_.ints[ex_.nodes[node].begin + 1], n - 1, ex_.arg(node, 0));
+        break;
+      case OP_SEQ: {
+        u32 at = task.from;
+        for (std::size_t i = 0; i < n; i++) {
+          const u32 next = i + 1 == n ? task.to : state();
+          tasks_.push_back({static_cast<u32>(ex_.arg(node, i)), at, next, task.body, task.member});
+          at = next;
+        }
+        break;
+      }
+      case OP_ALT:
+        for (std::size_t i = 0; i < n; i++) tasks_.push_back({static_cast<u32>(ex_.arg(node, i)), task.from, task.to, task.body, task.member});
+        break;
+      case OP_REPEAT: repeat(task); break;
+      case OP_CALL: nfa_.add_edge(task.from, EDGE_CALL, task.to, rule(ex_.arg(node, 0)), 0, 0, body_flag); break;
+      case OP_GRAPH: {
+        const u32 base = static_cast<u32>(nfa_.states.size());
+        for (i32 i = 0; i < ex_.arg(node, 0); i++) state();
+        epsilon(task.from, base);
+        epsilon(base + 1, task.to);
+        for (std::size_t i = 1; i < n; i += 3) {
+          const u32 source = base + static_cast<u32>(ex_.arg(node, i)), target = base + static_cast<u32>(ex_.arg(node, i + 1));
+          const i32 label = ex_.arg(node, i + 2);
+          if (label < 0) {
+            epsilon(source, target);
+            continue;
+          }
+          // Fresh ends: an expression's loops must not meet the edges of its neighbours.
+          tasks_.push_back({static_cast<u32>(label), source, target, task.body, task.member});
+        }
+        break;
+      }
+      case OP_AUTOMATON: automaton(task); break;
+      case OP_TOKENS: {
+        TokenSet set;
+        set.negated = ex_.arg(node, 0) != 0;
+        for (std::size_t i = 1; i < n; i++) set.ids.push_back(static_cast<u32>(ex_.arg(node, i)));
+        std::sort(set.ids.begin(), set.ids.end());
+        nfa_.token_sets.push_back(std::move(set));
+        nfa_.add_edge(task.from, EDGE_TOKEN, task.to, static_cast<u32>(nfa_.token_sets.size() - 1));
+        break;
+      }
+      case OP_PERMUTE: permute(task); break;
+      case OP_SCOPE: nfa_.add_edge(task.from, EDGE_CALL, task.to, outline(static_cast<u32>(ex_.arg(node, 0)), true), 0, 0, body_flag); break;
+      case OP_DISTINCT:
+        if (!scope_) throw BadGrammar("DISTINCT outside of a SCOPE of the same rule");
+        nfa_.add_edge(task.from, EDGE_CALL, task.to, outline(static_cast<u32>(ex_.arg(node, 0))), 0, 0,
+                      static_cast<u8>(body_flag | EDGE_NONEMPTY | EDGE_DISTINCT));
+        break;
+      default: break;
+    }
+  }
+
+  void repeat(const Task& task) {
+    const u32 body = static_cast<u32>(ex_.arg(task.node, 0));
+    const i32 minimum = ex_.arg(task.node, 1), maximum = ex_.arg(task.node, 2);
+    if (maximum == 0) return epsilon(task.from, task.to);
+    if (maximum < 0 && minimum <= 1) {  // * and +
+      const u32 in = state(), out = state();
+      epsilon(task.from, in);
+      tasks_.push_back({body, in, out, task.body, task.member});
+      epsilon(out, in);
+      epsilon(out, task.to);
+      if (minimum == 0) epsilon(in, task.to);
+      return;
+    }
+    if (minimum == 0 && maximum == 1) {
+      epsilon(task.from, task.to);
+      tasks_.push_back({body, task.from, task.to, task.body, task.member});
+      return;
+    }
+    const u64 times = static_cast<u64>(std::max(minimum, maximum));
+    if (size_[body] * times <= UNROLL) {
+      u32 at = task.from;
+      for (i32 i = 0; i < std::max(minimum, maximum); i++) {
+        if (i >= minimum) epsilon(at, task.to);
+        const bool last = maximum > 0 && i + 1 == maximum;
+        const u32 next = last ? task.to : state();
+        tasks_.push_back({body, at, next, task.body, task.member});
+        at = next;
+      }
+      if (maximum < 0) {  // {n,}: the last body loops
+        const u32 out = state();
+        epsilon(at, task.to);
+        tasks_.push_back({body, at, out, task.body, task.member});
+        epsilon(out, at);
+      }
+      return;
+    }
+    if (task.in_body()) {  // an item has one counter: a repetition inside of a counted one gets a frame of its own
+      nfa_.add_edge(task.from, EDGE_CALL, task.to, outline(task.node), 0, 0, EDGE_IN_BODY);
+      return;
+    }
+    // A body that may read nothing counts for nothing: (body without the empty text){0,maximum}.
+    const bool empty = nullable(body);
+    counts_ = true;
+    const u32 id = static_cast<u32>(nfa_.heads.size());
+    const u32 head = state(), exit = state();
+    body_ = id;
+    const u32 start = state(), end = state();
+    body_ = NONE;
+    Head h;
+    h.minimum = empty ? 0 : static_cast<u32>(minimum);
+    h.maximum = maximum < 0 ? NONE : static_cast<u32>(maximum);
+    h.body = start;
+    h.exit = exit;
+    nfa_.states[head].head = id;
+    nfa_.heads.push_back(std::move(h));
+    nfa_.add_edge(task.from, EDGE_ENTER, head);
+    nfa_.add_edge(end, EDGE_COUNT, head);
+    epsilon(exit, task.to);
+    if (empty) nfa_.add_edge(start, EDGE_CALL, end, outline(body), 0, 0, EDGE_IN_BODY | EDGE_NONEMPTY);
+    else tasks_.push_back({body, start, end, id, 0});
+  }
+
+  void permute(const Task& task) {
+    if (task.in_body()) {
+      nfa_.add_edge(task.from, EDGE_CALL, task.to, outline(task.node), 0, 0, EDGE_IN_BODY);
+      return;
+    }
+    counts_ = true;
+    const u32 id = static_cast<u32>(nfa_.heads.size());
+    const u32 head = state(), exit = state();
+    body_ = id;
+    const u32 second = state(), separator = state();
+    Head h;
+    h.permutation = true;
+    h.minimum = static_cast<u32>(ex_.arg(task.node, 1));
+    h.maximum = ex_.arg(task.node, 2) < 0 ? NONE : static_cast<u32>(ex_.arg(task.node, 2));
+    h.body = separator;
+    h.exit = exit;
+    for (std::size_t i = 3; i < ex_.count(task.node); i += 2) {
+      const u32 member = static_cast<u32>(ex_.arg(task.node, i));
+      member_ = static_cast<u32>(h.members.size());
+      const u32 start = state(), end = state();
+      if (nullable(member)) throw BadGrammar("a member of PERMUTE may read nothing");
+      tasks_.push_back({member, start, end, id, member_});
+      nfa_.add_edge(end, EDGE_MEMBER, head, static_cast<u32>(h.members.size()));
+      h.members.push_back(start);
+      h.flags.push_back(static_cast<u8>(ex_.arg(task.node, i + 1)));
+    }
+    body_ = member_ = NONE;
+    tasks_.push_back({static_cast<u32>(ex_.arg(task.node, 0)), separator, second, id, NONE});
+    nfa_.states[head].head = id;
+    nfa_.heads.push_back(h);
+    h.after_separator = true;
+    nfa_.states[second].head = static_cast<u32>(nfa_.heads.size());
+    nfa_.heads.push_back(std::move(h));
+    nfa_.add_edge(task.from, EDGE_ENTER, head);
+    epsilon(exit, task.to);
+  }
+
+  void automaton(const Task& task) {
+    const i32 encoding = ex_.arg(task.node, 0), count = ex_.arg(task.node, 1);
+    const u32 base = static_cast<u32>(nfa_.states.size());
+    for (i32 i = 0; i < count; i++) state();
+    epsilon(task.from, base);
+    std::size_t at = 2;
+    std::vector<std::pair<u32, std::vector<i32>>> by_target;  // parallel ranges to one target are lowered together
+    for (i32 i = 0; i < count; i++) {
+      const u32 source = base + static_cast<u32>(i);
+      if (ex_.arg(task.node, at)) epsilon(source, task.to);
+      const i32 transitions = ex_.arg(task.node, at + 1);
+      at += 2;
+      by_target.clear();
+      for (i32 t = 0; t < transitions; t++, at += 3) {
+        const u32 target = base + static_cast<u32>(ex_.arg(task.node, at + 2));
+        auto found = std::find_if(by_target.begin(), by_target.end(), [&](const auto& entry) { return entry.first == target; });
+        if (found == by_target.end()) found = by_target.insert(by_target.end(), {target, {}});
+        found->second.push_back(ex_.arg(task.node, at));
+        found->second.push_back(ex_.arg(task.node, at + 1));
+      }
+      for (const auto& [target, ranges] : by_target) {
+        if (encoding == RAW)
+          for (std::size_t r = 0; r < ranges.size(); r += 2) bytes(source, target, ranges[r], ranges[r + 1]);
+        else chars(source, target, ranges.data(), ranges.size(), encoding);
+      }
+    }
+  }
+
+  void bytes(u32 from, u32 to, i32 lo, i32 hi) {
+    nfa_.add_edge(from, EDGE_BYTE, to, 0, static_cast<u8>(lo), static_cast<u8>(hi));
+    if (hi > 0x7F) nfa_.states[from].partial_non_ascii = true;
+  }
+
+  // One code point out of the ranges, as bytes.
+  void chars(u32 from, u32 to, const i32* ranges, std::size_t count, i32 encoding) {
+    tails_.clear();
+    u32 escape = NONE;
+    auto backslash = [&] {
+      if (escape == NONE) {
+        escape = state();
+        nfa_.add_edge(from, EDGE_BYTE, escape, 0, '\\', '\\');
+      }
+      return escape;
+    };
+    for (std::size_t i = 0; i < count; i += 2) {
+      const i32 lo = ranges[i];
+      i32 hi = ranges[i + 1];
+      // Ranges that only the surrogates part are one: surrogates have no UTF-8.
+      while (i + 2 < count && (ranges[i + 2] <= hi + 1 || (hi >= 0xD7FF && ranges[i + 2] <= 0xE000))) i += 2, hi = ranges[i + 1];
+      if (encoding == UTF8) {
+        utf8(from, to, lo, hi);
+        continue;
+      }
+      raw_json(from, to, lo, hi);
+      static constexpr std::pair<i32, char> SHORT[] = {{'"', '"'}, {'\\', '\\'}, {'/', '/'}, {8, 'b'}, {12, 'f'}, {10, 'n'}, {13, 'r'}, {9, 't'}};
+      for (const auto& [code, letter] : SHORT)
+        if (lo <= code && code <= hi) nfa_.add_edge(backslash(), EDGE_BYTE, to, 0, static_cast<u8>(letter), static_cast<u8>(letter));
+      if (encoding == JSON_ANY) {
+        unicode_escape(backslash(), to, lo, hi);
+      } else {
+        for (i32 code = lo; code <= std::min(hi, 31); code++)
+          if (code != 8 && code != 9 && code != 10 && code != 12 && code != 13) unicode_escape(backslash(), to, code, code);
+      }
+    }
+  }
+
+  void raw_json(u32 from, u32 to, i32 lo, i32 hi) {
+    static constexpr i32 PLAIN[][2] = {{0x20, 0x21}, {0x23, 0x5B}, {0x5D, 0x10FFFF}};
+    for (const auto& plain : PLAIN) {
+      const i32 low = std::max(lo, plain[0]), high = std::min(hi, plain[1]);
+      if (low <= high) utf8(from, to, low, high);
+    }
+  }
+
+  // States shared within one call of chars(): what is left to read until `to`, by the kind of tail.
+  std::map<std::array<i32, 3>, u32> tails_;
+  u32 tail(u32 to, i32 kind, i32 lo, i32 hi) {
+    const auto [found, added] = tails_.try_emplace({kind, lo, hi}, 0);
+    if (added) {
+      const u32 at = state();
+      found->second = at;
+      if (kind == 1) nfa_.add_edge(at, EDGE_BYTE, to, 0, static_cast<u8>(lo), static_cast<u8>(hi));
+      else nfa_.add_edge(at, EDGE_BYTE, tail(to, kind - 1, 0x80, 0xBF), 0, static_cast<u8>(lo), static_cast<u8>(hi));
+      nfa_.states[at].partial_non_ascii = true;
+      return at;
+    }
+    return found->second;
+  }
+
+  // UTF-8 byte ranges (RFC 3629), after Thompson's utf8 construction: split where the encoded length or a prefix changes.
+  void utf8(u32 from, u32 to, i32 lo, i32 hi) {
+    if (lo <= 0x7F) {
+      nfa_.add_edge(from, EDGE_BYTE, to, 0, static_cast<u8>(lo), static_cast<u8>(std::min(hi, 0x7F)));
+      lo = 0x80;
+    }
+    if (lo > hi) return;
+    if (lo == 0x80 && hi == 0x10FFFF) {
+      nfa_.add_edge(from, EDGE_NON_ASCII, to);
+      struct Group { u8 lo, hi; i32 kind, low, high; };
+      static constexpr Group GROUPS[] = {{0xC2, 0xDF, 1, 0x80, 0xBF}, {0xE0, 0xE0, 2, 0xA0, 0xBF}, {0xE1, 0xEC, 2, 0x80, 0xBF}, {0xED, 0xED, 2, 0x80, 0x9F},
+                                         {0xEE, 0xEF, 2, 0x80, 0xBF}, {0xF0, 0xF0, 3, 0x90, 0xBF}, {0xF1, 0xF3, 3, 0x80, 0xBF}, {0xF4, 0xF4, 3, 0x80, 0x8F}};
+      for (const Group& g : GROUPS) nfa_.add_edge(from, EDGE_BYTE, tail(to, g.kind, g.low, g.high), 0, g.lo, g.hi);
+      return;
+    }
+    nfa_.states[from].partial_non_ascii = true;
+    static constexpr i32 BLOCKS[][3] = {{0x80, 0x7FF, 2}, {0x800, 0xD7FF, 3}, {0xE000, 0xFFFF, 3}, {0x10000, 0x10FFFF, 4}};
+    for (const auto& block : BLOCKS) {
+      const i32 low = std::max(lo, block[0]), high = std::min(hi, block[1]);
+      if (low <= high) utf8_block(from, to, low, high, block[2]);
+    }
+  }
+
+  static u8 utf8_byte(i32 code, i32 length, i32 index) {
+    const i32 bits = code >> (6 * (length - 1 - index));
+    static constexpr i32 LEAD[] = {0, 0, 0xC0, 0xE0, 0xF0};
+    return static_cast<u8>(index == 0 ? LEAD[length] | bits : 0x80 | (bits & 0x3F));
+  }
+
+  void utf8_block(u32 from, u32 to, i32 lo, i32 hi, i32 length) {
+    // Peel the ends until all bytes after the first differing one span their whole range. At most 2 * length - 1 pieces.
+    for (i32 i = 1; i < length; i++) {
+      const i32 low_bits = (1 << (6 * i)) - 1;
+      if ((lo & ~low_bits) == (hi & ~low_bits)) continue;
+      if (lo & low_bits) {
+        utf8_block(from, to, lo, lo | low_bits, length);
+        return utf8_block(from, to, (lo | low_bits) + 1, hi, length);
+      }
+      if ((hi & low_bits) != low_bits) {
+        utf8_block(from, to, lo, (hi & ~low_bits) - 1, length);
+        return utf8_block(from, to, hi & ~low_bits, hi, length);
+      }
+    }
+    u32 at = from;
+    for (i32 i = 0; i < length; i++) {
+      const u8 low = utf8_byte(lo, length, i), high = utf8_byte(hi, length, i);
+      const i32 left = length - 1 - i;
+      bool full = true;  // the rest spans everything: share its states
+      for (i32 j = i + 1; j < length; j++) full = full && utf8_byte(lo, length, j) == 0x80 && utf8_byte(hi, length, j) == 0xBF;
+      if (left == 0) {
+        nfa_.add_edge(at, EDGE_BYTE, to, 0, low, high);
+      } else if (full) {
+        nfa_.add_edge(at, EDGE_BYTE, tail(to, left, 0x80, 0xBF), 0, low, high);
+        nfa_.states[at].partial_non_ascii = true;
+        return;
+      } else {
+        const u32 next = state();
+        nfa_.add_edge(at, EDGE_BYTE, next, 0, low, high);
+        nfa_.states[at].partial_non_ascii = true;
+        at = next;
+        continue;
+      }
+      nfa_.states[at].partial_non_ascii = true;
+    }
+  }
+
+  // \uXXXX for lo..hi after the backslash; a surrogate pair above U+FFFF; lone surrogates never.
+  void unicode_escape(u32 from, u32 to, i32 lo, i32 hi) {
+    const u32 digits = state();
+    nfa_.add_edge(from, EDGE_BYTE, digits, 0, 'u', 'u');
+    static constexpr i32 BLOCKS[][2] = {{0, 0xD7FF}, {0xE000, 0xFFFF}};
+    for (const auto& block : BLOCKS) {
+      const i32 low = std::max(lo, block[0]), high = std::min(hi, block[1]);
+      if (low <= high) hexadecimal(digits, to, low, high, 4);
+    }
+    lo = std::max(lo, 0x10000) - 0x10000;
+    hi -= 0x10000;
+    while (lo <= hi) {  // high surrogates with the same range of low ones go together
+      const i32 high_first = lo >> 10, low_first = lo & 0x3FF;
+      i32 high_last = hi >> 10, low_last = hi & 0x3FF;
+      if (high_first != high_last) {
+        if (low_first != 0) high_last = high_first, low_last = 0x3FF;
+        else if (low_last != 0x3FF) high_last--, low_last = 0x3FF;
+      }
+      const u32 middle = state(), slash = state(), second = state();
+      hexadecimal(digits, middle, 0xD800 + high_first, 0xD800 + high_last, 4);
+      nfa_.add_edge(middle, EDGE_BYTE, slash, 0, '\\', '\\');
+      nfa_.add_edge(slash, EDGE_BYTE, second, 0, 'u', 'u');
+      hexadecimal(second, to, 0xDC00 + low_first, 0xDC00 + low_last, 4);
+      lo = ((high_last << 10) | low_last) + 1;
+    }
+  }
+
+  void hex_digits(u32 from, u32 to, i32 lo, i32 hi) {
+    if (lo <= 9) nfa_.add_edge(from, EDGE_BYTE, to, 0, static_cast<u8>('0' + lo), static_cast<u8>('0' + std::min(hi, 9)));
+    if (hi >= 10) {
+      const i32 low = std::max(lo, 10) - 10, high = hi - 10;
+      nfa_.add_edge(from, EDGE_BYTE, to, 0, static_cast<u8>('a' + low), static_cast<u8>('a' + high));
+      nfa_.add_edge(from, EDGE_BYTE, to, 0, static_cast<u8>('A' + low), static_cast<u8>('A' + high));
+    }
+  }
+
+  // The numbers lo..hi as `digits` hexadecimal digits.
+  void hexadecimal(u32 from, u32 to, i32 lo, i32 hi, i32 digits) {
+    if (digits == 1) return hex_digits(from, to, lo, hi);
+    const i32 span = 1 << (4 * (digits - 1));
+    i32 first = lo / span, last = hi / span;
+    if (first == last) {
+      const u32 next = state();
+      hex_digits(from, next, first, first);
+      return hexadecimal(next, to, lo % span, hi % span, digits - 1);
+    }
+    if (lo % span != 0) {
+      hexadecimal(from, to, lo, first * span + span - 1, digits);
+      first++;
+    }
+    if (hi % span != span - 1) {
+      hexadecimal(from, to, last * span, hi, digits);
+      last--;
+    }
+    if (first > last) return;
+    const u32 next = state();
+    hex_digits(from, next, first, last);
+    hexadecimal(next, to, 0, span - 1, digits - 1);
+  }
+};
+
+}  // namespace
+
+void Expressions::validate(u32 vocabulary_size) const {
+  auto fail = [](const std::string& what) { throw BadGrammar("malformed grammar: " + what); };
+  if (rules.empty()) fail("no rules");
+  if (root < 0 || static_cast<std::size_t>(root) >= rules.size()) fail("the root is not a rule");
+  for (std::size_t r = 0; r < rules.size(); r++)
+    if (rules[r] < 0 || static_cast<std::size_t>(rules[r]) >= nodes.size()) fail("rule " + (r < names.size() ? names[r] : std::to_string(r)) + " is not defined");
+  for (u32 node = 0; node < nodes.size(); node++) {
+    const std::size_t n = count(node);
+    auto child = [&](std::size_t i) {
+      if (i >= n || arg(node, i) < 0 || static_cast<u32>(arg(node, i)) >= node) fail("node " + std::to_string(node) + " refers to a node that does not come before it");
+    };
+    auto ranges = [&](std::size_t from, std::size_t to, std::size_t step, i32 maximum) {
+      for (std::size_t i = from; i + 1 < to; i += step) {
+        if (arg(node, i) < 0 || arg(node, i) > arg(node, i + 1) || arg(node, i + 1) > maximum) fail("node " + std::to_string(node) + " has a range out of order");
+        if (i > from && arg(node, i) <= arg(node, i - step + 1)) fail("node " + std::to_string(node) + " has ranges out of order");
+      }
+    };
+    auto need = [&](bool ok) {
+      if (!ok) fail("node " + std::to_string(node) + " has wrong arguments");
+    };
+    switch (nodes[node].op) {
+      case OP_EMPTY:
+      case OP_NEVER: break;
+      case OP_LITERAL: need(n == 1 && !literals[static_cast<std::size_t>(arg(node, 0))].empty()); break;
+      case OP_BYTES: need(n >= 2 && n % 2 == 0), ranges(0, n, 2, 255); break;
+      case OP_CHARS: need(n >= 3 && n % 2 == 1 && arg(node, 0) >= UTF8 && arg(node, 0) <= JSON_ANY), ranges(1, n, 2, 0x10FFFF); break;
+      case OP_SEQ:
+      case OP_ALT:
+        need(n >= 1);
+        for (std::size_t i = 0; i < n; i++) child(i);
+        break;
+      case OP_REPEAT:
+        need(n == 3 && arg(node, 1) >= 0 && arg(node, 2) >= -1 && (arg(node, 2) < 0 || arg(node, 1) <= arg(node, 2)));
+        child(0);
+        break;
+      case OP_CALL: need(n == 1 && arg(node, 0) >= 0 && static_cast<std::size_t>(arg(node, 0)) < rules.size()); break;
+      case OP_GRAPH:
+        need(n >= 1 && n % 3 == 1 && arg(node, 0) >= 2);
+        for (std::size_t i = 1; i < n; i += 3) {
+          need(arg(node, i) >= 0 && arg(node, i) < arg(node, 0) && arg(node, i + 1) >= 0 && arg(node, i + 1) < arg(node, 0));
+          if (arg(node, i + 2) != -1) child(i + 2);
+        }
+        break;
+      case OP_AUTOMATON: {
+        need(n >= 2 && arg(node, 0) >= RAW && arg(node, 0) <= JSON_ANY && arg(node, 1) >= 1);
+        std::size_t at = 2;
+        for (i32 s = 0; s < arg(node, 1); s++) {
+          need(at + 1 < n && arg(node, at + 1) >= 0);
+          const std::size_t transitions = static_cast<std::size_t>(arg(node, at + 1));
+          at += 2;
+          need(transitions <= (n - at) / 3);
+          ranges(at, at + 3 * transitions, 3, arg(node, 0) == RAW ? 255 : 0x10FFFF);
+          for (std::size_t t = 0; t < transitions; t++, at += 3) need(arg(node, at + 2) >= 0 && arg(node, at + 2) < arg(node, 1));
+        }
+        need(at == n);
+        break;
+      }
+      case OP_TOKENS:
+        need(n >= 1);
+        for (std::size_t i = 1; i < n; i++)
+          if (arg(node, i) < 0 || static_cast<u32>(arg(node, i)) >= vocabulary_size) fail("token " + std::to_string(arg(node, i)) + " is not in the vocabulary");
+        break;
+      case OP_PERMUTE:
+        need(n >= 3 && n % 2 == 1 && arg(node, 1) >= 0 && arg(node, 2) >= -1);
+        child(0);
+        for (std::size_t i = 3; i < n; i += 2) child(i);
+        break;
+      case OP_SCOPE:
+      case OP_DISTINCT: need(n == 1), child(0); break;
+      default: fail("node " + std::to_string(node) + " has an unknown operator");
+    }
+  }
+}
+
+Nfa lower(const Expressions& expressions, const Limits& limits, Deadline& deadline) { return Lowering(expressions, limits, deadline).run(); }
+
+}  // namespace stackmask

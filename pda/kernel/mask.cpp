@@ -1,0 +1,424 @@
+// Masks by composition.
+//
+// A part says what the tokens below a set of trie nodes do in one frame: part({root}, frame) is the context-independent mask of a
+// frame. Tokens that leave the frame are handed over as transfers: a set of trie nodes and where they go on, in a rule that is called
+// or, where the frame ends, in what stands below it on the stack. A configuration's mask is the parts met on the way down.
+//
+// A part does not depend on the stack, so it is computed once a grammar. The mask of a configuration is a list of parts.
+#include <algorithm>
+
+#include "automaton.h"
+
+namespace stackmask {
+
+namespace {
+constexpr std::size_t DENSE = 1024;  // tokens from which a part keeps a bitmask
+}
+
+void Automaton::emit(u32 node, Part& part) {
+  for (i32 token = trie_->nodes()[node].token; token >= 0; token = trie_->same(token)) part.tokens.push_back(token);
+}
+
+// The subtree of one child, reached in `frame`: a flat loop over the depth-first layout, the frame of each depth remembered.
+// Where few bytes are live and a node has many children, these are looked up instead of passed by.
+void Automaton::walk_child(u32 child, u32 frame, Part& part) {
+  seeds_.push_back({child, frame});
+  const TrieNode* nodes = trie_->nodes();
+  const u16* depths = trie_->depths();
+  while (!seeds_.empty()) {
+    const auto [first, start] = seeds_.back();
+    seeds_.pop_back();
+    const u32 end = first + nodes[first].skip();
+    u32 at = first;
+    u32 current = start;  // the frame at `at`
+    for (;;) {
+      statistics.walked_nodes++;
+      if (nodes[at].token >= 0) emit(at, part);
+      const u32 skip = nodes[at].skip();
+      u32 next = at + skip;
+      if (skip > 1) {
+        const Frame& f = frames_[current];
+        if (f.flags & (FRAME_FINAL | FRAME_CALLS)) hits_.push_back({current, at});
+        if (f.flags & FRAME_BYTES) {
+          frames_.build(current);
+          if (!frames_.dense(current) && trie_->wide(at)) {
+            for (u32 r = 0; r < frames_[current].range_count; r++) {
+              const Range range = frames_.range(current, r);
+              for (u32 b = range.lo; b <= range.hi; b++)
+                if (const u32 below = trie_->child(at, static_cast<u8>(b)); below != NONE) seeds_.push_back({below, frames_.range_target(current, r)});
+            }
+          } else {
+            path_[depths[at]] = current;
+            next = at + 1;
+          }
+        }
+      }
+      // On to the next node whose byte is live.
+      for (at = next; at < end; at += nodes[at].skip()) {
+        current = frames_.next(path_[depths[at] - 1u], nodes[at].byte());
+        if (current != DEAD) break;
+      }
+      if (at >= end) break;
+    }
+  }
+}
+
+void Automaton::walk(u32 node, u32 frame, Part& part) {
+  statistics.walks++;
+  if (!(frames_[frame].flags & FRAME_BYTES)) return;
+  frames_.build(frame);
+  const TrieNode* nodes = trie_->nodes();
+  if (trie_->wide(node) && !frames_.dense(frame)) {
+    for (u32 r = 0; r < frames_[frame].range_count; r++) {
+      const Range range = frames_.range(frame, r);
+      for (u32 b = range.lo; b <= range.hi; b++)
+        if (const u32 child = trie_->child(node, static_cast<u8>(b)); child != NONE) walk_child(child, frames_.range_target(frame, r), part);
+    }
+    return;
+  }
+  for (u32 at = node + 1, end = node + nodes[node].skip(); at < end; at += nodes[at].skip()) {
+    const u32 target = frames_.next(frame, nodes[at].byte());
+    if (target != DEAD) walk_child(at, target, part);
+  }
+}
+
+u32 Automaton::list_id(const NodeList* list) {
+  const auto [found, added] = shared_lists_.try_emplace(list, 0);
+  if (added) found->second = node_lists_.intern(list->nodes.data(), list->nodes.size());
+  return found->second;
+}
+
+// Sorts out what walks have found: where frames end or call, and tokens into a bitmask if they are many.
+void Automaton::finish(Part& part) {
+  if (!hits_.empty()) {
+    std::sort(hits_.begin(), hits_.end());
+    struct Target {
+      u32 rule, back;
+      bool distinct;
+      auto operator<=>(const Target&) const = default;
+    };
+    std::vector<std::pair<Target, std::vector<u32>>> targets;
+    for (std::size_t i = 0; i < hits_.size();) {
+      const u32 frame = hits_[i].first;
+      std::vector<u32> nodes;
+      for (; i < hits_.size() && hits_[i].first == frame; i++) nodes.push_back(hits_[i].second);
+      auto add = [&](Target target) {
+        auto found = std::find_if(targets.begin(), targets.end(), [&](const auto& t) { return t.first == target; });
+        if (found == targets.end()) targets.push_back({target, nodes});
+        else found->second.insert(found->second.end(), nodes.begin(), nodes.end());
+      };
+      if (frames_[frame].flags & FRAME_FINAL) add({NONE, DEAD, false});
+      frames_.build(frame);
+      for (u32 c = 0; c < frames_[frame].call_count; c++) {
+        const Call call = frames_.call(frame, c);
+        add({call.rule, call.back, call.distinct});
+      }
+    }
+    for (auto& [target, nodes] : targets) {
+      std::sort(nodes.begin(), nodes.end());
+      nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
+      part.transfers.push_back({target.rule, target.back, node_lists_.intern(nodes.data(), nodes.size()), target.distinct});
+    }
+    hits_.clear();
+  }
+  if (part.tokens.size() > DENSE && part.dense == nullptr) {
+    part.own.assign(trie_->words(), 0);
+    for (const i32 token : part.tokens) part.own[static_cast<u32>(token) >> 5] |= 1u << (token & 31);
+    part.tokens.clear();
+    part.dense = part.own.data();
+  }
+  part.tokens.shrink_to_fit();
+}
+
+u32 Automaton::part(u32 list, u32 frame) {
+  frame = frames_.saturated(frame);
+  const u64 key = static_cast<u64>(list) << 32 | frame;
+  if (const u32* found = part_ids_.find(key)) return *found;
+  statistics.parts++;
+  Part made;
+  std::vector<std::pair<u32, u32>> outer;
+  outer.swap(hits_);  // a loop asks for further parts while it is made
+  if (list != root_list_ || !loop_part(frame, made)) {
+    made = Part();
+    const std::size_t count = node_lists_.length(list);
+    for (std::size_t i = 0; i < count; i++) walk(node_lists_.at(list)[i], frame, made);
+  }
+  finish(made);
+  hits_.swap(outer);
+  part_bytes_ += sizeof(Part) + made.own.size() * 4 + made.tokens.size() * 4 + made.holes.size() * 4 + made.transfers.size() * sizeof(Part::Transfer) +
+                 made.includes.size() * 4;
+  const u32 id = static_cast<u32>(parts_.size());
+  parts_.push_back(std::move(made));
+  if (!parts_.back().own.empty()) parts_.back().dense = parts_.back().own.data();
+  part_ids_.insert(key, id);
+  return id;
+}
+
+// ---- class loops
+
+// A frame in which nearly every character leads to the same place takes whole classes of tokens without a walk.
+bool Automaton::loop_part(u32 frame, Part& part) {
+  frames_.build(frame);
+  if (!frames_.dense(frame)) return false;
+  const Loop loop = frames_.loop(frame);
+  if (loop.target == DEAD || loop.inside == 0) return false;
+  const bool made = (loop.inside == loop.live && chain_part(frame, loop, part)) || sink_part(frame, loop, part) || chain_part(frame, loop, part);
+  (made ? statistics.loops : statistics.loop_fallbacks)++;
+  return made;
+}
+
+// Frames q0 q1 q2 ... where every character of a class leads from each to the next, until one leads to itself or none is left: what
+// happens depends on the number of characters only. A counter near its bounds is such a chain, an unbounded loop one of length 0.
+bool Automaton::chain_part(u32 frame, const Loop& loop, Part& part) {
+  constexpr u32 FLAGS = FRAME_FINAL | FRAME_CALLS;
+  const u64 inside = loop.inside;
+  const u32 longest = trie_->longest_loop(inside);
+  std::vector<u32> chain{frame};
+  u32 cap = NONE;  // characters that the chain can take, NONE if it loops
+  for (;;) {
+    const u32 last = chain.back();
+    frames_.build(last);
+    const Loop here = frames_.loop(last);
+    if (here.target == DEAD || (here.inside & inside) != inside) {
+      // The chain ends where none of the class is live; where only some is, it is no chain.
+      if (here.live & inside & ~SIG_INCOMPLETE) return false;
+      for (u32 b = 0; b < 128; b++)
+        if ((signature_of_ascii(static_cast<u8>(b)) & inside) && frames_.next(last, static_cast<u8>(b)) != DEAD) return false;
+      cap = static_cast<u32>(chain.size() - 1);
+      break;
+    }
+    const bool loops = here.target == last;
+    if ((chain.size() > 1 || loops) && (frames_[last].flags & FLAGS)) return false;
+    if (loops) break;
+    if (chain.size() > longest + 1) break;  // no token is longer
+    chain.push_back(here.target);
+  }
+  if (chain.size() > 1 && (frames_[chain.back()].flags & FLAGS)) return false;
+  if (cap == 0) return false;
+  // Exits, grouped by where they lead: (byte, from how many characters, to how many) -> frame.
+  std::vector<std::pair<u8, u64>> exits;
+  for (u32 b = 0; b < 256; b++) {
+    if (b < 128 ? (signature_of_ascii(static_cast<u8>(b)) & inside) != 0 : (inside & SIG_NON_ASCII) != 0) continue;
+    bool any = false;
+    for (std::size_t j = 0; j < chain.size() && !any; j++) any = frames_.next(chain[j], static_cast<u8>(b)) != DEAD;
+    if (!any) continue;
+    const u32 furthest = trie_->longest_exit(inside, static_cast<u8>(b));
+    for (u32 low = 0; low <= furthest && low < chain.size();) {
+      const u32 target = frames_.next(chain[low], static_cast<u8>(b));
+      const u32 stands_for = target == DEAD ? DEAD : frames_.saturated(target);
+      u32 high = low + 1;
+      while (high <= furthest && high < chain.size()) {
+        const u32 other = frames_.next(chain[high], static_cast<u8>(b));
+        if ((other == DEAD ? DEAD : frames_.saturated(other)) != stands_for) break;
+        high++;
+      }
+      if (high >= chain.size() && cap == NONE) high = furthest + 1;  // the last frame loops
+      if (target != DEAD) {
+        const NodeList* list = trie_->loop_exits(inside, static_cast<u8>(b), low, high - 1);
+        if (!list->tokens.empty() || !list->nodes.empty()) exits.push_back({static_cast<u8>(b), static_cast<u64>(low) << 32 | (high - 1)});
+        if (!list->nodes.empty()) {
+          const u32 flags = frames_[target].flags;
+          if (flags & FLAGS)
+            for (const u32 node : list->nodes) hits_.push_back({target, node});
+          const u32 below = this->part(list_id(list), target);
+          part.includes.push_back(below);
+        }
+      }
+      low = high;
+    }
+  }
+  part.dense = trie_->loop_mask_with_exits(inside, cap, exits);
+  return true;
+}
+
+// A frame that is not itself a loop but leads into one, the sink, by all characters but those of some words ("any key but these"):
+// the sink's mask with the differences, found by following both through the trie while they differ.
+bool Automaton::sink_part(u32 frame, const Loop& loop, Part& part) {
+  constexpr u32 FLAGS = FRAME_FINAL | FRAME_CALLS;
+  u32 sink = loop.target;
+  for (u32 hops = 0; hops < 4; hops++) {
+    frames_.build(sink);
+    if (!frames_.dense(sink)) return false;
+    const u32 next = frames_.loop(sink).target;
+    if (next == DEAD || next == sink) break;
+    sink = next;
+  }
+  if (sink == frame) return false;
+  const Loop at_sink = frames_.loop(sink);
+  if (at_sink.target != sink || (frames_[sink].flags & FLAGS)) return false;
+  const u64 inside = at_sink.inside & loop.live;
+  if (inside == 0) return false;
+  const TrieNode* nodes = trie_->nodes();
+  struct Pair {
+    u32 node, here, there;  // frames from `frame` and from the sink
+    bool inside;            // the path lies in the loop
+  };
+  std::vector<Pair> todo{{0, frame, sink, true}};
+  std::vector<std::pair<u32, u32>> extra;  // (node, frame) to walk besides
+  std::vector<u32> removed;                // exit nodes that the sink's exits have and this frame has not, or otherwise
+  u32 visited = 0;
+  while (!todo.empty()) {
+    const Pair pair = todo.back();
+    todo.pop_back();
+    for (u32 at = pair.node + 1, end = pair.node + nodes[pair.node].skip(); at < end; at += nodes[at].skip()) {
+      const u8 byte = nodes[at].byte();
+      const u32 here = frames_.next(pair.here, byte), there = frames_.next(pair.there, byte);
+      if (here == there || ++visited > 20'000) {
+        if (here == there) continue;
+        return false;
+      }
+      const bool still = pair.inside && (byte < 128 ? (signature_of_ascii(byte) & inside) != 0 : (inside & SIG_NON_ASCII) != 0);
+      if (still && there != DEAD) {
+        if (here == DEAD || (frames_[here].flags & FLAGS)) return false;
+        todo.push_back({at, here, there, true});
+        continue;
+      }
+      if (there != DEAD) removed.push_back(at);
+      if (here != DEAD) extra.push_back({at, here});
+    }
+  }
+  std::sort(removed.begin(), removed.end());
+  std::vector<std::pair<u8, u64>> exits;
+  std::vector<u32> kept;
+  for (u32 b = 0; b < 256; b++) {
+    if (b < 128 ? (signature_of_ascii(static_cast<u8>(b)) & inside) != 0 : (inside & SIG_NON_ASCII) != 0) continue;
+    const u32 target = frames_.next(sink, static_cast<u8>(b));
+    if (target == DEAD) continue;
+    const u32 furthest = trie_->longest_exit(inside, static_cast<u8>(b));
+    const NodeList* list = trie_->loop_exits(inside, static_cast<u8>(b), 0, furthest);
+    exits.push_back({static_cast<u8>(b), furthest});
+    kept.clear();
+    for (const u32 node : list->nodes)
+      if (!std::binary_search(removed.begin(), removed.end(), node)) kept.push_back(node);
+    if (kept.empty()) continue;
+    const u32 id = kept.size() == list->nodes.size() ? list_id(list) : node_lists_.intern(kept.data(), kept.size());
+    if (frames_[target].flags & FLAGS)
+      for (const u32 node : kept) hits_.push_back({target, node});
+    part.includes.push_back(this->part(id, target));
+  }
+  part.dense = trie_->loop_mask_with_exits(inside, NONE, exits);
+  for (const u32 node : removed)
+    for (i32 token = nodes[node].token; token >= 0; token = trie_->same(token)) part.holes.push_back(token);
+  std::sort(part.holes.begin(), part.holes.end());
+  for (const auto& [node, target] : extra) walk_child(node, target, part);
+  return true;
+}
+
+// ---- configurations
+
+const Automaton::Mask& Automaton::mask(u32 configuration) {
+  if (const u32* found = mask_ids_.find(configuration)) return masks_[*found];
+  statistics.masks++;
+  Mask made;
+  struct Visit {
+    u32 nodes, frame, rest;
+    bool passed_guard;
+    bool operator==(const Visit&) const = default;
+  };
+  std::vector<Visit> visits;
+  std::vector<u32> parts;
+  auto visit = [&](u32 nodes, u32 frame, u32 rest, bool passed) {
+    const Visit v{nodes, frame, rest, passed};
+    if (std::find(visits.begin(), visits.end(), v) == visits.end()) visits.push_back(v);
+  };
+  for (u32 i = 0; i < entry_count(configuration); i++) {
+    const Entry entry = entries(configuration)[i];
+    if (entry.frame == BOTTOM) continue;
+    frames_.build(entry.frame);
+    for (u32 t = 0; t < frames_[entry.frame].token_count; t++) made.token_sets.push_back(frames_.token_edge(entry.frame, t).set);
+    if (frames_[entry.frame].flags & FRAME_BYTES) visit(root_list_, entry.frame, entry.rest, false);
+  }
+  // Goes on in `frame` at a set of trie nodes: there, and in whatever it calls before reading anything.
+  std::vector<Entry> entering;
+  auto go_on = [&](u32 nodes, u32 frame, u32 rest, bool passed) {
+    entering.assign(1, {frame, rest});
+    for (std::size_t i = 0; i < entering.size(); i++) {
+      const Entry entry = entering[i];
+      if (frames_[entry.frame].flags & FRAME_BYTES) visit(nodes, entry.frame, entry.rest, passed);
+      if (!(frames_[entry.frame].flags & FRAME_CALLS)) continue;
+      frames_.build(entry.frame);
+      for (u32 c = 0; c < frames_[entry.frame].call_count; c++) {
+        const Call call = frames_.call(entry.frame, c);
+        const Entry next{frames_.entry(call.rule), call_rest(call, entry.rest)};
+        if (std::find(entering.begin(), entering.end(), next) == entering.end()) entering.push_back(next);
+      }
+    }
+  };
+  for (std::size_t v = 0; v < visits.size(); v++) {
+    const Visit at = visits[v];
+    std::vector<u32> open{part(at.nodes, at.frame)};
+    while (!open.empty()) {
+      const u32 id = open.back();
+      open.pop_back();
+      const Part& p = parts_[id];
+      if (p.dense || !p.tokens.empty()) parts.push_back(id);
+      open.insert(open.end(), p.includes.begin(), p.includes.end());
+      for (std::size_t t = 0; t < parts_[id].transfers.size(); t++) {
+        const Part::Transfer transfer = parts_[id].transfers[t];
+        if (transfer.rule != NONE) {
+          const u32 rest = call_rest({transfer.rule, transfer.back, transfer.distinct}, at.rest);
+          go_on(transfer.nodes, frames_.entry(transfer.rule), rest, at.passed_guard);
+          continue;
+        }
+        for (u32 k = 0; k < entry_count(at.rest); k++) {
+          const Entry below = entries(at.rest)[k];
+          if (below.frame == BOTTOM) continue;
+          go_on(transfer.nodes, below.frame, below.rest, at.passed_guard);
+        }
+      }
+    }
+  }
+  std::sort(parts.begin(), parts.end());
+  parts.erase(std::unique(parts.begin(), parts.end()), parts.end());
+  // Parts with a bitmask first: they are copied, the others added.
+  std::stable_partition(parts.begin(), parts.end(), [this](u32 id) { return parts_[id].dense != nullptr; });
+  made.parts = std::move(parts);
+  part_bytes_ += sizeof(Mask) + made.parts.capacity() * 4;
+  mask_ids_.insert(configuration, static_cast<u32>(masks_.size()));
+  masks_.push_back(std::move(made));
+  return masks_.back();
+}
+
+void Automaton::fill(u32 configuration, u32* row) {
+  const Mask& m = mask(configuration);
+  const u32 words = trie_->words();
+  bool first = true;
+  for (const u32 id : m.parts) {
+    const Part& p = parts_[id];
+    if (p.dense) {
+      if (first) {
+        std::memcpy(row, p.dense, words * sizeof(u32));
+        for (const i32 token : p.holes) row[static_cast<u32>(token) >> 5] &= ~(1u << (token & 31));
+      } else if (p.holes.empty()) {
+        for (u32 w = 0; w < words; w++) row[w] |= p.dense[w];
+      } else {
+        std::vector<u32> before;  // bits at the holes stay what they were
+        for (const i32 token : p.holes) before.push_back(row[static_cast<u32>(token) >> 5] >> (token & 31) & 1);
+        for (u32 w = 0; w < words; w++) row[w] |= p.dense[w];
+        for (std::size_t i = 0; i < p.holes.size(); i++)
+          if (!before[i]) row[static_cast<u32>(p.holes[i]) >> 5] &= ~(1u << (p.holes[i] & 31));
+      }
+    } else if (first) {
+      std::memset(row, 0, words * sizeof(u32));
+    }
+    first = false;
+    for (const i32 token : p.tokens) row[static_cast<u32>(token) >> 5] |= 1u << (token & 31);
+  }
+  if (first) std::memset(row, 0, words * sizeof(u32));
+  for (const u32 set : m.token_sets) {
+    const TokenSet& tokens = frames_.nfa().token_sets[set];
+    if (!tokens.negated) {
+      for (const u32 id : tokens.ids) row[id >> 5] |= 1u << (id & 31);
+      continue;
+    }
+    std::vector<u32> before;
+    for (const u32 id : tokens.ids) before.push_back(row[id >> 5] >> (id & 31) & 1);
+    std::memset(row, 0xFF, words * sizeof(u32));
+    if (trie_->size() % 32) row[words - 1] &= (1u << (trie_->size() % 32)) - 1;
+    for (std::size_t i = 0; i < tokens.ids.size(); i++)
+      if (!before[i]) row[tokens.ids[i] >> 5] &= ~(1u << (tokens.ids[i] & 31));
+  }
+  for (const i32 token : m.verified) row[static_cast<u32>(token) >> 5] |= 1u << (token & 31);
+}
+
+}  // namespace stackmask

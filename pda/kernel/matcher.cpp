@@ -1,0 +1,189 @@
+#include "matcher.h"
+
+#include <algorithm>
+
+namespace stackmask {
+
+Matcher::Matcher(std::shared_ptr<Automaton> automaton, std::vector<u32> stop_token_ids)
+    : automaton_(std::move(automaton)), stop_(std::move(stop_token_ids)) {
+  std::sort(stop_.begin(), stop_.end());
+  stop_.erase(std::unique(stop_.begin(), stop_.end()), stop_.end());
+  const std::lock_guard lock(automaton_->mutex);
+  history_.push_back(automaton_->initial());
+  hold();
+}
+
+Matcher::Matcher(const Matcher& other) : automaton_(other.automaton_), stop_(other.stop_) {
+  const std::lock_guard lock(automaton_->mutex);
+  history_ = other.history_;
+  hold();
+}
+
+Matcher::~Matcher() {
+  const std::lock_guard lock(automaton_->mutex);
+  auto& held = automaton_->held;
+  const std::size_t place = place_;
+  *held.back().place = place;
+  held[place] = held.back();
+  held.pop_back();
+}
+
+void Matcher::hold() {
+  place_ = automaton_->held.size();
+  automaton_->held.push_back({&history_, &place_});
+}
+
+bool Matcher::is_stop(u32 token) const { return std::binary_search(stop_.begin(), stop_.end(), token); }
+
+bool Matcher::is_completed() const {
+  const std::lock_guard lock(automaton_->mutex);
+  return automaton_->complete(history_.back() & ~TERMINATED);
+}
+
+u32 Matcher::after(u32 state, u32 token) const {
+  if (is_stop(token)) return automaton_->complete(state & ~TERMINATED) ? state | TERMINATED : NO_STACK;
+  if (state & TERMINATED) return NO_STACK;
+  return automaton_->step_token(state, token);
+}
+
+bool Matcher::accept_token(u32 token) {
+  const std::lock_guard lock(automaton_->mutex);
+  const u32 next = after(history_.back(), token);
+  if (next == NO_STACK) return false;
+  history_.push_back(next);
+  automaton_->collect();
+  return true;
+}
+
+bool Matcher::accept_bytes(const char* data, std::size_t count) {
+  const std::lock_guard lock(automaton_->mutex);
+  if (is_terminated() && count) return false;
+  // A long text leaves many configurations behind: they may be collected on the way, so the way is held.
+  history_.push_back(history_.back());
+  for (std::size_t i = 0; i < count; i++) {
+    u32 next = NO_STACK;
+    try {
+      next = automaton_->step(history_.back(), static_cast<u8>(data[i]));
+    } catch (...) {
+      history_.pop_back();
+      throw;
+    }
+    if (next == NO_STACK) {
+      history_.pop_back();
+      return false;
+    }
+    history_.back() = next;
+    automaton_->collect();
+  }
+  return true;
+}
+
+std::size_t Matcher::validate_tokens(const std::vector<u32>& tokens) const {
+  const std::lock_guard lock(automaton_->mutex);
+  u32 state = history_.back();
+  for (std::size_t i = 0; i < tokens.size(); i++) {
+    state = after(state, tokens[i]);
+    if (state == NO_STACK) return i;
+  }
+  return tokens.size();
+}
+
+void Matcher::rollback(i64 n) {
+  if (n > static_cast<i64>(num_accepted()))
+    throw BadRollback("cannot roll back " + std::to_string(n) + " tokens, " + std::to_string(num_accepted()) + " were accepted");
+  const std::lock_guard lock(automaton_->mutex);
+  history_.resize(history_.size() - static_cast<std::size_t>(n));
+}
+
+bool Matcher::fill(u32 state, u32* row) const {
+  const u32 words = trie().words();
+  if (state == NO_STACK) {
+    std::memset(row, 0, words * sizeof(u32));
+    return true;
+  }
+  if (state & TERMINATED) std::memset(row, 0, words * sizeof(u32));
+  else automaton_->fill(state, row);
+  const bool complete = automaton_->complete(state & ~TERMINATED);
+  for (const u32 token : stop_) {
+    const u32 bit = 1u << (token & 31);
+    if (complete) row[token >> 5] |= bit;
+    else row[token >> 5] &= ~bit;
+  }
+  if (row[0] != ~0u && trie().size() >= 32) return true;
+  for (u32 w = 0; w < trie().size() / 32; w++)
+    if (row[w] != ~0u) return true;
+  const u32 rest = trie().size() % 32;
+  return rest && row[words - 1] != (1u << rest) - 1;
+}
+
+bool Matcher::fill(u32* row) const {
+  const std::lock_guard lock(automaton_->mutex);
+  const bool needed = fill(history_.back(), row);
+  automaton_->collect();
+  return needed;
+}
+
+void Matcher::fill_drafts(const std::vector<u32>& tokens, const std::vector<i32>& parents, u32* rows) const {
+  const std::lock_guard lock(automaton_->mutex);
+  std::vector<u32> states{history_.back()};
+  fill(states[0], rows);
+  for (std::size_t i = 0; i < tokens.size(); i++) {
+    const u32 before = states[static_cast<std::size_t>(parents[i] + 1)];
+    states.push_back(before == NO_STACK ? NO_STACK : after(before, tokens[i]));
+    fill(states.back(), rows + (i + 1) * trie().words());
+  }
+}
+
+std::string Matcher::jump_forward() const {
+  const std::lock_guard lock(automaton_->mutex);
+  std::string forced;
+  if (is_terminated()) return forced;
+  u32 state = history_.back();
+  bool live[256];
+  while (forced.size() < JUMP_BYTES && !automaton_->complete(state) && !automaton_->reads_tokens(state)) {
+    automaton_->live_bytes(state, live);
+    const auto found = std::find(std::begin(live), std::end(live), true);
+    if (found == std::end(live) || std::find(found + 1, std::end(live), true) != std::end(live)) break;
+    const u8 byte = static_cast<u8>(found - std::begin(live));
+    state = automaton_->step(state, byte);
+    forced.push_back(static_cast<char>(byte));
+  }
+  return forced;
+}
+
+std::string Matcher::shortest_completion() const {
+  const std::lock_guard lock(automaton_->mutex);
+  return is_terminated() ? std::string() : automaton_->shortest(history_.back());
+}
+
+std::size_t Matcher::matching_prefix(const char* data, std::size_t count) const {
+  const std::lock_guard lock(automaton_->mutex);
+  if (is_terminated()) return 0;
+  std::size_t accepted = 0;
+  automaton_->step_bytes(history_.back(), data, count, &accepted);
+  return accepted;
+}
+
+std::string Matcher::next_bytes(const char* data, std::size_t count) const {
+  const std::lock_guard lock(automaton_->mutex);
+  std::string result;
+  if (is_terminated()) return result;
+  const u32 state = automaton_->step_bytes(history_.back(), data, count);
+  if (state == NO_STACK) return result;
+  bool live[256];
+  automaton_->live_bytes(state, live);
+  for (u32 b = 0; b < 256; b++)
+    if (live[b]) result.push_back(static_cast<char>(b));
+  return result;
+}
+
+std::vector<std::string> Matcher::rule_names(const char* data, std::size_t count) const {
+  const std::lock_guard lock(automaton_->mutex);
+  std::vector<std::string> names;
+  if (is_terminated()) return names;
+  const u32 state = automaton_->step_bytes(history_.back(), data, count);
+  if (state != NO_STACK) automaton_->rule_names(state, names);
+  return names;
+}
+
+}  // namespace stackmask

@@ -1,0 +1,46 @@
+// The state of one request: the configurations after each step. Rollback cuts the list, fork copies it.
+#pragma once
+
+#include "automaton.h"
+
+namespace stackmask {
+
+class Matcher {
+ public:
+  Matcher(std::shared_ptr<Automaton> automaton, std::vector<u32> stop_token_ids);
+  Matcher(const Matcher& other);
+  Matcher& operator=(const Matcher&) = delete;
+  ~Matcher();
+
+  const TokenTrie& trie() const { return automaton_->trie(); }
+  u32 num_accepted() const { return static_cast<u32>(history_.size() - 1); }
+  bool is_terminated() const { return history_.back() & TERMINATED; }
+  bool is_completed() const;
+  bool accept_token(u32 token);
+  bool accept_bytes(const char* data, std::size_t count);
+  std::size_t validate_tokens(const std::vector<u32>& tokens) const;
+  void rollback(i64 n);
+  void reset() { history_.resize(1); }
+  bool fill(u32* row) const;  // false if every token is allowed
+  // Row i + 1 is the mask after draft token i, whose parent is row parents[i] + 1; below a refused token rows are zero.
+  void fill_drafts(const std::vector<u32>& tokens, const std::vector<i32>& parents, u32* rows) const;
+  std::string jump_forward() const;
+  std::string shortest_completion() const;
+  std::size_t matching_prefix(const char* data, std::size_t count) const;
+  std::string next_bytes(const char* data, std::size_t count) const;
+  std::vector<std::string> rule_names(const char* data, std::size_t count) const;
+
+ private:
+  static constexpr u32 TERMINATED = 0x80000000u;
+  static constexpr std::size_t JUMP_BYTES = 1 << 16;
+  std::shared_ptr<Automaton> automaton_;
+  std::vector<u32> stop_;       // sorted
+  std::vector<u32> history_;    // configurations; TERMINATED once a stop token was accepted
+  std::size_t place_ = 0;       // of history_ in automaton_->held
+  void hold();
+  bool is_stop(u32 token) const;
+  u32 after(u32 state, u32 token) const;  // NO_STACK if refused
+  bool fill(u32 state, u32* row) const;
+};
+
+}  // namespace stackmask

@@ -1,0 +1,212 @@
+// A grammar as one NFA per rule, over bytes, calls and tokens: the result of lowering the expressions of pda/grammar.py.
+//
+// lower.cpp    expressions -> states and edges (Thompson 1968), UTF-8 and JSON escapes included
+// rewrite.cpp  unproductive parts removed, left recursion rewritten, small rules inlined
+// measure.cpp  least lengths
+// closure.cpp  epsilon closures
+#pragma once
+
+#include "base.h"
+
+namespace stackmask {
+
+// The operators of pda/grammar.py, same numbers.
+enum Operator : i32 {
+  OP_EMPTY, OP_NEVER, OP_LITERAL, OP_BYTES, OP_CHARS, OP_SEQ, OP_ALT, OP_REPEAT, OP_CALL, OP_GRAPH, OP_AUTOMATON, OP_TOKENS, OP_PERMUTE,
+  OP_SCOPE, OP_DISTINCT, OP_COUNT
+};
+enum Encoding : i32 { RAW, UTF8, JSON, JSON_ANY };
+constexpr i32 REQUIRED = 1, REPEATABLE = 2;
+
+// The expressions as they come from Python. Arguments of node n: ints[begin, end).
+//   LITERAL: index into literals        BYTES: lo hi ...            CHARS: encoding lo hi ...      SEQ, ALT: nodes
+//   REPEAT: node minimum maximum        CALL: rule                  GRAPH: states (source target node) ...
+//   AUTOMATON: encoding states, then for each state: accepting count (lo hi target) ...
+//   TOKENS: negated ids ...             PERMUTE: separator minimum maximum (node flags) ...        SCOPE, DISTINCT: node
+struct Expressions {
+  struct Node {
+    i32 op;
+    u32 begin, end;
+  };
+  std::vector<Node> nodes;
+  std::vector<i32> ints;
+  std::vector<std::string> literals;
+  std::vector<i32> rules;
+  std::vector<std::string> names;
+  i32 root = 0;
+
+  std::size_t count(u32 node) const { return nodes[node].end - nodes[node].begin; }
+  i32 arg(u32 node, std::size_t i) const { return ints[nodes[node].begin + i]; }
+  void validate(u32 vocabulary_size) const;  // BadGrammar for anything lower() could trip over
+};
+
+enum EdgeKind : u8 {
+  EDGE_BYTE,       // lo..hi
+  EDGE_NON_ASCII,  // not read: says that all characters above U+007F lead from here to target by EDGE_BYTEs
+  EDGE_EPSILON,
+  EDGE_ENTER,      // epsilon into a repetition: its counters start at zero
+  EDGE_COUNT,      // epsilon from the end of a repetition's body back to its head, one more counted
+  EDGE_MEMBER,     // epsilon from the end of a permutation's member (data) back to its head
+  EDGE_SET,        // epsilon that sets the register to data
+  EDGE_CALL,       // rule data
+  EDGE_TOKEN,      // one token of token set data
+};
+enum EdgeFlags : u8 {
+  EDGE_IN_BODY = 1,   // inside of a counted body: the callee may not be inlined if it counts itself
+  EDGE_NONEMPTY = 2,  // the call must read something
+  EDGE_DISTINCT = 4,  // the call reads a value that must be new in this frame's scope
+};
+
+struct Edge {
+  u8 kind, lo, hi, flags;
+  u32 target, data, next;
+};
+
+struct State {
+  u32 first = NONE;     // first edge, NONE for none
+  u32 rule = 0;         // the rule whose frames it occurs in
+  u32 origin = 0;       // the rule that it was written in, for messages
+  u32 head = NONE;      // index into heads, NONE for ordinary states
+  u32 body = NONE;      // the head in whose body it lies
+  u32 member = NONE;    // the member of that head, NONE for a separator
+  u32 distance = NONE;  // least number of bytes to the end of the rule, or of the body where it lies in one
+  bool partial_non_ascii = false;  // has EDGE_BYTEs above 0x7F outside of an EDGE_NON_ASCII group
+};
+
+constexpr u8 NEVER_MEMBER = 0x80;  // cannot be read
+
+// Where a counted repetition or a permutation decides to go on or to leave.
+struct Head {
+  bool permutation = false;
+  bool after_separator = false;  // a permutation's second head: members only
+  u32 minimum = 0, maximum = NONE;
+  u32 body = 0, exit = 0;        // a permutation's body is its separator
+  std::vector<u32> members;      // start states
+  std::vector<u8> flags;         // REQUIRED, REPEATABLE, NEVER_MEMBER
+};
+
+struct Rule {
+  u32 start = NONE, final = NONE;
+  bool nullable = false;
+  bool scope = false;     // its frames carry a set of values seen
+  bool counts = false;    // contains heads
+  bool recursive = false;
+  u32 name = 0;
+  u32 rank = 0;           // callers at the same position have smaller ranks
+  u32 shortest = NONE;    // least number of bytes of a text that is not empty
+};
+
+struct TokenSet {
+  std::vector<u32> ids;  // sorted
+  bool negated = false;
+  bool contains(u32 id) const;
+};
+
+// What an item of a frame carries besides its NFA state. Register 0 is all zero.
+struct Register {
+  u32 count = 0;          // of a repetition or permutation
+  u32 used = 0;           // members of a permutation, an id of Registers::sets
+  u32 seen = NONE;        // values of a scope, an id kept by the frames
+  bool operator==(const Register&) const = default;
+};
+constexpr u32 COUNT_DEEP = 0xFFFFFFFE;  // so far below the minimum that no token reaches it
+constexpr u32 COUNT_FREE = 0xFFFFFFFF;  // above the minimum and so far below the maximum that no token reaches it
+
+class Registers {
+ public:
+  Registers() {
+    sets_.intern(nullptr, 0);
+    id({});
+  }
+  u32 id(const Register& reg) {
+    const u32 words[3] = {reg.count, reg.used, reg.seen};
+    return registers_.intern(words, 3);
+  }
+  Register get(u32 id) const {
+    const u32* words = registers_.at(id);
+    return {words[0], words[1], words[2]};
+  }
+  bool used(u32 set, u32 member) const { return sets_.length(set) > member / 32 && (sets_.at(set)[member / 32] >> (member % 32) & 1); }
+  u32 use(u32 set, u32 member) {
+    std::vector<u32> words(sets_.at(set), sets_.at(set) + sets_.length(set));
+    if (words.size() <= member / 32) words.resize(member / 32 + 1, 0);
+    words[member / 32] |= 1u << (member % 32);
+    return sets_.intern(words.data(), words.size());
+  }
+  std::size_t bytes() const { return registers_.bytes() + sets_.bytes(); }
+
+ private:
+  Interner registers_, sets_;
+};
+
+struct Item {
+  u32 state, reg;
+  bool operator==(const Item&) const = default;
+  auto operator<=>(const Item&) const = default;
+};
+
+struct Nfa {
+  std::vector<State> states;
+  std::vector<Edge> edges;
+  std::vector<Head> heads;
+  std::vector<Rule> rules;
+  std::vector<TokenSet> token_sets;
+  std::vector<std::string> names;
+  Registers registers;
+  u32 root = 0;
+  u32 rewritten_rules = 0;  // of left recursion
+
+  u32 add_state(u32 rule) {
+    State state;
+    state.rule = state.origin = rule;
+    states.push_back(state);
+    return static_cast<u32>(states.size() - 1);
+  }
+  // Least number of bytes that an item still has to read until its rule ends.
+  u64 distance(Item item) const;
+  u64 distance_of_head(const Head& head, const Register& reg) const;
+  void add_edge(u32 source, u8 kind, u32 target, u32 data = 0, u8 lo = 0, u8 hi = 0, u8 flags = 0) {
+    edges.push_back({kind, lo, hi, flags, target, data, states[source].first});
+    states[source].first = static_cast<u32>(edges.size() - 1);
+  }
+};
+
+// Epsilon closures with registers. Items that read nothing and do not end a rule are left out.
+class Closure {
+ public:
+  explicit Closure(Nfa& nfa) : nfa_(nfa), registers_(nfa.registers) {}
+  void begin() {
+    result.clear();
+    pending_.clear();
+    if (marks_.size() < nfa_.states.size()) marks_.resize(nfa_.states.size(), {0, 0});
+    if (++epoch_ == 0) {
+      for (auto& mark : marks_) mark.epoch = 0;
+      epoch_ = 1;
+    }
+    extra_.clear();
+  }
+  void add(u32 state, u32 reg) { pending_.push_back({state, reg}); }
+  void run();  // fills result, sorted
+  std::vector<Item> result;
+
+ private:
+  struct Mark {
+    u32 epoch, reg;
+  };
+  const Nfa& nfa_;
+  Registers& registers_;
+  std::vector<Item> pending_, extra_;
+  std::vector<Mark> marks_;
+  u32 epoch_ = 0;
+  bool seen(const Item& item);
+  void expand_head(const Item& item, const Head& head);
+};
+
+// Members of a permutation that may come next: those that leave room for what is required.
+bool member_available(const Registers& registers, const Head& head, const Register& reg, u32 member);
+
+Nfa lower(const Expressions& expressions, const Limits& limits, Deadline& deadline);  // every rule reachable from the root
+void rewrite(Nfa& nfa, const Limits& limits, Deadline& deadline);                    // Unsatisfiable if nothing is left
+void measure(Nfa& nfa, Deadline& deadline);                                          // fills State::distance and Rule::shortest
+
+}  // namespace stackmask

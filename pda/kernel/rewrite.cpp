@@ -1,0 +1,485 @@
+// What makes an NFA per rule fit for the run: nothing unproductive, no left recursion, few calls.
+#include <algorithm>
+
+#include "nfa.h"
+
+namespace stackmask {
+
+namespace {
+
+constexpr u32 INLINE_STATES = 64;     // a rule of at most this many states is inlined wherever it is called
+constexpr u64 INLINE_GROWTH = 4;      // inlining small rules may multiply the states of a grammar by this
+constexpr u64 INLINE_FLOOR = 4096;    // ... or up to this many states in all
+
+class Rewriter {
+ public:
+  Rewriter(Nfa& nfa, const Limits& limits, Deadline& deadline) : nfa_(nfa), limits_(limits), deadline_(deadline) {}
+
+  void run() {
+    find_nullable();
+    trim();
+    if (!left_recursive().empty()) {
+      rewrite_left_recursion();
+      trim();
+    }
+    mark_recursive();
+    inline_rules();
+    rank();
+  }
+
+ private:
+  Nfa& nfa_;
+  const Limits& limits_;
+  Deadline& deadline_;
+  std::vector<std::vector<u32>> left_;  // rules that a rule may call before it has read anything
+
+  void check_states() {
+    if (nfa_.states.size() > limits_.states)
+      throw LimitExceeded("states", static_cast<double>(limits_.states), "the grammar needs more than " + std::to_string(limits_.states) + " NFA states");
+  }
+
+  template <class F>
+  void each_edge(u32 state, F f) {
+    for (u32 e = nfa_.states[state].first; e != NONE; e = nfa_.edges[e].next) f(e);
+  }
+
+  // A rule is nullable if its final state is in the closure of its start; left_ falls out of the same closures.
+  void find_nullable() {
+    Closure closure(nfa_);
+    left_.assign(nfa_.rules.size(), {});
+    std::vector<std::vector<u32>> waiting(nfa_.rules.size());
+    std::vector<u32> work;
+    for (u32 r = 0; r < nfa_.rules.size(); r++) work.push_back(r);
+    while (!work.empty()) {
+      const u32 r = work.back();
+      work.pop_back();
+      deadline_.check();
+      closure.begin();
+      closure.add(nfa_.rules[r].start, 0);
+      closure.run();
+      left_[r].clear();
+      bool nullable = nfa_.rules[r].nullable;
+      for (const Item& item : closure.result) {
+        if (item.state == nfa_.rules[r].final) nullable = true;
+        each_edge(item.state, [&](u32 e) {
+          const Edge& edge = nfa_.edges[e];
+          if (edge.kind != EDGE_CALL) return;
+          left_[r].push_back(edge.data);
+          if (!nfa_.rules[edge.data].nullable && !(edge.flags & EDGE_NONEMPTY)) waiting[edge.data].push_back(r);
+        });
+      }
+      std::sort(left_[r].begin(), left_[r].end());
+      left_[r].erase(std::unique(left_[r].begin(), left_[r].end()), left_[r].end());
+      if (nullable && !nfa_.rules[r].nullable) {
+        nfa_.rules[r].nullable = true;
+        for (const u32 caller : waiting[r]) work.push_back(caller);
+        waiting[r].clear();
+      }
+    }
+  }
+
+  // A state is productive if it can reach the end of its rule through productive rules: a fixpoint, backwards.
+  void trim() {
+    const u32 n = static_cast<u32>(nfa_.states.size());
+    struct Back {
+      u32 source, call;  // call: the rule that the edge calls, NONE for others
+    };
+    std::vector<u32> begin(n + 1, 0);  // the edges into s: back[begin[s], begin[s + 1])
+    for (const State& state : nfa_.states)
+      for (u32 e = state.first; e != NONE; e = nfa_.edges[e].next) begin[nfa_.edges[e].target + 1]++;
+    for (u32 i = 1; i <= n; i++) begin[i] += begin[i - 1];
+    std::vector<Back> back(begin[n]);
+    std::vector<u32> cursor(begin.begin(), begin.end() - 1);
+    for (u32 s = 0; s < n; s++)
+      each_edge(s, [&](u32 e) {
+        const Edge& edge = nfa_.edges[e];
+        back[cursor[edge.target]++] = {s, edge.kind == EDGE_CALL ? edge.data : NONE};
+      });
+    std::vector<u8> productive(n, 0), rule_productive(nfa_.rules.size(), 0);
+    std::vector<std::vector<u32>> waiting(nfa_.rules.size());
+    std::vector<std::pair<u32, u32>> heads;  // (state whose being productive concerns a head, head state), sorted
+    std::vector<u32> rule_of_start(n, NONE), work;
+    for (u32 r = 0; r < nfa_.rules.size(); r++) rule_of_start[nfa_.rules[r].start] = r;
+    for (u32 s = 0; s < n; s++) {
+      if (nfa_.states[s].head == NONE) continue;
+      const Head& head = nfa_.heads[nfa_.states[s].head];
+      heads.push_back({head.exit, s});
+      heads.push_back({head.body, s});
+      for (const u32 member : head.members) heads.push_back({member, s});
+    }
+    std::sort(heads.begin(), heads.end());
+    auto mark = [&](u32 s) {
+      if (!productive[s]) productive[s] = 1, work.push_back(s);
+    };
+    auto visit_head = [&](u32 s) {
+      const Head& head = nfa_.heads[nfa_.states[s].head];
+      if (!productive[head.exit]) return;
+      // The end of a body is productive as soon as the exit is: that it was reached shows that bodies can be read.
+      for (u32 i = begin[s]; i < begin[s + 1]; i++)
+        if (nfa_.states[back[i].source].body == nfa_.states[s].head || head.after_separator) mark(back[i].source);
+      if (!head.permutation) {
+        if (head.minimum == 0 || productive[head.body]) mark(s);
+        return;
+      }
+      u64 members = 0;
+      bool repeatable = false, required = true;
+      for (u32 i = 0; i < head.members.size(); i++) {
+        members += productive[head.members[i]];
+        repeatable |= productive[head.members[i]] && (head.flags[i] & REPEATABLE);
+        required &= productive[head.members[i]] || !(head.flags[i] & REQUIRED);
+      }
+      if (required && (members >= head.minimum || repeatable)) mark(s);
+    };
+    for (const Rule& rule : nfa_.rules) mark(rule.final);
+    while (!work.empty()) {
+      const u32 t = work.back();
+      work.pop_back();
+      deadline_.check();
+      for (auto at = std::lower_bound(heads.begin(), heads.end(), std::pair<u32, u32>{t, 0}); at != heads.end() && at->first == t; ++at)
+        visit_head(at->second);
+      for (u32 i = begin[t]; i < begin[t + 1]; i++) {
+        const Back& edge = back[i];
+        if (productive[edge.source]) continue;
+        if (edge.call != NONE && !rule_productive[edge.call]) waiting[edge.call].push_back(edge.source);
+        else mark(edge.source);
+      }
+      if (const u32 r = rule_of_start[t]; r != NONE && !rule_productive[r]) {
+        rule_productive[r] = 1;
+        for (const u32 source : waiting[r]) mark(source);
+        waiting[r].clear();
+      }
+    }
+    if (!rule_productive[nfa_.root]) throw Unsatisfiable("the grammar generates no text");
+    for (u32 s = 0; s < n; s++) {
+      u32* link = &nfa_.states[s].first;
+      while (*link != NONE) {
+        Edge& edge = nfa_.edges[*link];
+        if (!productive[edge.target] || (edge.kind == EDGE_CALL && !rule_productive[edge.data])) *link = edge.next;
+        else link = &edge.next;
+      }
+    }
+    for (Head& head : nfa_.heads) {
+      if (!head.permutation) {
+        if (!productive[head.body]) head.maximum = 0, head.minimum = 0;
+        continue;
+      }
+      // Members keep their numbers, for EDGE_MEMBER names them.
+      for (u32 i = 0; i < head.members.size(); i++)
+        if (!productive[head.members[i]]) head.flags[i] = NEVER_MEMBER;
+      if (!productive[head.body]) head.maximum = std::min(head.maximum, 1u);
+    }
+  }
+
+  // Strongly connected components of the left-call graph that contain a cycle (Tarjan 1972, with an explicit stack).
+  std::vector<std::vector<u32>> left_recursive() {
+    std::vector<std::vector<u32>> cyclic;
+    components(left_, [&](const std::vector<u32>& component) {
+      const u32 r = component[0];
+      if (component.size() > 1 || std::binary_search(left_[r].begin(), left_[r].end(), r)) cyclic.push_back(component);
+    });
+    return cyclic;
+  }
+
+  template <class F>
+  void components(const std::vector<std::vector<u32>>& graph, F emit) {
+    const u32 n = static_cast<u32>(graph.size());
+    std::vector<u32> index(n, 0), low(n, 0), stack;
+    std::vector<u8> on_stack(n, 0);
+    u32 next = 1;
+    struct Call {
+      u32 node;
+      std::size_t child;
+    };
+    std::vector<Call> calls;
+    for (u32 root = 0; root < n; root++) {
+      if (index[root]) continue;
+      calls.push_back({root, 0});
+      while (!calls.empty()) {
+        const u32 v = calls.back().node;
+        if (calls.back().child == 0) {
+          index[v] = low[v] = next++;
+          stack.push_back(v);
+          on_stack[v] = 1;
+        }
+        bool descended = false;
+        while (calls.back().child < graph[v].size()) {
+          const u32 w = graph[v][calls.back().child++];
+          if (!index[w]) {
+            calls.push_back({w, 0});
+            descended = true;
+            break;
+          }
+          if (on_stack[w]) low[v] = std::min(low[v], index[w]);
+        }
+        if (descended) continue;
+        if (low[v] == index[v]) {
+          std::vector<u32> component;
+          u32 w;
+          do {
+            w = stack.back();
+            stack.pop_back();
+            on_stack[w] = 0;
+            component.push_back(w);
+          } while (w != v);
+          emit(component);
+        }
+        calls.pop_back();
+        if (!calls.empty()) low[calls.back().node] = std::min(low[calls.back().node], low[v]);
+      }
+    }
+  }
+
+  // Left-corner transform on automata. Within a component, A => B1 x1 => B2 x2 x1 => ... => y xk ... x1: a text of A is a seed y
+  // of some Bk (a path that does not begin by calling into the component), followed from the bottom up by what the callers still
+  // read after their left calls. So A becomes: the seeds of all members, and from the end of a member B to wherever a member
+  // stands after a left call of B. Quadratic in the component at most; its other calls stay calls.
+  void rewrite_left_recursion() {
+    struct Seed {
+      Item item;
+      u32 rule;
+    };
+    Closure closure(nfa_);
+    const std::vector<std::vector<u32>> cyclic = left_recursive();
+    for (const std::vector<u32>& component : cyclic) {
+      std::vector<u8> inside(nfa_.rules.size(), 0);
+      for (const u32 r : component) inside[r] = 1;
+      std::vector<Seed> seeds;
+      for (const u32 r : component) {
+        if (nfa_.rules[r].scope) throw BadGrammar("left recursion through a SCOPE");
+        closure.begin();
+        closure.add(nfa_.rules[r].start, 0);
+        closure.run();
+        for (const Item& item : closure.result)
+          if (item.state != nfa_.rules[r].final) seeds.push_back({item, r});
+      }
+      // All states of the component's rules.
+      std::vector<u32> states;
+      std::vector<u8> visited(nfa_.states.size(), 0);
+      for (const u32 r : component) collect(nfa_.rules[r].start, nfa_.rules[r].final, visited, states);
+      struct Redefinition {
+        u32 rule, start, final;
+      };
+      std::vector<Redefinition> redefinitions;
+      for (const u32 a : component) {
+        nfa_.rewritten_rules++;
+        const std::vector<u32> copy = copy_states(states, a);
+        auto at = [&](u32 state) { return copy[static_cast<std::size_t>(std::lower_bound(states.begin(), states.end(), state) - states.begin())]; };
+        const u32 start = nfa_.add_state(a);
+        for (const Seed& seed : seeds) {
+          const u32 entry = nfa_.add_state(a);
+          nfa_.add_edge(start, EDGE_SET, entry, seed.item.reg);
+          std::vector<u32> list;
+          each_edge(seed.item.state, [&](u32 e) { list.push_back(e); });
+          for (const u32 e : list) {
+            const Edge edge = nfa_.edges[e];
+            if (edge.kind == EDGE_CALL && inside[edge.data]) {
+              if (edge.flags & EDGE_DISTINCT) throw BadGrammar("left recursion through a DISTINCT");
+              nfa_.add_edge(at(nfa_.rules[edge.data].final), EDGE_SET, at(edge.target), seed.item.reg);
+            } else if (edge.kind == EDGE_BYTE || edge.kind == EDGE_TOKEN || edge.kind == EDGE_CALL || edge.kind == EDGE_NON_ASCII) {
+              nfa_.add_edge(entry, edge.kind, at(edge.target), edge.data, edge.lo, edge.hi, edge.flags);
+            }
+          }
+          nfa_.states[entry].partial_non_ascii = nfa_.states[seed.item.state].partial_non_ascii;
+        }
+        redefinitions.push_back({a, start, at(nfa_.rules[a].final)});
+        check_states();
+      }
+      bool counts = false;
+      for (const u32 r : component) counts |= nfa_.rules[r].counts;
+      for (const auto& [rule, start, final] : redefinitions) {
+        nfa_.rules[rule].start = start;
+        nfa_.rules[rule].final = final;
+        nfa_.rules[rule].counts = counts;
+      }
+    }
+    find_nullable();
+    if (!left_recursive().empty()) throw BadGrammar("left recursion that could not be rewritten");
+  }
+  void collect(u32 start, u32 final, std::vector<u8>& visited, std::vector<u32>& states) {
+    std::vector<u32> work{start, final};
+    while (!work.empty()) {
+      const u32 s = work.back();
+      work.pop_back();
+      if (visited[s]) continue;
+      visited[s] = 1;
+      states.push_back(s);
+      each_edge(s, [&](u32 e) { work.push_back(nfa_.edges[e].target); });
+      if (nfa_.states[s].head != NONE) {
+        const Head& head = nfa_.heads[nfa_.states[s].head];
+        work.push_back(head.body);
+        work.push_back(head.exit);
+        for (const u32 member : head.members) work.push_back(member);
+      }
+    }
+    std::sort(states.begin(), states.end());
+  }
+
+  // Copies of states (sorted) with their edges among themselves; `flags` are added to the calls among them.
+  std::vector<u32> copy_states(const std::vector<u32>& states, u32 rule, u8 flags = 0) {
+    std::vector<u32> copy(states.size());
+    std::vector<std::pair<u32, u32>> head_copies;
+    for (std::size_t i = 0; i < states.size(); i++) {
+      copy[i] = static_cast<u32>(nfa_.states.size());
+      State state = nfa_.states[states[i]];
+      state.rule = rule;
+      state.first = NONE;
+      if (state.head != NONE) {
+        const Head head = nfa_.heads[state.head];
+        head_copies.push_back({state.head, static_cast<u32>(nfa_.heads.size())});
+        state.head = static_cast<u32>(nfa_.heads.size());
+        nfa_.heads.push_back(head);
+      }
+      nfa_.states.push_back(state);
+    }
+    check_states();
+    auto at = [&](u32 state) {
+      const auto found = std::lower_bound(states.begin(), states.end(), state);
+      return found != states.end() && *found == state ? copy[static_cast<std::size_t>(found - states.begin())] : NONE;
+    };
+    std::sort(head_copies.begin(), head_copies.end());
+    for (const u32 state : copy) {
+      u32& body = nfa_.states[state].body;
+      if (body == NONE) continue;
+      const auto found = std::lower_bound(head_copies.begin(), head_copies.end(), std::pair<u32, u32>{body, 0});
+      if (found != head_copies.end() && found->first == body) body = found->second;
+    }
+    for (const auto& [original, added] : head_copies) {
+      Head& head = nfa_.heads[added];
+      head.body = at(head.body);
+      head.exit = at(head.exit);
+      for (u32& member : head.members) member = at(member);
+    }
+    for (std::size_t i = 0; i < states.size(); i++) {
+      deadline_.check();
+      for (u32 e = nfa_.states[states[i]].first; e != NONE; e = nfa_.edges[e].next) {
+        const Edge edge = nfa_.edges[e];
+        nfa_.add_edge(copy[i], edge.kind, at(edge.target), edge.data, edge.lo, edge.hi, edge.kind == EDGE_CALL ? edge.flags | flags : edge.flags);
+      }
+    }
+    return copy;
+  }
+
+  // The states of a rule, sorted.
+  std::vector<u32> states_of(u32 rule) {
+    std::vector<u32> states;
+    visited_.resize(nfa_.states.size(), 0);
+    collect(nfa_.rules[rule].start, nfa_.rules[rule].final, visited_, states);
+    for (const u32 s : states) visited_[s] = 0;
+    return states;
+  }
+  std::vector<u8> visited_;
+
+  std::vector<std::vector<u32>> calls() {
+    std::vector<std::vector<u32>> graph(nfa_.rules.size());
+    for (u32 r = 0; r < nfa_.rules.size(); r++)
+      for (const u32 s : states_of(r))
+        each_edge(s, [&](u32 e) {
+          if (nfa_.edges[e].kind == EDGE_CALL) graph[r].push_back(nfa_.edges[e].data);
+        });
+    return graph;
+  }
+
+  void mark_recursive() {
+    graph_ = calls();
+    order_.clear();
+    components(graph_, [&](const std::vector<u32>& component) {
+      const u32 r = component[0];
+      const bool cycle = component.size() > 1 || std::find(graph_[r].begin(), graph_[r].end(), r) != graph_[r].end();
+      for (const u32 rule : component) {
+        nfa_.rules[rule].recursive = cycle;
+        order_.push_back(rule);  // callees come before their callers
+      }
+    });
+  }
+  std::vector<std::vector<u32>> graph_;
+  std::vector<u32> order_;
+
+  // Calls of small rules, and of rules that are called once, become the callee's states: what is one frame needs no stack, and a
+  // rule that ends inside a large loop would hand over a large set of trie nodes.
+  void inline_rules() {
+    const std::size_t count = nfa_.rules.size();
+    std::vector<u32> callers(count, 0);
+    for (const auto& callees : graph_)
+      for (const u32 callee : callees) callers[callee]++;
+    callers[nfa_.root]++;
+    std::vector<u8> merged(count, 0);
+    std::vector<u32> sizes(count, NONE);  // known once a rule's own calls have been seen to
+    const u64 budget = std::max(nfa_.states.size() * INLINE_GROWTH, INLINE_FLOOR);
+    for (const u32 caller : order_) {
+      if (merged[caller]) continue;
+      std::vector<u32> states = states_of(caller);
+      for (std::size_t i = 0; i < states.size(); i++) {  // states grows: what comes in is searched too
+        u32* link = &nfa_.states[states[i]].first;
+        while (*link != NONE) {
+          const Edge edge = nfa_.edges[*link];
+          if (edge.kind != EDGE_CALL || !inlinable(caller, edge, callers, budget, sizes)) {
+            link = &nfa_.edges[*link].next;
+            continue;
+          }
+          deadline_.check();
+          *link = edge.next;
+          const std::vector<u32> added = splice(states[i], edge, caller, callers[edge.data] == 1);
+          merged[edge.data] |= callers[edge.data] == 1;
+          nfa_.rules[caller].counts |= nfa_.rules[edge.data].counts;
+          states.insert(states.end(), added.begin(), added.end());
+          link = &nfa_.states[states[i]].first;  // states and edges may have moved
+        }
+      }
+      sizes[caller] = static_cast<u32>(states.size());
+    }
+  }
+
+  bool inlinable(u32 caller, const Edge& edge, const std::vector<u32>& callers, u64 budget, const std::vector<u32>& sizes) const {
+    const Rule& callee = nfa_.rules[edge.data];
+    if (edge.data == caller || callee.scope || (edge.flags & (EDGE_NONEMPTY | EDGE_DISTINCT))) return false;
+    if (callee.counts && (edge.flags & EDGE_IN_BODY)) return false;
+    if (callers[edge.data] == 1) return true;
+    const u32 size = sizes[edge.data];
+    return !callee.recursive && size != NONE && size <= INLINE_STATES && nfa_.states.size() + size <= budget;
+  }
+
+  // Puts the callee's states where the call was; returns them.
+  std::vector<u32> splice(u32 source, const Edge& edge, u32 caller, bool only) {
+    const Rule callee = nfa_.rules[edge.data];
+    const std::vector<u32> states = states_of(edge.data);
+    std::vector<u32> inlined;
+    u32 start = callee.start, final = callee.final;
+    const u8 flags = edge.flags & EDGE_IN_BODY;
+    if (only) {
+      inlined = states;
+      for (const u32 s : states) {
+        nfa_.states[s].rule = caller;
+        for (u32 e = nfa_.states[s].first; e != NONE; e = nfa_.edges[e].next)
+          if (nfa_.edges[e].kind == EDGE_CALL) nfa_.edges[e].flags |= flags;
+      }
+    } else {
+      inlined = copy_states(states, caller, flags);
+      auto at = [&](u32 state) { return inlined[static_cast<std::size_t>(std::lower_bound(states.begin(), states.end(), state) - states.begin())]; };
+      start = at(start);
+      final = at(final);
+    }
+    if (flags)
+      for (const u32 s : inlined) {  // they lie in the body that the call lay in
+        nfa_.states[s].body = nfa_.states[source].body;
+        nfa_.states[s].member = nfa_.states[source].member;
+      }
+    nfa_.add_edge(final, EDGE_EPSILON, edge.target);
+    nfa_.add_edge(source, EDGE_EPSILON, start);
+    return inlined;
+  }
+
+  // Ranks so that a rule that calls another before reading anything comes first: the order in which a closure expands calls.
+  void rank() {
+    find_nullable();
+    u32 next = static_cast<u32>(nfa_.rules.size());
+    components(left_, [&](const std::vector<u32>& component) {
+      for (const u32 rule : component) nfa_.rules[rule].rank = --next;
+    });
+  }
+};
+
+}  // namespace
+
+void rewrite(Nfa& nfa, const Limits& limits, Deadline& deadline) { Rewriter(nfa, limits, deadline).run(); }
+
+}  // namespace stackmask

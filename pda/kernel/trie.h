@@ -1,0 +1,108 @@
+// The vocabulary as a byte trie, laid out flat and depth first, with what class loops need to know about each token.
+//
+//   nodes:   root  a  a.b  a.b.c  a.d  b  ...         a node's subtree is the run [node, node + skip(node))
+//
+// Per token and per node a 64-bit signature says which byte classes occur on the way to it. A loop over a character class X
+// takes every token whose signature lies in X, and leaves by bytes outside of X, whose occurrences are listed per byte together
+// with the signature of what stands before them.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+#include "base.h"
+
+namespace stackmask {
+
+// Signature bits. ASCII bytes fall into classes; a character class is usable for loops as far as it is a union of them.
+constexpr u64 SIG_NON_ASCII = 1ull << 61;   // a complete, well-formed character above U+007F
+constexpr u64 SIG_INCOMPLETE = 1ull << 62;  // ends inside a character that may still become well-formed
+constexpr u64 SIG_MALFORMED = 1ull << 63;   // cannot be part of UTF-8 that starts at a character boundary
+u64 signature_of_ascii(u8 byte);            // the class bit of a byte below 0x80
+u64 signature_inside(const bool (&ascii)[128]);  // all class bits whose bytes are all in the set
+
+struct TrieNode {
+  u32 skip_byte;  // subtree size << 8 | byte on the edge to this node
+  i32 token;      // first token that ends here, -1 for none; more follow in same()
+  u32 skip() const { return skip_byte >> 8; }
+  u8 byte() const { return static_cast<u8>(skip_byte); }
+};
+
+// Where a byte occurs in the trie.
+struct Occurrence {
+  u64 before;  // signature of the path before the byte
+  u32 node;    // the node that the byte leads to
+  u32 chars;   // characters of the path before the byte
+};
+
+// A set of trie nodes, sorted, that have children.
+struct NodeList {
+  std::vector<u32> nodes;
+  std::vector<i32> tokens;  // the tokens that end at the listed nodes and at those left out because they have no children
+  u64 hash = 0;
+};
+
+class TokenTrie {
+ public:
+  // tokens[id] = bytes, or null data for an id without text; ids in [tokens.size(), size) are padding.
+  TokenTrie(const std::vector<std::pair<const char*, std::size_t>>& tokens, u32 size);
+
+  u32 size() const { return size_; }
+  u32 words() const { return (size_ + 31) / 32; }
+  u32 max_token_bytes() const { return max_token_bytes_; }
+  const TrieNode* nodes() const { return nodes_.data(); }
+  const u16* depths() const { return depths_.data(); }
+  u32 node_count() const { return static_cast<u32>(nodes_.size()); }
+  i32 same(i32 token) const { return same_[static_cast<std::size_t>(token)]; }
+  u32 parent(u32 node) const { return parents_[node]; }
+  const std::vector<Occurrence>& occurrences(u8 byte) const { return occurrences_[byte]; }
+
+  // Children of a node in byte order: of a wide node by table, of others by hopping from sibling to sibling.
+  bool wide(u32 node) const { return !wide_.empty() && wide_index_.size() > node && wide_index_[node] != NONE; }
+  u32 child(u32 node, u8 byte) const;
+
+  // The bytes of a token: ids without text have none.
+  const std::string& text(u32 token) const { return texts_[token]; }
+
+  // Tokens whose signature lies in `inside` and that have at most `chars` characters, as a bitmask of words() words. Cached.
+  const u32* loop_mask(u64 inside, u32 chars) const;
+  // loop_mask with the tokens that end with an exit byte after a path inside the loop. Cached.
+  const u32* loop_mask_with_exits(u64 inside, u32 chars, const std::vector<std::pair<u8, u64>>& exits) const;
+  // Nodes that `byte` leads to after a path inside the loop of `low` to `high` characters. Cached.
+  const NodeList* loop_exits(u64 inside, u8 byte, u32 low, u32 high) const;
+  // The largest number of characters before an occurrence of `byte` on a path inside the loop. Cached.
+  u32 longest_exit(u64 inside, u8 byte) const;
+  // The largest number of characters of a token inside the loop. Cached.
+  u32 longest_loop(u64 inside) const;
+  std::size_t bytes() const;
+
+ private:
+  u32 size_ = 0, max_token_bytes_ = 0;
+  std::vector<TrieNode> nodes_;
+  std::vector<u16> depths_;
+  std::vector<u32> parents_;
+  std::vector<i32> same_;
+  std::vector<std::string> texts_;
+  std::vector<u64> signatures_;  // by token, ~0 for ids without text
+  std::vector<u16> chars_;       // by token; a token that ends inside a character counts it
+  std::vector<Occurrence> occurrences_[256];
+  std::vector<u32> wide_index_;
+  std::vector<std::vector<u32>> wide_;
+
+  struct LoopKey {
+    u64 inside;
+    u64 detail;
+    bool operator==(const LoopKey&) const = default;
+  };
+  struct LoopHash {
+    std::size_t operator()(const LoopKey& key) const { return mix(key.inside ^ mix(key.detail)); }
+  };
+  mutable std::mutex mutex_;
+  mutable std::unordered_map<LoopKey, std::unique_ptr<std::vector<u32>>, LoopHash> masks_;
+  mutable std::unordered_map<std::string, std::unique_ptr<std::vector<u32>>> exit_masks_;
+  mutable std::unordered_map<LoopKey, std::unique_ptr<NodeList>, LoopHash> exits_;
+  mutable std::unordered_map<LoopKey, u32, LoopHash> longest_;
+};
+
+}  // namespace stackmask
