@@ -205,8 +205,7 @@ class Matcher:
         if column is None:
             return []
         program = self._chart.program
-        reading = [item[3] for item in column.items if program.states[item[0]].bytes or program.states[item[0]].tokens]
-        begun: dict[Begun, None] = dict.fromkeys(reading or [item[3] for item in column.items])
+        begun: dict[Begun, None] = dict.fromkeys(item[3] for item in column.reading or column.items)
         for rule in (pending := list(begun)):
             for waiting in rule.waiting:
                 if waiting[3] not in begun:

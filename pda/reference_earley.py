@@ -17,7 +17,7 @@ Likewise a DISTINCT is not begun where its whole operand is finite and used up. 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from heapq import heappop, heappush
 from math import inf
 
@@ -51,14 +51,26 @@ Item = tuple[int, Register, Seen, Begun]
 class Column:
     """The items after some text; `previous` and `data` give the text back."""
 
-    __slots__ = ("data", "is_complete", "items", "offset", "previous")
+    __slots__ = ("data", "is_complete", "items", "offset", "previous", "reading")
 
     def __init__(self, previous: Column | None, data: bytes) -> None:
         self.previous = previous
         self.data = data
         self.offset: int = len(data) + (previous.offset if previous else 0)
         self.items: dict[Item, None] = {}
+        self.reading: list[Item] = []  # those that read a byte or a token
         self.is_complete = False
+
+    def keep(self, begun: Container[Begun]) -> None:
+        """Drop all items but those of these rules."""
+        self.items = {item: None for item in self.items if item[3] in begun}
+        self.reading = [item for item in self.reading if item[3] in begun]
+
+    def copy(self) -> Column:
+        """The same items once more."""
+        twin = Column(self.previous, self.data)
+        twin.items, twin.reading, twin.is_complete = self.items, self.reading, self.is_complete
+        return twin
 
     def text_from(self, offset: int) -> bytes:
         """The text from an offset, where a column ends, to here."""
@@ -105,7 +117,7 @@ class Chart:
     def bytes_after(self, column: Column) -> list[int]:
         """The bytes that may follow, sorted."""
         found: set[int] = set()
-        for state, _, _, _ in column.items:
+        for state, _, _, _ in column.reading:
             for lo, hi, _ in self.program.states[state].bytes:
                 found.update(range(lo, hi + 1))
         if self.program.has_distinct:
@@ -114,21 +126,21 @@ class Chart:
 
     def names_ids(self, column: Column) -> bool:
         """Whether a token may be read by its id."""
-        return any(self.program.states[state].tokens for state, _, _, _ in column.items)
+        return any(self.program.states[state].tokens for state, _, _, _ in column.reading)
 
     def ids_after(self, column: Column) -> list[int]:
         """The tokens that may be read by id."""
-        named = {i for state, _, _, _ in column.items for ids, _ in self.program.states[state].tokens for i in ids}
+        named = {i for state, _, _, _ in column.reading for ids, _ in self.program.states[state].tokens for i in ids}
         return [i for i in sorted(named) if self._finish(Column(column, b""), self._scan_token(column, i)) is not None]
 
     def _scan_byte(self, column: Column, byte: int) -> list[Item]:
         moves = self.program.moves
-        return [(target, START, seen, begun) for state, _, seen, begun in column.items for target in moves(state, byte)]
+        return [(target, START, seen, begun) for state, _, seen, begun in column.reading for target in moves(state, byte)]
 
     def _scan_token(self, column: Column, token: int) -> list[Item]:
         return [
             (target, START, seen, begun)
-            for state, _, seen, begun in column.items
+            for state, _, seen, begun in column.reading
             for ids, target in self.program.states[state].tokens
             if token in ids
         ]
@@ -138,11 +150,8 @@ class Chart:
         if not items:
             return None
         column = self._alive(self._close(column, items))
-        return column if column.is_complete or self._can_read(column) else None
-
-    def _can_read(self, column: Column) -> bool:
-        """Whether anything may follow; items that only call rules that are used up lead nowhere."""
-        return any(self.program.states[item[0]].bytes or self.program.states[item[0]].tokens for item in column.items)
+        # items that only call rules that are used up lead nowhere
+        return column if column.is_complete or column.reading else None
 
     def _close(self, column: Column, items: Iterable[Item], *, within: Begun | None = None) -> Column:
         """Predict and complete until nothing is new; the end of the rule `within` resumes nobody."""
@@ -201,7 +210,9 @@ class Chart:
         for item in items:
             add(*item)
         while agenda:
-            state, register, seen, begun = agenda.pop()
+            state, register, seen, begun = item = agenda.pop()
+            if program.states[state].bytes or program.states[state].tokens:
+                column.reading.append(item)
             if program.ends(state, register):
                 complete(begun, seen)
             blocked = self._costs(seen).rules if seen and within is None else None
@@ -245,12 +256,12 @@ class Chart:
             return column
         root = next(begun for begun in above if not begun.depth)
         alive = _inside({begun: None for begun in above if begun not in dead}, root)
-        column.items = {item: None for item in column.items if item[3] in alive}
+        column.keep(alive)
         return column
 
     def _has_new_value(self, column: Column, begun: Begun) -> bool:
         """Whether a DISTINCT begun can still become a value not seen: depth first through its texts, unless they are endless in number."""
-        pending = [self._restricted(column, begun)]
+        pending = [self._restricted(column.copy(), begun)]
         budget = 10_000
         while pending:
             column = pending.pop()
@@ -262,7 +273,7 @@ class Chart:
             for state, register, seen, rule in column.items:
                 if rule is begun and self.program.ends(state, register) and value_digest(column.text_from(begun.offset)) not in seen:
                     return True
-            for byte in {b for item in column.items for lo, hi, _ in self.program.states[item[0]].bytes for b in range(lo, hi + 1)}:
+            for byte in {b for item in column.reading for lo, hi, _ in self.program.states[item[0]].bytes for b in range(lo, hi + 1)}:
                 following = self._close(Column(column, bytes((byte,))), self._scan_byte(column, byte), within=begun)
                 pending.append(self._restricted(following, begun))
         return False
@@ -283,11 +294,10 @@ class Chart:
 
     @staticmethod
     def _restricted(column: Column, begun: Begun) -> Column:
-        """The column with the items inside one rule begun only."""
+        """The column, left with the items inside one rule begun."""
         reached = _inside(_above((item[3] for item in column.items), stop=begun), begun)
-        result = Column(column.previous, column.data)
-        result.items = {item: None for item in column.items if item[3] in reached}
-        return result
+        column.keep(reached)
+        return column
 
     def cost(self, column: Column) -> Cost:
         """The least that is to be read until the text is complete, values seen aside."""
@@ -298,7 +308,7 @@ class Chart:
         """Per byte that may follow the least that is to be read with it, values seen aside."""
         self._price(column)
         result: dict[int, Cost] = {}
-        for state, _, _, begun in column.items:
+        for state, _, _, begun in column.reading:
             for lo, hi, target in self.program.states[state].bytes:
                 whole = 1 + self.program.costs.states[target] + begun.outer
                 for byte in range(lo, hi + 1):

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
-
 from support.engines import ENGINES, Engine, load_engine
 
 HANG_SECONDS = 600
 DATA = Path(os.environ.get("STACKMASK_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
-settings.register_profile("stackmask", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
+NO_CHECKS = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
+settings.register_profile("stackmask", deadline=None, max_examples=50, suppress_health_check=NO_CHECKS)
 settings.register_profile("thorough", parent=settings.get_profile("stackmask"), max_examples=2000)
 settings.load_profile(os.environ.get("STACKMASK_HYPOTHESIS", "stackmask"))
 

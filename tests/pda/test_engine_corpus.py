@@ -6,10 +6,10 @@ from random import Random
 from typing import Any
 
 import pytest
-
-from stackmask.pda.exceptions import UnsatisfiableError
 from support.corpus import cases, read_grammar, read_text
 from support.engines import STOP, Engine, accepts, mask_of, matcher, prepare
+
+from stackmask.pda.exceptions import UnsatisfiableError
 
 CASES = cases("grammar.toml")
 SATISFIABLE = [case for case in CASES if not case.get("unsatisfiable")]

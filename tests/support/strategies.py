@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
 from stackmask.pda.grammar import JSON, JSON_ANY, RAW, REPEATABLE, REQUIRED, UTF8, Grammar, GrammarBuilder, NodeId, RuleId
 
-LITERALS = (b"a", b"b", b"ab", b"aba", b'"', b",", b'":', b"{", b"}", b"[", b"]", "é".encode(), "\U0001f600".encode(), b"\xc3", b"1", b"true")
+LITERALS = (
+    b"a",
+    b"b",
+    b"ab",
+    b"aba",
+    b'"',
+    b",",
+    b'":',
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    "é".encode(),
+    "\U0001f600".encode(),
+    b"\xc3",
+    b"1",
+    b"true",
+)
 CHARACTERS = (
     (0x61, 0x62),
     (0x61, 0x7A),
@@ -26,10 +44,63 @@ CHARACTERS = (
 BYTE_SETS = ((0x61, 0x62), (0x30, 0x39), (0, 0x1F, 0x22, 0x22), (0x80, 0xBF), (0, 0xFF), (0x20, 0x7E))
 BOUNDS = ((0, 1), (0, -1), (1, -1), (2, 2), (0, 3), (1, 2), (3, -1), (2, 5), (0, 40), (17, 33), (30, -1))
 PIECES = (
-    *(b"a", b"b", b"ab", b"aa", b"aba", b"z", b'"', b'",', b'"}', b'"},', b'":', b'": "', b"{", b"}", b"[", b"]", b"]]", b"[[", b",", b",,"),
-    *(b"1", b"12", b"true", b"tr", b"ue", b"null", b" ", b"\n", b"\\", b"\\n", b"\\u00", b"\\ud83d", b"\\u", b"0", b"e9", b"1b", b"\x00", b"\x7f"),
+    *(
+        b"a",
+        b"b",
+        b"ab",
+        b"aa",
+        b"aba",
+        b"z",
+        b'"',
+        b'",',
+        b'"}',
+        b'"},',
+        b'":',
+        b'": "',
+        b"{",
+        b"}",
+        b"[",
+        b"]",
+        b"]]",
+        b"[[",
+        b",",
+        b",,",
+    ),
+    *(
+        b"1",
+        b"12",
+        b"true",
+        b"tr",
+        b"ue",
+        b"null",
+        b" ",
+        b"\n",
+        b"\\",
+        b"\\n",
+        b"\\u00",
+        b"\\ud83d",
+        b"\\u",
+        b"0",
+        b"e9",
+        b"1b",
+        b"\x00",
+        b"\x7f",
+    ),
     *("é".encode(), "é".encode() * 2, "ÿ".encode(), "€".encode(), "\U0001f600".encode()),
-    *(b"\xc3", b"\xa9", b"\xf0", b"\xf0\x9f", b"\x98\x80", b"\x9f\x98", b"\xed\xa0", b"\xff", b"\xef\xbf\xbf", b"\xf4\x8f", b"a\xc3", b"\xa9a"),
+    *(
+        b"\xc3",
+        b"\xa9",
+        b"\xf0",
+        b"\xf0\x9f",
+        b"\x98\x80",
+        b"\x9f\x98",
+        b"\xed\xa0",
+        b"\xff",
+        b"\xef\xbf\xbf",
+        b"\xf4\x8f",
+        b"a\xc3",
+        b"\xa9a",
+    ),
 )
 
 
@@ -58,7 +129,7 @@ def vocabularies(draw: st.DrawFn, *, special: int = 3) -> list[bytes | None]:
 
 
 @st.composite
-def grammars(draw: st.DrawFn, features: Features = Features(), *, vocabulary: int = 8) -> Grammar:  # noqa: B008  # Features is immutable
+def grammars(draw: st.DrawFn, features: Features = Features(), *, vocabulary: int = 8) -> Grammar:  # Features is immutable
     """A random grammar; `vocabulary` bounds the ids that its TOKENS name."""
     writer = _Writer(draw, features, vocabulary)
     count = draw(st.integers(1, 4)) if features.calls else 1
@@ -143,10 +214,14 @@ class _Writer:
         """A DFA over disjoint ranges of characters."""
         states = self.draw(st.integers(1, 4))
         encoding = self.draw(st.sampled_from((*self.features.encodings, RAW)))
-        cuts = (0, 0x20, 0x22, 0x23, 0x61, 0x62, 0x63, 0x80) if encoding == RAW else (0, 0x22, 0x5C, 0x61, 0x62, 0x7B, 0xE0, 0x800, 0x10000, 0x1F600)
+        cuts = (
+            (0, 0x20, 0x22, 0x23, 0x61, 0x62, 0x63, 0x80)
+            if encoding == RAW
+            else (0, 0x22, 0x5C, 0x61, 0x62, 0x7B, 0xE0, 0x800, 0x10000, 0x1F600)
+        )
         transitions: list[tuple[tuple[int, int, int], ...]] = []
         for _ in range(states):
-            kept = [(lo, hi - 1) for lo, hi in zip(cuts, cuts[1:], strict=False) if self.draw(st.booleans())]
+            kept = [(lo, hi - 1) for lo, hi in itertools.pairwise(cuts) if self.draw(st.booleans())]
             transitions.append(tuple((lo, hi, self.draw(st.integers(0, states - 1))) for lo, hi in kept))
         return self.builder.automaton(tuple(transitions), tuple(self.draw(st.booleans()) for _ in range(states)), encoding)
 

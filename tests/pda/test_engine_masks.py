@@ -1,0 +1,171 @@
+"""Random grammars and vocabularies: every bit of every mask, and the kernel against the reference engine."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from support.engines import BYTES, STOP, Engine, accepts, mask_of, matcher
+from support.oracles import regex_of
+from support.strategies import REGULAR, Features, grammars, vocabularies
+
+from stackmask.pda.exceptions import UnsatisfiableError
+from stackmask.pda.grammar import Grammar, print_grammar
+
+
+def begin(engine: Engine, grammar: Grammar, tokens: list[bytes | None]) -> Any:
+    """A matcher of a random grammar; a grammar that generates nothing is not a case."""
+    try:
+        return matcher(engine, grammar, tokens, (len(tokens) - 1,))
+    except UnsatisfiableError:
+        assume(False)
+
+
+def walk(at: Any, random: Random, steps: int) -> list[int]:
+    """Accept random allowed tokens, rarely the stop token; the ids of the tokens."""
+    path = []
+    for _ in range(steps):
+        allowed = at.allowed_tokens()
+        if not allowed or at.is_terminated():
+            break
+        token = random.choice(allowed)
+        assert at.accept_token(token)
+        path.append(token)
+    return path
+
+
+def check_place(at: Any, tokens: list[bytes | None], *, by_id: bool) -> None:
+    """All that holds wherever a matcher is: the mask is what accept_token says, and no place is a dead end."""
+    size, stop = len(tokens), len(tokens) - 1
+    allowed = at.allowed_tokens()
+    assert mask_of(at, size) == allowed
+    for token in range(size):
+        assert at.validate_tokens([token]) == (token in allowed), (token, tokens[token])
+        accepted = at.accept_token(token)
+        assert accepted == (token in allowed), (token, tokens[token])
+        if accepted:
+            at.rollback(1)
+    assert at.is_completed() == (stop in allowed)
+    if not at.is_terminated():
+        following = at.next_bytes()
+        assert by_id or {(tokens[i] or b"")[:1] for i in allowed if i != stop} <= {bytes((byte,)) for byte in following}
+        for byte in b'ab1"{}[],:\xc3\x80\xff\\':
+            assert (at.matching_prefix(bytes((byte,))) == 1) == (byte in following)
+        forced = at.find_jump_forward_bytes()
+        assert at.matching_prefix(forced) == len(forced)
+        assert forced.startswith(at.find_jump_forward_string().encode())
+        assert bool(forced) <= (len(following) == 1 and not at.is_completed())
+
+
+@given(st.data(), vocabularies(), st.integers(0, 2**32))
+def test_mask_bits_are_what_accept_says(engine: Engine, data: st.DataObject, tokens: list[bytes | None], seed: int) -> None:
+    """Along a random walk each mask bit agrees with accept_token, for every token of the vocabulary."""
+    by_id = data.draw(st.booleans())
+    grammar = data.draw(grammars(Features(tokens=by_id), vocabulary=len(tokens)))
+    at, random = begin(engine, grammar, tokens), Random(seed)
+    check_place(at, tokens, by_id=by_id)
+    for _ in range(6):
+        if not walk(at, random, 1):
+            break
+        check_place(at, tokens, by_id=by_id)
+
+
+@given(st.data(), vocabularies(), st.integers(0, 2**32))
+def test_kernel_is_the_reference(kernel: Engine, reference: Engine, data: st.DataObject, tokens: list[bytes | None], seed: int) -> None:
+    """Both engines have the same masks, the same ends, the same forced text and equally short completions along a random walk."""
+    grammar = data.draw(grammars(Features(tokens=data.draw(st.booleans())), vocabulary=len(tokens)))
+    slow, random = begin(reference, grammar, tokens), Random(seed)
+    fast = begin(kernel, grammar, tokens)
+    for _ in range(12):
+        assert fast.allowed_tokens() == slow.allowed_tokens(), print_grammar(grammar)
+        assert mask_of(fast, len(tokens)) == slow.allowed_tokens()
+        assert fast.is_completed() == slow.is_completed()
+        assert fast.next_bytes() == slow.next_bytes()
+        assert fast.find_jump_forward_bytes() == slow.find_jump_forward_bytes()
+        assert fast.find_jump_forward_string() == slow.find_jump_forward_string()
+        path = walk(slow, random, 1)
+        if not path or slow.is_terminated():
+            break
+        assert fast.accept_token(path[0])
+
+
+@given(grammars(Features(distinct=False)), st.integers(0, 2**32))
+def test_shortest_completion(engine: Engine, grammar: Grammar, seed: int) -> None:
+    """The shortest completion completes, and no byte of a random walk brings the end nearer by more than one."""
+    at, random = begin(engine, grammar, list(BYTES)), Random(seed)
+    rest = at.shortest_completion()
+    for _ in range(8):
+        assert accepts(at, rest)
+        assert (not rest) == at.is_completed()
+        if not walk(at, random, 1) or at.is_terminated():
+            break
+        before, rest = rest, at.shortest_completion()
+        assert len(rest) >= len(before) - 1
+
+
+@given(grammars(Features(distinct=True)), st.integers(0, 2**32))
+def test_completions_keep_values_distinct(engine: Engine, grammar: Grammar, seed: int) -> None:
+    """With DISTINCT too the shortest completion completes."""
+    at, random = begin(engine, grammar, list(BYTES)), Random(seed)
+    for _ in range(4):
+        assert accepts(at, at.shortest_completion())
+        if not walk(at, random, 2) or at.is_terminated():
+            break
+
+
+@given(st.data())
+def test_regular_grammars_are_what_re_says(engine: Engine, data: st.DataObject) -> None:
+    """Sets, sequences, alternatives and repetitions with bounds accept what the same pattern of Python's `re` matches."""
+    grammar = data.draw(grammars(REGULAR))
+    pattern = regex_of(grammar)
+    start = begin(engine, grammar, list(BYTES))
+    random = Random(data.draw(st.integers(0, 2**32)))
+    for _ in range(5):
+        at = start.fork()
+        text = bytes(token for token in walk(at, random, random.randrange(8)) if token != STOP)
+        text += start.fork().shortest_completion() if random.random() < 0.3 else b""
+        for candidate in (text, text[:-1], text + text[-1:], text[: len(text) // 2] + text[len(text) // 2 + 1 :]):
+            assert accepts(start, candidate) == bool(pattern.fullmatch(candidate)), candidate
+
+
+@given(st.data(), st.integers(0, 2**32))
+def test_cuts_do_not_matter(engine: Engine, data: st.DataObject, seed: int) -> None:
+    """A text is accepted as tokens, as bytes, in one piece, however it is cut, with the same places after it."""
+    grammar = data.draw(grammars(Features(distinct=False)))
+    random = Random(seed)
+    at = begin(engine, grammar, list(BYTES))
+    path = [token for token in walk(at, random, 12) if token != STOP]
+    text = bytes(path)
+    tokens: list[bytes | None] = sorted({text[i:j] for i in range(len(text)) for j in range(i + 1, len(text) + 1)}) or [b"a"]
+    start = begin(engine, grammar, [*tokens, None])
+    whole = start.fork()
+    assert whole.accept_bytes(text)
+    for _ in range(4):
+        cut, place = start.fork(), 0
+        while place < len(text):
+            end = random.randint(place + 1, len(text))
+            assert cut.accept_token(tokens.index(text[place:end]))
+            place = end
+        assert cut.allowed_tokens() == whole.allowed_tokens()
+        assert cut.next_bytes() == whole.next_bytes()
+
+
+@given(st.data(), vocabularies(), st.integers(0, 2**32))
+def test_a_token_is_its_text(engine: Engine, data: st.DataObject, tokens: list[bytes | None], seed: int) -> None:
+    """Without TOKENS in the grammar a token is allowed exactly if its bytes are, and leads to the same place."""
+    grammar = data.draw(grammars(Features(distinct=False)))
+    at, random = begin(engine, grammar, tokens), Random(seed)
+    walk(at, random, random.randrange(4))
+    assume(not at.is_terminated())
+    allowed = set(at.allowed_tokens())
+    for i, token in enumerate(tokens[:-1]):
+        if token is None:
+            assert i not in allowed
+            continue
+        by_bytes, by_token = at.fork(), at.fork()
+        assert by_bytes.accept_bytes(token) == (i in allowed)
+        if by_token.accept_token(i):
+            assert by_token.next_bytes() == by_bytes.next_bytes()
+            assert by_token.is_completed() == by_bytes.is_completed()
