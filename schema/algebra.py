@@ -25,7 +25,7 @@ from stackmask.pda.budget import Budget
 from stackmask.pda.dfa import Dfa
 from stackmask.pda.exceptions import LimitError
 from stackmask.schema import arrays, objects
-from stackmask.schema.formats import format_dfa
+from stackmask.schema.formats import is_known
 from stackmask.schema.keywords import ALGEBRA, ANY_OF, ARRAY, NUMBER, OBJECT, ONE_OF, REFERENCE, STRING, UNKNOWN, VALUES
 from stackmask.schema.numbers import INTEGERS, NUMBERS, NumberSet
 from stackmask.schema.objects import Facts, lacks, plain, requires
@@ -537,7 +537,7 @@ class Algebra:
             tests.add(("pattern", text(schema, "pattern"), True))
         if self.formats and "format" in schema and "format" in codes:
             name = text(schema, "format")
-            if format_dfa(name) is not None:
+            if is_known(name):
                 tests.add(("format", name, True))
         return Text(low, high, frozenset(tests))
 

@@ -29,9 +29,10 @@ from functools import cache
 from itertools import chain
 from typing import Final
 
+from stackmask.pda import language
 from stackmask.pda.dfa import Dfa
 from stackmask.pda.grammar import UTF8, GrammarBuilder, NodeId
-from stackmask.schema.formats_hosts import hostname_dfa, hostname_node
+from stackmask.schema.formats_hosts import LONGEST_NAME, hostname_dfa, hostname_node
 from stackmask.schema.formats_regex import ascii_text, regex_syntax_node
 from stackmask.schema.formats_tables import TABLES
 
@@ -199,9 +200,14 @@ def is_known(name: str) -> bool:
     return name in NAMES
 
 
-def is_regular(name: str) -> bool:
-    """Whether a format has an automaton, so that it can be negated and meet other constraints."""
-    return name in NAMES and name != "regex"
+@cache
+def format_lengths(name: str) -> tuple[int, int | None]:
+    """The lengths of the shortest and the longest text of a format; None where there is no longest."""
+    if name == "hostname":
+        return 1, LONGEST_NAME
+    automaton = format_dfa(name)
+    bounds = None if automaton is None else language.length_bounds(automaton)
+    return bounds or (0, None)
 
 
 @cache

@@ -13,9 +13,10 @@ from stackmask.pda import dfa as automata
 from stackmask.pda import language
 from stackmask.pda.budget import Budget
 from stackmask.pda.dfa import ANYTHING, NOTHING, Dfa
+from stackmask.pda.exceptions import UnsupportedSchemaError
 from stackmask.pda.grammar import ALT, AUTOMATON, CHARS, GrammarBuilder, NodeId
 from stackmask.pda.regex import regex_dfa, regex_node
-from stackmask.schema.formats import format_dfa
+from stackmask.schema.formats import format_dfa, format_lengths, format_node
 from stackmask.schema.fragments import Fragments, quoted
 from stackmask.schema.types import Text, high_bound
 
@@ -44,7 +45,11 @@ class Strings:
                 found = regex_dfa(argument, search=True, limits=self.budget.limits)
             elif what == "format":
                 assert isinstance(argument, str)
-                found = format_dfa(argument) or ANYTHING
+                automaton = format_dfa(argument)
+                if automaton is None:
+                    reason = f"format {argument!r} is not regular: it cannot be negated, nor meet another constraint on the same string"
+                    raise UnsupportedSchemaError((("", reason),))
+                found = automaton
             else:
                 assert isinstance(argument, frozenset)
                 found = automata.from_strings(argument, budget=self.budget)
@@ -105,6 +110,12 @@ class Strings:
             return None
         if high == 0:
             return self.reduced(Text(low, -1, tests, frozenset({""})))
+        if len(tests) == 1:
+            ((what, argument, holds),) = tests
+            if what == "format" and holds:
+                assert isinstance(argument, str)
+                shortest, longest = format_lengths(argument)
+                return None if 0 <= high < shortest or (longest is not None and longest < low) else text
         if len(tests) > 1 or (tests and (low or high >= 0)):
             automaton = self.all_of(tests)
             lengths = language.length_bounds(automaton)
@@ -170,9 +181,16 @@ class Strings:
             return f.never
         if not tests:
             return b.repeat(f.character, low, high)
-        if len(tests) == 1 and low == 0 and high < 0:
+        if len(tests) == 1:
             ((what, argument, holds),) = tests
-            if what == "pattern" and holds:
+            if what == "format" and holds:
+                assert isinstance(argument, str)
+                shortest, longest = format_lengths(argument)
+                if low <= shortest and (high < 0 or (longest is not None and longest <= high)):
+                    node = format_node(b, argument, f.encoding)
+                    assert node is not None
+                    return node
+            if what == "pattern" and holds and low == 0 and high < 0:
                 assert isinstance(argument, str)
                 return regex_node(b, argument, search=True, encoding=f.encoding, limits=self.budget.limits)
         automaton = self.all_of(tests)
