@@ -21,11 +21,12 @@ class Budget:
         self.deadline = time.monotonic() + self.limits.compile_seconds
         self.states = self.limits.states // DFA_STATE_WEIGHT
 
-    def check_states(self, states: int) -> None:
-        """Raise where a DFA under construction has too many states, or the time is over."""
-        if states > self.states:
+    def check_states(self, states: int, weight: int = 1) -> None:
+        """Raise where a DFA under construction has too many states, or the time is over; a state may weigh as much as several."""
+        if states * weight > self.states:
             raise LimitError(
-                f"an automaton needs more than {self.states} deterministic states, the {DFA_STATE_WEIGHT}th part of limit states",
+                f"an automaton needs more than {self.states // weight} deterministic states; "
+                f"limit states is {self.limits.states}, and one of these weighs {DFA_STATE_WEIGHT * weight}",
                 limit="states",
                 value=self.limits.states,
             )

@@ -23,6 +23,9 @@ from stackmask.pda.labels import LabelId, Labels
 
 # Bits that the sets of positions of one subset construction may take in all: 128 MiB.
 SUBSET_BITS: Final = 1 << 30
+# Bits that it may touch while it joins what follows the positions of a set, about 2 s.
+# Only patterns such as `(a?){8000}` come near: thousands of positions that thousands may follow.
+SUBSET_WORK: Final = 1 << 36
 
 
 class Fragment(NamedTuple):
@@ -225,7 +228,7 @@ def _subsets(nfa: Nfa, steps: Steps, last: int) -> tuple[list[Row], list[bool]]:
     todo = [1]
     rows: list[Row] = []
     accepting: list[bool] = []
-    spent = 0
+    spent = work = 0
     for subset in todo:
         accepting.append(subset & last != 0)
         row: Row = []
@@ -240,9 +243,10 @@ def _subsets(nfa: Nfa, steps: Steps, last: int) -> tuple[list[Row], list[bool]]:
             row.append((number, label))
         rows.append(row)
         nfa.budget.check_states(len(todo))
-        if spent > SUBSET_BITS:
+        work += (subset & steps.branching).bit_count() * (len(nfa.follow) + 4096)
+        if spent > SUBSET_BITS or work > SUBSET_WORK:
             raise LimitError(
-                f"a determinisation of {len(nfa.follow)} states takes more than {SUBSET_BITS >> 23} MiB",
+                f"the determinisation of {len(nfa.follow)} states that overlap takes too much memory or time",
                 limit="states",
                 value=nfa.budget.limits.states,
             )

@@ -1,7 +1,7 @@
 r"""Regular expressions: from a pattern to an automaton or to nodes of a grammar.
 
     parse          the syntax tree                                       regex_parser.py, regex_class.py, regex_ast.py
-    regex_dfa      the canonical automaton of all texts that match       regex_automaton.py, regex_assertions.py, nfa.py
+    regex_dfa      the canonical automaton of all texts that match       regex_automaton.py, regex_lookaround.py, regex_assertions.py
     regex_node     a node of a grammar under construction                regex_nodes.py, or the automaton
     regex_grammar  a grammar of its own
 
@@ -22,6 +22,7 @@ from stackmask.pda.limits import Limits
 from stackmask.pda.regex_assertions import AlternatingAutomaton
 from stackmask.pda.regex_ast import Ast
 from stackmask.pda.regex_automaton import branches_dfa, check_atoms, count_positions
+from stackmask.pda.regex_lookaround import lookaround_dfa
 from stackmask.pda.regex_nodes import Branch, emit, outer_branches
 from stackmask.pda.regex_parser import parse
 
@@ -47,7 +48,8 @@ def regex_dfa(pattern: str, *, search: bool, limits: Limits | None = None) -> Df
 
 def _automaton(ast: Ast, branches: list[Branch] | None, search: bool, budget: Budget) -> Dfa:
     if branches is None:
-        return AlternatingAutomaton(ast, search=search, budget=budget).dfa()
+        found = lookaround_dfa(ast, search=search, budget=budget)
+        return AlternatingAutomaton(ast, search=search, budget=budget).dfa() if found is None else found
     return branches_dfa(ast, branches, search=search, budget=budget)
 
 

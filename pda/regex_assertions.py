@@ -40,6 +40,9 @@ Obligation: TypeAlias = tuple[bool, AstId, ThreadsId]
 State: TypeAlias = tuple[int, tuple[ThreadsId, ...], ThreadsId]
 Obligations: TypeAlias = frozenset[Obligation]
 
+# A state here takes as long to make as this many of a subset construction.
+_WEIGHT: Final = 16
+
 _NONE: Final[Obligations] = frozenset()
 _FAILED: Final = 0  # no thread is left
 _MATCHED: Final = 1  # whatever follows, the program accepts
@@ -142,7 +145,7 @@ class AlternatingAutomaton:
         if found is None:
             found = self.threads_ids[key] = len(self.threads)
             self.threads.append(tuple(threads.items()))
-            self.budget.check_states(len(self.threads))
+            self.budget.check_states(len(self.threads), _WEIGHT)
         return found
 
     def dfa(self) -> Dfa:
@@ -179,7 +182,7 @@ class AlternatingAutomaton:
                     todo.append(target)
                 by_target.setdefault(number, []).append(label)
             rows.append([(number, labels.union(found)) for number, found in by_target.items()])
-            self.budget.check_states(len(todo))
+            self.budget.check_states(len(todo), _WEIGHT)
         return canonical(rows, accepting, labels, self.budget)
 
     def moment(self, previous: int, behinds: tuple[ThreadsId, ...], symbol: int) -> Moment:
@@ -260,7 +263,7 @@ class AlternatingAutomaton:
         for obligations in alternatives:
             broken = [(not negated, index, threads) for negated, index, threads in obligations]
             found = set(_minimal({chosen | {one} for chosen in found for one in broken}))
-            self.budget.check_states(len(found))
+            self.budget.check_states(len(found), _WEIGHT)
         return tuple(found)
 
     def step(self, moment: Moment, index: AstId, threads: ThreadsId) -> ThreadsId:
