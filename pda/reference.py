@@ -15,6 +15,7 @@ A matcher is a list of columns, one a step: rollback cuts it, fork copies it.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol, Self
 
@@ -219,9 +220,10 @@ class Matcher:
         return None if is_terminated else self._after_bytes(column, data)
 
     def _checked(self, token_id: int) -> int:
-        if not 0 <= token_id < self._trie.size:
-            raise ValueError(f"token id {token_id} is out of range 0..{self._trie.size - 1}")
-        return int(token_id)
+        number = operator.index(token_id)
+        if not 0 <= number < self._trie.size:
+            raise ValueError(f"token id {number} is out of range 0..{self._trie.size - 1}")
+        return number
 
     def _after_bytes(self, column: Column, data: bytes) -> Column | None:
         here: Column | None = column
@@ -278,6 +280,9 @@ class Matcher:
 
 def fill_bitmasks(matchers: Sequence[Matcher], bitmask: npt.NDArray[np.int32] | Tensor, rows: Sequence[int] | None = None) -> None:
     """Fill the row of every matcher: `rows[i]`, or i."""
+    for matcher in matchers:
+        if not isinstance(matcher, Matcher):
+            raise TypeError(f"{type(matcher).__name__} is no Matcher")
     places = list(range(len(matchers))) if rows is None else list(rows)
     if len(places) != len(matchers):
         raise ValueError(f"{len(matchers)} matchers, but {len(places)} rows")
