@@ -13,25 +13,7 @@ from support.engines import Engine, mask_of, prepare
 from stackmask.pda.grammar import JSON, Grammar, GrammarBuilder
 
 THREADS = 32
-PIECES = [
-    b'{"',
-    b'":',
-    b'": "',
-    b'"},',
-    b'"}',
-    b"[[",
-    b"]]",
-    b"true",
-    b"12",
-    b"ab",
-    b"\xc3",
-    b"\xa9",
-    b"\\n",
-    b'\\"',
-    b"],[",
-    b", ",
-    b"null",
-]
+PIECES = (b'{"', b'":', b'": "', b'"},', b'"}', b"[[", b"]]", b"true", b"12", b"ab", b"\xc3", b"\xa9", b"\\n", b'\\"', b"],[", b", ")
 TOKENS: tuple[bytes | None, ...] = (*(bytes((byte,)) for byte in range(256)), *PIECES, None)
 STOP = len(TOKENS) - 1
 

@@ -1,0 +1,105 @@
+"""The packages as a whole: imports point one way, and what is public says so."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import pkgutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import stackmask
+
+SOURCE = Path(stackmask.__file__).parent
+LAYERS = ("pda", "schema", "integration")  # each may import those before it
+HEAVY = {
+    "torch",
+    "transformers",
+    "vllm",
+    "sglang",
+    "fastapi",
+    "uvicorn",
+    "pydantic",
+    "openai",
+    "tiktoken",
+    "sentencepiece",
+    "mistral_common",
+}
+GENERATORS = {"pda/unicode_generate.py"}  # run by hand, their output is checked in; what they need is no dependency
+MODULES = sorted(path for layer in LAYERS for path in (SOURCE / layer).glob("**/*.py"))
+
+
+def imports_of(path: Path) -> Iterator[tuple[int, str]]:
+    """The names that a module imports anywhere, each with its level: 0 for an absolute import."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((0, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from ((node.level, f"{node.module or ''}.{alias.name}") for alias in node.names)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(SOURCE).as_posix())
+def test_imports_point_one_way(path: Path) -> None:
+    """Integration imports schema imports pda, absolutely; none of them imports the facade, and pda nothing that is not at hand everywhere."""
+    layer = path.relative_to(SOURCE).parts[0]
+    later = LAYERS[LAYERS.index(layer) + 1 :]
+    for level, name in imports_of(path):
+        assert level == 0, f"relative import of {name}"
+        parts = name.split(".")
+        assert parts[0] not in LAYERS, f"{name} is imported by its bare name"
+        if parts[0] == "stackmask":
+            assert len(parts) > 1
+            assert parts[1] in LAYERS or parts[1].startswith("_"), f"{name} is part of the facade"
+            assert parts[1] not in later, f"{layer} imports {name}"
+        elif layer != "integration" and path.relative_to(SOURCE).as_posix() not in GENERATORS:
+            assert parts[0] not in HEAVY, f"{layer} imports {name}"
+            assert parts[0] in sys.stdlib_module_names | {"numpy", "lark"}, f"{name} is no dependency of the core"
+
+
+def test_the_core_imports_nothing_heavy() -> None:
+    """Neither the facade nor the core loads an optional dependency."""
+    code = f"import sys, stackmask, stackmask.pda.engine; print(sorted(set(sys.modules) & {HEAVY!r}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def exported(module: ModuleType) -> list[str]:
+    """The public names of a module that it does not import from elsewhere by accident: all but modules and dunders."""
+    return sorted(
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_") and not isinstance(value, ModuleType) and name != "annotations"
+    )
+
+
+def modules_with_all() -> list[str]:
+    """The modules that say what is public."""
+    names = ["stackmask", *(info.name for info in pkgutil.walk_packages(stackmask.__path__, "stackmask.") if not info.ispkg)]
+    paths = {name: SOURCE.joinpath(*name.split(".")[1:]) for name in names}
+    sources = {name: (path / "__init__.py" if path.is_dir() else path.with_suffix(".py")) for name, path in paths.items()}
+    return [name for name, path in sources.items() if path.is_file() and "\n__all__ = " in path.read_text(encoding="utf-8")]
+
+
+@pytest.mark.parametrize("name", modules_with_all())
+def test_all_is_sorted_and_true(name: str) -> None:
+    """`__all__` is sorted, and each of its names exists."""
+    module = importlib.import_module(name)
+    assert module.__all__ == sorted(module.__all__)
+    for public in module.__all__:
+        getattr(module, public)
+
+
+def test_the_facade_exports_what_it_says() -> None:
+    """The facade's `__all__` holds all its public names and no others."""
+    assert getattr(stackmask, "__all__", []) == exported(stackmask)
+
+
+def test_test_files_have_unique_names() -> None:
+    """No two test files share a name, so that reports are unambiguous."""
+    names = [path.name for path in Path(__file__).parent.glob("**/test_*.py")]
+    assert len(set(names)) == len(names)
