@@ -6,13 +6,9 @@ import calendar
 import ipaddress
 import random
 import re
-import sys
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-import suite
+from support import suite
 
 from stackmask.pda import language
 from stackmask.pda.grammar import UTF8, Grammar, GrammarBuilder

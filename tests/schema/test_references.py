@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 import referencing
 import referencing.exceptions
 import referencing.jsonschema
-
-sys.path.insert(0, str(Path(__file__).parent))
-import suite
+from support import suite
 
 from stackmask.pda.exceptions import SchemaError
 from stackmask.schema.dialects import DIALECTS
