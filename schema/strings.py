@@ -17,11 +17,14 @@ from stackmask.pda.exceptions import UnsupportedSchemaError
 from stackmask.pda.grammar import ALT, AUTOMATON, CHARS, GrammarBuilder, NodeId
 from stackmask.pda.regex import regex_dfa, regex_node
 from stackmask.schema.formats import format_dfa, format_lengths, format_node
+from stackmask.schema.emit import excluding
 from stackmask.schema.fragments import Fragments, quoted
 from stackmask.schema.types import Text, high_bound
 
 FREE: Final = Text()
 Texts = tuple[Text, ...]
+Tests = frozenset[tuple[str, object, bool]]
+_EXCLUDED: Final = ("words", False)
 
 
 class Strings:
@@ -30,7 +33,7 @@ class Strings:
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
         self.tests: dict[tuple[str, object, bool], Dfa] = {}
-        self.combined: dict[frozenset[tuple[str, object, bool]], Dfa] = {frozenset(): ANYTHING}
+        self.combined: dict[Tests, Dfa] = {frozenset(): ANYTHING}
         self.bounded: dict[Text, Dfa] = {}
 
     def test(self, test: tuple[str, object, bool]) -> Dfa:
@@ -56,7 +59,7 @@ class Strings:
             self.tests[test] = found
         return found
 
-    def all_of(self, tests: frozenset[tuple[str, object, bool]]) -> Dfa:
+    def all_of(self, tests: Tests) -> Dfa:
         """The automaton of the strings that pass every test."""
         found = self.combined.get(tests)
         if found is None:
@@ -73,7 +76,7 @@ class Strings:
             else:
                 found = self.all_of(text.tests)
                 if not self.within(found, text.low, text.high):
-                    found = automata.restrict_length(found, text.low, text.high, budget=self.budget)
+                    found = bounded(found, text.low, text.high, self.budget)
             self.bounded[text] = found
         return found
 
@@ -116,12 +119,22 @@ class Strings:
                 assert isinstance(argument, str)
                 shortest, longest = format_lengths(argument)
                 return None if 0 <= high < shortest or (longest is not None and longest < low) else text
-        if len(tests) > 1 or (tests and (low or high >= 0)):
+        kinds = [(what, holds) for what, _, holds in tests]
+        if kinds.count(_EXCLUDED) > 1:
+            tests = _merge_excluded(tests)
+            text = Text(low, high, tests)
+        regular = len(tests) - (_EXCLUDED in kinds)
+        # Finitely many words excluded from all strings, or from an endless language, leave some.
+        if regular > 1 or (regular and (low or high >= 0)) or (len(tests) > regular > 0 and self.is_finite(tests)):
             automaton = self.all_of(tests)
             lengths = language.length_bounds(automaton)
             if lengths is None or (lengths[1] is not None and lengths[1] < low) or 0 <= high < lengths[0]:
                 return None
         return text
+
+    def is_finite(self, tests: Tests) -> bool:
+        """Whether one of the tests that are no excluded words passes finitely many strings."""
+        return any(language.is_finite(self.test(test)) for test in tests if (test[0], test[2]) != _EXCLUDED)
 
     def intersect(self, left: Texts, right: Texts) -> Texts:
         """Strings in both unions."""
@@ -193,29 +206,118 @@ class Strings:
             if what == "pattern" and holds and low == 0 and high < 0:
                 assert isinstance(argument, str)
                 return regex_node(b, argument, search=True, encoding=f.encoding, limits=self.budget.limits)
+            if what == "words" and low == 0 and high < 0:
+                assert isinstance(argument, frozenset)
+                return b.node((AUTOMATON, *excluding(argument), f.encoding))
         automaton = self.all_of(tests)
         if automaton == NOTHING:
             return f.never
         if not self.within(automaton, low, high):
-            repeated = _single_loop(automaton)
-            if repeated is not None:
-                characters, least = repeated
-                return b.repeat(b.node((CHARS, characters, f.encoding)), max(low, least), high)
+            node = _ending_in_loops(b, automaton, low, high, f.encoding)
+            if node is not None:
+                return node
             automaton = self.automaton(text)
         return f.never if automaton == NOTHING else b.node((AUTOMATON, automaton.transitions, automaton.accepting, f.encoding))
 
 
-def _single_loop(automaton: Dfa) -> tuple[tuple[int, ...], int] | None:
-    """The class and least count of an automaton that is one class repeated without bound: X*, X+, X{n,}."""
+def _merge_excluded(tests: Tests) -> Tests:
+    """The tests with all sets of excluded words put together."""
+    words: list[frozenset[str]] = [argument for what, argument, holds in tests if (what, holds) == _EXCLUDED]  # type: ignore[misc]
+    rest = {test for test in tests if (test[0], test[2]) != _EXCLUDED}
+    return frozenset({*rest, ("words", frozenset().union(*words), False)})
+
+
+def bounded(automaton: Dfa, low: int, high: int, budget: Budget) -> Dfa:
+    """An automaton, not minimal, of the accepted texts of `low` to `high` characters (-1 is no bound).
+
+    Its states are pairs of a state and a count, only those from which a text of the right length can still be finished.
+    """
     transitions, accepting = automaton.transitions, automaton.accepting
-    last = len(accepting) - 1
-    if not accepting[last] or any(accepting[:last]):
+    distance = language.distances(automaton)
+    last = low if high < 0 else high
+    alive: list[set[int]] | None = None
+    if low > 0:
+        sources: list[set[int]] = [set() for _ in transitions]
+        for state, row in enumerate(transitions):
+            for _, _, target in row:
+                sources[target].add(state)
+        final = {state for state, accepts in enumerate(accepting) if accepts}
+        # Past `low` without an upper bound every state of a trimmed automaton can finish.
+        current = set(range(len(accepting))) if high < 0 else set(final)
+        alive = [current]
+        for count in range(last - 1, -1, -1):
+            current = {source for target in current for source in sources[target]}
+            if count >= low:
+                current |= final
+            alive.append(current)
+            budget.check_time()
+        alive.reverse()
+        if 0 not in alive[0]:
+            return NOTHING
+    elif distance[0] > high:
+        return NOTHING
+    start = (0, 0)
+    numbers = {start: 0}
+    todo = [start]
+    rows: list[tuple[tuple[int, int, int], ...]] = []
+    ends: list[bool] = []
+    for state, count in todo:
+        ends.append(accepting[state] and count >= low)
+        row: list[tuple[int, int, int]] = []
+        following = count + 1
+        if following > last:
+            following = last if high < 0 else -1
+        if following >= 0:
+            for lo, hi, target in transitions[state]:
+                if (target in alive[following]) if alive is not None else distance[target] <= high - following:
+                    pair = (target, following)
+                    number = numbers.get(pair)
+                    if number is None:
+                        number = numbers[pair] = len(todo)
+                        todo.append(pair)
+                    row.append((lo, hi, number))
+        rows.append(tuple(row))
+        if not len(rows) & 1023:
+            budget.check_states(len(todo))
+    return Dfa(tuple(rows), tuple(ends))
+
+
+def _ending_in_loops(b: GrammarBuilder, automaton: Dfa, low: int, high: int, encoding: int) -> NodeId | None:
+    """The accepted texts of bounded length, where every loop is one state that only leads to itself, as in `[a-z][a-z0-9]*`.
+
+    Then the loop is a counted repetition, and nothing else of the automaton is copied more than a few times. None for other automata.
+    """
+    transitions, accepting = automaton.transitions, automaton.accepting
+    loops = {s: tuple(x for lo, hi, _ in row for x in (lo, hi)) for s, row in enumerate(transitions) if row and all(t == s for *_, t in row)}
+    if not loops:
         return None
-    ranges = [(lo, hi) for lo, hi, _ in transitions[last]]
-    for state, row in enumerate(transitions):
-        if [(lo, hi) for lo, hi, _ in row] != ranges or any(target != min(state + 1, last) for _, _, target in row):
+    start = (0, 0)
+    numbers = {start: 0}
+    todo = [start]
+    edges: list[int] = []
+    for state, count in todo:
+        number = numbers[state, count]
+        if state in loops:
+            if high < 0 or count <= high:
+                loop = b.node((CHARS, loops[state], encoding))
+                edges += (number, 1, b.repeat(loop, max(low - count, 0), high - count if high >= 0 else -1))
+            continue
+        if accepting[state] and low <= count and (high < 0 or count <= high):
+            edges += (number, 1, -1)
+        by_target: dict[int, list[int]] = {}
+        for lo, hi, target in transitions[state]:
+            by_target.setdefault(target, []).extend((lo, hi))
+        for target, ranges in by_target.items():
+            pair = (target, count + 1)
+            following = numbers.get(pair)
+            if following is None:
+                following = numbers[pair] = len(numbers) + 1
+                todo.append(pair)
+            edges += (number, following, b.node((CHARS, tuple(ranges), encoding)))
+        # A cycle of several states has no end of counts.
+        if len(todo) > 4 * len(accepting) + 16:
             return None
-    return tuple(bound for lo, hi in ranges for bound in (lo, hi)), last
+    return b.graph(len(numbers) + 1, tuple(edges))
 
 
 def merged(texts: Sequence[Text]) -> Texts:
