@@ -1,0 +1,85 @@
+"""The command line: `stackmask generate`, `stackmask check` and more, one table of commands.
+
+Commands import what is heavy (torch, transformers) only when they run.
+Results go to standard output and everything else to standard error; an error is a message without a traceback.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import Final
+
+from stackmask.integration import cli_bench, cli_check, cli_generate
+from stackmask.integration.cli_command import BAD_INPUT, BROKEN_PIPE, EXIT_CODES, INTERRUPTED, Command, CommandError, colour, note
+from stackmask.pda.exceptions import StackmaskError
+
+COMMANDS: Final[tuple[Command, ...]] = (cli_generate.COMMAND, cli_check.COMMAND, cli_bench.COMMAND)
+
+EXTRAS: Final = {"torch": "hf", "transformers": "hf", "fastapi": "server", "uvicorn": "server", "prometheus_client": "server"}
+"""Which extra of the package brings a module that a command can ask for."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; the result is the exit code of the process."""
+    try:
+        arguments = build_parser().parse_args(argv)
+        code: int = arguments.run(arguments)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter complains when it flushes at its end
+        return BROKEN_PIPE
+    except KeyboardInterrupt:
+        note("")
+        return INTERRUPTED
+    except ModuleNotFoundError as error:
+        if error.name not in EXTRAS:
+            raise
+        return _fail(f"this command needs {error.name}: pip install 'stackmask[{EXTRAS[error.name]}]'")
+    except OSError as error:
+        return _fail(f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error))
+    except (CommandError, StackmaskError) as error:
+        return _fail(str(error))
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of the whole command line."""
+    parser = argparse.ArgumentParser(
+        prog="stackmask",
+        description="Text from a language model that fits a JSON Schema, a regex or a grammar, by construction.",
+        epilog=EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=_version())
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in COMMANDS:
+        subparser = commands.add_parser(
+            command.name,
+            help=command.help,
+            description=command.help[0].upper() + command.help[1:] + ".",
+            epilog=EXIT_CODES,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        command.configure(subparser)
+        subparser.set_defaults(run=command.run)
+    return parser
+
+
+def _fail(message: str) -> int:
+    note(f"{colour('stackmask: error:', 'red')} {message}")
+    return BAD_INPUT
+
+
+def _version() -> str:
+    try:
+        return f"stackmask {version('stackmask')}"
+    except PackageNotFoundError:
+        return "stackmask (not installed)"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,128 @@
+"""`stackmask check`: what a specification enforces, and where a text leaves it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import replace
+from unicodedata import east_asian_width
+
+from stackmask.integration.cli_command import OK, REFUSED, Command, colour, seconds
+from stackmask.integration.cli_specification import Specification, add_specification, read_bytes, read_specification
+from stackmask.integration.compiler import CompiledGrammar, Compiler
+from stackmask.pda.matcher import Matcher, show_bytes
+from stackmask.pda.vocabulary import Vocabulary
+
+NAMES = {"json_schema": "JSON Schema", "json": "JSON", "regex": "regex", "ebnf": "EBNF grammar", "lark": "Lark grammar", "choice": "choice"}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    add_specification(parser)
+    parser.add_argument("instances", nargs="*", metavar="INSTANCE", help="files that are accepted or refused ('-' is standard input)")
+    parser.add_argument("--quiet", action="store_true", help="say nothing about the specification")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Compile, report, and judge each instance."""
+    specification = read_specification(arguments)
+    grammar = _compile(specification)
+    if not arguments.quiet:
+        _report(specification, grammar)
+    code = OK
+    for path in arguments.instances:
+        data = read_bytes(path)
+        problem = judge(grammar, data)
+        verdict = colour("accepted", "green", sys.stdout) if problem is None else f"{colour('refused', 'red', sys.stdout)}\n{problem}"
+        print(f"{path}: {verdict}")
+        if problem is not None:
+            code = REFUSED
+            ordered = specification.kind == "json_schema" and "property_order" not in specification.options
+            if (
+                ordered
+                and judge(_compile(replace(specification, options={**specification.options, "property_order": "any"})), data) is None
+            ):
+                print("  the keys are in another order than the schema's: --property-order any accepts it")
+    return code
+
+
+def judge(grammar: CompiledGrammar, data: bytes) -> str | None:
+    """None for a text of the grammar, else where it leaves the grammar and what was expected there.
+
+    The line end that editors put at the end of a file is not taken for part of the text, unless the grammar wants one.
+    """
+    matcher = grammar.matcher()
+    fits = matcher.matching_prefix(data)
+    if fits == len(data) and _completes(matcher, data):
+        return None
+    stripped = data.removesuffix(b"\n").removesuffix(b"\r")
+    if fits >= len(stripped) and _completes(matcher, stripped):
+        return None
+    return refusal(matcher, data if fits < len(stripped) else stripped, min(fits, len(stripped)))
+
+
+def refusal(matcher: Matcher, data: bytes, fits: int) -> str:
+    """The place where a text is refused, its line with a caret below, and what was expected."""
+    explanation = matcher.explain(data[: fits + 1])
+    lines = [f"  {place(data, fits)}"]
+    if fits < len(data):
+        lines.append(_excerpt(data, fits))
+    else:
+        matcher.accept_bytes(data)
+        rest = matcher.shortest_completion().decode("utf-8", "replace")
+        lines[0] += f": the text ends too early; the shortest end would be {rest[:60]!r}"
+    expected = [f"one of {show_bytes(explanation.expected)}" if len(explanation.expected) > 1 else show_bytes(explanation.expected)]
+    expected = [part for part in expected if part] + (["the end of the text"] if explanation.complete else [])
+    if expected:
+        lines.append(f"  expected {' or '.join(expected)}")
+    if explanation.rules:
+        lines.append(f"  in {', in '.join(explanation.rules[:6])}{', ...' if len(explanation.rules) > 6 else ''}")
+    return "\n".join(lines)
+
+
+def place(data: bytes, position: int) -> str:
+    r"""A position for people: lines and columns count from one, columns in characters.
+
+    >>> place(b'{\n "a": x', 8)
+    'line 2, column 7, byte 8'
+    """
+    before = data[:position]
+    column = len(before[before.rfind(b"\n") + 1 :].decode("utf-8", "replace")) + 1
+    return f"line {before.count(10) + 1}, column {column}, byte {position}"
+
+
+def _excerpt(data: bytes, position: int) -> str:
+    """The part of a line around a position, and a caret below the position."""
+    start = max(data.rfind(b"\n", 0, position) + 1, position - 60)
+    end = data.find(b"\n", position)
+    left, right = _visible(data[start:position]), _visible(data[position : min(len(data) if end < 0 else end, position + 40)])
+    columns = sum(1 + (east_asian_width(char) in "WF") for char in left)
+    return f"    {left}{right}\n    {' ' * columns}{colour('^', 'red', sys.stdout)}"
+
+
+def _visible(data: bytes) -> str:
+    """Text that moves no cursor."""
+    return "".join(char if char.isprintable() else "�" if char != "\t" else " " for char in data.decode("utf-8", "replace"))
+
+
+def _compile(specification: Specification) -> CompiledGrammar:
+    """The grammar over a vocabulary of single bytes, which is all that it takes to judge a text."""
+    return specification.compile(Compiler(Vocabulary.from_bytes([bytes([byte]) for byte in range(256)], stop_token_ids=[256], size=257)))
+
+
+def _completes(matcher: Matcher, data: bytes) -> bool:
+    """Whether a text is all that the grammar asks for."""
+    twin = matcher.fork()
+    return (not data or twin.accept_bytes(data)) and twin.is_completed()
+
+
+def _report(specification: Specification, grammar: CompiledGrammar) -> None:
+    """What was compiled, and what is enforced of it."""
+    stats = grammar.stats
+    name = NAMES[specification.kind]
+    print(f"{specification.label}: {name}, {stats.rules} rules, {stats.nodes} nodes, compiled in {seconds(stats.seconds)}")
+    if grammar.report is not None:
+        print("\n".join(f"  {line}" for line in str(grammar.report).splitlines()))
+
+
+COMMAND = Command("check", "compile a specification, say what it enforces, accept or refuse instances", configure, run)

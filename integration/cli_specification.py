@@ -1,0 +1,99 @@
+"""The arguments that name a specification, the same for every command that takes one."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from stackmask.integration.cli_command import CommandError
+from stackmask.integration.compiler import CompiledGrammar, Compiler
+from stackmask.pda.exceptions import StackmaskError
+
+
+@dataclass(frozen=True, slots=True)
+class Specification:
+    """What the text must be: the compiler's method, its argument and options, and a name for messages."""
+
+    kind: str
+    value: Any
+    options: dict[str, Any]
+    label: str
+
+    def compile(self, compiler: Compiler) -> CompiledGrammar:
+        """The grammar for one vocabulary."""
+        arguments = [] if self.kind == "json" else [self.value]
+        try:
+            grammar: CompiledGrammar = getattr(compiler, self.kind)(*arguments, **self.options)
+        except StackmaskError as error:
+            raise CommandError(f"{self.label}: {error}") from None
+        return grammar
+
+    @property
+    def schema(self) -> Any:
+        """The JSON Schema as a value; None for other kinds."""
+        return json.loads(self.value) if self.kind == "json_schema" else None
+
+
+def add_specification(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments: one kind of specification, and the options of those kinds that have some."""
+    kinds = parser.add_argument_group("what the text must be (one of these)").add_mutually_exclusive_group(required=True)
+    kinds.add_argument("--json-schema", metavar="FILE", help="an instance of the JSON Schema in FILE ('-' is standard input)")
+    kinds.add_argument("--regex", metavar="REGEX", help="a text that REGEX matches as a whole")
+    kinds.add_argument("--ebnf", metavar="FILE", help="a text of the grammar in FILE: GBNF, XGrammar's or the W3C's EBNF")
+    kinds.add_argument("--lark", metavar="FILE", help="a text of the Lark grammar in FILE")
+    kinds.add_argument("--json", action="store_true", help="any JSON")
+    kinds.add_argument("--choice", nargs="+", action="extend", metavar="TEXT", help="one of these texts")
+    options = parser.add_argument_group("options of JSON and of grammars")
+    options.add_argument("--whitespace", metavar="HOW", help="between the parts of JSON: flexible (default), compact, or a regex")
+    options.add_argument("--property-order", choices=("schema", "any"), help="keys in the schema's order (default), or in any")
+    options.add_argument("--lenient", action="store_true", help="report keywords that cannot be enforced, instead of refusing the schema")
+    options.add_argument("--root", metavar="RULE", help="where an EBNF or Lark grammar begins (default: root, or start for Lark)")
+
+
+def read_specification(arguments: argparse.Namespace) -> Specification:
+    """The specification that the arguments name."""
+    if arguments.regex is not None:
+        kind, value, label = "regex", arguments.regex, "the regex"
+    elif arguments.choice is not None:
+        kind, value, label = "choice", arguments.choice, "the choice"
+    elif arguments.json:
+        kind, value, label = "json", None, "any JSON"
+    else:
+        kind, path = next((kind, path) for kind in ("json_schema", "ebnf", "lark") if (path := getattr(arguments, kind)) is not None)
+        value, label = read_text(path), path
+    return Specification(kind, value, _options(kind, arguments), label)
+
+
+def read_bytes(path: str) -> bytes:
+    """The content of a file, or of standard input for '-'."""
+    return sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+
+
+def read_text(path: str) -> str:
+    """The content of a file as text."""
+    data = read_bytes(path)
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise CommandError(f"{path}: not UTF-8: byte {error.start} is 0x{data[error.start]:02X}") from None
+
+
+def _options(kind: str, arguments: argparse.Namespace) -> dict[str, Any]:
+    """The options that were given, each checked to mean something for this kind."""
+    given = {
+        "whitespace": arguments.whitespace,
+        "property_order": arguments.property_order,
+        "lenient": arguments.lenient or None,
+        "root": arguments.root,
+    }
+    given = {name: value for name, value in given.items() if value is not None}
+    takes = {"json_schema": {"whitespace", "property_order", "lenient"}, "json": {"whitespace"}, "ebnf": {"root"}, "lark": {"root"}}
+    for name in given.keys() - takes.get(kind, set()):
+        raise CommandError(f"--{name.replace('_', '-')} means nothing with --{kind.replace('_', '-')}")
+    if kind == "lark" and "root" in given:
+        given["start"] = given.pop("root")
+    return given

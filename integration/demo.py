@@ -1,0 +1,53 @@
+"""The demo model that ships inside the package: a Llama of 0.66 million weights and a byte-level BPE of 1,280 tokens.
+
+It is a directory like any Hugging Face model, trained by `scripts/train_demo.py` on made-up records, so that the command line,
+the server, the tests and the examples run on a machine without a network.
+It knows a few kinds of record, repeats JSON from its prompt, and nothing about the world.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from stackmask.integration.tokenizers import Vocabulary
+from stackmask.integration.tokenizers_decode import decode_pieces
+
+
+def demo_model_path() -> Path:
+    """The directory of the demo model, to be given to whatever loads Hugging Face models."""
+    return Path(__file__).parent / "demo_model"
+
+
+def load_model(directory: str | Path | None = None) -> tuple[Any, Any]:
+    """The model and the tokenizer in a directory or under a name, ready to generate; the demo model where none is given."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    model: Any = AutoModelForCausalLM.from_pretrained(directory or demo_model_path(), dtype="auto")
+    if torch.cuda.is_available():
+        model = model.to("cuda")
+    elif model.dtype is torch.float16:
+        model = model.float()  # processors multiply halves one by one
+    return model.eval(), load_tokenizer(directory)
+
+
+def load_tokenizer(directory: str | Path | None = None) -> Any:
+    """The tokenizer in a directory or under a name; the demo model's where none is given."""
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(directory or demo_model_path())
+
+
+def demo_vocabulary() -> Vocabulary:
+    """The demo model's vocabulary, read without transformers."""
+    description = json.loads((demo_model_path() / "tokenizer.json").read_text("utf-8"))
+    pieces: dict[str, int] = description["model"]["vocab"]
+    special = {token["content"]: token["id"] for token in description["added_tokens"] if token["special"]}
+    tokens: list[bytes | None] = [None] * (max([*pieces.values(), *(token["id"] for token in description["added_tokens"])]) + 1)
+    for token, piece in zip(pieces.values(), decode_pieces(pieces, description["decoder"]), strict=True):
+        tokens[token] = piece
+    for token in description["added_tokens"]:
+        tokens[token["id"]] = token["content"].encode()
+    return Vocabulary.from_bytes(tokens, stop_token_ids=[special["<|end|>"]], special=special)

@@ -1,0 +1,202 @@
+"""Generation by the plain loop: every answer matches its constraint, batch and async agree with one at a time."""
+
+import asyncio
+import dataclasses
+import json
+import re
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from stackmask.integration.compiler import Compiler  # noqa: E402
+from stackmask.integration.demo import load_model  # noqa: E402
+from stackmask.integration.generate import Generator, encode_prompt, generate, generate_async, generate_batch  # noqa: E402
+from stackmask.integration.tokenizers import Vocabulary  # noqa: E402
+from stackmask.pda.exceptions import RegexError, VocabularyError  # noqa: E402
+
+pydantic = pytest.importorskip("pydantic")
+
+
+class Person(pydantic.BaseModel):
+    """A type with bounds."""
+
+    name: str = pydantic.Field(min_length=2, max_length=30)
+    age: int = pydantic.Field(ge=0, le=120)
+
+
+@dataclasses.dataclass
+class Point:
+    """A type that is no pydantic model."""
+
+    x: int
+    y: int
+
+
+@pytest.fixture(scope="module")
+def model():
+    return load_model()
+
+
+@pytest.fixture(scope="module")
+def generator(model):
+    return Generator(*model)
+
+
+def test_parsed_is_an_object_of_the_type(model, generator):
+    """A pydantic model gives an object of it."""
+    answer = generate(*model, "Write a person as JSON with name, age.", json_schema=Person, compiler=generator.compiler)
+    assert isinstance(answer.parsed, Person)
+    assert answer.parsed == Person.model_validate_json(answer.text)
+    assert answer.finish_reason == "stop" and answer.complete
+
+
+def test_parsed_of_dataclass_mapping_and_json(generator):
+    """A dataclass gives an instance, a schema and any JSON give plain values, other text gives nothing."""
+    assert isinstance(generator.generate("Write a point as JSON.", json_schema=Point).parsed, Point)
+    assert generator.generate("Yes?", json_schema={"const": 7}).parsed == 7
+    answer = generator.generate("Write a person as JSON.", json=True)
+    assert answer.parsed == json.loads(answer.text)
+    assert generator.generate("Yes?", regex="a+b", max_tokens=40, temperature=1, seed=1).parsed is None
+
+
+@pytest.mark.parametrize(
+    ("constraint", "pattern"),
+    [
+        ({"regex": r"[A-Z]{3}-\d{2,4}"}, r"[A-Z]{3}-[0-9]{2,4}"),
+        ({"ebnf": 'root ::= "(" root ")" | [0-9]'}, r"\(*[0-9]\)*"),
+        ({"choice": ["yes", "no"]}, "yes|no"),
+        ({"lark": 'start: "x" DIGIT+\nDIGIT: /[0-9]/'}, "x[0-9]+"),
+    ],
+)
+def test_every_kind_of_constraint(generator, constraint, pattern):
+    """Text of each kind matches, at several seeds."""
+    for seed in range(3):
+        answer = generator.generate("Write a text.", temperature=1.0, seed=seed, max_tokens=200, **constraint)
+        assert re.fullmatch(pattern, answer.text) or not answer.complete
+
+
+def test_the_pieces_join_to_the_text(generator):
+    """What a listener hears is the text, also where a character takes several tokens."""
+    pieces = []
+    answer = generator.generate("Write.", regex="(日本|é|🙂){3}", on_text=pieces.append)
+    assert "".join(pieces) == answer.text
+    assert len(answer.token_ids) > len(pieces) == 3
+
+
+def test_a_seed_gives_the_same_text(generator):
+    """Same seed, same text; another seed, another text; without a seed, chance."""
+    texts = [generator.generate("Write a person as JSON.", json_schema=Person, temperature=1.5, seed=seed).text for seed in (1, 1, 2)]
+    assert texts[0] == texts[1] != texts[2]
+    generator.generate("Give me a color.", temperature=1.0, max_tokens=3)
+
+
+def test_batch_equals_one_at_a_time(generator):
+    """Left padding and rows that end early change nothing in a greedy answer."""
+    prompts = ["Write a person as JSON.", 'Repeat this JSON:\n{"name": "Zoe", "age": 4}', "Hi"]
+    batch = generator.generate_batch(prompts, json_schema=Person)
+    alone = [generator.generate(prompt, json_schema=Person) for prompt in prompts]
+    assert [answer.text for answer in batch] == [answer.text for answer in alone]
+    assert len({len(answer.token_ids) for answer in batch}) > 1
+    assert generator.generate_batch([], json=True) == []
+
+
+def test_module_level_batch_and_async(model, generator):
+    """The forms without a Generator."""
+    compiler = generator.compiler
+    (answer,) = generate_batch(*model, ["Yes?"], choice=["a"], compiler=compiler)
+    assert answer.text == "a"
+    assert asyncio.run(generate_async(*model, "Yes?", choice=["b"], compiler=compiler)).text == "b"
+
+
+def test_cancelling_stops_the_thread(generator):
+    """A cancelled task does not go on generating in its thread."""
+
+    async def cancelled():
+        task = asyncio.create_task(generator.generate_async("Go", regex="a*", max_tokens=1900, temperature=1.0, seed=0))
+        await asyncio.sleep(0.05)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancelled())  # waits for the threads of its executor
+
+
+def test_length(generator):
+    """Cut inside the structure: not complete and not parsed. Cut where the text may end: complete."""
+    answer = generator.generate("Write a person as JSON.", json_schema=Person, max_tokens=3)
+    assert (answer.finish_reason, answer.complete, answer.parsed) == ("length", False, None)
+    assert len(answer.token_ids) == 3
+    answer = generator.generate("Number?", regex="[0-9]+", max_tokens=1)
+    assert (answer.finish_reason, answer.complete) == ("length", True)
+    free = generator.generate("Write a story.", max_tokens=2)
+    assert (free.finish_reason, free.complete, len(free.token_ids)) == ("length", True, 2)
+
+
+def test_the_context_is_a_limit(generator):
+    """A prompt as long as the context is refused; a nearly full one leaves what is left."""
+    ids = encode_prompt(generator.tokenizer, "a")
+    context = generator.context
+    with pytest.raises(ValueError, match="fills the model's context"):
+        generator.generate(ids + [ids[-1]] * context, regex="a")
+    answer = generator.generate([ids[0]] * (context - 2), regex="a{90}", max_tokens=100)
+    assert len(answer.token_ids) == 2 and answer.finish_reason == "length"
+
+
+def test_without_constraint(generator):
+    """No constraint: the model's own text up to its own stop token."""
+    answer = generator.generate("Give me a color.", max_tokens=20)
+    assert answer.finish_reason == "stop" and answer.text.isalpha() and answer.parsed is None
+
+
+def test_prompts(generator):
+    """A text is the user's turn; messages and ids are taken as they are; without a chat template a text is a text."""
+    ids = encode_prompt(generator.tokenizer, "Hi")
+    assert ids == encode_prompt(generator.tokenizer, [{"role": "user", "content": "Hi"}])
+    assert ids == encode_prompt(generator.tokenizer, ids)
+    assert generator.tokenizer.decode(ids) == "<|begin|><|user|>Hi<|end|><|assistant|>"
+
+    class Plain:
+        def __call__(self, text):
+            return {"input_ids": [1, 2]}
+
+    assert encode_prompt(Plain(), "Hi") == [1, 2]
+    with pytest.raises(ValueError, match="no tokens"):
+        encode_prompt(Plain(), [])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"json": True, "regex": "a"}, "json and regex"),
+        ({"whitespace": "compact"}, "whitespace: options of a constraint that is not there"),
+        ({"regex": "a", "max_tokens": 0}, "max_tokens"),
+        ({"regex": "a", "temperature": -1.0}, "temperature"),
+        ({"regex": "a", "temperature": float("nan")}, "temperature"),
+    ],
+)
+def test_wrong_arguments(generator, arguments, message):
+    """Two constraints, options without one, and numbers out of range."""
+    with pytest.raises(ValueError, match=message):
+        generator.generate("Hi", **arguments)
+
+
+def test_a_wrong_specification_is_an_error_before_the_model_runs(generator):
+    """The front end's error comes through."""
+    with pytest.raises(RegexError):
+        generator.generate("Hi", regex="(")
+
+
+def test_options_reach_the_compiler(generator):
+    """Options of JSON Schema are those of the compiler."""
+    answer = generator.generate("Write a person as indented JSON.", json_schema=Person, whitespace="compact")
+    assert answer.text == json.dumps(json.loads(answer.text), separators=(",", ":"), ensure_ascii=False)
+
+
+def test_a_vocabulary_that_cannot_go_on(model):
+    """A text that the tokens cannot spell is an error that says so, not a random token."""
+    vocabulary = Vocabulary.from_bytes([b"a", b"b", None], stop_token_ids=[2], size=1280)
+    generator = Generator(*model, compiler=Compiler(vocabulary))
+    with pytest.raises(VocabularyError, match="no token can follow 'ab'"):
+        generator.generate([5, 6], regex="abc")
