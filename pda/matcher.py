@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Self, cast
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -82,7 +82,7 @@ class Matcher(engine.Matcher):
 
     def fork(self) -> Self:
         """A matcher in the same state that goes its own way from here."""
-        twin = cast(Self, super().fork())  # the engine's fork makes an instance of type(self)
+        twin = super().fork()  # the engine's fork makes an instance of type(self)
         twin._vocabulary = self._vocabulary
         return twin
 

@@ -1,1 +1,54 @@
-"""stackmask: exact token masks for JSON Schema, regexes and grammars."""
+"""stackmask makes a language model's output correct by construction: JSON Schema, regexes and grammars as exact token masks.
+
+    vocabulary = stackmask.Vocabulary.from_transformers(tokenizer, size=model.config.vocab_size)
+    grammar = stackmask.Compiler(vocabulary).json_schema({"type": "object", "properties": {"age": {"type": "integer"}}})
+    matcher, bitmask = grammar.matcher(), stackmask.allocate_token_bitmask(1, vocabulary.size)
+    matcher.fill_next_token_bitmask(bitmask)  # bit i is set where token i may come next: apply it to the logits and sample
+    matcher.accept_token(token_id)
+
+Grammars come from JSON Schema, regexes, EBNF, Lark, choices and structural tags; `stackmask.integration` connects them to engines.
+"""
+
+from stackmask.integration.compiler import CompiledGrammar, Compiler
+from stackmask.integration.tokenizers import Vocabulary
+from stackmask.pda.engine import fill_bitmasks, fill_draft_bitmasks
+from stackmask.pda.exceptions import (
+    EbnfError,
+    GrammarError,
+    LarkError,
+    LimitError,
+    RegexError,
+    RollbackError,
+    SchemaError,
+    StackmaskError,
+    StructuralTagError,
+    UnsatisfiableError,
+    UnsupportedSchemaError,
+    VocabularyError,
+)
+from stackmask.pda.limits import Limits
+from stackmask.pda.matcher import Explanation, Matcher, allocate_token_bitmask
+
+__all__ = [
+    "CompiledGrammar",
+    "Compiler",
+    "EbnfError",
+    "Explanation",
+    "GrammarError",
+    "LarkError",
+    "LimitError",
+    "Limits",
+    "Matcher",
+    "RegexError",
+    "RollbackError",
+    "SchemaError",
+    "StackmaskError",
+    "StructuralTagError",
+    "UnsatisfiableError",
+    "UnsupportedSchemaError",
+    "Vocabulary",
+    "VocabularyError",
+    "allocate_token_bitmask",
+    "fill_bitmasks",
+    "fill_draft_bitmasks",
+]

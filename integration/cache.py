@@ -1,0 +1,152 @@
+"""Compiled grammars by specification: made once however many ask at the same time, kept while they fit a number of bytes.
+
+A specification that is being compiled is a future which everybody who asks for it waits on.
+A failure reaches all of them and is forgotten: whoever asks later compiles anew.
+The least recently used grammars go first when the bytes are used up; a matcher keeps its grammar alive nevertheless.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from concurrent.futures import CancelledError, Executor, Future
+from dataclasses import dataclass
+from threading import Lock
+from typing import Generic, Protocol, TypeVar
+
+
+class Sized(Protocol):
+    """What can be kept: something that knows its memory, which may grow."""
+
+    @property
+    def size(self) -> int:
+        """Bytes it takes now."""
+
+
+@dataclass(frozen=True, slots=True)
+class CacheInfo:
+    """What a cache holds and how often it helped; `waited` counts those who joined a compilation under way."""
+
+    entries: int
+    size: int
+    capacity: int
+    hits: int
+    misses: int
+    waited: int
+
+
+S = TypeVar("S", bound=Sized)
+
+
+class Cache(Generic[S]):
+    """A thread-safe table with a bound on the bytes of its values."""
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._lock = Lock()
+        self._ready: OrderedDict[Hashable, tuple[S, int]] = OrderedDict()  # values with their size when last used
+        self._pending: dict[Hashable, Future[S]] = {}
+        self._size = self._hits = self._misses = self._waited = 0
+
+    def get(self, key: Hashable, make: Callable[[], S]) -> S:
+        """The value of `key`; made in this thread if nobody has made it or is making it."""
+        value, future, owner = self._look(key)
+        if value is not None:
+            return value
+        assert future is not None
+        if owner:
+            self._make(key, make, future)
+        return future.result()
+
+    def submit(self, key: Hashable, make: Callable[[], S], executor: Executor) -> Future[S]:
+        """A future of the value of `key`, which is the caller's own: cancelling it leaves the others waiting."""
+        value, future, owner = self._look(key)
+        if value is not None:
+            ready: Future[S] = Future()
+            ready.set_result(value)
+            return ready
+        assert future is not None
+        follower = _follow(future)
+        if owner:
+            try:
+                executor.submit(self._make, key, make, future)
+            except BaseException:
+                self._give_up(key, future)
+                raise
+        return follower
+
+    @property
+    def info(self) -> CacheInfo:
+        """The state of the cache."""
+        with self._lock:
+            return CacheInfo(len(self._ready), self._size, self._capacity, self._hits, self._misses, self._waited)
+
+    def clear(self) -> None:
+        """Drop every value that is ready."""
+        with self._lock:
+            self._ready.clear()
+            self._size = 0
+
+    def _look(self, key: Hashable) -> tuple[S | None, Future[S] | None, bool]:
+        """The value of `key`, or the future of it and whether the caller has to make it."""
+        with self._lock:
+            found = self._ready.get(key)
+            if found is not None:
+                self._hits += 1
+                self._keep(key, found[0])
+                return found[0], None, False
+            future = self._pending.get(key)
+            if future is not None:
+                self._waited += 1
+                return None, future, False
+            self._misses += 1
+            future = self._pending[key] = Future()
+            return None, future, True
+
+    def _make(self, key: Hashable, make: Callable[[], S], future: Future[S]) -> None:
+        try:
+            value = make()
+        except Exception as error:
+            with self._lock:
+                del self._pending[key]
+            future.set_exception(error)
+        except BaseException:  # an interrupt concerns this thread alone
+            self._give_up(key, future)
+            raise
+        else:
+            with self._lock:
+                del self._pending[key]
+                self._keep(key, value)
+            future.set_result(value)
+
+    def _give_up(self, key: Hashable, future: Future[S]) -> None:
+        """Tell all who wait that nobody makes the value any more."""
+        with self._lock:
+            del self._pending[key]
+        future.cancel()
+        future.set_running_or_notify_cancel()
+
+    def _keep(self, key: Hashable, value: S) -> None:
+        """Put a value at the young end with its size of now, and drop old ones while there are too many bytes; under the lock."""
+        _, before = self._ready.pop(key, (None, 0))
+        size = value.size
+        self._ready[key] = value, size
+        self._size += size - before
+        while self._size > self._capacity and self._ready:
+            self._size -= self._ready.popitem(last=False)[1][1]
+
+
+def _follow(future: Future[S]) -> Future[S]:
+    """A future that ends as `future` does, unless it is cancelled before."""
+    follower: Future[S] = Future()
+
+    def pass_on(done: Future[S]) -> None:
+        if not follower.set_running_or_notify_cancel():
+            return
+        try:
+            follower.set_result(done.result())
+        except (Exception, CancelledError) as error:
+            follower.set_exception(error)
+
+    future.add_done_callback(pass_on)
+    return follower

@@ -1,0 +1,340 @@
+"""Specifications compiled to grammars, for one vocabulary.
+
+    Compiler           front ends, limits, a cache that all threads share
+    CompiledGrammar    immutable; makes one matcher a request
+
+A specification is normalised first, so that the same schema as text, as a mapping or as a pydantic model is compiled once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+from typing import Any, Final, Self
+
+from stackmask.integration.cache import Cache, CacheInfo
+from stackmask.integration.serialization import grammar_from_bytes, grammar_to_bytes
+from stackmask.integration.specification import normalise_schema, parse_json, snapshot
+from stackmask.pda.choice import choice_grammar
+from stackmask.pda.engine import KernelGrammar
+from stackmask.pda.exceptions import GrammarError, LimitError
+from stackmask.pda.grammar import AUTOMATON, CHARS, GRAPH, LITERAL, PERMUTE, TOKENS, Grammar
+from stackmask.pda.limits import Limits
+from stackmask.pda.matcher import Matcher
+from stackmask.pda.regex import regex_grammar
+from stackmask.pda.vocabulary import Vocabulary
+from stackmask.schema.compile import json_schema_grammar
+
+Report = Any
+FrontEnd = Callable[[], tuple[Grammar, Report]]
+
+_NODE_BYTES: Final = 160  # a tuple of three, its numbers and its place in the table
+_TABLES: Final = {LITERAL: (1, 1), CHARS: (16, 1), TOKENS: (16, 1), GRAPH: (16, 2), PERMUTE: (16, 1), AUTOMATON: (240, 1)}
+"""What an entry of a node's table takes, and where the table is; a state of an automaton is taken to have two transitions."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompileStats:
+    """What a compilation took: wall-clock seconds in the front end and in the engine; and the size of the grammar between the two."""
+
+    kind: str
+    front_end_seconds: float
+    engine_seconds: float
+    rules: int
+    nodes: int
+
+    @property
+    def seconds(self) -> float:
+        """The whole compilation."""
+        return self.front_end_seconds + self.engine_seconds
+
+
+class CompiledGrammar:
+    """A grammar ready for one vocabulary, shared by all requests that use it; `report` says what a JSON Schema's keywords came to."""
+
+    __slots__ = ("_fingerprint", "_grammar", "_kernel", "_report", "_static_size", "_stats", "_vocabulary")
+
+    def __init__(self, vocabulary: Vocabulary, grammar: Grammar, kernel: KernelGrammar, stats: CompileStats, report: Report = None) -> None:
+        self._vocabulary = vocabulary
+        self._grammar = grammar
+        self._kernel = kernel
+        self._stats = stats
+        self._report = report
+        self._fingerprint: str | None = None
+        self._static_size = _grammar_size(grammar)
+
+    def matcher(self, stop_token_ids: Iterable[int] | None = None) -> Matcher:
+        """A matcher at the start of a text; `stop_token_ids` in place of the vocabulary's."""
+        return Matcher(self._kernel, self._vocabulary, stop_token_ids)
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The vocabulary that the masks are for."""
+        return self._vocabulary
+
+    @property
+    def grammar(self) -> Grammar:
+        """The grammar as the front end made it; `stackmask.pda.grammar.print_grammar` shows it."""
+        return self._grammar
+
+    @property
+    def stats(self) -> CompileStats:
+        """What the compilation took."""
+        return self._stats
+
+    @property
+    def report(self) -> Report:
+        """What is enforced of a JSON Schema; None for other specifications."""
+        return self._report
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the grammar and the vocabulary, equal in every process."""
+        if self._fingerprint is None:
+            self._fingerprint = hashlib.sha256(self.to_bytes()).hexdigest()
+        return self._fingerprint
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it takes: the grammar by its nodes, and the engine's tables, which grow with use, where it counts them."""
+        return self._static_size + int(getattr(self._kernel, "memory_bytes", 0))
+
+    def to_bytes(self) -> bytes:
+        """The grammar, to be had back by `from_bytes` for the same vocabulary; without the report."""
+        return grammar_to_bytes(self._grammar, vocabulary=self._vocabulary.fingerprint, kind=self._stats.kind)
+
+    @classmethod
+    def from_bytes(cls, data: bytes, vocabulary: Vocabulary, *, limits: Limits | None = None) -> Self:
+        """The grammar that `to_bytes` wrote. Safe for data from anywhere: it is checked, and bounded by `limits`."""
+        limits = limits or Limits()
+        start = time.monotonic()
+        grammar, kind = grammar_from_bytes(data, vocabulary=vocabulary.fingerprint, size=vocabulary.size, limits=limits)
+        return cls._make(vocabulary, kind, grammar, None, start, limits)
+
+    @classmethod
+    def _make(cls, vocabulary: Vocabulary, kind: str, grammar: Grammar, report: Report, start: float, limits: Limits) -> Self:
+        """The grammar in the engine, within what is left of the time that began at `start`."""
+        middle = time.monotonic()
+        left = limits.compile_seconds - (middle - start)
+        if left <= 0:
+            raise LimitError(
+                f"compilation took more than {limits.compile_seconds:g} s", limit="compile_seconds", value=limits.compile_seconds
+            )
+        kernel = KernelGrammar(
+            vocabulary.trie, grammar, states=limits.states, stack_depth=limits.stack_depth, memory=limits.grammar_bytes, seconds=left
+        )
+        stats = CompileStats(kind, middle - start, time.monotonic() - middle, len(grammar.rules), len(grammar.nodes))
+        return cls(vocabulary, grammar, kernel, stats, report)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._stats.kind} rules={self._stats.rules} nodes={self._stats.nodes}>"
+
+
+Job = tuple[Hashable, Callable[[], CompiledGrammar]]
+"""The key of a specification, and what compiles it."""
+
+
+class Compiler:
+    """Compiles specifications for one vocabulary, each once: a cache of at most `cache_bytes` is shared by all threads.
+
+    `submit` compiles on up to `threads` threads; every other method compiles in the caller's.
+    """
+
+    def __init__(
+        self, vocabulary: Vocabulary, *, limits: Limits | None = None, cache_bytes: int = 512 << 20, threads: int | None = None
+    ) -> None:
+        if not isinstance(vocabulary, Vocabulary):
+            raise TypeError(f"a Compiler takes a stackmask.Vocabulary, not {type(vocabulary).__name__}")
+        self._vocabulary = vocabulary
+        self._limits = limits or Limits()
+        self._cache: Cache[CompiledGrammar] = Cache(cache_bytes)
+        self._executor = ThreadPoolExecutor(threads or min(8, os.cpu_count() or 1), "stackmask-compile")
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The vocabulary that it compiles for."""
+        return self._vocabulary
+
+    @property
+    def limits(self) -> Limits:
+        """The limits of each compilation."""
+        return self._limits
+
+    @property
+    def cache_info(self) -> CacheInfo:
+        """What the cache holds and how often it helped."""
+        return self._cache.info
+
+    def clear_cache(self) -> None:
+        """Forget every grammar; those in use stay valid."""
+        self._cache.clear()
+
+    def json_schema(
+        self,
+        schema: Mapping[str, Any] | bool | str | type,
+        *,
+        whitespace: str = "flexible",
+        property_order: str = "schema",
+        documents: Mapping[str, Mapping[str, Any] | bool] = MappingProxyType({}),
+        lenient: bool = False,
+        format: str = "enforce",
+        escapes: str = "needed",
+    ) -> CompiledGrammar:
+        """The instances of a JSON Schema: a mapping, a boolean, JSON text, or a type such as a pydantic model or a dataclass.
+
+        `whitespace` between the parts is "flexible" (bounded), "compact" (none) or a regex.
+        `property_order` is "schema" or "any". `documents` are other schemas by the URI that a reference names; nothing is ever fetched.
+        `lenient` turns keywords that cannot be enforced into entries of the report, instead of an error.
+        """
+        return self._cache.get(
+            *self._json_schema(
+                schema,
+                whitespace=whitespace,
+                property_order=property_order,
+                documents=documents,
+                lenient=lenient,
+                format=format,
+                escapes=escapes,
+            )
+        )
+
+    def json(self, *, whitespace: str = "flexible", escapes: str = "needed") -> CompiledGrammar:
+        """Any JSON value of any depth."""
+        return self.json_schema(True, whitespace=whitespace, escapes=escapes)
+
+    def regex(self, pattern: str) -> CompiledGrammar:
+        """The texts that a regular expression matches as a whole."""
+        return self._cache.get(*self._regex(pattern))
+
+    def ebnf(self, text: str, root: str = "root") -> CompiledGrammar:
+        """The texts of a grammar in EBNF (GBNF and its relatives); it can name special tokens of the vocabulary."""
+        return self._cache.get(*self._ebnf(text, root))
+
+    def lark(self, text: str, start: str = "start") -> CompiledGrammar:
+        """The texts of a grammar in Lark's language; it can name special tokens of the vocabulary."""
+        return self._cache.get(*self._lark(text, start))
+
+    def choice(self, options: Sequence[str]) -> CompiledGrammar:
+        """One of some texts."""
+        return self._cache.get(*self._choice(options))
+
+    def structural_tag(self, tag: Mapping[str, Any] | str) -> CompiledGrammar:
+        """Free text with tags whose content is constrained, as a mapping or JSON text."""
+        return self._cache.get(*self._structural_tag(tag))
+
+    def submit(self, kind: str, *arguments: Any, **options: Any) -> Future[CompiledGrammar]:
+        """What the method called `kind` gives, as a future; one compilation serves all who wait for the same specification.
+
+        A specification that is wrong is an exception of the future, never of this call.
+        """
+        prepare = _KINDS.get(kind)
+        if prepare is None:
+            raise ValueError(f"no specification is called {kind!r}; there are {', '.join(_KINDS)}")
+        try:
+            key, make = prepare(self, *arguments, **options)
+        except (GrammarError, LimitError) as error:
+            failed: Future[CompiledGrammar] = Future()
+            failed.set_exception(error)
+            return failed
+        return self._cache.submit(key, make, self._executor)
+
+    def _json_schema(
+        self,
+        schema: object,
+        *,
+        whitespace: str = "flexible",
+        property_order: str = "schema",
+        documents: Mapping[str, object] = MappingProxyType({}),
+        lenient: bool = False,
+        format: str = "enforce",
+        escapes: str = "needed",
+        later: bool = False,
+    ) -> Job:
+        """The key of a JSON Schema with its options, and how to compile it; `later` says that its owner may have changed it by then."""
+        limits = self._limits
+        plain, key = normalise_schema(schema, limits)
+        others = {uri: normalise_schema(document, limits) for uri, document in documents.items()} if documents else {}
+        if later:
+            plain = snapshot(plain, key)
+            others = {uri: (snapshot(*other), other[1]) for uri, other in others.items()}
+        keys = tuple(sorted((uri, other[1]) for uri, other in others.items()))
+        front_end = partial(
+            json_schema_grammar,
+            plain,
+            whitespace=whitespace,
+            property_order=property_order,
+            documents={uri: other[0] for uri, other in others.items()},
+            lenient=lenient,
+            format=format,
+            escapes=escapes,
+            limits=limits,
+        )
+        identity = ("json_schema", key, whitespace, property_order, keys, lenient, format, escapes)
+        return identity, partial(self._compile, "json_schema", front_end)
+
+    def _json(self, *, whitespace: str = "flexible", escapes: str = "needed") -> Job:
+        return self._json_schema(True, whitespace=whitespace, escapes=escapes)
+
+    def _regex(self, pattern: str) -> Job:
+        return self._text("regex", regex_grammar, pattern)
+
+    def _ebnf(self, text: str, root: str = "root") -> Job:
+        from stackmask.pda.ebnf import ebnf_grammar  # PERF: lark takes a third of the time that `import stackmask` would take with it
+
+        return self._text("ebnf", partial(ebnf_grammar, root=root, special=self._vocabulary.special), text, root)
+
+    def _lark(self, text: str, start: str = "start") -> Job:
+        from stackmask.pda.lark import lark_grammar
+
+        return self._text("lark", partial(lark_grammar, start=start, special=self._vocabulary.special), text, start)
+
+    def _choice(self, options: Sequence[str]) -> Job:
+        texts = options if isinstance(options, str | bytes) or not isinstance(options, Sequence) else tuple(options)
+        return self._text("choice", choice_grammar, texts)
+
+    def _structural_tag(self, tag: Mapping[str, Any] | str, *, later: bool = False) -> Job:
+        from stackmask.schema.structural_tag import structural_tag_grammar
+
+        limits = self._limits
+        plain, key = normalise_schema(parse_json(tag, limits) if isinstance(tag, str) else tag, limits)
+        front_end = partial(
+            structural_tag_grammar, snapshot(plain, key) if later else plain, special=self._vocabulary.special, limits=limits
+        )
+        return ("structural_tag", key), partial(self._compile, "structural_tag", lambda: (front_end(), None))
+
+    def _text(self, kind: str, front_end: Callable[..., Grammar], specification: Any, *options: str) -> Job:
+        """The key of a specification that is text, or texts, and how to compile it."""
+        texts = specification if isinstance(specification, tuple) else (specification,)
+        # what is no text is refused by the front end, whose error says more than that it cannot be hashed
+        key = (kind, specification, *options) if all(isinstance(text, str) for text in texts) else object()
+        return key, partial(self._compile, kind, lambda: (front_end(specification, limits=self._limits), None))
+
+    def _compile(self, kind: str, front_end: FrontEnd) -> CompiledGrammar:
+        start = time.monotonic()
+        grammar, report = front_end()
+        return CompiledGrammar._make(self._vocabulary, kind, grammar, report, start, self._limits)
+
+
+_KINDS: Final[Mapping[str, Callable[..., Job]]] = MappingProxyType(
+    {
+        "json_schema": partial(Compiler._json_schema, later=True),
+        "json": Compiler._json,
+        "regex": Compiler._regex,
+        "ebnf": Compiler._ebnf,
+        "lark": Compiler._lark,
+        "choice": Compiler._choice,
+        "structural_tag": partial(Compiler._structural_tag, later=True),
+    }
+)
+
+
+def _grammar_size(grammar: Grammar) -> int:
+    """About how many bytes a grammar takes, by its nodes and the tables in them; within a factor of two of the truth."""
+    tables = [_TABLES[node[0]][0] * len(node[_TABLES[node[0]][1]]) for node in grammar.nodes if node[0] in _TABLES]  # type: ignore[arg-type]
+    return _NODE_BYTES * (len(grammar.nodes) + len(grammar.rules)) + sum(tables)
