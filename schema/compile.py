@@ -13,6 +13,7 @@ from stackmask.schema.compilation import Compilation
 from stackmask.schema.fragments import ROOT, fresh, install
 from stackmask.schema.readers import Malformed, pointer_token
 from stackmask.schema.references import Registry
+from stackmask.schema.report import Report
 
 DISTINCT_KEYS: Final = False
 """Whether undeclared keys are kept from occurring twice, by a guard at run time; declared keys never do."""
@@ -29,7 +30,7 @@ def json_schema_grammar(
     format: str = "enforce",
     escapes: str = "needed",
     limits: Limits | None = None,
-) -> tuple[Grammar, None]:
+) -> tuple[Grammar, Report]:
     """The grammar of the instances of a JSON Schema, and the report on its keywords."""
     budget = Budget(limits)
     builder, fragments = fresh(whitespace, escapes)
@@ -43,7 +44,7 @@ def json_schema_grammar(
         raise located(error, schema, documents) from None
     if builder.rules[ROOT] == fragments.never:
         raise UnsatisfiableError("no instance can satisfy the schema")
-    return builder.build(ROOT), None
+    return builder.build(ROOT), Report(registry, formats=format == "enforce")
 
 
 def located(error: Malformed, schema: object, documents: Mapping[str, object]) -> SchemaError:

@@ -1,0 +1,180 @@
+"""What became of every keyword of a schema: enforced, an annotation, or approximated because the caller was lenient.
+
+The report is made when it is first looked at, from the schema itself, so that a compilation does not pay for it.
+It covers the schema that was compiled, not the documents it refers to.
+A keyword that no draft knows is an annotation by the specification; where it looks like a misspelt one, the report says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import lru_cache
+from typing import Any, Final
+
+from stackmask.schema.dialects import DIALECTS, Dialect
+from stackmask.schema.formats import is_known
+from stackmask.schema.readers import pointer_token
+from stackmask.schema.references import MANY, NAMED, ONE, Registry, Scope
+
+ENFORCED: Final = "enforced"
+ANNOTATION: Final = "annotation"
+APPROXIMATED: Final = "approximated"
+
+ANNOTATIONS: Final = frozenset(
+    {"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment"}
+    | {"contentMediaType", "contentEncoding", "contentSchema"}
+)
+"""Keywords that never constrain an instance."""
+NEEDS: Final[Mapping[str, str]] = {"then": "if", "else": "if", "minContains": "contains", "maxContains": "contains"}
+"""Keywords without effect where another one is absent."""
+_KNOWN: Final = sorted(frozenset().union(*(dialect.keywords for dialect in DIALECTS.values())))
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One occurrence of a keyword; `pointer` leads to the keyword, `note` says why it is not simply enforced."""
+
+    pointer: str
+    keyword: str
+    status: str
+    note: str = ""
+
+    @property
+    def is_warning(self) -> bool:
+        """Whether the author of the schema probably meant something else."""
+        return bool(self.note) and self.status != ENFORCED
+
+
+class Report:
+    """The entries for one schema; equal to another report with the same ones.
+
+    >>> print(Report(Registry({"type": "object", "requried": ["a"]})))
+    status      keyword   pointer    note
+    enforced    type      /type
+    annotation  requried  /requried  unknown keyword; did you mean "required"?
+    """
+
+    __slots__ = ("_approximated", "_entries", "_formats", "_registry")
+
+    def __init__(self, registry: Registry, *, formats: bool = True, approximated: tuple[Entry, ...] = ()) -> None:
+        self._registry: Registry | None = registry
+        self._formats = formats
+        self._approximated = approximated
+        self._entries: tuple[Entry, ...] | None = None
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """Every keyword occurrence, in the order of the schema."""
+        if self._entries is None:
+            assert self._registry is not None
+            replaced = {(entry.pointer, entry.keyword): entry for entry in self._approximated}
+            found = [replaced.pop((entry.pointer, entry.keyword), entry) for entry in _entries(self._registry, self._formats)]
+            self._entries = (*found, *replaced.values())
+            self._registry = None
+        return self._entries
+
+    @property
+    def warnings(self) -> tuple[Entry, ...]:
+        """The entries with a note: what is not enforced, though it looks as if it was meant to be."""
+        return tuple(entry for entry in self.entries if entry.is_warning)
+
+    @property
+    def approximated(self) -> tuple[Entry, ...]:
+        """What is not enforced exactly, which only a lenient compilation has."""
+        return tuple(entry for entry in self.entries if entry.status == APPROXIMATED)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self.entries)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __eq__(self, other: object) -> bool:
+        return self.entries == other.entries if isinstance(other, Report) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.entries)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _restored, (self.entries,)
+
+    def __repr__(self) -> str:
+        return f"<Report of {len(self)} keywords, {len(self.warnings)} warnings>"
+
+    def __str__(self) -> str:
+        rows = [("status", "keyword", "pointer", "note"), *((e.status, e.keyword, e.pointer or "/", e.note) for e in self.entries)]
+        widths = [max(len(row[column]) for row in rows) for column in range(3)]
+        return "\n".join(
+            "  ".join((*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3])).rstrip() for row in rows
+        )
+
+
+def _restored(entries: tuple[Entry, ...]) -> Report:
+    """A report out of its entries alone."""
+    report = Report.__new__(Report)
+    report._registry, report._formats, report._approximated, report._entries = None, True, (), entries
+    return report
+
+
+def _entries(registry: Registry, formats: bool) -> Iterator[Entry]:
+    """The entries of the root document, depth first in the order of the schema."""
+    for uri in dict.fromkeys(registry.unknown_dialects):
+        yield Entry("/$schema", "$schema", ANNOTATION, f"unknown dialect {uri!r}; read as draft {registry.root.resource.dialect.name}")
+    stack: list[tuple[Any, str, Scope]] = [(registry.root.resource.root, "", registry.root)]
+    seen: set[int] = set()
+    while stack:
+        schema, place, scope = stack.pop()
+        if not isinstance(schema, Mapping) or id(schema) in seen:
+            continue
+        seen.add(id(schema))
+        scope = registry.enter(scope, dict(schema) if not isinstance(schema, dict) else schema)
+        dialect = scope.resource.dialect
+        inner: list[tuple[Any, str, Scope]] = []
+        for keyword, value in schema.items():
+            at = f"{place}/{pointer_token(keyword)}"
+            yield _entry(schema, keyword, value, at, dialect, formats)
+            inner.extend((member, f"{at}{step}", scope) for member, step in _subschemas(keyword, value))
+        stack.extend(reversed(inner))
+
+
+def _subschemas(keyword: str, value: Any) -> Iterator[tuple[Any, str]]:
+    """The subschemas under a keyword, each with the rest of its pointer."""
+    if isinstance(value, Mapping):
+        if keyword in NAMED:
+            for name, member in value.items():
+                yield member, "/" + pointer_token(name)
+        elif keyword in ONE:
+            yield value, ""
+    elif keyword in MANY and isinstance(value, list | tuple):
+        for index, member in enumerate(value):
+            yield member, f"/{index}"
+
+
+def _entry(schema: Mapping[str, Any], keyword: str, value: Any, pointer: str, dialect: Dialect, formats: bool) -> Entry:
+    """What becomes of one keyword."""
+    if dialect.lone_reference and "$ref" in schema and keyword not in ("$ref", "$defs", "definitions", "$schema"):
+        known = keyword in dialect.keywords and keyword not in ANNOTATIONS
+        return Entry(pointer, keyword, ANNOTATION, f"ignored beside $ref in {dialect.name}" if known else "")
+    if keyword in ANNOTATIONS:
+        return Entry(pointer, keyword, ANNOTATION)
+    if keyword not in dialect.keywords:
+        return Entry(pointer, keyword, ANNOTATION, _unknown(keyword, dialect.name))
+    if keyword == "format":
+        if not formats:
+            return Entry(pointer, keyword, ANNOTATION)
+        return Entry(pointer, keyword, ENFORCED) if is_known(value) else Entry(pointer, keyword, ANNOTATION, f"unknown format {value!r}")
+    if NEEDS.get(keyword, keyword) not in schema:
+        return Entry(pointer, keyword, ANNOTATION, f"no effect without {NEEDS[keyword]}")
+    return Entry(pointer, keyword, ENFORCED)
+
+
+@lru_cache(maxsize=1024)
+def _unknown(keyword: str, dialect: str) -> str:
+    """The note on a keyword that a dialect does not have."""
+    others = [name for name, other in DIALECTS.items() if keyword in other.keywords]
+    if others:
+        return f"no keyword of {dialect}, but of {', '.join(others)}"
+    close = get_close_matches(keyword, _KNOWN, 1, 0.8)
+    return f'unknown keyword; did you mean "{close[0]}"?' if close else ""

@@ -1,0 +1,97 @@
+"""The report: what became of every keyword."""
+
+from __future__ import annotations
+
+import pickle
+
+from stackmask.schema.references import Registry
+from stackmask.schema.report import ANNOTATION, APPROXIMATED, ENFORCED, Entry, Report
+
+
+def statuses(schema: object, **options: bool) -> dict[str, tuple[str, str]]:
+    """Status and note by pointer."""
+    return {entry.pointer: (entry.status, entry.note) for entry in Report(Registry(schema), **options)}
+
+
+def test_every_occurrence() -> None:
+    """Every keyword of every subschema has an entry with its pointer; names of properties are no keywords."""
+    found = statuses(
+        {
+            "title": "t",
+            "properties": {"a/b": {"type": "string", "minLength": 1}, "enum": {"const": {"type": 1}}},
+            "allOf": [{"required": ["x"]}],
+            "dependencies": {"a": ["b"]},
+            "x-vendor": 1,
+        }
+    )
+    assert list(found) == [
+        "/title",
+        "/properties",
+        "/allOf",
+        "/dependencies",
+        "/x-vendor",
+        "/properties/a~1b/type",
+        "/properties/a~1b/minLength",
+        "/properties/enum/const",
+        "/allOf/0/required",
+    ]
+    assert found["/title"] == found["/x-vendor"] == (ANNOTATION, "")
+    assert found["/properties/a~1b/minLength"] == found["/allOf/0/required"] == (ENFORCED, "")
+    assert found["/dependencies"] == (ANNOTATION, "no keyword of 2020-12, but of draft4, draft6, draft7")
+
+
+def test_misspelt() -> None:
+    """A misspelt keyword is an annotation with a warning."""
+    report = Report(Registry({"requried": ["a"], "additionalProperty": False, "colour": "red"}))
+    assert [entry.note for entry in report.warnings] == [
+        'unknown keyword; did you mean "required"?',
+        'unknown keyword; did you mean "additionalProperties"?',
+    ]
+    assert [entry.status for entry in report] == [ANNOTATION] * 3
+
+
+def test_formats() -> None:
+    """Known formats are enforced unless they are to be annotations; unknown ones never are."""
+    schema = {"properties": {"a": {"format": "date"}, "b": {"format": "color"}}}
+    assert statuses(schema)["/properties/a/format"] == (ENFORCED, "")
+    assert statuses(schema)["/properties/b/format"] == (ANNOTATION, "unknown format 'color'")
+    assert statuses(schema, formats=False)["/properties/a/format"] == (ANNOTATION, "")
+
+
+def test_without_effect() -> None:
+    """Keywords that need another one, and siblings of $ref in old drafts, have no effect, and the report says so."""
+    found = statuses({"then": False, "minContains": 2})
+    assert found["/then"] == (ANNOTATION, "no effect without if")
+    assert found["/minContains"] == (ANNOTATION, "no effect without contains")
+    found = statuses({"$schema": "http://json-schema.org/draft-07/schema#", "items": {"$ref": "#", "minimum": 1, "title": "x"}})
+    assert found["/items/minimum"] == (ANNOTATION, "ignored beside $ref in draft7")
+    assert found["/items/title"] == (ANNOTATION, "")
+    assert found["/items/$ref"] == (ENFORCED, "")
+    assert statuses({"$schema": "http://example.com/none"})["/$schema"][0] == ENFORCED
+
+
+def test_unknown_dialect() -> None:
+    """A $schema that nothing is known of is reported."""
+    entries = Report(Registry({"$schema": "http://example.com/none"})).entries
+    assert entries[0] == Entry("/$schema", "$schema", ANNOTATION, "unknown dialect 'http://example.com/none'; read as draft 2020-12")
+
+
+def test_approximated() -> None:
+    """What a lenient compilation gave up replaces the entry of its keyword."""
+    given = Entry("/not", "not", APPROXIMATED, "too many cases")
+    report = Report(Registry({"not": {"type": "null"}}), approximated=(given,))
+    assert report.approximated == (given,)
+    assert report.warnings == (given,)
+    assert [entry.pointer for entry in report] == ["/not", "/not/type"]
+
+
+def test_values() -> None:
+    """Reports compare and pickle by their entries, print as a table, and boolean schemas have an empty one."""
+    report = Report(Registry({"type": "null", "requried": []}))
+    copy = pickle.loads(pickle.dumps(report))
+    assert copy == report
+    assert hash(copy) == hash(report)
+    assert str(report).splitlines()[2] == 'annotation  requried  /requried  unknown keyword; did you mean "required"?'
+    assert repr(report) == "<Report of 2 keywords, 1 warnings>"
+    assert len(Report(Registry(True))) == 0
+    assert report != 1
