@@ -53,6 +53,7 @@ def from_set(chars: CharSet) -> Dfa:
     >>> from_set((97, 99)).transitions
     (((97, 99, 1),), ())
     """
+    chars = charset.from_ranges(charset.pairs(chars))
     return Dfa((tuple((lo, hi, 1) for lo, hi in charset.pairs(chars)), ()), (False, True)) if chars else NOTHING
 
 
@@ -148,9 +149,13 @@ def equivalent(left: Dfa, right: Dfa, *, budget: Budget | None = None) -> bool:
 
 
 def minimize(automaton: Dfa, *, budget: Budget | None = None) -> Dfa:
-    """The canonical automaton of the language of any automaton, trimmed or not."""
+    """The canonical automaton of the language of any automaton: trimmed or not, its ranges joined or not, with surrogates or without."""
     labels = Labels()
-    return canonical(label_rows(automaton, labels), list(automaton.accepting), labels, budget or Budget())
+    rows = [
+        [(target, label) for lo, hi, target in transitions if (label := labels.intern(charset.from_ranges([(lo, hi)]))) != NO_LABEL]
+        for transitions in automaton.transitions
+    ]
+    return canonical(rows, list(automaton.accepting), labels, budget or Budget())
 
 
 def restrict_length(automaton: Dfa, minimum: int, maximum: int = -1, *, budget: Budget | None = None) -> Dfa:

@@ -16,11 +16,11 @@ from typing import Final
 
 from stackmask.pda.budget import Budget
 from stackmask.pda.dfa import NOTHING, Dfa
-from stackmask.pda.exceptions import LimitError
+from stackmask.pda.exceptions import LimitError, RegexError
 from stackmask.pda.grammar import UTF8, Grammar, GrammarBuilder, NodeId
 from stackmask.pda.limits import Limits
 from stackmask.pda.regex_assertions import AlternatingAutomaton
-from stackmask.pda.regex_ast import Ast
+from stackmask.pda.regex_ast import Ast, Repeat
 from stackmask.pda.regex_automaton import branches_dfa, check_atoms, count_positions
 from stackmask.pda.regex_lookaround import lookaround_dfa
 from stackmask.pda.regex_nodes import Branch, emit, outer_branches
@@ -28,10 +28,11 @@ from stackmask.pda.regex_parser import parse
 
 __all__ = ["Ast", "parse", "regex_dfa", "regex_grammar", "regex_node"]
 
-# A pattern that stands alone is determinised while this is cheap; past it the kernel, which goes only where
-# a text leads, does better.
+# A pattern that stands alone is determinised while this is cheap; past it the kernel, which goes only where a text leads, does better.
+# It also counts large repetitions without a state for each count.
 _MODEST_POSITIONS: Final = 2_000
 _MODEST_STATES: Final = 4_000
+_MODEST_COUNT: Final = 32
 
 
 def regex_dfa(pattern: str, *, search: bool, limits: Limits | None = None) -> Dfa:
@@ -73,29 +74,38 @@ def _automaton_node(builder: GrammarBuilder, automaton: Dfa, encoding: int) -> N
 
 
 def regex_grammar(pattern: str, *, limits: Limits | None = None) -> Grammar:
-    """A grammar of all texts that match as a whole, in UTF-8.
+    r"""A grammar of all texts that match as a whole, in UTF-8.
 
-    >>> from stackmask.pda.grammar import print_grammar
-    >>> len(regex_grammar("[ab]{2}").nodes)
-    1
+    A pattern that comes with a request holds a NUL character only by mistake, so here it is refused; `\0` asks for one.
+    In a JSON Schema, where `\u0000` spells it, it is an ordinary character.
+
+    >>> regex_grammar("[ab]{2}").nodes
+    ((10, (((97, 98, 1),), ((97, 98, 2),), ()), (False, False, True), 1),)
     """
     budget = Budget(limits)
     ast = parse(pattern, limits=budget.limits)
+    if "\0" in pattern:
+        raise RegexError(r"the pattern holds a NUL character; write \0", pattern, pattern.index("\0"))
     check_atoms(ast, budget)
     branches = outer_branches(ast)
     builder = GrammarBuilder()
     root = builder.rule("root")
-    node = None
-    if branches is None or count_positions(ast)[ast.root] <= _MODEST_POSITIONS:
-        if branches is not None:
-            budget.states = min(budget.states, _MODEST_STATES)
-        try:
-            node = _automaton_node(builder, _automaton(ast, branches, False, budget), UTF8)
-        except LimitError:
-            if branches is None:
-                raise
-    if node is None:
-        assert branches is not None
-        node = emit(builder, ast, branches, search=False, encoding=UTF8)
+    if branches is None:
+        node = _automaton_node(builder, _automaton(ast, branches, False, budget), UTF8)
+    else:
+        modest = _modest_automaton(ast, branches, budget)
+        node = emit(builder, ast, branches, search=False, encoding=UTF8) if modest is None else _automaton_node(builder, modest, UTF8)
     builder.define(root, node)
     return builder.build(root)
+
+
+def _modest_automaton(ast: Ast, branches: list[Branch], budget: Budget) -> Dfa | None:
+    """The automaton of a pattern without inner assertions, None where it is not small."""
+    counted = max((max(node.minimum, node.maximum) for node in ast.nodes if isinstance(node, Repeat)), default=0)
+    if counted > _MODEST_COUNT or count_positions(ast)[ast.root] > _MODEST_POSITIONS:
+        return None
+    budget.states = min(budget.states, _MODEST_STATES)
+    try:
+        return branches_dfa(ast, branches, search=False, budget=budget)
+    except LimitError:
+        return None

@@ -44,6 +44,7 @@ Obligations: TypeAlias = frozenset[Obligation]
 _WEIGHT: Final = 16
 
 _NONE: Final[Obligations] = frozenset()
+_ALWAYS: Final[dict[Obligations, tuple[int, bool]]] = {_NONE: (0, True)}
 _FAILED: Final = 0  # no thread is left
 _MATCHED: Final = 1  # whatever follows, the program accepts
 _MAIN: Final = AstId(-1)
@@ -195,6 +196,8 @@ class AlternatingAutomaton:
 
     def closure(self, moment: Moment, index: AstId, threads: ThreadsId) -> dict[Obligations, tuple[int, bool]]:
         """For all ways through silent positions: under which obligations which positions may come next, and whether the end is reached."""
+        if threads == _MATCHED:
+            return _ALWAYS
         found = moment.closures.get((index, threads))
         if found is not None:
             return found

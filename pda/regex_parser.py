@@ -97,22 +97,15 @@ def _parse(pattern: str, limits: Limits) -> Ast:
             limit="specification_bytes",
             value=limits.specification_bytes,
         )
-    _refuse_characters(pattern)
-    parser = _Parser(pattern, limits)
-    try:
-        return parser.run()
-    except Fault as fault:
-        raise RegexError(fault.message, pattern, fault.position) from None
-
-
-def _refuse_characters(pattern: str) -> None:
-    if "\0" in pattern:
-        raise RegexError(r"the pattern holds a NUL character; write \0", pattern, pattern.index("\0"))
     if not pattern.isascii():
         try:
             pattern.encode()
         except UnicodeEncodeError as error:
             raise RegexError("the pattern holds a lone surrogate, which is no character of any text", pattern, error.start) from None
+    try:
+        return _Parser(pattern, limits).run()
+    except Fault as fault:
+        raise RegexError(fault.message, pattern, fault.position) from None
 
 
 class _Group:

@@ -11,7 +11,7 @@ import zlib
 from functools import cache
 from typing import Final
 
-from stackmask.pda.charset import ANY, ASCII, CharSet, complement, from_ranges, union
+from stackmask.pda.charset import ANY, ASCII, CharSet, complement, from_ranges
 from stackmask.pda.unicode_tables import CATEGORIES, EXTENSIONS, PROPERTIES, SCRIPTS
 
 _TABLES: Final = {
@@ -37,7 +37,7 @@ def property_set(name: str) -> CharSet | None:
     key, equals, value = name.partition("=")
     if equals:
         table = _TABLES.get(_loose(key))
-        return None if table is None else _value(table, _loose(value))
+        return None if table is None else _unpack(table).get(_loose(value))
     loose = _loose(name)
     match loose:
         case "any":
@@ -45,11 +45,10 @@ def property_set(name: str) -> CharSet | None:
         case "ascii":
             return ASCII
         case "assigned":
-            found = _value(CATEGORIES, "cn")
-            return None if found is None else complement(found)
+            return complement(_unpack(CATEGORIES)["cn"])
     # ECMA-262 allows a category or a binary property here; a bare script name is Rust's and Perl's, and no other meaning competes with it.
     for table in (CATEGORIES, PROPERTIES, SCRIPTS):
-        found = _value(table, loose)
+        found = _unpack(table).get(loose)
         if found is not None:
             return found
     return None
@@ -57,14 +56,6 @@ def property_set(name: str) -> CharSet | None:
 
 def _loose(name: str) -> str:
     return name.replace("_", "").replace("-", "").replace(" ", "").lower()
-
-
-def _value(table: tuple[str, str], name: str) -> CharSet | None:
-    """The set of one value of a table."""
-    if table is CATEGORIES and name in ("lc", "casedletter"):
-        sets = _unpack(CATEGORIES)
-        return union(sets["lu"], sets["ll"], sets["lt"])
-    return _unpack(table).get(name)
 
 
 @cache

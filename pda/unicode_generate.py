@@ -101,14 +101,14 @@ def aliases(property_name: str) -> list[list[str]]:
     """The values of a property, each as the list of its names, loosely spelt."""
     values: dict[int, list[str]] = {}
     for name, number in _regex_core.PROPERTIES[property_name][1].items():
-        values.setdefault(number, []).append(name.lower())
+        if not name.endswith("&"):  # Perl's L& is not L
+            values.setdefault(number, []).append(name.lower())
     return list(values.values())
 
 
 def main() -> None:
     """Print the module."""
-    # regex knows the groups of categories (L, M, ...) as values too: they are made of the others here.
-    categories = [names for names in aliases("GENERALCATEGORY") if any(len(name) == 2 for name in names) and "lc" not in names]
+    categories = [names for names in aliases("GENERALCATEGORY") if min(map(len, names)) <= 2]  # the others are no category of Unicode
     scripts = aliases("SCRIPT")
     properties = [
         [
