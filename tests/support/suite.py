@@ -102,6 +102,11 @@ class Candidate(Protocol):
 
 
 RIGHT, OVER, UNDER, REFUSED = "right", "valid instance refused", "invalid instance accepted", "schema refused"
+TORN = "mask and accept_token disagree"
+
+
+class Disagreement(Exception):
+    """The mask allows a token that is not accepted, or the other way round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +132,11 @@ def run(candidate: Candidate, chosen: Iterable[Case]) -> list[Outcome]:
             outcomes += [Outcome(case, REFUSED, f"{type(error).__name__}: {error}"[:300]) for case in tests]
             continue
         for case in tests:
-            taken = any(map(grammar.accepts, texts(case.instance, case.schema)))
+            try:
+                taken = any(map(grammar.accepts, texts(case.instance, case.schema)))
+            except Disagreement as error:
+                outcomes.append(Outcome(case, TORN, str(error)))
+                continue
             outcomes.append(Outcome(case, RIGHT if taken == case.valid else UNDER if taken else OVER))
     return outcomes
 
@@ -233,7 +242,8 @@ class _StackmaskGrammar:
             self.matcher.fill_next_token_bitmask(self.bitmask)
             allowed = bool(self.bitmask[0, token // 32] >> (token % 32) & 1)
             accepted = self.matcher.accept_token(token)
-            assert allowed == accepted, f"the mask and accept_token disagree on token {token} of {text!r}"
+            if allowed != accepted:
+                raise Disagreement(f"token {token} of {text!r}: the mask says {allowed}, accept_token {accepted}")
             if not accepted:
                 return False
         return bool(self.matcher.is_completed())
