@@ -15,7 +15,7 @@ from stackmask.pda.budget import Budget
 from stackmask.pda.grammar import ALT, LITERAL, SEQ, GrammarBuilder, NodeId, RuleId
 from stackmask.schema import arrays, objects
 from stackmask.schema.algebra import Algebra
-from stackmask.schema.emit import array_node, extra_key, object_node, permuted_array, value_node
+from stackmask.schema.emit import array_node, called, extra_key, object_node, permuted_array, value_node
 from stackmask.schema.fragments import Fragments, quoted
 from stackmask.schema.keywords import (
     ALGEBRA, ANY_OF, ARRAY, NUMBER, OBJECT, ONE_OF, REFERENCE, RESOURCE, STRING, TYPE, UNKNOWN, VALUES,
@@ -431,7 +431,11 @@ class Compilation:
                     node = self.node(schema)
                     self.depth -= 1
                     self.enter(outer)
-                    return node
+                    found = self.rules.get(node)
+                    if found is None:
+                        # The parts of a graph are written once for each edge.
+                        found = self.rules[node] = called(self.builder, node)
+                    return found
         return self.by_parts(conjunction)
 
     def parts(self, parts: Parts) -> NodeId:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from decimal import Decimal
 from typing import Final
 
-from stackmask.pda.grammar import AUTOMATON, GrammarBuilder, NodeId
+from stackmask.pda.grammar import ALT, AUTOMATON, GRAPH, PERMUTE, REPEAT, SCOPE, SEQ, GrammarBuilder, NodeId
 from stackmask.schema.fragments import ANY_CHARACTER, Fragments, quoted
 
 Transitions = tuple[tuple[tuple[int, int, int], ...], ...]
@@ -36,7 +36,11 @@ def array_node(
         prefix, rest = [b.distinct(item) for item in prefix], rest if rest == never else b.distinct(rest)
     known = len(prefix) if maximum < 0 else min(len(prefix), maximum)
     if known == 0:
-        items = b.seq(rest, b.repeat(b.seq(f.comma, rest), max(minimum - 1, 0), maximum - 1 if maximum > 0 else -1))
+        if minimum <= 1 and maximum < 0:
+            items = _separated(b, f, rest)
+        else:
+            rest = called(b, rest)
+            items = b.seq(rest, b.repeat(b.seq(f.comma, rest), max(minimum - 1, 0), maximum - 1 if maximum > 0 else -1))
         optional = minimum == 0
     else:
         # States 2, 3, ... stand after one, two, ... items of the prefix; 1 is the end.
@@ -64,52 +68,77 @@ def array_node(
     return b.scope(node) if distinct and maximum != 1 else node
 
 
+def called(b: GrammarBuilder, node: NodeId) -> NodeId:
+    """The node, behind a rule of its own where it is used more than once and is not small: an engine spells it out for each use."""
+    operator = b.nodes[node][0]
+    if operator not in (SEQ, ALT, GRAPH, PERMUTE, SCOPE) or (operator == SEQ and len(b.nodes[node]) <= 4):
+        return node
+    rule = b.rule(f"item{len(b.rules)}")
+    b.define(rule, node)
+    return b.call(rule)
+
+
 def object_node(b: GrammarBuilder, f: Fragments, members: Sequence[tuple[NodeId, bool]], extra: NodeId) -> NodeId:
     """An object with these members (node, required) in this order, then any number of `extra` ones.
 
     A member that is optional and first is the hard case: whether a comma comes before a member depends on what came before it.
-    Up to the first required member a graph of two rows does it, one row for "nothing yet"; after it each is a comma and the member.
+    Up to the first required member a graph tells; after it each is a comma and the member.
     """
     never, comma = f.never, f.comma
-    first = next((i for i, (_, required) in enumerate(members) if required), len(members))
-    rest: list[NodeId] = []
+    first = 0
+    for _, required in members:
+        if required:
+            break
+        first += 1
+    leading = [node for node, _ in members[:first] if node != never]
+    if first == len(members):
+        if not leading and extra == never:
+            return b.seq(f.open_object, f.blank, f.close_object)
+        body = b.seq(_leading(b, f, leading, never, extra), f.blank)
+        return b.seq(f.open_object, f.blank, b.optional(body), f.close_object)
+    head = members[first][0]
+    if head == never:
+        return never
+    parts = [f.open_object, f.blank, _leading(b, f, leading, head, never) if leading else head]
     for node, required in members[first + 1 :]:
         if node != never:
-            follower = b.seq(comma, node)
-            rest.append(follower if required else b.optional(follower))
+            follower = b.node((SEQ, comma, node))
+            parts.append(follower if required else b.node((REPEAT, follower, 0, 1)))
         elif required:
             return never
     if extra != never:
-        rest.append(b.repeat(b.seq(comma, extra)))
-    leading = [node for node, _ in members[:first] if node != never]
-    if first < len(members):
-        head = members[first][0]
-        if head == never:
-            return never
-        if not leading:
-            return b.seq(f.open_object, f.blank, head, *rest, f.blank, f.close_object)
-        body = b.seq(_leading(b, f, leading, head), *rest, f.blank)
-        return b.seq(f.open_object, f.blank, body, f.close_object)
-    if not leading:
-        if extra == never:
-            return b.seq(f.open_object, f.blank, f.close_object)
-        body = b.seq(extra, *rest, f.blank)
-    elif len(leading) == 1 and extra == never:
-        body = b.seq(leading[0], f.blank)
-    else:
-        body = b.seq(_leading(b, f, leading[:-1] if extra == never else leading, leading[-1] if extra == never else extra, last=True), *rest, f.blank)
-    return b.seq(f.open_object, f.blank, b.optional(body), f.close_object)
+        parts.append(b.repeat(b.seq(comma, extra)))
+    return b.seq(*parts, f.blank, f.close_object)
 
 
-def _leading(b: GrammarBuilder, f: Fragments, optional: list[NodeId], final: NodeId, *, last: bool = False) -> NodeId:
-    """Some of the `optional` members, in order, then `final`; with `last`, `final` may be missing when one of the others is there."""
-    # State 0: nothing was read yet.  State 2 + i: something was read, and member i is next.  State 1: the end.
-    count = len(optional)
+def _leading(b: GrammarBuilder, f: Fragments, optional: Sequence[NodeId], head: NodeId, extra: NodeId) -> NodeId:
+    """Some of the optional members in order, then `head`; or, where that is never, at least one of them and of any number of `extra`.
+
+    State 0: nothing was read yet.  Before member i: state 2 i + 2 after something was read, 2 i + 3 about to read the member.
+    Every member is read by one edge: an engine may spell a node out once for each edge.
+    """
+    if not optional and head == f.never:
+        return _separated(b, f, extra)
+    comma, count = f.comma, len(optional)
     edges: list[int] = []
     for i, node in enumerate(optional):
-        edges += (0, 3 + i, node, 2 + i, 3 + i, b.optional(b.seq(f.comma, node)))
-    edges += (0, 1, final, 2 + count, 1, b.optional(b.seq(f.comma, final)) if last else b.seq(f.comma, final))
-    return b.graph(3 + count, tuple(edges))
+        state = 2 * i + 2
+        edges += (0, state + 1, -1, state + 1, state + 2, node)
+        if i:
+            edges += (state, state + 1, comma, state, state + 2, -1)
+    last = 2 * count + 2
+    if head != f.never:
+        edges += (0, last + 1, -1, last, last + 1, comma, last + 1, 1, head)
+        return b.node((GRAPH, last + 2, tuple(edges)))
+    edges += (last, 1, -1)
+    if extra != f.never:
+        edges += (0, last + 1, -1, last, last + 1, comma, last + 1, last, extra)
+    return b.node((GRAPH, last + 2, tuple(edges)))
+
+
+def _separated(b: GrammarBuilder, f: Fragments, item: NodeId) -> NodeId:
+    """One or more of `item` with commas between."""
+    return b.node((GRAPH, 3, (0, 2, item, 2, 0, f.comma, 2, 1, -1)))
 
 
 def permuted_array(b: GrammarBuilder, f: Fragments, values: Sequence[NodeId], minimum: int, maximum: int) -> NodeId:

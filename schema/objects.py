@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from stackmask.pda.dfa import ANYTHING, NOTHING, Dfa, difference, intersection
 from stackmask.pda.exceptions import LimitError
 from stackmask.pda.grammar import AUTOMATON, REPEATABLE, REQUIRED, GrammarBuilder, NodeId
-from stackmask.schema.emit import excluding, object_node
+from stackmask.schema.emit import called, excluding, object_node
 from stackmask.schema.fragments import Fragments, quoted
 from stackmask.schema.types import (
     ANYTHING as ANY_VALUE,
@@ -434,6 +434,8 @@ class _Chain:
         self.numbers: dict[State, int] = {}
         self.todo: list[State] = []
         self.edges: list[int] = []
+        self.size = 2
+        self.links: dict[tuple[int, NodeId], int] = {}
         self.splits: dict[tuple[Conjunction, tuple[Literal, ...]], list[tuple[Conjunction, frozenset[Literal]]]] = {}
         # last[c][a]: the position after the last member that atom a of clause c speaks of; past the end for undeclared keys.
         end = len(declared)
@@ -453,8 +455,8 @@ class _Chain:
         start = self.settled(0, False, 0, tuple((1 << len(clause)) - 1 for clause in self.clauses))
         if start is None:
             return f.never
-        self.number(start)
         self.numbers[start] = 0
+        self.todo.append(start)
         for state in self.todo:
             position, started, count, alive = state
             source = self.numbers[state]
@@ -462,18 +464,23 @@ class _Chain:
                 self.step(source, state)
             else:
                 self.finish(source, started, count, alive)
-            if len(self.numbers) > GRAPH_STATES:
-                raise LimitError(f"one object needs a graph of more than {GRAPH_STATES} states", limit="states", value=GRAPH_STATES)
-        graph = b.graph(len(self.numbers) + 1, tuple(self.edges))
+        graph = b.graph(self.size, tuple(self.edges))
         return b.seq(f.open_object, f.blank, graph, f.close_object)
 
     def number(self, state: State) -> int:
         """The graph's number of a state; 0 is the start and 1 the end."""
         found = self.numbers.get(state)
         if found is None:
-            found = self.numbers[state] = len(self.numbers) + 1
+            found = self.numbers[state] = self.fresh()
             self.todo.append(state)
         return found
+
+    def fresh(self) -> int:
+        """One more state."""
+        self.size += 1
+        if self.size > GRAPH_STATES:
+            raise LimitError(f"one object needs a graph of more than {GRAPH_STATES} states", limit="states", value=GRAPH_STATES)
+        return self.size - 1
 
     def settled(self, position: int, started: bool, count: int, alive: tuple[int, ...]) -> State | None:
         """The state with every clause that is decided by now marked so; None where one has failed."""
@@ -510,11 +517,17 @@ class _Chain:
                 self.link(source, target, started, current.key, value)
 
     def link(self, source: int, target: State, started: bool, key: NodeId, value: Conjunction) -> None:
-        """An edge that writes a member."""
-        b, f = self.writer.b, self.writer.f
+        """Edges that write a member; all that write the same one to the same state share the last of them."""
+        f = self.writer.f
         pair = self.writer.pair(key, value)
-        if pair != f.never:
-            self.edges += (source, self.number(target), b.seq(f.comma, pair) if started else pair)
+        if pair == f.never:
+            return
+        following = self.number(target)
+        before = self.links.get((following, pair))
+        if before is None:
+            before = self.links[following, pair] = self.fresh()
+            self.edges += (before, following, pair)
+        self.edges += (source, before, f.comma if started else -1)
 
     def outcomes(self, current: _Member, alive: tuple[int, ...]) -> Iterator[tuple[Conjunction, tuple[int, ...]]]:
         """How a member may turn out: what its value meets, and which atoms are then alive."""
@@ -593,7 +606,7 @@ class _Chain:
             self.edges += (source, 1, f.blank if started else -1)
         if not extras or most == 0:
             return
-        extra = b.alt(*extras)
+        extra = called(b, b.alt(*extras))
         following_extra = b.seq(f.comma, extra)
         if started:
             self.edges += (source, 1, b.seq(b.repeat(following_extra, max(least, 1), most), f.blank))
