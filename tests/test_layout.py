@@ -45,7 +45,7 @@ def imports_of(path: Path) -> Iterator[tuple[int, str]]:
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(SOURCE).as_posix())
 def test_imports_point_one_way(path: Path) -> None:
-    """Integration imports schema imports pda, absolutely; none of them imports the facade, and pda nothing that is not at hand everywhere."""
+    """Integration imports schema imports pda, absolutely; none imports the facade, and the core no optional dependency."""
     layer = path.relative_to(SOURCE).parts[0]
     later = LAYERS[LAYERS.index(layer) + 1 :]
     for level, name in imports_of(path):

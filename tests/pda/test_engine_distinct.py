@@ -1,0 +1,123 @@
+"""DISTINCT, exhaustively: arrays of values from small sets against a comparison of exact JSON values."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from itertools import product
+from typing import Any
+
+import pytest
+from support.engines import STOP, Engine, accepts, matcher, one_rule
+
+from stackmask.pda.grammar import Grammar, GrammarBuilder
+
+Value = Any
+
+
+def exact(text: str) -> Value:
+    """A JSON value whose comparison is exact: numbers as fractions of integers, and no number equal to a word."""
+
+    def mark(value: Value) -> Value:
+        if isinstance(value, bool | str) or value is None:
+            return (type(value).__name__, value)
+        if isinstance(value, Decimal):
+            return ("number", value.as_integer_ratio())
+        if isinstance(value, list):
+            return ("array", tuple(map(mark, value)))
+        return ("object", frozenset((key, mark(part)) for key, part in value.items()))
+
+    return mark(json.loads(text, parse_float=Decimal, parse_int=Decimal))
+
+
+def array_of(words: tuple[str, ...], *, digits: bool, blanks: bool) -> Grammar:
+    """An array of different values: some of the words, and numbers where `digits`; blanks where `blanks`."""
+    b = GrammarBuilder()
+    blank = b.repeat(b.literal(b" ")) if blanks else b.empty()
+    options = [b.literal(word.encode()) for word in words]
+    options += [b.repeat(b.bytes((0x30, 0x39)), 1, -1)] if digits else []
+    item = b.seq(blank, b.distinct(b.alt(*options)), blank)
+    return one_rule(b, b.scope(b.seq(b.literal(b"["), b.optional(b.seq(item, b.repeat(b.seq(b.literal(b","), item)))), b.literal(b"]"))))
+
+
+SPELLINGS = (
+    ("1", "1.0", "10e-1", "0.1e1", "1e0"),
+    ("0", "-0", "0.0", "0e5"),
+    ("true", "1"),
+    ("false", "0", "null", '""', "[]", "{}"),
+    ('"a"', '"\\u0061"', '"b"', '"\\u0062"'),
+    ('"\\ud83d\\ude00"', '"😀"', '"\\ud83d"'),
+    ('"/"', '"\\/"', '"\\u002f"', '"\\\\/"'),
+    ("[1,2]", "[2,1]", "[ 1.0, 2 ]", "[[1,2]]"),
+    ('{"a":1,"b":2}', '{"b":2,"a":1}', '{"a":1,"b":2.0}', '{"a":2,"b":1}', '{"a":1}'),
+    ('{"a":{"x":[1,{"y":0}],"z":null}}', '{"a":{"z":null,"x":[1e0,{"y":-0}]}}'),
+    ("9007199254740992", "9007199254740993", "9007199254740993.0", "9.007199254740993e15"),
+    ("1e400", "10e399", "1e401"),
+    ("1e-400", "0", "10E-401"),
+    ("1" + "0" * 30, "1e30", "1e+30", "1E030"),
+    ("0.1", "0.10000000000000001", "1e-1"),
+    ("1e99999999999999999999", "10e99999999999999999998", "1e99999999999999999998"),
+)
+
+
+@pytest.mark.parametrize("words", SPELLINGS, ids=lambda words: " ".join(words)[:40])
+def test_equal_values(engine: Engine, words: tuple[str, ...]) -> None:
+    """Two texts exclude each other exactly if they are the same value."""
+    start = matcher(engine, array_of(words, digits=False, blanks=True))
+    for first, second in product(words, repeat=2):
+        if "999999" in first + second and first != second:
+            is_equal = ("99999999999999999999" in first and "10e" in second) or ("10e" in first and "99999999999999999999" in second)
+        else:
+            is_equal = first == second or exact(first) == exact(second)
+        assert accepts(start, f"[{first}, {second} ]".encode()) != is_equal, (first, second)
+
+
+WORDS = (("1", "12", "2"), ("true", "truth", "t"), ("a", "ab", "abc"), ("12", "1.0", "1"), ('"x"', '"\\u0078"', '"y"'), ("null",))
+
+
+@pytest.mark.parametrize("blanks", [False, True])
+@pytest.mark.parametrize("digits", [False, True])
+@pytest.mark.parametrize("words", WORDS, ids=lambda words: words[-1])
+def test_dead_ends(engine: Engine, words: tuple[str, ...], *, digits: bool, blanks: bool) -> None:
+    """A byte is allowed exactly if the value it is part of can still become one not seen; with nothing left there is no comma."""
+    at = matcher(engine, array_of(words, digits=digits, blanks=blanks))
+
+    def value(word: str) -> Value:
+        try:
+            return exact(word)
+        except ValueError:
+            return ("text", word)
+
+    def can_become_new(begun: str, seen: frozenset[Value]) -> bool:
+        if digits and all(letter in "0123456789" for letter in begun):
+            return True
+        return any(word.startswith(begun) and value(word) not in seen for word in words)
+
+    def is_whole(item: str) -> bool:
+        return item in words or (digits and item.isdecimal())
+
+    def check(text: str, begun: str | None, seen: frozenset[Value]) -> None:
+        """`begun` is the item so far, None after its blanks."""
+        after: dict[str, tuple[str | None, frozenset[Value]]] = {}
+        for letter in sorted({letter for word in words for letter in word} | set("019" if digits else "")):
+            if begun is not None and can_become_new(begun + letter, seen):
+                after[letter] = (begun + letter, seen)
+        is_end = begun is None or (is_whole(begun) and value(begun) not in seen)
+        now = seen | {value(begun)} if begun and is_end else seen
+        if is_end and can_become_new("", now):
+            after[","] = ("", now)
+        if is_end or text == "[":
+            after["]"] = (None, now)
+        if blanks and (is_end or begun == ""):
+            after[" "] = ("" if begun == "" else None, now)
+        found = {chr(token) for token in at.allowed_tokens() if token != STOP}
+        assert found - set("2345678") | (found & set(after)) == set(after), text
+        if len(text) < (5 if digits or blanks else 8) and text.count(" ") < 2:
+            for letter, (item, more) in after.items():
+                if letter != "]":
+                    assert at.accept_token(ord(letter))
+                    check(text + letter, item, more)
+                    at.rollback(1)
+
+    assert at.accept_bytes(b"[")
+    check("[", "", frozenset())
