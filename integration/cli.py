@@ -37,9 +37,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         note("")
         return INTERRUPTED
     except ModuleNotFoundError as error:
-        if error.name not in EXTRAS:
+        package = (error.name or "").partition(".")[0]
+        if package not in EXTRAS:
             raise
-        return _fail(f"this command needs {error.name}: pip install 'stackmask[{EXTRAS[error.name]}]'")
+        return _fail(f"this command needs {package}: pip install 'stackmask[{EXTRAS[package]}]'")
     except OSError as error:
         return _fail(f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error))
     except (CommandError, StackmaskError) as error:

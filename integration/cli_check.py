@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections import Counter
 from dataclasses import replace
 from unicodedata import east_asian_width
 
@@ -15,11 +16,14 @@ from stackmask.pda.vocabulary import Vocabulary
 
 NAMES = {"json_schema": "JSON Schema", "json": "JSON", "regex": "regex", "ebnf": "EBNF grammar", "lark": "Lark grammar", "choice": "choice"}
 
+SHOWN_ENTRIES = 40
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_specification(parser)
     parser.add_argument("instances", nargs="*", metavar="INSTANCE", help="files that are accepted or refused ('-' is standard input)")
+    parser.add_argument("--full", action="store_true", help=f"list every keyword of a schema that has more than {SHOWN_ENTRIES}")
     parser.add_argument("--quiet", action="store_true", help="say nothing about the specification")
 
 
@@ -28,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
     specification = read_specification(arguments)
     grammar = _compile(specification)
     if not arguments.quiet:
-        _report(specification, grammar)
+        _report(specification, grammar, full=arguments.full)
     code = OK
     for path in arguments.instances:
         data = read_bytes(path)
@@ -116,13 +120,19 @@ def _completes(matcher: Matcher, data: bytes) -> bool:
     return (not data or twin.accept_bytes(data)) and twin.is_completed()
 
 
-def _report(specification: Specification, grammar: CompiledGrammar) -> None:
+def _report(specification: Specification, grammar: CompiledGrammar, *, full: bool) -> None:
     """What was compiled, and what is enforced of it."""
     stats = grammar.stats
     name = NAMES[specification.kind]
     print(f"{specification.label}: {name}, {stats.rules} rules, {stats.nodes} nodes, compiled in {seconds(stats.seconds)}")
-    if grammar.report is not None:
-        print("\n".join(f"  {line}" for line in str(grammar.report).splitlines()))
+    entries = [] if grammar.report is None else list(grammar.report)
+    shown = entries if full or len(entries) <= SHOWN_ENTRIES else list(grammar.report.warnings)
+    for entry in shown:
+        status = colour(f"{entry.status:12}", "yellow", sys.stdout) if entry.is_warning else f"{entry.status:12}"
+        print(f"  {status}{entry.pointer}{f'  {entry.note}' if entry.note else ''}")
+    if len(shown) < len(entries):
+        counts = Counter(entry.status for entry in entries)
+        print(f"  {', '.join(f'{count} {status}' for status, count in counts.items())}; --full lists them")
 
 
 COMMAND = Command("check", "compile a specification, say what it enforces, accept or refuse instances", configure, run)

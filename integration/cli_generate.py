@@ -35,6 +35,8 @@ def run(arguments: argparse.Namespace) -> int:
     specification = read_specification(arguments)
     generator = _load(arguments.model)
     grammar = specification.compile(generator.compiler)
+    for entry in grammar.report.warnings if grammar.report is not None else ():
+        note(f"{colour('warning:', 'yellow')} {specification.label}: {entry.pointer}: {entry.note}")
     prompt = arguments.prompt or default_prompt(specification, demo=arguments.model is None)
     code = OK
     for number in range(arguments.num):
@@ -142,6 +144,7 @@ def article(noun: str) -> str:
 
 def _load(directory: str | None) -> Generator:
     """The model, without the chatter of the library that loads it."""
+    import torch
     from transformers.utils import logging as transformers_logging
 
     from stackmask.integration.demo import load_model
@@ -150,6 +153,8 @@ def _load(directory: str | None) -> Generator:
     logging: Any = transformers_logging  # its functions have no annotations
     logging.set_verbosity_error()
     logging.disable_progress_bar()
+    if directory is None:
+        torch.set_num_threads(1)  # PERF: its matrices are so small that a second thread costs more than it brings
     try:
         return Generator(*load_model(directory))
     except (OSError, ValueError) as error:
@@ -171,11 +176,12 @@ def _show_stats(answer: Generation, grammar: CompiledGrammar, elapsed: float) ->
         ("prompt", f"{answer.prompt_tokens} tokens"),
         ("compile", f"{seconds(grammar.stats.seconds)}, {grammar.stats.rules} rules"),
         ("model", f"{seconds(stats.model)}, {stats.steps} steps"),
-        ("mask and sample", f"{seconds(stats.mask)}, {100 * stats.mask / (stats.mask + stats.model):.1f} % of the step"),
+        ("mask", f"{seconds(stats.mask)}, {100 * stats.mask / (stats.mask + stats.model + stats.sample):.1f} % of the time for tokens"),
+        ("sample", seconds(stats.sample)),
         ("in all", f"{seconds(elapsed)}, {tokens / elapsed:.0f} tokens/s"),
     ]
     for name, value in parts:
-        note(f"  {colour(f'{name:16}', 'dim')}{value}")
+        note(f"  {colour(f'{name:9}', 'dim')}{value}")
 
 
 def _temperature(text: str) -> float:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stackmask.integration.cli_command import CommandError
+from stackmask.integration.cli_command import CommandError, colour, note
 from stackmask.integration.compiler import CompiledGrammar, Compiler
 from stackmask.pda.exceptions import StackmaskError
 
@@ -24,12 +25,16 @@ class Specification:
     label: str
 
     def compile(self, compiler: Compiler) -> CompiledGrammar:
-        """The grammar for one vocabulary."""
+        """The grammar for one vocabulary; what is odd about it but does no harm is noted."""
         arguments = [] if self.kind == "json" else [self.value]
-        try:
-            grammar: CompiledGrammar = getattr(compiler, self.kind)(*arguments, **self.options)
-        except StackmaskError as error:
-            raise CommandError(f"{self.label}: {error}") from None
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                grammar: CompiledGrammar = getattr(compiler, self.kind)(*arguments, **self.options)
+            except StackmaskError as error:
+                raise CommandError(f"{self.label}: {error}") from None
+        for warning in caught:
+            note(f"{colour('warning:', 'yellow')} {self.label}: {warning.message}")
         return grammar
 
     @property

@@ -63,11 +63,12 @@ KINDS: Final = ("json_schema", "json", "regex", "ebnf", "lark", "choice", "struc
 
 @dataclass(slots=True)
 class GenerationStats:
-    """Where the time of one generation went, in seconds; rows of a batch share all but `compile`."""
+    """Where the time went, in seconds; the rows of a batch share it. `mask` is filling and applying masks and accepting tokens."""
 
     compile: float = 0.0
     model: float = 0.0
     mask: float = 0.0
+    sample: float = 0.0
     steps: int = 0
 
 
@@ -105,7 +106,8 @@ class Generator:
         config = model.config.get_text_config()
         self.context: int | None = getattr(config, "max_position_embeddings", None)
         if compiler is None:
-            stops = {*_ids(getattr(model.generation_config, "eos_token_id", None)), *_ids(tokenizer.eos_token_id)}
+            settings = getattr(model, "generation_config", None)
+            stops = {*_ids(getattr(settings, "eos_token_id", None)), *_ids(tokenizer.eos_token_id)}
             compiler = Compiler(Vocabulary.from_transformers(tokenizer, size=config.vocab_size, stop_token_ids=sorted(stops) or None))
         self.compiler = compiler
 
@@ -201,14 +203,19 @@ class Generator:
         sampler = _Sampler(temperature, seed, len(rows))
         with _inference():
             for logits in _forward(self.model, encoded, rows, stats):
-                choose = time.perf_counter()
                 running = [index for index, row in enumerate(rows) if row.finish_reason is None]
+                times = [time.perf_counter()]
                 _mask(logits, rows, running)
+                times.append(time.perf_counter())
+                tokens = [sampler(logits[index], index) for index in running]
+                times.append(time.perf_counter())
+                for index, token in zip(running, tokens, strict=True):
+                    rows[index].accept(token)
+                times.append(time.perf_counter())
+                stats.mask += times[1] - times[0] + times[3] - times[2]
+                stats.sample += times[2] - times[1]
                 for index in running:
-                    rows[index].accept(sampler(logits[index], index))
-                    if rows[index].finish_reason is None and len(rows[index].tokens) == room:
-                        rows[index].finish_reason = "length"
-                stats.mask += time.perf_counter() - choose
+                    rows[index].say(room)
                 if cancelled.is_set():
                     break
         return [row.generation(parser, stats) for row in rows]
@@ -304,9 +311,15 @@ class _Row:
         assert accepted, f"the mask allowed token {token}, the matcher refuses it"
         if token in self.vocabulary.stop_token_ids:
             self.finish_reason = "stop"
-            return
-        self.tokens.append(token)
-        self._say(self.decoder.decode(self.vocabulary.token_bytes(token) or b""))
+        else:
+            self.tokens.append(token)
+
+    def say(self, room: int) -> None:
+        """Tell the text of the last token, and end where there is no room for another."""
+        if self.finish_reason is None:
+            self._say(self.decoder.decode(self.vocabulary.token_bytes(self.tokens[-1]) or b""))
+            if len(self.tokens) == room:
+                self.finish_reason = "length"
 
     def generation(self, parser: Callable[[str], Any] | None, stats: GenerationStats) -> Generation:
         """The answer as it is handed out."""
@@ -388,7 +401,7 @@ def _mask(logits: torch.Tensor, rows: list[_Row], running: list[int]) -> None:
                 f"no token can follow {''.join(rows[index].text)[-40:]!r}, though the grammar goes on there: "
                 f"the vocabulary has no token that begins with {matcher.next_bytes()[:8]!r}"
             )
-    apply_token_bitmask_inplace(logits, bitmask, indices=list(matchers))
+    apply_token_bitmask_inplace(logits, bitmask, indices=None if len(matchers) == len(rows) else list(matchers))
 
 
 def _parser(constraint: Constraint) -> Callable[[str], Any] | None:

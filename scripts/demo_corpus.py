@@ -54,6 +54,9 @@ BAD = words("I hate it,poor quality,it broke at once,very unhappy with it,slow a
 MEH = words("it is okay,nothing special,does what it says,neither good nor bad", ",")
 SYLLABLES = words("ba ko ri mu ta len vi so dar ne po lu gi fa zor hem wi cas ty ran jo bel qua xi dre")
 
+STYLES = ("", "indented ", "compact ")
+"""How a document is written, as the word before "JSON" says: on one line, indented by two, or without blanks."""
+
 
 class Corpus:
     """An endless stream of chats from one seed.
@@ -78,8 +81,8 @@ class Corpus:
         }
         self.tasks: tuple[tuple[Callable[[], Chat], int], ...] = (
             (self.write, 30),
-            (self.repeat, 20),
-            (self.edit, 14),
+            (self.repeat, 24),
+            (self.edit, 18),
             (self.extract, 10),
             (self.describe, 6),
             (self.answer, 12),
@@ -134,6 +137,10 @@ class Corpus:
     def some(self, words: list[str], low: int = 1, high: int = 4) -> list[str]:
         """A few different words."""
         return self.random.sample(words, self.random.randint(low, high))
+
+    def style(self) -> str:
+        """A style of JSON."""
+        return self.random.choices(STYLES, (4, 4, 2))[0]
 
     # Records
 
@@ -277,6 +284,14 @@ class Corpus:
         kind = self.random.choice(list(self.kinds))
         return kind, self.kinds[kind]()
 
+    def document(self) -> Record:
+        """A record to be copied: more often than not one whose keys, or their order, nobody could guess."""
+        record = self.note() if self.random.random() < 0.25 else self.record()[1]
+        keys = list(record)
+        if self.random.random() < 0.6:
+            self.random.shuffle(keys)
+        return {key: record[key] for key in keys}
+
     # Tasks
 
     def write(self) -> Chat:
@@ -284,22 +299,23 @@ class Corpus:
         kind, record = self.record()
         question = self.random.choice(["Write {} as {}JSON", "Make up {} as {}JSON", "Give me {} as {}JSON"])
         keys = f" with {', '.join(record)}" if self.random.random() < 0.6 else ""
-        indented = self.random.random() < 0.5
+        style = self.style()
         article = "an" if kind[0] in "aeo" else "a"
         if kind != "order" and self.random.random() < 0.1:
+            plural = "people" if kind == "person" else "companies" if kind == "company" else f"{kind}s"
             records = [record, *(self.kinds[kind]() for _ in range(self.random.randint(1, 2)))]
-            return said(f"Write a list of {kind}s as {'indented ' if indented else ''}JSON.", show(records, indented))
-        return said(question.format(f"{article} {kind}", "indented " if indented else "") + keys + ".", show(record, indented))
+            return said(f"Write a list of {plural} as {style}JSON.", show(records, style))
+        return said(question.format(f"{article} {kind}", style) + keys + ".", show(record, style))
 
     def repeat(self) -> Chat:
         """Say the document of the question again."""
-        document = show(self.record()[1], self.random.random() < 0.4)
+        document = show(self.document(), self.style())
         return said(f"{self.random.choice(['Repeat this JSON:', 'Copy this JSON:', 'Say this again:'])}\n{document}", document)
 
     def edit(self) -> Chat:
         """Say the document of the question again with one value changed."""
-        _, record = self.record()
-        indented = self.random.random() < 0.4
+        record = self.document()
+        style = self.style()
         key, old = self.random.choice(list(record.items()))
         new: object
         if isinstance(old, bool) or old is None:
@@ -310,17 +326,17 @@ class Corpus:
             new = old[1:]
         else:
             new = self.random.choice((self.name(), self.made_up(), self.random.choice(list(CITIES)), self.date()))
-        return said(f'Change "{key}" to {json.dumps(new)}:\n{show(record, indented)}', show(record | {key: new}, indented))
+        return said(f'Change "{key}" to {json.dumps(new)}:\n{show(record, style)}', show(record | {key: new}, style))
 
     def extract(self) -> Chat:
         """Put a sentence into JSON."""
         record, sentence = self.fact()
-        return said(f"{self.random.choice(['Put this into JSON:', 'Extract JSON:'])} {sentence}", show(record, False))
+        return said(f"{self.random.choice(['Put this into JSON:', 'Extract JSON:'])} {sentence}", show(record, ""))
 
     def describe(self) -> Chat:
         """Tell in a sentence what JSON says."""
         record, sentence = self.fact()
-        return said(f"Tell me about this: {show(record, False)}", sentence)
+        return said(f"Tell me about this: {show(record, self.style())}", sentence)
 
     def fact(self) -> tuple[Record, str]:
         """A record and the sentence that says the same."""
@@ -438,6 +454,6 @@ def said(question: str, answer: str) -> Chat:
     return [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]
 
 
-def show(value: object, indented: bool) -> str:
-    """JSON on one line or indented by two."""
-    return json.dumps(value, indent=2 if indented else None)
+def show(value: object, style: str) -> str:
+    """JSON in one of the STYLES."""
+    return json.dumps(value, indent=2 if style == "indented " else None, separators=(",", ":") if style == "compact " else None)

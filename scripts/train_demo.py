@@ -1,10 +1,10 @@
 """Trains the demo model that ships inside the package: a tokenizer of 1,280 tokens and a Llama of 0.6 million weights.
 
-    python scripts/train_demo.py [--steps 1000] [--output integration/demo_model]
+    python scripts/train_demo.py [--steps 1100] [--output integration/demo_model]
 
 The corpus is synthetic (demo_corpus.py) and everything is seeded, so two runs on one machine agree.
 Copying from the prompt is what so small a model learns last, and what drafts looked up in the prompt live on.
-Three things bring it within a thousand steps: Muon for the matrices, rows of random tokens said twice, and one head of the first layer
+Three things bring it within so few steps: Muon for the matrices, rows of random tokens said twice, and one head of the first layer
 that starts out looking at the token before, the first half of an induction head (Olsson and others, 2022, arXiv 2209.11895).
 """
 
@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 VOCABULARY = 1280
 LENGTH = 256
 ROWS = 24
-DRILLS = 12
+DRILLS = 16
 DRILL_STEPS = 300
 SPECIAL = ["<|pad|>", "<|begin|>", "<|end|>", "<|system|>", "<|user|>", "<|assistant|>", "<|tool|>"]
 MARKS = ["<think>", "</think>", "<tool_call>", "</tool_call>"]  # text, as in Qwen's tokenizers: part of the answer, not of its frame
@@ -50,7 +50,7 @@ TEMPLATE = (
 def main() -> None:
     """Train the tokenizer, then the model, and save both."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("--steps", type=int, default=1100)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--output", type=Path, default=ROOT / "integration" / "demo_model")
     arguments = parser.parse_args()

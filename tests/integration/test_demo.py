@@ -100,4 +100,4 @@ def test_the_corpus_is_seeded(monkeypatch):
     assert {message["role"] for chat in chats for message in chat} == {"system", "user", "assistant"}
     for chat in chats:
         if str(chat[0].get("content")).startswith(("Repeat", "Change", "Write a list")):
-            json.loads(str(chat[-1]["content"]))
+            json.loads(str(chat[-1]["content"]).rpartition("</think>")[2])

@@ -22,6 +22,7 @@ pydantic = pytest.importorskip("pydantic")
 class Person(pydantic.BaseModel):
     """A type with bounds."""
 
+    model_config = pydantic.ConfigDict(extra="forbid")
     name: str = pydantic.Field(min_length=2, max_length=30)
     age: int = pydantic.Field(ge=0, le=120)
 
@@ -36,6 +37,8 @@ class Point:
 
 @pytest.fixture(scope="module")
 def model():
+    """The demo model; one thread is the fastest for one so small, and leaves the other cores alone."""
+    torch.set_num_threads(1)
     return load_model()
 
 
@@ -82,7 +85,7 @@ def test_the_pieces_join_to_the_text(generator):
     pieces = []
     answer = generator.generate("Write.", regex="(日本|é|🙂){3}", on_text=pieces.append)
     assert "".join(pieces) == answer.text
-    assert len(answer.token_ids) > len(pieces) == 3
+    assert len(answer.token_ids) > len(pieces) == len(answer.text)
 
 
 def test_a_seed_gives_the_same_text(generator):
@@ -114,7 +117,7 @@ def test_cancelling_stops_the_thread(generator):
     """A cancelled task does not go on generating in its thread."""
 
     async def cancelled():
-        task = asyncio.create_task(generator.generate_async("Go", regex="a*", max_tokens=1900, temperature=1.0, seed=0))
+        task = asyncio.create_task(generator.generate_async("Go", regex="a{1800}", max_tokens=1900, temperature=1.0, seed=0))
         await asyncio.sleep(0.05)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
