@@ -30,7 +30,7 @@ from stackmask.schema.keywords import ALGEBRA, ANY_OF, ARRAY, NUMBER, OBJECT, ON
 from stackmask.schema.numbers import INTEGERS, NUMBERS, NumberSet
 from stackmask.schema.objects import Facts, lacks, plain, requires
 from stackmask.schema.readers import (
-    Malformed, Numeral, Schema, bounds, count, flag, item_schemas, mapping, names, number_set, same_value, schemas, text, types,
+    Malformed, Numeral, Schema, bounds, count, flag, item_schemas, mapping, names, number_set, pointer_token, same_value, schemas, text, types,
 )  # fmt: skip
 from stackmask.schema.references import Registry, Scope
 from stackmask.schema.strings import FREE as FREE_TEXT
@@ -101,6 +101,8 @@ class Algebra:
         self.language_numbers: dict[Texts, int] = {}
         self.automata: dict[int, Dfa] = {}
         self.members: dict[tuple[int, str], bool] = {}
+        self.unique: list[Schema] = []
+        """The subschemas with uniqueItems, for the error where one would have to be negated."""
         self.level = 0
         self.facts = Facts(self.is_empty, self.is_small, self.automaton, self.holds)
 
@@ -534,10 +536,13 @@ class Algebra:
         low, high = bounds(schema, "minLength", "maxLength")
         tests: set[tuple[str, object, bool]] = set()
         if "pattern" in schema:
-            tests.add(("pattern", text(schema, "pattern"), True))
+            pattern = text(schema, "pattern")
+            self.strings.sources.setdefault(("pattern", pattern), (schema, "pattern", ""))
+            tests.add(("pattern", pattern, True))
         if self.formats and "format" in schema and "format" in codes:
             name = text(schema, "format")
             if is_known(name):
+                self.strings.sources.setdefault(("format", name), (schema, "format", ""))
                 tests.add(("format", name, True))
         return Text(low, high, frozenset(tests))
 
@@ -554,7 +559,10 @@ class Algebra:
             )
             if least > 0 or most >= 0:
                 counts = (Count(self.literal(schema["contains"], scope), 0, least, most),)
-        return Array(prefix, rest, low, high, counts, int(flag(schema, "uniqueItems")))
+        distinct = flag(schema, "uniqueItems")
+        if distinct:
+            self.unique.append(schema)
+        return Array(prefix, rest, low, high, counts, int(distinct))
 
     def object(self, schema: Schema, scope: Scope, codes: Mapping[str, int]) -> Object:
         """What the object keywords say."""
@@ -568,6 +576,7 @@ class Algebra:
                 atoms.append(plain(name, literal))
         languages: list[int] = []
         for pattern, subschema in mapping(schema, "patternProperties").items():
+            self.strings.sources.setdefault(("pattern", pattern), (schema, "patternProperties", f"/{pointer_token(pattern)}"))
             language = self.language((Text(tests=frozenset({("pattern", pattern, True)})),))
             languages.append(language)
             literal = self.literal(subschema, scope)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from stackmask.pda.budget import Budget
+from stackmask.pda.exceptions import LimitError
 from stackmask.pda.grammar import ALT, LITERAL, SEQ, GrammarBuilder, NodeId, RuleId
 from stackmask.schema import arrays, objects
 from stackmask.schema.algebra import Algebra
@@ -21,7 +22,7 @@ from stackmask.schema.keywords import (
     ALGEBRA, ANY_OF, ARRAY, NUMBER, OBJECT, ONE_OF, REFERENCE, RESOURCE, STRING, TYPE, UNKNOWN, VALUES,
 )  # fmt: skip
 from stackmask.schema.numbers import INTEGERS, NUMBERS, NumberSet, number_node
-from stackmask.schema.readers import Malformed, Schema, bounds, flag, item_schemas, mapping, names, number_set, schemas, types
+from stackmask.schema.readers import Inexact, Malformed, Schema, bounds, flag, item_schemas, mapping, names, number_set, schemas, types
 from stackmask.schema.references import Registry, Scope
 from stackmask.schema.strings import FREE as FREE_TEXT
 from stackmask.schema.types import ANYTHING, CONSTANTS, EVERY, FALSE, Conjunction, Parts, reduced
@@ -71,9 +72,9 @@ class Compilation:
         self.rules: dict[object, NodeId] = {}
         self.machinery: tuple[Algebra, arrays.Writer, objects.Writer] | None = None
 
-    def run(self, rule: RuleId, schema: object) -> None:
-        """Define `rule` as the grammar of `schema`, and every rule that this needs."""
-        self.pending.append((rule, schema, self.registry.root))
+    def run(self, first: RuleId, schema: object) -> NodeId:
+        """Define the rule `first` as the grammar of `schema`, and every rule that this needs; gives the node of the first."""
+        self.pending.append((first, schema, self.registry.root))
         while self.pending:
             rule, subject, scope = self.pending.pop()
             self.depth = 0
@@ -84,6 +85,15 @@ class Compilation:
                 node = self.node(subject)
             self.builder.define(rule, node)
             self.budget.check_time()
+            if len(self.builder.rules) > self.budget.limits.rules:
+                raise LimitError(
+                    f"the schema needs more than {self.budget.limits.rules} rules", limit="rules", value=self.budget.limits.rules
+                )
+        return self.builder.rules[first]
+
+    def source(self, what: str, argument: str) -> tuple[object, str, str] | None:
+        """Where a pattern or format was first asked for: subschema, keyword, and the rest of the pointer."""
+        return None if self.machinery is None else self.machinery[0].strings.sources.get((what, argument))
 
     def enter(self, scope: Scope) -> None:
         """Go on in another scope."""
@@ -454,6 +464,10 @@ class Compilation:
         for text in parts.texts:
             nodes.append(f.string if text == FREE_TEXT else algebra.strings.node(self.builder, f, text))
         for array in parts.arrays:
+            if array.distinct < 0:
+                raise Inexact(
+                    algebra.unique[0], "uniqueItems", "its complement, that some two items are equal, is beyond any grammar"
+                )
             nodes.append(f.array if array == arrays.FREE else array_writer.node(array))
         for part in parts.objects:
             nodes.append(f.object if part == objects.FREE else object_writer.node(part))

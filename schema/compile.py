@@ -1,4 +1,8 @@
-"""The way in: a JSON Schema, or any JSON at all, as a grammar."""
+"""The way in: a JSON Schema, or any JSON at all, as a grammar.
+
+What cannot be exact is found where the compiler meets it: the keyword is noted, taken out of the schema, and the rest is compiled again.
+So one error lists every such keyword, and a lenient compilation is the one that went through in the end.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +10,26 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from stackmask.pda.budget import Budget
-from stackmask.pda.exceptions import SchemaError, UnsatisfiableError
-from stackmask.pda.grammar import Grammar, GrammarBuilder, NodeId
+from stackmask.pda.exceptions import LimitError, RegexError, SchemaError, UnsatisfiableError, UnsupportedSchemaError
+from stackmask.pda.grammar import Grammar, GrammarBuilder, NodeId, RuleId
 from stackmask.pda.limits import Limits
 from stackmask.schema.compilation import Compilation
-from stackmask.schema.fragments import ROOT, fresh, install
-from stackmask.schema.readers import Malformed, pointer_token
+from stackmask.schema.contradiction import contradiction
+from stackmask.schema.fragments import ROOT, Fragments, fresh, install
+from stackmask.schema.places import find, locate, without
+from stackmask.schema.readers import Inexact, Malformed
 from stackmask.schema.references import Registry
-from stackmask.schema.report import Report
+from stackmask.schema.report import APPROXIMATED, Entry, Report
 
 DISTINCT_KEYS: Final = False
 """Whether undeclared keys are kept from occurring twice, by a guard at run time; declared keys never do."""
+MOST_PROBLEMS: Final = 100
+"""How many keywords that cannot be exact one error lists."""
 _NO_DOCUMENTS: Final[Mapping[str, Any]] = {}
 
 
 def json_schema_grammar(
-    schema: Mapping[str, Any] | bool,
+    schema: dict[str, Any] | bool,
     *,
     whitespace: str = "flexible",
     property_order: str = "schema",
@@ -31,38 +39,119 @@ def json_schema_grammar(
     escapes: str = "needed",
     limits: Limits | None = None,
 ) -> tuple[Grammar, Report]:
-    """The grammar of the instances of a JSON Schema, and the report on its keywords."""
-    budget = Budget(limits)
+    """The grammar of the instances of a JSON Schema, and the report on its keywords.
+
+    `whitespace`: "flexible" (at most 40 blanks in a gap), "compact" (none), or a regex for every gap.
+    `property_order`: "schema" writes declared keys in their order and others after them, "any" takes every order.
+    `documents`: schemas by URI for references; nothing is fetched.
+    `lenient`: leaves out what cannot be exact and lists it in the report, instead of raising.
+    `format`: "enforce", or "annotate" to leave formats unchecked.
+    `escapes`: "needed" writes a character of a string as it is where JSON allows that, "any" takes every spelling.
+    """
     builder, fragments = fresh(whitespace, escapes)
-    try:
-        registry = Registry(schema, documents)
+    root, report = _define(builder, fragments, ROOT, schema, property_order, documents, lenient, format, limits)
+    if root == fragments.never:
+        found = contradiction(
+            schema,
+            lambda part: _define(*_again(whitespace, escapes), ROOT, part, property_order, documents, True, format, limits)[0]
+            == fragments.never,
+        )
+        raise UnsatisfiableError("no instance can satisfy the schema" + (f": {', '.join(found)} contradict each other" if found else ""))
+    return builder.build(ROOT), report
+
+
+def _again(whitespace: str, escapes: str) -> tuple[GrammarBuilder, Fragments]:
+    """A builder to try a part of a schema in; the fixed nodes have the same numbers in each."""
+    return fresh(whitespace, escapes)
+
+
+def json_grammar(*, whitespace: str = "flexible", escapes: str = "needed") -> Grammar:
+    """The grammar of any JSON value, of any depth."""
+    builder, fragments = fresh(whitespace, escapes)
+    builder.define(ROOT, fragments.value)
+    return builder.build(ROOT)
+
+
+def json_schema_node(
+    builder: GrammarBuilder,
+    schema: dict[str, Any] | bool,
+    *,
+    fragments: Fragments | None = None,
+    property_order: str = "schema",
+    documents: Mapping[str, Any] = _NO_DOCUMENTS,
+    lenient: bool = False,
+    format: str = "enforce",
+    limits: Limits | None = None,
+) -> tuple[NodeId, Report]:
+    """A node of another grammar for the instances of a schema; `fragments` are those of `install` where the builder has them already."""
+    rule = builder.rule("schema")
+    made = install(builder) if fragments is None else fragments
+    root, report = _define(builder, made, rule, schema, property_order, documents, lenient, format, limits)
+    return (made.never if root == made.never else builder.call(rule)), report
+
+
+def _define(
+    builder: GrammarBuilder,
+    fragments: Fragments,
+    rule: RuleId,
+    schema: dict[str, Any] | bool,
+    property_order: str,
+    documents: Mapping[str, Any],
+    lenient: bool,
+    format: str,
+    limits: Limits | None,
+) -> tuple[NodeId, Report]:
+    """Define `rule` as the grammar of a schema."""
+    for option, value, allowed in (("property_order", property_order, ("schema", "any")), ("format", format, ("enforce", "annotate"))):
+        if value not in allowed:
+            raise ValueError(f"{option} must be {' or '.join(map(repr, allowed))}, not {value!r}")
+    budget = Budget(limits)
+    current: Any = schema
+    problems: list[Entry] = []
+    while True:
+        registry = Registry(current, documents)
         compilation = Compilation(
             builder, fragments, registry, budget, any_order=property_order == "any", formats=format == "enforce", distinct=DISTINCT_KEYS
         )
-        compilation.run(ROOT, schema)
-    except Malformed as error:
-        raise located(error, schema, documents) from None
-    if builder.rules[ROOT] == fragments.never:
-        raise UnsatisfiableError("no instance can satisfy the schema")
-    return builder.build(ROOT), Report(registry, formats=format == "enforce")
+        try:
+            node = compilation.run(rule, current)
+        except Malformed as error:
+            raise SchemaError(f"{locate(error.schema, error.keyword, current, documents)}: {error.message}") from None
+        except (Inexact, RegexError) as error:
+            entry = _problem(error, compilation, current)
+            if entry is None or len(problems) >= MOST_PROBLEMS:
+                raise _unsupported(problems, str(error)) from None
+            problems.append(entry)
+            current = without(current, entry.pointer)
+        except LimitError:
+            if problems and not lenient:
+                raise _unsupported(problems) from None
+            raise
+        else:
+            if problems and not lenient:
+                raise _unsupported(problems)
+            return node, Report(
+                registry if not problems else Registry(schema, documents), formats=format == "enforce", approximated=tuple(problems)
+            )
 
 
-def located(error: Malformed, schema: object, documents: Mapping[str, object]) -> SchemaError:
-    """The error with the JSON pointer of its place."""
-    place = pointer(error.schema, schema)
-    where = "/" if place is None else f"{place}/{pointer_token(error.keyword)}" if error.keyword else place or "/"
-    return SchemaError(f"{where}: {error.message}")
+def _problem(error: Inexact | RegexError, compilation: Compilation, schema: object) -> Entry | None:
+    """What cannot be exact, and where; None where that is not in the schema itself."""
+    if isinstance(error, RegexError):
+        source = compilation.source("pattern", error.text)
+        reason = str(error)
+        if source is None:
+            return None
+        subschema, keyword, inner = source
+    else:
+        subschema, keyword, inner, reason = error.schema, error.keyword, "", error.reason
+    place = find(subschema, schema)
+    if place is None or not keyword:
+        return None
+    return Entry(f"{place}/{keyword}{inner}", keyword, APPROXIMATED, reason)
 
 
-def pointer(wanted: object, schema: object) -> str | None:
-    """The JSON pointer of a subschema, found by identity; None where it is not in the schema."""
-    stack: list[tuple[object, str]] = [(schema, "")]
-    while stack:
-        value, place = stack.pop()
-        if value is wanted:
-            return place
-        if isinstance(value, Mapping):
-            stack.extend((member, f"{place}/{pointer_token(key)}") for key, member in value.items())
-        elif isinstance(value, list | tuple):
-            stack.extend((member, f"{place}/{index}") for index, member in enumerate(value))
-    return None
+def _unsupported(problems: list[Entry], more: str = "") -> UnsupportedSchemaError:
+    """The error that lists them all."""
+    found = [(entry.pointer, entry.note) for entry in problems]
+    return UnsupportedSchemaError((*found, ("", more)) if more else tuple(found))

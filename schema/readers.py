@@ -29,6 +29,16 @@ class Malformed(SchemaError):
         super().__init__(f"{keyword}: {message}")
 
 
+class Inexact(SchemaError):
+    """A keyword that is well formed, but that no automaton can enforce exactly."""
+
+    def __init__(self, schema: object, keyword: str, reason: str) -> None:
+        self.schema = schema
+        self.keyword = keyword
+        self.reason = reason
+        super().__init__(f"{keyword}: {reason}")
+
+
 def count(schema: Schema, keyword: str, default: int) -> int:
     """A count, such as minItems."""
     value = schema.get(keyword, default)
@@ -49,7 +59,7 @@ def bounds(schema: Schema, lowest: str, highest: str) -> tuple[int, int]:
 def numeral(schema: Schema, keyword: str) -> Numeral | None:
     """A number, None where the keyword is absent or a boolean as draft 4 allows."""
     value = schema.get(keyword)
-    if value is None and keyword not in schema or value.__class__ is bool:
+    if (value is None and keyword not in schema) or value.__class__ is bool:
         return None
     if not isinstance(value, int | float | Decimal):
         raise Malformed(schema, keyword, "must be a number")

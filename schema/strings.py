@@ -13,12 +13,12 @@ from stackmask.pda import dfa as automata
 from stackmask.pda import language
 from stackmask.pda.budget import Budget
 from stackmask.pda.dfa import ANYTHING, NOTHING, Dfa
-from stackmask.pda.exceptions import UnsupportedSchemaError
 from stackmask.pda.grammar import ALT, AUTOMATON, CHARS, GrammarBuilder, NodeId
 from stackmask.pda.regex import regex_dfa, regex_node
 from stackmask.schema.formats import format_dfa, format_lengths, format_node
 from stackmask.schema.emit import excluding
 from stackmask.schema.fragments import Fragments, quoted
+from stackmask.schema.readers import Inexact
 from stackmask.schema.types import Text, high_bound
 
 FREE: Final = Text()
@@ -35,6 +35,8 @@ class Strings:
         self.tests: dict[tuple[str, object, bool], Dfa] = {}
         self.combined: dict[Tests, Dfa] = {frozenset(): ANYTHING}
         self.bounded: dict[Text, Dfa] = {}
+        self.sources: dict[tuple[str, object], tuple[object, str, str]] = {}
+        """Where a test was first asked for: subschema, keyword, and the rest of the pointer."""
 
     def test(self, test: tuple[str, object, bool]) -> Dfa:
         """The automaton of one test."""
@@ -50,8 +52,12 @@ class Strings:
                 assert isinstance(argument, str)
                 automaton = format_dfa(argument)
                 if automaton is None:
-                    reason = f"format {argument!r} is not regular: it cannot be negated, nor meet another constraint on the same string"
-                    raise UnsupportedSchemaError((("", reason),))
+                    schema, keyword, _ = self.sources["format", argument]
+                    raise Inexact(
+                        schema,
+                        keyword,
+                        f"format {argument!r} is not regular: it cannot be negated, nor meet another constraint on the same string",
+                    )
                 found = automaton
             else:
                 assert isinstance(argument, frozenset)

@@ -1,0 +1,55 @@
+"""Where in a schema a subschema stands, found by identity, and schemas without one of their parts.
+
+Only errors ask, so the compiler carries no pointers along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from stackmask.schema.readers import pointer_token
+
+
+def find(wanted: object, schema: object) -> str | None:
+    """The JSON pointer of a subschema, None where it is not in the schema."""
+    stack: list[tuple[object, str]] = [(schema, "")]
+    while stack:
+        value, place = stack.pop()
+        if value is wanted:
+            return place
+        if isinstance(value, Mapping):
+            stack.extend((member, f"{place}/{pointer_token(key)}") for key, member in value.items())
+        elif isinstance(value, list | tuple):
+            stack.extend((member, f"{place}/{index}") for index, member in enumerate(value))
+    return None
+
+
+def locate(wanted: object, keyword: str, schema: object, documents: Mapping[str, object]) -> str:
+    """The place of a keyword, in the schema or in one of the documents, for a message."""
+    ending = f"/{pointer_token(keyword)}" if keyword else ""
+    if isinstance(wanted, dict | list):
+        for name, document in (("", schema), *documents.items()):
+            place = find(wanted, document)
+            if place is not None:
+                where = place + ending or "/"
+                return f"{name}#{where}" if name else where
+    return ending or "/"
+
+
+def without(schema: Any, pointer: str) -> Any:
+    """A copy of the schema without what a pointer names; what is not on the way there is shared."""
+    steps = [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]]
+    root = dict(schema)
+    current: Any = root
+    for step in steps[:-1]:
+        key: Any = int(step) if isinstance(current, list) else step
+        inner = current[key]
+        inner = dict(inner) if isinstance(inner, Mapping) else list(inner)
+        current[key] = inner
+        current = inner
+    if isinstance(current, list):
+        current[int(steps[-1])] = True
+    else:
+        del current[steps[-1]]
+    return root
