@@ -19,20 +19,20 @@ from types import MappingProxyType
 from typing import Any, Final, Self
 
 from stackmask.integration.cache import Cache, CacheInfo
-from stackmask.integration.serialization import grammar_from_bytes, grammar_to_bytes
-from stackmask.integration.specification import normalise_schema, parse_json, snapshot
+from stackmask.integration.serialization import from_bytes, to_bytes
+from stackmask.integration.specification import schema_key, schema_of_key
 from stackmask.pda.choice import choice_grammar
 from stackmask.pda.engine import KernelGrammar
 from stackmask.pda.exceptions import GrammarError, LimitError
-from stackmask.pda.grammar import AUTOMATON, CHARS, GRAPH, LITERAL, PERMUTE, TOKENS, Grammar
+from stackmask.pda.grammar import AUTOMATON, CHARS, GRAPH, LITERAL, PERMUTE, TOKENS, Grammar, GrammarBuilder, NodeId
 from stackmask.pda.limits import Limits
 from stackmask.pda.matcher import Matcher
 from stackmask.pda.regex import regex_grammar
 from stackmask.pda.vocabulary import Vocabulary
-from stackmask.schema.compile import json_schema_grammar
+from stackmask.schema.compile import json_schema_grammar, json_schema_node
+from stackmask.schema.report import Report
 
-Report = Any
-FrontEnd = Callable[[], tuple[Grammar, Report]]
+FrontEnd = Callable[[], tuple[Grammar, Report | None]]
 
 _NODE_BYTES: Final = 160  # a tuple of three, its numbers and its place in the table
 _TABLES: Final = {LITERAL: (1, 1), CHARS: (16, 1), TOKENS: (16, 1), GRAPH: (16, 2), PERMUTE: (16, 1), AUTOMATON: (240, 1)}
@@ -60,7 +60,9 @@ class CompiledGrammar:
 
     __slots__ = ("_fingerprint", "_grammar", "_kernel", "_report", "_static_size", "_stats", "_vocabulary")
 
-    def __init__(self, vocabulary: Vocabulary, grammar: Grammar, kernel: KernelGrammar, stats: CompileStats, report: Report = None) -> None:
+    def __init__(
+        self, vocabulary: Vocabulary, grammar: Grammar, kernel: KernelGrammar, stats: CompileStats, report: Report | None = None
+    ) -> None:
         self._vocabulary = vocabulary
         self._grammar = grammar
         self._kernel = kernel
@@ -89,7 +91,7 @@ class CompiledGrammar:
         return self._stats
 
     @property
-    def report(self) -> Report:
+    def report(self) -> Report | None:
         """What is enforced of a JSON Schema; None for other specifications."""
         return self._report
 
@@ -106,19 +108,19 @@ class CompiledGrammar:
         return self._static_size + self._kernel.memory
 
     def to_bytes(self) -> bytes:
-        """The grammar, to be had back by `from_bytes` for the same vocabulary; without the report."""
-        return grammar_to_bytes(self._grammar, vocabulary=self._vocabulary.fingerprint, kind=self._stats.kind)
+        """The grammar and its report, to be had back by `from_bytes` for the same vocabulary."""
+        return to_bytes(self._grammar, self._report, vocabulary=self._vocabulary.fingerprint, kind=self._stats.kind)
 
     @classmethod
     def from_bytes(cls, data: bytes, vocabulary: Vocabulary, *, limits: Limits | None = None) -> Self:
         """The grammar that `to_bytes` wrote. Safe for data from anywhere: it is checked, and bounded by `limits`."""
         limits = limits or Limits()
         start = time.monotonic()
-        grammar, kind = grammar_from_bytes(data, vocabulary=vocabulary.fingerprint, size=vocabulary.size, limits=limits)
-        return cls._make(vocabulary, kind, grammar, None, start, limits)
+        grammar, report, kind = from_bytes(data, vocabulary=vocabulary.fingerprint, size=vocabulary.size, limits=limits)
+        return cls._make(vocabulary, kind, grammar, report, start, limits)
 
     @classmethod
-    def _make(cls, vocabulary: Vocabulary, kind: str, grammar: Grammar, report: Report, start: float, limits: Limits) -> Self:
+    def _make(cls, vocabulary: Vocabulary, kind: str, grammar: Grammar, report: Report | None, start: float, limits: Limits) -> Self:
         """The grammar in the engine, within what is left of the time that began at `start`."""
         middle = time.monotonic()
         left = limits.compile_seconds - (middle - start)
@@ -254,28 +256,23 @@ class Compiler:
         lenient: bool = False,
         format: str = "enforce",
         escapes: str = "needed",
-        later: bool = False,
     ) -> Job:
-        """The key of a JSON Schema with its options, and how to compile it; `later` says that its owner may have changed it by then."""
-        limits = self._limits
-        plain, key = normalise_schema(schema, limits)
-        others = {uri: normalise_schema(document, limits) for uri, document in documents.items()} if documents else {}
-        if later:
-            plain = snapshot(plain, key)
-            others = {uri: (snapshot(*other), other[1]) for uri, other in others.items()}
-        keys = tuple(sorted((uri, other[1]) for uri, other in others.items()))
-        front_end = partial(
-            json_schema_grammar,
-            plain,
-            whitespace=whitespace,
-            property_order=property_order,
-            documents={uri: other[0] for uri, other in others.items()},
-            lenient=lenient,
-            format=format,
-            escapes=escapes,
-            limits=limits,
-        )
-        identity = ("json_schema", key, whitespace, property_order, keys, lenient, format, escapes)
+        key = schema_key(schema, self._limits)
+        others = tuple(sorted((uri, schema_key(document, self._limits)) for uri, document in documents.items())) if documents else ()
+
+        def front_end() -> tuple[Grammar, Report]:
+            return json_schema_grammar(
+                schema_of_key(key),
+                whitespace=whitespace,
+                property_order=property_order,
+                documents={uri: schema_of_key(other) for uri, other in others},
+                lenient=lenient,
+                format=format,
+                escapes=escapes,
+                limits=self._limits,
+            )
+
+        identity = ("json_schema", key, whitespace, property_order, others, lenient, format, escapes)
         return identity, partial(self._compile, "json_schema", front_end)
 
     def _json(self, *, whitespace: str = "flexible", escapes: str = "needed") -> Job:
@@ -292,21 +289,24 @@ class Compiler:
     def _lark(self, text: str, start: str = "start") -> Job:
         from stackmask.pda.lark import lark_grammar
 
-        return self._text("lark", partial(lark_grammar, start=start, special=self._vocabulary.special), text, start)
+        def json_node(builder: GrammarBuilder, schema: Any) -> NodeId:
+            return json_schema_node(builder, schema, limits=self._limits)[0]
+
+        return self._text("lark", partial(lark_grammar, start=start, special=self._vocabulary.special, json_node=json_node), text, start)
 
     def _choice(self, options: Sequence[str]) -> Job:
         texts = options if isinstance(options, str | bytes) or not isinstance(options, Sequence) else tuple(options)
         return self._text("choice", choice_grammar, texts)
 
-    def _structural_tag(self, tag: Mapping[str, Any] | str, *, later: bool = False) -> Job:
+    def _structural_tag(self, tag: Mapping[str, Any] | str) -> Job:
         from stackmask.schema.structural_tag import structural_tag_grammar
 
-        limits = self._limits
-        plain, key = normalise_schema(parse_json(tag, limits) if isinstance(tag, str) else tag, limits)
-        front_end = partial(
-            structural_tag_grammar, snapshot(plain, key) if later else plain, special=self._vocabulary.special, limits=limits
-        )
-        return ("structural_tag", key), partial(self._compile, "structural_tag", lambda: (front_end(), None))
+        key = schema_key(tag, self._limits)
+
+        def front_end() -> tuple[Grammar, None]:
+            return structural_tag_grammar(schema_of_key(key), special=self._vocabulary.special, limits=self._limits), None
+
+        return ("structural_tag", key), partial(self._compile, "structural_tag", front_end)
 
     def _text(self, kind: str, front_end: Callable[..., Grammar], specification: Any, *options: str) -> Job:
         """The key of a specification that is text, or texts, and how to compile it."""
@@ -323,13 +323,13 @@ class Compiler:
 
 _KINDS: Final[Mapping[str, Callable[..., Job]]] = MappingProxyType(
     {
-        "json_schema": partial(Compiler._json_schema, later=True),
+        "json_schema": Compiler._json_schema,
         "json": Compiler._json,
         "regex": Compiler._regex,
         "ebnf": Compiler._ebnf,
         "lark": Compiler._lark,
         "choice": Compiler._choice,
-        "structural_tag": partial(Compiler._structural_tag, later=True),
+        "structural_tag": Compiler._structural_tag,
     }
 )
 

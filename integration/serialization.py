@@ -1,6 +1,6 @@
 r"""Grammars as bytes, to be kept in a file or sent to another process, and back again.
 
-    "stackmask grammar\n"  version  length of the rest  SHA-256 of the rest  JSON: vocabulary, kind, root, rules, names, nodes
+    "stackmask grammar\n"  version  length of the rest  SHA-256 of the rest  JSON: vocabulary, kind, report, root, rules, names, nodes
 
 The hash finds damage, it is no signature.
 So what comes back is data from anywhere: every node is checked for its shape, its numbers for their range, and its parts for lying
@@ -22,6 +22,7 @@ from stackmask.pda import grammar as ir
 from stackmask.pda.exceptions import GrammarError, LimitError
 from stackmask.pda.grammar import Grammar, Node, NodeId, RuleId
 from stackmask.pda.limits import Limits
+from stackmask.schema.report import Entry, Report
 
 VERSION: Final = 1
 _MAGIC: Final = b"stackmask grammar\n"
@@ -29,16 +30,18 @@ _HEADER: Final = struct.Struct("<HQ32s")
 _LARGEST: Final = (1 << 31) - 1
 
 
-def grammar_to_bytes(grammar: Grammar, *, vocabulary: str, kind: str) -> bytes:
-    """A grammar with the fingerprint of its vocabulary and the kind of its specification."""
+def to_bytes(grammar: Grammar, report: Report | None, *, vocabulary: str, kind: str) -> bytes:
+    """A grammar and its report, with the fingerprint of its vocabulary and the kind of its specification."""
+    entries = None if report is None else [[entry.pointer, entry.keyword, entry.status, entry.note] for entry in report]
     nodes = [[node[0], node[1].decode("latin-1")] if node[0] == ir.LITERAL else node for node in grammar.nodes]  # type: ignore[attr-defined]
-    content = {"vocabulary": vocabulary, "kind": kind, "root": grammar.root, "rules": grammar.rules, "names": grammar.names, "nodes": nodes}
+    tables = {"root": grammar.root, "rules": grammar.rules, "names": grammar.names, "nodes": nodes}
+    content = {"vocabulary": vocabulary, "kind": kind, "report": entries, **tables}
     payload = json.dumps(content, separators=(",", ":")).encode()
     return _MAGIC + _HEADER.pack(VERSION, len(payload), hashlib.sha256(payload).digest()) + payload
 
 
-def grammar_from_bytes(data: bytes, *, vocabulary: str, size: int, limits: Limits) -> tuple[Grammar, str]:
-    """The grammar and the kind that `grammar_to_bytes` wrote, for the same vocabulary, whose ids lie below `size`."""
+def from_bytes(data: bytes, *, vocabulary: str, size: int, limits: Limits) -> tuple[Grammar, Report | None, str]:
+    """The grammar, report and kind that `to_bytes` wrote, for the same vocabulary, whose ids lie below `size`."""
     content = _content(data, limits)
     if content["vocabulary"] != vocabulary:
         raise GrammarError("the grammar was compiled for another vocabulary")
@@ -50,7 +53,16 @@ def grammar_from_bytes(data: bytes, *, vocabulary: str, size: int, limits: Limit
     _require(all(_is_index(rule, len(nodes)) for rule in rules), "its rules")
     _require(_is_index(content["root"], len(rules)), "its root")
     built = tuple(_check_node(node, _Place(index, len(rules), size, limits.states)) for index, node in enumerate(nodes))
-    return Grammar(built, tuple(map(NodeId, rules)), tuple(names), RuleId(content["root"])), kind
+    return Grammar(built, tuple(map(NodeId, rules)), tuple(names), RuleId(content["root"])), _report(content["report"]), kind
+
+
+def _report(entries: Any) -> Report | None:
+    """A report out of its entries."""
+    if entries is None:
+        return None
+    _require(isinstance(entries, list) and all(isinstance(entry, list) and len(entry) == 4 for entry in entries), "its report")
+    _require(all(isinstance(field, str) for entry in entries for field in entry), "its report")
+    return Report.of(tuple(Entry(*entry) for entry in entries))
 
 
 def _content(data: bytes, limits: Limits) -> dict[str, Any]:
@@ -70,7 +82,7 @@ def _content(data: bytes, limits: Limits) -> dict[str, Any]:
         content = json.loads(payload, parse_constant=_malformed)
     except (ValueError, RecursionError):
         _malformed("its JSON")
-    fields = {"vocabulary", "kind", "root", "rules", "names", "nodes"}
+    fields = {"vocabulary", "kind", "report", "root", "rules", "names", "nodes"}
     if not isinstance(content, dict) or content.keys() != fields:
         _malformed("its fields")
     return content

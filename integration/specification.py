@@ -16,10 +16,8 @@ from typing import Any, Final, NoReturn
 from stackmask.pda.exceptions import LimitError, SchemaError, caret
 from stackmask.pda.limits import Limits
 
-Plain = dict[str, Any] | bool
-
 _PROTOCOL: Final = 3  # the last one without frames and back references
-_COPIED: Final = b"\x00"  # what the key of a copied schema begins with, and no pickle
+_COPIED: Final = b"\x00"  # what the key of a schema begins with that had to be copied, and no pickle
 
 
 class _Serialiser(pickle.Pickler):
@@ -30,25 +28,24 @@ class _Serialiser(pickle.Pickler):
         raise TypeError(f"{type(value).__name__} is not plain")
 
 
-def normalise_schema(schema: object, limits: Limits) -> tuple[Plain, bytes]:
-    """A schema (a mapping, a boolean, JSON text or a Python type) as a plain JSON value, and its key."""
+def schema_key(schema: object, limits: Limits) -> bytes:
+    """The key of a schema: a mapping, a boolean, JSON text or a Python type."""
     if isinstance(schema, str):
         schema = parse_json(schema, limits)
     if schema.__class__ is not dict and not isinstance(schema, Mapping | bool):
         schema = schema_of_type(schema)
-    plain: Any = schema
     try:
         key = _serialise(schema)
     except (TypeError, ValueError, RecursionError):  # a value that is not plain, one that holds itself, or one that is deep
-        plain, key = _copy(schema, limits)
+        key = _COPIED + _serialise(_events(schema, limits))
     _check_size(len(key), limits)
-    return plain, key
+    return key
 
 
-def snapshot(plain: Plain, key: bytes) -> Plain:
-    """A copy of a normalised schema that its owner cannot change any more."""
-    copy: Plain = plain if key.startswith(_COPIED) else pickle.loads(key)  # the key was made here, out of plain values
-    return copy
+def schema_of_key(key: bytes) -> Any:
+    """The schema that has this key, as a plain JSON value which nobody else has."""
+    # the key was made here, out of plain values: loading it runs nothing
+    return _rebuild(pickle.loads(key[len(_COPIED) :])) if key.startswith(_COPIED) else pickle.loads(key)
 
 
 def _serialise(value: object) -> bytes:
@@ -90,26 +87,38 @@ def schema_of_type(annotation: Any) -> Any:
         raise SchemaError(f"pydantic makes no JSON Schema of {annotation!r}: {error}") from error
 
 
-def _copy(schema: object, limits: Limits) -> tuple[Any, bytes]:
-    """A copy in plain types and its key, without recursion: the values in the order of a walk, each object and array by its length."""
-    result: list[Any] = []
+def _events(schema: object, limits: Limits) -> list[object]:
+    """A value as a flat list, in the order of a walk without recursion: each member by its name, each object and array by its length."""
     events: list[object] = []
-    todo: list[tuple[object, list[Any] | dict[str, Any], str | None, int]] = [(schema, result, None, 0)]
+    todo: list[tuple[str | None, object, int]] = [(None, schema, 0)]
     while todo:
-        value, holder, name, depth = todo.pop()
+        name, value, depth = todo.pop()
         if depth > limits.nesting:
             raise LimitError(f"the schema is nested more than {limits.nesting} deep", limit="nesting", value=limits.nesting)
-        copy, members = _plain_value(value)
-        if isinstance(holder, list):
-            holder.append(copy)
-        else:
-            assert name is not None
-            holder[name] = copy
-        events.append(name)
-        events.append((type(copy).__name__, len(members)) if members is not None else copy)
+        plain, members = _plain_value(value)
+        events += (name, plain, None if members is None else len(members))
         if members is not None:
-            todo.extend((member, copy, key, depth + 1) for key, member in reversed(members))
-    return result[0], _COPIED + _serialise(events)
+            todo.extend((key, member, depth + 1) for key, member in reversed(members))
+    return events
+
+
+def _rebuild(events: list[Any]) -> Any:
+    """The value that `_events` listed."""
+    result: list[Any] = []
+    todo: list[tuple[Any, int]] = [(result, 1)]  # the containers around the next value, and how many members each still gets
+    for name, plain, length in zip(*[iter(events)] * 3, strict=True):
+        value = plain if length is None else type(plain)()
+        holder, left = todo[-1]
+        todo[-1] = holder, left - 1
+        if isinstance(holder, list):
+            holder.append(value)
+        else:
+            holder[name] = value
+        if length is not None:
+            todo.append((value, length))
+        while todo and not todo[-1][1]:
+            todo.pop()
+    return result[0]
 
 
 def _plain_value(value: object) -> tuple[Any, list[tuple[str | None, object]] | None]:

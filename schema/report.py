@@ -64,6 +64,13 @@ class Report:
         self._approximated = approximated
         self._entries: tuple[Entry, ...] | None = None
 
+    @classmethod
+    def of(cls, entries: tuple[Entry, ...]) -> Report:
+        """A report out of its entries alone."""
+        report = cls.__new__(cls)
+        report._registry, report._formats, report._approximated, report._entries = None, True, (), entries
+        return report
+
     @property
     def entries(self) -> tuple[Entry, ...]:
         """Every keyword occurrence, in the order of the schema."""
@@ -98,7 +105,7 @@ class Report:
         return hash(self.entries)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _restored, (self.entries,)
+        return Report.of, (self.entries,)
 
     def __repr__(self) -> str:
         return f"<Report of {len(self)} keywords, {len(self.warnings)} warnings>"
@@ -109,13 +116,6 @@ class Report:
         return "\n".join(
             "  ".join((*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3])).rstrip() for row in rows
         )
-
-
-def _restored(entries: tuple[Entry, ...]) -> Report:
-    """A report out of its entries alone."""
-    report = Report.__new__(Report)
-    report._registry, report._formats, report._approximated, report._entries = None, True, (), entries
-    return report
 
 
 def _entries(registry: Registry, formats: bool) -> Iterator[Entry]:

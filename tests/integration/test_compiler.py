@@ -1,0 +1,578 @@
+"""The facade compiles each specification once, for all threads, keeps it within bounds, and writes grammars to bytes and back."""
+
+import dataclasses
+import enum
+import gc
+import hashlib
+import json
+import random
+import struct
+import threading
+import time
+import tracemalloc
+from collections import OrderedDict
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from types import MappingProxyType
+
+import numpy as np
+import pytest
+
+import stackmask
+from stackmask.integration import compiler as compiler_module
+from stackmask.integration.cache import Cache
+from stackmask.integration.compiler import CompiledGrammar, Compiler
+from stackmask.integration.serialization import from_bytes, to_bytes
+from stackmask.integration.specification import schema_key, schema_of_key
+from stackmask.pda import grammar as ir
+from stackmask.pda.exceptions import GrammarError, LimitError, RegexError, SchemaError, StackmaskError
+from stackmask.pda.grammar import Grammar, GrammarBuilder, print_grammar
+from stackmask.pda.limits import Limits
+from stackmask.pda.vocabulary import Vocabulary
+
+STOP, NAMED = 256, 257
+TOKENS = [*(bytes([byte]) for byte in range(256)), None, None, b'{"', b'": ', b"true", b"fal", b"12"]
+SCHEMA = {"type": "object", "properties": {"age": {"type": "integer"}, "name": {"type": "string"}}, "required": ["name"]}
+
+
+@pytest.fixture(scope="module")
+def vocabulary():
+    return Vocabulary.from_bytes(TOKENS, stop_token_ids=[STOP], special={"<call>": NAMED}, size=320)
+
+
+@pytest.fixture
+def compiler(vocabulary):
+    return Compiler(vocabulary)
+
+
+def accepts(grammar, text):
+    """Whether a text is in the language."""
+    matcher = grammar.matcher()
+    return matcher.accept_bytes(text.encode()) and matcher.is_completed()
+
+
+def test_every_kind(compiler):
+    """Each method compiles its kind of specification."""
+    assert accepts(compiler.json_schema(SCHEMA, whitespace="compact"), '{"age":3,"name":"x"}')
+    assert accepts(compiler.json(), '[1, {"a": null}]')
+    assert accepts(compiler.regex("a+b"), "aab")
+    assert accepts(compiler.ebnf('start ::= "x" start | "y"', root="start"), "xxy")
+    assert accepts(compiler.lark('top: "x" top | %json {"type": "boolean"}', start="top"), "xxtrue")
+    assert accepts(compiler.choice(["yes", "no"]), "no")
+    assert not accepts(compiler.choice(["yes", "no"]), "n")
+
+
+def test_special_tokens_by_name(compiler):
+    """EBNF and Lark grammars name special tokens of the vocabulary."""
+    for grammar in (compiler.ebnf('root ::= "a" <call> "b"'), compiler.lark('start: "a" <call> "b"')):
+        matcher = grammar.matcher()
+        assert [matcher.accept_token(token) for token in (97, NAMED, 98, STOP)] == [True] * 4
+
+
+def test_what_a_compiled_grammar_says(compiler, vocabulary):
+    """Statistics, the grammar in words, the vocabulary, a fingerprint that depends on both."""
+    grammar = compiler.regex("a+b")
+    assert grammar.vocabulary is vocabulary is compiler.vocabulary
+    assert (grammar.stats.kind, grammar.stats.rules, grammar.report) == ("regex", 1, None)
+    assert 0 < grammar.stats.seconds == grammar.stats.front_end_seconds + grammar.stats.engine_seconds < 5
+    assert "::=" in print_grammar(grammar.grammar)
+    assert grammar.fingerprint == Compiler(vocabulary).regex("a+b").fingerprint != compiler.regex("a+c").fingerprint
+    other = Vocabulary.from_bytes(TOKENS, stop_token_ids=[STOP], size=321)
+    assert Compiler(other).regex("a+b").fingerprint != grammar.fingerprint
+    assert repr(grammar).startswith("<CompiledGrammar regex rules=1")
+    assert grammar.size > 100
+
+
+def test_stop_tokens_of_a_matcher(compiler):
+    """A matcher can have stop tokens of its own."""
+    matcher = compiler.regex("a").matcher(stop_token_ids=[300, 301])
+    assert matcher.accept_token(97)
+    assert matcher.allowed_tokens() == [300, 301]
+    with pytest.raises(ValueError, match="out of range"):
+        compiler.regex("a").matcher(stop_token_ids=[320])
+
+
+def test_a_matcher_outlives_compiler_and_grammar(vocabulary):
+    """A matcher keeps what it needs alive, and nothing else does."""
+    compiler = Compiler(vocabulary)
+    grammar = compiler.regex("ab")
+    matcher = grammar.matcher()
+    del compiler, grammar
+    gc.collect()
+    assert matcher.accept_bytes(b"ab")
+    assert matcher.fork().is_completed()
+
+
+def test_one_grammar_for_equal_specifications(compiler):
+    """Text, mapping and a mapping of another class are one specification; order and options tell specifications apart."""
+    grammar = compiler.json_schema(SCHEMA)
+    assert compiler.json_schema(json.dumps(SCHEMA)) is grammar
+    assert compiler.json_schema(json.loads(json.dumps(SCHEMA))) is grammar
+    proxy = MappingProxyType(SCHEMA)
+    assert compiler.json_schema(proxy) is compiler.json_schema(proxy)
+    assert compiler.json_schema(SCHEMA, whitespace="compact") is not grammar
+    assert compiler.json_schema(dict(reversed(SCHEMA.items()))) is not grammar
+    assert compiler.json_schema({"const": 1}) is not compiler.json_schema({"const": True})
+    assert compiler.json() is compiler.json_schema(True)
+    assert compiler.regex("a") is not compiler.choice(["a"])
+    assert compiler.choice(("a", "b")) is compiler.choice(["a", "b"])
+    assert compiler.cache_info.hits == 5
+    compiler.clear_cache()
+    assert compiler.cache_info.entries == compiler.cache_info.size == 0
+    assert compiler.json_schema(SCHEMA) is not grammar
+
+
+def test_documents(compiler):
+    """Other documents are part of the specification."""
+    schema = {"$ref": "https://example.org/a"}
+    integer = compiler.json_schema(schema, documents={"https://example.org/a": {"type": "integer"}})
+    boolean = compiler.json_schema(schema, documents={"https://example.org/a": {"type": "boolean"}})
+    assert accepts(integer, "12")
+    assert accepts(boolean, "true")
+    assert compiler.submit("json_schema", schema, documents={"https://example.org/a": {"type": "integer"}}).result() is integer
+
+
+def test_the_report_is_of_the_schema_that_was_compiled(compiler):
+    """The report can be asked for later, whatever has happened to the schema since."""
+    schema = {"type": "string", "title": "a"}
+    grammar = compiler.json_schema(schema)
+    schema |= {"pattern": "x", "requried": 3}
+    assert [(entry.keyword, entry.status) for entry in grammar.report] == [("type", "enforced"), ("title", "annotation")]
+
+
+def test_python_types(compiler):
+    """A pydantic model, a dataclass and any type that pydantic knows are schemas."""
+    pydantic = pytest.importorskip("pydantic")
+
+    class Person(pydantic.BaseModel):
+        name: str
+        age: int
+
+    @dataclasses.dataclass
+    class Point:
+        x: int
+        y: int
+
+    assert accepts(compiler.json_schema(Person), '{"name": "a", "age": 3}')
+    assert compiler.json_schema(Person) is compiler.json_schema(Person.model_json_schema())
+    assert accepts(compiler.json_schema(Point), '{"x": 1, "y": 2}')
+    assert accepts(compiler.json_schema(list[bool]), "[true]")
+    with pytest.raises(SchemaError, match="pydantic makes no JSON Schema"):
+        compiler.json_schema(threading.Lock)
+
+
+def test_schemas_that_are_not_plain(compiler):
+    """Mappings, strings and numbers of other classes count as the values that they are; what is no JSON is refused."""
+
+    class Name(enum.StrEnum):
+        INTEGER = "integer"
+
+    grammar = compiler.json_schema(OrderedDict(type=Name.INTEGER, minimum=np.float64(3.0)))
+    assert accepts(grammar, "3")
+    assert not accepts(grammar, "2")
+    key = schema_key(MappingProxyType({"a": (1, 2.5, None, True, Name.INTEGER), "b": [], "c": {}, "d": [[3]]}), Limits())
+    plain = schema_of_key(key)
+    assert plain == {"a": [1, 2.5, None, True, "integer"], "b": [], "c": {}, "d": [[3]]}
+    assert [type(value) for value in plain["a"]] == [int, float, type(None), bool, str]
+    assert key != schema_key(MappingProxyType({"a": (1, 2.5, None, 1, Name.INTEGER), "b": [], "c": {}, "d": [[3]]}), Limits())
+    for bad in ({"enum": [object()]}, {"enum": [{1, 2}]}, MappingProxyType({1: 2})):
+        with pytest.raises(SchemaError):
+            compiler.json_schema(bad)
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        ("{", r"not JSON: Expecting .*\nline 1, column 2"),
+        ('{"a": NaN}', "NaN is no JSON value"),
+        ("1" * 5000, "not JSON"),
+        ("[]", "not list"),
+        ("null", "not NoneType"),
+        (3, "not int"),
+        (None, "not NoneType"),
+        ([], "not list"),
+        (b"{}", "not bytes"),
+    ],
+)
+def test_what_is_no_schema(compiler, schema, message):
+    """Bad JSON text and values that are no schema raise SchemaError, which says where or what."""
+    with pytest.raises(SchemaError, match=message):
+        compiler.json_schema(schema)
+    with pytest.raises(SchemaError, match=message):
+        compiler.submit("json_schema", schema).result(10)
+
+
+def test_hostile_schemas(vocabulary):
+    """Objects that hold themselves, deep nesting and large texts end in LimitError."""
+    compiler = Compiler(vocabulary, limits=Limits(nesting=500, specification_bytes=10_000))
+    loop: dict[str, object] = {}
+    loop["properties"] = {"a": loop, "b": loop}
+    deep: dict[str, object] = {}
+    for _ in range(100_000):
+        deep = {"items": deep}
+    for schema in (loop, deep, '{"items":' * 100_000 + "{}" + "}" * 100_000, '{"items":' * 990, {"enum": ["x" * 20_000]}, " " * 10_001):
+        with pytest.raises((LimitError, SchemaError)):
+            compiler.json_schema(schema)
+    nested: dict[str, object] = {"type": "integer"}
+    for _ in range(400):
+        nested = {"items": nested, "type": "array"}
+    copied = schema_of_key(schema_key(MappingProxyType(nested), Limits(nesting=500)))
+    assert json.dumps(copied) == json.dumps(nested)
+
+
+def test_errors_are_not_kept(compiler, monkeypatch):
+    """A failure is forgotten: the next compilation starts anew."""
+    with pytest.raises(RegexError):
+        compiler.regex("(")
+    assert compiler.cache_info.entries == 0
+    monkeypatch.setattr(compiler_module, "regex_grammar", lambda pattern, *, limits: literal("x"))
+    assert accepts(compiler.regex("("), "x")
+
+
+@pytest.mark.parametrize(
+    "call", [lambda c: c.regex(3), lambda c: c.regex([]), lambda c: c.choice("ab"), lambda c: c.choice([[]]), lambda c: c.ebnf({})]
+)
+def test_specifications_of_a_wrong_type(compiler, call):
+    """What is no text is refused by the front end, whether it can be hashed or not."""
+    with pytest.raises(GrammarError):
+        call(compiler)
+
+
+def literal(text):
+    """The grammar of one text."""
+    builder = GrammarBuilder()
+    root = builder.rule("root")
+    builder.define(root, builder.literal(text.encode()))
+    return builder.build(root)
+
+
+class Counted:
+    """A front end that counts its calls and waits until it is told to go on."""
+
+    def __init__(self, error=None):
+        self.calls = 0
+        self.go_on = threading.Event()
+        self.error = error
+
+    def __call__(self, pattern, *, limits):
+        """Stand in for `regex_grammar`."""
+        self.calls += 1
+        assert self.go_on.wait(10)
+        if self.error:
+            raise self.error
+        return literal(pattern)
+
+
+@pytest.mark.parametrize("error", [None, RegexError("no")])
+def test_one_compilation_for_all_who_wait(compiler, monkeypatch, error):
+    """Calls and futures for one specification share one compilation, and its failure."""
+    front_end = Counted(error)
+    monkeypatch.setattr(compiler_module, "regex_grammar", front_end)
+    futures = [compiler.submit("regex", "x") for _ in range(5)]
+    with ThreadPoolExecutor(8) as pool:
+        calls = [pool.submit(compiler.regex, "x") for _ in range(8)]
+        while compiler.cache_info.waited < 12:
+            time.sleep(0.001)
+        assert futures[3].cancel()
+        front_end.go_on.set()
+        waiters = [*futures[:3], futures[4], *calls]
+        outcomes = {future.exception(10) if error else future.result(10) for future in waiters}
+    assert len(outcomes) == front_end.calls == 1
+    assert error is None or outcomes == {error}
+    assert compiler.cache_info.entries == (error is None)
+    with pytest.raises(CancelledError):
+        futures[3].result()
+
+
+def test_submit(compiler):
+    """`submit` gives what the method of the same name gives; a wrong specification is an exception of the future."""
+    assert compiler.submit("regex", "a+").result(10) is compiler.regex("a+")
+    assert compiler.submit("json").result(10) is compiler.json()
+    assert compiler.submit("ebnf", 'a ::= "b"', root="a").result(10) is compiler.ebnf('a ::= "b"', "a")
+    assert isinstance(compiler.submit("regex", "(").exception(10), RegexError)
+    with pytest.raises(ValueError, match="json_schema, json, regex, ebnf, lark, choice, structural_tag"):
+        compiler.submit("xml", "<a/>")
+    with pytest.raises(TypeError):
+        compiler.submit("regex", "a", flags="i")
+
+
+def test_submit_takes_a_copy(vocabulary, monkeypatch):
+    """What happens to a schema after `submit` does not matter."""
+    compiler, front_end = Compiler(vocabulary, threads=1), Counted()
+    monkeypatch.setattr(compiler_module, "regex_grammar", front_end)
+    blocked = compiler.submit("regex", "x")
+    schema = {"enum": ["a"]}
+    future = compiler.submit("json_schema", schema)
+    schema["enum"].append("b")
+    front_end.go_on.set()
+    assert not accepts(future.result(10), '"b"')
+    assert blocked.result(10)
+
+
+def test_an_interrupt_concerns_one_thread(vocabulary, monkeypatch):
+    """When the thread that compiles is interrupted, those who wait for it are cancelled, and the next one compiles anew."""
+    compiler, front_end = Compiler(vocabulary), Counted(KeyboardInterrupt())
+    monkeypatch.setattr(compiler_module, "regex_grammar", front_end)
+    with ThreadPoolExecutor(1) as pool:
+        interrupted = pool.submit(compiler.regex, "x")
+        while not front_end.calls:
+            time.sleep(0.001)
+        waiting = compiler.submit("regex", "x")
+        front_end.go_on.set()
+        assert isinstance(interrupted.exception(10), KeyboardInterrupt)
+        with pytest.raises(CancelledError):
+            waiting.result(10)
+    front_end.error = None
+    assert compiler.regex("x")
+
+
+def test_time_budget(vocabulary, monkeypatch):
+    """The front end's time counts against the limit of the whole compilation."""
+    monkeypatch.setattr(compiler_module, "regex_grammar", lambda pattern, *, limits: (time.sleep(0.02), literal("x"))[1])
+    with pytest.raises(LimitError, match=r"more than 0\.01 s"):
+        Compiler(vocabulary, limits=Limits(compile_seconds=0.01)).regex("x")
+
+
+def test_the_cache_is_bounded_in_bytes(vocabulary):
+    """The least recently used grammars go first; what is too large alone is not kept."""
+    size = Compiler(vocabulary).regex("a").size
+    compiler = Compiler(vocabulary, cache_bytes=3 * size + size // 2)
+    first = compiler.regex("a")
+    for pattern in "bca":
+        compiler.regex(pattern)
+    assert compiler.regex("d") is compiler.regex("d")
+    assert compiler.regex("a") is first
+    info = compiler.cache_info
+    assert info.entries == 3
+    assert info.size <= info.capacity
+    misses = compiler.cache_info.misses
+    compiler.regex("b")
+    assert compiler.cache_info.misses == misses + 1
+    tiny = Compiler(vocabulary, cache_bytes=10)
+    assert tiny.regex("a") is not tiny.regex("a")
+    assert tiny.cache_info.size == 0
+
+
+def test_grown_values_are_measured_again():
+    """A value that grew while it was in use counts with its new size when it is asked for."""
+
+    @dataclasses.dataclass(eq=False)
+    class Value:
+        size: int
+
+    cache: Cache[Value] = Cache(100)
+    old, young = cache.get("old", lambda: Value(10)), cache.get("young", lambda: Value(10))
+    young.size = 95
+    assert cache.get("young", lambda: Value(0)) is young
+    assert (cache.info.entries, cache.info.size) == (1, 95)
+    assert cache.get("old", lambda: Value(5)) is not old
+    assert (cache.info.entries, cache.info.size) == (2, 100)
+
+
+def test_the_size_is_about_right(compiler):
+    """The estimate behind the bound is within a factor of three of what Python allocates."""
+    specifications = [
+        {"enum": [f"value {i}" for i in range(3000)]},
+        {"type": "object", "properties": {f"p{i}": {"type": "integer"} for i in range(300)}},
+    ]
+    for schema in specifications:
+        compiler.json_schema(schema)
+        compiler.clear_cache()
+        gc.collect()
+        tracemalloc.start()
+        grammar = compiler.json_schema(schema)
+        compiler.clear_cache()
+        gc.collect()
+        allocated = tracemalloc.get_traced_memory()[0]
+        tracemalloc.stop()
+        assert allocated / 3 < compiler_module._grammar_size(grammar.grammar) < allocated * 3
+
+
+def test_overhead_of_the_facade(compiler, monkeypatch):
+    """Normalising and looking up a schema of 2 KB takes microseconds (8 on an idle machine)."""
+    schema = {"type": "object", "properties": {f"property {i}": {"type": "string", "description": "text " * 3} for i in range(30)}}
+    compiler.json_schema(schema)
+    times = []
+    for _ in range(200):
+        start = time.perf_counter()
+        compiler.json_schema(schema)
+        times.append(time.perf_counter() - start)
+    assert 1900 < len(json.dumps(schema)) < 3000
+    assert min(times) < 100e-6
+
+
+def test_a_compiler_needs_a_vocabulary():
+    """A tokenizer is no vocabulary."""
+    with pytest.raises(TypeError, match=r"stackmask\.Vocabulary, not list"):
+        Compiler([b"a"])
+
+
+def every_node():
+    """A grammar with every kind of node."""
+    b = GrammarBuilder()
+    rule = b.rule("every node")
+    a, digit, char = b.literal(b"a\xff"), b.bytes((48, 57)), b.chars((97, 122, 0x4E00, 0x9FFF), ir.JSON)
+    dfa = b.automaton((((97, 98, 1),), ((99, 0x10FFFF, 1),)), (False, True), ir.JSON_ANY)
+    graph = b.graph(3, (0, 2, digit, 2, 1, -1))
+    parts = [a, digit, char, dfa, graph, b.repeat(digit, 2, 5), b.optional(char), b.call(rule), b.empty(), b.never()]
+    parts += [b.tokens((NAMED,)), b.tokens((NAMED, 1), negated=True), b.scope(b.distinct(digit))]
+    parts += [b.permute((a, ir.REQUIRED, digit, ir.REPEATABLE), b.empty(), minimum=1, maximum=3)]
+    b.define(rule, b.alt(b.seq(a, digit), *parts))
+    return b.build(rule)
+
+
+def test_bytes_and_back(compiler, vocabulary):
+    """Every node comes back as it was, and what is compiled from it is the same language."""
+    grammar = every_node()
+    data = to_bytes(grammar, None, vocabulary="v", kind="ebnf")
+    assert from_bytes(data, vocabulary="v", size=320, limits=Limits()) == (grammar, None, "ebnf")
+    for compiled in (
+        compiler.json_schema(SCHEMA),
+        compiler.regex("[a-z]{3}|é"),
+        compiler.ebnf('root ::= "(" root ")" | <call>'),
+        compiler.json(),
+    ):
+        again = CompiledGrammar.from_bytes(compiled.to_bytes(), vocabulary)
+        assert again.grammar == compiled.grammar
+        assert again.fingerprint == compiled.fingerprint
+        assert again.stats.kind == compiled.stats.kind
+        assert again.report == compiled.report
+        assert again.matcher().allowed_tokens() == compiled.matcher().allowed_tokens()
+
+
+def test_bytes_for_another_vocabulary(compiler):
+    """A grammar is bound to its vocabulary."""
+    other = Vocabulary.from_bytes(TOKENS, stop_token_ids=[STOP], size=321)
+    with pytest.raises(GrammarError, match="another vocabulary"):
+        CompiledGrammar.from_bytes(compiler.regex("a").to_bytes(), other)
+
+
+def test_damaged_bytes(compiler, vocabulary):
+    """Anything but what was written is refused: other data, a cut, a changed byte, another version, too much."""
+    data = compiler.regex("a").to_bytes()
+    version = data.index(b"\n") + 1
+    for bad in (
+        b"",
+        b"x",
+        data[:30],
+        data[:-1],
+        data + b" ",
+        data[:-5] + b"?" + data[-4:],
+        data.replace(b"stack", b"STACK"),
+        bytearray(data),
+    ):
+        with pytest.raises(GrammarError):
+            CompiledGrammar.from_bytes(bad, vocabulary)
+    with pytest.raises(GrammarError, match="version 9"):
+        CompiledGrammar.from_bytes(data[:version] + struct.pack("<H", 9) + data[version + 2 :], vocabulary)
+    with pytest.raises(LimitError):
+        CompiledGrammar.from_bytes(data, vocabulary, limits=Limits(grammar_bytes=50))
+    with pytest.raises(LimitError):
+        CompiledGrammar.from_bytes(data, vocabulary, limits=Limits(rules=0))
+
+
+def sealed(content):
+    """Bytes with a right envelope around any content."""
+    payload = content if isinstance(content, bytes) else json.dumps(content).encode()
+    return b"stackmask grammar\n" + struct.pack("<HQ32s", 1, len(payload), hashlib.sha256(payload).digest()) + payload
+
+
+def content_of(grammar, fingerprint):
+    data = to_bytes(grammar, None, vocabulary=fingerprint, kind="regex")
+    return json.loads(data[data.index(b'{"vocab') :])
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        None, [], 0, [15], [-1], [True], ["0"], [0, 1], [1, []], [2], [2, ""], [2, 5], [2, "\u0100"], [3, []], [3, [5]],
+        [3, [5, 4]], [3, [0, 256]], [3, [0, 5, 5, 9]], [3, [0.5, 1]], [3, [False, True]], [4, [0, 1], 0], [4, [0, 1], 4],
+        [4, [0, 0x110000], 1], [4, [0, 1]], [5], [5, 99], [5, -1], [6, 0, "1"], [7, 0, 0], [7, 99, 0, 1], [7, 0, -1, 1],
+        [7, 0, 3, 2], [7, 0, 0, -2], [7, 0, 0, 1 << 40], [7, 0, 1 << 40, -1], [7, 0, 0, True], [8], [8, 1], [8, -1], [9, 1, []],
+        [9, 2, [0, 1]], [9, 2, [0, 2, -1]], [9, 2, [0, 1, 99]], [9, 1 << 40, []], [9, 2, [0, 1, -2]], [10, [], [], 1], [10, [[]],
+        [], 1], [10, [[]], [1], 1], [10, [[[0, 1]]], [True], 1], [10, [[[0, 1, 1]]], [True], 1], [10, [[[1, 0, 0]]], [True], 1],
+        [10, [[[0, 5, 0], [5, 6, 0]]], [True], 1], [10, [[[0, 256, 0]]], [True], 0], [10, [3], [True], 1], [11, [320], 0],
+        [11, [-1], 0], [11, [1], 2], [11, 5, 0], [12, [0], 0, 0, -1], [12, [0, 4], 0, 0, -1], [12, [0, 1], 99, 0, -1],
+        [12, [99, 1], 0, 0, -1], [12, [0, 1], 0, 2, 1], [13], [13, 99], [14, 0, 0], [14, None],
+    ],
+)  # fmt: skip
+def test_nodes_that_cannot_be(vocabulary, node):
+    """Every field of every node is checked, whoever made the bytes."""
+    content = content_of(literal("x"), vocabulary.fingerprint)
+    content["nodes"].append(node)
+    with pytest.raises(GrammarError, match="cannot be"):
+        CompiledGrammar.from_bytes(sealed(content), vocabulary)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"root": 1},
+        {"root": True},
+        {"rules": [1]},
+        {"rules": {}},
+        {"rules": [0, 0]},
+        {"names": [3]},
+        {"names": "x"},
+        {"nodes": "x"},
+        {"kind": 3},
+        {"report": 3},
+        {"report": [3]},
+        {"report": [["", "type", "enforced"]]},
+        {"report": [["", "type", "enforced", 3]]},
+        {"more": 1},
+    ],
+)
+def test_tables_that_cannot_be(vocabulary, change):
+    """So are the tables around the nodes."""
+    with pytest.raises(GrammarError, match="cannot be"):
+        CompiledGrammar.from_bytes(sealed(content_of(literal("x"), vocabulary.fingerprint) | change), vocabulary)
+
+
+@pytest.mark.parametrize("payload", [b"{", b"3", b"{}", b"[" * 100_000, b'{"root": NaN}', b"\xff", b"1" * 5000])
+def test_contents_that_cannot_be(vocabulary, payload):
+    """And the JSON that holds them."""
+    with pytest.raises(GrammarError, match="cannot be"):
+        CompiledGrammar.from_bytes(sealed(payload), vocabulary)
+
+
+def test_random_changes(vocabulary):
+    """Whatever is changed, there comes a grammar or an error of ours, and a grammar that comes can be run."""
+    rng = random.Random(4)
+    text = json.dumps(content_of(every_node(), vocabulary.fingerprint))
+    limits = Limits(states=10_000, stack_depth=1000, compile_seconds=5)
+    grammars = 0
+    for _ in range(1500):
+        changed = text
+        for _ in range(rng.randrange(1, 4)):
+            place = rng.randrange(text.index("root"), len(changed))
+            changed = changed[:place] + rng.choice("0123456789,[]-") + changed[place + rng.randrange(2) :]
+        try:
+            grammar = CompiledGrammar.from_bytes(sealed(changed.encode()), vocabulary, limits=limits)
+            grammar.matcher().fill_next_token_bitmask(stackmask.allocate_token_bitmask(1, vocabulary.size))
+        except StackmaskError:
+            continue
+        grammars += 1
+    assert grammars > 5
+
+
+def test_grammars_of_the_front_ends_can_be_written(compiler, vocabulary):
+    """Whatever a front end emits passes the checks of `from_bytes`."""
+    schemas = [True, SCHEMA, {"type": "array", "uniqueItems": True, "items": {"type": "integer"}}, {"enum": [1, "a", None]}]
+    schemas += [
+        {"$ref": "#/$defs/a", "$defs": {"a": {"type": "array", "items": {"$ref": "#/$defs/a"}}}},
+        {"type": "string", "pattern": "^a+$"},
+    ]
+    for schema in schemas:
+        for options in ({}, {"property_order": "any"}, {"whitespace": "compact"}, {"escapes": "any"}):
+            try:
+                compiled = compiler.json_schema(schema, **options)
+            except GrammarError:
+                continue
+            assert CompiledGrammar.from_bytes(compiled.to_bytes(), vocabulary).grammar == compiled.grammar
+
+
+def test_public_names():
+    """What the package exports is what it says, in order."""
+    assert stackmask.__all__ == sorted(stackmask.__all__)
+    assert all(hasattr(stackmask, name) for name in stackmask.__all__)
+    assert Grammar.__module__ == "stackmask.pda.grammar"
