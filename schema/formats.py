@@ -1,12 +1,12 @@
 """The formats of JSON Schema as regular languages over decoded characters.
 
 Most are regular expressions put together from the rules of the standard they come from; the grammar of `regex` is in
-`stackmask.schema.formats_regex`, names of hosts are in `stackmask.schema.formats_hosts`.
+`stackmask.schema.formats_regex`, names of hosts are in `stackmask.schema.formats_hosts` and `stackmask.schema.formats_idn`.
 
     date-time, date, time    RFC 3339, with the lengths of months, leap years, and leap seconds only where it is 23:59 in UTC
     duration                 RFC 3339, appendix A
     email, idn-email         the Mailbox of RFC 5321, with quoted local parts and address literals; RFC 6531
-    hostname                 RFC 1123
+    hostname, idn-hostname   RFC 1123; RFC 5890 to 5893
     ipv4, ipv6               RFC 2673, RFC 4291
     uri, uri-reference       RFC 3986
     iri, iri-reference       RFC 3987
@@ -33,6 +33,7 @@ from stackmask.pda import language
 from stackmask.pda.dfa import Dfa
 from stackmask.pda.grammar import UTF8, GrammarBuilder, NodeId
 from stackmask.schema.formats_hosts import LONGEST_NAME, hostname_dfa, hostname_node
+from stackmask.schema.formats_idn import idn_hostname_node
 from stackmask.schema.formats_regex import ascii_text, regex_syntax_node
 from stackmask.schema.formats_tables import TABLES
 
@@ -171,12 +172,12 @@ PATTERNS: Final[Mapping[str, str]] = {
 }
 """The formats that one regular expression describes; `common-time` is a part of `time`, without leap seconds."""
 
-NAMES: Final = frozenset(PATTERNS) - {"common-time"} | {"hostname", "regex"}
+NAMES: Final = frozenset(PATTERNS) - {"common-time"} | {"hostname", "idn-hostname", "regex"}
 """Every format that is enforced."""
 
 
 def format_dfa(name: str) -> Dfa | None:
-    """The automaton of a format over decoded characters, None where it is unknown or, as `regex` is, not regular.
+    """The automaton of a format over decoded characters, None where it is unknown or has a grammar alone, as `regex` and `idn-hostname`.
 
     >>> format_dfa("uuid")
     <Dfa of 37 states, 100 transitions>
@@ -203,7 +204,7 @@ def is_known(name: str) -> bool:
 @cache
 def format_lengths(name: str) -> tuple[int, int | None]:
     """The lengths of the shortest and the longest text of a format; None where there is no longest."""
-    if name == "hostname":
+    if name in ("hostname", "idn-hostname"):
         return 1, LONGEST_NAME
     automaton = format_dfa(name)
     bounds = None if automaton is None else language.length_bounds(automaton)
@@ -293,5 +294,6 @@ _NODES: Final[Mapping[str, Callable[[GrammarBuilder, int], NodeId]]] = {
     "date-time": _date_time_node,
     "time": _time_node,
     "hostname": hostname_node,
+    "idn-hostname": idn_hostname_node,
     "regex": regex_syntax_node,
 }

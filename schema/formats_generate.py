@@ -1,7 +1,9 @@
-"""Writes formats_tables.py: the automata of the formats in `stackmask.schema.formats.PATTERNS`, so that none is built at run time.
+"""Writes formats_tables.py, the automata of the formats, and formats_idn_tables.py, the classes of characters of IDNA.
 
-Run as `python -m stackmask.schema.formats_generate > formats_tables.py`.
-A test compares the tables with the patterns.
+Run as `python -m stackmask.schema.formats_generate formats > formats_tables.py` and
+`python -m stackmask.schema.formats_generate idn > formats_idn_tables.py`; the second needs the package `idna`, whose tables are those of
+the newest Unicode version, and takes those code points that the standard library knows too.
+A test compares the tables of automata with the patterns.
 """
 
 from __future__ import annotations
@@ -9,7 +11,9 @@ from __future__ import annotations
 import base64
 import sys
 import textwrap
+import unicodedata
 import zlib
+from collections.abc import Iterable
 
 from stackmask.pda.dfa import Dfa
 from stackmask.pda.regex import regex_dfa
@@ -25,7 +29,40 @@ TABLES: Final = {
 '''
 
 
-def encoded(automaton: Dfa) -> bytes:
+IDN_HEAD = '''"""Classes of characters of IDNA 2008, written by formats_generate.py: their flags, and base85 of deflated varints.
+
+See formats_idn.py.
+
+From the Unicode Character Database, (c) Unicode, Inc., Unicode License v3.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+CLASSES: Final = {
+'''
+BIDI = {"AL": "R", "AN": "A", "EN": "E", "ES": "S", "CS": "S", "ET": "S", "NSM": "N", "ON": "O", "BN": "O"}
+
+
+def packed(numbers: Iterable[int]) -> str:
+    """Numbers as base85 of deflated varints."""
+    data = bytearray()
+    for number in numbers:
+        while number > 127:
+            data.append(number & 127 | 128)
+            number >>= 7
+        data.append(number)
+    return base64.b85encode(zlib.compress(bytes(data), 9)).decode()
+
+
+def entry(name: str, data: str) -> str:
+    """One entry of a table."""
+    lines = textwrap.wrap(data, 120)
+    return f'    "{name}": (\n' + "".join(f'        "{line}"\n' for line in lines) + "    ),\n"
+
+
+def encoded(automaton: Dfa) -> str:
     """An automaton as `stackmask.schema.formats` reads it."""
     numbers = [len(automaton.accepting)]
     for row, accepts in zip(automaton.transitions, automaton.accepting, strict=True):
@@ -34,20 +71,73 @@ def encoded(automaton: Dfa) -> bytes:
         for low, high, target in row:
             numbers += [low - place, high - low, target]
             place = high
-    data = bytearray()
-    for number in numbers:
-        while number > 127:
-            data.append(number & 127 | 128)
-            number >>= 7
-        data.append(number)
-    return base64.b85encode(zlib.compress(bytes(data), 9))
+    return packed(numbers)
 
 
-def table(name: str, pattern: str) -> str:
-    """The entry of one format."""
-    lines = textwrap.wrap(encoded(regex_dfa(pattern, search=False)).decode(), 120)
-    return f'    "{name}": (\n' + "".join(f'        "{line}"\n' for line in lines) + "    ),\n"
+def idn_classes() -> dict[str, list[int]]:
+    """The code points that IDNA 2008 allows, by their flags."""
+    from idna import idnadata
+    from idna.intranges import intranges_contain
+
+    pairs = [unicodedata.decomposition(chr(point)).split() for point in range(0x110000)]
+    seconds = {int(pair[1], 16) for pair in pairs if len(pair) == 2 and pair[0][0] != "<"}
+    japanese = [idnadata.scripts[name] for name in ("Hiragana", "Katakana", "Han")]
+    classes: dict[str, list[int]] = {}
+    for point in range(0x110000):
+        character = chr(point)
+        allowed = [name for name, ranges in idnadata.codepoint_classes.items() if intranges_contain(point, ranges)]
+        bidi = unicodedata.bidirectional(character)
+        if not allowed or not bidi:
+            continue
+        flags = BIDI.get(bidi, bidi) + ("1" if point < 0x80 else "3" if point < 0x800 else "5")
+        if character in "-l" or (allowed != ["PVALID"] and bidi not in ("AN", "EN")):
+            flags += "@" + character.replace("״", "׳")
+        combining = unicodedata.combining(character)
+        joining = {name for name, ranges in idnadata.joining_types.items() if intranges_contain(point, ranges)}
+        flags += "".join(
+            flag
+            for flag, holds in (
+                ("m", unicodedata.category(character)[0] == "M"),
+                ("v", combining == 9),
+                ("c", combining not in (0, 9)),
+                ("y", point in seconds),
+                ("g", intranges_contain(point, idnadata.scripts["Greek"])),
+                ("h", intranges_contain(point, idnadata.scripts["Hebrew"])),
+                ("k", character != "・" and any(intranges_contain(point, ranges) for ranges in japanese)),
+                ("j", joining & {"L", "D"}),
+                ("i", joining & {"R", "D"}),
+            )
+            if holds
+        )
+        classes.setdefault(flags, []).append(point)
+    return classes
+
+
+def ranges_of(points: list[int]) -> list[int]:
+    """The ends of the ranges of sorted code points."""
+    ends: list[int] = []
+    for point in points:
+        if ends and ends[-1] == point - 1:
+            ends[-1] = point
+        else:
+            ends += [point, point]
+    return ends
+
+
+def automata_table() -> str:
+    """The text of formats_tables.py."""
+    return HEAD + "".join(entry(name, encoded(regex_dfa(pattern, search=False))) for name, pattern in PATTERNS.items()) + "}\n"
+
+
+def idn_table() -> str:
+    """The text of formats_idn_tables.py."""
+    text = IDN_HEAD
+    for flags, points in idn_classes().items():
+        ends = ranges_of(points)
+        name = flags.encode("ascii", "backslashreplace").decode()
+        text += entry(name, packed(end - before for before, end in zip([0, *ends], ends, strict=False)))
+    return text + "}\n"
 
 
 if __name__ == "__main__":
-    sys.stdout.write(HEAD + "".join(table(name, pattern) for name, pattern in PATTERNS.items()) + "}\n")
+    sys.stdout.write(idn_table() if sys.argv[1:] == ["idn"] else automata_table())

@@ -11,6 +11,7 @@ characters, so it takes every name of up to 125 characters, and of the longer on
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Final
 
@@ -96,14 +97,46 @@ def _explored(start: tuple[int, int, int]) -> Dfa:
     return Dfa(tuple(rows), tuple(place in _ENDS for place, _, _ in states))
 
 
-def hostname_node(builder: GrammarBuilder, encoding: int = UTF8) -> NodeId:
+@cache
+def plain_label(shortest: int, longest: int) -> Dfa:
+    """Labels of so many characters as IDNA has them: never with hyphens in the third and fourth place.
+
+    State 2 n - 1 stands behind n characters of which the last is a letter or digit, state 2 n behind a hyphen.
+    """
+    rows: list[tuple[tuple[int, int, int], ...]] = []
+    accepting = []
+    for state in range(2 * longest):
+        read = (state + 1) // 2
+        behind_hyphen = state > 0 and state % 2 == 0
+        word = 2 * read + 1
+        row = [] if read == longest else [(48, 57, word), (65, 90, word), (97, 122, word)]
+        if 0 < read < longest - 1 and not (behind_hyphen and read == 3):
+            row.insert(0, (45, 45, word + 1))
+        rows.append(tuple(row))
+        accepting.append(not behind_hyphen and shortest <= read)
+    return Dfa(tuple(rows), tuple(accepting))
+
+
+def plain_label_node(builder: GrammarBuilder, longest: int, encoding: int = UTF8) -> NodeId:
+    """The labels of `plain_label` from one character on."""
+    automaton = plain_label(1, longest)
+    return builder.automaton(automaton.transitions, automaton.accepting, encoding)
+
+
+def hostname_node(
+    builder: GrammarBuilder,
+    encoding: int = UTF8,
+    *,
+    dots: tuple[int, ...] = (46, 46),
+    labels_of: Callable[[int, int], Dfa] = _label,
+) -> NodeId:
     """The small form; states 2 + 2 u and 3 + 2 u stand before and behind a label with u units used."""
     units = (LONGEST_NAME + 1) // UNIT
-    dot = builder.chars((46, 46), encoding)
+    dot = builder.chars(dots, encoding)
     labels = []
     shortest = 1
     for longest in SIZES:
-        automaton = _label(shortest, longest)
+        automaton = labels_of(shortest, longest)
         labels.append(((longest + 1) // UNIT, builder.automaton(automaton.transitions, automaton.accepting, encoding)))
         shortest = longest + 1
     edges = [0, 2, -1]

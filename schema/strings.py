@@ -56,7 +56,7 @@ class Strings:
                     raise Inexact(
                         schema,
                         keyword,
-                        f"format {argument!r} is not regular: it cannot be negated, nor meet another constraint on the same string",
+                        f"format {argument!r} has no automaton: it cannot be negated, nor meet another constraint on the same string",
                     )
                 found = automaton
             else:
@@ -294,7 +294,9 @@ def _ending_in_loops(b: GrammarBuilder, automaton: Dfa, low: int, high: int, enc
     Then the loop is a counted repetition, and nothing else of the automaton is copied more than a few times. None for other automata.
     """
     transitions, accepting = automaton.transitions, automaton.accepting
-    loops = {s: tuple(x for lo, hi, _ in row for x in (lo, hi)) for s, row in enumerate(transitions) if row and all(t == s for *_, t in row)}
+    loops = {
+        s: tuple(x for lo, hi, _ in row for x in (lo, hi)) for s, row in enumerate(transitions) if row and all(t == s for *_, t in row)
+    }
     if not loops:
         return None
     start = (0, 0)

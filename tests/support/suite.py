@@ -105,7 +105,7 @@ RIGHT, OVER, UNDER, REFUSED = "right", "valid instance refused", "invalid instan
 TORN = "mask and accept_token disagree"
 
 
-class Disagreement(Exception):
+class DisagreementError(Exception):
     """The mask allows a token that is not accepted, or the other way round."""
 
 
@@ -134,7 +134,7 @@ def run(candidate: Candidate, chosen: Iterable[Case]) -> list[Outcome]:
         for case in tests:
             try:
                 taken = any(map(grammar.accepts, texts(case.instance, case.schema)))
-            except Disagreement as error:
+            except DisagreementError as error:
                 outcomes.append(Outcome(case, TORN, str(error)))
                 continue
             outcomes.append(Outcome(case, RIGHT if taken == case.valid else UNDER if taken else OVER))
@@ -243,7 +243,7 @@ class _StackmaskGrammar:
             allowed = bool(self.bitmask[0, token // 32] >> (token % 32) & 1)
             accepted = self.matcher.accept_token(token)
             if allowed != accepted:
-                raise Disagreement(f"token {token} of {text!r}: the mask says {allowed}, accept_token {accepted}")
+                raise DisagreementError(f"token {token} of {text!r}: the mask says {allowed}, accept_token {accepted}")
             if not accepted:
                 return False
         return bool(self.matcher.is_completed())
