@@ -80,6 +80,7 @@ class Automaton {
   Frames frames_;
   u32 initial_ = 0;
   u32 operations_ = 0;
+  bool measured_ = false;
   u64 threshold_;
   void reclaim();
 

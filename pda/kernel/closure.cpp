@@ -4,7 +4,7 @@
 
 namespace stackmask {
 
-bool TokenSet::contains(u32 id) const { return std::binary_search(ids.begin(), ids.end(), id) != negated; }
+bool TokenSet::contains(u32 id) const { return negated ? bits[id >> 5] >> (id & 31) & 1 : std::binary_search(ids.begin(), ids.end(), id); }
 
 bool member_available(const Registers& registers, const Head& head, const Register& reg, u32 member) {
   if (head.flags[member] & NEVER_MEMBER) return false;
@@ -23,9 +23,12 @@ bool Closure::seen(const Item& item) {
     return false;
   }
   if (mark.reg == item.reg) return true;
-  for (const Item& other : extra_)
-    if (other == item) return true;
-  extra_.push_back(item);
+  const u64 key = static_cast<u64>(item.state) << 32 | item.reg;
+  if (extra_.find(key)) return true;
+  // Members of a permutation that may read nothing make a closure exponential in their number.
+  if (++extra_count_ > MAX_REGISTERS)
+    throw LimitExceeded("states", MAX_REGISTERS, "one state of the automaton needs more than " + std::to_string(MAX_REGISTERS) + " counters");
+  extra_.insert(key, 1);
   return false;
 }
 
@@ -103,7 +106,11 @@ void Closure::run() {
     }
     const Rule& rule = nfa_.rules[state.rule];
     if (reads) result.push_back(item);
-    else if (item.state == rule.final) result.push_back({item.state, 0});
+    else if (item.state == rule.final) {
+      Register reg;  // nothing is counted any more; what a scope has seen decides whether a value may be the last
+      reg.seen = registers_.get(item.reg).seen;
+      result.push_back({item.state, registers_.id(reg)});
+    }
   }
   std::sort(result.begin(), result.end());
   result.erase(std::unique(result.begin(), result.end()), result.end());

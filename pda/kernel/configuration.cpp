@@ -11,7 +11,6 @@ Nfa compile(const Expressions& expressions, u32 vocabulary_size, const Limits& l
   expressions.validate(vocabulary_size);
   Nfa nfa = lower(expressions, limits, deadline);
   rewrite(nfa, limits, deadline);
-  measure(nfa, deadline);
   return nfa;
 }
 
@@ -19,6 +18,12 @@ Nfa compile(const Expressions& expressions, u32 vocabulary_size, const Limits& l
 
 Automaton::Automaton(std::shared_ptr<const TokenTrie> trie, const Expressions& expressions, const Limits& limits)
     : trie_(std::move(trie)), limits_(limits), frames_(compile(expressions, trie_->size(), limits), trie_->max_token_bytes(), limits), threshold_(limits.memory) {
+  for (TokenSet& set : frames_.nfa().token_sets) {
+    if (!set.negated) continue;
+    set.bits.assign(trie_->words(), 0);
+    for (u32 id = 0; id < trie_->text_count(); id++)
+      if (!trie_->text(id).empty() && !std::binary_search(set.ids.begin(), set.ids.end(), id)) set.bits[id >> 5] |= 1u << (id & 31);
+  }
   std::vector<Entry> list;
   nodes_.intern(nullptr, 0);
   guarded_.push_back(0);
@@ -178,6 +183,7 @@ u32 Automaton::close(std::vector<Entry>& raw) {
     frames_.build(entry.frame);
     for (u32 c = 0; c < frames_[entry.frame].call_count; c++) {
       const Call call = frames_.call(entry.frame, c);
+      if (frames_.entry(call.rule) == DEAD) continue;  // it generates the empty text only, which the closure knows
       pending.push_back({frames_.nfa().rules[call.rule].rank, call.rule, call_rest(call, entry.rest)});
       std::push_heap(pending.begin(), pending.end(), later);
     }
@@ -236,7 +242,7 @@ u32 Automaton::step_bytes(u32 configuration, const char* data, std::size_t count
 
 u32 Automaton::step_token(u32 configuration, u32 token) {
   u32 result = NO_STACK;
-  const std::string& text = trie_->text(token);
+  const std::string text = token < trie_->text_count() ? trie_->text(token) : std::string();
   if (!text.empty()) result = step_bytes(configuration, text.data(), text.size());
   if (frames_.nfa().token_sets.empty()) return result;
   const u64 key = static_cast<u64>(configuration) << 32 | token;
@@ -279,6 +285,11 @@ bool Automaton::reads_tokens(u32 configuration) {
 }
 
 u64 Automaton::distance(u32 configuration) {
+  if (!measured_) {  // least lengths are seldom asked for and cost as much as the rest of a compilation
+    Deadline deadline(limits_.seconds);
+    measure(frames_.nfa(), deadline);
+    measured_ = true;
+  }
   std::vector<u32> todo{configuration};
   while (!todo.empty()) {
     const u32 node = todo.back();

@@ -220,9 +220,7 @@ u32 Frames::saturated(u32 frame) {
     if (body != NONE && !nfa_.heads[body].permutation) {
       Register reg = nfa_.registers.get(item.reg);
       const Head& head = nfa_.heads[body];
-      // A body takes at least `shortest` bytes, so a token completes at most this many.
-      const u32 shortest = std::max(1u, nfa_.states[head.body].distance == NONE ? 1u : nfa_.states[head.body].distance);
-      const u32 margin = longest_token_ / shortest + 2;
+      const u32 margin = longest_token_ / head.least + 2;  // a token completes at most this many bodies
       const u32 before = reg.count;
       if (reg.count < COUNT_DEEP) {
         if (static_cast<u64>(reg.count) + margin < head.minimum) reg.count = COUNT_DEEP;

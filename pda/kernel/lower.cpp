@@ -10,6 +10,7 @@ namespace stackmask {
 namespace {
 
 constexpr u64 UNROLL = 24;  // states a repetition may be unrolled to instead of counted
+constexpr u32 SHARED = 12;  // states from which an expression that stands in several places becomes a rule
 
 class Lowering {
  public:
@@ -39,6 +40,7 @@ class Lowering {
   struct Task {
     u32 node, from, to;
     u32 body, member;  // the counted body it lies in
+    bool whole = false;  // the whole of a rule, which is not made a rule again
     bool in_body() const { return body != NONE; }
   };
   struct Pending {
@@ -53,6 +55,8 @@ class Lowering {
   std::vector<Pending> pending_;
   std::vector<Task> tasks_;
   std::vector<u32> size_;         // states that a node takes, saturated
+  std::vector<u32> least_;        // bytes that a node reads at least, as far as can be told without following calls
+  std::vector<u8> shared_;        // stands in several places and is large: a rule, or lowering would be exponential
   std::vector<u8> nullable_;      // computed when first asked for
   u32 current_ = 0, body_ = NONE, member_ = NONE;
   bool scope_ = false, counts_ = false;
@@ -91,17 +95,25 @@ class Lowering {
   // Children have smaller indices than their parents, so one pass forward sees children first.
   void sizes() {
     size_.resize(ex_.nodes.size());
+    least_.assign(ex_.nodes.size(), 0);
     for (u32 node = 0; node < ex_.nodes.size(); node++) {
-      u64 size = 1;
+      u64 size = 1, least = 0;
       const std::size_t n = ex_.count(node);
       switch (ex_.nodes[node].op) {
-        case OP_LITERAL: size = ex_.literals[static_cast<std::size_t>(ex_.arg(node, 0))].size(); break;
-        case OP_CHARS: size = ex_.arg(node, 0) == JSON_ANY ? 12 : n > 3 || ex_.arg(node, n - 1) > 127 ? 8 : 1; break;
+        case OP_LITERAL: least = size = ex_.literals[static_cast<std::size_t>(ex_.arg(node, 0))].size(); break;
+        case OP_BYTES: least = 1; break;
+        case OP_CHARS: least = 1, size = ex_.arg(node, 0) == JSON_ANY ? 12 : n > 3 || ex_.arg(node, n - 1) > 127 ? 8 : 1; break;
         case OP_SEQ:
         case OP_ALT:
-          for (std::size_t i = 0; i < n; i++) size += size_[static_cast<u32>(ex_.arg(node, i))];
+          least = ex_.nodes[node].op == OP_ALT ? NONE : 0;
+          for (std::size_t i = 0; i < n; i++) {
+            const u32 part = static_cast<u32>(ex_.arg(node, i));
+            size += size_[part];
+            least = ex_.nodes[node].op == OP_ALT ? std::min<u64>(least, least_[part]) : least + least_[part];
+          }
           break;
         case OP_REPEAT: {
+          least = static_cast<u64>(ex_.arg(node, 1)) * least_[static_cast<u32>(ex_.arg(node, 0))];
           const u64 body = size_[static_cast<u32>(ex_.arg(node, 0))];
           const u64 times = static_cast<u64>(std::max({1, ex_.arg(node, 1), ex_.arg(node, 2)}));
           size = body * times <= UNROLL ? body * times : body + 3;
@@ -116,6 +128,49 @@ class Lowering {
         default: break;
       }
       size_[node] = static_cast<u32>(std::min<u64>(size, 1'000'000));
+      least_[node] = static_cast<u32>(std::min<u64>(least, 1'000'000));
+    }
+    find_shared();
+  }
+
+  void find_shared() {
+    shared_.assign(ex_.nodes.size(), 0);
+    std::vector<u8> distinct(ex_.nodes.size(), 0);  // holds a DISTINCT of a scope outside of it, which must stay in its rule
+    for (u32 node = 0; node < ex_.nodes.size(); node++) {
+      const std::size_t n = ex_.count(node);
+      auto child = [&](std::size_t i) {
+        const i32 c = ex_.arg(node, i);
+        if (c < 0) return;
+        shared_[static_cast<u32>(c)] = static_cast<u8>(std::min(2, shared_[static_cast<u32>(c)] + 1));
+        distinct[node] |= distinct[static_cast<u32>(c)];
+      };
+      switch (ex_.nodes[node].op) {
+        case OP_SEQ:
+        case OP_ALT:
+          for (std::size_t i = 0; i < n; i++) child(i);
+          break;
+        case OP_REPEAT: child(0); break;
+        case OP_GRAPH:
+          for (std::size_t i = 3; i < n; i += 3) child(i);
+          break;
+        case OP_PERMUTE:
+          child(0);
+          for (std::size_t i = 3; i < n; i += 2) child(i);
+          break;
+        case OP_SCOPE:
+          child(0);
+          distinct[node] = 0;
+          break;
+        case OP_DISTINCT:
+          child(0);
+          distinct[node] = 1;
+          break;
+        default: break;
+      }
+    }
+    for (u32 node = 0; node < ex_.nodes.size(); node++) {
+      const i32 op = ex_.nodes[node].op;
+      shared_[node] = shared_[node] > 1 && size_[node] > SHARED && !distinct[node] && op != OP_CALL && op != OP_SCOPE && op != OP_DISTINCT;
     }
   }
 
@@ -176,7 +231,7 @@ class Lowering {
         for (std::size_t i = 0; i < n; i++)
           if (empty(i)) return true;
         return false;
-      case OP_REPEAT: return ex_.arg(node, 1) == 0 || empty(0);
+      case OP_REPEAT: return (ex_.arg(node, 2) < 0 || ex_.arg(node, 1) <= ex_.arg(node, 2)) && (ex_.arg(node, 1) == 0 || empty(0));
       case OP_SCOPE:
       case OP_DISTINCT: return empty(0);
       case OP_CALL: return nullable_[static_cast<u32>(ex_.rules[static_cast<std::size_t>(ex_.arg(node, 0))])] != 0;
@@ -195,7 +250,7 @@ class Lowering {
         return reached[1];
       }
       case OP_PERMUTE: {
-        if (ex_.arg(node, 1) > 0) return false;
+        if (ex_.arg(node, 1) > 0) return false;  // also where minimum > maximum
         for (std::size_t i = 3; i < n; i += 2)
           if (ex_.arg(node, i + 1) & REQUIRED) return false;
         return true;
@@ -205,7 +260,7 @@ class Lowering {
   }
 
   void lower(u32 root, u32 from, u32 to) {
-    tasks_.push_back({root, from, to, NONE, NONE});
+    tasks_.push_back({root, from, to, NONE, NONE, true});
     while (!tasks_.empty()) {
       const Task task = tasks_.back();
       tasks_.pop_back();
@@ -222,6 +277,10 @@ class Lowering {
     member_ = task.member;
     const u8 body_flag = task.in_body() ? EDGE_IN_BODY : 0;
     const std::size_t n = ex_.count(node);
+    if (shared_[node] && !task.whole) {
+      nfa_.add_edge(task.from, EDGE_CALL, task.to, outline(node), 0, 0, body_flag);
+      return;
+    }
     switch (ex_.nodes[node].op) {
       case OP_EMPTY: epsilon(task.from, task.to); break;
       case OP_NEVER: break;
@@ -298,6 +357,7 @@ class Lowering {
   void repeat(const Task& task) {
     const u32 body = static_cast<u32>(ex_.arg(task.node, 0));
     const i32 minimum = ex_.arg(task.node, 1), maximum = ex_.arg(task.node, 2);
+    if (maximum >= 0 && minimum > maximum) return;  // an impossible number of times is nothing
     if (maximum == 0) return epsilon(task.from, task.to);
     if (maximum < 0 && minimum <= 1) {  // * and +
       const u32 in = state(), out = state();
@@ -348,6 +408,7 @@ class Lowering {
     h.maximum = maximum < 0 ? NONE : static_cast<u32>(maximum);
     h.body = start;
     h.exit = exit;
+    h.least = std::max(1u, least_[body]);
     nfa_.states[head].head = id;
     nfa_.heads.push_back(std::move(h));
     nfa_.add_edge(task.from, EDGE_ENTER, head);
@@ -377,7 +438,6 @@ class Lowering {
       const u32 member = static_cast<u32>(ex_.arg(task.node, i));
       member_ = static_cast<u32>(h.members.size());
       const u32 start = state(), end = state();
-      if (nullable(member)) throw BadGrammar("a member of PERMUTE may read nothing");
       tasks_.push_back({member, start, end, id, member_});
       nfa_.add_edge(end, EDGE_MEMBER, head, static_cast<u32>(h.members.size()));
       h.members.push_back(start);
@@ -429,8 +489,19 @@ class Lowering {
 
   // One code point out of the ranges, as bytes.
   void chars(u32 from, u32 to, const i32* ranges, std::size_t count, i32 encoding) {
-    tails_.clear();
     u32 escape = NONE;
+    // The escapes of all characters that have one are the same for every state that leads to `to` by all of them.
+    const bool all_escapes = encoding != UTF8 && contains(ranges, count, 0, 0x1F) && contains(ranges, count, '"', '"') &&
+                             contains(ranges, count, '/', '/') && contains(ranges, count, '\\', '\\') &&
+                             (encoding == JSON || contains(ranges, count, 0, 0x10FFFF));
+    const u64 key = static_cast<u64>(to) << 2 | static_cast<u64>(encoding);
+    if (all_escapes) {
+      if (const u32* found = escapes_.find(key)) {
+        nfa_.add_edge(from, EDGE_BYTE, *found, 0, '\\', '\\');
+        escape = *found;
+      }
+    }
+    const bool escapes_known = escape != NONE;
     auto backslash = [&] {
       if (escape == NONE) {
         escape = state();
@@ -448,16 +519,29 @@ class Lowering {
         continue;
       }
       raw_json(from, to, lo, hi);
+      if (escapes_known) continue;
       static constexpr std::pair<i32, char> SHORT[] = {{'"', '"'}, {'\\', '\\'}, {'/', '/'}, {8, 'b'}, {12, 'f'}, {10, 'n'}, {13, 'r'}, {9, 't'}};
       for (const auto& [code, letter] : SHORT)
         if (lo <= code && code <= hi) nfa_.add_edge(backslash(), EDGE_BYTE, to, 0, static_cast<u8>(letter), static_cast<u8>(letter));
       if (encoding == JSON_ANY) {
         unicode_escape(backslash(), to, lo, hi);
       } else {
-        for (i32 code = lo; code <= std::min(hi, 31); code++)
-          if (code != 8 && code != 9 && code != 10 && code != 12 && code != 13) unicode_escape(backslash(), to, code, code);
+        static constexpr i32 LONG[][2] = {{0, 7}, {11, 11}, {14, 31}};  // control characters without a short escape
+        for (const auto& control : LONG)
+          if (const i32 low = std::max(lo, control[0]), high = std::min(hi, control[1]); low <= high) unicode_escape(backslash(), to, low, high);
       }
     }
+    if (all_escapes && !escapes_known) escapes_.insert(key, escape);
+  }
+
+  // lo..hi lies in the ranges, surrogates apart.
+  static bool contains(const i32* ranges, std::size_t count, i32 lo, i32 hi) {
+    for (std::size_t i = 0; i < count && lo <= hi; i += 2) {
+      if (ranges[i] > lo) return false;
+      if (ranges[i + 1] >= lo) lo = ranges[i + 1] + 1;
+      if (lo >= 0xD800 && lo < 0xE000) lo = 0xE000;
+    }
+    return lo > hi;
   }
 
   void raw_json(u32 from, u32 to, i32 lo, i32 hi) {
@@ -468,19 +552,16 @@ class Lowering {
     }
   }
 
-  // States shared within one call of chars(): what is left to read until `to`, by the kind of tail.
-  std::map<std::array<i32, 3>, u32> tails_;
+  // What is left to read until `to`, by the kind of tail: shared by all that lead to it.
+  Map64 tails_, escapes_;
   u32 tail(u32 to, i32 kind, i32 lo, i32 hi) {
-    const auto [found, added] = tails_.try_emplace({kind, lo, hi}, 0);
-    if (added) {
-      const u32 at = state();
-      found->second = at;
-      if (kind == 1) nfa_.add_edge(at, EDGE_BYTE, to, 0, static_cast<u8>(lo), static_cast<u8>(hi));
-      else nfa_.add_edge(at, EDGE_BYTE, tail(to, kind - 1, 0x80, 0xBF), 0, static_cast<u8>(lo), static_cast<u8>(hi));
-      nfa_.states[at].partial_non_ascii = true;
-      return at;
-    }
-    return found->second;
+    const u64 key = static_cast<u64>(to) << 24 | static_cast<u64>(kind) << 16 | static_cast<u64>(lo) << 8 | static_cast<u64>(hi);
+    if (const u32* found = tails_.find(key)) return *found;
+    const u32 at = state();
+    tails_.insert(key, at);
+    nfa_.states[at].partial_non_ascii = true;
+    nfa_.add_edge(at, EDGE_BYTE, kind == 1 ? to : tail(to, kind - 1, 0x80, 0xBF), 0, static_cast<u8>(lo), static_cast<u8>(hi));
+    return at;
   }
 
   // UTF-8 byte ranges (RFC 3629), after Thompson's utf8 construction: split where the encoded length or a prefix changes.
@@ -644,7 +725,7 @@ void Expressions::validate(u32 vocabulary_size) const {
         for (std::size_t i = 0; i < n; i++) child(i);
         break;
       case OP_REPEAT:
-        need(n == 3 && arg(node, 1) >= 0 && arg(node, 2) >= -1 && (arg(node, 2) < 0 || arg(node, 1) <= arg(node, 2)));
+        need(n == 3 && arg(node, 1) >= 0 && arg(node, 2) >= -1);
         child(0);
         break;
       case OP_CALL: need(n == 1 && arg(node, 0) >= 0 && static_cast<std::size_t>(arg(node, 0)) < rules.size()); break;

@@ -339,6 +339,7 @@ const Automaton::Mask& Automaton::mask(u32 configuration) {
       frames_.build(entry.frame);
       for (u32 c = 0; c < frames_[entry.frame].call_count; c++) {
         const Call call = frames_.call(entry.frame, c);
+        if (frames_.entry(call.rule) == DEAD) continue;
         const Entry next{frames_.entry(call.rule), call_rest(call, entry.rest)};
         if (std::find(entering.begin(), entering.end(), next) == entering.end()) entering.push_back(next);
       }
@@ -356,6 +357,7 @@ const Automaton::Mask& Automaton::mask(u32 configuration) {
       for (std::size_t t = 0; t < parts_[id].transfers.size(); t++) {
         const Part::Transfer transfer = parts_[id].transfers[t];
         if (transfer.rule != NONE) {
+          if (frames_.entry(transfer.rule) == DEAD) continue;
           const u32 rest = call_rest({transfer.rule, transfer.back, transfer.distinct}, at.rest);
           go_on(transfer.nodes, frames_.entry(transfer.rule), rest, at.passed_guard);
           continue;
@@ -411,12 +413,7 @@ void Automaton::fill(u32 configuration, u32* row) {
       for (const u32 id : tokens.ids) row[id >> 5] |= 1u << (id & 31);
       continue;
     }
-    std::vector<u32> before;
-    for (const u32 id : tokens.ids) before.push_back(row[id >> 5] >> (id & 31) & 1);
-    std::memset(row, 0xFF, words * sizeof(u32));
-    if (trie_->size() % 32) row[words - 1] &= (1u << (trie_->size() % 32)) - 1;
-    for (std::size_t i = 0; i < tokens.ids.size(); i++)
-      if (!before[i]) row[tokens.ids[i] >> 5] &= ~(1u << (tokens.ids[i] & 31));
+    for (u32 w = 0; w < words; w++) row[w] |= tokens.bits[w];
   }
   for (const i32 token : m.verified) row[static_cast<u32>(token) >> 5] |= 1u << (token & 31);
 }

@@ -80,6 +80,7 @@ struct Head {
   bool permutation = false;
   bool after_separator = false;  // a permutation's second head: members only
   u32 minimum = 0, maximum = NONE;
+  u32 least = 1;                 // a body takes at least this many bytes
   u32 body = 0, exit = 0;        // a permutation's body is its separator
   std::vector<u32> members;      // start states
   std::vector<u8> flags;         // REQUIRED, REPEATABLE, NEVER_MEMBER
@@ -97,8 +98,9 @@ struct Rule {
 };
 
 struct TokenSet {
-  std::vector<u32> ids;  // sorted
-  bool negated = false;
+  std::vector<u32> ids;   // sorted
+  bool negated = false;   // every token that has text but these
+  std::vector<u32> bits;  // of a negated set, as a bitmask
   bool contains(u32 id) const;
 };
 
@@ -173,6 +175,8 @@ struct Nfa {
 
 // Epsilon closures with registers. Items that read nothing and do not end a rule are left out.
 class Closure {
+  static constexpr u32 MAX_REGISTERS = 1 << 20;
+
  public:
   explicit Closure(Nfa& nfa) : nfa_(nfa), registers_(nfa.registers) {}
   void begin() {
@@ -183,7 +187,8 @@ class Closure {
       for (auto& mark : marks_) mark.epoch = 0;
       epoch_ = 1;
     }
-    extra_.clear();
+    if (extra_count_) extra_.clear();
+    extra_count_ = 0;
   }
   void add(u32 state, u32 reg) { pending_.push_back({state, reg}); }
   void run();  // fills result, sorted
@@ -195,7 +200,9 @@ class Closure {
   };
   const Nfa& nfa_;
   Registers& registers_;
-  std::vector<Item> pending_, extra_;
+  std::vector<Item> pending_;
+  Map64 extra_;  // items whose state has been seen with another register
+  u32 extra_count_ = 0;
   std::vector<Mark> marks_;
   u32 epoch_ = 0;
   bool seen(const Item& item);

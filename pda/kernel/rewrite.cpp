@@ -7,9 +7,10 @@ namespace stackmask {
 
 namespace {
 
-constexpr u32 INLINE_STATES = 64;     // a rule of at most this many states is inlined wherever it is called
+constexpr u32 INLINE_STATES = 12;     // a rule of at most this many states is inlined wherever it is called
+constexpr u32 INLINE_OPEN = 64;       // ... and of this many, if it may end where it may also go on
 constexpr u64 INLINE_GROWTH = 4;      // inlining small rules may multiply the states of a grammar by this
-constexpr u64 INLINE_FLOOR = 4096;    // ... or up to this many states in all
+constexpr u64 INLINE_FLOOR = 2048;    // ... or up to this many states in all
 
 class Rewriter {
  public:
@@ -121,13 +122,17 @@ class Rewriter {
         if (head.minimum == 0 || productive[head.body]) mark(s);
         return;
       }
-      u64 members = 0;
+      u64 members = 0, needed = 0;
       bool repeatable = false, required = true;
       for (u32 i = 0; i < head.members.size(); i++) {
         members += productive[head.members[i]];
         repeatable |= productive[head.members[i]] && (head.flags[i] & REPEATABLE);
         required &= productive[head.members[i]] || !(head.flags[i] & REQUIRED);
+        needed += (head.flags[i] & REQUIRED) != 0;
       }
+      if (std::max<u64>(needed, head.minimum) > head.maximum) return;
+      // Two members or more take a separator between them.
+      if (std::max<u64>(needed, head.minimum) > 1 && !head.after_separator && !productive[head.body]) return;
       if (required && (members >= head.minimum || repeatable)) mark(s);
     };
     for (const Rule& rule : nfa_.rules) mark(rule.final);
@@ -262,8 +267,8 @@ class Rewriter {
       std::vector<Redefinition> redefinitions;
       for (const u32 a : component) {
         nfa_.rewritten_rules++;
-        const std::vector<u32> copy = copy_states(states, a);
-        auto at = [&](u32 state) { return copy[static_cast<std::size_t>(std::lower_bound(states.begin(), states.end(), state) - states.begin())]; };
+        copy_states(states, a);
+        auto at = [&](u32 state) { return copy_of_[state]; };
         const u32 start = nfa_.add_state(a);
         for (const Seed& seed : seeds) {
           const u32 entry = nfa_.add_state(a);
@@ -276,12 +281,18 @@ class Rewriter {
               if (edge.flags & EDGE_DISTINCT) throw BadGrammar("left recursion through a DISTINCT");
               nfa_.add_edge(at(nfa_.rules[edge.data].final), EDGE_SET, at(edge.target), seed.item.reg);
             } else if (edge.kind == EDGE_BYTE || edge.kind == EDGE_TOKEN || edge.kind == EDGE_CALL || edge.kind == EDGE_NON_ASCII) {
-              nfa_.add_edge(entry, edge.kind, at(edge.target), edge.data, edge.lo, edge.hi, edge.flags);
+              // That a call may read nothing is already in the closure: what follows it is a seed of its own.
+              const u8 flags = edge.kind == EDGE_CALL ? edge.flags | EDGE_NONEMPTY : edge.flags;
+              nfa_.add_edge(entry, edge.kind, at(edge.target), edge.data, edge.lo, edge.hi, flags);
             }
           }
           nfa_.states[entry].partial_non_ascii = nfa_.states[seed.item.state].partial_non_ascii;
         }
-        redefinitions.push_back({a, start, at(nfa_.rules[a].final)});
+        // An end of its own, so that the empty text does not pass through the end that left calls continue from.
+        const u32 end = nfa_.add_state(a);
+        nfa_.add_edge(at(nfa_.rules[a].final), EDGE_EPSILON, end);
+        if (nfa_.rules[a].nullable) nfa_.add_edge(start, EDGE_EPSILON, end);
+        redefinitions.push_back({a, start, end});
         check_states();
       }
       bool counts = false;
@@ -311,12 +322,12 @@ class Rewriter {
         for (const u32 member : head.members) work.push_back(member);
       }
     }
-    std::sort(states.begin(), states.end());
   }
 
-  // Copies of states (sorted) with their edges among themselves; `flags` are added to the calls among them.
+  // Copies of states with their edges among themselves; `flags` are added to the calls among them. copy_of_ then tells which is whose.
   std::vector<u32> copy_states(const std::vector<u32>& states, u32 rule, u8 flags = 0) {
     std::vector<u32> copy(states.size());
+    copy_of_.resize(nfa_.states.size() + states.size(), NONE);
     std::vector<std::pair<u32, u32>> head_copies;
     for (std::size_t i = 0; i < states.size(); i++) {
       copy[i] = static_cast<u32>(nfa_.states.size());
@@ -330,12 +341,10 @@ class Rewriter {
         nfa_.heads.push_back(head);
       }
       nfa_.states.push_back(state);
+      copy_of_[states[i]] = copy[i];
     }
     check_states();
-    auto at = [&](u32 state) {
-      const auto found = std::lower_bound(states.begin(), states.end(), state);
-      return found != states.end() && *found == state ? copy[static_cast<std::size_t>(found - states.begin())] : NONE;
-    };
+    auto at = [&](u32 state) { return copy_of_[state]; };
     std::sort(head_copies.begin(), head_copies.end());
     for (const u32 state : copy) {
       u32& body = nfa_.states[state].body;
@@ -359,28 +368,24 @@ class Rewriter {
     return copy;
   }
 
-  // The states of a rule, sorted.
-  std::vector<u32> states_of(u32 rule) {
-    std::vector<u32> states;
-    visited_.resize(nfa_.states.size(), 0);
-    collect(nfa_.rules[rule].start, nfa_.rules[rule].final, visited_, states);
-    for (const u32 s : states) visited_[s] = 0;
-    return states;
-  }
-  std::vector<u8> visited_;
+  std::vector<u32> copy_of_;
 
-  std::vector<std::vector<u32>> calls() {
-    std::vector<std::vector<u32>> graph(nfa_.rules.size());
-    for (u32 r = 0; r < nfa_.rules.size(); r++)
-      for (const u32 s : states_of(r))
-        each_edge(s, [&](u32 e) {
-          if (nfa_.edges[e].kind == EDGE_CALL) graph[r].push_back(nfa_.edges[e].data);
-        });
-    return graph;
+  // The states of each rule, and which rules it calls, a callee as often as it is called.
+  void survey() {
+    rule_states_.assign(nfa_.rules.size(), {});
+    graph_.assign(nfa_.rules.size(), {});
+    for (u32 s = 0; s < nfa_.states.size(); s++) {
+      const u32 rule = nfa_.states[s].rule;
+      rule_states_[rule].push_back(s);
+      each_edge(s, [&](u32 e) {
+        if (nfa_.edges[e].kind == EDGE_CALL) graph_[rule].push_back(nfa_.edges[e].data);
+      });
+    }
   }
+  std::vector<std::vector<u32>> rule_states_;
 
   void mark_recursive() {
-    graph_ = calls();
+    survey();
     order_.clear();
     components(graph_, [&](const std::vector<u32>& component) {
       const u32 r = component[0];
@@ -403,11 +408,18 @@ class Rewriter {
       for (const u32 callee : callees) callers[callee]++;
     callers[nfa_.root]++;
     std::vector<u8> merged(count, 0);
+    open_.assign(count, 0);
     std::vector<u32> sizes(count, NONE);  // known once a rule's own calls have been seen to
     const u64 budget = std::max(nfa_.states.size() * INLINE_GROWTH, INLINE_FLOOR);
-    for (const u32 caller : order_) {
+    // A rule that is called once is searched as a part of its caller, or the work would be quadratic in chains of such rules;
+    // those whose only call cannot be inlined come last.
+    std::vector<u32> order;
+    for (const bool once : {false, true})
+      for (const u32 rule : order_)
+        if ((callers[rule] == 1 && rule != nfa_.root) == once) order.push_back(rule);
+    for (const u32 caller : order) {
       if (merged[caller]) continue;
-      std::vector<u32> states = states_of(caller);
+      std::vector<u32>& states = rule_states_[caller];
       for (std::size_t i = 0; i < states.size(); i++) {  // states grows: what comes in is searched too
         u32* link = &nfa_.states[states[i]].first;
         while (*link != NONE) {
@@ -426,6 +438,7 @@ class Rewriter {
         }
       }
       sizes[caller] = static_cast<u32>(states.size());
+      open_[caller] = ends_open(states, nfa_.rules[caller].final);
     }
   }
 
@@ -435,13 +448,25 @@ class Rewriter {
     if (callee.counts && (edge.flags & EDGE_IN_BODY)) return false;
     if (callers[edge.data] == 1) return true;
     const u32 size = sizes[edge.data];
-    return !callee.recursive && size != NONE && size <= INLINE_STATES && nfa_.states.size() + size <= budget;
+    if (callee.recursive || size == NONE || nfa_.states.size() + size > budget) return false;
+    return size <= INLINE_STATES || (size <= INLINE_OPEN && open_[edge.data]);
+  }
+  std::vector<u8> open_;  // by rule: it may end where it may also go on reading
+
+  bool ends_open(const std::vector<u32>& states, u32 final) const {
+    for (const u32 s : states) {
+      bool ends = false, goes_on = false;
+      for (u32 e = nfa_.states[s].first; e != NONE; e = nfa_.edges[e].next)
+        (nfa_.edges[e].target == final && nfa_.edges[e].kind == EDGE_EPSILON ? ends : goes_on) = true;
+      if (ends && goes_on) return true;
+    }
+    return false;
   }
 
   // Puts the callee's states where the call was; returns them.
   std::vector<u32> splice(u32 source, const Edge& edge, u32 caller, bool only) {
     const Rule callee = nfa_.rules[edge.data];
-    const std::vector<u32> states = states_of(edge.data);
+    const std::vector<u32>& states = rule_states_[edge.data];
     std::vector<u32> inlined;
     u32 start = callee.start, final = callee.final;
     const u8 flags = edge.flags & EDGE_IN_BODY;
@@ -454,9 +479,8 @@ class Rewriter {
       }
     } else {
       inlined = copy_states(states, caller, flags);
-      auto at = [&](u32 state) { return inlined[static_cast<std::size_t>(std::lower_bound(states.begin(), states.end(), state) - states.begin())]; };
-      start = at(start);
-      final = at(final);
+      start = copy_of_[start];
+      final = copy_of_[final];
     }
     if (flags)
       for (const u32 s : inlined) {  // they lie in the body that the call lay in

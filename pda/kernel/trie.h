@@ -62,8 +62,9 @@ class TokenTrie {
   bool wide(u32 node) const { return !wide_.empty() && wide_index_.size() > node && wide_index_[node] != NONE; }
   u32 child(u32 node, u8 byte) const;
 
-  // The bytes of a token: ids without text have none.
+  // The bytes of a token below text_count(): ids without text have none.
   const std::string& text(u32 token) const { return texts_[token]; }
+  u32 text_count() const { return static_cast<u32>(texts_.size()); }
 
   // Tokens whose signature lies in `inside` and that have at most `chars` characters, as a bitmask of words() words. Cached.
   const u32* loop_mask(u64 inside, u32 chars) const;
