@@ -15,6 +15,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from types import MappingProxyType
 from typing import Any, Final, Self
 
@@ -23,7 +24,7 @@ from stackmask.integration.serialization import from_bytes, to_bytes
 from stackmask.integration.specification import schema_key, schema_of_key
 from stackmask.pda.choice import choice_grammar
 from stackmask.pda.engine import KernelGrammar
-from stackmask.pda.exceptions import GrammarError, LimitError
+from stackmask.pda.exceptions import GrammarError, LimitError, SchemaError, StructuralTagError
 from stackmask.pda.grammar import AUTOMATON, CHARS, GRAPH, LITERAL, PERMUTE, TOKENS, Grammar, GrammarBuilder, NodeId
 from stackmask.pda.limits import Limits
 from stackmask.pda.matcher import Matcher
@@ -299,12 +300,16 @@ class Compiler:
         return self._text("choice", choice_grammar, texts)
 
     def _structural_tag(self, tag: Mapping[str, Any] | str) -> Job:
-        from stackmask.schema.structural_tag import structural_tag_grammar
-
-        key = schema_key(tag, self._limits)
+        try:
+            key = schema_key(tag, self._limits)
+            module = import_module("stackmask.schema.structural_tag")
+        except SchemaError as error:
+            raise StructuralTagError(str(error)) from None
+        except ModuleNotFoundError:
+            raise StructuralTagError("this version of stackmask compiles no structural tags; an EBNF grammar can name tokens") from None
 
         def front_end() -> tuple[Grammar, None]:
-            return structural_tag_grammar(schema_of_key(key), special=self._vocabulary.special, limits=self._limits), None
+            return module.structural_tag_grammar(schema_of_key(key), special=self._vocabulary.special, limits=self._limits), None
 
         return ("structural_tag", key), partial(self._compile, "structural_tag", front_end)
 

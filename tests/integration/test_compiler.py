@@ -24,10 +24,11 @@ from stackmask.integration.compiler import CompiledGrammar, Compiler
 from stackmask.integration.serialization import from_bytes, to_bytes
 from stackmask.integration.specification import schema_key, schema_of_key
 from stackmask.pda import grammar as ir
-from stackmask.pda.exceptions import GrammarError, LimitError, RegexError, SchemaError, StackmaskError
+from stackmask.pda.exceptions import GrammarError, LimitError, RegexError, SchemaError, StackmaskError, StructuralTagError
 from stackmask.pda.grammar import Grammar, GrammarBuilder, print_grammar
 from stackmask.pda.limits import Limits
 from stackmask.pda.vocabulary import Vocabulary
+from stackmask.schema.compile import json_schema_grammar
 
 STOP, NAMED = 256, 257
 TOKENS = [*(bytes([byte]) for byte in range(256)), None, None, b'{"', b'": ', b"true", b"fal", b"12"]
@@ -201,6 +202,14 @@ def test_what_is_no_schema(compiler, schema, message):
         compiler.submit("json_schema", schema).result(10)
 
 
+@pytest.mark.parametrize("tag", ["{", 3, [], None])
+def test_what_is_no_structural_tag(compiler, tag):
+    """So do bad structural tags, with their own error."""
+    with pytest.raises(StructuralTagError):
+        compiler.structural_tag(tag)
+    assert isinstance(compiler.submit("structural_tag", tag).exception(10), StructuralTagError)
+
+
 def test_hostile_schemas(vocabulary):
     """Objects that hold themselves, deep nesting and large texts end in LimitError."""
     compiler = Compiler(vocabulary, limits=Limits(nesting=500, specification_bytes=10_000))
@@ -368,23 +377,21 @@ def test_grown_values_are_measured_again():
     assert (cache.info.entries, cache.info.size) == (2, 100)
 
 
-def test_the_size_is_about_right(compiler):
+def test_the_size_is_about_right():
     """The estimate behind the bound is within a factor of three of what Python allocates."""
     specifications = [
         {"enum": [f"value {i}" for i in range(3000)]},
         {"type": "object", "properties": {f"p{i}": {"type": "integer"} for i in range(300)}},
     ]
     for schema in specifications:
-        compiler.json_schema(schema)
-        compiler.clear_cache()
+        json_schema_grammar(schema)
         gc.collect()
         tracemalloc.start()
-        grammar = compiler.json_schema(schema)
-        compiler.clear_cache()
+        grammar, _ = json_schema_grammar(schema)
         gc.collect()
         allocated = tracemalloc.get_traced_memory()[0]
         tracemalloc.stop()
-        assert allocated / 3 < compiler_module._grammar_size(grammar.grammar) < allocated * 3
+        assert allocated / 3 < compiler_module._grammar_size(grammar) < allocated * 3
 
 
 def test_overhead_of_the_facade(compiler, monkeypatch):
