@@ -81,59 +81,37 @@ def called(b: GrammarBuilder, node: NodeId) -> NodeId:
 def object_node(b: GrammarBuilder, f: Fragments, members: Sequence[tuple[NodeId, bool]], extra: NodeId) -> NodeId:
     """An object with these members (node, required) in this order, then any number of `extra` ones.
 
-    A member that is optional and first is the hard case: whether a comma comes before a member depends on what came before it.
-    Up to the first required member a graph tells; after it each is a comma and the member.
+    A graph of two states a member: before(i), about to read member i or a later one, and after(i), where a comma or the end follows.
+    A comma is read once, from after(i) to before(i + 1): were it read before each member that may come next, a state after a member would
+    stand before as many commas as there are optional members left, and an engine would follow them all.
     """
     never, comma = f.never, f.comma
-    first = 0
-    for _, required in members:
-        if required:
-            break
-        first += 1
-    leading = [node for node, _ in members[:first] if node != never]
-    if first == len(members):
-        if not leading and extra == never:
-            return b.seq(f.open_object, f.blank, f.close_object)
-        body = b.seq(_leading(b, f, leading, never, extra), f.blank)
-        return b.seq(f.open_object, f.blank, b.optional(body), f.close_object)
-    head = members[first][0]
-    if head == never:
+    if any(required and node == never for node, required in members):
         return never
-    parts = [f.open_object, f.blank, _leading(b, f, leading, head, never) if leading else head]
-    for node, required in members[first + 1 :]:
-        if node != never:
-            follower = b.node((SEQ, comma, node))
-            parts.append(follower if required else b.node((REPEAT, follower, 0, 1)))
-        elif required:
-            return never
-    if extra != never:
-        parts.append(b.repeat(b.seq(comma, extra)))
-    return b.seq(*parts, f.blank, f.close_object)
-
-
-def _leading(b: GrammarBuilder, f: Fragments, optional: Sequence[NodeId], head: NodeId, extra: NodeId) -> NodeId:
-    """Some of the optional members in order, then `head`; or, where that is never, at least one of them and of any number of `extra`.
-
-    State 0: nothing was read yet.  Before member i: state 2 i + 2 after something was read, 2 i + 3 about to read the member.
-    Every member is read by one edge: an engine may spell a node out once for each edge.
-    """
-    if not optional and head == f.never:
-        return _separated(b, f, extra)
-    comma, count = f.comma, len(optional)
+    members = [(node, required) for node, required in members if node != never]
+    count = len(members)
+    last = max((i for i, (_, required) in enumerate(members) if required), default=-1)
+    if not count:
+        if extra == never:
+            return b.seq(f.open_object, f.blank, f.close_object)
+        return b.seq(f.open_object, f.blank, b.optional(b.seq(_separated(b, f, extra), f.blank)), f.close_object)
     edges: list[int] = []
-    for i, node in enumerate(optional):
-        state = 2 * i + 2
-        edges += (0, state + 1, -1, state + 1, state + 2, node)
-        if i:
-            edges += (state, state + 1, comma, state, state + 2, -1)
-    last = 2 * count + 2
-    if head != f.never:
-        edges += (0, last + 1, -1, last, last + 1, comma, last + 1, 1, head)
-        return b.node((GRAPH, last + 2, tuple(edges)))
-    edges += (last, 1, -1)
-    if extra != f.never:
-        edges += (0, last + 1, -1, last, last + 1, comma, last + 1, last, extra)
-    return b.node((GRAPH, last + 2, tuple(edges)))
+    before = 0
+    for i, (node, required) in enumerate(members):
+        after, following = 2 * i + 2, 2 * i + 3
+        more = i + 1 < count or extra != never
+        edges += (before, after, node)
+        if more:
+            edges += (after, following, comma)
+            if not required:
+                edges += (before, following, -1)
+        if i >= last:
+            edges += (after, 1, -1)
+        before = following
+    if extra != never:
+        edges += (before, before + 1, extra, before + 1, before, comma, before + 1, 1, -1)
+    body = b.seq(b.node((GRAPH, before + 2, tuple(edges))), f.blank)
+    return b.seq(f.open_object, f.blank, b.optional(body) if last < 0 else body, f.close_object)
 
 
 def _separated(b: GrammarBuilder, f: Fragments, item: NodeId) -> NodeId:
