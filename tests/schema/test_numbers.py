@@ -279,3 +279,14 @@ def test_minus_zero() -> None:
         assert "-0" in Language(SETS[name]), name
     for name in ("0..", "integers 0..", "<0", "integers 1..100", "..-0.3", "numbers but 0"):
         assert "-0" not in Language(SETS[name]), name
+
+
+@pytest.mark.parametrize("high", [1, 5, 9, 10, 19, 90, 99, 100, 101, 109, 190, 255, 909, 999, 1000, 1234])
+@pytest.mark.parametrize("low", [0, 1, 2, 17])
+def test_small_ranges(low: int, high: int) -> None:
+    """Every integer of a range and none beside it."""
+    language = Language(INTEGERS & between(low, high))
+    for value in range(high + 1200):
+        assert (str(value) in language) == (low <= value <= high)
+    assert "00" not in language
+    assert "" not in language
