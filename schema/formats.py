@@ -218,27 +218,32 @@ def _table(name: str) -> Dfa:
     Numbers are varints: per state twice the number of ranges, plus 1 if it accepts, and per range the gap before it, its length less one,
     and its target.
     """
-    data = iter(zlib.decompress(base64.b85decode(TABLES[name])))
-
-    def number() -> int:
-        value = shift = 0
-        while (byte := next(data)) >= 128:
+    numbers: list[int] = []
+    value = shift = 0
+    for byte in zlib.decompress(base64.b85decode(TABLES[name])):
+        if byte >= 128:
             value |= (byte & 127) << shift
             shift += 7
-        return value | byte << shift
-
+        elif shift:
+            numbers.append(value | byte << shift)
+            value = shift = 0
+        else:
+            numbers.append(byte)
     rows = []
     accepting = []
-    for _ in range(number()):
-        head = number()
-        accepting.append(head & 1 == 1)
-        row = []
+    index = 1
+    for _ in range(numbers[0]):
+        head = numbers[index]
+        end = index + 1 + 3 * (head >> 1)
         place = 0
-        for _ in range(head >> 1):
-            low = place + number()
-            place = low + number()
-            row.append((low, place, number()))
+        row = []
+        for at in range(index + 1, end, 3):
+            low = place + numbers[at]
+            place = low + numbers[at + 1]
+            row.append((low, place, numbers[at + 2]))
+        accepting.append(head & 1 == 1)
         rows.append(tuple(row))
+        index = end
     return Dfa(tuple(rows), tuple(accepting))
 
 
