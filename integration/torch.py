@@ -68,9 +68,14 @@ def _forbid(rows: torch.Tensor, mask: torch.Tensor, width: int) -> None:
 
 def _forbidden(mask: torch.Tensor, width: int) -> torch.Tensor:
     """The first `width` bits of each mask row as booleans, inverted."""
-    if mask.device.type == "cpu":
-        bits = np.unpackbits(~np.ascontiguousarray(mask.numpy(), dtype="<i4").view(np.uint8), axis=1, count=width, bitorder="little")
-        return torch.from_numpy(bits.view(np.bool_))
+    if mask.device.type != "cpu":
+        return _forbidden_on_device(mask, width)
+    bits = np.unpackbits(~np.ascontiguousarray(mask.numpy(), dtype="<i4").view(np.uint8), axis=1, count=width, bitorder="little")
+    return torch.from_numpy(bits.view(np.bool_))
+
+
+def _forbidden_on_device(mask: torch.Tensor, width: int) -> torch.Tensor:
+    """The same by torch operations, where the mask is."""
     shifts = torch.arange(32, dtype=torch.int32, device=mask.device)
     return (mask.unsqueeze(-1) >> shifts).bitwise_and_(1).eq(0).flatten(1)[:, :width]
 

@@ -7,6 +7,7 @@ import hashlib
 import json
 import random
 import struct
+import sys
 import threading
 import time
 import tracemalloc
@@ -159,6 +160,21 @@ def test_python_types(compiler):
     assert accepts(compiler.json_schema(list[bool]), "[true]")
     with pytest.raises(SchemaError, match="pydantic makes no JSON Schema"):
         compiler.json_schema(threading.Lock)
+
+
+def test_types_without_pydantic(compiler, monkeypatch):
+    """Where pydantic is not installed, types are refused with the reason; a class that makes its own schema needs none."""
+    monkeypatch.setitem(sys.modules, "pydantic", None)
+    with pytest.raises(SchemaError, match="needs pydantic"):
+        compiler.json_schema(list[int])
+
+    class Own:
+        @staticmethod
+        def model_json_schema():
+            """As pydantic's models have it."""
+            return {"type": "integer"}
+
+    assert accepts(compiler.json_schema(Own), "3")
 
 
 def test_schemas_that_are_not_plain(compiler):
@@ -334,6 +350,14 @@ def test_an_interrupt_concerns_one_thread(vocabulary, monkeypatch):
     assert compiler.regex("x")
 
 
+def test_submit_when_no_thread_can_be_had(compiler, monkeypatch):
+    """Where the pool takes no work, `submit` raises, and nobody waits for what is never made."""
+    compiler._executor.shutdown()
+    with pytest.raises(RuntimeError):
+        compiler.submit("regex", "a")
+    assert accepts(compiler.regex("a"), "a")
+
+
 def test_time_budget(vocabulary, monkeypatch):
     """The front end's time counts against the limit of the whole compilation."""
     monkeypatch.setattr(compiler_module, "regex_grammar", lambda pattern, *, limits: (time.sleep(0.02), literal("x"))[1])
@@ -405,6 +429,13 @@ def test_overhead_of_the_facade(compiler, monkeypatch):
         times.append(time.perf_counter() - start)
     assert 1900 < len(json.dumps(schema)) < 3000
     assert min(times) < 100e-6
+
+
+def test_deep_json_text(compiler):
+    """A text nested deeper than Python's JSON parser reads is over the limit of nesting."""
+    with pytest.raises(LimitError, match="nested deeper"):
+        compiler.json_schema('{"items":' * 100_000 + "{}" + "}" * 100_000)
+    assert compiler.limits == Limits()
 
 
 def test_a_compiler_needs_a_vocabulary():

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from stackmask import Compiler, Explanation, Matcher, Vocabulary
+from stackmask import Compiler, Explanation, Matcher, Vocabulary, allocate_token_bitmask
 from stackmask.pda.matcher import show_bytes
 
 STOP, CALL, UNUSED = 256, 257, 258
@@ -158,3 +158,12 @@ def test_forks_keep_the_vocabulary(compiler):
     assert twin.accept_bytes(b"ab")
     assert (twin.num_accepted, matcher.num_accepted) == (1, 0)
     assert twin.forced_tokens() == [ord("c")]
+
+
+def test_a_new_bitmask():
+    """A bitmask begins with every token allowed; nonsense sizes are refused."""
+    assert (allocate_token_bitmask(2, 33) == -1).all()
+    assert allocate_token_bitmask(2, 33).shape == (2, 2)
+    for sizes in ((-1, 5), (1, 0)):
+        with pytest.raises(ValueError, match="a bitmask for"):
+            allocate_token_bitmask(*sizes)

@@ -7,7 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from stackmask.integration.torch import apply_token_bitmask_inplace  # noqa: E402
+from stackmask.integration.torch import _forbidden, _forbidden_on_device, apply_token_bitmask_inplace  # noqa: E402
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float16, torch.float64]
 
@@ -42,6 +42,17 @@ def test_equals_masked_fill(dtype, width, as_tensor):
     expected = logits.masked_fill(~allowed, float("-inf"))
     apply_token_bitmask_inplace(logits, torch.from_numpy(bitmask) if as_tensor else bitmask)
     assert_same(logits, expected)
+
+
+@pytest.mark.parametrize("width", [1, 31, 32, 33, 1000])
+def test_unpacking_on_a_device(width):
+    """The operations for other devices unpack a mask as those for the CPU do."""
+    allowed, bitmask = random_mask(3, width)
+    mask = torch.from_numpy(bitmask)
+    assert torch.equal(_forbidden_on_device(mask, width), ~allowed)
+    assert torch.equal(_forbidden(mask, width), ~allowed)
+    meta = torch.zeros(3, width, device="meta")
+    apply_token_bitmask_inplace(meta, torch.zeros(3, (width + 31) // 32, dtype=torch.int32, device="meta"))
 
 
 def test_one_row():
