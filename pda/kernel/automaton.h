@@ -32,6 +32,7 @@ struct Part {
   };
   std::vector<Transfer> transfers;
   std::vector<u32> includes;                     // further parts of the same frame
+  std::vector<u32> poor;                         // nodes of the trie at which few texts end the frame: kept under guards only
 };
 
 struct Statistics {
@@ -103,8 +104,7 @@ class Automaton {
   struct Mask {
     std::vector<u32> parts;
     std::vector<u32> token_sets;
-    std::vector<i32> verified;    // tokens that crossed two guards, checked one by one
-    bool any = false;
+    std::vector<i32> denied;      // tokens that a guard refuses
   };
   Interner node_lists_;
   std::unordered_map<const NodeList*, u32> shared_lists_;
@@ -113,7 +113,8 @@ class Automaton {
   Map64 part_ids_, mask_ids_;
   std::vector<Mask> masks_;
   std::size_t part_bytes_ = 0;
-  u32 part(u32 nodes, u32 frame);
+  u32 part(u32 nodes, u32 frame, bool guarded = false);
+  bool guarded_part_ = false;              // the part being made is for guards: leaves of the trie and poor landings count
   void walk(u32 node, u32 frame, Part& part);
   void walk_child(u32 node, u32 frame, Part& part);
   bool loop_part(u32 frame, Part& part);
@@ -122,7 +123,15 @@ class Automaton {
   void finish(Part& part);
   void emit(u32 node, Part& part);
   u32 list_id(const NodeList* list);
+  void land(u32 node, u32 frame, Part& part);
   const Mask& mask(u32 configuration);
+
+  // Guards.
+  Map64 alive_;
+  u32 guard_values(u32 node, u32 limit);   // how many values the guards on these stacks have seen, saturated at limit
+  bool alive(const Entry& entry);          // some value that a guard below has not seen can still be read
+  void refused_nodes(u32 list, u32 guard, std::vector<u32>& kept, std::vector<u32>& refused);
+  void deny(u32 configuration, const std::vector<u32>& suspects, Mask& made);
   std::vector<std::pair<u32, u32>> hits_;  // (frame, node) where a frame ends or calls
   std::vector<u32> path_;                  // frames by depth
   std::vector<std::pair<u32, u32>> seeds_;

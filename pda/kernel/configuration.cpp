@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <queue>
+#include <tuple>
 
 #include "automaton.h"
 
@@ -205,7 +207,9 @@ u32 Automaton::close(std::vector<Entry>& raw) {
   }
   if (raw.size() > before_calls) unify(raw);
   raw.erase(std::remove_if(raw.begin(), raw.end(),
-                           [this](const Entry& entry) { return entry.frame != BOTTOM && !(frames_[entry.frame].flags & (FRAME_BYTES | FRAME_TOKENS)); }),
+                           [this](const Entry& entry) {
+                             return entry.frame != BOTTOM && (!(frames_[entry.frame].flags & (FRAME_BYTES | FRAME_TOKENS)) || !alive(entry));
+                           }),
             raw.end());
   return intern(raw);
 }
@@ -226,7 +230,9 @@ u32 Automaton::compute_step(u32 configuration, u8 byte) {
     const u32 frame = frames_.next(entry.frame, byte);
     if (frame != DEAD) raw.push_back({frame, advance(entry.rest, byte)});
   }
-  return raw.empty() ? NO_STACK : close(raw);
+  if (raw.empty()) return NO_STACK;
+  const u32 closed = close(raw);
+  return entry_count(closed) ? closed : NO_STACK;
 }
 
 u32 Automaton::step_bytes(u32 configuration, const char* data, std::size_t count, std::size_t* accepted) {
@@ -316,37 +322,59 @@ u64 Automaton::distance(u32 configuration) {
   return *distances_.find(configuration);
 }
 
-// Descends by the distance: some byte always takes it down by one. A guard may forbid that way; then any byte with the least
-// distance is taken, and a completion that repeats is given up.
+// A* (Hart, Nilsson & Raphael 1968) with the distance as its bound. Without guards the bound is exact, so the search goes straight
+// down; a guard may refuse the shortest way, and then others are tried.
 std::string Automaton::shortest(u32 configuration) {
-  std::string text;
-  while (!complete(configuration)) {
-    const u64 here = distance(configuration);
-    u32 best = NO_STACK;
-    u64 best_distance = ~0ull;
-    u8 best_byte = 0;
-    for (u32 i = 0; i < entry_count(configuration) && best_distance >= here; i++) {
-      const u32 frame = entries(configuration)[i].frame;
+  struct Node {
+    u32 configuration, parent, length;
+    u8 byte;
+  };
+  std::vector<Node> nodes{{configuration, NONE, 0, 0}};
+  using Key = std::tuple<u64, u32, u32>;  // whole length, bytes to go, node
+  std::priority_queue<Key, std::vector<Key>, std::greater<>> queue;
+  std::unordered_map<u32, u32> reached{{configuration, 0}};
+  const u64 first = distance(configuration);
+  queue.push({first, static_cast<u32>(first), 0});
+  while (!queue.empty()) {
+    const u32 at = std::get<2>(queue.top());
+    queue.pop();
+    const u32 here = nodes[at].configuration;
+    if (complete(here)) {
+      std::string text;
+      for (u32 node = at; node != 0; node = nodes[node].parent) text.push_back(static_cast<char>(nodes[node].byte));
+      std::reverse(text.begin(), text.end());
+      return text;
+    }
+    if (nodes[at].length > reached[here]) continue;
+    if (nodes.size() > limits_.stack_depth)
+      throw LimitExceeded("stack_depth", static_cast<double>(limits_.stack_depth), "the search for the shortest completion takes too long");
+    const u32 length = nodes[at].length + 1;
+    const u64 left = distance(here);
+    bool straight = false;  // a byte that goes straight down was found, and no guard can refuse what follows
+    for (u32 i = 0; i < entry_count(here) && !straight; i++) {
+      const u32 frame = entries(here)[i].frame;
       if (frame == BOTTOM) continue;
       frames_.build(frame);
-      for (u32 r = 0; r < frames_[frame].range_count && best_distance >= here; r++) {
+      for (u32 r = 0; r < frames_[frame].range_count && !straight; r++) {
         const Range range = frames_.range(frame, r);
         for (u32 b = range.lo; b <= range.hi; b++) {
-          const u32 next = step(configuration, static_cast<u8>(b));
+          const u32 next = step(here, static_cast<u8>(b));
           if (next != NO_STACK) {
             const u64 ahead = distance(next);
-            if (ahead < best_distance) best = next, best_distance = ahead, best_byte = static_cast<u8>(b);
+            const auto [found, added] = reached.try_emplace(next, length);
+            if (ahead < NONE - 1 && (added || length < found->second)) {
+              found->second = length;
+              nodes.push_back({next, at, length, static_cast<u8>(b)});
+              queue.push({length + ahead, static_cast<u32>(ahead), static_cast<u32>(nodes.size() - 1)});
+            }
+            straight = ahead < left && !guarded_[here] && !guarded_[next];
           }
-          if (!guarded_[configuration]) break;  // all bytes of a range lead the same way
+          if (!guarded_[here]) break;  // all bytes of a range lead the same way
         }
       }
     }
-    if (best == NO_STACK) throw BadGrammar("no text completes the structure from here without reading a token by its id");
-    if (text.size() > limits_.stack_depth * 4) throw LimitExceeded("stack_depth", static_cast<double>(limits_.stack_depth), "the shortest completion is too long");
-    text.push_back(static_cast<char>(best_byte));
-    configuration = best;
   }
-  return text;
+  throw BadGrammar("no text completes the structure from here without reading a token by its id");
 }
 
 void Automaton::rule_names(u32 configuration, std::vector<std::string>& names) {
@@ -401,7 +429,7 @@ void Automaton::reclaim() {
   initial_ = map[initial_];
   for (const Held& matcher : held)
     for (u32& id : *matcher.configurations) id = map[id & ~FLAG] | (id & FLAG);
-  steps_.clear(), unions_.clear(), pushes_.clear(), advances_.clear(), distances_.clear(), token_steps_.clear();
+  alive_.clear(), steps_.clear(), unions_.clear(), pushes_.clear(), advances_.clear(), distances_.clear(), token_steps_.clear();
   part_ids_.clear(), mask_ids_.clear(), node_lists_.clear(), shared_lists_.clear();
   std::vector<Part>().swap(parts_);
   std::vector<Mask>().swap(masks_);
@@ -413,7 +441,7 @@ void Automaton::reclaim() {
 }
 
 std::size_t Automaton::bytes() const {
-  return frames_.bytes() + nodes_.bytes() + guarded_.capacity() + depth_.capacity() * 4 + steps_.bytes() + unions_.bytes() + pushes_.bytes() +
+  return frames_.bytes() + nodes_.bytes() + guarded_.capacity() + depth_.capacity() * 4 + alive_.bytes() + steps_.bytes() + unions_.bytes() + pushes_.bytes() +
          advances_.bytes() + distances_.bytes() + token_steps_.bytes() + node_lists_.bytes() + part_ids_.bytes() + mask_ids_.bytes() + part_bytes_;
 }
 

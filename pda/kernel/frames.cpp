@@ -307,6 +307,33 @@ u32 Frames::origin(u32 frame) const {
 
 // ---- guards
 
+// A bound by looking at the frames ahead: where two bytes or more lead back to a frame there is no end of texts, and where a frame
+// has many live bytes there are as many.
+u32 Frames::variety(u32 frame) {
+  constexpr std::size_t LOOK = 48;
+  constexpr u32 ENDLESS = 1'000'000;
+  if (frames_[frame].variety != NONE) return frames_[frame].variety;
+  u32 best = 0;
+  if (!(frames_[frame].flags & FRAME_GUARD)) {
+    std::vector<u32> seen{frame};
+    for (std::size_t i = 0; i < seen.size() && best < ENDLESS; i++) {
+      const u32 at = seen[i];
+      build(at);
+      u32 live = 0, back = 0;
+      for (u32 r = 0; r < frames_[at].range_count; r++) {
+        const Range range = this->range(at, r);
+        const u32 bytes = static_cast<u32>(range.hi - range.lo + 1);
+        live += bytes;
+        const u32 target = range_target(at, r);
+        if (target == at) back += bytes;
+        else if (target != DEAD && seen.size() < LOOK && std::find(seen.begin(), seen.end(), target) == seen.end()) seen.push_back(target);
+      }
+      best = std::max(best, back >= 2 ? ENDLESS : live);
+    }
+  }
+  return frames_[frame].variety = best;
+}
+
 u32 Frames::extend_text(u32 text, u8 byte) {
   const u64 key = static_cast<u64>(text) << 8 | byte;
   if (const u32* found = texts_.find(key)) return *found;

@@ -12,6 +12,7 @@
 namespace stackmask {
 
 constexpr u32 DEAD = NONE;
+constexpr u32 IN_TOKEN = NONE - 1;  // the text of a value that began inside of the token being looked at
 constexpr u32 BOTTOM = 0;  // the frame below the root: reaching it completes the text
 
 struct Range {
@@ -39,7 +40,8 @@ struct Frame {
   u32 tokens = 0, token_count = 0;
   u32 table = NONE;      // 256 targets of a frame with many live bytes
   u32 saturated = NONE;  // the frame that stands for it in masks
-  u32 loop = NONE;       // what find_loop found, an index into loops
+  u32 loop = NONE;       // what loop() found, an index into loops
+  u32 variety = NONE;
 };
 
 // All characters inside `inside` lead from a frame to `target`; `live` are the classes of which every byte leads somewhere.
@@ -95,6 +97,7 @@ class Frames {
   u32 pop_guard(u32 guard);                     // the frame after the value, DEAD if it was seen before
   u32 after_value(u32 back, const std::string& text);
   u32 extend_text(u32 text, u8 byte);
+  u32 variety(u32 frame);                       // at least this many texts end the frame, 1,000,000 for no end of them
   std::string text(u32 text) const;
   // The values that a frame has seen: whether any, and whether one equals the JSON text.
   bool seen_any(u32 frame) const;

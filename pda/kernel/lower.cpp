@@ -524,6 +524,7 @@ class Lowering {
       for (const auto& [code, letter] : SHORT)
         if (lo <= code && code <= hi) nfa_.add_edge(backslash(), EDGE_BYTE, to, 0, static_cast<u8>(letter), static_cast<u8>(letter));
       if (encoding == JSON_ANY) {
+        nfa_.any_escapes = true;
         unicode_escape(backslash(), to, lo, hi);
       } else {
         static constexpr i32 LONG[][2] = {{0, 7}, {11, 11}, {14, 31}};  // control characters without a short escape

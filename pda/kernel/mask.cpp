@@ -13,6 +13,7 @@ namespace stackmask {
 
 namespace {
 constexpr std::size_t DENSE = 1024;  // tokens from which a part keeps a bitmask
+constexpr u32 MANY_VALUES = 24;      // a frame that so many texts end is taken for one that a guard cannot exhaust at once
 }
 
 void Automaton::emit(u32 node, Part& part) {
@@ -36,9 +37,10 @@ void Automaton::walk_child(u32 child, u32 frame, Part& part) {
       if (nodes[at].token >= 0) emit(at, part);
       const u32 skip = nodes[at].skip();
       u32 next = at + skip;
+      if (guarded_part_) land(at, current, part);
       if (skip > 1) {
         const Frame& f = frames_[current];
-        if (f.flags & (FRAME_FINAL | FRAME_CALLS)) hits_.push_back({current, at});
+        if (!guarded_part_ && (f.flags & (FRAME_FINAL | FRAME_CALLS))) hits_.push_back({current, at});
         if (f.flags & FRAME_BYTES) {
           frames_.build(current);
           if (!frames_.dense(current) && trie_->wide(at)) {
@@ -61,6 +63,13 @@ void Automaton::walk_child(u32 child, u32 frame, Part& part) {
       if (at >= end) break;
     }
   }
+}
+
+// Under guards every node counts where a frame ends, and those where it does not and few texts are left to end it.
+void Automaton::land(u32 node, u32 frame, Part& part) {
+  const u8 flags = frames_[frame].flags;
+  if (flags & (FRAME_FINAL | FRAME_CALLS)) hits_.push_back({frame, node});
+  if (!(flags & FRAME_FINAL) && trie_->nodes()[node].token >= 0 && frames_.variety(frame) < MANY_VALUES) part.poor.push_back(node);
 }
 
 void Automaton::walk(u32 node, u32 frame, Part& part) {
@@ -130,11 +139,13 @@ void Automaton::finish(Part& part) {
   part.tokens.shrink_to_fit();
 }
 
-u32 Automaton::part(u32 list, u32 frame) {
-  frame = frames_.saturated(frame);
-  const u64 key = static_cast<u64>(list) << 32 | frame;
+u32 Automaton::part(u32 list, u32 frame, bool guarded) {
+  if (!guarded) frame = frames_.saturated(frame);
+  const u64 key = static_cast<u64>(list) << 32 | frame | (guarded ? 0x80000000u : 0u);
   if (const u32* found = part_ids_.find(key)) return *found;
   statistics.parts++;
+  const bool before = guarded_part_;
+  guarded_part_ = guarded;
   Part made;
   std::vector<std::pair<u32, u32>> outer;
   outer.swap(hits_);  // a loop asks for further parts while it is made
@@ -144,6 +155,7 @@ u32 Automaton::part(u32 list, u32 frame) {
     for (std::size_t i = 0; i < count; i++) walk(node_lists_.at(list)[i], frame, made);
   }
   finish(made);
+  guarded_part_ = before;
   hits_.swap(outer);
   part_bytes_ += sizeof(Part) + made.own.size() * 4 + made.tokens.size() * 4 + made.holes.size() * 4 + made.transfers.size() * sizeof(Part::Transfer) +
                  made.includes.size() * 4;
@@ -195,6 +207,9 @@ bool Automaton::chain_part(u32 frame, const Loop& loop, Part& part) {
   }
   if (chain.size() > 1 && (frames_[chain.back()].flags & FLAGS)) return false;
   if (cap == 0) return false;
+  if (guarded_part_)
+    for (const u32 link : chain)
+      if (frames_.variety(link) < MANY_VALUES) return false;
   // Exits, grouped by where they lead: (byte, from how many characters, to how many) -> frame.
   std::vector<std::pair<u8, u64>> exits;
   for (u32 b = 0; b < 256; b++) {
@@ -216,12 +231,14 @@ bool Automaton::chain_part(u32 frame, const Loop& loop, Part& part) {
       if (target != DEAD) {
         const NodeList* list = trie_->loop_exits(inside, static_cast<u8>(b), low, high - 1);
         if (!list->tokens.empty() || !list->nodes.empty()) exits.push_back({static_cast<u8>(b), static_cast<u64>(low) << 32 | (high - 1)});
+        if (guarded_part_) {
+          for (const u32 node : list->nodes) land(node, target, part);
+          for (const u32 node : list->leaves) land(node, target, part);
+        }
         if (!list->nodes.empty()) {
-          const u32 flags = frames_[target].flags;
-          if (flags & FLAGS)
+          if (!guarded_part_ && (frames_[target].flags & FLAGS))
             for (const u32 node : list->nodes) hits_.push_back({target, node});
-          const u32 below = this->part(list_id(list), target);
-          part.includes.push_back(below);
+          part.includes.push_back(this->part(list_id(list), target, guarded_part_));
         }
       }
       low = high;
@@ -246,6 +263,7 @@ bool Automaton::sink_part(u32 frame, const Loop& loop, Part& part) {
   if (sink == frame) return false;
   const Loop at_sink = frames_.loop(sink);
   if (at_sink.target != sink || (frames_[sink].flags & FLAGS)) return false;
+  if (guarded_part_ && frames_.variety(sink) < MANY_VALUES) return false;
   const u64 inside = at_sink.inside & loop.live;
   if (inside == 0) return false;
   const TrieNode* nodes = trie_->nodes();
@@ -270,6 +288,7 @@ bool Automaton::sink_part(u32 frame, const Loop& loop, Part& part) {
       const bool still = pair.inside && (byte < 128 ? (signature_of_ascii(byte) & inside) != 0 : (inside & SIG_NON_ASCII) != 0);
       if (still && there != DEAD) {
         if (here == DEAD || (frames_[here].flags & FLAGS)) return false;
+        if (guarded_part_) land(at, here, part);
         todo.push_back({at, here, there, true});
         continue;
       }
@@ -290,11 +309,16 @@ bool Automaton::sink_part(u32 frame, const Loop& loop, Part& part) {
     kept.clear();
     for (const u32 node : list->nodes)
       if (!std::binary_search(removed.begin(), removed.end(), node)) kept.push_back(node);
+    if (guarded_part_) {
+      for (const u32 node : kept) land(node, target, part);
+      for (const u32 node : list->leaves)
+        if (!std::binary_search(removed.begin(), removed.end(), node)) land(node, target, part);
+    }
     if (kept.empty()) continue;
     const u32 id = kept.size() == list->nodes.size() ? list_id(list) : node_lists_.intern(kept.data(), kept.size());
-    if (frames_[target].flags & FLAGS)
+    if (!guarded_part_ && (frames_[target].flags & FLAGS))
       for (const u32 node : kept) hits_.push_back({target, node});
-    part.includes.push_back(this->part(id, target));
+    part.includes.push_back(this->part(id, target, guarded_part_));
   }
   part.dense = trie_->loop_mask_with_exits(inside, NONE, exits);
   for (const u32 node : removed)
@@ -312,11 +336,14 @@ const Automaton::Mask& Automaton::mask(u32 configuration) {
   Mask made;
   struct Visit {
     u32 nodes, frame, rest;
-    bool passed_guard;
+    bool passed;  // a guard: what its scope has seen is then more than its frame knows
     bool operator==(const Visit&) const = default;
   };
   std::vector<Visit> visits;
-  std::vector<u32> parts;
+  std::vector<u32> parts, suspects;
+  // Guards that have seen nothing cannot refuse what a token completes, unless it completes two values.
+  const u32 values = guarded_[configuration] ? guard_values(configuration, MANY_VALUES) : 0;
+  const bool guarded = values > 0;
   auto visit = [&](u32 nodes, u32 frame, u32 rest, bool passed) {
     const Visit v{nodes, frame, rest, passed};
     if (std::find(visits.begin(), visits.end(), v) == visits.end()) visits.push_back(v);
@@ -328,6 +355,7 @@ const Automaton::Mask& Automaton::mask(u32 configuration) {
     for (u32 t = 0; t < frames_[entry.frame].token_count; t++) made.token_sets.push_back(frames_.token_edge(entry.frame, t).set);
     if (frames_[entry.frame].flags & FRAME_BYTES) visit(root_list_, entry.frame, entry.rest, false);
   }
+  auto rest_of = [&](u32 back, bool distinct, u32 rest) { return push(distinct ? frames_.guard(back, IN_TOKEN) : back, rest); };
   // Goes on in `frame` at a set of trie nodes: there, and in whatever it calls before reading anything.
   std::vector<Entry> entering;
   auto go_on = [&](u32 nodes, u32 frame, u32 rest, bool passed) {
@@ -340,33 +368,58 @@ const Automaton::Mask& Automaton::mask(u32 configuration) {
       for (u32 c = 0; c < frames_[entry.frame].call_count; c++) {
         const Call call = frames_.call(entry.frame, c);
         if (frames_.entry(call.rule) == DEAD) continue;
-        const Entry next{frames_.entry(call.rule), call_rest(call, entry.rest)};
+        const Entry next{frames_.entry(call.rule), rest_of(call.back, call.distinct, entry.rest)};
         if (std::find(entering.begin(), entering.end(), next) == entering.end()) entering.push_back(next);
+      }
+    }
+  };
+  // What stands below an ended frame, through guards that let the value pass.
+  struct Leaving {
+    u32 nodes, rest;
+    bool passed;
+  };
+  std::vector<Leaving> leavings;
+  std::vector<u32> kept, refused;
+  auto leave = [&](u32 from_nodes, u32 from_rest, bool from_passed) {
+    leavings.assign(1, {from_nodes, from_rest, from_passed});
+    for (std::size_t l = 0; l < leavings.size(); l++) {
+      const Leaving at = leavings[l];
+      for (u32 k = 0; k < entry_count(at.rest); k++) {
+        const Entry below = entries(at.rest)[k];
+        if (below.frame == BOTTOM) continue;
+        if (!(frames_[below.frame].flags & FRAME_GUARD)) {
+          go_on(at.nodes, below.frame, below.rest, at.passed);
+          continue;
+        }
+        const u32 back = frames_.guard_back(below.frame);
+        u32 nodes = at.nodes;
+        if (at.passed || (frames_.guard_text(below.frame) == IN_TOKEN && frames_.seen_any(back))) {
+          suspects.insert(suspects.end(), node_lists_.at(nodes), node_lists_.at(nodes) + node_lists_.length(nodes));
+        } else if (frames_.seen_any(back)) {
+          refused_nodes(nodes, below.frame, kept, refused);
+          suspects.insert(suspects.end(), refused.begin(), refused.end());
+          if (kept.empty()) continue;
+          nodes = node_lists_.intern(kept.data(), kept.size());
+        }
+        go_on(nodes, back, below.rest, true);
+        if (frames_[back].flags & FRAME_FINAL) leavings.push_back({nodes, below.rest, true});
       }
     }
   };
   for (std::size_t v = 0; v < visits.size(); v++) {
     const Visit at = visits[v];
-    std::vector<u32> open{part(at.nodes, at.frame)};
+    std::vector<u32> open{part(at.nodes, at.frame, guarded)};
     while (!open.empty()) {
       const u32 id = open.back();
       open.pop_back();
-      const Part& p = parts_[id];
-      if (p.dense || !p.tokens.empty()) parts.push_back(id);
-      open.insert(open.end(), p.includes.begin(), p.includes.end());
+      if (parts_[id].dense || !parts_[id].tokens.empty()) parts.push_back(id);
+      open.insert(open.end(), parts_[id].includes.begin(), parts_[id].includes.end());
+      if (guarded && guarded_[at.rest]) suspects.insert(suspects.end(), parts_[id].poor.begin(), parts_[id].poor.end());
       for (std::size_t t = 0; t < parts_[id].transfers.size(); t++) {
         const Part::Transfer transfer = parts_[id].transfers[t];
-        if (transfer.rule != NONE) {
-          if (frames_.entry(transfer.rule) == DEAD) continue;
-          const u32 rest = call_rest({transfer.rule, transfer.back, transfer.distinct}, at.rest);
-          go_on(transfer.nodes, frames_.entry(transfer.rule), rest, at.passed_guard);
-          continue;
-        }
-        for (u32 k = 0; k < entry_count(at.rest); k++) {
-          const Entry below = entries(at.rest)[k];
-          if (below.frame == BOTTOM) continue;
-          go_on(transfer.nodes, below.frame, below.rest, at.passed_guard);
-        }
+        if (transfer.rule == NONE) leave(transfer.nodes, at.rest, at.passed);
+        else if (frames_.entry(transfer.rule) != DEAD)
+          go_on(transfer.nodes, frames_.entry(transfer.rule), rest_of(transfer.back, transfer.distinct, at.rest), at.passed);
       }
     }
   }
@@ -375,10 +428,140 @@ const Automaton::Mask& Automaton::mask(u32 configuration) {
   // Parts with a bitmask first: they are copied, the others added.
   std::stable_partition(parts.begin(), parts.end(), [this](u32 id) { return parts_[id].dense != nullptr; });
   made.parts = std::move(parts);
-  part_bytes_ += sizeof(Mask) + made.parts.capacity() * 4;
+  if (!suspects.empty()) deny(configuration, suspects, made);
+  part_bytes_ += sizeof(Mask) + made.parts.capacity() * 4 + made.denied.capacity() * 4;
   mask_ids_.insert(configuration, static_cast<u32>(masks_.size()));
   masks_.push_back(std::move(made));
   return masks_.back();
+}
+
+// ---- guards
+
+u32 Automaton::guard_values(u32 node, u32 limit) {
+  u32 count = 0;
+  std::vector<u32> todo{node}, seen;
+  while (!todo.empty() && count < limit) {
+    const u32 at = todo.back();
+    todo.pop_back();
+    if (!guarded_[at] || std::find(seen.begin(), seen.end(), at) != seen.end()) continue;
+    if (seen.size() < 64) seen.push_back(at);
+    for (u32 i = 0; i < entry_count(at); i++) {
+      const Entry entry = entries(at)[i];
+      if (frames_[entry.frame].flags & FRAME_GUARD) {
+        const u32 back = frames_.guard_back(entry.frame);
+        if (frames_.seen_any(back)) count += static_cast<u32>(frames_.seen_values(back).size());
+      }
+      todo.push_back(entry.rest);
+    }
+  }
+  return std::min(count, limit);
+}
+
+// Which of the nodes complete a value that the guard has seen. Strings without escapes are compared as text, down the trie; every
+// other value in its canonical spelling.
+void Automaton::refused_nodes(u32 list, u32 guard, std::vector<u32>& kept, std::vector<u32>& refused) {
+  const u32 back = frames_.guard_back(guard);
+  const std::string before = frames_.text(frames_.guard_text(guard));
+  const std::size_t count = node_lists_.length(list);
+  kept.clear();
+  refused.clear();
+  const std::vector<std::string> values = frames_.seen_values(back);
+  // A value whose characters have one spelling only can be met by that text alone.
+  bool plain = !frames_.nfa().any_escapes && before.find('\\') == std::string::npos;
+  for (const std::string& value : values)
+    for (std::size_t i = 0; i < value.size() && plain; i++) plain = static_cast<u8>(value[i]) >= 0x20 && value[i] != '\\' && value[i] != '/';
+  std::vector<u32> strings;  // nodes that complete a seen string
+  for (const std::string& value : values) {
+    if (!plain || value[0] != '"' || value.compare(0, before.size(), before) != 0) continue;
+    u32 at = 0;
+    for (std::size_t i = before.size(); i < value.size() && at != NONE; i++) at = trie_->child(at, static_cast<u8>(value[i]));
+    if (at != NONE && at != 0) strings.push_back(at);
+  }
+  std::sort(strings.begin(), strings.end());
+  const u32 quote = before.empty() ? trie_->child(0, '"') : NONE;
+  const u32 quote_end = quote == NONE ? 0 : quote + trie_->nodes()[quote].skip();
+  std::string path;
+  for (std::size_t i = 0; i < count; i++) {
+    const u32 node = node_lists_.at(list)[i];
+    bool seen;
+    if (plain && (before.empty() ? quote != NONE && node >= quote && node < quote_end : before[0] == '"')) {
+      seen = std::binary_search(strings.begin(), strings.end(), node);
+    } else {
+      path.clear();
+      for (u32 at = node; at != 0; at = trie_->parent(at)) path.push_back(static_cast<char>(trie_->nodes()[at].byte()));
+      std::reverse(path.begin(), path.end());
+      seen = frames_.after_value(back, before + path) == DEAD;
+    }
+    (seen ? refused : kept).push_back(node);
+  }
+}
+
+// Tokens at the suspects and below them are tried one by one.
+void Automaton::deny(u32 configuration, const std::vector<u32>& suspects, Mask& made) {
+  std::vector<u32> sorted = suspects;
+  std::sort(sorted.begin(), sorted.end());
+  u32 end = 0;
+  for (const u32 suspect : sorted) {
+    const u32 last = suspect + trie_->nodes()[suspect].skip();
+    for (u32 node = std::max(suspect, end); node < last; node++) {
+      const i32 token = trie_->nodes()[node].token;
+      if (token < 0) continue;
+      const std::string& text = trie_->text(static_cast<u32>(token));
+      if (step_bytes(configuration, text.data(), text.size()) != NO_STACK) continue;
+      for (i32 same = token; same >= 0; same = trie_->same(same)) made.denied.push_back(same);
+    }
+    end = std::max(end, last);
+  }
+}
+
+// Whether some completion of the value that the nearest guard waits for is one that it has not seen. Completions are tried shortest
+// first; where there are more of them than values seen, one must be new.
+bool Automaton::alive(const Entry& entry) {
+  if (!guarded_[entry.rest]) return true;
+  const u32 values = guard_values(entry.rest, 1'000'000);
+  if (values == 0 || frames_.variety(entry.frame) > values + 1) return true;
+  const u64 key = static_cast<u64>(entry.frame) << 32 | entry.rest;
+  if (const u32* found = alive_.find(key)) return *found != 0;
+  // A search over stacks of this one entry, by bytes, until the guard is popped. INVARIANT: nothing is interned as a configuration.
+  constexpr std::size_t BUDGET = 4096;
+  std::vector<Entry> queue{entry};
+  bool result = false;
+  auto add = [&](const Entry& next) {
+    if (std::find(queue.begin(), queue.end(), next) == queue.end()) queue.push_back(next);
+  };
+  for (std::size_t i = 0; i < queue.size() && !result; i++) {
+    if (queue.size() > BUDGET) result = true;  // so many ways on that it would be odd if all were seen
+    const Entry at = queue[i];
+    const u8 flags = frames_[at.frame].flags;
+    if (flags & FRAME_FINAL) {
+      for (u32 k = 0; k < entry_count(at.rest) && !result; k++) {
+        const Entry below = entries(at.rest)[k];
+        if (below.frame == BOTTOM) continue;
+        if (frames_[below.frame].flags & FRAME_GUARD) {
+          const u32 popped = frames_.pop_guard(below.frame);
+          if (popped != DEAD) result = true;
+        } else if (guarded_[below.rest]) {
+          add(below);
+        } else {
+          result = true;
+        }
+      }
+    }
+    frames_.build(at.frame);
+    for (u32 c = 0; c < frames_[at.frame].call_count && !result; c++) {
+      const Call call = frames_.call(at.frame, c);
+      if (frames_.entry(call.rule) != DEAD) add({frames_.entry(call.rule), call_rest(call, at.rest)});
+    }
+    for (u32 r = 0; r < frames_[at.frame].range_count && !result; r++) {
+      const u32 target = frames_.range_target(at.frame, r);
+      if (target == DEAD) continue;
+      const Range range = frames_.range(at.frame, r);
+      if (i > 0 && frames_.variety(target) > values + 1) result = true;
+      for (u32 b = range.lo; b <= range.hi && !result; b++) add({target, advance(at.rest, static_cast<u8>(b))});
+    }
+  }
+  alive_.insert(key, result);
+  return result;
 }
 
 void Automaton::fill(u32 configuration, u32* row) {
@@ -407,6 +590,7 @@ void Automaton::fill(u32 configuration, u32* row) {
     for (const i32 token : p.tokens) row[static_cast<u32>(token) >> 5] |= 1u << (token & 31);
   }
   if (first) std::memset(row, 0, words * sizeof(u32));
+  for (const i32 token : m.denied) row[static_cast<u32>(token) >> 5] &= ~(1u << (token & 31));
   for (const u32 set : m.token_sets) {
     const TokenSet& tokens = frames_.nfa().token_sets[set];
     if (!tokens.negated) {
@@ -415,7 +599,6 @@ void Automaton::fill(u32 configuration, u32* row) {
     }
     for (u32 w = 0; w < words; w++) row[w] |= tokens.bits[w];
   }
-  for (const i32 token : m.verified) row[static_cast<u32>(token) >> 5] |= 1u << (token & 31);
 }
 
 }  // namespace stackmask

@@ -157,6 +157,7 @@ struct Nfa {
   Registers registers;
   u32 root = 0;
   u32 rewritten_rules = 0;  // of left recursion
+  bool any_escapes = false; // strings may spell any character as an escape
 
   u32 add_state(u32 rule) {
     State state;

@@ -214,7 +214,7 @@ const NodeList* TokenTrie::loop_exits(u64 inside, u8 byte, u32 low, u32 high) co
     for (const Occurrence& at : occurrences_[byte]) {
       if ((at.before & outside) != 0 || at.chars < low || at.chars > high) continue;
       for (i32 token = nodes_[at.node].token; token >= 0; token = same_[static_cast<std::size_t>(token)]) list->tokens.push_back(token);
-      if (nodes_[at.node].skip() > 1) list->nodes.push_back(at.node);
+      (nodes_[at.node].skip() > 1 ? list->nodes : list->leaves).push_back(at.node);
     }
     list->hash = hash_words(list->nodes.data(), list->nodes.size());
     found = std::move(list);

@@ -39,7 +39,8 @@ struct Occurrence {
 // A set of trie nodes, sorted, that have children.
 struct NodeList {
   std::vector<u32> nodes;
-  std::vector<i32> tokens;  // the tokens that end at the listed nodes and at those left out because they have no children
+  std::vector<u32> leaves;  // those left out because they have no children
+  std::vector<i32> tokens;  // that end at all of them
   u64 hash = 0;
 };
 
