@@ -92,14 +92,16 @@ class Matcher(engine.Matcher):
         Where the model could choose a longer token, one that goes on past the forced text, it is left to choose, there and after.
         """
         forced = self.find_jump_forward_bytes()
-        after = self.next_bytes(forced) if forced else b""
-        tokens, start = [], 0
-        while start < len(forced) and not self._vocabulary.extends(forced[start:], after):
-            token = self._vocabulary.longest_token(forced, start)
-            if token is None:
+        tokens: list[int] = []
+        twin = self.fork() if forced else self
+        while forced:
+            lengths = {token: len(self._vocabulary.token_bytes(token) or b"") for token in twin.allowed_tokens()}
+            longest = max(lengths, key=lengths.__getitem__, default=-1)  # the first of several, so the lowest id
+            if longest < 0 or not 0 < lengths[longest] <= len(forced):
                 break
-            tokens.append(token)
-            start += len(self._vocabulary.token_bytes(token) or b"")
+            twin.accept_token(longest)
+            tokens.append(longest)
+            forced = forced[lengths[longest] :]
         return tokens
 
     def explain(self, token_or_bytes: int | bytes) -> Explanation:

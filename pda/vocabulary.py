@@ -13,7 +13,6 @@ How the bytes are had from a tokenizer is the business of `stackmask.integration
 from __future__ import annotations
 
 import hashlib
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, Self
@@ -34,7 +33,7 @@ class Vocabulary:
     (b'ab', None, None)
     """
 
-    __slots__ = ("_fingerprint", "_index", "_size", "_special", "_stop_token_ids", "_tokens", "_trie")
+    __slots__ = ("_fingerprint", "_size", "_special", "_stop_token_ids", "_tokens", "_trie")
 
     _tokens: tuple[bytes | None, ...]
     _stop_token_ids: tuple[int, ...]
@@ -42,7 +41,6 @@ class Vocabulary:
     _size: int
     _trie: TokenTrie
     _fingerprint: str | None
-    _index: tuple[dict[bytes, int], list[bytes], int] | None
 
     def __init__(self) -> None:
         raise TypeError("a Vocabulary is made by from_bytes, from_transformers, from_tiktoken or from_sentencepiece")
@@ -106,7 +104,6 @@ class Vocabulary:
         self._size = size
         self._trie = TokenTrie(tokens, size)
         self._fingerprint = None
-        self._index = None
         return self
 
     @property
@@ -146,31 +143,6 @@ class Vocabulary:
         if not 0 <= token_id < self._size:
             raise ValueError(f"token id {token_id} is outside 0..{self._size - 1}")
         return self._tokens[token_id] if token_id < len(self._tokens) else None
-
-    def longest_token(self, data: bytes, start: int = 0) -> int | None:
-        """The longest token that `data[start:]` begins with, None where there is none; of several ids with its bytes the lowest."""
-        ids, _, longest = self._indexed()
-        for end in range(min(len(data), start + longest), start, -1):
-            if (found := ids.get(data[start:end])) is not None:
-                return found
-        return None
-
-    def extends(self, data: bytes, after: Iterable[int]) -> bool:
-        """Whether some token begins with `data` and goes on with one of the bytes in `after`."""
-        _, tokens, _ = self._indexed()
-        for byte in after:
-            longer = data + bytes([byte])
-            place = bisect_left(tokens, longer)
-            if place < len(tokens) and tokens[place].startswith(longer):
-                return True
-        return False
-
-    def _indexed(self) -> tuple[dict[bytes, int], list[bytes], int]:
-        """Tokens by their bytes and in order, made when first asked for: only forced text needs them, and 128,000 take 0.1 s."""
-        if self._index is None:
-            ids = {token: index for index, token in zip(range(len(self._tokens) - 1, -1, -1), reversed(self._tokens), strict=True) if token}
-            self._index = ids, sorted(ids), max(map(len, ids))
-        return self._index
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} size={self._size} stop_token_ids={list(self._stop_token_ids)} named={len(self._special)}>"

