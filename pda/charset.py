@@ -13,12 +13,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable
 from functools import cache, lru_cache
-from itertools import pairwise
 from typing import Final, TypeAlias
 
 CharSet: TypeAlias = tuple[int, ...]
 
-NOTHING: Final[CharSet] = ()
 ANY: Final[CharSet] = (0, 0xD7FF, 0xE000, 0x10FFFF)
 ASCII: Final[CharSet] = (0, 0x7F)
 
@@ -117,7 +115,6 @@ def size(chars: CharSet) -> int:
     return sum(chars[1::2]) - sum(chars[::2]) + len(chars) // 2
 
 
-@lru_cache(maxsize=256)
 def case_closure(chars: CharSet) -> CharSet:
     """The set with every character that differs from one of its own by case only.
 
@@ -126,6 +123,12 @@ def case_closure(chars: CharSet) -> CharSet:
     >>> case_closure((107, 107)) == (0x4B, 0x4B, 0x6B, 0x6B, 0x212A, 0x212A)
     True
     """
+    return _case_closure(chars) if len(chars) < 64 else _case_closure.__wrapped__(chars)
+
+
+# PERF: single letters and the like come again and again, 100 us each; large sets are not worth their place in the cache.
+@lru_cache(maxsize=256)
+def _case_closure(chars: CharSet) -> CharSet:
     extra: list[tuple[int, int]] = []
     for group in _case_groups():
         inside = [contains(chars, point) for point in group]
@@ -153,24 +156,3 @@ def _case_groups() -> tuple[tuple[int, ...], ...]:
                 if len(folded) == 1:
                     group.add(ord(folded))
     return tuple(tuple(sorted(group)) for group in groups.values() if len(group) > 1)
-
-
-def partition(sets: Iterable[CharSet]) -> list[CharSet]:
-    """The coarsest partition of the union of `sets` into classes that each set is a union of (its minterms).
-
-    >>> partition([(97, 122), (101, 101)])
-    [(97, 100, 102, 122), (101, 101)]
-    """
-    events: dict[int, int] = {}
-    for number, chars in enumerate(dict.fromkeys(sets)):
-        bit = 1 << number
-        for lo, hi in pairs(chars):
-            events[lo] = events.get(lo, 0) ^ bit
-            events[hi + 1] = events.get(hi + 1, 0) ^ bit
-    classes: dict[int, list[tuple[int, int]]] = {}
-    members = 0
-    for point, following in pairwise(sorted(events)):
-        members ^= events[point]
-        if members:
-            classes.setdefault(members, []).append((point, following - 1))
-    return [from_ranges(ranges) for ranges in classes.values()]

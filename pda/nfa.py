@@ -23,9 +23,15 @@ from stackmask.pda.labels import LabelId, Labels
 
 # Bits that the sets of positions of one subset construction may take in all: 128 MiB.
 SUBSET_BITS: Final = 1 << 30
-# Bits that it may touch while it joins what follows the positions of a set, about 2 s.
-# Only patterns such as `(a?){8000}` come near: thousands of positions that thousands may follow.
-SUBSET_WORK: Final = 1 << 36
+# What the steps of one subset construction may cost, in bits touched; about 2 s.
+# Only thousands of positions that thousands may follow come near, `(a?){8000}`, or thousands of sets of characters at every position.
+STEPS_WORK: Final = 1 << 35
+# What an operation costs beside the bits of a set of positions, in bits.
+_OVERHEAD: Final = 1 << 12
+_PARTITION_OVERHEAD: Final = 1 << 14
+# PERF: Python hashes an int modulo 2 ** 61 - 1, where 2 has order 61, so sets that differ in one position share 61 hashes.
+# Modulo this prime they spread: 15,000 states of `x{0,15000}` in 0.3 s instead of 1.
+_HASH_PRIME: Final = 1_073_741_789
 
 
 class Fragment(NamedTuple):
@@ -40,6 +46,11 @@ _SILENT: Final = LabelId(-1)
 
 EMPTY_FRAGMENT: Final = Fragment(0, 0, True)
 NEVER_FRAGMENT: Final = Fragment(0, 0, False)
+
+
+def set_key(positions: int) -> tuple[int, int]:
+    """A dictionary key for a set of positions."""
+    return positions % _HASH_PRIME, positions
 
 
 def bits(number: int) -> Iterator[int]:
@@ -146,13 +157,15 @@ class Nfa:
 class Steps:
     """The transition function of a position automaton on sets of positions."""
 
-    __slots__ = ("branching", "labels", "loop", "masks", "position_labels", "rest", "shift")
+    __slots__ = ("branching", "cost", "labels", "loop", "masks", "position_labels", "rest", "shift", "work")
 
     def __init__(self, nfa: Nfa) -> None:
         self.labels = nfa.labels
         self.position_labels = nfa.position_labels
         # follow[p] in three parts: p + 1 (bit p of shift), p (bit p of loop), and the rest, kept for the positions that have one.
         self.rest: dict[int, int] = {}
+        self.cost = len(nfa.follow) + _OVERHEAD
+        self.work = 0
         shift, loop, branching = [], [], []
         for position, following in enumerate(nfa.follow):
             bit = 1 << position
@@ -175,6 +188,8 @@ class Steps:
         """The positions that may come after any of `positions`."""
         found = (positions & self.shift) << 1 | positions & self.loop
         branching = positions & self.branching
+        if branching:
+            self.work += branching.bit_count() * self.cost
         while branching:
             low = branching & -branching
             found |= self.rest[low.bit_length() - 1]
@@ -202,13 +217,14 @@ class Steps:
             active = tuple([label for label, mask in masks.items() if mask & reachable])
         if len(active) == 1:
             return [(reachable, active[0])]
-        targets: dict[int, list[LabelId]] = {}
+        self.work += 8 * len(active) * self.cost
+        targets: dict[tuple[int, int], list[LabelId]] = {}
         for part, members in self.labels.partition(active):
             mask = 0
             for label in members:
                 mask |= masks[label]
-            targets.setdefault(reachable & mask, []).append(part)
-        return [(target, self.labels.union(parts)) for target, parts in targets.items()]
+            targets.setdefault(set_key(reachable & mask), []).append(part)
+        return [(target, self.labels.union(parts)) for (_, target), parts in targets.items()]
 
 
 def mask_of(positions: list[int]) -> int:
@@ -224,27 +240,27 @@ def mask_of(positions: list[int]) -> int:
 def _subsets(nfa: Nfa, steps: Steps, last: int) -> tuple[list[Row], list[bool]]:
     """The subset construction from the start position on."""
     complete, universal = steps.complete(last)
-    numbers: dict[int, int] = {1: 0}
+    numbers = {set_key(1): 0}
     todo = [1]
     rows: list[Row] = []
     accepting: list[bool] = []
-    spent = work = 0
+    spent = 0
     for subset in todo:
         accepting.append(subset & last != 0)
         row: Row = []
         for target, label in steps.moves(steps.following(subset)):
             if target & complete:
                 target = universal
-            number = numbers.get(target)
+            key = set_key(target)
+            number = numbers.get(key)
             if number is None:
-                number = numbers[target] = len(todo)
+                number = numbers[key] = len(todo)
                 todo.append(target)
                 spent += target.bit_length()
             row.append((number, label))
         rows.append(row)
         nfa.budget.check_states(len(todo))
-        work += (subset & steps.branching).bit_count() * (len(nfa.follow) + 4096)
-        if spent > SUBSET_BITS or work > SUBSET_WORK:
+        if spent > SUBSET_BITS or steps.work + steps.labels.effort * _PARTITION_OVERHEAD > STEPS_WORK:
             raise LimitError(
                 f"the determinisation of {len(nfa.follow)} states that overlap takes too much memory or time",
                 limit="states",

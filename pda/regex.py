@@ -35,13 +35,15 @@ _MODEST_STATES: Final = 4_000
 _MODEST_COUNT: Final = 32
 
 
-def regex_dfa(pattern: str, *, search: bool, limits: Limits | None = None) -> Dfa:
+def regex_dfa(pattern: str, *, search: bool, limits: Limits | None = None, budget: Budget | None = None) -> Dfa:
     """The canonical automaton of all texts that match, as a whole or with `search` somewhere in the text.
+
+    A budget says what a compilation that this is part of may still spend; it brings its own limits.
 
     >>> regex_dfa("^a+$|b", search=False)
     <Dfa of 3 states, 3 transitions>
     """
-    budget = Budget(limits)
+    budget = budget or Budget(limits)
     ast = parse(pattern, limits=budget.limits)
     check_atoms(ast, budget)
     return _automaton(ast, outer_branches(ast), search, budget)
@@ -54,12 +56,20 @@ def _automaton(ast: Ast, branches: list[Branch] | None, search: bool, budget: Bu
     return branches_dfa(ast, branches, search=search, budget=budget)
 
 
-def regex_node(builder: GrammarBuilder, pattern: str, *, search: bool, encoding: int = UTF8, limits: Limits | None = None) -> NodeId:
+def regex_node(
+    builder: GrammarBuilder,
+    pattern: str,
+    *,
+    search: bool,
+    encoding: int = UTF8,
+    limits: Limits | None = None,
+    budget: Budget | None = None,
+) -> NodeId:
     """A node for all texts that match, NEVER where no text does.
 
     Patterns whose only assertions are anchors at the ends become nodes piece by piece; others become an AUTOMATON.
     """
-    budget = Budget(limits)
+    budget = budget or Budget(limits)
     ast = parse(pattern, limits=budget.limits)
     if ast.atoms:
         check_atoms(ast, budget)

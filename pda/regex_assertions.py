@@ -29,7 +29,7 @@ from stackmask.pda import charset
 from stackmask.pda.budget import Budget
 from stackmask.pda.dfa import Dfa, Row, canonical
 from stackmask.pda.labels import NO_LABEL, LabelId
-from stackmask.pda.nfa import Fragment, Steps, bits, mask_of
+from stackmask.pda.nfa import Fragment, Steps, bits, mask_of, set_key
 from stackmask.pda.regex_ast import Anchor, Ast, AstId, Boundary, Look, Place
 from stackmask.pda.regex_automaton import Unfolding
 from stackmask.pda.regex_class import LINE_TERMINATORS
@@ -41,7 +41,7 @@ State: TypeAlias = tuple[int, tuple[ThreadsId, ...], ThreadsId]
 Obligations: TypeAlias = frozenset[Obligation]
 
 # A state here takes as long to make as this many of a subset construction.
-_WEIGHT: Final = 16
+_WEIGHT: Final = 8
 
 _NONE: Final[Obligations] = frozenset()
 _ALWAYS: Final[dict[Obligations, tuple[int, bool]]] = {_NONE: (0, True)}
@@ -102,7 +102,7 @@ class AlternatingAutomaton:
             last = fragment.last | (start if fragment.nullable else 0)
             self.programs[index] = Program(start, last, self.steps.complete(last)[0])
         self.threads: list[tuple[tuple[Obligations, int], ...]] = [(), ()]
-        self.threads_ids: dict[frozenset[tuple[Obligations, int]], ThreadsId] = {frozenset(): _FAILED}
+        self.threads_ids: dict[frozenset[tuple[Obligations, tuple[int, int]]], ThreadsId] = {frozenset(): _FAILED}
         self.moments: dict[tuple[int, tuple[ThreadsId, ...], int], Moment] = {}
         self.initial = {index: self.intern({_NONE: program.start}) for index, program in self.programs.items()}
         # Lookbehinds stand in the table after those inside of them.
@@ -141,7 +141,7 @@ class AlternatingAutomaton:
                     if obligations < other:
                         threads[other] &= ~threads[obligations]
             threads = {obligations: positions for obligations, positions in threads.items() if positions}
-        key = frozenset(threads.items())
+        key = frozenset([(obligations, set_key(positions)) for obligations, positions in threads.items()])
         found = self.threads_ids.get(key)
         if found is None:
             found = self.threads_ids[key] = len(self.threads)
@@ -166,6 +166,7 @@ class AlternatingAutomaton:
                 continue
             accepting.append(self.ends(self.moment(previous, behinds, _END_OF_TEXT), _MAIN, threads))
             by_target: dict[int, list[LabelId]] = {}
+            self.budget.check_states(len(rows), len(self.classes) + _WEIGHT)
             for symbol, label in enumerate(self.classes):
                 moment = self.moment(previous, behinds, symbol)
                 following = self.step(moment, _MAIN, threads)

@@ -151,14 +151,14 @@ def _copies(node: AstNode) -> tuple[AstId, ...]:
 
 
 def count_positions(ast: Ast) -> list[int]:
-    """For every node the number of positions it unfolds to."""
+    """For every node the number of positions it unfolds to, as far as it matters."""
     counts: list[int] = []
     for node in ast.nodes:
         match node:
             case Text(text):
                 counts.append(len(text))
             case Repeat(body, minimum, maximum):
-                counts.append(counts[body] * (max(minimum, 1) if maximum < 0 else maximum))
+                counts.append(min(counts[body] * (max(minimum, 1) if maximum < 0 else maximum), 1 << 40))
             case Seq() | Alt() | Atomic() | Look():
                 counts.append(sum([counts[part] for part in _copies(node)]))
             case _:

@@ -75,7 +75,7 @@ _UNKNOWN: Final = {
 
 _HEX: Final = re.compile(r"u([0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2})|[ux]\{([0-9A-Fa-f]+)\}")
 _PROPERTY: Final = re.compile(r"[pP](?:\{([^{}\\]*)\}|([LMNPSZC]))")
-_SIMPLE: Final = re.compile(r"\[(\^?)((?:[^\\\[\]]|\\.)*)\]", re.DOTALL)
+_SIMPLE: Final = re.compile(r"\[(\^?)((?:[^\\\[\]]|\\.)*+)\]", re.DOTALL)
 _POSIX_CLASS: Final = re.compile(r"\[:(\^?)([a-z]+):\]")
 _DIFFERENCE: Final = re.compile(r"--(?=\[|\\[dDwWsSpP])")
 
@@ -90,11 +90,16 @@ class Fault(Exception):  # noqa: N818 - it never leaves the parser, which turns 
 
 
 class ClassMatch(NamedTuple):
-    """A class that was read: its set, the place after it, and whether `[` was taken as a plain member or `]` could have been one."""
+    """A class that was read.
+
+    `doubtful` says that `[` was taken as a plain member, or that `]` could have been one; `tried` counts the characters that were read
+    in search of the other reading.
+    """
 
     chars: CharSet
     end: int
     doubtful: bool
+    tried: int
 
 
 def escaped_set(pattern: str, at: int, ignore_case: bool) -> tuple[CharSet, int] | None:
@@ -169,20 +174,23 @@ def read_class(pattern: str, at: int, ignore_case: bool) -> ClassMatch:
             chars = _members(match[2], ignore_case)
         except Fault as fault:
             raise Fault(fault.message, at + len(match[1]) + 1 + fault.position) from None
-        return ClassMatch(complement(chars) if match[1] else chars, match.end(), not match[2])
+        return ClassMatch(complement(chars) if match[1] else chars, match.end(), not match[2], 0)
     nested = _read_nested(pattern, at, ignore_case)
-    if nested is not None:
-        return nested
-    return _read_plain(pattern, at, ignore_case)
+    return _read_plain(pattern, at, ignore_case, nested - at) if isinstance(nested, int) else nested
 
 
-@lru_cache(maxsize=1024)
 def _members(body: str, ignore_case: bool) -> CharSet:
     """The union of the members of a class without operators and nested classes.
 
     >>> _members("a-f0-9_", False)
     (48, 57, 95, 95, 97, 102)
     """
+    return _read_members(body, ignore_case) if len(body) < 200 else _read_members.__wrapped__(body, ignore_case)
+
+
+# PERF: few classes make up most patterns.
+@lru_cache(maxsize=1024)
+def _read_members(body: str, ignore_case: bool) -> CharSet:
     ranges: list[tuple[int, int]] = []
     sets: list[CharSet] = []
     at = 0
@@ -217,7 +225,7 @@ def _member(text: str, at: int, ignore_case: bool) -> tuple[int | CharSet, int]:
     return escaped_character(text, at + 1) if found is None else found
 
 
-def _read_plain(pattern: str, at: int, ignore_case: bool) -> ClassMatch:
+def _read_plain(pattern: str, at: int, ignore_case: bool, tried: int) -> ClassMatch:
     """A class in which `[` is a member."""
     end = at + 1
     while end < len(pattern) and pattern[end] != "]":
@@ -229,7 +237,7 @@ def _read_plain(pattern: str, at: int, ignore_case: bool) -> ClassMatch:
         chars = _members(pattern[start:end], ignore_case)
     except Fault as fault:
         raise Fault(fault.message, start + fault.position) from None
-    return ClassMatch(complement(chars) if start > at + 1 else chars, end + 1, True)
+    return ClassMatch(complement(chars) if start > at + 1 else chars, end + 1, True, tried)
 
 
 class _Level:
@@ -257,8 +265,11 @@ class _Level:
         self.sets = []
 
 
-def _read_nested(pattern: str, at: int, ignore_case: bool) -> ClassMatch | None:
-    """A class with operators, nested or POSIX classes; None where it has no operator or does not close, so `[` is a plain member."""
+def _read_nested(pattern: str, at: int, ignore_case: bool) -> ClassMatch | int:
+    """A class with operators, nested or POSIX classes.
+
+    Where it has no operator or does not close, so that `[` is a plain member, the place where that became clear.
+    """
     levels: list[_Level] = []
     operators = 0
     place = at
@@ -284,7 +295,7 @@ def _read_nested(pattern: str, at: int, ignore_case: bool) -> ClassMatch | None:
             chars = complement(level.left) if level.negated else level.left
             place += 1
             if not levels:
-                return ClassMatch(chars, place, False) if operators else None
+                return ClassMatch(chars, place, False, 0) if operators else place
             levels[-1].sets.append(chars)
         elif levels[-1].sets and (
             (pattern.startswith("&&", place) and pattern[place + 2 : place + 3] != "]") or _DIFFERENCE.match(pattern, place)
@@ -294,7 +305,7 @@ def _read_nested(pattern: str, at: int, ignore_case: bool) -> ClassMatch | None:
             place += 2
         else:
             place = _read_run(pattern, place, ignore_case, levels[-1])
-    return None
+    return place
 
 
 _RUN_END: Final = re.compile(r"\[|\]|&&|--(?=\[|\\[dDwWsSpP])")

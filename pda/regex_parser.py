@@ -20,7 +20,8 @@ import re
 from functools import lru_cache
 from typing import Final, NoReturn, TypeAlias
 
-from stackmask.pda.charset import ANY, CharSet, case_closure, complement, from_chars, union
+from stackmask.pda.budget import Budget
+from stackmask.pda.charset import ANY, CharSet, case_closure, complement, union
 from stackmask.pda.exceptions import LimitError, RegexError
 from stackmask.pda.limits import Limits
 from stackmask.pda.regex_ast import (
@@ -54,6 +55,11 @@ MAX_REPEAT: Final = (1 << 31) - 1
 # Depth of lookarounds inside each other; they are the one nesting that costs Python stack, in the compiler.
 MAX_LOOK_NESTING: Final = 50
 
+# Characters that may be read twice to find out whether `[` inside of a class begins another.
+MAX_TRIED: Final = 500_000
+# Literal text is collected in pieces of about this length: longer ones would be copied over and over.
+_PIECE: Final = 100
+
 _LITERAL: Final = re.compile(r"[^\\^$.|?*+()\[\]{]+")
 _VERBOSE_LITERAL: Final = re.compile(r"[^\\^$.|?*+()\[\]{#\s]+")
 _VERBOSE_BLANK: Final = re.compile(r"\s+|#[^\n]*")
@@ -85,7 +91,8 @@ def parse(pattern: str, *, limits: Limits | None = None) -> Ast:
     """
     if not isinstance(pattern, str):
         raise RegexError(f"a regular expression is a str, not {type(pattern).__name__}")
-    return _parse(pattern, Limits() if limits is None else limits)
+    limits = Limits() if limits is None else limits
+    return _parse(pattern, limits) if len(pattern) < 1000 else _parse.__wrapped__(pattern, limits)
 
 
 # PERF: one schema often repeats a pattern, and so do the schemas of one service.
@@ -125,7 +132,7 @@ class _Group:
 class _Parser:
     """The state of one parse."""
 
-    __slots__ = ("assertions", "at", "atoms", "doubtful", "group", "limits", "looks", "nodes", "pattern", "stack")
+    __slots__ = ("assertions", "at", "atoms", "doubtful", "group", "limits", "looks", "nodes", "pattern", "stack", "tried")
 
     def __init__(self, pattern: str, limits: Limits) -> None:
         self.pattern = pattern
@@ -134,19 +141,23 @@ class _Parser:
         self.stack: list[_Group] = []
         self.group = _Group("", 0, 0)
         self.at = 0
-        self.assertions = self.atoms = self.looks = 0
+        self.assertions = self.atoms = self.looks = self.tried = 0
         self.doubtful = -1  # where a class was that other engines read to a later `]`
 
     def run(self) -> Ast:
         pattern = self.pattern
         end = len(pattern)
+        budget = Budget(self.limits)
+        rounds = 0
         while self.at < end:
-            character = pattern[self.at]
-            handler = _HANDLERS.get(character)
+            handler = _HANDLERS.get(pattern[self.at])
             if handler is not None:
                 handler(self)
             else:
                 self.literal()
+            rounds += 1
+            if not rounds & 0xFFF:
+                budget.check_time()
         if self.stack:
             raise Fault("this group has no closing )", self.group.position)
         root = self.node_of(self.close_branches())
@@ -175,8 +186,8 @@ class _Parser:
                 self.push(chars if len(chars) > 2 else character)
             return
         items = group.items
-        if items and isinstance(items[-1], str):
-            items[-1] += text
+        if items and isinstance(last := items[-1], str) and len(last) < _PIECE:
+            items[-1] = last + text
         else:
             items.append(text)
         group.repeatable = True
@@ -193,14 +204,18 @@ class _Parser:
             return self.close_branch()
         group.branches.append(self.close_branch())
         # Branches of one character each are one set: fewer states, and nothing to try twice.
-        singles = [item for item in group.branches if isinstance(item, tuple) or (isinstance(item, str) and len(item) == 1)]
-        if len(singles) > 1:
-            single = union(*(from_chars(item) if isinstance(item, str) else item for item in singles))
-            if len(singles) == len(group.branches):
-                return single
-            kept: list[Item] = [item for item in group.branches if item not in singles]
-            return self.add(Alt(tuple([self.node_of(item) for item in (*kept, single)])))
-        return self.add(Alt(tuple([self.node_of(item) for item in group.branches])))
+        singles: list[CharSet] = []
+        kept: list[Item] = []
+        for item in group.branches:
+            if isinstance(item, tuple):
+                singles.append(item)
+            elif isinstance(item, str) and len(item) == 1:
+                singles.append((ord(item), ord(item)))
+            else:
+                kept.append(item)
+        if singles:
+            kept.append(union(*singles))
+        return kept[0] if len(kept) == 1 else self.add(Alt(tuple([self.node_of(item) for item in kept])))
 
     # One method for each character that is not literal.
 
@@ -244,6 +259,9 @@ class _Parser:
 
     def character_class(self) -> None:
         match = read_class(self.pattern, self.at, self.group.flags & _IGNORE_CASE != 0)
+        self.tried += match.tried
+        if self.tried > MAX_TRIED:
+            raise Fault(r"too many [ that may or may not begin a class; write \[ for the character", self.at)
         if match.doubtful:
             self.doubtful = self.at
         self.push(match.chars)

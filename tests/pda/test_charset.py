@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from stackmask.pda import charset
 from stackmask.pda.charset import ANY, CharSet
+from stackmask.pda.labels import Labels
 from stackmask.pda.unicode import property_set
 
 SMALL = 40
@@ -44,18 +45,19 @@ def test_algebra(left: list[tuple[int, int]], right: list[tuple[int, int]]) -> N
     assert charset.union(charset.complement(one), one) == ANY
 
 
-@given(st.lists(ranges, max_size=4))
-def test_partition(sets: list[list[tuple[int, int]]]) -> None:
+@given(st.lists(ranges.map(charset.from_ranges), max_size=4))
+def test_partition(sets: list[CharSet]) -> None:
     """The classes are disjoint, cover all sets, and no set cuts one; two characters in the same sets are in the same class."""
-    chars = [charset.from_ranges(one) for one in sets]
-    classes = charset.partition(chars)
-    found = [members(one) for one in classes]
-    assert sum(map(len, found)) == len(set().union(*found)) == len(set().union(*map(members, chars)))
-    for one in map(members, chars):
-        assert all(part <= one or not part & one for part in found)
-    signatures = [frozenset(i for i, one in enumerate(chars) if charset.contains(one, part[0])) for part in classes]
-    assert len(set(signatures)) == len(signatures)
-    assert all(map(is_canonical, classes))
+    labels = Labels()
+    numbers = tuple(labels.intern(one) for one in sets if one)
+    classes = labels.partition(tuple(dict.fromkeys(numbers)))
+    found = [members(labels.sets[part]) for part, _ in classes]
+    assert sum(map(len, found)) == len(set().union(*found)) == len(set().union(*map(members, sets)))
+    for part, holders in classes:
+        assert is_canonical(labels.sets[part])
+        assert [number for number in numbers if members(labels.sets[number]) & members(labels.sets[part])] == list(holders)
+        assert all(members(labels.sets[part]) <= members(labels.sets[number]) for number in holders)
+    assert len({holders for _, holders in classes}) == len(classes)
 
 
 def test_no_surrogates() -> None:
