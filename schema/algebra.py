@@ -19,11 +19,12 @@ What it leaves is removed by the engine, which knows which rules can generate te
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
 from stackmask.pda.budget import Budget
 from stackmask.pda.dfa import Dfa
-from stackmask.pda.exceptions import LimitError
+from stackmask.pda.exceptions import LimitError, SchemaError
 from stackmask.schema import arrays, objects
 from stackmask.schema.formats import is_known
 from stackmask.schema.keywords import ALGEBRA, ANY_OF, ARRAY, NUMBER, OBJECT, ONE_OF, REFERENCE, STRING, UNKNOWN, VALUES
@@ -104,7 +105,7 @@ class Algebra:
         self.unique: list[Schema] = []
         """The subschemas with uniqueItems, for the error where one would have to be negated."""
         self.level = 0
-        self.facts = Facts(self.is_empty, self.is_small, self.automaton, self.holds)
+        self.facts = Facts(self.is_empty, self.is_small, self.automaton, self.holds, budget)
 
     # Numbers for subschemas, sets of values and languages.
 
@@ -113,7 +114,7 @@ class Algebra:
         if schema.__class__ is bool:
             return TRUE if schema else FALSE
         if not isinstance(schema, dict):
-            raise Malformed(schema, "", "a schema must be an object or a boolean")
+            raise Malformed(schema, "", f"a schema must be an object or a boolean, not {schema!r:.60}")
         if not schema:
             return TRUE
         key = (id(schema), scope)
@@ -619,8 +620,10 @@ class Algebra:
                 atoms = [atom for name, item in value.items() for atom in (requires(name), plain(name, self.constant(item)))]
                 atoms.append(Atom(True, Keys(True, frozenset(value)), FALSE))
                 object_parts.append(Object(tuple(value), tuple(atoms)))
+            elif isinstance(value, int | float | Decimal):
+                numerals.append(value)
             else:
-                numerals.append(value)  # type: ignore[arg-type]
+                raise SchemaError(f"a {type(value).__name__} is no JSON value")
         return Parts(
             frozenset(constants),
             NumberSet.of(numerals) if numerals else NONE.numbers,

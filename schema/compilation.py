@@ -9,6 +9,7 @@ neither recursive schemas nor deep ones recurse in Python.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from typing import Any, Final
 
 from stackmask.pda.budget import Budget
@@ -123,7 +124,7 @@ class Compilation:
                 return self.fragments.value
             if schema is False:
                 return self.fragments.never
-            raise Malformed(schema, "", "a schema must be an object or a boolean")
+            raise Malformed(schema, "", f"a schema must be an object or a boolean, not {schema!r:.60}")
         get = self.codes.get
         code = 0
         for keyword in schema:
@@ -486,7 +487,7 @@ def type_bit(value: object) -> int:
         return 32
     if isinstance(value, Mapping):
         return 64
-    return 4 if value == int(value) else 8  # type: ignore[call-overload, operator]
+    return 8 if isinstance(value, float | Decimal) and value % 1 else 4
 
 
 HANDLERS: Final[Mapping[str, Callable[[Compilation, Schema, int], NodeId]]] = {

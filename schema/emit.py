@@ -5,13 +5,14 @@ Nothing here knows of keywords; the callers say which nodes stand for the items 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Sequence
 from decimal import Decimal
 from typing import Final
 
 from stackmask.pda.grammar import ALT, AUTOMATON, GRAPH, PERMUTE, REPEAT, SCOPE, SEQ, GrammarBuilder, NodeId
+from stackmask.pda.exceptions import SchemaError
 from stackmask.schema.fragments import ANY_CHARACTER, Fragments, quoted
+from stackmask.schema.numbers import exact
 
 Transitions = tuple[tuple[tuple[int, int, int], ...], ...]
 
@@ -230,10 +231,13 @@ def scalar_node(b: GrammarBuilder, f: Fragments, value: object) -> NodeId:
         return f.null
     if isinstance(value, bool):
         return f.true if value else f.false
-    if isinstance(value, int):
-        return b.literal(str(value).encode())
-    text = json.dumps(value) if isinstance(value, float) else str(value)
-    whole = Decimal(text)
-    if whole == whole.to_integral_value() and abs(whole) < 10**40:
-        return b.alt(b.literal(text.encode()), b.literal(str(int(whole)).encode()))
+    if not isinstance(value, int | float | Decimal):
+        raise SchemaError(f"a {type(value).__name__} is no JSON value")
+    try:
+        number = exact(value)
+    except ValueError as error:
+        raise SchemaError(str(error)) from None
+    text = str(value)
+    if isinstance(number, int) and text != str(number):
+        return b.alt(b.literal(text.encode()), b.literal(str(number).encode()))
     return b.literal(text.encode())

@@ -10,6 +10,7 @@ from json.encoder import encode_basestring
 from typing import Final, NamedTuple
 
 from stackmask.pda.grammar import JSON, JSON_ANY, GrammarBuilder, NodeId, RuleId
+from stackmask.pda.exceptions import SchemaError
 from stackmask.pda.regex import regex_node
 from stackmask.schema.numbers import INTEGERS, NUMBERS, number_node
 
@@ -104,4 +105,9 @@ def quoted(text: str) -> bytes:
     >>> quoted('a"é')
     b'"a\\\\"\\xc3\\xa9"'
     """
-    return encode_basestring(text).encode()
+    try:
+        return encode_basestring(text).encode()
+    except UnicodeEncodeError:
+        raise SchemaError(f"{text!a} holds a lone surrogate, which no text in UTF-8 does") from None
+    except TypeError:
+        raise SchemaError(f"{text!r} is no name of a property: JSON has strings there") from None

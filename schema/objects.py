@@ -14,10 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
+from stackmask.pda.budget import Budget
 from stackmask.pda.dfa import ANYTHING, NOTHING, Dfa, difference, intersection
 from stackmask.pda.exceptions import LimitError
 from stackmask.pda.grammar import AUTOMATON, REPEATABLE, REQUIRED, GrammarBuilder, NodeId
-from stackmask.schema.emit import called, excluding, object_node
+from stackmask.schema.emit import Transitions, called, excluding, object_node
 from stackmask.schema.fragments import Fragments, quoted
 from stackmask.schema.types import (
     ANYTHING as ANY_VALUE,
@@ -28,6 +29,7 @@ FREE: Final = Object()
 DISTRIBUTED: Final = 4
 """Two parts unite by distribution when that makes at most this many clauses."""
 GRAPH_STATES: Final = 200_000
+MOST_CELLS: Final = 256
 
 
 class Facts(NamedTuple):
@@ -39,6 +41,7 @@ class Facts(NamedTuple):
     language: Callable[[int], Dfa]
     holds: Callable[[int, str], bool]
     """Whether a language has a string."""
+    budget: Budget
 
 
 def single(name: str) -> Keys:
@@ -238,14 +241,15 @@ def cells(part: Object, facts: Facts) -> list[tuple[Dfa | None, frozenset[int]]]
         split: list[tuple[Dfa | None, frozenset[int]]] = []
         for keys, inside in result:
             whole = ANYTHING if keys is None else keys
-            within, without = intersection(whole, automaton), difference(whole, automaton)
+            within = intersection(whole, automaton, budget=facts.budget)
+            without = difference(whole, automaton, budget=facts.budget)
             if within != NOTHING:
                 split.append((within, inside | {language}))
             if without != NOTHING:
                 split.append((None if without == ANYTHING else without, inside))
         result = split
-        if len(result) > 1000:
-            raise LimitError("the patterns of one object cut its keys into more than 1,000 sets", limit="states", value=1000)
+        if len(result) > MOST_CELLS:
+            raise LimitError(f"the patterns of one object cut its keys into more than {MOST_CELLS} sets", limit="states", value=MOST_CELLS)
     return result
 
 
@@ -311,7 +315,7 @@ class Writer:
                 undeclared.append(_Member(None, inside, self.extra_key(keys, outside), value, False))
         return declared, undeclared
 
-    def extra_key(self, keys: Dfa | None, outside: tuple[object, object] | None) -> NodeId:
+    def extra_key(self, keys: Dfa | None, outside: tuple[Transitions, tuple[bool, ...]] | None) -> NodeId:
         """The keys of a cell that are not declared, and a colon."""
         b, f = self.b, self.f
         if keys is None and outside is None:
@@ -321,7 +325,7 @@ class Writer:
                 assert outside is not None
                 inside = b.node((AUTOMATON, *outside, f.encoding))
             else:
-                automaton = intersection(keys, Dfa(*outside)) if outside is not None else keys  # type: ignore[arg-type]
+                automaton = keys if outside is None else intersection(keys, Dfa(*outside), budget=self.facts.budget)
                 if automaton == NOTHING:
                     return f.never
                 inside = b.node((AUTOMATON, automaton.transitions, automaton.accepting, f.encoding))

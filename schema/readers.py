@@ -172,8 +172,10 @@ def same_value(value: object) -> object:
             done.append((item.__class__.__name__, item))
         elif isinstance(item, float):
             done.append(("#", Decimal(repr(item))))
-        else:
+        elif isinstance(item, int | Decimal):
             done.append(("#", item))
+        else:
+            raise SchemaError(f"a {type(item).__name__} is no JSON value")
     return done[0]
 
 
