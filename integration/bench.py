@@ -124,12 +124,13 @@ def _measure_case(vocabulary: Vocabulary, engine: str, walk: Walk, case: str, ro
 
 def _tokens(vocabulary: Vocabulary, text: bytes) -> list[int]:
     """A text cut into the longest tokens."""
-    tokens: list[int] = []
-    while text:
-        token = vocabulary.longest_token(text)
-        assert token is not None, "the demo vocabulary holds every byte"
-        tokens.append(token)
-        text = text[len(vocabulary.token_bytes(token) or b"") :]
+    ids = {token: index for index, token in enumerate(vocabulary.tokens) if token}
+    longest = max(map(len, ids))
+    tokens, start = [], 0
+    while start < len(text):
+        piece = next(text[start:end] for end in range(start + longest, start, -1) if text[start:end] in ids)
+        tokens.append(ids[piece])
+        start += len(piece)
     return tokens
 
 

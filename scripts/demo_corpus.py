@@ -115,8 +115,8 @@ class Corpus:
         return f"{self.pick(FIRST)} {self.pick(LAST)}"
 
     def email(self, name: str) -> str:
-        """The address that belongs to a name."""
-        return f"{name.lower().replace(' ', '.')}@{self.random.choice(DOMAINS)}"
+        """The address that belongs to a name: the first name alone, which is as much as the model can keep in mind."""
+        return f"{name.lower().split(' ')[0]}@{self.random.choice(DOMAINS)}"
 
     def phone(self) -> str:
         """A telephone number."""
@@ -286,10 +286,15 @@ class Corpus:
 
     def document(self) -> Record:
         """A record to be copied: more often than not one whose keys, or their order, nobody could guess."""
-        record = self.note() if self.random.random() < 0.25 else self.record()[1]
+        return self.scrambled(self.note() if self.random.random() < 0.25 else self.record()[1])
+
+    def scrambled(self, record: Record) -> Record:
+        """The record, with its keys in another order more often than not, and sometimes without some of them."""
         keys = list(record)
         if self.random.random() < 0.6:
             self.random.shuffle(keys)
+        if self.random.random() < 0.3:
+            del keys[self.random.randint(1, len(keys)) :]
         return {key: record[key] for key in keys}
 
     # Tasks
@@ -298,7 +303,10 @@ class Corpus:
         """Make up a record of a kind, with the keys named in the question or not."""
         kind, record = self.record()
         question = self.random.choice(["Write {} as {}JSON", "Make up {} as {}JSON", "Give me {} as {}JSON"])
-        keys = f" with {', '.join(record)}" if self.random.random() < 0.6 else ""
+        keys = ""
+        if self.random.random() < 0.7:
+            record = self.scrambled(record)
+            keys = f" with {', '.join(record)}"
         style = self.style()
         article = "an" if kind[0] in "aeo" else "a"
         if kind != "order" and self.random.random() < 0.1:

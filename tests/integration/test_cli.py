@@ -219,7 +219,7 @@ class TestGenerate:
             (["--regex", r"\d{4}-\d\d-\d\d"], r"\d{4}-\d\d-\d\d\n"),
             (["--choice", "red", "blue"], "(red|blue)\n"),
             (["--json"], r"(?s).+"),
-            (["--ebnf", EXAMPLES / "arithmetic.ebnf", "--max-tokens", "300", "--temperature", "0"], r"[-0-9 +*/()]+\n"),
+            (["--ebnf", EXAMPLES / "arithmetic.ebnf", "--root", "factor", "--prompt", "Give me a number."], r"[-0-9 +*/()]+\n"),
         ],
     )
     def test_other_kinds(self, capsys, generates, arguments, pattern):
