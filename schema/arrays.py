@@ -149,6 +149,7 @@ class Writer:
         numbers = {start: 0}
         todo = [start]
         edges: list[int] = []
+        known: dict[int, list[tuple[NodeId, tuple[int, ...]]]] = {}
         for state in todo:
             position, reached = state
             source = numbers[state]
@@ -158,7 +159,13 @@ class Writer:
             if 0 <= high <= position:
                 continue
             item = prefix[position] if position < len(prefix) else rest
-            for value, tally in self.outcomes(item, position, counts):
+            stage = min(position, floor)
+            outcomes = known.get(stage)
+            if outcomes is None:
+                outcomes = known[stage] = [(self.value(v), tally) for v, tally in self.outcomes(item, position, counts)]
+            for node, tally in outcomes:
+                if node == f.never:
+                    continue
                 following = tuple(min(n + t, c) for n, t, c in zip(reached, tally, caps, strict=True))
                 if any(count.high >= 0 and n > count.high for n, count in zip(following, counts, strict=True)):
                     continue
@@ -169,10 +176,8 @@ class Writer:
                     todo.append(target)
                     if number > GRAPH_STATES:
                         raise LimitError(f"one array needs a graph of more than {GRAPH_STATES} states", limit="states", value=GRAPH_STATES)
-                node = self.value(value)
-                if node != f.never:
-                    node = b.distinct(node) if distinct else node
-                    edges += (source, number, b.seq(f.comma, node) if position else node)
+                written = b.distinct(node) if distinct else node
+                edges += (source, number, b.seq(f.comma, written) if position else written)
         node = b.seq(f.open_array, f.blank, b.graph(len(numbers) + 1, tuple(edges)), f.close_array)
         return b.scope(node) if distinct else node
 

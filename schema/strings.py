@@ -35,6 +35,7 @@ class Strings:
         self.tests: dict[tuple[str, object, bool], Dfa] = {}
         self.combined: dict[Tests, Dfa] = {frozenset(): ANYTHING}
         self.bounded: dict[Text, Dfa] = {}
+        self.shortest_lengths: dict[Tests, int] = {}
         self.sources: dict[tuple[str, object], tuple[object, str, str]] = {}
         """Where a test was first asked for: subschema, keyword, and the rest of the pointer."""
 
@@ -132,11 +133,24 @@ class Strings:
         regular = len(tests) - (_EXCLUDED in kinds)
         # Finitely many words excluded from all strings, or from an endless language, leave some.
         if regular > 1 or (regular and (low or high >= 0)) or (len(tests) > regular > 0 and self.is_finite(tests)):
-            automaton = self.all_of(tests)
-            lengths = language.length_bounds(automaton)
-            if lengths is None or (lengths[1] is not None and lengths[1] < low) or 0 <= high < lengths[0]:
+            shortest = self.shortest(tests)
+            if shortest < 0 or 0 <= high < shortest:
+                return None
+            if low > shortest and self.longest(tests, low) < low:
                 return None
         return text
+
+    def shortest(self, tests: Tests) -> int:
+        """The length of the shortest string that passes all tests, -1 where there is none; needs no automaton of them all."""
+        found = self.shortest_lengths.get(tests)
+        if found is None:
+            found = self.shortest_lengths[tests] = _shortest_common([self.test(test) for test in tests], self.budget)
+        return found
+
+    def longest(self, tests: Tests, enough: int) -> int:
+        """The length of the longest string that passes all tests, or at least a length that is `enough`."""
+        lengths = language.length_bounds(self.all_of(tests))
+        return -1 if lengths is None else enough if lengths[1] is None else lengths[1]
 
     def is_finite(self, tests: Tests) -> bool:
         """Whether one of the tests that are no excluded words passes finitely many strings."""
@@ -224,6 +238,55 @@ class Strings:
                 return node
             automaton = self.automaton(text)
         return f.never if automaton == NOTHING else b.node((AUTOMATON, automaton.transitions, automaton.accepting, f.encoding))
+
+
+def _shortest_common(automata_of_tests: Sequence[Dfa], budget: Budget) -> int:
+    """The length of the shortest text that all automata accept, -1 where there is none.
+
+    Breadth first over tuples of states, so it stops at the first text and never builds the product.
+    """
+    rows = [automaton.transitions for automaton in automata_of_tests]
+    accepting = [automaton.accepting for automaton in automata_of_tests]
+    start = (0,) * len(rows)
+    seen = {start}
+    level = [start]
+    length = 0
+    while level:
+        following: list[tuple[int, ...]] = []
+        for states in level:
+            if all(ends[state] for ends, state in zip(accepting, states, strict=True)):
+                return length
+            pieces: list[tuple[int, int, tuple[int, ...]]] = [(lo, hi, (target,)) for lo, hi, target in rows[0][states[0]]]
+            for transitions, state in zip(rows[1:], states[1:], strict=True):
+                pieces = _meet(pieces, transitions[state])
+            for _, _, targets in pieces:
+                if targets not in seen:
+                    seen.add(targets)
+                    following.append(targets)
+        budget.check_states(len(seen))
+        level = following
+        length += 1
+    return -1
+
+
+def _meet(
+    left: list[tuple[int, int, tuple[int, ...]]], right: tuple[tuple[int, int, int], ...]
+) -> list[tuple[int, int, tuple[int, ...]]]:
+    """The ranges of one sorted row cut by those of another, with the targets of both."""
+    result = []
+    i = j = 0
+    while i < len(left) and j < len(right):
+        lo, hi, targets = left[i]
+        other_lo, other_hi, target = right[j]
+        first = lo if lo > other_lo else other_lo
+        last = hi if hi < other_hi else other_hi
+        if first <= last:
+            result.append((first, last, (*targets, target)))
+        if hi < other_hi:
+            i += 1
+        else:
+            j += 1
+    return result
 
 
 def _merge_excluded(tests: Tests) -> Tests:
