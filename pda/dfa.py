@@ -318,6 +318,8 @@ def label_rows(automaton: Dfa, labels: Labels) -> list[Row]:
             flat = by_target.get(target)
             if flat is None:
                 by_target[target] = [lo, hi]
+            elif flat[-1] + 1 == lo:
+                flat[-1] = hi
             else:
                 flat += (lo, hi)
         rows.append([(target, intern(tuple(flat))) for target, flat in by_target.items()])

@@ -96,15 +96,4 @@ class Labels:
                 classes.setdefault(frozenset(holding), []).extend((start, point - 1))
             holding.symmetric_difference_update(events[point])
             start = point
-        return tuple((self.intern(_joined(flat)), tuple(sorted(members))) for members, flat in classes.items())
-
-
-def _joined(flat: list[int]) -> CharSet:
-    """Sorted disjoint ranges, adjacent ones joined: a class may be cut where another label begins and ends at once."""
-    joined: list[int] = flat[:2]
-    for index in range(2, len(flat), 2):
-        if flat[index] == joined[-1] + 1:
-            joined[-1] = flat[index + 1]
-        else:
-            joined += flat[index : index + 2]
-    return tuple(joined)
+        return tuple((self.intern(tuple(flat)), tuple(sorted(members))) for members, flat in classes.items())

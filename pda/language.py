@@ -132,8 +132,6 @@ def enumerate_texts(automaton: Dfa, maximum_length: int | None = None) -> Iterat
             return
         length += 1
         within.append({state for state, row in enumerate(automaton.transitions) if any(target in within[-1] for _, _, target in row)})
-        if not within[-1] and is_empty(automaton):
-            return
 
 
 def _texts_of_length(automaton: Dfa, within: list[set[int]], length: int) -> Iterator[str]:

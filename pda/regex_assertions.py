@@ -61,17 +61,20 @@ class Program(NamedTuple):
 
 
 class Moment:
-    """One place between two characters: what stood before, and the class of the character that comes next, or the end."""
+    """One place between two characters: what stood before, and the kind of character that comes next, or the end.
 
-    __slots__ = ("behinds", "closures", "previous", "stepped", "symbol", "truths")
+    A kind is the tracked sets that hold the character, as bits: line terminators, word characters.
+    """
 
-    def __init__(self, previous: int, behinds: tuple[ThreadsId, ...], symbol: int) -> None:
+    __slots__ = ("behinds", "closures", "following", "previous", "stepped", "truths")
+
+    def __init__(self, previous: int, behinds: tuple[ThreadsId, ...], following: int) -> None:
         self.previous = previous
         self.behinds = behinds
-        self.symbol = symbol
+        self.following = following
         self.truths: dict[AstId, tuple[Obligations, ...]] = {}
         self.closures: dict[tuple[AstId, ThreadsId], dict[Obligations, tuple[int, bool]]] = {}
-        self.stepped: dict[tuple[AstId, ThreadsId], ThreadsId] = {}
+        self.stepped: dict[tuple[int, AstId, ThreadsId], ThreadsId] = {}
 
 
 class AlternatingAutomaton:
@@ -166,16 +169,16 @@ class AlternatingAutomaton:
                 continue
             accepting.append(self.ends(self.moment(previous, behinds, _END_OF_TEXT), _MAIN, threads))
             by_target: dict[int, list[LabelId]] = {}
-            self.budget.check_states(len(rows), len(self.classes) + _WEIGHT)
+            self.budget.check_states(len(rows), (len(self.classes) + _WEIGHT) // 3)
             for symbol, label in enumerate(self.classes):
-                moment = self.moment(previous, behinds, symbol)
-                following = self.step(moment, _MAIN, threads)
+                moment = self.moment(previous, behinds, self.kinds[symbol])
+                following = self.step(moment, symbol, _MAIN, threads)
                 if following == _FAILED:
                     continue
                 target = matched
                 if following != _MATCHED:
                     after = tuple(
-                        [self.step(moment, index, state_behind) for index, state_behind in zip(self.behinds, behinds, strict=True)]
+                        [self.step(moment, symbol, index, state_behind) for index, state_behind in zip(self.behinds, behinds, strict=True)]
                     )
                     target = (self.kinds[symbol], after, following)
                 number = numbers.get(target)
@@ -187,12 +190,12 @@ class AlternatingAutomaton:
             self.budget.check_states(len(todo), _WEIGHT)
         return canonical(rows, accepting, labels, self.budget)
 
-    def moment(self, previous: int, behinds: tuple[ThreadsId, ...], symbol: int) -> Moment:
+    def moment(self, previous: int, behinds: tuple[ThreadsId, ...], following: int) -> Moment:
         """The moment with these properties, with what is known of it."""
-        key = (previous, behinds, symbol)
+        key = (previous, behinds, following)
         found = self.moments.get(key)
         if found is None:
-            found = self.moments[key] = Moment(previous, behinds, symbol)
+            found = self.moments[key] = Moment(previous, behinds, following)
         return found
 
     def closure(self, moment: Moment, index: AstId, threads: ThreadsId) -> dict[Obligations, tuple[int, bool]]:
@@ -237,11 +240,11 @@ class AlternatingAutomaton:
     def holds(self, moment: Moment, node: Anchor | Boundary) -> bool:
         """Whether an anchor or a word boundary holds."""
         labels = self.steps.labels
-        at_start, at_end = moment.previous == _START_OF_TEXT, moment.symbol == _END_OF_TEXT
+        at_start, at_end = moment.previous == _START_OF_TEXT, moment.following == _END_OF_TEXT
         if isinstance(node, Boundary):
             bit = self.tracked[labels.intern(node.word)]
             before = not at_start and moment.previous & bit != 0
-            after = not at_end and self.kinds[moment.symbol] & bit != 0
+            after = not at_end and moment.following & bit != 0
             return (before != after) != node.negated
         match node.place:
             case Place.START:
@@ -251,7 +254,7 @@ class AlternatingAutomaton:
             case Place.LINE_START:
                 return at_start or moment.previous & self.tracked[labels.intern(LINE_TERMINATORS)] != 0
             case Place.LINE_END:
-                return at_end or self.kinds[moment.symbol] & self.tracked[labels.intern(LINE_TERMINATORS)] != 0
+                return at_end or moment.following & self.tracked[labels.intern(LINE_TERMINATORS)] != 0
 
     def look(self, moment: Moment, index: AstId, node: Look) -> tuple[Obligations, ...]:
         """Under which obligations a lookaround holds."""
@@ -270,37 +273,38 @@ class AlternatingAutomaton:
             self.budget.check_states(len(found), _WEIGHT)
         return tuple(found)
 
-    def step(self, moment: Moment, index: AstId, threads: ThreadsId) -> ThreadsId:
-        """The state of a program after the next character."""
+    def step(self, moment: Moment, symbol: int, index: AstId, threads: ThreadsId) -> ThreadsId:
+        """The state of a program after a character of a class."""
         if threads == _MATCHED:
             return _MATCHED
-        found = moment.stepped.get((index, threads))
+        key = (symbol, index, threads)
+        found = moment.stepped.get(key)
         if found is None:
-            found = moment.stepped[index, threads] = self.step_threads(moment, index, threads)
+            found = moment.stepped[key] = self.step_threads(moment, symbol, index, threads)
         return found
 
-    def step_threads(self, moment: Moment, index: AstId, threads: ThreadsId) -> ThreadsId:
+    def step_threads(self, moment: Moment, symbol: int, index: AstId, threads: ThreadsId) -> ThreadsId:
         """As `step`, not remembered."""
         complete = self.programs[index].complete
-        mask = self.class_masks[moment.symbol]
+        mask = self.class_masks[symbol]
         after: dict[Obligations, int] = {}
         for obligations, (following, _) in self.closure(moment, index, threads).items():
             positions = following & mask
             if not positions:
                 continue
-            left = self.step_obligations(moment, obligations)
+            left = self.step_obligations(moment, symbol, obligations) if obligations else _NONE
             if left is None:
                 continue
             if not left and positions & complete:
                 return _MATCHED
             after[left] = after.get(left, 0) | positions
-        return self.intern(after)
+        return self.intern(after) if after else _FAILED
 
-    def step_obligations(self, moment: Moment, obligations: Obligations) -> Obligations | None:
-        """What is left of obligations after the next character; None where one of them has failed."""
+    def step_obligations(self, moment: Moment, symbol: int, obligations: Obligations) -> Obligations | None:
+        """What is left of obligations after a character; None where one of them has failed."""
         left: list[Obligation] = []
         for negated, index, threads in obligations:
-            following = self.step(moment, index, threads)
+            following = self.step(moment, symbol, index, threads)
             if following in (_FAILED, _MATCHED):
                 if (following == _MATCHED) == negated:
                     return None

@@ -110,17 +110,18 @@ class Unfolding:
                     fragment = nfa.concatenate(done.pop(), fragment)._replace(nullable=True)
                 for _ in range(minimum - (maximum < 0)):
                     fragment = nfa.concatenate(done.pop(), fragment)
-            case Atomic(body, position):
+            case _:
+                assert isinstance(node, Atomic)
                 fragment = done.pop()
-                self._note_possessive(body, fragment, position)
+                self._note_possessive(node.body, fragment, node.position)
         return fragment
 
     def _note_possessive(self, body: AstId, fragment: Fragment, position: int) -> None:
-        nodes = self.ast.nodes
-        node = nodes[body]
-        if isinstance(node, Repeat) and isinstance(chars := nodes[node.body], Chars):
+        node = self.ast.nodes[body]
+        chars = _one_character(self.ast.nodes[node.body]) if isinstance(node, Repeat) else None
+        if chars is not None:
             inside = {last: self.nfa.follow[last] for last in bits(fragment.last)}
-            self.possessive.append(Possessive(chars.chars, inside, position))
+            self.possessive.append(Possessive(chars, inside, position))
         elif not _matches_one_way(self.ast, body):
             raise _refusal(self.ast, position)
 
@@ -138,6 +139,13 @@ class Unfolding:
                         raise _refusal(self.ast, position)
 
 
+def _one_character(node: AstNode) -> CharSet | None:
+    """The set of a node that matches one character."""
+    if isinstance(node, Text) and len(node.text) == 1:
+        return (ord(node.text), ord(node.text))
+    return node.chars if isinstance(node, Chars) else None
+
+
 def _copies(node: AstNode) -> tuple[AstId, ...]:
     """The parts of a node as often as they are unfolded."""
     match node:
@@ -145,9 +153,9 @@ def _copies(node: AstNode) -> tuple[AstId, ...]:
             return parts
         case Repeat(body, minimum, maximum):
             return (body,) * (max(minimum, 1) if maximum < 0 else maximum)
-        case Atomic(body) | Look(body):
-            return (body,)
-    return ()
+        case _:
+            assert isinstance(node, Atomic | Look)
+            return (node.body,)
 
 
 def count_positions(ast: Ast) -> list[int]:

@@ -289,8 +289,6 @@ def _read_nested(pattern: str, at: int, ignore_case: bool) -> ClassMatch | int:
             place += 1 + negated
         elif character == "]":
             level = levels.pop()
-            if level.operator and not level.sets:
-                raise Fault(f"nothing stands on the right of {level.operator}", place)
             level.close_operand("")
             chars = complement(level.left) if level.negated else level.left
             place += 1

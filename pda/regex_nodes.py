@@ -50,27 +50,26 @@ def trim_branches(nodes: tuple[AstNode, ...], root: AstId) -> tuple[list[Branch]
     """The outermost branches of a part of a pattern, and how many anchors were taken from their ends; other assertions may be left."""
     found: list[Branch] = []
     taken = 0
-    todo = [Branch((root,), False, False)]
+    todo = [(root, False, False)]
     while todo:
-        parts, starts, ends = todo.pop()
-        if len(parts) == 1:
-            only = nodes[parts[0]]
-            if isinstance(only, Alt):
-                todo.extend(Branch((part,), starts, ends) for part in reversed(only.parts))
-                continue
-            if isinstance(only, Seq):
-                parts = only.parts
+        part, starts, ends = todo.pop()
+        node = nodes[part]
+        if isinstance(node, Alt):
+            todo.extend((branch, starts, ends) for branch in reversed(node.parts))
+            continue
+        parts = node.parts if isinstance(node, Seq) else (part,)
         begin, end = 0, len(parts)
         while begin < end and nodes[parts[begin]] == _START:
             begin += 1
         while end > begin and nodes[parts[end - 1]] == _END:
             end -= 1
-        trimmed = Branch(parts[begin:end], starts or begin > 0, ends or end < len(parts))
         taken += begin + len(parts) - end
-        if len(trimmed.parts) == 1 and isinstance(nodes[trimmed.parts[0]], Alt | Seq):
-            todo.append(trimmed)
+        starts, ends = starts or begin > 0, ends or end < len(parts)
+        parts = parts[begin:end]
+        if len(parts) == 1 and isinstance(nodes[parts[0]], Alt | Seq):
+            todo.append((parts[0], starts, ends))
         else:
-            found.append(trimmed)
+            found.append(Branch(parts, starts, ends))
     return found, taken
 
 

@@ -56,7 +56,7 @@ MAX_REPEAT: Final = (1 << 31) - 1
 MAX_LOOK_NESTING: Final = 50
 
 # Characters that may be read twice to find out whether `[` inside of a class begins another.
-MAX_TRIED: Final = 500_000
+MAX_TRIED: Final = 200_000
 # Literal text is collected in pieces of about this length: longer ones would be copied over and over.
 _PIECE: Final = 100
 

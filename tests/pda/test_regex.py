@@ -259,7 +259,7 @@ def test_real_patterns(data: Path) -> None:
     rng = random.Random(3)
     printable = dfa.minimize(dfa.Dfa((((0x20, 0x7E, 0),),), (True,)))
     checked = 0
-    for source in sorted(found)[::3]:
+    for source in sorted(found)[::5]:
         pattern = json.loads(f'"{source}"')
         # `\Z` is what `$` means here; inside a class or behind a backslash it is a character.
         theirs = compiled(re.sub(r"(?<!\\)\$(?![^\[]*\])", r"\\Z", pattern))
@@ -275,7 +275,7 @@ def test_real_patterns(data: Path) -> None:
             assert inside is None or theirs.search(inside), (pattern, inside)
             assert outside is None or not theirs.search(outside), (pattern, outside)
         checked += 1
-    assert checked > 200
+    assert checked > 150
 
 
 # Hostile input.
@@ -307,8 +307,9 @@ def test_real_patterns(data: Path) -> None:
         r"\u{" + "1" * 10_000 + "}",
         "[[x]" * 20_000,
         r"\." * 100_000,
-        r"\b" + "".join(map(chr, range(0x4E00, 0x6E00))),
+        r"\b" + "".join(map(chr, range(0x4E00, 0x5400))),
         "|".join(map(chr, range(0x4E00, 0x8E00))) + "|xx",
+        "x{30000}" + "[a-z]{30000}",
         "(?:" * 3_000 + "a" + "){2147483647}" * 3_000,
     ],
     ids=lambda pattern: pattern[:20],
@@ -318,6 +319,7 @@ def test_hostile(pattern: str) -> None:
     for compile_ in (
         regex_grammar,
         lambda pattern: regex_dfa(pattern, search=True),
+        lambda pattern: regex_dfa(pattern, search=False),
         lambda pattern: regex_node(GrammarBuilder(), pattern, search=True, encoding=JSON),
     ):
         begin = time.process_time()
