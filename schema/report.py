@@ -8,7 +8,7 @@ A keyword that no draft knows is an annotation by the specification; where it lo
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, Final
@@ -29,6 +29,8 @@ ANNOTATIONS: Final = frozenset(
 """Keywords that never constrain an instance."""
 NEEDS: Final[Mapping[str, str]] = {"then": "if", "else": "if", "minContains": "contains", "maxContains": "contains"}
 """Keywords without effect where another one is absent."""
+DEEPEST: Final = 1_000
+"""Subschemas nested deeper are not listed one by one: their pointers alone would take memory in the square of the depth."""
 _KNOWN: Final = sorted(frozenset().union(*(dialect.keywords for dialect in DIALECTS.values())))
 
 
@@ -122,20 +124,25 @@ def _entries(registry: Registry, formats: bool) -> Iterator[Entry]:
     """The entries of the root document, depth first in the order of the schema."""
     for uri in dict.fromkeys(registry.unknown_dialects):
         yield Entry("/$schema", "$schema", ANNOTATION, f"unknown dialect {uri!r}; read as draft {registry.root.resource.dialect.name}")
-    stack: list[tuple[Any, str, Scope]] = [(registry.root.resource.root, "", registry.root)]
+    stack: list[tuple[Any, str, Scope, int]] = [(registry.root.resource.root, "", registry.root, 0)]
     seen: set[int] = set()
     while stack:
-        schema, place, scope = stack.pop()
+        schema, place, scope, depth = stack.pop()
         if not isinstance(schema, Mapping) or id(schema) in seen:
             continue
         seen.add(id(schema))
         scope = registry.enter(scope, dict(schema) if not isinstance(schema, dict) else schema)
         dialect = scope.resource.dialect
-        inner: list[tuple[Any, str, Scope]] = []
+        inner: list[tuple[Any, str, Scope, int]] = []
         for keyword, value in schema.items():
             at = f"{place}/{pointer_token(keyword)}"
-            yield _entry(schema, keyword, value, at, dialect, formats)
-            inner.extend((member, f"{at}{step}", scope) for member, step in _subschemas(keyword, value))
+            entry = _entry(schema, keyword, value, at, dialect, formats)
+            below = [(member, f"{at}{step}", scope, depth + 1) for member, step in _subschemas(keyword, value)]
+            if below and depth >= DEEPEST:
+                yield replace(entry, note="what is below is not listed")
+                continue
+            yield entry
+            inner.extend(below)
         stack.extend(reversed(inner))
 
 

@@ -95,3 +95,14 @@ def test_values() -> None:
     assert repr(report) == "<Report of 2 keywords, 1 warnings>"
     assert len(Report(Registry(True))) == 0
     assert report != 1
+
+
+def test_deep_schemas() -> None:
+    """The report on a schema nested 20,000 deep is bounded, and says what it leaves out."""
+    schema: object = {"type": "null"}
+    for _ in range(20_000):
+        schema = {"items": schema}
+    entries = Report(Registry(schema)).entries
+    assert len(entries) == 1001
+    assert entries[-1].note == "what is below is not listed"
+    assert not entries[-1].is_warning
