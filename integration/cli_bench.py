@@ -8,7 +8,7 @@ import sys
 from dataclasses import asdict
 
 from stackmask.integration.bench import ENGINES, Timing, measure
-from stackmask.integration.cli_command import OK, Command, CommandError, colour, integer, note
+from stackmask.integration.cli_command import OK, REFUSED, Command, CommandError, colour, integer, note
 from stackmask.integration.demo import demo_vocabulary
 
 COLUMNS = ("compile", "first", "mean", "p50", "p99")
@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print(table(timings))
         note(f"microseconds; a step is mask + accept; {vocabulary.size} tokens, {arguments.rounds} rounds, one thread")
-    return OK
+    return REFUSED if any(timing.error for timing in timings if timing.engine == "stackmask") else OK
 
 
 def table(timings: list[Timing]) -> str:

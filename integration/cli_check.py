@@ -125,8 +125,8 @@ def _report(specification: Specification, grammar: CompiledGrammar, *, full: boo
     stats = grammar.stats
     name = NAMES[specification.kind]
     print(f"{specification.label}: {name}, {stats.rules} rules, {stats.nodes} nodes, compiled in {seconds(stats.seconds)}")
-    entries = [] if grammar.report is None else list(grammar.report)
-    shown = entries if full or len(entries) <= SHOWN_ENTRIES else list(grammar.report.warnings)
+    entries, warnings = ((), ()) if grammar.report is None else (grammar.report.entries, grammar.report.warnings)
+    shown = entries if full or len(entries) <= SHOWN_ENTRIES else warnings
     for entry in shown:
         status = colour(f"{entry.status:12}", "yellow", sys.stdout) if entry.is_warning else f"{entry.status:12}"
         print(f"  {status}{entry.pointer}{f'  {entry.note}' if entry.note else ''}")

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, Unpack
 from stackmask.integration.compiler import CompiledGrammar, Compiler
 from stackmask.integration.tokenizers import Vocabulary
 from stackmask.pda.engine import fill_bitmasks
-from stackmask.pda.exceptions import VocabularyError
+from stackmask.pda.exceptions import StackmaskError, VocabularyError
 from stackmask.pda.matcher import Matcher, allocate_token_bitmask
 from stackmask.pda.vocabulary import Vocabulary as TokenVocabulary
 
@@ -35,6 +35,10 @@ if TYPE_CHECKING:
 
 Prompt = str | Sequence[Mapping[str, Any]] | Sequence[int]
 """A text (the user's turn where the tokenizer has a chat template), the messages of a chat, or token ids as they are."""
+
+
+class PromptError(StackmaskError, ValueError):
+    """A prompt that the model cannot take."""
 
 
 class Constraint(TypedDict, total=False):
@@ -199,7 +203,7 @@ class Generator:
         ]
         room = max_tokens if self.context is None else min(max_tokens, self.context - max(map(len, encoded)))
         if room < 1:
-            raise ValueError(f"a prompt of {max(map(len, encoded))} tokens fills the model's context of {self.context}")
+            raise PromptError(f"a prompt of {max(map(len, encoded))} tokens fills the model's context of {self.context}")
         sampler = _Sampler(temperature, seed, len(rows))
         with _inference():
             for logits in _forward(self.model, encoded, rows, stats):
@@ -284,7 +288,7 @@ def encode_prompt(tokenizer: Any, prompt: Prompt) -> list[int]:
     else:
         ids = [operator.index(token) for token in prompt]  # type: ignore[arg-type]
     if not ids:
-        raise ValueError("the prompt has no tokens")
+        raise PromptError("the prompt has no tokens")
     return ids
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stackmask.integration import cli, cli_command
+from stackmask.integration import bench, cli, cli_command
 from stackmask.integration.cli import main
 from stackmask.integration.cli_check import place
 
@@ -252,6 +252,11 @@ class TestGenerate:
         code, _, err = run(capsys, "generate", "--json", "--model", tmp_path)
         assert code == 2 and err.count("\n") == 1 and f"cannot load a model from {tmp_path}" in err
 
+    def test_a_prompt_that_is_too_long(self, capsys, generates):
+        """A prompt that fills the context is an error of one line."""
+        code, _, err = run(capsys, "generate", "--json", "--prompt", "x y " * 3000)
+        assert code == 2 and err.count("\n") == 1 and "fills the model's context of 2048" in err
+
     def test_a_model_by_its_directory(self, capsys, generates):
         """--model takes what transformers loads; the question then holds the schema."""
         from stackmask.integration.demo import demo_model_path
@@ -294,6 +299,12 @@ class TestBench:
         """The same as JSON."""
         timings = json.loads(run(capsys, "bench", "--rounds", "1", "--engine", "stackmask", "--as-json")[1])
         assert all(timing["mean"] > 0 and timing["steps"] > 0 and not timing["error"] for timing in timings)
+
+    def test_a_wrong_verdict(self, capsys, monkeypatch):
+        """A case that stackmask gets wrong is shown, and the exit code says so."""
+        monkeypatch.setattr(bench, "CASES", {"wrong": ({"type": "null"}, 1)})
+        code, out, _ = run(capsys, "bench", "--rounds", "1", "--engine", "stackmask")
+        assert code == 1 and "refuses token 0 of the document" in out
 
     def test_missing_engines(self, capsys, monkeypatch):
         """Engines that are not installed are left out, unless asked for by name."""
