@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from stackmask.pda.budget import Budget
 from stackmask.pda.exceptions import LimitError
-from stackmask.pda.grammar import ALT, LITERAL, SEQ, GrammarBuilder, NodeId, RuleId
+from stackmask.pda.grammar import ALT, CALL, LITERAL, SEQ, GrammarBuilder, NodeId, RuleId
 from stackmask.schema import arrays, objects
 from stackmask.schema.algebra import Algebra
 from stackmask.schema.emit import array_node, called, extra_key, object_node, permuted_array, value_node
@@ -74,7 +74,7 @@ class Compilation:
         self.machinery: tuple[Algebra, arrays.Writer, objects.Writer] | None = None
 
     def run(self, first: RuleId, schema: object) -> NodeId:
-        """Define the rule `first` as the grammar of `schema`, and every rule that this needs; gives the node of the first."""
+        """Define the rule `first` as the grammar of `schema`, and every rule that this needs; gives its node, behind rules that only call."""
         self.pending.append((first, schema, self.registry.root))
         while self.pending:
             rule, subject, scope = self.pending.pop()
@@ -90,7 +90,13 @@ class Compilation:
                 raise LimitError(
                     f"the schema needs more than {self.budget.limits.rules} rules", limit="rules", value=self.budget.limits.rules
                 )
-        return self.builder.rules[first]
+        node = self.builder.rules[first]
+        nodes, seen = self.builder.nodes, {first}
+        while nodes[node][0] == CALL and nodes[node][1] not in seen:
+            following: RuleId = nodes[node][1]  # type: ignore[assignment]
+            seen.add(following)
+            node = self.builder.rules[following]
+        return node
 
     def source(self, what: str, argument: str) -> tuple[object, str, str] | None:
         """Where a pattern or format was first asked for: subschema, keyword, and the rest of the pointer."""

@@ -18,13 +18,14 @@ from stackmask.schema.contradiction import contradiction
 from stackmask.schema.fragments import ROOT, Fragments, fresh, install
 from stackmask.schema.places import find, locate, without
 from stackmask.schema.readers import Inexact, Malformed
-from stackmask.schema.references import Registry
+from stackmask.schema.references import NAMED, Registry
 from stackmask.schema.report import APPROXIMATED, Entry, Report
 
 DISTINCT_KEYS: Final = False
 """Whether undeclared keys are kept from occurring twice, by a guard at run time; declared keys never do."""
 MOST_PROBLEMS: Final = 100
 """How many keywords that cannot be exact one error lists."""
+_INVERTING: Final = frozenset({"not", "if", "oneOf"})
 _NO_DOCUMENTS: Final[Mapping[str, Any]] = {}
 
 
@@ -48,6 +49,7 @@ def json_schema_grammar(
     `format`: "enforce", or "annotate" to leave formats unchecked.
     `escapes`: "needed" writes a character of a string as it is where JSON allows that, "any" takes every spelling.
     """
+    _check_option("escapes", escapes, ("needed", "any"))
     builder, fragments = fresh(whitespace, escapes)
     root, report = _define(builder, fragments, ROOT, schema, property_order, documents, lenient, format, limits)
     if root == fragments.never:
@@ -102,13 +104,17 @@ def _define(
     limits: Limits | None,
 ) -> tuple[NodeId, Report]:
     """Define `rule` as the grammar of a schema."""
-    for option, value, allowed in (("property_order", property_order, ("schema", "any")), ("format", format, ("enforce", "annotate"))):
-        if value not in allowed:
-            raise ValueError(f"{option} must be {' or '.join(map(repr, allowed))}, not {value!r}")
+    _check_option("property_order", property_order, ("schema", "any"))
+    _check_option("format", format, ("enforce", "annotate"))
     budget = Budget(limits)
     current: Any = schema
     problems: list[Entry] = []
+    before = len(builder.rules)
     while True:
+        # What an attempt that failed has left undefined is never called.
+        for left in range(before, len(builder.rules)):
+            if builder.rules[left] < 0:
+                builder.define(RuleId(left), fragments.never)
         registry = Registry(current, documents)
         compilation = Compilation(
             builder, fragments, registry, budget, any_order=property_order == "any", formats=format == "enforce", distinct=DISTINCT_KEYS
@@ -135,6 +141,12 @@ def _define(
             )
 
 
+def _check_option(option: str, value: str, allowed: tuple[str, str]) -> None:
+    """Raise where an option has a value that it does not know."""
+    if value not in allowed:
+        raise ValueError(f"{option} must be {' or '.join(map(repr, allowed))}, not {value!r}")
+
+
 def _problem(error: Inexact | RegexError, compilation: Compilation, schema: object) -> Entry | None:
     """What cannot be exact, and where; None where that is not in the schema itself."""
     if isinstance(error, RegexError):
@@ -148,7 +160,26 @@ def _problem(error: Inexact | RegexError, compilation: Compilation, schema: obje
     place = find(subschema, schema)
     if place is None or not keyword:
         return None
-    return Entry(f"{place}/{keyword}{inner}", keyword, APPROXIMATED, reason)
+    return _widened(schema, Entry(f"{place}/{keyword}{inner}", keyword, APPROXIMATED, reason))
+
+
+def _widened(schema: Any, entry: Entry) -> Entry:
+    """The keyword to leave out so that no instance is lost: the outermost `not`, `if` or `oneOf` around one that cannot be exact.
+
+    Below those, leaving out a constraint could take instances away.
+    """
+    value, place, named = schema, "", False
+    for step in entry.pointer.split("/")[1:]:
+        key = step.replace("~1", "/").replace("~0", "~")
+        place += "/" + step
+        if isinstance(value, Mapping):
+            if key in _INVERTING and not named:
+                return entry if place == entry.pointer else Entry(place, key, APPROXIMATED, f"{entry.pointer}: {entry.note}")
+            value = value.get(key)
+            named = not named and key in NAMED
+        else:
+            value = value[int(key)] if isinstance(value, list | tuple) else None
+    return entry
 
 
 def _unsupported(problems: list[Entry], more: str = "") -> UnsupportedSchemaError:

@@ -1,0 +1,218 @@
+"""The corpus of JSON Schemas on both engines, and the ways in: errors, options, limits."""
+
+from __future__ import annotations
+
+import json
+import time
+import tomllib
+from typing import Any
+
+import pytest
+from support.corpus import CORPUS
+from support.engines import Engine, accepts, matcher
+
+from stackmask.pda.exceptions import LimitError, SchemaError, UnsatisfiableError, UnsupportedSchemaError
+from stackmask.pda.grammar import GrammarBuilder, print_grammar
+from stackmask.pda.limits import Limits
+from stackmask.schema.compile import json_grammar, json_schema_grammar, json_schema_node
+
+CASES = tomllib.loads((CORPUS / "json_schema.toml").read_text(encoding="utf-8"))["case"]
+
+
+def compiled(schema: Any, **options: Any) -> Any:
+    """The grammar alone."""
+    return json_schema_grammar(schema, **options)[0]
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
+def test_corpus(engine: Engine, case: dict[str, Any]) -> None:
+    """Every text of a case is accepted or refused as it says."""
+    start = matcher(engine, compiled(json.loads(case["schema"]), **case.get("options", {})))
+    for text in case["accepts"]:
+        assert accepts(start, text.encode()), text
+    for text in case["rejects"]:
+        assert not accepts(start, text.encode()), text
+
+
+def nested(levels: int, schema: Any, around: Any) -> Any:
+    """A schema inside `levels` copies of another."""
+    for _ in range(levels):
+        schema = around(schema)
+    return schema
+
+
+AROUND = {
+    "properties": lambda s: {"type": "object", "properties": {"a": s}, "required": ["a"]},
+    "items": lambda s: {"type": "array", "items": s, "minItems": 1, "maxItems": 3},
+    "allOf": lambda s: {"allOf": [s, {"type": "string"}]},
+    "anyOf": lambda s: {"anyOf": [s, {"type": "integer"}]},
+    "not": lambda s: {"not": {"not": s}},
+    "if": lambda s: {"if": s, "then": {"minLength": 1}},
+    "additionalProperties": lambda s: {"additionalProperties": s},
+}
+
+
+@pytest.mark.parametrize("kind", AROUND)
+def test_depth_costs_linear_time(kind: str) -> None:
+    """2,000 levels of nesting compile in a moment; peers take cubic time, or end at a depth of 100."""
+    start = time.perf_counter()
+    compiled(nested(2_000, {"type": "string"}, AROUND[kind]))
+    assert time.perf_counter() - start < 10
+
+
+@pytest.mark.parametrize("levels", [100, 5_000])
+def test_depth_of_a_constant(levels: int) -> None:
+    """A nested constant is written without recursion."""
+    assert compiled({"const": nested(levels, 1, lambda s: [s])}).nodes
+    assert compiled({"enum": [nested(levels, 1, lambda s: {"a": s})], "minProperties": 1}).nodes
+
+
+def test_many_values() -> None:
+    """100,000 values compile at once."""
+    assert len(compiled({"enum": [f"v{i}" for i in range(100_000)]}).nodes) > 100_000
+
+
+@pytest.mark.parametrize(
+    ("schema", "place"),
+    [
+        ({"properties": {"a/b": {"minLength": "x"}}}, "/properties/a~1b/minLength"),
+        ({"type": "strin"}, "/type"),
+        ({"type": 5}, "/type"),
+        ({"type": []}, "/type"),
+        ({"items": {"anyOf": []}}, "/items/anyOf"),
+        ({"properties": []}, "/properties"),
+        ({"required": True}, "/required"),
+        ({"enum": 5}, "/enum"),
+        ({"$ref": "#/$defs/x"}, "/$ref"),
+        ({"$ref": 5}, "/$ref"),
+        ({"multipleOf": 0, "type": "number"}, "/multipleOf"),
+        ({"minimum": "5"}, "/minimum"),
+        ({"minItems": -1}, "/minItems"),
+        ({"uniqueItems": 1}, "/uniqueItems"),
+        ({"pattern": 5}, "/pattern"),
+        ({"additionalProperties": "x"}, "must be an object or a boolean, not 'x'"),
+        ({"const": float("nan")}, "nan"),
+        ({"const": "\ud800"}, "surrogate"),
+        ({"properties": {1: {}}}, "no name of a property"),
+        ({"$ref": "#", "anyOf": [{"type": "string"}]}, "refers to itself"),
+        ([], "must be an object or a boolean"),
+    ],
+)
+def test_malformed(schema: Any, place: str) -> None:
+    """A malformed schema is an error that says where."""
+    with pytest.raises(SchemaError) as caught:
+        compiled(schema)
+    assert place in str(caught.value)
+
+
+UNSUPPORTED = {
+    "type": "object",
+    "properties": {
+        "a": {"type": "string", "pattern": r"^(.)\1$"},
+        "b": {"type": "array", "not": {"uniqueItems": True}},
+        "c": {"type": "string"},
+    },
+    "patternProperties": {r"(x)\1": {"type": "integer"}},
+}
+
+
+def test_unsupported_lists_every_keyword() -> None:
+    """All that cannot be exact is in one error, each with its pointer."""
+    with pytest.raises(UnsupportedSchemaError) as caught:
+        compiled(UNSUPPORTED)
+    assert {pointer for pointer, _ in caught.value.problems} == {
+        "/properties/a/pattern",
+        "/properties/b/not",
+        r"/patternProperties/(x)\1",
+    }
+
+
+def test_lenient_lists_what_it_leaves_out(engine: Engine) -> None:
+    """A lenient compilation drops the same keywords, and only those."""
+    grammar, report = json_schema_grammar(UNSUPPORTED, lenient=True)
+    assert len(report.approximated) == 3
+    start = matcher(engine, grammar)
+    assert accepts(start, b'{"a":"xy","b":[1,2]}')
+    assert not accepts(start, b'{"a":1}')
+    assert not accepts(start, b'{"b":{}}')
+
+
+@pytest.mark.parametrize(
+    ("schema", "keywords"),
+    [
+        ({"type": "string", "minLength": 5, "maxLength": 3, "title": "x"}, ["/minLength", "/maxLength"]),
+        ({"type": "object", "required": ["a"], "properties": {"a": False}}, ["/required", "/properties"]),
+        ({"allOf": [{"type": "string"}, {"type": "integer"}]}, ["/allOf/0/type", "/allOf/1/type"]),
+        (False, []),
+    ],
+)
+def test_unsatisfiable_names_the_constraints(schema: Any, keywords: list[str]) -> None:
+    """What no instance can satisfy is an error that names what contradicts each other."""
+    with pytest.raises(UnsatisfiableError) as caught:
+        compiled(schema)
+    for keyword in keywords:
+        assert keyword in str(caught.value)
+    assert "title" not in str(caught.value)
+
+
+def test_product_of_alternatives_ends_in_a_limit() -> None:
+    """An exponential product of unions is a LimitError, and soon."""
+    branches = [
+        {"anyOf": [{"properties": {f"{a}{i}": {"const": 1}, b: {"type": "string"}}} for a, b in (("a", "x"), ("b", "y"))]} for i in range(40)
+    ]
+    with pytest.raises(LimitError):
+        compiled({"type": "object", "allOf": branches})
+
+
+def test_time_limit() -> None:
+    """The wall-clock budget holds."""
+    schema = {"type": "object", "patternProperties": {f"^.*{chr(97 + i)}{i}.*$": {"minLength": i} for i in range(26)}}
+    with pytest.raises(LimitError):
+        compiled(schema, limits=Limits(compile_seconds=0.2))
+
+
+@pytest.mark.parametrize("option", [{"property_order": "none"}, {"format": "x"}, {"escapes": "all"}])
+def test_wrong_option(option: dict[str, Any]) -> None:
+    """An option with an unknown value is an error."""
+    with pytest.raises(ValueError, match=next(iter(option))):
+        compiled(True, **option)
+
+
+def test_any_json(engine: Engine) -> None:
+    """json_grammar takes every JSON value and nothing else."""
+    start = matcher(engine, json_grammar())
+    for text in ('{"a":[1,{"b":null}]}', "[]", "-1.5e3", '"x"', "true"):
+        assert accepts(start, text.encode())
+    for text in ("", "{", "[1,]", "01", '{"a"}', "nul", "[1]]"):
+        assert not accepts(start, text.encode())
+
+
+def test_node_in_another_grammar(engine: Engine) -> None:
+    """A schema is a node of a larger grammar."""
+    b = GrammarBuilder()
+    root = b.rule("root")
+    node, report = json_schema_node(b, {"type": "array", "items": {"type": "integer"}})
+    b.define(root, b.seq(b.literal(b"<"), node, b.literal(b">")))
+    start = matcher(engine, b.build(root))
+    assert accepts(start, b"<[1,2]>")
+    assert not accepts(start, b"[1,2]")
+    assert [entry.keyword for entry in report] == ["type", "items", "type"]
+
+
+def test_documents(engine: Engine) -> None:
+    """References lead to documents that the caller hands over, and nowhere else."""
+    schema = {"type": "object", "properties": {"a": {"$ref": "https://e.x/s#/$defs/n"}}}
+    grammar = compiled(schema, documents={"https://e.x/s": {"$defs": {"n": {"type": "integer"}}}})
+    start = matcher(engine, grammar)
+    assert accepts(start, b'{"a":1}')
+    assert not accepts(start, b'{"a":"x"}')
+    with pytest.raises(SchemaError, match="nothing is fetched"):
+        compiled(schema)
+
+
+def test_everyday_schema_is_small() -> None:
+    """An everyday object is a chain without copies: its size is that of the schema."""
+    schema = {"type": "object", "properties": {f"p{i}": {"type": "object", "properties": {"x": {"type": "string"}}} for i in range(50)}}
+    grammar = compiled(schema)
+    assert len(grammar.nodes) < 400
+    assert print_grammar(grammar).startswith("root ::= ")

@@ -1,0 +1,102 @@
+"""Objects: every combination of a few keys against the definition, declared order, and the size of the graphs."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import jsonschema
+import pytest
+from support.engines import STOP, Engine, accepts, matcher, prepare
+from support.schemas import takes
+
+from stackmask.pda.exceptions import UnsatisfiableError
+from stackmask.schema.compile import json_schema_grammar
+
+KEYS = ("a", "b", "c", "d")
+
+
+def objects() -> Iterator[dict[str, Any]]:
+    """Every object of some of four keys with values 0 or "x"."""
+    for size in range(len(KEYS) + 1):
+        for names in itertools.combinations(KEYS, size):
+            for values in itertools.product((0, "x"), repeat=size):
+                yield dict(zip(names, values, strict=True))
+
+
+PARTS: tuple[dict[str, Any], ...] = (
+    {"properties": {"b": {"type": "integer"}, "a": {"type": "string"}}},
+    {"required": ["a"]},
+    {"required": ["d", "b"]},
+    {"properties": {"c": False}},
+    {"additionalProperties": {"type": "integer"}, "properties": {"a": True}},
+    {"patternProperties": {"^[ab]$": {"type": "integer"}}},
+    {"propertyNames": {"enum": ["a", "b", "c"]}},
+    {"minProperties": 2},
+    {"maxProperties": 2},
+    {"dependentRequired": {"a": ["b"], "c": ["a"]}},
+    {"dependentSchemas": {"b": {"properties": {"a": {"type": "string"}}}}},
+    {"anyOf": [{"required": ["c"]}, {"properties": {"a": {"const": 0}}, "required": ["a"]}]},
+    {"not": {"properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}}},
+    {"oneOf": [{"required": ["a"]}, {"required": ["b"]}, {"required": ["c"]}]},
+)
+
+
+@pytest.mark.parametrize("order", ["schema", "any"])
+@pytest.mark.parametrize(("i", "j"), list(itertools.combinations_with_replacement(range(len(PARTS)), 2)))
+def test_every_object(kernel: Engine, i: int, j: int, order: str) -> None:
+    """Two groups of keywords together accept exactly the objects that jsonschema finds valid."""
+    schema = {"type": "object", "allOf": [PARTS[i], PARTS[j]]}
+    validator = jsonschema.Draft202012Validator(schema)
+    expected = [validator.is_valid(value) for value in objects()]
+    try:
+        ready = prepare(kernel, json_schema_grammar(schema, property_order=order)[0])
+    except UnsatisfiableError:
+        assert not any(expected)
+        return
+    start = kernel.Matcher(ready, [STOP])
+    assert [takes(start, value) for value in objects()] == expected
+
+
+def test_declared_order(engine: Engine) -> None:
+    """Declared keys come in their order, then required ones that are not declared, then any others."""
+    schema = {"type": "object", "properties": {"b": True, "a": True}, "required": ["r"]}
+    start = matcher(engine, json_schema_grammar(schema)[0])
+    assert accepts(start, b'{"b":1,"a":1,"r":1,"x":1}')
+    for text in (b'{"a":1,"b":1,"r":1}', b'{"r":1,"a":1}', b'{"x":1,"r":1}', b'{"a":1,"a":1,"r":1}', b'{"b":1,"r":1,"b":1}'):
+        assert not accepts(start, text)
+
+
+@pytest.mark.parametrize("required", [(), ("p3",), ("p0", "p9")])
+def test_leading_optional_members(engine: Engine, required: tuple[str, ...]) -> None:
+    """Commas are right whatever is left out."""
+    names = [f"p{i}" for i in range(10)]
+    schema = {"type": "object", "properties": {n: {"type": "integer"} for n in names}, "required": list(required), "additionalProperties": False}
+    start = matcher(engine, json_schema_grammar(schema)[0])
+    for chosen in (*itertools.combinations(names, 2), (), names[3:4], names):
+        text = json.dumps(dict.fromkeys(chosen, 1), separators=(",", ":"))
+        assert accepts(start, text.encode()) == set(required).issubset(chosen)
+    assert not accepts(start, b'{,"p1":1}')
+    assert not accepts(start, b'{"p1":1,}')
+
+
+def test_nesting_does_not_multiply() -> None:
+    """Optional members nested in optional members are written once each."""
+    schema: dict[str, Any] = {"type": "string"}
+    for _ in range(25):
+        schema = {"type": "object", "properties": {"a": schema, "b": {"type": "array", "items": {"type": "integer"}}}}
+    grammar = json_schema_grammar(schema)[0]
+    edges = sum(len(node[2]) for node in grammar.nodes if node[0] == 9)  # type: ignore[arg-type]
+    assert edges < 2_000
+
+
+def test_counts_over_many_members(kernel: Engine) -> None:
+    """Counts of members cost a factor, not a power."""
+    names = [f"p{i}" for i in range(60)]
+    schema = {"type": "object", "properties": {n: {"type": "integer"} for n in names}, "minProperties": 2, "maxProperties": 4}
+    start = matcher(kernel, json_schema_grammar(schema)[0])
+    for size, expected in ((1, False), (2, True), (4, True), (5, False)):
+        assert accepts(start, json.dumps(dict.fromkeys(names[:size], 1)).encode()) is expected
+        assert accepts(start, json.dumps({f"x{i}": None for i in range(size)}).encode()) is expected
