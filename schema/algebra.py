@@ -31,13 +31,43 @@ from stackmask.schema.keywords import ALGEBRA, ANY_OF, ARRAY, NUMBER, OBJECT, ON
 from stackmask.schema.numbers import INTEGERS, NUMBERS, NumberSet
 from stackmask.schema.objects import Facts, lacks, plain, requires
 from stackmask.schema.readers import (
-    Malformed, Numeral, Schema, bounds, count, flag, item_schemas, mapping, names, number_set, pointer_token, same_value, schemas, text, types,
+    Malformed,
+    Numeral,
+    Schema,
+    bounds,
+    count,
+    flag,
+    item_schemas,
+    mapping,
+    names,
+    number_set,
+    pointer_token,
+    same_value,
+    schemas,
+    text,
+    types,
 )  # fmt: skip
 from stackmask.schema.references import Registry, Scope
 from stackmask.schema.strings import FREE as FREE_TEXT
 from stackmask.schema.strings import Strings, Texts, merged
 from stackmask.schema.types import (
-    ANYTHING, CONSTANTS, EVERY, FALSE, NEVER, NONE, TRUE, Array, Atom, Conjunction, Count, Keys, Literal, Object, Parts, Text, reduced,
+    ANYTHING,
+    CONSTANTS,
+    EVERY,
+    FALSE,
+    NEVER,
+    NONE,
+    TRUE,
+    Array,
+    Atom,
+    Conjunction,
+    Count,
+    Keys,
+    Literal,
+    Object,
+    Parts,
+    Text,
+    reduced,
 )  # fmt: skip
 
 MOST_PARTS: Final = 4_000
@@ -449,7 +479,7 @@ class Algebra:
         """The complement of what `branch` gave."""
         if literal > 0:
             return self.inverse(literal, parts)
-        return self.evaluate((False, -literal)) if literal != FALSE else EVERY  # type: ignore[no-any-return]
+        return self.evaluate((False, -literal)) if literal != FALSE else EVERY
 
     def conditional(self, test: Parts, outside: Parts, then: Parts, otherwise: Parts) -> Parts:
         """(if and then) or (not if and else); as implications where only one side says something, which multiplies fewer parts."""
@@ -507,16 +537,16 @@ class Algebra:
         if kinds is not None and "string" not in kinds:
             texts = ()
         elif code & STRING:
-            part = self.strings.reduced(self.text(schema, codes))
+            part = self.strings.reduced(self.text_part(schema, codes))
             texts = () if part is None else (part,)
         if kinds is not None and "array" not in kinds:
             array_parts = ()
         elif code & ARRAY:
-            array_parts = (self.array(schema, scope, codes),)
+            array_parts = (self.array_part(schema, scope, codes),)
         if kinds is not None and "object" not in kinds:
             object_parts = ()
         elif code & OBJECT:
-            part_of_object = self.object(schema, scope, codes)
+            part_of_object = self.object_part(schema, scope, codes)
             pruned = objects.prune(part_of_object, self.facts) if part_of_object.clauses else part_of_object
             object_parts = () if pruned is None else (pruned,)
         result = Parts(constants, numbers, texts, array_parts, object_parts)
@@ -532,7 +562,7 @@ class Algebra:
                 result = self.intersect(result, self.finite([schema["const"]]))
         return result
 
-    def text(self, schema: Schema, codes: Mapping[str, int]) -> Text:
+    def text_part(self, schema: Schema, codes: Mapping[str, int]) -> Text:
         """What the string keywords say."""
         low, high = bounds(schema, "minLength", "maxLength")
         tests: set[tuple[str, object, bool]] = set()
@@ -547,7 +577,7 @@ class Algebra:
                 tests.add(("format", name, True))
         return Text(low, high, frozenset(tests))
 
-    def array(self, schema: Schema, scope: Scope, codes: Mapping[str, int]) -> Array:
+    def array_part(self, schema: Schema, scope: Scope, codes: Mapping[str, int]) -> Array:
         """What the array keywords say."""
         low, high = bounds(schema, "minItems", "maxItems")
         first, others = item_schemas(schema, codes)
@@ -555,9 +585,7 @@ class Algebra:
         rest = reduced(frozenset((self.literal(others, scope),)))
         counts: tuple[Count, ...] = ()
         if "contains" in schema and "contains" in codes:
-            least, most = (
-                (count(schema, "minContains", 1), count(schema, "maxContains", -1)) if "minContains" in codes else (1, -1)
-            )
+            least, most = (count(schema, "minContains", 1), count(schema, "maxContains", -1)) if "minContains" in codes else (1, -1)
             if least > 0 or most >= 0:
                 counts = (Count(self.literal(schema["contains"], scope), 0, least, most),)
         distinct = flag(schema, "uniqueItems")
@@ -565,7 +593,7 @@ class Algebra:
             self.unique.append(schema)
         return Array(prefix, rest, low, high, counts, int(distinct))
 
-    def object(self, schema: Schema, scope: Scope, codes: Mapping[str, int]) -> Object:
+    def object_part(self, schema: Schema, scope: Scope, codes: Mapping[str, int]) -> Object:
         """What the object keywords say."""
         low, high = bounds(schema, "minProperties", "maxProperties")
         properties = mapping(schema, "properties")
@@ -637,7 +665,7 @@ class Algebra:
     def case_branch(self, schema: Any, scope: Scope) -> Steps:
         """The cases of a subschema that applies to the same place."""
         literal = self.literal(schema, scope)
-        if literal == TRUE or literal == FALSE:
+        if literal in (TRUE, FALSE):
             return [(EVERY if literal == TRUE else NONE, Evaluated())]
         cases = yield True, literal
         return cases

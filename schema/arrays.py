@@ -34,9 +34,7 @@ def intersect(a: Array, b: Array) -> Array | None:
     prefix = tuple(
         reduced((a.rest if one is None else one) | (b.rest if other is None else other)) for one, other in zip_longest(a.prefix, b.prefix)
     )
-    return Array(
-        prefix, reduced(a.rest | b.rest), low, high, tuple(dict.fromkeys(a.counts + b.counts)), a.distinct or b.distinct
-    )
+    return Array(prefix, reduced(a.rest | b.rest), low, high, tuple(dict.fromkeys(a.counts + b.counts)), a.distinct or b.distinct)
 
 
 def complement(part: Array) -> list[Array]:
@@ -184,7 +182,7 @@ class Writer:
     def outcomes(self, item: Conjunction, position: int, counts: tuple[Count, ...]) -> list[tuple[Conjunction, tuple[int, ...]]]:
         """How an item may turn out: what it meets, and how much that adds to each count.
 
-        An item that need not be kept from a count, since the count has no upper bound, and whose complement is large, may also go uncounted.
+        Where a count has no upper bound and the complement of its literal is large, an item that adds to it may also go uncounted.
         """
         found: list[tuple[Conjunction, tuple[int, ...]]] = [(item, ())]
         for literal, start, _, most in counts:
@@ -203,5 +201,3 @@ class Writer:
                     cases.append((without, (*tally, 0)))
             found = cases
         return found
-
-

@@ -20,7 +20,18 @@ from stackmask.schema.algebra import Algebra
 from stackmask.schema.emit import array_node, called, extra_key, object_node, permuted_array, value_node
 from stackmask.schema.fragments import Fragments, quoted
 from stackmask.schema.keywords import (
-    ALGEBRA, ANY_OF, ARRAY, NUMBER, OBJECT, ONE_OF, REFERENCE, RESOURCE, STRING, TYPE, UNKNOWN, VALUES,
+    ALGEBRA,
+    ANY_OF,
+    ARRAY,
+    NUMBER,
+    OBJECT,
+    ONE_OF,
+    REFERENCE,
+    RESOURCE,
+    STRING,
+    TYPE,
+    UNKNOWN,
+    VALUES,
 )  # fmt: skip
 from stackmask.schema.numbers import INTEGERS, NUMBERS, NumberSet, number_node
 from stackmask.schema.readers import Inexact, Malformed, Schema, bounds, flag, item_schemas, mapping, names, number_set, schemas, types
@@ -74,7 +85,7 @@ class Compilation:
         self.machinery: tuple[Algebra, arrays.Writer, objects.Writer] | None = None
 
     def run(self, first: RuleId, schema: object) -> NodeId:
-        """Define the rule `first` as the grammar of `schema`, and every rule that this needs; gives its node, behind rules that only call."""
+        """Define the rule `first` as the grammar of `schema`, and every rule that this needs; gives its node, behind mere calls."""
         self.pending.append((first, schema, self.registry.root))
         while self.pending:
             rule, subject, scope = self.pending.pop()
@@ -194,7 +205,7 @@ class Compilation:
             return f.string
         if "pattern" in schema or "format" in schema:
             algebra = self.algebra[0]
-            text = algebra.text(schema, self.codes)
+            text = algebra.text_part(schema, self.codes)
             return algebra.strings.node(self.builder, f, text)
         low, high = bounds(schema, "minLength", "maxLength")
         if 0 <= high < low:
@@ -251,10 +262,7 @@ class Compilation:
         else:
             key = extra_key(b, f, declared)
             extra = b.seq(b.distinct(key) if self.distinct else key, colon, others)
-        if self.any_order:
-            made = objects.unordered(b, f, members, extra)
-        else:
-            made = object_node(b, f, members, extra)
+        made = (objects.unordered if self.any_order else object_node)(b, f, members, extra)
         return b.scope(made) if self.distinct and extra != never and made != never else made
 
     # Subschemas that say more.
@@ -266,23 +274,22 @@ class Compilation:
             if inner is not self.scope:
                 outer = self.scope
                 self.enter(inner)
-                node = self.node(schema)
+                written = self.node(schema)
                 self.enter(outer)
-                return node
+                return written
             code &= ~RESOURCE
             if not code & BEYOND_LOCAL:
                 return self.local(schema, code)
         if self.depth >= DEEPEST_INLINE:
             return self.deferred(schema, self.scope)
         said = code & (BEYOND_LOCAL | LOCAL | TYPE)
+        node: NodeId | None = None
         if said & ~TYPE == VALUES:
             node = self.values(schema, code)
         elif code & REFERENCE:
             node = self.reference(schema, said)
         elif said in (ANY_OF, ONE_OF, ALGEBRA):
             node = self.branches(schema, said)
-        else:
-            node = None
         return self.general(schema) if node is None else node
 
     def values(self, schema: Schema, code: int) -> NodeId | None:
@@ -472,9 +479,7 @@ class Compilation:
             nodes.append(f.string if text == FREE_TEXT else algebra.strings.node(self.builder, f, text))
         for array in parts.arrays:
             if array.distinct < 0:
-                raise Inexact(
-                    algebra.unique[0], "uniqueItems", "its complement, that some two items are equal, is beyond any grammar"
-                )
+                raise Inexact(algebra.unique[0], "uniqueItems", "its complement, that some two items are equal, is beyond any grammar")
             nodes.append(f.array if array == arrays.FREE else array_writer.node(array))
         for part in parts.objects:
             nodes.append(f.object if part == objects.FREE else object_writer.node(part))

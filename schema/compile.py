@@ -55,8 +55,9 @@ def json_schema_grammar(
     if root == fragments.never:
         found = contradiction(
             schema,
-            lambda part: _define(*_again(whitespace, escapes), ROOT, part, property_order, documents, True, format, limits)[0]
-            == fragments.never,
+            lambda part: (
+                _define(*_again(whitespace, escapes), ROOT, part, property_order, documents, True, format, limits)[0] == fragments.never
+            ),
         )
         raise UnsatisfiableError("no instance can satisfy the schema" + (f": {', '.join(found)} contradict each other" if found else ""))
     return builder.build(ROOT), report

@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterable, Sequence
 from decimal import Decimal
 from typing import Final
 
-from stackmask.pda.grammar import ALT, AUTOMATON, GRAPH, PERMUTE, REPEAT, SCOPE, SEQ, GrammarBuilder, NodeId
 from stackmask.pda.exceptions import SchemaError
+from stackmask.pda.grammar import ALT, AUTOMATON, GRAPH, PERMUTE, SCOPE, SEQ, GrammarBuilder, NodeId
 from stackmask.schema.fragments import ANY_CHARACTER, Fragments, quoted
 from stackmask.schema.numbers import exact
 

@@ -9,8 +9,8 @@ from functools import lru_cache
 from json.encoder import encode_basestring
 from typing import Final, NamedTuple
 
-from stackmask.pda.grammar import JSON, JSON_ANY, GrammarBuilder, NodeId, RuleId
 from stackmask.pda.exceptions import SchemaError
+from stackmask.pda.grammar import JSON, JSON_ANY, GrammarBuilder, NodeId, RuleId
 from stackmask.pda.regex import regex_node
 from stackmask.schema.numbers import INTEGERS, NUMBERS, number_node
 
@@ -100,10 +100,10 @@ ROOT: Final = RuleId(0)
 
 
 def quoted(text: str) -> bytes:
-    """`text` as a JSON string, escaped only where it must be.
+    r"""`text` as a JSON string, escaped only where it must be.
 
     >>> quoted('a"é')
-    b'"a\\\\"\\xc3\\xa9"'
+    b'"a\\"\xc3\xa9"'
     """
     try:
         return encode_basestring(text).encode()

@@ -61,14 +61,14 @@ _DRAFT4: Final[Mapping[str, int]] = {
     "$schema": 0,
     "$comment": 0,
 }
-_DRAFT6: Final[Mapping[str, int]] = {k: v for k, v in _DRAFT4.items() if k != "id"} | {
+_DRAFT6: Final[dict[str, int]] = {k: v for k, v in _DRAFT4.items() if k != "id"} | {
     "const": VALUES,
     "contains": ARRAY | ALGEBRA,
     "propertyNames": OBJECT | ALGEBRA,
     "examples": 0,
     "$id": RESOURCE,
 }
-_DRAFT7: Final[Mapping[str, int]] = _DRAFT6 | {
+_DRAFT7: Final[dict[str, int]] = _DRAFT6 | {
     "if": ALGEBRA,
     "then": 0,
     "else": 0,

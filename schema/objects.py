@@ -22,8 +22,20 @@ from stackmask.schema.emit import Transitions, called, excluding, object_node
 from stackmask.schema.fragments import Fragments, quoted
 from stackmask.schema.types import (
     ANYTHING as ANY_VALUE,
-    FALSE, NEVER, TRUE, Atom, Clause, Conjunction, Keys, Literal, Object, high_bound, reduced,
 )  # fmt: skip
+from stackmask.schema.types import (
+    FALSE,
+    NEVER,
+    TRUE,
+    Atom,
+    Clause,
+    Conjunction,
+    Keys,
+    Literal,
+    Object,
+    high_bound,
+    reduced,
+)
 
 FREE: Final = Object()
 DISTRIBUTED: Final = 4
@@ -182,8 +194,8 @@ def prune(part: Object, facts: Facts) -> Object | None:
             if len(rest) == 1:
                 atoms.append(rest[0])
                 known.add(rest[0])
-                name = sole(rest[0].keys)
-                if name in known.required and facts.is_empty(known.value(name)):
+                decided = sole(rest[0].keys)
+                if decided in known.required and facts.is_empty(known.value(decided)):
                     return None
                 changed = True
             else:
@@ -232,9 +244,7 @@ def cells(part: Object, facts: Facts) -> list[tuple[Dfa | None, frozenset[int]]]
 
     None for the keys stands for all.
     """
-    languages = sorted(
-        {language for atom in (*part.atoms, *(a for c in part.clauses for a in c)) for language in atom.keys.languages}
-    )
+    languages = sorted({language for atom in (*part.atoms, *(a for c in part.clauses for a in c)) for language in atom.keys.languages})
     result: list[tuple[Dfa | None, frozenset[int]]] = [(None, frozenset())]
     for language in languages:
         automaton = facts.language(language)

@@ -19,7 +19,7 @@ Numeral = int | float | Decimal
 _NOTHING: Final[Mapping[str, object]] = {}
 
 
-class Malformed(SchemaError):
+class Malformed(SchemaError):  # noqa: N818 - the word for the schema; the caller sees a SchemaError
     """A keyword whose value the specification forbids; the place of `schema` is found once the error is on its way out."""
 
     def __init__(self, schema: object, keyword: str, message: str) -> None:
@@ -29,7 +29,7 @@ class Malformed(SchemaError):
         super().__init__(f"{keyword}: {message}")
 
 
-class Inexact(SchemaError):
+class Inexact(SchemaError):  # noqa: N818 - the word for the keyword; the caller sees an UnsupportedSchemaError
     """A keyword that is well formed, but that no automaton can enforce exactly."""
 
     def __init__(self, schema: object, keyword: str, reason: str) -> None:
@@ -45,7 +45,7 @@ def count(schema: Schema, keyword: str, default: int) -> int:
     if value.__class__ is int:
         if value < 0 and keyword in schema:
             raise Malformed(schema, keyword, "must not be negative")
-        return value  # type: ignore[no-any-return]
+        return value
     if isinstance(value, float | Decimal) and value >= 0 and value == int(value):
         return int(value)
     raise Malformed(schema, keyword, "must be a whole number that is not negative")
@@ -91,7 +91,7 @@ def flag(schema: Schema, keyword: str) -> bool:
     value = schema.get(keyword, False)
     if value.__class__ is not bool:
         raise Malformed(schema, keyword, "must be a boolean")
-    return value  # type: ignore[no-any-return]
+    return value
 
 
 def names(schema: Schema, keyword: str, value: object) -> Sequence[str]:

@@ -15,8 +15,8 @@ from stackmask.pda.budget import Budget
 from stackmask.pda.dfa import ANYTHING, NOTHING, Dfa
 from stackmask.pda.grammar import ALT, AUTOMATON, CHARS, GrammarBuilder, NodeId
 from stackmask.pda.regex import regex_dfa, regex_node
-from stackmask.schema.formats import format_dfa, format_lengths, format_node
 from stackmask.schema.emit import excluding
+from stackmask.schema.formats import format_dfa, format_lengths, format_node
 from stackmask.schema.fragments import Fragments, quoted
 from stackmask.schema.readers import Inexact
 from stackmask.schema.types import Text, high_bound
@@ -269,9 +269,7 @@ def _shortest_common(automata_of_tests: Sequence[Dfa], budget: Budget) -> int:
     return -1
 
 
-def _meet(
-    left: list[tuple[int, int, tuple[int, ...]]], right: tuple[tuple[int, int, int], ...]
-) -> list[tuple[int, int, tuple[int, ...]]]:
+def _meet(left: list[tuple[int, int, tuple[int, ...]]], right: tuple[tuple[int, int, int], ...]) -> list[tuple[int, int, tuple[int, ...]]]:
     """The ranges of one sorted row cut by those of another, with the targets of both."""
     result = []
     i = j = 0
@@ -332,7 +330,7 @@ def bounded(automaton: Dfa, low: int, high: int, budget: Budget) -> Dfa:
     ends: list[bool] = []
     for state, count in todo:
         ends.append(accepting[state] and count >= low)
-        row: list[tuple[int, int, int]] = []
+        moves: list[tuple[int, int, int]] = []
         following = count + 1
         if following > last:
             following = last if high < 0 else -1
@@ -344,8 +342,8 @@ def bounded(automaton: Dfa, low: int, high: int, budget: Budget) -> Dfa:
                     if number is None:
                         number = numbers[pair] = len(todo)
                         todo.append(pair)
-                    row.append((lo, hi, number))
-        rows.append(tuple(row))
+                    moves.append((lo, hi, number))
+        rows.append(tuple(moves))
         if not len(rows) & 1023:
             budget.check_states(len(todo))
     return Dfa(tuple(rows), tuple(ends))

@@ -67,13 +67,13 @@ def combined(kernel: Engine, keyword: str, *schemas: Any) -> list[bool]:
 
 @pytest.mark.parametrize("index", range(len(SCHEMAS)))
 def test_complement(kernel: Engine, languages: list[list[bool]], index: int) -> None:
-    """not accepts the rest."""
+    """Not accepts the rest."""
     assert combined(kernel, "not", SCHEMAS[index]) == [not taken for taken in languages[index]]
 
 
 @pytest.mark.parametrize(("i", "j"), list(itertools.combinations(range(len(SCHEMAS)), 2)))
 def test_pairs(kernel: Engine, languages: list[list[bool]], i: int, j: int) -> None:
-    """allOf is intersection, anyOf union, oneOf symmetric difference of two."""
+    """AllOf is intersection, anyOf union, oneOf symmetric difference of two."""
     a, b = languages[i], languages[j]
     assert combined(kernel, "allOf", SCHEMAS[i], SCHEMAS[j]) == [x and y for x, y in zip(a, b, strict=True)]
     assert combined(kernel, "anyOf", SCHEMAS[i], SCHEMAS[j]) == [x or y for x, y in zip(a, b, strict=True)]
@@ -112,7 +112,7 @@ def test_literals_are_shared() -> None:
 
 
 def test_union_of_required_stays_one_part() -> None:
-    """anyOf over required keys multiplies nothing: it is one clause."""
+    """AnyOf over required keys multiplies nothing: it is one clause."""
     schema = {"type": "object", "anyOf": [{"required": [name]} for name in "abcdefgh"]}
     it = algebra(schema)
     parts = it.normal(conjunction(it.literal(schema, it.registry.root)))

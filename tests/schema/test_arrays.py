@@ -51,9 +51,14 @@ def test_every_array(kernel: Engine, i: int, j: int) -> None:
 
 
 def test_large_counts_stay_counters(engine: Engine) -> None:
-    """minItems and maxItems of 100,000 are one repetition."""
+    """MinItems and maxItems of 100,000 are one repetition."""
     start = time.perf_counter()
-    schema = {"type": "array", "items": {"type": "object", "properties": {"a": {"type": "integer"}}}, "minItems": 50_000, "maxItems": 100_000}
+    schema = {
+        "type": "array",
+        "items": {"type": "object", "properties": {"a": {"type": "integer"}}},
+        "minItems": 50_000,
+        "maxItems": 100_000,
+    }
     grammar = json_schema_grammar(schema)[0]
     assert time.perf_counter() - start < 1
     assert len(grammar.nodes) < 100

@@ -158,7 +158,8 @@ def test_unsatisfiable_names_the_constraints(schema: Any, keywords: list[str]) -
 def test_product_of_alternatives_ends_in_a_limit() -> None:
     """An exponential product of unions is a LimitError, and soon."""
     branches = [
-        {"anyOf": [{"properties": {f"{a}{i}": {"const": 1}, b: {"type": "string"}}} for a, b in (("a", "x"), ("b", "y"))]} for i in range(40)
+        {"anyOf": [{"properties": {f"{a}{i}": {"const": 1}, b: {"type": "string"}}} for a, b in (("a", "x"), ("b", "y"))]}
+        for i in range(40)
     ]
     with pytest.raises(LimitError):
         compiled({"type": "object", "allOf": branches})

@@ -73,7 +73,12 @@ def test_declared_order(engine: Engine) -> None:
 def test_leading_optional_members(engine: Engine, required: tuple[str, ...]) -> None:
     """Commas are right whatever is left out."""
     names = [f"p{i}" for i in range(10)]
-    schema = {"type": "object", "properties": {n: {"type": "integer"} for n in names}, "required": list(required), "additionalProperties": False}
+    schema = {
+        "type": "object",
+        "properties": {n: {"type": "integer"} for n in names},
+        "required": list(required),
+        "additionalProperties": False,
+    }
     start = matcher(engine, json_schema_grammar(schema)[0])
     for chosen in (*itertools.combinations(names, 2), (), names[3:4], names):
         text = json.dumps(dict.fromkeys(chosen, 1), separators=(",", ":"))

@@ -47,7 +47,7 @@ def walk(matcher: Any, choose: random.Random) -> bytes:
 
 
 def parsed(text: bytes) -> Any:
-    """The value of a text, None where it repeats an undeclared key, whose meaning JSON leaves open, or where Python's $ misleads jsonschema."""
+    """The value of a text, None where a key is repeated, whose meaning JSON leaves open, or where Python's $ misleads jsonschema."""
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         if len({name for name, _ in pairs}) != len(pairs) or any("\n" in name for name, _ in pairs):

@@ -34,7 +34,9 @@ class Schemas:
         """A schema nested at most `depth` levels."""
         r = self.random
         if depth <= 0:
-            return r.choice([True, {"type": r.choice(KINDS)}, {"const": self.value(1)}, {"enum": [self.value(1), self.value(1), self.value(0)]}])
+            return r.choice(
+                [True, {"type": r.choice(KINDS)}, {"const": self.value(1)}, {"enum": [self.value(1), self.value(1), self.value(0)]}]
+            )
         if r.random() < 0.05:
             return r.random() < 0.6
         schema: dict[str, Any] = {}
@@ -61,16 +63,19 @@ class Schemas:
         return {name: self.value(depth - 1) for name in r.sample(NAMES, r.randrange(4))}
 
     def add_values(self, schema: dict[str, Any], depth: int) -> None:
+        """Add keywords of the group `values`."""
         if self.random.random() < 0.4:
             schema["const"] = self.value(2)
         else:
             schema["enum"] = [self.value(1) for _ in range(3)]
 
     def add_numbers(self, schema: dict[str, Any], depth: int) -> None:
+        """Add keywords of the group `numbers`."""
         for keyword in self.random.sample(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"), 2):
             schema[keyword] = self.random.choice((1, 2, 3)) if keyword == "multipleOf" else self.random.randrange(-1, 4)
 
     def add_strings(self, schema: dict[str, Any], depth: int) -> None:
+        """Add keywords of the group `strings`."""
         r = self.random
         if r.random() < 0.5:
             schema["minLength"] = r.randrange(3)
@@ -80,6 +85,7 @@ class Schemas:
             schema["pattern"] = r.choice(PATTERNS)
 
     def add_items(self, schema: dict[str, Any], depth: int) -> None:
+        """Add keywords of the group `items`."""
         r = self.random
         if r.random() < 0.6:
             schema["items"] = self.schema(depth)
@@ -87,6 +93,7 @@ class Schemas:
             schema["prefixItems"] = [self.schema(depth) for _ in range(r.randrange(1, 3))]
 
     def add_counts(self, schema: dict[str, Any], depth: int) -> None:
+        """Add keywords of the group `counts`."""
         r = self.random
         if r.random() < 0.6:
             schema["minItems"] = r.randrange(3)
@@ -94,6 +101,7 @@ class Schemas:
             schema["maxItems"] = r.randrange(4)
 
     def add_contains(self, schema: dict[str, Any], depth: int) -> None:
+        """Add keywords of the group `contains`."""
         r = self.random
         schema["contains"] = self.schema(depth)
         if r.random() < 0.4:
@@ -102,30 +110,36 @@ class Schemas:
             schema["maxContains"] = r.randrange(3)
 
     def add_unique(self, schema: dict[str, Any], depth: int) -> None:
+        """Add keywords of the group `unique`."""
         if self.unique:
             schema["uniqueItems"] = True
 
     def add_properties(self, schema: dict[str, Any], depth: int) -> None:
+        """Add keywords of the group `properties`."""
         r = self.random
         schema["properties"] = {name: self.schema(depth) for name in r.sample(NAMES, r.randrange(1, 4))}
         if r.random() < 0.4:
             schema["additionalProperties"] = self.schema(depth)
 
     def add_required(self, schema: dict[str, Any], depth: int) -> None:
+        """Add keywords of the group `required`."""
         schema["required"] = self.random.sample(NAMES, self.random.randrange(1, 3))
 
     def add_patternProperties(self, schema: dict[str, Any], depth: int) -> None:  # noqa: N802 - the keyword's own name
+        """Add keywords of the group `patternProperties`."""
         r = self.random
         schema["patternProperties"] = {pattern: self.schema(depth) for pattern in r.sample(PATTERNS, r.randrange(1, 3))}
         if r.random() < 0.3:
             schema["additionalProperties"] = self.schema(depth)
 
     def add_propertyNames(self, schema: dict[str, Any], depth: int) -> None:  # noqa: N802
+        """Add keywords of the group `propertyNames`."""
         schema["propertyNames"] = self.random.choice(
             ({"maxLength": 1}, {"pattern": "^a"}, {"enum": ["a", "b", "z"]}, {"not": {"const": "a"}}, {"minLength": 2})
         )
 
     def add_members(self, schema: dict[str, Any], depth: int) -> None:
+        """Add keywords of the group `members`."""
         r = self.random
         if r.random() < 0.7:
             schema["minProperties"] = r.randrange(3)
@@ -133,6 +147,7 @@ class Schemas:
             schema["maxProperties"] = r.randrange(4)
 
     def add_dependents(self, schema: dict[str, Any], depth: int) -> None:
+        """Add keywords of the group `dependents`."""
         r = self.random
         if r.random() < 0.6:
             schema["dependentRequired"] = {r.choice(NAMES): r.sample(NAMES, 2)}
@@ -140,18 +155,23 @@ class Schemas:
             schema["dependentSchemas"] = {r.choice(NAMES): self.schema(depth)}
 
     def add_allOf(self, schema: dict[str, Any], depth: int) -> None:  # noqa: N802
+        """Add keywords of the group `allOf`."""
         schema["allOf"] = [self.schema(depth) for _ in range(self.random.randrange(1, 3))]
 
     def add_anyOf(self, schema: dict[str, Any], depth: int) -> None:  # noqa: N802
+        """Add keywords of the group `anyOf`."""
         schema["anyOf"] = [self.schema(depth) for _ in range(self.random.randrange(1, 4))]
 
     def add_oneOf(self, schema: dict[str, Any], depth: int) -> None:  # noqa: N802
+        """Add keywords of the group `oneOf`."""
         schema["oneOf"] = [self.schema(depth) for _ in range(self.random.randrange(1, 4))]
 
     def add_not(self, schema: dict[str, Any], depth: int) -> None:
+        """Add keywords of the group `not`."""
         schema["not"] = self.schema(depth)
 
     def add_if(self, schema: dict[str, Any], depth: int) -> None:
+        """Add keywords of the group `if`."""
         r = self.random
         schema["if"] = self.schema(depth)
         if r.random() < 0.8:
@@ -160,9 +180,11 @@ class Schemas:
             schema["else"] = self.schema(depth)
 
     def add_unevaluated(self, schema: dict[str, Any], depth: int) -> None:
+        """Add keywords of the group `unevaluated`."""
         schema[self.random.choice(("unevaluatedProperties", "unevaluatedItems"))] = self.schema(min(depth, 1))
 
     def add_reference(self, schema: dict[str, Any], depth: int) -> None:
+        """Add keywords of the group `reference`."""
         schema["$ref"] = self.random.choice(("#/$defs/x", "#/$defs/y"))
 
 
@@ -190,8 +212,7 @@ def takes(matcher: Any, value: Any) -> bool:
     """
     steps = 0
     # A task is bytes to accept, a value to write, or an object of which some keys are left: ("keys", object, keys left, first).
-    Task = tuple[Any, ...]
-    choices: list[tuple[int, list[Task]]] = [(matcher.num_accepted, [("value", value)])]
+    choices: list[tuple[int, list[tuple[Any, ...]]]] = [(matcher.num_accepted, [("value", value)])]
     start = matcher.num_accepted
     while choices:
         accepted, tasks = choices.pop()
