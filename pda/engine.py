@@ -11,10 +11,10 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING or os.environ.get("STACKMASK_KERNEL") == "python":
-    from stackmask.pda.reference import KernelGrammar, Matcher, TokenTrie, fill_bitmasks, fill_draft_bitmasks
+    from stackmask.pda.reference import KernelGrammar, Matcher, TokenTrie, fill_bitmasks, fill_draft_bitmasks, mask_logits
 else:
     try:
-        from stackmask.pda._kernel import KernelGrammar, Matcher, TokenTrie, fill_bitmasks, fill_draft_bitmasks
+        from stackmask.pda._kernel import KernelGrammar, Matcher, TokenTrie, fill_bitmasks, fill_draft_bitmasks, mask_logits
     except ImportError as error:
         raise ImportError(
             "the compiled kernel stackmask.pda._kernel cannot be imported: "
@@ -22,4 +22,4 @@ else:
             "or set STACKMASK_KERNEL=python to use the slow reference engine."
         ) from error
 
-__all__ = ["KernelGrammar", "Matcher", "TokenTrie", "fill_bitmasks", "fill_draft_bitmasks"]
+__all__ = ["KernelGrammar", "Matcher", "TokenTrie", "fill_bitmasks", "fill_draft_bitmasks", "mask_logits"]

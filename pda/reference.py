@@ -325,6 +325,16 @@ def fill_draft_bitmasks(
         matcher._fill(array[row + offset], here)
 
 
+def mask_logits(logits: npt.NDArray[Any], bitmask: npt.NDArray[np.int32], forbidden: int, rows: Sequence[int] | None = None) -> None:
+    """Replace the logits that a bitmask forbids by `forbidden`, given as the bits of a logit; rows of both by the same index."""
+    if rows is None and len(logits) != len(bitmask):
+        raise ValueError("the logits and the bitmask have different numbers of rows")
+    bits = logits.view(np.dtype(f"u{logits.dtype.itemsize}"))
+    for row in range(len(logits)) if rows is None else rows:
+        allowed = np.unpackbits(np.ascontiguousarray(bitmask[row]).view(np.uint8), bitorder="little", count=logits.shape[1]).astype(bool)
+        bits[row][~allowed] = forbidden
+
+
 def _rows(bitmask: Any, size: int, rows: Sequence[int]) -> npt.NDArray[np.int32]:
     """The bitmask as a two-dimensional array that has these rows; an error says what is wrong with it."""
     if not isinstance(bitmask, np.ndarray):

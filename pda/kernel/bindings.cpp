@@ -1,5 +1,7 @@
 // The Python face of the kernel. It binds, checks arguments and lets go of the GIL; nothing else.
 #include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -7,6 +9,7 @@
 #include <algorithm>
 #include <set>
 
+#include "logits.h"
 #include "matcher.h"
 
 namespace nb = nanobind;
@@ -107,6 +110,37 @@ class Rows {
   }
 };
 
+// ---- logits
+
+using Logits = nb::ndarray<nb::ndim<2>, nb::device::cpu>;
+using Bitmask = nb::ndarray<const std::int32_t, nb::ndim<2>, nb::device::cpu>;
+
+template <class T>
+void mask_rows(const Logits& logits, const Bitmask& bitmask, u64 forbidden, const std::vector<std::size_t>& rows) {
+  const nb::gil_scoped_release release;
+  for (const std::size_t row : rows)
+    mask_row(static_cast<T*>(logits.data()) + static_cast<i64>(row) * logits.stride(0), logits.shape(1),
+             reinterpret_cast<const u32*>(bitmask.data() + static_cast<i64>(row) * bitmask.stride(0)), bitmask.shape(1), static_cast<T>(forbidden));
+}
+
+void mask_logits(const Logits& logits, const Bitmask& bitmask, u64 forbidden, std::optional<std::vector<std::size_t>> rows) {
+  const std::size_t count = std::min(logits.shape(0), bitmask.shape(0));
+  if (!rows) {
+    if (logits.shape(0) != bitmask.shape(0)) throw nb::value_error("the logits and the bitmask have different numbers of rows");
+    rows.emplace(count);
+    for (std::size_t i = 0; i < count; ++i) (*rows)[i] = i;
+  }
+  for (const std::size_t row : *rows)
+    if (row >= count) throw nb::index_error("a row is outside the logits or the bitmask");
+  if (logits.stride(1) != 1 || bitmask.stride(1) != 1) throw nb::value_error("the columns of logits and bitmask must be contiguous");
+  switch (logits.dtype().bits) {
+    case 16: return mask_rows<u16>(logits, bitmask, forbidden, *rows);
+    case 32: return mask_rows<u32>(logits, bitmask, forbidden, *rows);
+    case 64: return mask_rows<u64>(logits, bitmask, forbidden, *rows);
+    default: throw nb::type_error("a logit has 16, 32 or 64 bits");
+  }
+}
+
 // ---- grammars
 
 i32 small_int(nb::handle value) {
@@ -194,7 +228,7 @@ std::shared_ptr<TokenTrie> make_trie(nb::sequence tokens, i64 size) {
   const nb::object fast = nb::steal(PySequence_Fast(tokens.ptr(), "tokens is not a sequence"));
   if (!fast.is_valid()) throw nb::python_error();
   const Py_ssize_t count = PySequence_Fast_GET_SIZE(fast.ptr());
-  if (size < count || size < 1)
+  if (size < count)
     throw nb::value_error(("the vocabulary has " + std::to_string(count) + " tokens, more than its size " + std::to_string(size)).c_str());
   if (size > (1 << 24)) throw nb::value_error("a vocabulary has at most 16,777,216 tokens");
   texts.reserve(static_cast<std::size_t>(count));
@@ -374,6 +408,7 @@ NB_MODULE(_kernel, m) {
         std::vector<const Matcher*> list;
         std::vector<nb::object> alive;
         for (nb::handle matcher : nb::iter(matchers)) {
+          if (!nb::isinstance<Matcher>(matcher)) throw nb::type_error("a matcher was expected");
           list.push_back(nb::cast<const Matcher*>(matcher));
           alive.push_back(nb::borrow(matcher));
         }
@@ -388,6 +423,9 @@ NB_MODULE(_kernel, m) {
         for (std::size_t i = 0; i < list.size(); i++) list[i]->fill(pointers[i]);
       },
       nb::arg("matchers"), nb::arg("bitmask"), nb::arg("rows") = nb::none(), "Fill the row of every matcher: `rows[i]`, or i.");
+
+  m.def("mask_logits", &mask_logits, nb::arg("logits"), nb::arg("bitmask"), nb::arg("forbidden"), nb::arg("rows") = nb::none(),
+        "Replace the logits that a bitmask forbids by `forbidden`, given as the bits of a logit; rows of both by the same index.");
 
   m.def(
       "fill_draft_bitmasks",

@@ -378,16 +378,15 @@ std::string Automaton::shortest(u32 configuration) {
 }
 
 void Automaton::rule_names(u32 configuration, std::vector<std::string>& names) {
-  std::vector<u32> seen;
   for (u32 node = configuration; node > EMPTY_STACK && names.size() < 64;) {
     u32 below = NO_STACK;
     for (u32 i = 0; i < entry_count(node); i++) {
       const Entry entry = entries(node)[i];
       if (entry.frame == BOTTOM) continue;
-      const u32 name = frames_.origin(entry.frame);
-      if (name != NONE && name < frames_.nfa().names.size()) {
-        const std::string& text = frames_.nfa().names[name];
-        if (names.empty() || names.back() != text) names.push_back(text);
+      const Nfa& nfa = frames_.nfa();
+      for (u32 origin = frames_.origin(entry.frame); origin != NONE && names.size() < 64; origin = nfa.origins[origin].parent) {
+        const u32 name = nfa.rules[nfa.origins[origin].rule].name;
+        if (name < nfa.names.size() && (names.empty() || names.back() != nfa.names[name])) names.push_back(nfa.names[name]);
       }
       if (below == NO_STACK) below = entry.rest;
     }

@@ -302,7 +302,7 @@ u64 Frames::distance(u32 frame) {
 u32 Frames::origin(u32 frame) const {
   if (frame == BOTTOM) return NONE;
   if (frames_[frame].flags & FRAME_GUARD) return origin(guard_back(frame));
-  return nfa_.rules[nfa_.states[items_.at(frame)[0]].origin].name;
+  return nfa_.states[items_.at(frame)[0]].origin;
 }
 
 // ---- guards

@@ -81,7 +81,7 @@ class Frames {
   u32 saturated(u32 frame);                     // counters that no token can exhaust are replaced by COUNT_DEEP and COUNT_FREE
   const Loop& loop(u32 frame);
   u64 distance(u32 frame);                      // least bytes until the rule ends
-  u32 origin(u32 frame) const;                  // a rule that it stands in, for messages
+  u32 origin(u32 frame) const;                  // where one of its items was written, for messages
   Nfa& nfa() { return nfa_; }
   const Nfa& nfa() const { return nfa_; }
   std::size_t size() const { return frames_.size(); }

@@ -75,8 +75,10 @@ class Lowering {
     Rule rule;
     rule.name = name;
     rule.scope = scope;
+    rule.origin = static_cast<u32>(nfa_.origins.size());
+    const u32 id = static_cast<u32>(nfa_.rules.size());
+    nfa_.origins.push_back({id, NONE});
     nfa_.rules.push_back(rule);
-    const u32 id = static_cast<u32>(nfa_.rules.size() - 1);
     pending_.push_back({id, node});
     return id;
   }

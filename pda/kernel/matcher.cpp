@@ -97,6 +97,7 @@ void Matcher::rollback(i64 n) {
 
 bool Matcher::fill(u32 state, u32* row) const {
   const u32 words = trie().words();
+  if (words == 0) return false;
   if (state == NO_STACK) {
     std::memset(row, 0, words * sizeof(u32));
     return true;

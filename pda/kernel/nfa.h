@@ -65,7 +65,7 @@ struct Edge {
 struct State {
   u32 first = NONE;     // first edge, NONE for none
   u32 rule = 0;         // the rule whose frames it occurs in
-  u32 origin = 0;       // the rule that it was written in, for messages
+  u32 origin = 0;       // where it was written, for messages: an index into origins
   u32 head = NONE;      // index into heads, NONE for ordinary states
   u32 body = NONE;      // the head in whose body it lies
   u32 member = NONE;    // the member of that head, NONE for a separator
@@ -93,6 +93,7 @@ struct Rule {
   bool counts = false;    // contains heads
   bool recursive = false;
   u32 name = 0;
+  u32 origin = 0;         // of its own states
   u32 rank = 0;           // callers at the same position have smaller ranks
   u32 shortest = NONE;    // least number of bytes of a text that is not empty
 };
@@ -147,12 +148,18 @@ struct Item {
   auto operator<=>(const Item&) const = default;
 };
 
+// A rule, and where it was inlined into.
+struct Origin {
+  u32 rule, parent;  // parent NONE: the frame's own rule
+};
+
 struct Nfa {
   std::vector<State> states;
   std::vector<Edge> edges;
   std::vector<Head> heads;
   std::vector<Rule> rules;
   std::vector<TokenSet> token_sets;
+  std::vector<Origin> origins;
   std::vector<std::string> names;
   Registers registers;
   u32 root = 0;
@@ -161,7 +168,8 @@ struct Nfa {
 
   u32 add_state(u32 rule) {
     State state;
-    state.rule = state.origin = rule;
+    state.rule = rule;
+    state.origin = rules[rule].origin;
     states.push_back(state);
     return static_cast<u32>(states.size() - 1);
   }

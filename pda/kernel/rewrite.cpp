@@ -463,6 +463,17 @@ class Rewriter {
     return false;
   }
 
+  // An origin with its outermost rule inlined into `parent`.
+  u32 under(u32 origin, u32 parent) {
+    std::vector<u32> chain;
+    for (u32 at = origin; at != NONE && chain.size() < 64; at = nfa_.origins[at].parent) chain.push_back(nfa_.origins[at].rule);
+    for (; !chain.empty(); chain.pop_back()) {
+      nfa_.origins.push_back({chain.back(), parent});
+      parent = static_cast<u32>(nfa_.origins.size() - 1);
+    }
+    return parent;
+  }
+
   // Puts the callee's states where the call was; returns them.
   std::vector<u32> splice(u32 source, const Edge& edge, u32 caller, bool only) {
     const Rule callee = nfa_.rules[edge.data];
@@ -487,6 +498,14 @@ class Rewriter {
         nfa_.states[s].body = nfa_.states[source].body;
         nfa_.states[s].member = nfa_.states[source].member;
       }
+    const u32 parent = nfa_.states[source].origin;
+    std::vector<std::pair<u32, u32>> origins;  // of the callee's states, and the same below the caller's
+    for (const u32 s : inlined) {
+      const u32 before = nfa_.states[s].origin;
+      auto found = std::find_if(origins.begin(), origins.end(), [&](const auto& pair) { return pair.first == before; });
+      if (found == origins.end()) found = origins.insert(origins.end(), {before, under(before, parent)});
+      nfa_.states[s].origin = found->second;
+    }
     nfa_.add_edge(final, EDGE_EPSILON, edge.target);
     nfa_.add_edge(source, EDGE_EPSILON, start);
     return inlined;
