@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import calendar
 import ipaddress
+import json
 import random
 import re
 
@@ -11,10 +12,10 @@ import pytest
 from support import suite
 
 from stackmask.pda import language
-from stackmask.pda.grammar import UTF8, Grammar, GrammarBuilder
+from stackmask.pda.grammar import JSON, JSON_ANY, UTF8, Grammar, GrammarBuilder
 from stackmask.pda.reference import KernelGrammar, Matcher, TokenTrie
 from stackmask.pda.regex import regex_dfa
-from stackmask.schema.formats import NAMES, PATTERNS, format_dfa, format_node
+from stackmask.schema.formats import NAMES, PATTERNS, format_dfa, format_lengths, format_node
 from stackmask.schema.formats_generate import encoded
 from stackmask.schema.formats_hosts import hostname_dfa
 from stackmask.schema.formats_tables import TABLES
@@ -224,3 +225,29 @@ def test_unknown_formats() -> None:
     assert format_node(GrammarBuilder(), "color") is None
     assert format_dfa("regex") is None
     assert all(format_dfa(name) for name in REGULAR)
+
+
+def test_lengths() -> None:
+    """The lengths of a format's texts."""
+    assert format_lengths("date") == (10, 10)
+    assert format_lengths("hostname") == (1, 253)
+    assert format_lengths("json-pointer") == (0, None)
+    assert format_lengths("regex") == (0, None)
+
+
+@pytest.mark.parametrize("encoding", [UTF8, JSON, JSON_ANY])
+def test_encodings(encoding: int) -> None:
+    """Formats are written in every encoding: inside JSON a backslash is doubled, and with JSON_ANY any character may be an escape."""
+    trie = TokenTrie([bytes([byte]) for byte in range(256)] + [None], 257)
+    chosen = {"time": "23:59:60Z", "email": '"a b"@c.d'} | ({"regex": "(\\b)"} if encoding != JSON_ANY else {})
+    for name, text in chosen.items():
+        kernel = KernelGrammar(trie, grammar(name, encoding), states=2_000_000, stack_depth=100_000, memory=1 << 28, seconds=30)
+        written = {
+            UTF8: [text],
+            JSON: [json.dumps(text)[1:-1]],
+            JSON_ANY: [json.dumps(text)[1:-1], "".join(f"\\u{ord(character):04x}" for character in text)],
+        }
+        for spelling in written[encoding]:
+            matcher = Matcher(kernel, [256])
+            assert matcher.accept_bytes(spelling.encode()), spelling
+            assert matcher.is_completed(), spelling

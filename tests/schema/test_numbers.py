@@ -290,3 +290,46 @@ def test_small_ranges(low: int, high: int) -> None:
         assert (str(value) in language) == (low <= value <= high)
     assert "00" not in language
     assert "" not in language
+
+
+def test_values_out_of_the_ordinary() -> None:
+    """Steps have to be positive decimals, numbers far beyond a float have one spelling, and sets print as mathematicians write them."""
+    with pytest.raises(ValueError, match="positive"):
+        NumberSet.multiples(0)
+    with pytest.raises(ValueError, match="no decimal"):
+        Language(NumberSet.multiples(Fraction(1, 3)))
+    huge = Fraction(10**400 * 10 + 1, 10)
+    assert f"{10**400}.1" in Language(NumberSet.of([huge]))
+    assert repr(NOTHING) == "{}"
+    assert repr(NumberSet.of([0.5]) | between(1, 2, high_open=True)) == "{1/2} | [1, 2)"
+    assert repr((INTEGERS - NumberSet.multiples(3)) & between(0)) == "1Z\\3Z in [1, inf)"
+    assert repr(~INTEGERS) == "R\\1Z in (-inf, inf)"
+    assert not NOTHING
+    assert NUMBERS
+
+
+def test_many_negations() -> None:
+    """Members between many excluded steps are counted one by one; more terms than a form may have are a LimitError."""
+    primes = [2, 3, 5, 7, 11, 13, 17, 19, 23, 29]
+    numbers = INTEGERS & between(1, 100)
+    for prime in primes:
+        numbers = numbers - NumberSet.multiples(prime)
+    assert numbers.values(20) == [1, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97]
+    both = NUMBERS
+    with pytest.raises(LimitError, match="terms"):
+        for step in range(20):
+            steps = [Fraction(10 * step + k, 10) for k in (11, 13, 17)]
+            both &= NumberSet.multiples(steps[0]) | NumberSet.multiples(steps[1]) | NumberSet.multiples(steps[2])
+
+
+def test_exponents_at_the_bounds() -> None:
+    """Bounds with one exponent, and bounds that are powers of ten."""
+    language = Language(between(0.25, 0.75))
+    for text, member in {"2.5e-1": True, "2.4e-1": False, "7.5E-01": True, "7.6e-1": False, "1e0": False}.items():
+        assert (text in language) == member, text
+    language = Language(between(0.1, 10, high_open=True))
+    for text, member in {"1e-1": True, "9.9e-2": False, "9.99e0": True, "1e1": False, "1e+00": True}.items():
+        assert (text in language) == member, text
+    language = Language(between(1, 10, low_open=True))
+    for text, member in {"1e0": False, "1.0e0": False, "1.1e0": True, "1e1": True, "1.1e1": False}.items():
+        assert (text in language) == member, text

@@ -162,3 +162,31 @@ def test_metaschemas() -> None:
     for uri in METASCHEMAS:
         target, scope = registry.resolve(registry.root, uri + "#")
         assert target[scope.resource.dialect.identifier].rstrip("#") == uri
+
+
+def test_recursive_references() -> None:
+    """`$recursiveRef` finds the outermost resource in scope with `$recursiveAnchor: true`, from one that has it too."""
+    root = {
+        "$schema": "https://json-schema.org/draft/2019-09/schema",
+        "$id": "http://x/outer",
+        "$recursiveAnchor": True,
+        "$defs": {"inner": {"$id": "inner", "$recursiveAnchor": True}, "plain": {"$id": "plain"}},
+    }
+    registry = Registry(root)
+    inner = registry.resolve(registry.root, "inner")[1]
+    assert registry.resolve_recursive(inner, "#")[0] is root
+    plain, inside = registry.resolve(registry.root, "plain")
+    assert registry.resolve_recursive(inside, "#")[0] is plain
+    alone = Registry({"$schema": root["$schema"], "$recursiveAnchor": True})
+    assert alone.resolve_recursive(alone.root, "#")[0] is alone.root.resource.root
+    with pytest.raises(SchemaError, match="must be"):
+        registry.resolve_recursive(inner, "#/x")
+    assert repr(registry.root.resource) == "<resource http://x/outer>"
+
+
+def test_identifiers_inside_documents() -> None:
+    """A URI that only a subschema of some document has is found when all else fails."""
+    documents = {"http://x/a": {"$defs": {"b": {"$id": "http://y/b", "const": 1}}}, "http://x/meta": {"$schema": 5}}
+    registry = Registry({"$schema": "http://x/meta"}, documents)
+    assert registry.resolve(registry.root, "http://y/b")[0] == {"$id": "http://y/b", "const": 1}
+    assert registry.root.resource.dialect is DIALECTS["2020-12"]
