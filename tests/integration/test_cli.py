@@ -6,12 +6,15 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from stackmask.integration import bench, cli, cli_command
 from stackmask.integration.cli import main
-from stackmask.integration.cli_check import place
+from stackmask.integration.cli_check import _compile, place
+from stackmask.integration.cli_generate import check_answer, conclude, default_prompt
+from stackmask.integration.cli_specification import Specification
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PERSON = EXAMPLES / "person.schema.json"
@@ -264,14 +267,26 @@ class TestGenerate:
         code, out, _ = run(capsys, "generate", "--json-schema", PERSON, "--model", demo_model_path(), "--max-tokens", "600")
         assert code in (0, 3) and out.startswith("{")
 
+    def test_without_jsonschema(self, capsys, generates, monkeypatch):
+        """The check by jsonschema is one more, not a need."""
+        monkeypatch.setitem(sys.modules, "jsonschema", None)
+        code, _, err = run(capsys, "generate", "--json-schema", PERSON)
+        assert code == 0 and "checked by a fresh matcher, json\n" in err
+
+    def test_the_question_follows_from_the_specification(self):
+        """Without --prompt the model is asked for what it must give; one that is not the demo sees the specification."""
+
+        def question(kind, value, demo=True):
+            return default_prompt(Specification(kind, value, {}, ""), demo=demo)
+
+        assert question("json_schema", '{"title": "Order", "properties": {"id": {}}}') == "Write an order as indented JSON with id."
+        assert question("json_schema", "true") == "Write a record as indented JSON."
+        assert question("json_schema", "true", demo=False) == "Write JSON that matches this JSON Schema:\ntrue"
+        assert question("choice", ["a", "b"]) == "Choose one of: a, b."
+        assert question("ebnf", "root ::= [0-9]", demo=False).endswith("\nroot ::= [0-9]")
+
     def test_a_wrong_answer_would_be_found(self, capsys, generates):
         """The checks do not trust the matcher that made the text."""
-        from types import SimpleNamespace
-
-        from stackmask.integration.cli_check import _compile
-        from stackmask.integration.cli_generate import check_answer, conclude
-        from stackmask.integration.cli_specification import Specification
-
         anything = Specification("json", None, {}, "")
         schema = Specification("json_schema", '{"type": "integer"}', {}, "")
         grammar = _compile(Specification("regex", ".*", {}, ""))
@@ -299,6 +314,13 @@ class TestBench:
         """The same as JSON."""
         timings = json.loads(run(capsys, "bench", "--rounds", "1", "--engine", "stackmask", "--as-json")[1])
         assert all(timing["mean"] > 0 and timing["steps"] > 0 and not timing["error"] for timing in timings)
+
+    @pytest.mark.parametrize("engine", ["llguidance", "xgrammar"])
+    def test_other_engines(self, capsys, engine):
+        """Engines that are installed walk the same documents."""
+        pytest.importorskip(engine)
+        code, out, _ = run(capsys, "bench", "--rounds", "1", "--engine", engine)
+        assert code == 0 and out.count(engine) == 7 and "refuses" not in out
 
     def test_a_wrong_verdict(self, capsys, monkeypatch):
         """A case that stackmask gets wrong is shown, and the exit code says so."""
