@@ -169,7 +169,7 @@ class AlternatingAutomaton:
                 continue
             accepting.append(self.ends(self.moment(previous, behinds, _END_OF_TEXT), _MAIN, threads))
             by_target: dict[int, list[LabelId]] = {}
-            self.budget.check_states(len(rows), (len(self.classes) + _WEIGHT) // 3)
+            self.budget.check_states(len(rows), (len(self.classes) + _WEIGHT) // 2)
             for symbol, label in enumerate(self.classes):
                 moment = self.moment(previous, behinds, self.kinds[symbol])
                 following = self.step(moment, symbol, _MAIN, threads)

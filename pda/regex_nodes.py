@@ -98,7 +98,11 @@ def _emit_parts(builder: GrammarBuilder, ast: Ast, roots: list[AstId], encoding:
     for index in _held(nodes, roots):
         node = nodes[index]
         if isinstance(node, Chars):
-            emitted[index] = builder.chars(node.chars, encoding)
+            chars = node.chars
+            if len(chars) == 2 and chars[0] == chars[1]:
+                emitted[index] = literal(builder, chr(chars[0]), encoding)
+            else:
+                emitted[index] = builder.chars(chars, encoding)
         elif isinstance(node, Text):
             emitted[index] = literal(builder, node.text, encoding)
         elif isinstance(node, Repeat):

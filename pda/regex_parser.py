@@ -17,11 +17,12 @@ when no other meaning competes with it, and refused otherwise:
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final, NoReturn, TypeAlias
 
 from stackmask.pda.budget import Budget
-from stackmask.pda.charset import ANY, CharSet, case_closure, complement, union
+from stackmask.pda.charset import ANY, CharSet, case_closure, complement, from_ranges, pairs
 from stackmask.pda.exceptions import LimitError, RegexError
 from stackmask.pda.limits import Limits
 from stackmask.pda.regex_ast import (
@@ -87,7 +88,7 @@ def parse(pattern: str, *, limits: Limits | None = None) -> Ast:
     """The syntax tree of a pattern.
 
     >>> parse("a|b+").nodes
-    (Text(text='b'), Repeat(body=0, minimum=1, maximum=-1), Text(text='a'), Alt(parts=(2, 1)))
+    (Text(text='b'), Repeat(body=0, minimum=1, maximum=-1), Text(text='a'), Alt(parts=(1, 2)))
     """
     if not isinstance(pattern, str):
         raise RegexError(f"a regular expression is a str, not {type(pattern).__name__}")
@@ -204,17 +205,15 @@ class _Parser:
             return self.close_branch()
         group.branches.append(self.close_branch())
         # Branches of one character each are one set: fewer states, and nothing to try twice.
-        singles: list[CharSet] = []
+        singles: list[Item] = []
         kept: list[Item] = []
         for item in group.branches:
-            if isinstance(item, tuple):
-                singles.append(item)
-            elif isinstance(item, str) and len(item) == 1:
-                singles.append((ord(item), ord(item)))
-            else:
-                kept.append(item)
-        if singles:
-            kept.append(union(*singles))
+            single = isinstance(item, tuple) or (isinstance(item, str) and len(item) == 1)
+            (singles if single else kept).append(item)
+        if len(singles) > 1:
+            kept.append(from_ranges(pair for item in singles for pair in _ranges(item)))
+        else:
+            kept += singles
         return kept[0] if len(kept) == 1 else self.add(Alt(tuple([self.node_of(item) for item in kept])))
 
     # One method for each character that is not literal.
@@ -427,6 +426,14 @@ class _Parser:
             self.looks -= 1
             self.assertion(Look(self.node_of(item), kind[0] != "<", kind[-1] == "!"))
             self.group.repeatable = True
+
+
+def _ranges(item: Item) -> Iterable[tuple[int, int]]:
+    """The ranges of an item that is one character or one set."""
+    if isinstance(item, str):
+        return ((ord(item), ord(item)),)
+    assert isinstance(item, tuple)
+    return pairs(item)
 
 
 _QUANTIFIERS: Final = {"*": (0, -1), "+": (1, -1), "?": (0, 1)}
