@@ -3,10 +3,11 @@
 Which text a number has (RFC 8259 section 6 allows many):
 
 - A number of a set that holds integers only is written without a fraction and without an exponent.
-- `number` without bounds, or bounded by 0 alone, takes the whole number syntax.
+- `number` without bounds, or bounded by 0 alone, takes the whole number syntax, with exponents from -323 to 308, those of doubles: programs
+  read what lies beyond as 0 or infinity, so it may have digits alone.
 - Between other bounds a number is written with any digits after the point, or with an exponent after a mantissa of one digit
   before the point, not 0, as in 1e-07 or 2.5E+3; a single 0 may pad the exponent.  That is how programs write floats, and
-  it makes the comparison with a bound regular: first the exponent decides, then the mantissa.
+  it makes the comparison with a bound regular: first the exponent decides, then the mantissa.  The exponents are the same.
 - A multiple of a decimal step is written with at most as many digits after the point as the step has, and no exponent.
 - A number that is not a multiple of some step is written with digits after the point, or with an exponent below those digits.
 - A single value is written as its shortest decimal, and as Python's json module writes it where that has an exponent.
@@ -37,6 +38,10 @@ __all__ = ["INTEGER", "NUMBER", "RAW", "STATES", "interval_nodes", "spellings"]
 STATES: Final = 100_000
 """Most states of one digit automaton; `multipleOf: 99991` needs about that many."""
 
+LOWEST_EXPONENT: Final = -323
+HIGHEST_EXPONENT: Final = 308
+"""The exponents of doubles: programs read a number beyond them as 0 or infinity, which may not be what the schema allows."""
+
 PLAIN: Final[Term] = (0, ())
 INTEGRAL: Final[Term] = (1, ())
 
@@ -44,44 +49,44 @@ _D, _Z, _POINT, _MINUS = (48, 57), 48, 46, 45
 _E = ((69, 69), (101, 101))
 
 
-def _unsigned(first: int, zero: bool) -> list[tuple[tuple[int, int, int], ...]]:
-    """States `first`.. of a number after its sign, `first` + 0 the start; without `zero` some digit of the mantissa is not 0."""
-    start, nought, integer, point, fraction, e, sign, exponent, point0, fraction0 = range(first, first + 10)
-    del start
-    digits = (*_D, exponent)
-    marks = tuple((lo, hi, e) for lo, hi in _E)
-    after_zero = marks if zero else ()
-    # A mantissa that is 0 so far has states of its own where 0 does not count.
-    return [
-        ((48, 48, nought), (49, 57, integer)),
-        ((_POINT, _POINT, point if zero else point0), *after_zero),
-        ((_POINT, _POINT, point), (*_D, integer), *marks),
-        ((*_D, fraction),),
-        ((*_D, fraction), *marks),
-        ((43, 43, sign), (45, 45, sign), digits),
-        (digits,),
-        (digits,),
-        ((48, 48, fraction0), (49, 57, fraction)),
-        ((48, 48, fraction0), (49, 57, fraction)),
-    ]
-
-
 def _full(*, zero: bool, sign: bool) -> Automaton:
-    """The whole number syntax of RFC 8259, without 0, without a sign."""
-    states = _unsigned(0, zero)
-    accepting = [False, zero, True, False, True, False, False, True, False, False]
-    if zero:  # The two states that only a mantissa of 0 needs are out of reach.
-        states, accepting = states[:8], accepting[:8]
+    """The whole number syntax of RFC 8259 with exponents that doubles have; without `zero` some digit of the mantissa is not 0."""
+    start, nought, integer, point, fraction, e, point0, fraction0, minus = range(9)
+    marks = tuple((lo, hi, e) for lo, hi in _E)
+    # A mantissa that is 0 so far has states of its own where 0 does not count.
+    rows: list[list[tuple[int, int, int]]] = [[] for _ in range(9)]
+    rows[start] = [(48, 48, nought), (49, 57, integer)]
+    rows[nought] = [(_POINT, _POINT, point if zero else point0), *(marks if zero else ())]
+    rows[integer] = [(_POINT, _POINT, point), (*_D, integer), *marks]
+    rows[point] = [(*_D, fraction)]
+    rows[fraction] = [(*_D, fraction), *marks]
+    rows[point0] = rows[fraction0] = [(48, 48, fraction0), (49, 57, fraction)]
+    rows[minus] = rows[start].copy()
     if sign:
-        states.append(states[0])
-        states[0] = (_MINUS, _MINUS, len(accepting)), *states[0]
-        accepting.append(False)
-    return tuple(states), tuple(accepting)
+        rows[start].insert(0, (_MINUS, _MINUS, minus))
+    accepting = [False, zero, True, False, True, False, False, False, False]
+    positive = _padded(rows, accepting, _up_to(str(HIGHEST_EXPONENT), True))
+    negative = _padded(rows, accepting, _up_to(str(-LOWEST_EXPONENT), True))
+    rows[e] = [(43, 43, positive), (45, 45, negative), *rows[positive]]
+    return _trimmed(rows, accepting)
 
 
-NUMBER: Final[Automaton] = _full(zero=True, sign=True)
-UNSIGNED: Final[Automaton] = _full(zero=True, sign=False)
-POSITIVE: Final[Automaton] = _full(zero=False, sign=False)
+def _padded(rows: list[list[tuple[int, int, int]]], accepting: list[bool], automaton: Automaton) -> int:
+    """Add an automaton of numbers that a single 0 may precede, and say where it starts."""
+    transitions, ends = automaton
+    offset = len(rows)
+    rows.extend([[(lo, hi, target + offset) for lo, hi, target in row] for row in transitions])
+    accepting.extend(ends)
+    # Behind the 0 that is the number 0, any number may follow.
+    nought = rows[offset][0][2]
+    padded = len(rows)
+    rows.append(rows[offset].copy())
+    accepting.append(True)
+    rows[offset] = [(_Z, _Z, padded), *rows[offset][1:]]
+    assert not rows[nought]
+    return offset
+
+
 INTEGER: Final[Automaton] = (
     (((45, 45, 1), (48, 48, 2), (49, 57, 3)), ((48, 48, 2), (49, 57, 3)), (), ((48, 57, 3),)),
     (False, False, True, True),
@@ -235,7 +240,7 @@ def _scientific(builder: GrammarBuilder, low: Exact, low_closed: bool, high: Exa
     """
     first: int | None = None
     last: int | None = None
-    parts: list[tuple[Automaton, int | None, int | None]] = []
+    parts: list[tuple[Automaton, int, int]] = []
     low_exponent, low_mantissa = _normalised(low) if low else (None, 1)
     high_exponent, high_mantissa = _normalised(high) if high is not None else (None, 1)
     if low_exponent is not None and low_exponent == high_exponent:
@@ -252,7 +257,10 @@ def _scientific(builder: GrammarBuilder, low: Exact, low_closed: bool, high: Exa
             last = high_exponent - 1
             if high_mantissa != 1 or high_closed:
                 parts.append((_digits(1, True, high_mantissa, high_closed, PLAIN, STATES), high_exponent, high_exponent))
-    if first is None or last is None or first <= last:
+    first = LOWEST_EXPONENT if first is None else max(first, LOWEST_EXPONENT)
+    last = HIGHEST_EXPONENT if last is None else min(last, HIGHEST_EXPONENT)
+    parts = [part for part in parts if LOWEST_EXPONENT <= part[1] <= HIGHEST_EXPONENT]
+    if first <= last:
         parts.append((MANTISSA, first, last))
     mark = builder.bytes((69, 69, 101, 101))
     return [builder.seq(builder.automaton(*mantissa, RAW), mark, _exponent(builder, a, b)) for mantissa, a, b in parts]
@@ -266,16 +274,15 @@ def _normalised(value: Exact) -> tuple[int, Exact]:
     return exponent, mantissa.numerator if mantissa.denominator == 1 else mantissa
 
 
-def _exponent(builder: GrammarBuilder, first: int | None, last: int | None) -> NodeId:
-    """An exponent between two bounds, None for no bound, perhaps padded by a single 0."""
+def _exponent(builder: GrammarBuilder, first: int, last: int) -> NodeId:
+    """An exponent between two bounds, perhaps padded by a single 0."""
     pad = builder.optional(builder.literal(b"0"))
     nodes = []
-    if last is None or last >= 0:
-        digits = builder.automaton(*_digits(max(first or 0, 0), True, last, True, INTEGRAL, STATES), RAW)
+    if last >= 0:
+        digits = builder.automaton(*_digits(max(first, 0), True, last, True, INTEGRAL, STATES), RAW)
         nodes.append(builder.seq(builder.optional(builder.literal(b"+")), pad, digits))
-    if first is None or first < 0:
-        low = 1 if last is None else max(1, -last)
-        digits = builder.automaton(*_digits(low, True, None if first is None else -first, True, INTEGRAL, STATES), RAW)
+    if first < 0:
+        digits = builder.automaton(*_digits(max(1, -last), True, -first, True, INTEGRAL, STATES), RAW)
         nodes.append(builder.seq(builder.literal(b"-"), pad, digits))
     return builder.alt(*nodes)
 
@@ -474,3 +481,8 @@ def _trimmed(rows: list[list[tuple[int, int, int]]], accepting: list[bool]) -> A
         tuple(tuple((lo, hi, names[target]) for lo, hi, target in rows[state] if alive[target]) for state in kept),
         tuple(accepting[state] for state in kept),
     )
+
+
+NUMBER: Final[Automaton] = _full(zero=True, sign=True)
+UNSIGNED: Final[Automaton] = _full(zero=True, sign=False)
+POSITIVE: Final[Automaton] = _full(zero=False, sign=False)

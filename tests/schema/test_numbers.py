@@ -333,3 +333,25 @@ def test_exponents_at_the_bounds() -> None:
     language = Language(between(1, 10, low_open=True))
     for text, member in {"1e0": False, "1.0e0": False, "1.1e0": True, "1e1": True, "1.1e1": False}.items():
         assert (text in language) == member, text
+
+
+def test_exponents_of_doubles() -> None:
+    """Exponents go as far as doubles do, padded by a single 0 at most."""
+    for name in ("number", "0..", ">0", "0.05.."):
+        language = Language(SETS[name])
+        for text, right in {
+            "1e308": True,
+            "1e+308": True,
+            "1e309": False,
+            "1E+05": True,
+            "1e+005": False,
+            "1e00": True,
+            "1e": False,
+        }.items():
+            assert (text in language) == right, (name, text)
+    for name in ("number", "0..", ">0", "0..1"):
+        language = Language(SETS[name])
+        for text, right in {"5e-323": True, "5e-324": False, "1e-07": True, "1e-99": True, "1e-0100": True, "1e-400": False}.items():
+            assert (text in language) == right, (name, text)
+    assert "1e400" not in Language(between(1e300))
+    assert str(10**400) in Language(between(1e300))
