@@ -1,0 +1,137 @@
+"""A request's place in its grammar: which tokens may come, and what is left of the budget.
+
+With `reasoning_end`, the grammar begins after these tokens. Before them everything is allowed but the end of the text.
+Rolling back counts tokens of either part, so it crosses the boundary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from stackmask.integration.compiler import CompiledGrammar
+from stackmask.integration.engine.budget import Speller
+from stackmask.pda.engine import fill_draft_bitmasks
+from stackmask.pda.grammar import TOKENS
+
+Bitmask = npt.NDArray[np.int32]
+
+
+class Guide:
+    """The state of one constrained answer."""
+
+    __slots__ = ("_end", "_plan", "_speller", "_spells", "_stops", "_thoughts", "matcher", "size")
+
+    def __init__(self, grammar: CompiledGrammar, stops: Sequence[int], reasoning_end: Sequence[int], speller: Speller) -> None:
+        self.matcher = grammar.matcher(stops)
+        self.size = grammar.vocabulary.size
+        self._end = tuple(reasoning_end)
+        self._thoughts: list[int] | None = [] if reasoning_end else None  # None: there is no reasoning to end
+        self._speller = speller
+        self._spells = all(node[0] != TOKENS for node in grammar.grammar.nodes)  # bytes complete it, without named tokens
+        self._stops = _row(stops, self.size)
+        self._plan: list[int] | None = None
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the grammar has begun."""
+        return self._thoughts is None or self._thoughts[-len(self._end) :] == list(self._end)
+
+    def fill(self, bitmask: Bitmask, row: int, drafts: Sequence[int], parents: Sequence[int] | None) -> None:
+        """Fill a row for now and one after each draft."""
+        if self.is_active:
+            fill_draft_bitmasks(self.matcher, drafts, bitmask, row, parents)
+            return
+        for place, _ in enumerate([None, *drafts]):
+            bitmask[row + place] = ~self._stops
+        if drafts and self._ends_with(drafts):
+            self.matcher.fill_next_token_bitmask(bitmask, row + len(drafts))
+
+    def cut(self, drafts: Sequence[int]) -> list[int]:
+        """The drafts up to the first that is forbidden; in reasoning, up to its end."""
+        if self.is_active:
+            return list(drafts[: self.matcher.validate_tokens(drafts)])
+        for count in range(1, len(drafts) + 1):
+            if self._ends_with(drafts[:count]):
+                return list(drafts[:count])
+        return list(drafts)
+
+    def accept(self, token: int) -> bool:
+        """Take a token."""
+        if self.is_active:
+            return self.matcher.accept_token(token)
+        assert self._thoughts is not None
+        self._thoughts.append(token)
+        return True
+
+    def rollback(self, count: int) -> None:
+        """Give back tokens, of the grammar first and then of the reasoning."""
+        inside = min(count, self.matcher.num_accepted) if self.is_active else 0
+        self.matcher.rollback(inside)
+        if self._thoughts is not None and count > inside:
+            del self._thoughts[len(self._thoughts) - (count - inside) :]
+
+    @property
+    def is_terminated(self) -> bool:
+        """Whether a stop token was taken."""
+        return self.is_active and self.matcher.is_terminated()
+
+    @property
+    def is_completed(self) -> bool:
+        """Whether the text may end here."""
+        return self.is_active and self.matcher.is_completed()
+
+    def is_at_end(self, scratch: Bitmask) -> bool:
+        """Whether nothing but a stop token may follow; `scratch` is a bitmask row to write to."""
+        if not self.is_completed:
+            return False
+        self.matcher.fill_next_token_bitmask(scratch)
+        return not (scratch[0] & ~self._stops).any()
+
+    def can_close(self, room: int) -> bool:
+        """Whether `room` tokens can complete the text."""
+        self._plan = None
+        if not self._spells:
+            return True  # what completes it cannot be spelt in bytes: no promise is made, and nothing is held back
+        before = () if self.is_active else self._end
+        rest = self.matcher.shortest_completion()
+        if len(before) + len(rest) <= room and self._speller.has_bytes(rest):
+            return True  # byte by byte it fits; how, is worked out when it is asked for
+        spelt = self._speller.spell(rest, room - len(before))
+        if spelt is not None:
+            self._plan = [*before, *spelt]
+        return spelt is not None
+
+    def closing_token(self, room: int) -> int | None:
+        """The first token of a completion within `room`; None where the text is complete. There is one, by `can_close`."""
+        if self._plan is None:
+            before = () if self.is_active else self._end
+            self._plan = [*before, *(self._speller.spell(self.matcher.shortest_completion(), room) or ())]
+        return self._plan[0] if self._plan else None
+
+    def accept_within(self, token: int, room: int) -> bool:
+        """Take a token if the text can still be completed by `room` tokens after it; False and unchanged if not."""
+        plan = self._plan
+        accepted = self.accept(token)
+        assert accepted, f"the mask allowed token {token}, the matcher refuses it"
+        if self.is_terminated or self.can_close(room):
+            return True
+        if plan and plan[0] == token:
+            self._plan = plan[1:]
+            return True
+        self.rollback(1)
+        self._plan = plan
+        return False
+
+    def _ends_with(self, drafts: Sequence[int]) -> bool:
+        assert self._thoughts is not None
+        return (self._thoughts + list(drafts))[-len(self._end) :] == list(self._end)
+
+
+def _row(tokens: Sequence[int], size: int) -> npt.NDArray[np.int32]:
+    """A bitmask row with these tokens set."""
+    bits = np.zeros((size + 31) // 32 * 32, np.uint8)
+    bits[list(tokens)] = 1
+    return np.packbits(bits, bitorder="little").view("<i4").astype(np.int32)

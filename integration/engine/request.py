@@ -1,0 +1,173 @@
+"""What is asked of the engine, and what comes back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from stackmask.integration.compiler import CompiledGrammar
+from stackmask.pda.exceptions import StackmaskError
+
+FinishReason = Literal["stop", "length", "cancelled", "error"]
+
+KINDS: Final = ("json_schema", "json", "regex", "ebnf", "lark", "choice", "structural_tag")
+
+
+class RequestError(StackmaskError, ValueError):
+    """A request cannot be served as it is; `field` names what is wrong with it."""
+
+    def __init__(self, message: str, field: str | None = None) -> None:
+        self.field = field
+        super().__init__(message)
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """What the text must be: the name of a compiler's method, its argument (None for "json") and its options."""
+
+    kind: str
+    value: Any = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise RequestError(f"no constraint is called {self.kind!r}; there are {', '.join(KINDS)}", "constraint")
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        """What the compiler's method takes."""
+        return () if self.kind == "json" else (self.value,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling:
+    """How tokens are chosen among those allowed. Temperature 0 takes the most likely; `top_k` 0 means all."""
+
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    seed: int | None = None
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    logit_bias: Mapping[int, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        checks: list[tuple[str, float, float, float]] = [
+            ("temperature", self.temperature, 0, 100),
+            ("top_k", self.top_k, 0, math.inf),
+            ("top_p", self.top_p, 0, 1),
+            ("min_p", self.min_p, 0, 1),
+            ("presence_penalty", self.presence_penalty, -2, 2),
+            ("frequency_penalty", self.frequency_penalty, -2, 2),
+            *(("logit_bias", bias, -100, 100) for bias in self.logit_bias.values()),
+        ]
+        for name, value, low, high in checks:
+            if not low <= value <= high:
+                raise RequestError(f"{name} is {value}, outside {low} to {high}", name)
+        if self.top_p == 0:
+            raise RequestError("top_p is 0, which leaves no token", "top_p")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One answer to one prompt.
+
+    `stop` are texts that end the answer and are not part of it; `stop_token_ids` end it beside those of the vocabulary.
+    `max_tokens`: None for what the model's context leaves.
+    `finish_within_budget`: near `max_tokens`, allow only tokens after which the shortest completion still fits.
+    `speculation`: drafts a forward pass, 0 for none; they come from the engine's draft model, or else from the text so far (`lookup`).
+    `jump_forward`: append text that the grammar forces without a forward pass for each token.
+    `reasoning_end`: the constraint begins after these tokens.
+    `logprobs`: how many alternatives to report with each token, None for no log-probabilities at all.
+    """
+
+    prompt: Sequence[int]
+    constraint: Constraint | CompiledGrammar | None = None
+    sampling: Sampling = field(default_factory=Sampling)
+    max_tokens: int | None = None
+    stop: Sequence[str] = ()
+    stop_token_ids: Sequence[int] = ()
+    finish_within_budget: bool = True
+    speculation: int = 0
+    draft_tree: int = 1
+    jump_forward: bool = False
+    reasoning_end: Sequence[int] = ()
+    logprobs: int | None = None
+
+    def __post_init__(self) -> None:
+        if not self.prompt:
+            raise RequestError("the prompt has no tokens", "prompt")
+        if self.max_tokens is not None and self.max_tokens < 1:
+            raise RequestError(f"max_tokens is {self.max_tokens}, which leaves no token", "max_tokens")
+        if not 0 <= self.speculation <= 64:
+            raise RequestError(f"speculation is {self.speculation}, outside 0 to 64", "speculation")
+        if not 1 <= self.draft_tree <= 8:
+            raise RequestError(f"draft_tree is {self.draft_tree}, outside 1 to 8", "draft_tree")
+        if any(not stop for stop in self.stop):
+            raise RequestError("a stop text is empty", "stop")
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprob:
+    """A token's log-probability among the tokens that the grammar allowed, and those of the most likely tokens there."""
+
+    token: int
+    logprob: float
+    top: tuple[tuple[int, float], ...] = ()
+
+
+@dataclass(slots=True)
+class RequestStats:
+    """What one request took. Seconds are wall-clock; those of a batch are shared out among its rows.
+
+    `forwards` are the forward passes that it took part in after its prompt; `mask_seconds` is filling and applying masks and accepting.
+    """
+
+    kind: str | None = None
+    cache_hit: bool = False
+    compile_seconds: float = 0.0
+    waiting_seconds: float = 0.0
+    prefill_seconds: float = 0.0
+    mask_seconds: float = 0.0
+    model_seconds: float = 0.0
+    tokens: int = 0
+    forwards: int = 0
+    jump_tokens: int = 0
+    draft_tokens: int = 0
+    draft_accepted: int = 0
+    rollbacks: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A piece of an answer as it is delivered: text, its tokens, and with the last piece the reason and the whole answer."""
+
+    text: str = ""
+    reasoning: str = ""
+    token_ids: tuple[int, ...] = ()
+    logprobs: tuple[TokenLogprob, ...] = ()
+    answer: Answer | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A finished answer.
+
+    `finish_reason` is "stop" where a stop token, a stop text or the end of the grammar ended it, "length" where the budget did.
+    `complete` says whether the constraint is satisfied by the text as it stands; `closed` that the budget made it end early.
+    `error` is set where `finish_reason` is "error".
+    """
+
+    text: str
+    token_ids: tuple[int, ...]
+    finish_reason: FinishReason
+    complete: bool
+    closed: bool
+    prompt_tokens: int
+    reasoning: str
+    logprobs: tuple[TokenLogprob, ...]
+    stats: RequestStats
+    error: Exception | None = None

@@ -1,0 +1,182 @@
+"""One answer in the making: its tokens, its text, its place in the grammar, and what is still to be run through the model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from stackmask.integration.compiler import CompiledGrammar
+from stackmask.integration.engine.budget import Speller
+from stackmask.integration.engine.guide import Guide
+from stackmask.integration.engine.request import Answer, Event, FinishReason, Request, RequestError, RequestStats, TokenLogprob
+from stackmask.integration.engine.sampler import Sampler
+from stackmask.integration.engine.text import TextStream
+from stackmask.pda.vocabulary import Vocabulary
+
+Listener = Callable[[Event], None]
+
+RETRIES: Final = 16  # tokens that would not leave room for an end and are drawn again, before the shortest end is taken
+
+
+class Sequence:
+    """The state of a request from its submission to its answer."""
+
+    def __init__(self, request: Request, vocabulary: Vocabulary, room: int, listener: Listener) -> None:
+        self.request = request
+        self.vocabulary = vocabulary
+        self.max_tokens = room
+        self.listener = listener
+        self.stops = tuple(sorted({*vocabulary.stop_token_ids, *request.stop_token_ids}))
+        self.sampler = Sampler(request.sampling)
+        self.guide: Guide | None = None
+        self.tokens: list[int] = []
+        self.pending: list[int] = []
+        self.row = -1
+        self.stats = RequestStats()
+        self.finish_reason: FinishReason | None = None
+        self.error: Exception | None = None
+        self.closed = False
+        self.submitted = perf_counter()
+        self._text: list[str] = []
+        self._reasoning: list[str] = []
+        self._thinking = bool(request.reasoning_end)
+        self._held: list[int] = []  # tokens that may be the beginning of the end of the reasoning
+        self._stream = TextStream(() if self._thinking else request.stop)
+        self._logprobs: list[TokenLogprob] = []
+        self._said = 0
+        self._said_logprobs = 0
+        self._skip = 0  # bytes of what is said next that were said before
+        self.answer: Answer | None = None
+
+    def begin(self, grammar: CompiledGrammar | None, speller: Speller) -> None:
+        """Take up the compiled grammar; RequestError where the budget cannot hold even the shortest answer."""
+        self.stats.waiting_seconds = perf_counter() - self.submitted
+        if grammar is None:
+            return
+        self.guide = Guide(grammar, self.stops, self.request.reasoning_end, speller)
+        self.stats.kind = grammar.stats.kind
+        self.stats.compile_seconds = grammar.stats.seconds
+        if self.is_bounded and not self.guide.can_close(self.max_tokens):
+            shortest = self.guide.matcher.shortest_completion()
+            shown = shortest if len(shortest) <= 60 else shortest[:57] + b"..."
+            raise RequestError(
+                f"max_tokens is {self.max_tokens}, which cannot hold even the shortest answer, {shown.decode('utf-8', 'replace')!r} "
+                f"({len(shortest)} bytes)",
+                "max_tokens",
+            )
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether the answer is to be complete before its budget ends."""
+        return self.guide is not None and self.request.finish_within_budget
+
+    @property
+    def room(self) -> int:
+        """Tokens left."""
+        return self.max_tokens - len(self.tokens)
+
+    def choose(self, sample: Callable[[], int], forbid: Callable[[int], None]) -> int | None:
+        """Take a token: `sample` draws one, `forbid` rules one out. None where the budget leaves nothing but to end here."""
+        guide = self.guide
+        if guide is None:
+            return sample()
+        if not self.is_bounded:
+            token = sample()
+            accepted = guide.accept(token)
+            assert accepted, f"the mask allowed token {token}, the matcher refuses it"
+            return token
+        for _ in range(RETRIES):
+            token = sample()
+            if guide.accept_within(token, self.room - 1):
+                return token
+            self.closed = True
+            forbid(token)
+        closing = guide.closing_token(self.room)
+        if closing is not None:
+            accepted = guide.accept_within(closing, self.room - 1)
+            assert accepted, "the shortest completion is refused"
+        return closing
+
+    def commit(self, token: int, scratch: npt.NDArray[np.int32]) -> None:
+        """Record a token that was taken, and end where it ends the answer."""
+        if token in self.stops:
+            self.finish_reason = "length" if self.closed else "stop"
+            return
+        self.tokens.append(token)
+        self.stats.tokens += 1
+        if self.guide is not None and self.guide.is_at_end(scratch):
+            self.finish_reason = "length" if self.closed else "stop"
+        elif len(self.tokens) >= self.max_tokens:
+            self.finish_reason = "length"
+
+    def fail(self, error: Exception) -> None:
+        """End by an error."""
+        self.finish_reason, self.error = "error", error
+
+    def replace(self, back: int, tokens: tuple[int, ...]) -> None:
+        """Put tokens in the place of the last `back`; what was said of these is the beginning of the text of the new ones."""
+        kept = len(self.tokens) - back
+        data = self._bytes(self.tokens[kept : self._said])
+        self.tokens[kept:] = tokens
+        self._skip = len(data) if self._said > kept else 0
+        self._said = min(self._said, kept)
+
+    def add_logprob(self, logprob: TokenLogprob) -> None:
+        """Record a token's log-probability."""
+        self._logprobs.append(logprob)
+
+    def say(self) -> None:
+        """Tell the listener what is new, and that it is over where it is."""
+        final = self.finish_reason is not None
+        if len(self.tokens) == self._said and not final:
+            return
+        new = self.tokens[self._said :]
+        self._said = len(self.tokens)
+        reasoning, text = self._split(new, final)
+        if self._stream.stopped and self.finish_reason in (None, "length"):
+            self.finish_reason = "stop"
+        self._reasoning.append(reasoning)
+        self._text.append(text)
+        logprobs = tuple(self._logprobs[self._said_logprobs :])
+        self._said_logprobs = len(self._logprobs)
+        if self.finish_reason is not None:
+            self.answer = self._make_answer(self.finish_reason)
+        self.listener(Event(text, reasoning, tuple(new), logprobs, self.answer))
+
+    def _split(self, tokens: list[int], final: bool) -> tuple[str, str]:
+        """The reasoning and the text that new tokens add."""
+        reasoning = ""
+        if self._thinking:
+            end = list(self.request.reasoning_end)
+            held = self._held + tokens
+            found = next((place for place in range(len(held) - len(end) + 1) if held[place : place + len(end)] == end), None)
+            if found is None:
+                keep = 0 if final else next((n for n in range(min(len(end) - 1, len(held)), 0, -1) if held[-n:] == end[:n]), 0)
+                self._held = held[len(held) - keep :]
+                return self._stream.feed(self._bytes(held[: len(held) - keep]), final=final), ""
+            reasoning = self._stream.feed(self._bytes(held[:found]), final=True)
+            self._thinking, self._stream, tokens = False, TextStream(self.request.stop), held[found + len(end) :]
+        data, self._skip = self._bytes(tokens)[self._skip :], 0
+        return reasoning, self._stream.feed(data, final=final)
+
+    def _bytes(self, tokens: list[int]) -> bytes:
+        return b"".join(self.vocabulary.token_bytes(token) or b"" for token in tokens)
+
+    def _make_answer(self, reason: FinishReason) -> Answer:
+        ended = reason == "stop"
+        return Answer(
+            text="".join(self._text),
+            token_ids=tuple(self.tokens),
+            finish_reason=reason,
+            complete=self.error is None and (self.guide is None or self.guide.is_completed or (ended and self.guide.is_terminated)),
+            closed=self.closed,
+            prompt_tokens=len(self.request.prompt),
+            reasoning="".join(self._reasoning),
+            logprobs=tuple(self._logprobs),
+            stats=self.stats,
+            error=self.error,
+        )

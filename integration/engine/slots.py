@@ -1,0 +1,196 @@
+"""Keys and values of a batch: one row a sequence, each filled from the left to its own length.
+
+Rows in use are 0 to `rows` - 1, so that a forward pass reads a view and copies nothing; when one is freed, the last takes its place.
+A pass appends to each row its own number of tokens. Shorter rows of a pass are padded, and what the padding writes lies behind the
+row's length, where nobody looks before it is overwritten.
+Rolling a row back is a smaller length. A tree of drafts leaves its accepted branch scattered; `keep` moves it together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from transformers.cache_utils import Cache, CacheLayerMixin
+
+from stackmask.pda.exceptions import StackmaskError
+
+GROWTH = 64  # rows of keys are allocated in steps of this many tokens
+
+
+class ModelError(StackmaskError):
+    """The engine cannot run this kind of model."""
+
+
+class _Layer(CacheLayerMixin):
+    """The keys and values of one attention layer; where a pass writes and how far it reads is the cache's business."""
+
+    keys: Any
+    values: Any
+
+    def __init__(self, slots: Slots) -> None:
+        super().__init__()
+        self.slots = slots
+
+    def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
+        """Make room, now that the shapes are known."""
+        self.keys = key_states.new_zeros((self.slots.capacity, key_states.shape[1], self.slots.room, key_states.shape[3]))
+        self.values = value_states.new_zeros((self.slots.capacity, value_states.shape[1], self.slots.room, value_states.shape[3]))
+        self.is_initialized = True
+
+    def update(self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        """Write what a pass computed and return all that it may look at."""
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+        if self.keys.shape[2] < self.slots.room:
+            self.keys, self.values = self._grown(self.keys), self._grown(self.values)
+        first, last, end = self.slots.window
+        keys, values = self.keys[first:last, :, :end], self.values[first:last, :, :end]
+        rows, places = self.slots.targets
+        keys[rows, :, places] = key_states.transpose(1, 2)
+        values[rows, :, places] = value_states.transpose(1, 2)
+        return keys, values
+
+    def _grown(self, old: torch.Tensor) -> torch.Tensor:
+        """The same with more room; rows that nobody uses are not touched, so that they take no memory."""
+        new = old.new_zeros((*old.shape[:2], self.slots.room, old.shape[3]))
+        new[: self.slots.rows, :, : old.shape[2]] = old[: self.slots.rows]
+        return new
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        """The length of the keys and where they begin; masks are ready-made, so nobody depends on it."""
+        return self.slots.window[2], 0
+
+    def get_seq_length(self) -> int:
+        """Zero: positions are given, never derived from a length that all rows would share."""
+        return 0
+
+    def get_max_length(self) -> int:
+        """No maximum."""
+        return -1
+
+
+class Slots:
+    """The cache of one model: lengths of rows, and forward passes over a range of them."""
+
+    def __init__(self, model: Any, capacity: int) -> None:
+        config = model.config.get_text_config()
+        kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
+        slides = getattr(config, "sliding_window", None) and getattr(config, "use_sliding_window", True)
+        if slides or kinds != {"full_attention"}:
+            raise ModelError(f"{type(model).__name__} has layers other than full attention, which this engine does not run")
+        self.model = model
+        self.capacity = capacity
+        self.context: int = getattr(config, "max_position_embeddings", None) or 1 << 20
+        self.lengths: list[int] = []
+        self.room = GROWTH
+        self.window = (0, 0, 0)
+        self.targets: tuple[torch.Tensor, torch.Tensor] = (torch.zeros(0), torch.zeros(0))
+        self.forwards = 0
+        self._layers = [_Layer(self) for _ in range(config.num_hidden_layers)]
+        self._cache = Cache(layers=[*self._layers])
+
+    @property
+    def rows(self) -> int:
+        """Rows in use."""
+        return len(self.lengths)
+
+    def add(self) -> int:
+        """Take a row, empty."""
+        assert self.rows < self.capacity
+        self.lengths.append(0)
+        return self.rows - 1
+
+    def remove(self, row: int) -> None:
+        """Give a row back; the last row moves to its place."""
+        last = self.rows - 1
+        if row != last:
+            self.copy(last, row)
+        self.lengths.pop()
+        if not self.lengths and self.room > GROWTH:
+            self.clear()
+
+    def clear(self) -> None:
+        """Forget all rows, and give their memory back."""
+        self.lengths.clear()
+        self.room = GROWTH
+        for layer in self._layers:
+            layer.is_initialized = False
+            layer.keys = layer.values = None
+
+    def copy(self, source: int, target: int) -> None:
+        """Make a row the same as another."""
+        length = self.lengths[target] = self.lengths[source]
+        for layer in self._layers:
+            layer.keys[target, :, :length] = layer.keys[source, :, :length]
+            layer.values[target, :, :length] = layer.values[source, :, :length]
+
+    def keep(self, row: int, start: int, places: Sequence[int]) -> None:
+        """Of what lies in a row from `start` on, keep these offsets, moved together, and forget the rest."""
+        if list(places) != list(range(len(places))):
+            taken = torch.tensor([start + place for place in places])
+            for layer in self._layers:
+                layer.keys[row, :, start : start + len(places)] = layer.keys[row, :, taken]
+                layer.values[row, :, start : start + len(places)] = layer.values[row, :, taken]
+        self.lengths[row] = start + len(places)
+
+    def forward(
+        self,
+        tokens: Sequence[Sequence[int]],
+        *,
+        first: int = 0,
+        parents: Sequence[Sequence[int] | None] | None = None,
+        last_only: bool = False,
+    ) -> torch.Tensor:
+        """The logits after each of the tokens appended to rows `first`, `first` + 1, ...: (rows, longest, vocabulary), float32.
+
+        `parents[i][j]` is the token of row i that token j follows, -1 for the row's text so far; by default each follows the one before.
+        `last_only`: the logits after the last token alone, for a pass in which all rows have equally many.
+        """
+        device = self.model.device
+        count, width = len(tokens), max(map(len, tokens))
+        lengths = self.lengths[first : first + count]
+        end = max(length + len(row) for length, row in zip(lengths, tokens, strict=True))
+        end = max(end, max(lengths) + width)  # padding is written too
+        if end > self.room:
+            self.room = -(-end // GROWTH) * GROWTH
+        self.window = (first, first + count, end)
+        start = torch.tensor(lengths, device=device)[:, None]
+        places = start + torch.arange(width, device=device)
+        self.targets = (torch.arange(count, device=device)[:, None].expand(count, width), places)
+        positions, mask = self._attention(places, end, lengths, parents)
+        ids = torch.tensor([[*row, *[0] * (width - len(row))] for row in tokens], device=device)
+        output = self.model(
+            input_ids=ids,
+            attention_mask=mask,
+            position_ids=positions,
+            past_key_values=self._cache,
+            use_cache=True,
+            **({"logits_to_keep": 1} if last_only else {}),
+        )
+        for row, new in enumerate(tokens):
+            self.lengths[first + row] += len(new)
+        self.forwards += 1
+        logits: torch.Tensor = output.logits
+        return logits.float()
+
+    def _attention(
+        self, places: torch.Tensor, end: int, lengths: Sequence[int], parents: Sequence[Sequence[int] | None] | None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """The position of each token, and which keys it looks at."""
+        mask = torch.arange(end, device=places.device) <= places[:, :, None]
+        positions = places.clamp(max=self.context - 1)
+        for row, parent in enumerate(parents or ()):
+            if parent is None:
+                continue
+            start = lengths[row]
+            mask[row, : len(parent), start:] = False
+            for token, before in enumerate(parent):
+                if before >= 0:
+                    mask[row, token] |= mask[row, before]
+                    positions[row, token] = positions[row, before] + 1
+                else:
+                    positions[row, token] = start
+                mask[row, token, start + token] = True
+        return positions, mask[:, None]

@@ -1,0 +1,47 @@
+"""The text of an answer, piece by piece: bytes to characters, and texts that end it.
+
+A piece is held back while it could be the beginning of a stop text or of a character.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Sequence
+
+
+class TextStream:
+    """Text as it comes.
+
+    >>> stream = TextStream(["END"])
+    >>> stream.feed(b"1 E"), stream.feed(b"2 EN"), stream.feed(b"D3"), stream.stopped
+    ('1 ', 'E2 ', '', True)
+    """
+
+    __slots__ = ("_decoder", "_held", "_stops", "stopped")
+
+    def __init__(self, stops: Sequence[str] = ()) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._stops = tuple(stops)
+        self._held = ""
+        self.stopped = False
+
+    def feed(self, data: bytes, *, final: bool = False) -> str:
+        """The text that these bytes complete; nothing after a stop text."""
+        text = self._held + self._decoder.decode(data, final)
+        self._held = ""
+        if self.stopped:
+            return ""
+        if not self._stops:
+            return text
+        found = min((place for stop in self._stops if (place := text.find(stop)) >= 0), default=-1)
+        if found >= 0:
+            self.stopped = True
+            return text[:found]
+        held = 0 if final else self._beginning(text)
+        self._held = text[len(text) - held :]
+        return text[: len(text) - held]
+
+    def _beginning(self, text: str) -> int:
+        """How many of the last characters could be the beginning of a stop text."""
+        longest = min(max(map(len, self._stops)) - 1, len(text))
+        return next((count for count in range(longest, 0, -1) if any(stop.startswith(text[-count:]) for stop in self._stops)), 0)

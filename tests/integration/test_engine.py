@@ -1,0 +1,213 @@
+"""The engine: every answer fits its constraint, whoever shares the batch, and ends for the reason that it says."""
+
+import json
+import re
+import threading
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from jsonschema import Draft202012Validator  # noqa: E402
+
+from stackmask.integration.demo import load_model  # noqa: E402
+from stackmask.integration.engine import (  # noqa: E402
+    Constraint,
+    Engine,
+    EngineBusyError,
+    EngineClosedError,
+    Request,
+    RequestError,
+    Sampling,
+)
+from stackmask.integration.generate import Generator  # noqa: E402
+from stackmask.pda.exceptions import RegexError  # noqa: E402
+
+PERSON = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "maxLength": 20},
+        "age": {"type": "integer", "minimum": 0, "maximum": 120},
+        "tags": {"type": "array", "items": {"enum": ["new", "sale", "home"]}, "minItems": 1, "maxItems": 3},
+    },
+    "required": ["name", "age", "tags"],
+    "additionalProperties": False,
+}
+ASK = "Write a person as JSON with name, age, tags."
+GREEDY = Sampling(temperature=0)
+
+
+@pytest.fixture(scope="module")
+def model():
+    torch.set_num_threads(1)
+    return load_model()
+
+
+@pytest.fixture(scope="module")
+def engine(model):
+    """An engine without a thread: it works while somebody waits for an answer."""
+    return Engine(*model, max_running=16)
+
+
+def request(engine, text=ASK, **options):
+    return Request(prompt=engine.encode(text), **options)
+
+
+def test_greedy_is_what_the_plain_loop_says(model, engine):
+    """Masks, cache and batch change nothing: greedy answers are those of the plain loop."""
+    plain = Generator(*model).generate(ASK, json_schema=PERSON)
+    answer = engine.generate(request(engine, constraint=Constraint("json_schema", PERSON), sampling=GREEDY))
+    assert (answer.text, answer.finish_reason, answer.complete) == (plain.text, "stop", True)
+
+
+def test_a_mixed_batch(engine):
+    """Each request has its own grammar, sampling and seed; free requests share the batch; nobody changes another's answer."""
+    constraints = [
+        Constraint("json_schema", PERSON),
+        None,
+        Constraint("regex", r"[A-Z]{3}-\d{4}"),
+        Constraint("choice", ["yes", "no"]),
+        Constraint("ebnf", 'root ::= "(" root ")" | [0-9]'),
+        Constraint("json"),
+    ]
+    requests = [request(engine, f"{ASK} {i}", constraint=constraints[i % 6], sampling=Sampling(seed=i), max_tokens=60) for i in range(36)]
+    together = engine.generate_batch(requests)
+    for i, answer in enumerate(together):
+        assert answer.error is None
+        match i % 6:
+            case 0 | 5:
+                value = json.loads(answer.text)
+                assert i % 6 or Draft202012Validator(PERSON).is_valid(value)
+            case 1:
+                assert answer.stats.mask_seconds == 0
+            case 2:
+                assert re.fullmatch(r"[A-Z]{3}-[0-9]{4}", answer.text)
+            case 3:
+                assert answer.text in ("yes", "no")
+            case 4:
+                assert re.fullmatch(r"\(*[0-9]\)*", answer.text)
+    assert engine.slots.rows == 0
+    for i in (0, 1, 2):
+        assert engine.generate(requests[i]).text == together[i].text
+
+
+def test_a_finished_grammar_ends_the_answer(engine):
+    """Where nothing but the end may follow, the answer ends without a pass for the stop token."""
+    answer = engine.generate(request(engine, constraint=Constraint("choice", ["yes"]), sampling=GREEDY))
+    assert (answer.text, answer.finish_reason) == ("yes", "stop")
+    assert answer.stats.forwards == len(answer.token_ids) - 1
+
+
+def test_an_answer_is_closed_before_its_budget_ends(engine):
+    """With any budget the text parses and validates, or the request is refused at once."""
+    refused = closed = 0
+    for limit in range(8, 34):
+        try:
+            answer = engine.generate(
+                request(engine, constraint=Constraint("json_schema", PERSON), sampling=Sampling(seed=limit), max_tokens=limit)
+            )
+        except RequestError as error:
+            assert error.field == "max_tokens"
+            refused += 1
+            continue
+        assert Draft202012Validator(PERSON).is_valid(json.loads(answer.text))
+        assert len(answer.token_ids) <= limit and answer.complete
+        assert answer.finish_reason == ("length" if answer.closed else "stop")
+        closed += answer.closed
+    assert refused and closed
+
+
+def test_without_closing_an_answer_is_cut(engine):
+    """`finish_within_budget=False`: the answer ends inside the structure and says so."""
+    answer = engine.generate(
+        request(engine, constraint=Constraint("json_schema", PERSON), sampling=GREEDY, max_tokens=8, finish_within_budget=False)
+    )
+    assert (answer.finish_reason, answer.complete, len(answer.token_ids)) == ("length", False, 8)
+
+
+def test_stop_texts(engine):
+    """A stop text ends the answer and is not part of it, wherever tokens begin and end."""
+    whole = engine.generate(request(engine, sampling=GREEDY, max_tokens=40)).text
+    stop = whole[9:12]
+    answer = engine.generate(request(engine, sampling=GREEDY, max_tokens=40, stop=[stop]))
+    assert (answer.text, answer.finish_reason) == (whole[: whole.index(stop)], "stop")
+
+
+def test_logprobs_and_bias(engine):
+    """Log-probabilities are those among allowed tokens; a bias moves the choice, but never past the grammar."""
+    ids = engine.tokenizer("n", add_special_tokens=False)["input_ids"]
+    constraint = Constraint("regex", "[yn]")
+    answer = engine.generate(request(engine, constraint=constraint, sampling=Sampling(temperature=0, logit_bias={ids[0]: 100}), logprobs=5))
+    assert answer.text == "n"
+    (logprob,) = answer.logprobs
+    assert logprob.token == ids[0] and logprob.logprob > -0.01
+    assert len(logprob.top) == 2
+    banned = engine.tokenizer("q", add_special_tokens=False)["input_ids"][0]
+    biased = Sampling(temperature=0, logit_bias={banned: 100})
+    assert engine.generate(request(engine, constraint=constraint, sampling=biased)).text in ("y", "n")
+
+
+def test_errors_are_of_one_request(engine):
+    """A grammar that is wrong fails its request and no other."""
+    bad, good = engine.generate_batch(
+        [request(engine, constraint=Constraint("regex", "(")), request(engine, constraint=Constraint("choice", ["a"]))]
+    )
+    assert bad.finish_reason == "error" and isinstance(bad.error, RegexError)
+    assert good.text == "a"
+    with pytest.raises(RequestError, match="outside"):
+        engine.generate(Request(prompt=[10**6]))
+    with pytest.raises(RequestError, match="temperature"):
+        Sampling(temperature=-1)
+    with pytest.raises(RequestError, match="max_tokens"):
+        request(engine, max_tokens=0)
+
+
+def test_the_thread_serves_cancels_and_closes(model):
+    """Answers come from the engine's thread; a cancelled request frees its row; a closed engine takes nothing more."""
+    engine = Engine(*model, max_running=2, max_waiting=2)
+    with engine:
+        events, done = [], threading.Event()
+        ticket = None
+
+        def listen(event):
+            events.append(event)
+            if len(events) == 3:
+                ticket.cancel()
+            if event.answer is not None:
+                done.set()
+
+        ticket = engine.submit(request(engine, constraint=Constraint("regex", "[a-z]{2000}"), sampling=Sampling(seed=1)), listen)
+        assert done.wait(30)
+        assert events[-1].answer.finish_reason == "cancelled"
+        assert "".join(event.text for event in events) == events[-1].answer.text
+        long = request(engine, constraint=Constraint("regex", "[a-z]{2000}"))
+        tickets = [engine.submit(long, lambda event: None) for _ in range(4)]
+        with pytest.raises(EngineBusyError):
+            for _ in range(3):
+                engine.submit(long, lambda event: None)
+        for ticket in tickets:
+            ticket.cancel()
+        assert engine.generate(request(engine, constraint=Constraint("choice", ["a"]))).text == "a"
+    assert engine.slots.rows == 0
+    with pytest.raises(EngineClosedError):
+        engine.submit(long, lambda event: None)
+
+
+def test_reasoning_comes_first(engine):
+    """With `reasoning_end`, the constraint holds after these tokens only, with and without drafts, and the budget counts both."""
+    end = engine.tokenizer("</think>", add_special_tokens=False)["input_ids"]
+    for speculation in (0, 4):
+        answer = engine.generate(
+            request(
+                engine,
+                "Think, then write a person as JSON.",
+                constraint=Constraint("json_schema", PERSON),
+                sampling=Sampling(seed=5, temperature=0.8),
+                reasoning_end=end,
+                max_tokens=60,
+                speculation=speculation,
+            )
+        )
+        assert Draft202012Validator(PERSON).is_valid(json.loads(answer.text))
+        assert answer.reasoning and "</think>" not in answer.reasoning + answer.text
