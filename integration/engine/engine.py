@@ -141,8 +141,10 @@ class Engine:
         """The token ids of a text, through the chat template where there is one, or of the messages of a chat."""
         return encode_prompt(self.tokenizer, prompt)
 
-    def submit(self, request: Request, listener: Listener) -> Ticket:
+    def submit(self, request: Request, listener: Listener, *, patient: bool = False) -> Ticket:
         """Queue a request; `listener` is called from the engine's thread with each event, the last of which has the answer.
+
+        Where too many wait already this raises EngineBusyError, unless the caller is `patient`.
 
         What is wrong with the request by itself raises RequestError here. What is wrong with its grammar comes as an answer
         whose `finish_reason` is "error"; who wants to know before calls `compile` first.
@@ -162,7 +164,7 @@ class Engine:
         with self._lock:
             if self._closing:
                 raise EngineClosedError("the engine is shutting down")
-            if len(self._waiting) >= self.max_waiting + max(0, self.max_running - len(self._running)):
+            if not patient and len(self._waiting) >= self.max_waiting + max(0, self.max_running - len(self._running)):
                 raise EngineBusyError(f"{len(self._waiting)} requests wait already")
             self._waiting.append((sequence, future))
             self._lock.notify()
@@ -192,7 +194,7 @@ class Engine:
                 if event.answer is not None:
                     future.set_result(event.answer)
 
-            self.submit(request, listen)
+            self.submit(request, listen, patient=True)
         if self._thread is None:
             while self.step():
                 pass

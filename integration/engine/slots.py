@@ -23,14 +23,14 @@ class ModelError(StackmaskError):
     """The engine cannot run this kind of model."""
 
 
-class _Layer(CacheLayerMixin):
+class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]  # the library has no annotation here
     """The keys and values of one attention layer; where a pass writes and how far it reads is the cache's business."""
 
     keys: Any
     values: Any
 
     def __init__(self, slots: Slots) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]  # nor here
         self.slots = slots
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
