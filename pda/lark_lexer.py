@@ -1,0 +1,289 @@
+"""The syntax of Lark grammar texts: tokens, and the parser that lark makes for them.
+
+The language is that of lark 1.3 (https://lark-parser.readthedocs.io/en/stable/grammar.html) with llguidance's additions
+(https://github.com/guidance-ai/llguidance/blob/main/docs/syntax.md): `x{2,3}`, dashes in names, special tokens <name> and <[1,5-9]>,
+%json {...} and %regex {...}, options such as name[lazy], and `&` and `~` in terminals. Inside brackets a line may break anywhere.
+
+lark's own loader is not used: texts come from requests, and it is cubic on a chain of terminals (300 of them take 6 s), exponential where
+terminals share others, exceeds Python's stack on 1,000, and reads files.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, Final
+
+from lark import Lark, Token, Tree, UnexpectedToken
+from lark.lexer import Lexer
+
+from stackmask.pda.budget import Budget
+from stackmask.pda.exceptions import LarkError, LimitError
+
+_SYNTAX: Final = """
+    start: (_statement _NL)*
+    _statement: definition | override | extend | ignore | import_ | declare | options
+    definition: MODIFIERS? (_name | TEMPLATE parameters) attributes? priority? _COLON expansions
+    _name: RULE | TERMINAL
+    parameters: _LBRACE RULE (_COMMA RULE)* _RBRACE
+    attributes: _LBRA attribute (_COMMA attribute)* _RBRA
+    attribute: RULE (_EQUAL (STRING | REGEXP | TERMINAL | NUMBER))?
+    priority: _DOT NUMBER
+    override: _OVERRIDE definition
+    extend: _EXTEND definition
+    ignore: _IGNORE expansions
+    import_: _IMPORT path (names | _TO (ALIAS | TERMINAL))?
+    path: RELATIVE? _name (_DOT _name)*
+    names: _LPAR _name (_COMMA _name)* _RPAR
+    declare: DECLARE _name+
+    options: OPTIONS
+
+    expansions: _alias (_OR _alias)*
+    _alias: _conjunction | alias
+    alias: _conjunction _TO ALIAS
+    _conjunction: expansion | both
+    both: expansion (AND expansion)+
+    expansion: _expr*
+    _expr: _atom | repeat
+    repeat: _atom (OP | COUNTS | TILDE NUMBER (_DOTDOT NUMBER)?)
+    _atom: _LPAR expansions _RPAR | maybe | negation | _value
+    maybe: _LBRA expansions _RBRA
+    negation: NOT _atom
+    _value: TERMINAL | RULE | STRING | REGEXP | RANGE | SPECIAL | JSON | SUBSTRING | template
+    template: TEMPLATE _LBRACE _value (_COMMA _value)* _RBRACE
+    %declare MODIFIERS RULE ALIAS TEMPLATE TERMINAL STRING REGEXP RANGE SPECIAL JSON SUBSTRING
+    %declare OP COUNTS TILDE NOT AND NUMBER RELATIVE DECLARE OPTIONS
+    %declare _NL _COLON _COMMA _EQUAL _DOT _DOTDOT _OR _TO _LPAR _RPAR _LBRA _RBRA _LBRACE _RBRACE
+    %declare _OVERRIDE _EXTEND _IGNORE _IMPORT
+"""
+
+STRING: Final = r'"[^"\\\n]*(?:\\[^\n][^"\\\n]*)*"'
+_COUNTS: Final = re.compile(r"\{\s*(?:[0-9]+\s*(?:,\s*[0-9]*)?|,\s*[0-9]+)\s*\}")
+_TOKEN: Final = re.compile(
+    r"""
+      (?P<BLANK>     [ \t\f\r\ufeff]+ | //[^\n]* | \#[^\n]* | \\[ \t]*\r?\n )
+    | (?P<LINE>      \n )
+    | (?P<WORD>      [A-Za-z_][A-Za-z0-9_]*+ (?: -(?!>) [A-Za-z0-9_]++ )* )
+    | (?P<RANGE>     {string} [ \t]* \.\. [ \t]* {string} )
+    | (?P<STRING>    {string} i? )
+    | (?P<REGEXP>    / [^/\\]* (?: \\(?s:.) [^/\\]* )* / [imslux]* )
+    | (?P<COUNTS>    {counts} )
+    | (?P<NUMBER>    -?[0-9]+ (?: \.[0-9]+ )? )
+    | (?P<SPECIAL>   <\[ [^\]\n]* \]> | <[^<>\s"\[=!-] [^<>\n"]* > )
+    | (?P<DIRECTIVE> %[a-z]+ )
+    | (?P<MARK>      -> | \.\. | [.:,=|&~*+?()\[\]{}] )
+    """.replace("{counts}", _COUNTS.pattern).replace("{string}", STRING),
+    re.VERBOSE,
+)
+_MARKS: Final = {
+    "->": "_TO",
+    "..": "_DOTDOT",
+    ".": "_DOT",
+    ":": "_COLON",
+    ",": "_COMMA",
+    "=": "_EQUAL",
+    "|": "_OR",
+    "&": "AND",
+    "*": "OP",
+    "+": "OP",
+    "?": "OP",
+    "(": "_LPAR",
+    ")": "_RPAR",
+    "[": "_LBRA",
+    "]": "_RBRA",
+    "{": "_LBRACE",
+    "}": "_RBRACE",
+}
+_CLOSING: Final = {")": "(", "]": "[", "}": "{"}
+_DIRECTIVES: Final = {
+    "%ignore": "_IGNORE",
+    "%import": "_IMPORT",
+    "%override": "_OVERRIDE",
+    "%extend": "_EXTEND",
+    "%declare": "DECLARE",
+}
+_WITH_JSON: Final = {"%json": "JSON", "%regex": "SUBSTRING", "%llguidance": "OPTIONS"}
+_UNSUPPORTED: Final = {
+    "@": "references to other grammars (@name) are not supported",
+    "%lark": "%lark is not supported; write its rules into this grammar",
+    "::": "parametric rules (name::parameter) are not supported",
+}
+_RULE_NAME: Final = re.compile(r"_*[a-z][a-z0-9_-]*")
+_TERMINAL_NAME: Final = re.compile(r"_*[A-Z][A-Z0-9_]*")
+_MODIFIERS: Final = re.compile(r"(?:![?]?|[?]!?)(?=[_a-z])")
+_COUNT_FOLLOWS: Final = re.compile(r"~[ \t]*-?[0-9]")
+_DEFINITION: Final = re.compile(r"[!?]{0,2}[A-Za-z_][A-Za-z0-9_-]*+(?:\{[^{}\n]*\})?(?:\[[^\[\]\n]*\])?(?:\.-?[0-9]+)?[ \t]*:(?!:)")
+
+
+def parse(text: str, budget: Budget) -> Tree[Token]:
+    """The syntax tree of a grammar text; tokens know their offset in it."""
+    source = _Source(text, budget)
+    try:
+        return _parser().parse(source)  # type: ignore[arg-type, unused-ignore]
+    except UnexpectedToken as error:
+        raise _syntax_error(source, error) from None
+
+
+@cache
+def _parser() -> Lark:
+    """The parser that lark makes of the syntax: without state, and made on first use since that takes some 20 ms."""
+    return Lark(_SYNTAX, parser="lalr", lexer=_LarkLexer, maybe_placeholders=False)
+
+
+def _syntax_error(source: _Source, error: UnexpectedToken) -> LarkError:
+    """The parser's complaint in words, at the place where the mistake most likely is."""
+    token = error.token
+    position = token.start_pos if token.type != "$END" and token.start_pos is not None else len(source.text)
+    if source.groups and token.type == "_NL":
+        return LarkError("this bracket is never closed", source.text, source.groups[-1][1])
+    if "_STATEMENT" in error.expected or "_IGNORE" in error.expected:
+        message = "expected a definition, `name: expression`"
+    elif token.type == "_NL":
+        message = "the line ends in the middle of a definition" if "_COLON" not in error.expected else "expected `:` after the name"
+    elif token.type == "_COLON":
+        message = "unexpected `:`: a definition begins on a line of its own"
+    elif token.type in ("OP", "COUNTS", "TILDE"):
+        message = f"nothing stands before `{token}` that it could repeat; after another repetition put parentheses"
+    else:
+        message = f"unexpected `{token[:40]}`"
+    return LarkError(message, source.text, position)
+
+
+class _LarkLexer(Lexer):
+    """Hands lark's parser the tokens of a source."""
+
+    def __init__(self, lexer_conf: object) -> None:
+        """Takes lark's configuration, of which nothing is of use here."""
+
+    def lex(self, data: _Source) -> Iterator[Token]:  # type: ignore[override]
+        """The tokens of one text."""
+        return data.tokens()
+
+
+class _Source:
+    """A grammar text on its way through the parser."""
+
+    def __init__(self, text: str, budget: Budget) -> None:
+        self.text = text
+        self.budget = budget
+        self.groups: list[tuple[str, int]] = []
+        self.position = 0
+        # The last token, and whether a line ended since.
+        self.last = "_NL"
+        self.line_ended = False
+
+    def tokens(self) -> Iterator[Token]:
+        """The tokens, with _NL where a statement ends."""
+        text, match_at = self.text, _TOKEN.match
+        count = 0
+        while self.position < len(text):
+            match = match_at(text, self.position)
+            start = self.position
+            count += 1
+            if not count & 0x3FF:
+                self.budget.check_time()
+            if match is not None and match.lastgroup in ("BLANK", "LINE"):
+                self.line_ended = self.line_ended or match.lastgroup == "LINE"
+                self.position = match.end()
+                continue
+            if self.line_ended:
+                self.line_ended = False
+                if self.groups:
+                    self.check_group(start)
+                elif self.last != "_NL" and text[start] != "|":
+                    self.last = "_NL"
+                    yield Token("_NL", "\n", start)
+            kind, end = self.token(match, start)
+            self.position = end
+            self.last = kind
+            yield Token(kind, text[start:end], start)
+        if self.last != "_NL":
+            yield Token("_NL", "", len(text))
+
+    def token(self, match: re.Match[str] | None, start: int) -> tuple[str, int]:
+        """The kind of the token that begins here, and where it ends."""
+        modifiers = _MODIFIERS.match(self.text, start) if self.last in ("_NL", "_OVERRIDE", "_EXTEND") else None
+        if modifiers:
+            return "MODIFIERS", modifiers.end()
+        if match is None:
+            raise self.unreadable(start)
+        kind, value, end = match.lastgroup, match.group(), match.end()
+        assert kind is not None
+        if kind == "WORD":
+            return self.word(value, start, end), end
+        if kind == "DIRECTIVE":
+            return self.directive(value, start, end)
+        if kind == "MARK":
+            return self.mark(value, start), end
+        return kind, end
+
+    def word(self, word: str, start: int, end: int) -> str:
+        """Rule, template or terminal, by the case of the name and by what follows."""
+        if _RULE_NAME.fullmatch(word):
+            if self.last == "_TO":
+                return "ALIAS"
+            return "TEMPLATE" if self.text.startswith("{", end) and not _COUNTS.match(self.text, end) else "RULE"
+        if _TERMINAL_NAME.fullmatch(word):
+            return "TERMINAL"
+        raise LarkError(f"`{word[:60]}` is neither a rule in lower case nor a terminal in upper case", self.text, start)
+
+    def directive(self, name: str, start: int, end: int) -> tuple[str, int]:
+        """A word that begins with %, with its JSON where it takes some."""
+        if name in _DIRECTIVES:
+            return _DIRECTIVES[name], end
+        if name not in _WITH_JSON:
+            raise LarkError(_UNSUPPORTED.get(name, f"unknown directive {name}"), self.text, start)
+        return _WITH_JSON[name], read_json(self.text, end)[1]
+
+    def mark(self, mark: str, start: int) -> str:
+        """A mark; keeps count of brackets."""
+        if mark == "~":
+            return "TILDE" if _COUNT_FOLLOWS.match(self.text, start) else "NOT"
+        if mark in "([{":
+            self.groups.append((mark, start))
+            deepest = self.budget.limits.nesting
+            if len(self.groups) > deepest:
+                raise LimitError(f"groups are nested more than {deepest} deep", limit="nesting", value=deepest)
+        elif mark in _CLOSING:
+            if not self.groups or self.groups[-1][0] != _CLOSING[mark]:
+                raise LarkError(f"this `{mark}` closes nothing", self.text, start)
+            self.groups.pop()
+        elif mark == ":" and self.text.startswith("::", start):
+            raise LarkError(_UNSUPPORTED["::"], self.text, start)
+        elif mark == "." and self.last == "_IMPORT":
+            return "RELATIVE"
+        return _MARKS[mark]
+
+    def check_group(self, start: int) -> None:
+        """Where a line begins with a definition, an open bracket was forgotten."""
+        if _DEFINITION.match(self.text, start) or self.text.startswith(tuple(_DIRECTIVES), start):
+            raise LarkError("this bracket is never closed", self.text, self.groups[-1][1])
+
+    def unreadable(self, start: int) -> LarkError:
+        """The error for text in which no token begins."""
+        character = self.text[start]
+        if character == '"':
+            message = r"this string is not closed on its line; write \n for a line break"
+        elif character == "'":
+            message = "strings stand in double quotes"
+        elif character == "/":
+            message = "this regular expression is not closed"
+        elif character == "<":
+            message = "a special token is written <name> or <[5]>"
+        else:
+            message = _UNSUPPORTED.get(character, f"unexpected character {character!r}")
+        return LarkError(message, self.text, start)
+
+
+def read_json(text: str, at: int) -> tuple[Any, int]:
+    """The JSON value after a directive that ends at `at`, and where it ends."""
+    while at < len(text) and text[at].isspace():
+        at += 1
+    try:
+        return json.JSONDecoder().raw_decode(text, at)
+    except json.JSONDecodeError as error:
+        raise LarkError(f"no JSON value stands here: {error.msg}", text, min(error.pos, len(text))) from None
+    except RecursionError:
+        raise LimitError("the JSON value is nested too deeply to be read", limit="nesting") from None

@@ -1,0 +1,379 @@
+"""Lark front end: the corpus, lark's own parser as the judge, and what hostile texts cost."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import re
+import time
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lark import Lark
+from lark.exceptions import LarkError as LarksOwnError
+
+from stackmask.pda.budget import Budget
+from stackmask.pda.engine import KernelGrammar, Matcher, TokenTrie
+from stackmask.pda.exceptions import LarkError, LimitError, RegexError
+from stackmask.pda.grammar import Grammar, GrammarBuilder, NodeId
+from stackmask.pda.language import accepts
+from stackmask.pda.lark import lark_grammar
+from stackmask.pda.lark_preferred import is_deterministic, preferred_dfa, whole_dfa
+from stackmask.pda.lark_regex import parse
+from stackmask.pda.limits import Limits
+
+CASES = tomllib.loads((Path(__file__).parents[1] / "corpus" / "lark.toml").read_text(encoding="utf-8"))["case"]
+TRIE = TokenTrie([*(bytes([byte]) for byte in range(256)), *[None] * 54], 310)
+
+
+def matcher_of(grammar: Grammar) -> Matcher:
+    return Matcher(KernelGrammar(TRIE, grammar, states=500_000, stack_depth=100_000, memory=1 << 26, seconds=10.0), [309])
+
+
+def generates(grammar: Grammar, text: str | list[str | int]) -> bool:
+    """Whether the text, a string or a list of strings and token ids, is one that the grammar generates."""
+    matcher = matcher_of(grammar)
+    pieces = [text] if isinstance(text, str) else text
+    return all(
+        matcher.accept_token(piece) if isinstance(piece, int) else matcher.accept_bytes(piece.encode()) for piece in pieces if piece != ""
+    ) and bool(matcher.is_completed())
+
+
+def compiled(case: dict[str, Any]) -> Grammar:
+    limits = Limits(**case.get("limits", {}))
+    return lark_grammar(case["grammar"], start=case.get("start", "start"), special=case.get("special", {}), limits=limits)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if "error" not in case], ids=lambda case: case["name"])
+def test_corpus(case: dict[str, Any]) -> None:
+    """A grammar generates the texts listed as accepted, and none of those listed as rejected."""
+    grammar = compiled(case)
+    assert [text for text in case["accepts"] if not generates(grammar, text)] == []
+    assert [text for text in case["rejects"] if generates(grammar, text)] == []
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if "error" in case], ids=lambda case: case["name"])
+def test_errors(case: dict[str, Any]) -> None:
+    """A mistake in a grammar raises an error that says what is wrong and, with a caret, where."""
+    with pytest.raises((LarkError, LimitError)) as caught:
+        compiled(case)
+    assert case["error"] in str(caught.value)
+
+
+class Judge:
+    """lark's Earley parser; with lexer="dynamic_complete" it tries all lengths of a terminal, and says exactly what this front end says."""
+
+    def __init__(self, grammar: str, start: str = "start", lexer: str = "dynamic_complete") -> None:
+        self.parser = Lark(grammar, parser="earley", lexer=lexer, start=start, ambiguity="forest")
+
+    def accepts(self, text: str) -> bool:
+        """Whether lark parses the text."""
+        try:
+            self.parser.parse(text)
+        except LarksOwnError:
+            return False
+        return True
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if "error" not in case and "extension" not in case], ids=lambda case: case["name"])
+def test_corpus_is_what_lark_accepts(case: dict[str, Any]) -> None:
+    """The corpus says of a grammar what lark's own parser says."""
+    judge = Judge(case["grammar"], case.get("start", "start"))
+    assert [text for text in case["accepts"] if not judge.accepts(text)] == []
+    assert [text for text in case["rejects"] if judge.accepts(text)] == []
+
+
+# The grammars of lark's examples that are meant for texts as models write them, in their essence.
+EXAMPLES = {
+    "json": r"""
+        ?start: value
+        ?value: object | array | string | SIGNED_NUMBER -> number | "true" -> true | "false" -> false | "null" -> null
+        array: "[" [value ("," value)*] "]"
+        object: "{" [pair ("," pair)*] "}"
+        pair: string ":" value
+        string: ESCAPED_STRING
+        %import common (ESCAPED_STRING, SIGNED_NUMBER, WS)
+        %ignore WS
+    """,
+    "calculator": r"""
+        ?start: sum | NAME "=" sum -> assign_var
+        ?sum: product | sum "+" product -> add | sum "-" product -> sub
+        ?product: atom | product "*" atom -> mul | product "/" atom -> div
+        ?atom: NUMBER -> number | "-" atom -> neg | NAME -> var | "(" sum ")"
+        %import common.CNAME -> NAME
+        %import common.NUMBER
+        %import common.WS_INLINE
+        %ignore WS_INLINE
+    """,
+    "python": r"""
+        start: simple_stmt
+        %import python.simple_stmt
+        %ignore /[\t \f]+/
+    """,
+    "sql": r"""
+        start: select ("UNION"i "ALL"i? select)* ";"?
+        select: "SELECT"i ["DISTINCT"i] ("*" | column ("," column)*) "FROM"i table ("," table)* ["WHERE"i condition]
+                ["ORDER"i "BY"i NAME ["ASC"i | "DESC"i]]
+        column: expression ["AS"i NAME]
+        table: NAME ["AS"i NAME] | "(" select ")"
+        ?condition: condition "OR"i conjunction | conjunction
+        ?conjunction: conjunction "AND"i test | test
+        ?test: expression /<=|>=|<>|=|<|>/ expression | "NOT"i test | "(" condition ")" | expression "IS"i ["NOT"i] "NULL"i
+        ?expression: expression /[+-]/ term | term
+        ?term: term /[*\/]/ factor | factor
+        ?factor: NAME ["." NAME] | NUMBER | STRING | "(" expression ")" | NAME "(" [expression ("," expression)*] ")"
+        STRING: /'(?:[^']|'')*'/
+        NAME: /(?!(?:select|from|where|and|or|not|is|null|as|order|by|asc|desc|union|all|distinct)\b)[a-z_]\w*/i
+        %import common (NUMBER, WS, SQL_COMMENT)
+        %ignore WS
+        %ignore SQL_COMMENT
+    """.replace("\n                [", " ["),
+}
+
+
+def walk(kernel: KernelGrammar, rng: random.Random) -> str:
+    """A text that the grammar generates: some random steps, then the shortest way to an end."""
+    matcher = Matcher(kernel, [309])
+    text = b""
+    for _ in range(rng.randint(3, 25)):
+        choices = [byte for byte in matcher.next_bytes() if 0x20 <= byte < 0x7F or byte == 0x0A]
+        if not choices:
+            break
+        byte = bytes([rng.choice(choices)])
+        if byte.isspace() and rng.random() < 0.7:
+            continue
+        assert matcher.accept_bytes(byte)
+        text += byte
+    return (text + matcher.shortest_completion()).decode()
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples_against_lark(name: str) -> None:
+    """On random texts that the grammar generates, and on those with a character more or less, lark's parser agrees."""
+    rng = random.Random(7)
+    grammar = EXAMPLES[name]
+    kernel = KernelGrammar(TRIE, lark_grammar(grammar), states=2_000_000, stack_depth=100_000, memory=1 << 28, seconds=10.0)
+    judge, greedy = Judge(grammar), Judge(grammar, lexer="dynamic")
+    for _ in range(12):
+        text = walk(kernel, rng)
+        assert judge.accepts(text), text
+        for _ in range(3):
+            place = rng.randrange(len(text) + 1)
+            inserted = rng.choice(["", *"()[]{},:'\"+-*1a .="])
+            changed = text[:place] + inserted + text[place + (not inserted) :]
+            matcher = Matcher(kernel, [309])
+            accepted = matcher.accept_bytes(changed.encode()) and matcher.is_completed()
+            assert accepted == judge.accepts(changed), changed
+            assert accepted or not greedy.accepts(changed), changed
+
+
+TERMINALS = ['"a"', '"b"', '"ab"', '"#"', "/a+/", "/[ab]+/", "/a|ab/", "/a*?b/", '"a"i', r"/#[^\n]*/", "/b{1,2}/", '"a".."b"', '" "']
+IGNORED = ['" "', r"/[ \n]+/", r"/#[^\n]*/", "/ab/", "/ *#/", '"a"']
+
+
+def compounds(parts: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    return st.one_of(
+        st.builds("{} {}".format, parts, parts),
+        st.builds("({} | {})".format, parts, parts),
+        st.builds("({}){}".format, parts, st.sampled_from(["*", "+", "?", "~2", "~1..2"])),
+    )
+
+
+TERMINAL = st.recursive(st.sampled_from(TERMINALS), compounds, max_leaves=3)
+RULE = st.recursive(st.sampled_from([*TERMINALS, "A", "B", "C", "x", "y", "start", "t{x}", 't{"a"}', "t{A}"]), compounds, max_leaves=5)
+
+
+@st.composite
+def grammars(draw: st.DrawFn) -> str:
+    """Small grammars over a, b, #, blank and newline, with recursion, templates, terminals of terminals and ignored texts."""
+    lines = [f"start: {draw(RULE)}", f"x: {draw(RULE)}", f'y: {draw(RULE)} | "b"', f"t{{p}}: p {draw(RULE)} p | p"]
+    lines += [f"A: {draw(TERMINAL)}", f"B.2: {draw(TERMINAL)}", 'C: A | B "a"']
+    return "\n".join(lines + [f"%ignore {text}" for text in draw(st.lists(st.sampled_from(IGNORED), max_size=2))])
+
+
+@settings(max_examples=60, deadline=None)
+@given(grammars(), st.lists(st.text("aab# \n", max_size=6), min_size=15, max_size=15))
+def test_random_grammars_against_lark(text: str, samples: list[str]) -> None:
+    """Of random grammars, lark's parser accepts the texts that are generated and no other."""
+    try:
+        judge = Judge(text)
+    except LarksOwnError:
+        return
+    try:
+        grammar = lark_grammar(text)
+    except LarkError as error:
+        assert "generates no text" in str(error)
+        return
+    for sample in samples:
+        try:
+            wanted = judge.accepts(sample)
+        except RuntimeError:  # lark's own complaint about some ambiguous start rules
+            continue
+        assert generates(grammar, sample) == wanted, sample
+
+
+PATTERN = st.recursive(
+    st.sampled_from(["a", "b", ".", "[ab]", "[^a]", r"\w", r"\b", "$", "(?=ab)", "(?!ab)", "(?<!ab)", "(?!b)", "(?<=a)"]),
+    lambda parts: st.one_of(
+        st.builds("{}{}".format, parts, parts),
+        st.builds("(?:{}|{})".format, parts, parts),
+        st.builds("(?:{}){}".format, parts, st.sampled_from(["*", "+", "?", "*?", "+?", "??", "{1,2}", "{2}?", "{0,2}?"])),
+    ),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(PATTERN, st.lists(st.text("aab_ \n", max_size=6), min_size=20, max_size=20))
+def test_patterns_match_as_in_python(pattern: str, samples: list[str]) -> None:
+    """A text is generated when `re.match` on it finds all of it; whether any way of reading it matches is what `re.fullmatch` says."""
+    tree = parse(pattern, Budget())
+    try:
+        preferred, whole = preferred_dfa(tree, Budget()), whole_dfa(tree, Budget())
+    except RegexError as error:
+        assert error.message.startswith(("an assertion asks for text outside", "a lookaround inside another", "`$` inside a lookaround"))
+        return
+    python = re.compile(pattern)
+    deterministic = is_deterministic(tree, Budget())
+    for text in samples:
+        found = python.match(text)
+        assert accepts(preferred, text) == (found is not None and found.end() == len(text)), text
+        assert accepts(whole, text) == (python.fullmatch(text) is not None), text
+        assert not deterministic or accepts(preferred, text) == accepts(whole, text)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "matches"),
+    [
+        (r"(?x) a \  b # comment", "a b", True),
+        (r"[]a-]+", "]-a", True),
+        (r"[ab&&]", "&", True),
+        (r"\N{LATIN SMALL LETTER E WITH ACUTE}\103\0", "éC\0", True),
+        (r"(?a:\w)|\W", "é", False),
+        (r"(?i)[^a]", "A", False),
+        (r"(?P<name>a)(?#note)b{,2}{", "abb{", True),
+        (r"a{,}", "aaa", True),
+        (r"a$\n?", "a\n", True),
+        (r"(?m)a$\nb^", "a\nb", False),
+        (r"(?m)(?:^a$\n?)+", "a\na", True),
+        (r"(?s).(?-s:.)", "\na", True),
+        (r"\Aa\Z", "a", True),
+        (r"[\d\-.]+", "1-.", True),
+        (r"a\Bb\b", "ab", True),
+    ],
+)
+def test_python_syntax(pattern: str, text: str, matches: bool) -> None:
+    """Python's spellings are read as Python reads them."""
+    assert accepts(preferred_dfa(parse(pattern, Budget()), Budget()), text) is matches
+    assert (re.fullmatch(pattern, text) is not None) is matches
+
+
+@pytest.mark.parametrize(
+    ("pattern", "message"),
+    [
+        ("a)", "this ) closes nothing"),
+        ("(a", "this group has no closing )"),
+        ("[a", "this class is not closed"),
+        ("[b-a]", "this range is in the wrong order, or ends in a set"),
+        (r"[a-\d]", "this range is in the wrong order, or ends in a set"),
+        ("*", "nothing stands before this quantifier that it could repeat"),
+        ("a**", "nothing stands before this quantifier that it could repeat"),
+        ("a{2,1}", "the bounds of this quantifier are in the wrong order"),
+        ("(?#a", "this comment has no closing )"),
+        ("(?>a)", r"a group that begins with (?>a is not supported"),
+        ("(?L)a", "flag L is not supported; there are a, i, m, s, u and x"),
+        ("\\", "the pattern ends in a backslash"),
+        (r"\q", r"unknown escape \q"),
+        (r"\ud800", r"\ud800 is no character of any text"),
+        (r"\N{NO SUCH}", "no character is named NO SUCH"),
+        (r"(?=a(?=bc))", "a lookaround inside another is supported where it asks for one character"),
+        (r"(?!(?:a$)b)a", r"`$` inside a lookaround is supported at its end; write \Z"),
+    ],
+)
+def test_pattern_errors(pattern: str, message: str) -> None:
+    """What is no pattern, or none that can be followed exactly, is refused with its reason."""
+    with pytest.raises(RegexError) as caught:
+        preferred_dfa(parse(pattern, Budget()), Budget())
+    assert caught.value.message == message
+
+
+def test_json_is_compiled_by_the_caller() -> None:
+    """%json hands its value to the caller's compiler, and stands in a rule like a terminal."""
+    seen = []
+
+    def compile_schema(builder: GrammarBuilder, schema: object) -> NodeId:
+        seen.append(schema)
+        return builder.literal(b"{}")
+
+    grammar = lark_grammar('start: "<" %json {"type": "object", "x": [1, "}"]} ">"\n%ignore " "', json_node=compile_schema)
+    assert seen == [{"type": "object", "x": [1, "}"]}]
+    assert generates(grammar, " < {} >")
+    assert not generates(grammar, "<{>")
+
+
+def test_error_has_line_and_column() -> None:
+    """An error carries its place, and shows it with a caret."""
+    with pytest.raises(LarkError) as caught:
+        lark_grammar('start: "a"\n  | nope')
+    assert (caught.value.line, caught.value.column) == (2, 5)
+    assert str(caught.value).endswith("line 2, column 5\n    | nope\n      ^")
+
+
+def test_not_text() -> None:
+    """Bytes, None and other things that are no text are refused."""
+    with pytest.raises(LarkError, match="a Lark grammar is text, not bytes"):
+        lark_grammar(b'start: "a"')  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "limits", "limit"),
+    [
+        ('start: "a"', Limits(specification_bytes=5), "specification_bytes"),
+        ("start: " + "(" * 30 + '"a"' + ")" * 30, Limits(nesting=20), "nesting"),
+        ('start: a\na: b\nb: "b"', Limits(rules=2), "rules"),
+        ('start: "a"~30', Limits(states=20), "states"),
+        ("start: /" + "(" * 30 + "a" + ")" * 30 + "/", Limits(nesting=20), "nesting"),
+        ("start: /(a|b)*a(a|b){12}c/", Limits(states=1_000), "states"),
+        ("start: " + '"a" ' * 10_000, Limits(compile_seconds=-1), "compile_seconds"),
+    ],
+)
+def test_limits(text: str, limits: Limits, limit: str) -> None:
+    """A text that exceeds a limit raises an error that names the limit and its value."""
+    with pytest.raises(LimitError) as caught:
+        lark_grammar(text, limits=limits)
+    assert caught.value.limit == limit
+    assert caught.value.value == getattr(limits, limit)
+
+
+def hostile() -> Iterator[tuple[str, str]]:
+    """Texts that cost lark's own loader minutes, its stack, or all memory."""
+    yield "terminal-chain", "start: A0\n" + "\n".join(f'A{i}: "a" A{i + 1}' for i in range(3_000)) + '\nA3000: "b"'
+    yield "terminal-doubling", "start: A0\n" + "\n".join(f"A{i}: A{i + 1} A{i + 1}" for i in range(60)) + '\nA60: "b"'
+    yield "rule-chain", "start: r0\n" + "\n".join(f'r{i}: "a" r{i + 1}' for i in range(5_000)) + '\nr5000: "b"'
+    yield "empty-lines", 'start: "a"' + "\n" * 100_000
+    yield "nested-groups", "start: " + "(" * 15_000 + '"a"' + ")*" * 15_000
+    yield "nested-groups-in-a-terminal", "start: A\nA: " + "(" * 3_000 + '"a"' + ")*" * 3_000
+    yield "nested-groups-in-a-pattern", "start: /" + "(?:" * 15_000 + "a" + ")" * 15_000 + "/"
+    yield "nested-stars-in-a-pattern", "start: /" + "(?:" * 3_000 + "a" + ")*" * 3_000 + "/"
+    yield "repetition", 'start: (("a"~1000)~1000)~1000 | /((a{1000}){1000}){1000}/'
+    yield "choice-in-a-repetition", "start: ((A | B)~30)~30\nA: /a/\nB: /b/"
+    yield "templates-without-end", 'start: t{"a"}\nt{x}: "(" t{u{x}} ")" | x\nu{y}: y y'
+    yield "large-class", "start: /[" + "a-c" * 50_000 + "]/"
+    yield "many-ignored", 'start: "a"\n' + "\n".join(f"%ignore /x{i}*y/" for i in range(60))
+    yield "token-range", "start: <[0-999999999]>"
+    yield "deep-json", "start: %json " + "[" * 100_000
+    yield "runs", 'start: %regex {"substring_chars": "' + "abcde fghij" * 300 + '"}'
+
+
+@pytest.mark.parametrize("text", [pytest.param(text, id=name) for name, text in hostile()])
+def test_hostile_texts(text: str) -> None:
+    """Reading a hostile text ends soon, in a grammar or in an ordinary error."""
+    start = time.perf_counter()
+    with contextlib.suppress(LarkError, LimitError):
+        lark_grammar(text, limits=Limits(rules=20_000, compile_seconds=8))
+    assert time.perf_counter() - start < 10
