@@ -224,7 +224,7 @@ class Stackmask:
                 seconds=limits.compile_seconds,
             )
         except UnsatisfiableError:
-            return _Nothing()
+            return Nothing()
         return _StackmaskGrammar(Matcher(kernel, list(self.vocabulary.stop_token_ids)), self.vocabulary.size, self.encode)
 
 
@@ -249,8 +249,11 @@ class _StackmaskGrammar:
         return bool(self.matcher.is_completed())
 
 
-class _Nothing:
+class Nothing:
+    """The grammar of a schema that no instance satisfies."""
+
     def accepts(self, text: str) -> bool:
+        """No text is one."""
         return False
 
 
