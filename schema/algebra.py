@@ -127,6 +127,8 @@ class Algebra:
         self.complements: dict[Literal, Parts] = {TRUE: NONE}
         self.normals: dict[tuple[Conjunction, bool], Parts] = {(ANYTHING, True): EVERY, (ANYTHING, False): EVERY}
         self.emptiness: dict[Conjunction, bool] = {ANYTHING: False, NEVER: True}
+        self.tested: dict[Conjunction, int] = {}
+        """The level nearest the top at which a conjunction was not found to be empty."""
         self.small: dict[Literal, bool] = {}
         self.languages: list[Texts] = []
         self.language_numbers: dict[Texts, int] = {}
@@ -236,8 +238,10 @@ class Algebra:
             return True
         found = self.emptiness.get(conjunction)
         if found is None:
-            if self.level >= DEEPEST_EMPTINESS:
+            # A test at this level sees no deeper than one nearer the top has.
+            if self.level >= self.tested.get(conjunction, DEEPEST_EMPTINESS):
                 return False
+            self.tested[conjunction] = self.level
             self.level += 1
             try:
                 self.emptiness[conjunction] = False  # while it is being decided: a recursive schema has to end somewhere
@@ -249,8 +253,8 @@ class Algebra:
             finally:
                 self.level -= 1
                 del self.emptiness[conjunction]
-            if found or self.level == 0:
-                self.emptiness[conjunction] = found
+            if found:
+                self.emptiness[conjunction] = True
         return found
 
     def has_items(self, part: Array) -> bool:

@@ -15,11 +15,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from stackmask.pda.budget import Budget
-from stackmask.pda.dfa import ANYTHING, NOTHING, Dfa, difference, intersection
+from stackmask.pda.dfa import Dfa
 from stackmask.pda.exceptions import LimitError
 from stackmask.pda.grammar import AUTOMATON, REPEATABLE, REQUIRED, GrammarBuilder, NodeId
-from stackmask.schema.emit import Transitions, called, excluding, object_node
+from stackmask.schema.emit import called, object_node
 from stackmask.schema.fragments import Fragments, quoted
+from stackmask.schema.keys import KeySpace, in_cell
 from stackmask.schema.types import (
     ANYTHING as ANY_VALUE,
 )  # fmt: skip
@@ -41,7 +42,6 @@ FREE: Final = Object()
 DISTRIBUTED: Final = 4
 """Two parts unite by distribution when that makes at most this many clauses."""
 GRAPH_STATES: Final = 200_000
-MOST_CELLS: Final = 256
 
 
 class Facts(NamedTuple):
@@ -239,33 +239,16 @@ def names_of(part: Object) -> list[str]:
     return list(found)
 
 
-def cells(part: Object, facts: Facts) -> list[tuple[Dfa | None, frozenset[int]]]:
-    """The undeclared keys, split by the languages that atoms speak of: (the keys of a cell, the languages they are in).
-
-    None for the keys stands for all.
-    """
-    languages = sorted({language for atom in (*part.atoms, *(a for c in part.clauses for a in c)) for language in atom.keys.languages})
-    result: list[tuple[Dfa | None, frozenset[int]]] = [(None, frozenset())]
-    for language in languages:
-        automaton = facts.language(language)
-        split: list[tuple[Dfa | None, frozenset[int]]] = []
-        for keys, inside in result:
-            whole = ANYTHING if keys is None else keys
-            within = intersection(whole, automaton, budget=facts.budget)
-            without = difference(whole, automaton, budget=facts.budget)
-            if within != NOTHING:
-                split.append((within, inside | {language}))
-            if without != NOTHING:
-                split.append((None if without == ANYTHING else without, inside))
-        result = split
-        if len(result) > MOST_CELLS:
-            raise LimitError(f"the patterns of one object cut its keys into more than {MOST_CELLS} sets", limit="states", value=MOST_CELLS)
-    return result
+def sets_of_keys(part: Object) -> list[Keys]:
+    """The sets of keys that atoms speak of, those of one name aside."""
+    atoms = (*part.atoms, *(atom for clause in part.clauses for atom in clause))
+    return list(dict.fromkeys(atom.keys for atom in atoms if sole(atom.keys) is None))
 
 
-def _in_cell(keys: Keys, inside: frozenset[int]) -> bool:
-    """Whether the undeclared keys that are in just these languages belong to a set of keys."""
-    return (not keys.languages.isdisjoint(inside)) is not keys.negated
+def key_space(part: Object, names: Sequence[str], facts: Facts) -> KeySpace:
+    """The keys of a part that are not declared."""
+    languages = sorted({language for keys in sets_of_keys(part) for language in keys.languages})
+    return KeySpace(names, [(language, facts.language(language)) for language in languages], facts.budget)
 
 
 class _Member(NamedTuple):
@@ -318,28 +301,24 @@ class Writer:
                 key = self.b.seq(self.b.literal(quoted(name)), self.f.colon)
                 declared.append(_Member(name, frozenset(), key, value, name in known.required))
         undeclared: list[_Member] = []
-        outside = excluding(names) if names else None
-        for keys, inside in cells(part, self.facts):
-            value = reduced(frozenset(atom.literal for atom in known.general if _in_cell(atom.keys, inside)))
+        sets = sets_of_keys(part)
+        space = key_space(part, names, self.facts)
+        # Cells that no set of keys tells apart are one.
+        groups: dict[tuple[bool, ...], list[frozenset[int]]] = {}
+        for inside in sorted(space.cells, key=sorted):
+            groups.setdefault(tuple(in_cell(keys, inside) for keys in sets), []).append(inside)
+        for cells in groups.values():
+            value = reduced(frozenset(atom.literal for atom in known.general if in_cell(atom.keys, cells[0])))
             if not self.facts.is_empty(value):
-                undeclared.append(_Member(None, inside, self.extra_key(keys, outside), value, False))
+                undeclared.append(_Member(None, cells[0], self.extra_key(space.automaton(cells)), value, False))
         return declared, undeclared
 
-    def extra_key(self, keys: Dfa | None, outside: tuple[Transitions, tuple[bool, ...]] | None) -> NodeId:
-        """The keys of a cell that are not declared, and a colon."""
+    def extra_key(self, keys: Dfa | None) -> NodeId:
+        """Undeclared keys of one kind, None for all keys, and a colon."""
         b, f = self.b, self.f
-        if keys is None and outside is None:
-            key = f.string
-        else:
-            if keys is None:
-                assert outside is not None
-                inside = b.node((AUTOMATON, *outside, f.encoding))
-            else:
-                automaton = keys if outside is None else intersection(keys, Dfa(*outside), budget=self.facts.budget)
-                if automaton == NOTHING:
-                    return f.never
-                inside = b.node((AUTOMATON, automaton.transitions, automaton.accepting, f.encoding))
-            key = b.seq(f.quote, inside, f.quote)
+        key = f.string
+        if keys is not None:
+            key = b.seq(f.quote, b.node((AUTOMATON, keys.transitions, keys.accepting, f.encoding)), f.quote)
         return b.seq(b.distinct(key) if self.distinct else key, f.colon)
 
     def pair(self, key: NodeId, value: Conjunction) -> NodeId:
@@ -380,7 +359,7 @@ class Writer:
                 atom = current.atoms[choice]
                 base = current._replace(atoms=current.atoms[:choice] + current.atoms[choice + 1 :])
                 named = [name for name in names_of(current) if member(self.facts, atom.keys, name)]
-                if any(_in_cell(atom.keys, inside) for _, inside in cells(part, self.facts)):
+                if any(in_cell(atom.keys, inside) for inside in key_space(part, names_of(part), self.facts).cells):
                     raise LimitError("property_order='any' cannot ask for some undeclared key with a certain value", limit="states")
                 options = [base._replace(atoms=(*base.atoms, Atom(False, single(name), atom.literal))) for name in named]
             else:
@@ -456,7 +435,7 @@ class _Chain:
         self.last = [
             [
                 end + 1
-                if any(_in_cell(atom.keys, m.inside) for m in undeclared)
+                if any(in_cell(atom.keys, m.inside) for m in undeclared)
                 else max((i + 1 for i, m in enumerate(declared) if member(self.facts, atom.keys, m.name or "")), default=0)
                 for atom in clause
             ]
@@ -568,7 +547,7 @@ class _Chain:
 
     def concerns(self, keys: Keys, current: _Member) -> bool:
         """Whether a set of keys has this member's."""
-        return _in_cell(keys, current.inside) if current.name is None else member(self.facts, keys, current.name)
+        return in_cell(keys, current.inside) if current.name is None else member(self.facts, keys, current.name)
 
     def split(self, value: Conjunction, literals: tuple[Literal, ...]) -> list[tuple[Conjunction, frozenset[Literal]]]:
         """A value cut by literals into cases: (what the value meets, which literals are then known to hold).
@@ -645,6 +624,6 @@ def lacks(name: str) -> Atom:
 
 
 __all__ = [
-    "ANY_VALUE", "FREE", "Facts", "Writer", "cells", "complement", "intersect", "lacks", "member", "names_of", "permuted_object",
+    "ANY_VALUE", "FREE", "Facts", "Writer", "complement", "intersect", "lacks", "member", "names_of", "permuted_object",
     "plain", "prune", "requires", "single", "sole", "unite",
 ]  # fmt: skip
