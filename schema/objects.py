@@ -42,6 +42,8 @@ FREE: Final = Object()
 DISTRIBUTED: Final = 4
 """Two parts unite by distribution when that makes at most this many clauses."""
 GRAPH_STATES: Final = 200_000
+MOST_OPTIONS: Final = 5_000
+"""Alternatives that one object may need where its keys come in any order."""
 
 
 class Facts(NamedTuple):
@@ -284,7 +286,7 @@ class Writer:
         if pruned is None:
             return self.f.never
         if self.any_order:
-            nodes = [self.permuted(single_part) for single_part in self.without_clauses(pruned)]
+            nodes = [self.permuted(option, pruned, witnesses) for option, witnesses in self.without_clauses(pruned)]
             node = self.b.alt(*dict.fromkeys(n for n in nodes if n != self.f.never)) if nodes else self.f.never
         else:
             node = self.chained(pruned)
@@ -345,46 +347,59 @@ class Writer:
             return object_node(b, f, pairs, b.alt(*extras) if extras else f.never)
         return _Chain(self, declared, undeclared, clauses, low, high).node()
 
-    def without_clauses(self, part: Object) -> Iterator[Object]:
-        """Parts without clauses and without "some key of a set", whose union is the part."""
-        stack = [part]
+    def without_clauses(self, part: Object) -> Iterator[tuple[Object, tuple[tuple[frozenset[int], Literal], ...]]]:
+        """Parts without clauses, whose union is the part, each with what some undeclared keys must have: (their languages, literal)."""
+        stack: list[tuple[Object, tuple[tuple[frozenset[int], Literal], ...]]] = [(part, ())]
+        names = names_of(part)
+        cells = sorted(key_space(part, names, self.facts).cells, key=sorted)
         produced = 0
         while stack:
-            current = stack.pop()
+            current, witnesses = stack.pop()
             choice = next((i for i, a in enumerate(current.atoms) if not a.every and sole(a.keys) is None), None)
             if current.clauses:
                 base = current._replace(clauses=current.clauses[1:])
-                options = [base._replace(atoms=(*base.atoms, atom)) for atom in current.clauses[0]]
+                options = [(base._replace(atoms=(*base.atoms, atom)), witnesses) for atom in current.clauses[0]]
             elif choice is not None:
                 atom = current.atoms[choice]
                 base = current._replace(atoms=current.atoms[:choice] + current.atoms[choice + 1 :])
-                named = [name for name in names_of(current) if member(self.facts, atom.keys, name)]
-                if any(in_cell(atom.keys, inside) for inside in key_space(part, names_of(part), self.facts).cells):
-                    raise LimitError("property_order='any' cannot ask for some undeclared key with a certain value", limit="states")
-                options = [base._replace(atoms=(*base.atoms, Atom(False, single(name), atom.literal))) for name in named]
+                options = [
+                    (base._replace(atoms=(*base.atoms, Atom(False, single(name), atom.literal))), witnesses)
+                    for name in names
+                    if member(self.facts, atom.keys, name)
+                ]
+                options += [(base, (*witnesses, (inside, atom.literal))) for inside in cells if in_cell(atom.keys, inside)]
             else:
-                yield current
+                yield current, witnesses
                 continue
             produced += len(options)
-            if produced > 5000:
-                raise LimitError("one object needs more than 5,000 alternatives", limit="states", value=5000)
-            stack.extend(pruned for option in reversed(options) if (pruned := prune(option, self.facts)) is not None)
+            if produced > MOST_OPTIONS:
+                raise LimitError(f"one object needs more than {MOST_OPTIONS} alternatives", limit="states", value=MOST_OPTIONS)
+            for option, wanted in reversed(options):
+                pruned = prune(option, self.facts)
+                if pruned is not None:
+                    stack.append((pruned, wanted))
 
-    def permuted(self, part: Object) -> NodeId:
-        """An object with its keys in any order."""
+    def permuted(self, part: Object, whole: Object, witnesses: tuple[tuple[frozenset[int], Literal], ...]) -> NodeId:
+        """An object with its keys in any order; `whole` is the part this is an alternative of, whose sets of keys cut the others."""
         b, f = self.b, self.f
-        declared, undeclared = self.members(part)
+        declared, undeclared = self.members(part._replace(order=tuple(names_of(whole))))
         if {name for atom in part.atoms if not atom.every and (name := sole(atom.keys))} - {m.name for m in declared}:
             return f.never
         members: list[int] = []
-        required = False
         for m in (*declared, *undeclared):
             node = self.pair(m.key, m.value)
             if node != f.never:
                 members += (node, REQUIRED if m.required else REPEATABLE if m.name is None else 0)
             elif m.required:
                 return f.never
-            required = required or m.required
+        if witnesses:
+            space, known = key_space(whole, names_of(whole), self.facts), _Known(part, self.facts)
+            for inside, literal in witnesses:
+                value = reduced(frozenset((literal, *(atom.literal for atom in known.general if in_cell(atom.keys, inside)))))
+                node = f.never if self.facts.is_empty(value) else self.pair(self.extra_key(space.automaton([inside])), value)
+                if node == f.never:
+                    return node
+                members += (node, REQUIRED)
         return permuted_object(b, f, tuple(members), part.low, part.high)
 
 
