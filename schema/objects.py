@@ -18,7 +18,7 @@ from stackmask.pda.budget import Budget
 from stackmask.pda.dfa import Dfa
 from stackmask.pda.exceptions import LimitError
 from stackmask.pda.grammar import AUTOMATON, REPEATABLE, REQUIRED, GrammarBuilder, NodeId
-from stackmask.schema.emit import called, object_node
+from stackmask.schema.emit import object_node
 from stackmask.schema.fragments import Fragments, quoted
 from stackmask.schema.keys import KeySpace, in_cell
 from stackmask.schema.types import (
@@ -614,7 +614,7 @@ class _Chain:
             self.edges += (source, 1, f.blank if started else -1)
         if not extras or most == 0:
             return
-        extra = called(b, b.alt(*extras))
+        extra = b.alt(*extras)
         following_extra = b.seq(f.comma, extra)
         if started:
             self.edges += (source, 1, b.seq(b.repeat(following_extra, max(least, 1), most), f.blank))
