@@ -26,6 +26,7 @@ from stackmask.pda.budget import Budget
 from stackmask.pda.dfa import Dfa
 from stackmask.pda.exceptions import LimitError, SchemaError
 from stackmask.schema import arrays, objects
+from stackmask.schema.dialects import DEFAULT
 from stackmask.schema.formats import is_known
 from stackmask.schema.keywords import ALGEBRA, ANY_OF, ARRAY, NUMBER, OBJECT, ONE_OF, REFERENCE, STRING, UNKNOWN, VALUES
 from stackmask.schema.numbers import INTEGERS, NUMBERS, NumberSet
@@ -47,7 +48,7 @@ from stackmask.schema.readers import (
     text,
     types,
 )  # fmt: skip
-from stackmask.schema.references import Registry, Scope
+from stackmask.schema.references import Registry, Resource, Scope
 from stackmask.schema.strings import FREE as FREE_TEXT
 from stackmask.schema.strings import Strings, Texts, merged
 from stackmask.schema.types import (
@@ -119,6 +120,8 @@ class Algebra:
         self.budget = budget
         self.formats = formats
         self.strings = Strings(budget)
+        # Schemas that no text wrote are of no draft: `const` has to mean what it says beside a schema of draft 4.
+        self.neutral = Scope(Resource("", True, DEFAULT, registry.root.resource.document), ())
         self.entries: list[tuple[Any, Scope]] = [(True, registry.root), (True, registry.root)]
         self.literals: dict[tuple[int, Scope], Literal] = {}
         self.constants: dict[object, Literal] = {}
@@ -162,7 +165,7 @@ class Algebra:
         found = self.constants.get(key)
         if found is None:
             found = self.constants[key] = len(self.entries)
-            self.entries.append(({"const": value}, self.registry.root))
+            self.entries.append(({"const": value}, self.neutral))
         return found
 
     def any_of(self, literals: Iterable[Literal]) -> Literal:
