@@ -5,6 +5,8 @@ r"""EBNF grammar texts as context-free grammars: llama.cpp's GBNF, XGrammar's EB
     key    ::= [a-z_] . | 'x' #x41       any character `.`, code points #x41, groups, alternatives, * + ? {n} {n,} {n,m} {,m}
     letter ::= [^-z] - [#x00-#x1F]       all that the left generates and the right does not; both must be regular
     think  ::= <think> !</think>* <[7]>  one token by its name or id, or any token but this one
+    part   ::= Substring("a", "b")       XGrammar's macros: see ebnf_macros
+    short[lazy] ::= [a-z]* ";"           the shortest text: none of whose beginnings is one; the body must be regular
     /* comments */ // to the end of the line, # likewise; a rule may end in ;
 
 lark's LALR parser reads the text, so no step recurses on it, and the time is linear in its length, but for differences.
@@ -35,8 +37,9 @@ from lark.visitors import Transformer_NonRecursive
 
 from stackmask.pda.charset import ANY, case_closure, complement, from_ranges
 from stackmask.pda.ebnf_analysis import unproductive_rules, unreachable_rules
-from stackmask.pda.ebnf_difference import Difference, DifferenceError, define_differences
+from stackmask.pda.ebnf_difference import Difference, DifferenceError, define_regular
 from stackmask.pda.ebnf_lexer import EbnfLexer, Source
+from stackmask.pda.ebnf_macros import MacroError, Named, expand
 from stackmask.pda.exceptions import EbnfError, LimitError
 from stackmask.pda.grammar import Grammar, GrammarBuilder, NodeId, RuleId
 from stackmask.pda.limits import Limits
@@ -50,8 +53,14 @@ _SYNTAX: Final = """
     difference: _item (MINUS _item)+
     _item: _atom | repeat
     repeat: _item QUANTIFIER
-    _atom: NAME | STRING | CLASS | CODE | ANY | TOKEN | _LPAR alternatives _RPAR
+    _atom: NAME | STRING | CLASS | CODE | ANY | TOKEN | macro | _LPAR alternatives _RPAR
+    macro: MACRO _LPAR (_argument (_COMMA _argument)*)? _RPAR
+    _argument: named | _value
+    named: IDENTIFIER _EQUAL _value
+    _value: IDENTIFIER | TEXT | INTEGER | BOOLEAN | tuple_
+    tuple_: _LPAR (_value (_COMMA _value)* _COMMA?)? _RPAR
     %declare RULE NAME STRING CLASS CODE ANY TOKEN QUANTIFIER MINUS _BAR _LPAR _RPAR _SEMICOLON
+    %declare MACRO IDENTIFIER TEXT INTEGER BOOLEAN _COMMA _EQUAL
 """
 
 _ESCAPE: Final = re.compile(r"\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))")
@@ -131,6 +140,7 @@ class _Emitter(Transformer_NonRecursive[Token, Any]):
         self.first_use: dict[str, int] = {}
         self.definition: dict[RuleId, int] = {}
         self.differences: list[Difference] = []
+        self.lazy: list[RuleId] = []
         self.current = ""
 
     def grammar(self, root: str) -> Grammar:
@@ -143,26 +153,26 @@ class _Emitter(Transformer_NonRecursive[Token, Any]):
             raise self.error(f"rule `{name}` is not defined{self.suggestion(name)}", self.first_use[name])
         if root not in self.rules:
             raise self.error(f"no rule is named `{root}`{self.suggestion(root)}", min(self.definition.values()))
-        self.define_differences()
+        written: dict[RuleId, tuple[NodeId, ...]] = {rule: (left, *taken) for rule, left, taken in self.differences}
+        written |= {rule: (self.builder.rules[rule],) for rule in self.lazy}
+        self.define_regular()
         grammar = self.builder.build(self.rules[root])
         barren = unproductive_rules(grammar)
         if barren:
             first = min(barren, key=self.definition.__getitem__)
             message = f"rule `{grammar.names[first]}` generates no text: all its alternatives lead back to it or to another such rule"
             raise self.error(message, self.definition[first])
-        operands = {rule: (left, *taken) for rule, left, taken in self.differences}
-        written = set(self.rules.values())
-        unreached = sorted(written.intersection(unreachable_rules(grammar, operands)), key=self.definition.__getitem__)
-        unused = [grammar.names[rule] for rule in unreached]
+        unreached = set(unreachable_rules(grammar, written)).intersection(self.rules.values())
+        unused = [grammar.names[rule] for rule in sorted(unreached, key=self.definition.__getitem__)]
         if unused:
             shown = ", ".join(unused[:10]) + (f" and {len(unused) - 10} more" if len(unused) > 10 else "")
             warnings.warn(f"rules that `{root}` never calls: {shown}", UnusedRuleWarning, stacklevel=3)
         return grammar
 
-    def define_differences(self) -> None:
-        """Give each difference its automaton."""
+    def define_regular(self) -> None:
+        """Give each difference and each lazy rule its automaton."""
         try:
-            define_differences(self.builder, self.differences, self.source.budget)
+            define_regular(self.builder, self.differences, self.lazy, self.source.budget)
         except DifferenceError as error:
             raise self.error(str(error), self.definition[error.rule]) from None
 
@@ -193,10 +203,13 @@ class _Emitter(Transformer_NonRecursive[Token, Any]):
         """A rule's definition."""
         token, body = children
         name = self.current
-        options = token[len(name) :].rstrip("=:").strip()
-        if options:
-            raise self.error(f"rule options {options} are not supported", place(token) + token.index("["))
         rule = self.rule_named(name)
+        options = token[len(name) :].rstrip("=:").strip()
+        for option in filter(None, options[1:-1].split(",")):
+            if option.strip() != "lazy":
+                key = option.partition("=")[0].strip()
+                raise self.error(f"rule option `{key}` is not supported; there is lazy", place(token) + token.index("["))
+            self.lazy.append(rule)
         if rule in self.definition:
             line = self.source.text.count("\n", 0, self.definition[rule]) + 1
             raise self.error(f"rule `{name}` is defined already on line {line}", place(token))
@@ -241,6 +254,22 @@ class _Emitter(Transformer_NonRecursive[Token, Any]):
         self.current = re.split(r"[\s\[:]", token, maxsplit=1)[0]
         return token
 
+    def named(self, children: list[Any]) -> Named:
+        """name=value."""
+        return Named(*children)
+
+    def tuple_(self, children: list[Any]) -> tuple[Any, ...]:
+        """(value, value)."""
+        return tuple(children)
+
+    def macro(self, children: list[Any]) -> NodeId:
+        """Name(value, name=value)."""
+        name, *arguments = children
+        try:
+            return expand(name, arguments, self)
+        except MacroError as error:
+            raise self.error(str(error), place(error.token or name)) from None
+
     def NAME(self, token: Token) -> NodeId:  # noqa: N802
         """A call of a rule."""
         self.first_use.setdefault(str(token), place(token))
@@ -258,10 +287,19 @@ class _Emitter(Transformer_NonRecursive[Token, Any]):
         """A literal in quotes, with the flag `i` in any case."""
         position = place(token)
         folded = token[-1] == "i"
-        raw = token[1 : -2 if folded else -1]
-        points = [ord("\\")] if raw == "\\" else self.unescape(raw, position + 1)
+        points = self.quoted(token[:-1] if folded else token, position)
         plain = self.literal(points, position)
         return self.builder.seq(*map(self.any_case, points)) if folded and points else plain
+
+    def quoted(self, literal: str, position: int) -> list[int]:
+        """The code points of a literal in quotes."""
+        return [ord("\\")] if literal[1:-1] == "\\" else self.unescape(literal[1:-1], position + 1)
+
+    def text(self, token: Token) -> str:
+        """The text of a literal in quotes."""
+        points = self.quoted(token, place(token))
+        self.literal(points, place(token))
+        return "".join(map(chr, points))
 
     def any_case(self, point: int) -> NodeId:
         """A character or any that differs from it by case only."""

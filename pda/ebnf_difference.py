@@ -1,7 +1,7 @@
-"""The difference `A - B` of W3C grammars: what A generates and B does not.
+"""What takes automata in EBNF: the difference `A - B` of W3C grammars, and the lazy rules of XGrammar.
 
-Context-free languages are not closed under difference, so both sides must be regular: rules that do not call themselves.
-Then both are automata, whose difference is one.
+A - B is what A generates and B does not; a lazy rule generates the texts of its body none of whose beginnings is one.
+Neither can be had of all context-free languages, so the parts must be regular: rules that do not call themselves.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from stackmask.pda.grammar import (
     CALL,
     CHARS,
     EMPTY,
+    GRAPH,
     LITERAL,
     REPEAT,
     SEQ,
@@ -39,21 +40,23 @@ class DifferenceError(Exception):
         super().__init__(message)
 
 
-def define_differences(builder: GrammarBuilder, differences: Sequence[Difference], budget: Budget) -> None:
-    """Give each rule of a difference its body."""
-    automata = _Automata(builder, differences, budget)
-    for rule, *_ in differences:
-        automaton = automata.of_rule(rule)
+def define_regular(builder: GrammarBuilder, differences: Sequence[Difference], lazy: Sequence[RuleId], budget: Budget) -> None:
+    """Give each rule of a difference, and each lazy rule, its body."""
+    automata = _Automata(builder, differences, lazy, budget)
+    rules = [rule for rule, *_ in differences] + list(lazy)
+    found = [automata.of_rule(rule) for rule in rules]
+    for rule, automaton in zip(rules, found, strict=True):
         if automaton == dfa.NOTHING:
-            raise DifferenceError("this difference leaves nothing over", rule)
+            raise DifferenceError("this difference leaves nothing over" if rule not in lazy else "this rule generates no text", rule)
         builder.define(rule, builder.automaton(automaton.transitions, automaton.accepting))
 
 
 class _Automata:
     """The automata of nodes, each found once; a vertex is a node, or a rule by its index from below: -1 - rule."""
 
-    def __init__(self, builder: GrammarBuilder, differences: Sequence[Difference], budget: Budget) -> None:
+    def __init__(self, builder: GrammarBuilder, differences: Sequence[Difference], lazy: Sequence[RuleId], budget: Budget) -> None:
         self.builder = builder
+        self.lazy = frozenset(lazy)
         self.differences = {rule: (left, *taken) for rule, left, taken in differences}
         self.budget = budget
         self.found: dict[int, Dfa] = {}
@@ -69,12 +72,12 @@ class _Automata:
                 stack.pop()
                 open_vertices.discard(vertex)
                 if vertex not in self.found:
-                    if vertex >= 0 and self.builder.nodes[vertex][0] == TOKENS:
-                        raise DifferenceError("both sides of a difference must be text, but one contains tokens", rule)
+                    if vertex >= 0 and self.builder.nodes[vertex][0] in (TOKENS, GRAPH):
+                        raise DifferenceError("what stands here must be text, but there are tokens or tags in it", rule)
                     self.found[vertex] = self.combine(vertex)
                 continue
             if vertex in open_vertices:
-                raise DifferenceError("both sides of a difference must be regular, but one calls itself", rule)
+                raise DifferenceError("what stands here must be regular, but a rule in it calls itself", rule)
             open_vertices.add(vertex)
             stack += missing
         return self.found[-1 - rule]
@@ -98,7 +101,7 @@ class _Automata:
             result = parts[0]
             for taken in parts[1:]:
                 result = dfa.difference(result, taken, budget=self.budget)
-            return result
+            return shortest_texts(result, self.budget) if RuleId(-1 - vertex) in self.lazy else result
         node: tuple[Any, ...] = self.builder.nodes[vertex]
         operator, budget = node[0], self.budget
         if operator in _LEAVES:
@@ -111,6 +114,17 @@ class _Automata:
             return dfa.union(*parts, budget=budget)
         assert operator == REPEAT
         return nfa.repeat(parts[0], node[2], node[3], budget=budget)
+
+
+def shortest_texts(automaton: Dfa, budget: Budget) -> Dfa:
+    """The texts none of whose beginnings is one of them: where one ends, nothing goes on.
+
+    >>> from stackmask.pda.dfa import from_strings
+    >>> shortest_texts(from_strings(["a", "ab", "ba"]), Budget()) == from_strings(["a", "ba"])
+    True
+    """
+    rows = tuple(() if end else row for row, end in zip(automaton.transitions, automaton.accepting, strict=True))
+    return dfa.minimize(Dfa(rows, automaton.accepting), budget=budget)
 
 
 _LEAVES: Final[dict[object, Callable[[tuple[Any, ...]], Dfa]]] = {

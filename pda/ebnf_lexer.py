@@ -8,6 +8,7 @@ Where the three disagree on the same characters, the text itself decides:
     `[#x20-#x7E]`  code points inside a class likewise; write `\#` for the character
     `'\'`          a backslash (W3C) where no quote follows; else `\` escapes in single quotes as in double ones
     `[12] a ::=`   at the start of a line the number of a production (W3C), not a class
+    `Token(1)`     a macro (XGrammar) unless the text defines a rule of this name; between its parentheses there are values, not expressions
 
 References: llama.cpp `grammars/README.md`; https://xgrammar.mlc.ai (EBNF grammar); https://www.w3.org/TR/xml/#sec-notation
 """
@@ -40,7 +41,7 @@ _TOKEN: Final = re.compile(
     | (?P<RULE>       {_NAME}{_OPTIONS}\s*::= )
     | (?P<WORD>       {_NAME} )
     | (?P<STRING>     " [^"\\\n\r]* (?: \\[^\n\r] [^"\\\n\r]* )* " | '\\'(?!') | ' [^'\\\n\r]* (?: \\[^\n\r] [^'\\\n\r]* )* ' )
-    | (?P<MARK>       [|();] )
+    | (?P<MARK>       [|();,=] )
     | (?P<CLASS>      \[ [^\]\\\n\r]* (?: \\[^\n\r] [^\]\\\n\r]* )* \] )
     | (?P<QUANTIFIER> [*+?] | \{{ \s* (?: [0-9]+ \s* (?: , \s* (?: [0-9]+ | -1 )? )? | , \s* [0-9]+ ) \s* \}} )
     | (?P<CODE>       \#x[0-9A-Fa-f]+ )
@@ -48,7 +49,9 @@ _TOKEN: Final = re.compile(
     """,
     re.VERBOSE,
 )
-_MARKS: Final = {"|": "_BAR", "(": "_LPAR", ")": "_RPAR", ";": "_SEMICOLON"}
+_MARKS: Final = {"|": "_BAR", "(": "_LPAR", ")": "_RPAR", ";": "_SEMICOLON", ",": "_COMMA", "=": "_EQUAL"}
+MACROS: Final = ("ExcludeToken", "Regex", "Substring", "TagDispatch", "Token", "TokenTagDispatch")
+_CALL: Final = re.compile(r"[ \t]*\(")
 _FLAG: Final = re.compile(r"i(?![A-Za-z0-9_])")
 
 
@@ -61,6 +64,8 @@ class Source:
         self.defined = {match.group(1) for match in _DEFINITION.finditer(text)}
         self.dotted = any("." in name for name in self.defined)
         self.groups: list[int] = []
+        # How many groups are open around the macro that is being read; -1 outside of macros.
+        self.macro = -1
         self.budget = Budget(limits)
 
     def tokens(self) -> Iterator[Token]:
@@ -85,8 +90,15 @@ class Source:
                 continue
             starts_line = False
             if kind == "MARK":
+                if value in ",=" and self.macro < 0:
+                    raise self.unreadable(start)
                 self.count_group(value, start)
                 yield Token(_MARKS[value], value, start)
+            elif self.macro >= 0:
+                yield Token(self.value(kind, value, start), value, start)
+            elif kind == "WORD" and value in MACROS and value not in self.defined and _CALL.match(text, position):
+                self.macro = len(self.groups)
+                yield Token("MACRO", value, start)
             elif kind == "WORD":
                 yield from self.words(value, start)
             elif kind == "STRING" and "i" not in self.defined and _FLAG.match(text, position):
@@ -102,8 +114,25 @@ class Source:
             if len(self.groups) > self.limits.nesting:
                 deepest = self.limits.nesting
                 raise LimitError(f"groups are nested more than {deepest} deep", limit="nesting", value=deepest)
+            if self.macro < 0 and self.text.startswith("(=", start):
+                message = "lookahead (= ...) is not supported; XGrammar reads it as a promise that makes it faster, so leave it out"
+                raise EbnfError(message, self.text, start)
         elif mark == ")" and self.groups:
             self.groups.pop()
+            if len(self.groups) == self.macro:
+                self.macro = -1
+
+    def value(self, kind: str, value: str, start: int) -> str:
+        """The kind of a value between the parentheses of a macro."""
+        if kind == "WORD" and value.isdigit():
+            return "INTEGER"
+        if kind == "WORD":
+            return "BOOLEAN" if value in ("true", "false") else "IDENTIFIER"
+        if kind == "STRING":
+            return "TEXT"
+        raise EbnfError(
+            f"`{value[:40]}` is no value of a macro; there are texts, integers, true, false, rule names and tuples", self.text, start
+        )
 
     def words(self, word: str, start: int) -> Iterator[Token]:
         """A run of name characters as names, `.` and `-`: at each place the longest name that the text defines."""

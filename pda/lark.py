@@ -39,6 +39,7 @@ from stackmask.pda.budget import Budget
 from stackmask.pda.charset import CharSet, from_chars
 from stackmask.pda.dfa import Dfa
 from stackmask.pda.ebnf_analysis import unproductive_rules
+from stackmask.pda.ebnf_difference import shortest_texts
 from stackmask.pda.exceptions import LarkError, LimitError
 from stackmask.pda.grammar import Grammar, GrammarBuilder, NodeId, RuleId
 from stackmask.pda.lark_definitions import Definition, Definitions
@@ -73,14 +74,8 @@ def lark_grammar(
     Raises LarkError with line, column and caret.
 
     >>> from stackmask.pda.grammar import print_grammar
-    >>> print(print_grammar(lark_grammar('start: "(" start ")" | ""i')))
-    Traceback (most recent call last):
-    stackmask.pda.exceptions.LarkError: "" is no terminal; leave it out, or write `x?` or `(x | )`
-    line 1, column 23
-      start: "(" start ")" | ""i
-                             ^
     >>> print(print_grammar(lark_grammar('start: "(" start? ")"')))
-    start ::= "(" start{0,1} ")"
+    start ::= "(" start? ")"
     """
     if not isinstance(text, str):
         raise LarkError(f"a Lark grammar is text, not {type(text).__name__}")
@@ -212,7 +207,7 @@ class _Compiler:
             automaton = nfa.concatenation(automaton, end, budget=self.budget)
         elif "suffix" in definition.options:
             raise self.definitions.error('suffix takes a value, as in suffix=";"', definition.head)
-        return plan.lazy(automaton)
+        return shortest_texts(automaton, self.budget)
 
     def build_terminal(self, definition: Definition, name: str = "") -> Terminal:
         """The terminal of a definition: first those it is made of, by depth and with a stack, since chains may be long."""

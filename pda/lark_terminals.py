@@ -213,11 +213,6 @@ class Terminals:
             return case_closure((point, point)) if terminal.flags else (point, point)
         return first_characters(self.parse(terminal, token))
 
-    def lazy(self, automaton: Dfa) -> Dfa:
-        """The texts none of whose beginnings is one of them: a lazy terminal ends as soon as it can."""
-        rows = tuple(() if end else row for row, end in zip(automaton.transitions, automaton.accepting, strict=True))
-        return dfa.minimize(Dfa(rows, automaton.accepting), budget=self.budget)
-
 
 class TerminalBuilder(Transformer_NonRecursive[Token, Any]):
     """Makes one terminal of the tree of its definition, bottom-up; other terminals come from `lookup`."""

@@ -247,6 +247,7 @@ def test_patterns_match_as_in_python(pattern: str, samples: list[str]) -> None:
         assert not deterministic or accepts(preferred, text) == accepts(whole, text)
 
 
+@pytest.mark.filterwarnings("ignore:Possible set intersection:FutureWarning")
 @pytest.mark.parametrize(
     ("pattern", "text", "matches"),
     [

@@ -1,0 +1,116 @@
+"""Free text that is interrupted by tags, as a graph: the text up to a tag is watched for all tags and excluded texts at once.
+
+The states are those of Aho and Corasick, "Efficient string matching", Communications of the ACM 18 (1975): the longest end of the text
+that begins a tag or an excluded text.
+The free text may end in each of them; where a tag is complete the rule behind it must follow, and where an excluded text is complete the
+text is dead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from stackmask.pda.budget import Budget
+from stackmask.pda.charset import CharSet, complement, from_chars
+from stackmask.pda.grammar import GrammarBuilder, NodeId
+
+_START = 0
+_END = 1
+
+
+class DispatchError(Exception):
+    """Tags that cannot be told apart, or never be reached; the message says which."""
+
+
+class _Watch(NamedTuple):
+    """The states of an Aho-Corasick automaton: by state the next state for each character that has one, and what is complete."""
+
+    moves: list[dict[str, int]]
+    complete: list[frozenset[int]]
+
+
+def text_dispatch(
+    builder: GrammarBuilder, tags: Sequence[tuple[str, NodeId]], excluded: Sequence[str], *, loop: bool, budget: Budget
+) -> NodeId:
+    """Free text with tags, each followed by its node; then free text again or, without `loop`, the end."""
+    names = [tag for tag, _ in tags]
+    words = [*names, *excluded]
+    watch = _watch(words, budget)
+    _check(watch, names, words)
+    # Graph states: 0 and 1 are the ends of the graph, state s of the watch is s + 2, and the tags' own states come after.
+    edges: list[int] = [_START, 2, -1]
+    after = {number: len(watch.moves) + 2 + number for number in range(len(tags))}
+    for state, moves in enumerate(watch.moves):
+        if watch.complete[state]:
+            continue
+        edges += [state + 2, _END, -1]
+        by_target: dict[int, list[str]] = {}
+        for character, target in moves.items():
+            by_target.setdefault(target, []).append(character)
+        others: CharSet = complement(from_chars(moves))
+        edges += [state + 2, 2, builder.chars(others)]
+        for target, characters in by_target.items():
+            node = builder.chars(from_chars(characters))
+            complete = watch.complete[target]
+            if not complete:
+                edges += [state + 2, target + 2, node]
+            for number in sorted(complete):
+                if number < len(tags):
+                    edges += [state + 2, after[number], node]
+    for number, (_, node) in enumerate(tags):
+        edges += [after[number], 2 if loop else _END, node]
+    return builder.graph(len(watch.moves) + 2 + len(tags), tuple(edges))
+
+
+def token_dispatch(builder: GrammarBuilder, tags: Sequence[tuple[int, NodeId]], excluded: Sequence[int], *, loop: bool) -> NodeId:
+    """Free tokens with tags that are tokens themselves, each followed by its node."""
+    edges = [_START, 2, -1, 2, _END, -1]
+    edges += [2, 2, builder.tokens(tuple(sorted({*excluded, *(tag for tag, _ in tags)})), negated=True)]
+    for number, (tag, node) in enumerate(tags):
+        edges += [2, 3 + number, builder.tokens((tag,)), 3 + number, 2 if loop else _END, node]
+    return builder.graph(3 + len(tags), tuple(edges))
+
+
+def _check(watch: _Watch, tags: Sequence[str], words: Sequence[str]) -> None:
+    """Refuse a tag that holds another tag before its end, or an excluded text anywhere: it could never be completed."""
+    for tag in tags:
+        state = 0
+        for place, character in enumerate(tag, 1):
+            state = watch.moves[state][character]
+            held = [words[number] for number in watch.complete[state] if place < len(tag) or number >= len(tags)]
+            if held:
+                raise DispatchError(f"tag {tag!r} can never be completed, since it holds {min(held)!r}")
+
+
+def _watch(words: Sequence[str], budget: Budget) -> _Watch:
+    """The automaton that watches for words.
+
+    A breadth-first walk of their trie gives each state its fallback, the state of its longest proper end; moves that a state lacks are
+    those of its fallback.
+    """
+    moves: list[dict[str, int]] = [{}]
+    complete: list[frozenset[int]] = [frozenset()]
+    for number, word in enumerate(words):
+        state = 0
+        for character in word:
+            following = moves[state].get(character)
+            if following is None:
+                following = moves[state][character] = len(moves)
+                moves.append({})
+                complete.append(frozenset())
+            state = following
+        complete[state] |= {number}
+        budget.check_positions(len(moves))
+    fallback = [0] * len(moves)
+    todo = [0]
+    for state in todo:
+        budget.check_time()
+        own = dict(moves[state])
+        if state:
+            moves[state] = {**moves[fallback[state]], **own}
+        for character, target in own.items():
+            fallback[target] = moves[fallback[state]].get(character, 0) if state else 0
+            complete[target] |= complete[fallback[target]]
+            todo.append(target)
+    return _Watch(moves, complete)
