@@ -39,7 +39,7 @@ Verdicts = dict[str, Counter[str]]
 
 def keyword_table() -> str:
     """Every keyword by draft."""
-    names = sorted({name for dialect in DIALECTS.values() for name in dialect.keywords}, key=lambda name: name.lower().lstrip("$"))
+    names = sorted({name for dialect in DIALECTS.values() for name in dialect.keywords}, key=lambda name: (name.lower().lstrip("$"), name))
     lines = ["| keyword | " + " | ".join(DIALECTS) + " |", "|---" * (len(DIALECTS) + 1) + "|"]
     for name in names:
         what = "annotation" if name in ANNOTATIONS else "structure" if name in STRUCTURE else "exact"
