@@ -118,7 +118,11 @@ class Automaton {
   void walk(u32 node, u32 frame, Part& part);
   void walk_child(u32 node, u32 frame, Part& part);
   bool loop_part(u32 frame, Part& part);
+  bool byte_part(u32 frame, Part& part);
   bool chain_part(u32 frame, const Loop& loop, Part& part);
+  bool closed_part(u32 frame, Part& part);
+  u64 closed_under(u32 frame);
+  std::vector<u64> closed_;                // by frame, what closed_under found
   bool sink_part(u32 frame, const Loop& loop, Part& part);
   void finish(Part& part);
   void emit(u32 node, Part& part);

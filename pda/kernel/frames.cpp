@@ -243,19 +243,59 @@ u32 Frames::saturated(u32 frame) {
   return result;
 }
 
-// The frame after any character above U+007F, DEAD if they do not all lead to the same one.
-u32 Frames::non_ascii_target(u32 frame) {
+// The frame after any character above U+007F that is no space, or after any that is one; DEAD if they do not all lead to the same one.
+u32 Frames::non_ascii_target(u32 frame, bool spaces) {
   closure_.begin();
   bool any = false;
   const std::size_t count = items_.length(frame);
   for (std::size_t i = 0; i < count; i += 2) {
     const Item item{items_.at(frame)[i], items_.at(frame)[i + 1]};
     if (nfa_.states[item.state].partial_non_ascii) return DEAD;
-    for (u32 e = nfa_.states[item.state].first; e != NONE; e = nfa_.edges[e].next)
-      if (nfa_.edges[e].kind == EDGE_NON_ASCII) closure_.add(nfa_.edges[e].target, item.reg), any = true;
+    for (u32 e = nfa_.states[item.state].first; e != NONE; e = nfa_.edges[e].next) {
+      const Edge& edge = nfa_.edges[e];
+      if (edge.kind != EDGE_NON_ASCII) continue;
+      if (spaces && edge.data != 0) return DEAD;  // some spaces, perhaps not all
+      if (edge.data != 2) closure_.add(edge.target, item.reg), any = true;
+    }
   }
   closure_.run();
   return any ? intern_closure() : DEAD;
+}
+
+u32 Frames::counting(u32 frame, u32* left) {
+  u32 head = NONE, reg = 0;
+  const std::size_t count = items_.length(frame);
+  for (std::size_t i = 0; i < count; i += 2) {
+    const u32 body = nfa_.states[items_.at(frame)[i]].body;
+    if (body == NONE) continue;
+    if (head != NONE && (head != body || reg != items_.at(frame)[i + 1])) return NONE;
+    head = body;
+    reg = items_.at(frame)[i + 1];
+  }
+  if (head == NONE || nfa_.heads[head].permutation) return NONE;
+  const u32 done = nfa_.registers.get(reg).count;
+  if (done == COUNT_DEEP || (done < COUNT_DEEP && done < nfa_.heads[head].minimum)) return NONE;
+  *left = done == COUNT_FREE || nfa_.heads[head].maximum == NONE ? NONE : nfa_.heads[head].maximum - done;
+  return head;
+}
+
+u64 Frames::body_bytes(u32 frame, u32 head, bool (&ascii)[128]) {
+  std::fill(std::begin(ascii), std::end(ascii), false);
+  bool other[256] = {};
+  const std::size_t count = items_.length(frame);
+  for (std::size_t i = 0; i < count; i += 2) {
+    const State& state = nfa_.states[items_.at(frame)[i]];
+    for (u32 e = state.first; e != NONE; e = nfa_.edges[e].next) {
+      const Edge& edge = nfa_.edges[e];
+      if (edge.kind != EDGE_BYTE) continue;
+      if (state.body == head && edge.hi > 0x7F) return 0;
+      for (u32 b = edge.lo; b <= edge.hi; b++) (state.body == head ? ascii[b] : other[b]) = true;
+    }
+  }
+  const u64 inside = signature_inside(ascii);
+  for (u32 b = 0; b < 128; b++)
+    if (ascii[b] && (other[b] || !(signature_of_ascii(static_cast<u8>(b)) & inside))) return 0;
+  return inside;
 }
 
 const Loop& Frames::loop(u32 frame) {
@@ -280,9 +320,11 @@ const Loop& Frames::loop(u32 frame) {
       for (u32 b = 0; b < 128; b++) inside[b] = targets[b] == loop.target;
       loop.inside = signature_inside(inside);
       loop.live = signature_inside(live);
-      const u32 above = non_ascii_target(frame);
+      const u32 above = non_ascii_target(frame, false), spaces = non_ascii_target(frame, true);
       if (above != DEAD) loop.live |= SIG_NON_ASCII | SIG_INCOMPLETE;
+      if (spaces != DEAD) loop.live |= SIG_SPACE;
       if (above == loop.target) loop.inside |= SIG_NON_ASCII | SIG_INCOMPLETE;
+      if (above == loop.target && spaces == loop.target) loop.inside |= SIG_SPACE;
     }
   }
   frames_[frame].loop = static_cast<u32>(loops_.size());

@@ -80,6 +80,16 @@ class Frames {
 
   u32 saturated(u32 frame);                     // counters that no token can exhaust are replaced by COUNT_DEEP and COUNT_FREE
   const Loop& loop(u32 frame);
+  u32 non_ascii_target(u32 frame, bool spaces); // after any character above U+007F but spaces, or after any of these
+  u32 after_exit(u32 frame, u32 exit) {         // as next, for the exits of trie.h
+    if (exit < 256) return next(frame, static_cast<u8>(exit));
+    for (const char byte : exit_text(exit))
+      if (frame != DEAD) frame = next(frame, static_cast<u8>(byte));
+    return frame;
+  }
+  // The one repetition that a frame is counting, above its minimum and by nothing else: NONE where there is none or several.
+  u32 counting(u32 frame, u32* left);           // left: bodies that may still follow, NONE for no bound
+  u64 body_bytes(u32 frame, u32 head, bool (&ascii)[128]);  // what a body of single bytes reads, and its signature; 0 where it is no union
   u64 distance(u32 frame);                      // least bytes until the rule ends
   u32 origin(u32 frame) const;                  // where one of its items was written, for messages
   Nfa& nfa() { return nfa_; }
@@ -130,7 +140,6 @@ class Frames {
   void build_edges(u32 frame);
   u32 resolve(u32 frame, u8 byte);
   u32 resolve_range(u32 range_index);
-  u32 non_ascii_target(u32 frame);
 };
 
 // The canonical spelling of a JSON text's value: equal values have equal spellings (numbers by value, objects without key order).

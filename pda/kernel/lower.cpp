@@ -4,6 +4,7 @@
 #include <map>
 
 #include "nfa.h"
+#include "trie.h"
 
 namespace stackmask {
 
@@ -411,6 +412,7 @@ class Lowering {
     h.body = start;
     h.exit = exit;
     h.least = std::max(1u, least_[body]);
+    h.byte = ex_.nodes[body].op == OP_BYTES;
     nfa_.states[head].head = id;
     nfa_.heads.push_back(std::move(h));
     nfa_.add_edge(task.from, EDGE_ENTER, head);
@@ -491,6 +493,7 @@ class Lowering {
 
   // One code point out of the ranges, as bytes.
   void chars(u32 from, u32 to, const i32* ranges, std::size_t count, i32 encoding) {
+    describe_non_ascii(from, to, ranges, count);
     u32 escape = NONE;
     // The escapes of all characters that have one are the same for every state that leads to `to` by all of them.
     const bool all_escapes = encoding != UTF8 && contains(ranges, count, 0, 0x1F) && contains(ranges, count, '"', '"') &&
@@ -537,6 +540,27 @@ class Lowering {
     if (all_escapes && !escapes_known) escapes_.insert(key, escape);
   }
 
+  // Which characters above U+007F lead to `to`: class loops know all, all but spaces, and spaces only.
+  void describe_non_ascii(u32 from, u32 to, const i32* ranges, std::size_t count) {
+    if (ranges[count - 1] < 0x80) return;
+    bool every_other = true, every_space = true;
+    i32 last = 0x7F;  // the characters up to here have been seen
+    for (const u32 space : NON_ASCII_SPACES) {
+      const i32 code = static_cast<i32>(space);
+      every_other = every_other && contains(ranges, count, last + 1, code - 1);
+      every_space = every_space && contains(ranges, count, code, code);
+      last = code;
+    }
+    every_other = every_other && contains(ranges, count, last + 1, 0x10FFFF);
+    bool only_spaces = !every_other;
+    for (std::size_t i = 0; i < count && only_spaces; i += 2)
+      for (i32 code = std::max(ranges[i], 0x80); code <= ranges[i + 1] && only_spaces; code++)
+        only_spaces = std::find(std::begin(NON_ASCII_SPACES), std::end(NON_ASCII_SPACES), static_cast<u32>(code)) != std::end(NON_ASCII_SPACES);
+    if (every_other) nfa_.add_edge(from, EDGE_NON_ASCII, to, every_space ? 0 : 1);
+    else if (only_spaces) nfa_.add_edge(from, EDGE_NON_ASCII, to, 2);
+    else nfa_.states[from].partial_non_ascii = true;
+  }
+
   // lo..hi lies in the ranges, surrogates apart.
   static bool contains(const i32* ranges, std::size_t count, i32 lo, i32 hi) {
     for (std::size_t i = 0; i < count && lo <= hi; i += 2) {
@@ -575,14 +599,12 @@ class Lowering {
     }
     if (lo > hi) return;
     if (lo == 0x80 && hi == 0x10FFFF) {
-      nfa_.add_edge(from, EDGE_NON_ASCII, to);
       struct Group { u8 lo, hi; i32 kind, low, high; };
       static constexpr Group GROUPS[] = {{0xC2, 0xDF, 1, 0x80, 0xBF}, {0xE0, 0xE0, 2, 0xA0, 0xBF}, {0xE1, 0xEC, 2, 0x80, 0xBF}, {0xED, 0xED, 2, 0x80, 0x9F},
                                          {0xEE, 0xEF, 2, 0x80, 0xBF}, {0xF0, 0xF0, 3, 0x90, 0xBF}, {0xF1, 0xF3, 3, 0x80, 0xBF}, {0xF4, 0xF4, 3, 0x80, 0x8F}};
       for (const Group& g : GROUPS) nfa_.add_edge(from, EDGE_BYTE, tail(to, g.kind, g.low, g.high), 0, g.lo, g.hi);
       return;
     }
-    nfa_.states[from].partial_non_ascii = true;
     static constexpr i32 BLOCKS[][3] = {{0x80, 0x7FF, 2}, {0x800, 0xD7FF, 3}, {0xE000, 0xFFFF, 3}, {0x10000, 0x10FFFF, 4}};
     for (const auto& block : BLOCKS) {
       const i32 low = std::max(lo, block[0]), high = std::min(hi, block[1]);
@@ -616,20 +638,17 @@ class Lowering {
       const i32 left = length - 1 - i;
       bool full = true;  // the rest spans everything: share its states
       for (i32 j = i + 1; j < length; j++) full = full && utf8_byte(lo, length, j) == 0x80 && utf8_byte(hi, length, j) == 0xBF;
+      if (i > 0) nfa_.states[at].partial_non_ascii = true;
       if (left == 0) {
         nfa_.add_edge(at, EDGE_BYTE, to, 0, low, high);
       } else if (full) {
         nfa_.add_edge(at, EDGE_BYTE, tail(to, left, 0x80, 0xBF), 0, low, high);
-        nfa_.states[at].partial_non_ascii = true;
         return;
       } else {
         const u32 next = state();
         nfa_.add_edge(at, EDGE_BYTE, next, 0, low, high);
-        nfa_.states[at].partial_non_ascii = true;
         at = next;
-        continue;
       }
-      nfa_.states[at].partial_non_ascii = true;
     }
   }
 

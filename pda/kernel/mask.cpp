@@ -171,12 +171,53 @@ u32 Automaton::part(u32 list, u32 frame, bool guarded) {
 // A frame in which nearly every character leads to the same place takes whole classes of tokens without a walk.
 bool Automaton::loop_part(u32 frame, Part& part) {
   frames_.build(frame);
+  if (byte_part(frame, part)) return true;
   if (!frames_.dense(frame)) return false;
   const Loop loop = frames_.loop(frame);
-  if (loop.target == DEAD || loop.inside == 0) return false;
-  const bool made = (loop.inside == loop.live && chain_part(frame, loop, part)) || sink_part(frame, loop, part) || chain_part(frame, loop, part);
+  if (loop.target == DEAD || loop.live == 0) return false;
+  auto attempt = [&](bool made) {
+    if (!made) part = Part(), hits_.clear();
+    return made;
+  };
+  const bool made = (loop.inside == loop.live && attempt(chain_part(frame, loop, part))) || attempt(sink_part(frame, loop, part)) ||
+                    attempt(closed_part(frame, part)) || (loop.inside && attempt(chain_part(frame, loop, part)));
   (made ? statistics.loops : statistics.loop_fallbacks)++;
   return made;
+}
+
+// A bounded run of single bytes, such as blanks: what can follow it does not depend on how many were read, so no frame is made for
+// each count.
+bool Automaton::byte_part(u32 frame, Part& part) {
+  u32 left = NONE;
+  const u32 head = frames_.counting(frame, &left);
+  if (head == NONE || left == NONE || left == 0 || guarded_part_ || !frames_.nfa().heads[head].byte) return false;
+  bool bytes[128];
+  const u64 inside = frames_.body_bytes(frame, head, bytes);
+  if (inside == 0) return false;
+  const bool leaves = frames_[frame].flags & (FRAME_FINAL | FRAME_CALLS);
+  if (leaves) {
+    const NodeList* list = trie_->loop_nodes(inside, left);
+    if (list->nodes.size() > 4096) return false;
+    for (const u32 node : list->nodes) hits_.push_back({frame, node});
+  }
+  statistics.loops++;
+  std::vector<std::pair<u32, u64>> exits;
+  for (u32 r = 0; r < frames_[frame].range_count; r++) {
+    const Range range = frames_.range(frame, r);
+    for (u32 b = range.lo; b <= range.hi; b++) {
+      if (b < 128 && bytes[b]) continue;
+      const u32 target = frames_.next(frame, static_cast<u8>(b));
+      const NodeList* list = trie_->loop_exits(inside, b, 0, left);
+      if (list->tokens.empty() && list->nodes.empty()) continue;
+      exits.push_back({b, left});
+      if (list->nodes.empty()) continue;
+      if (frames_[target].flags & (FRAME_FINAL | FRAME_CALLS))
+        for (const u32 node : list->nodes) hits_.push_back({target, node});
+      part.includes.push_back(this->part(list_id(list), target));
+    }
+  }
+  part.dense = trie_->loop_mask_with_exits(inside, left, exits);
+  return true;
 }
 
 // Frames q0 q1 q2 ... where every character of a class leads from each to the next, until one leads to itself or none is left: what
@@ -185,8 +226,13 @@ bool Automaton::chain_part(u32 frame, const Loop& loop, Part& part) {
   constexpr u32 FLAGS = FRAME_FINAL | FRAME_CALLS;
   const u64 inside = loop.inside;
   const u32 longest = trie_->longest_loop(inside);
+  u32 furthest = 0;  // characters before an exit
+  for (u32 exit = 0; exit < EXITS; exit++)
+    if (!(signature_of_exit(exit) & inside)) furthest = std::max(furthest, trie_->longest_exit(inside, exit));
   std::vector<u32> chain{frame};
   u32 cap = NONE;  // characters that the chain can take, NONE if it loops
+  u32 left = NONE;
+  const bool counts = frames_.counting(frame, &left) != NONE;
   for (;;) {
     const u32 last = chain.back();
     frames_.build(last);
@@ -203,6 +249,10 @@ bool Automaton::chain_part(u32 frame, const Loop& loop, Part& part) {
     if ((chain.size() > 1 || loops) && (frames_[last].flags & FLAGS)) return false;
     if (loops) break;
     if (chain.size() > longest + 1) break;  // no token is longer
+    if (counts && left != NONE && chain.size() > furthest + 1) {  // a counter goes on like this to its end
+      cap = left;
+      break;
+    }
     chain.push_back(here.target);
   }
   if (chain.size() > 1 && (frames_[chain.back()].flags & FLAGS)) return false;
@@ -210,27 +260,28 @@ bool Automaton::chain_part(u32 frame, const Loop& loop, Part& part) {
   if (guarded_part_)
     for (const u32 link : chain)
       if (frames_.variety(link) < MANY_VALUES) return false;
-  // Exits, grouped by where they lead: (byte, from how many characters, to how many) -> frame.
-  std::vector<std::pair<u8, u64>> exits;
-  for (u32 b = 0; b < 256; b++) {
-    if (b < 128 ? (signature_of_ascii(static_cast<u8>(b)) & inside) != 0 : (inside & SIG_NON_ASCII) != 0) continue;
+  // Exits, grouped by where they lead: (exit, from how many characters, to how many) -> frame.
+  std::vector<std::pair<u32, u64>> exits;
+  for (u32 exit = 0; exit < EXITS; exit++) {
+    if (signature_of_exit(exit) & inside) continue;
+    if (exit >= 256 && !(inside & SIG_NON_ASCII)) continue;  // then its lead byte is an exit
     bool any = false;
-    for (std::size_t j = 0; j < chain.size() && !any; j++) any = frames_.next(chain[j], static_cast<u8>(b)) != DEAD;
+    for (std::size_t j = 0; j < chain.size() && !any; j++) any = frames_.after_exit(chain[j], exit) != DEAD;
     if (!any) continue;
-    const u32 furthest = trie_->longest_exit(inside, static_cast<u8>(b));
-    for (u32 low = 0; low <= furthest && low < chain.size();) {
-      const u32 target = frames_.next(chain[low], static_cast<u8>(b));
+    const u32 far = trie_->longest_exit(inside, exit);
+    for (u32 low = 0; low <= far && low < chain.size();) {
+      const u32 target = frames_.after_exit(chain[low], exit);
       const u32 stands_for = target == DEAD ? DEAD : frames_.saturated(target);
       u32 high = low + 1;
-      while (high <= furthest && high < chain.size()) {
-        const u32 other = frames_.next(chain[high], static_cast<u8>(b));
+      while (high <= far && high < chain.size()) {
+        const u32 other = frames_.after_exit(chain[high], exit);
         if ((other == DEAD ? DEAD : frames_.saturated(other)) != stands_for) break;
         high++;
       }
-      if (high >= chain.size() && cap == NONE) high = furthest + 1;  // the last frame loops
+      if (high >= chain.size() && cap == NONE) high = far + 1;  // the last frame loops
       if (target != DEAD) {
-        const NodeList* list = trie_->loop_exits(inside, static_cast<u8>(b), low, high - 1);
-        if (!list->tokens.empty() || !list->nodes.empty()) exits.push_back({static_cast<u8>(b), static_cast<u64>(low) << 32 | (high - 1)});
+        const NodeList* list = trie_->loop_exits(inside, exit, low, high - 1);
+        if (!list->tokens.empty() || !list->nodes.empty()) exits.push_back({exit, static_cast<u64>(low) << 32 | (high - 1)});
         if (guarded_part_) {
           for (const u32 node : list->nodes) land(node, target, part);
           for (const u32 node : list->leaves) land(node, target, part);
@@ -245,6 +296,88 @@ bool Automaton::chain_part(u32 frame, const Loop& loop, Part& part) {
     }
   }
   part.dense = trie_->loop_mask_with_exits(inside, cap, exits);
+  return true;
+}
+
+// The classes under which the frames that can be reached by them are closed: all are live there, none ends or calls. Unanchored
+// patterns and "any key but these" are such frames.
+u64 Automaton::closed_under(u32 frame) {
+  constexpr std::size_t LOOK = 256;
+  constexpr u64 KNOWN = 1ull << 59;  // no class has this bit
+  if (frame < closed_.size() && (closed_[frame] & KNOWN)) return closed_[frame] & ~KNOWN;
+  u64 inside = frames_.loop(frame).live;
+  std::vector<u32> seen{frame};
+  auto add = [&](u32 target) {
+    if (std::find(seen.begin(), seen.end(), target) == seen.end()) seen.push_back(target);
+  };
+  for (std::size_t i = 0; i < seen.size() && inside; i++) {
+    const u32 at = seen[i];
+    frames_.build(at);
+    if (seen.size() > LOOK || !frames_.dense(at) || (i > 0 && (frames_[at].flags & (FRAME_FINAL | FRAME_CALLS)))) {
+      inside = 0;
+      break;
+    }
+    inside &= frames_.loop(at).live;
+    for (u32 b = 0; b < 128; b++)
+      if (signature_of_ascii(static_cast<u8>(b)) & inside) add(frames_.next(at, static_cast<u8>(b)));
+    if (inside & SIG_NON_ASCII) add(frames_.non_ascii_target(at, false));
+    if (inside & SIG_SPACE) add(frames_.non_ascii_target(at, true));
+  }
+  if (inside && std::find(seen.begin() + 1, seen.end(), frame) == seen.end() && (frames_[frame].flags & (FRAME_FINAL | FRAME_CALLS))) {
+    // The frame itself may end if no way leads back to it.
+    for (const u32 at : seen) {
+      frames_.build(at);
+      for (u32 b = 0; b < 128 && inside; b++)
+        if ((signature_of_ascii(static_cast<u8>(b)) & inside) && frames_.next(at, static_cast<u8>(b)) == frame) inside = 0;
+    }
+  }
+  if (closed_.size() < frames_.size()) closed_.resize(frames_.size(), 0);
+  closed_[frame] = inside | KNOWN;
+  if (inside)
+    for (const u32 at : seen)
+      if (!(closed_[at] & KNOWN)) closed_[at] = inside | KNOWN;
+  return inside;
+}
+
+// All tokens of the classes under which the frame is closed, and its exits by following the path to each.
+bool Automaton::closed_part(u32 frame, Part& part) {
+  if (guarded_part_) return false;
+  const u64 inside = closed_under(frame);
+  if ((inside & ~(SIG_INCOMPLETE | SIG_SPACE)) == 0) return false;
+  std::vector<std::pair<u32, u32>> landings;  // (frame, node)
+  u8 path[64];
+  for (u32 exit = 0; exit < EXITS; exit++) {
+    if ((signature_of_exit(exit) & inside) || (exit >= 256 && !(inside & SIG_NON_ASCII))) continue;
+    const NodeList* list = trie_->loop_exits(inside, exit, 0, NONE);
+    auto follow = [&](u32 node) {
+      const u32 depth = trie_->depths()[node];
+      if (depth > sizeof path) return false;
+      for (u32 at = node, i = depth; i-- > 0; at = trie_->parent(at)) path[i] = trie_->nodes()[at].byte();
+      u32 at = frame;
+      for (u32 i = 0; i < depth && at != DEAD; i++) at = frames_.next(at, path[i]);
+      if (at != DEAD) landings.push_back({at, node});
+      return true;
+    };
+    for (const u32 node : list->nodes)
+      if (!follow(node)) return false;
+    for (const u32 node : list->leaves)
+      if (!follow(node)) return false;
+  }
+  part.dense = trie_->loop_mask(inside, NONE);
+  std::sort(landings.begin(), landings.end());
+  std::vector<u32> below;
+  for (std::size_t i = 0; i < landings.size();) {
+    const u32 target = landings[i].first;
+    below.clear();
+    for (; i < landings.size() && landings[i].first == target; i++) {
+      const u32 node = landings[i].second;
+      emit(node, part);
+      if (trie_->nodes()[node].skip() == 1) continue;
+      below.push_back(node);
+      if (frames_[target].flags & (FRAME_FINAL | FRAME_CALLS)) hits_.push_back({target, node});
+    }
+    if (!below.empty()) part.includes.push_back(this->part(node_lists_.intern(below.data(), below.size()), target));
+  }
   return true;
 }
 
@@ -265,7 +398,8 @@ bool Automaton::sink_part(u32 frame, const Loop& loop, Part& part) {
   if (at_sink.target != sink || (frames_[sink].flags & FLAGS)) return false;
   if (guarded_part_ && frames_.variety(sink) < MANY_VALUES) return false;
   const u64 inside = at_sink.inside & loop.live;
-  if (inside == 0) return false;
+  // With a space outside of the loop the paths below compare byte by byte what leaves it as a whole character.
+  if (inside == 0 || ((inside & SIG_NON_ASCII) && !(inside & SIG_SPACE))) return false;
   const TrieNode* nodes = trie_->nodes();
   struct Pair {
     u32 node, here, there;  // frames from `frame` and from the sink
@@ -297,15 +431,15 @@ bool Automaton::sink_part(u32 frame, const Loop& loop, Part& part) {
     }
   }
   std::sort(removed.begin(), removed.end());
-  std::vector<std::pair<u8, u64>> exits;
+  std::vector<std::pair<u32, u64>> exits;
   std::vector<u32> kept;
-  for (u32 b = 0; b < 256; b++) {
-    if (b < 128 ? (signature_of_ascii(static_cast<u8>(b)) & inside) != 0 : (inside & SIG_NON_ASCII) != 0) continue;
-    const u32 target = frames_.next(sink, static_cast<u8>(b));
+  for (u32 exit = 0; exit < EXITS; exit++) {
+    if ((signature_of_exit(exit) & inside) || (exit >= 256 && !(inside & SIG_NON_ASCII))) continue;
+    const u32 target = frames_.after_exit(sink, exit);
     if (target == DEAD) continue;
-    const u32 furthest = trie_->longest_exit(inside, static_cast<u8>(b));
-    const NodeList* list = trie_->loop_exits(inside, static_cast<u8>(b), 0, furthest);
-    exits.push_back({static_cast<u8>(b), furthest});
+    const u32 furthest = trie_->longest_exit(inside, exit);
+    const NodeList* list = trie_->loop_exits(inside, exit, 0, furthest);
+    exits.push_back({exit, furthest});
     kept.clear();
     for (const u32 node : list->nodes)
       if (!std::binary_search(removed.begin(), removed.end(), node)) kept.push_back(node);
@@ -408,13 +542,15 @@ const Automaton::Mask& Automaton::mask(u32 configuration) {
   };
   for (std::size_t v = 0; v < visits.size(); v++) {
     const Visit at = visits[v];
-    std::vector<u32> open{part(at.nodes, at.frame, guarded)};
+    // A guard that the token itself has entered counts too: ",true" behind [true ends a value that was seen.
+    const bool watched = guarded || (guarded_[at.rest] && (at.passed || guard_values(at.rest, 1) > 0));
+    std::vector<u32> open{part(at.nodes, at.frame, watched)};
     while (!open.empty()) {
       const u32 id = open.back();
       open.pop_back();
       if (parts_[id].dense || !parts_[id].tokens.empty()) parts.push_back(id);
       open.insert(open.end(), parts_[id].includes.begin(), parts_[id].includes.end());
-      if (guarded && guarded_[at.rest]) suspects.insert(suspects.end(), parts_[id].poor.begin(), parts_[id].poor.end());
+      if (watched && guarded_[at.rest]) suspects.insert(suspects.end(), parts_[id].poor.begin(), parts_[id].poor.end());
       for (std::size_t t = 0; t < parts_[id].transfers.size(); t++) {
         const Part::Transfer transfer = parts_[id].transfers[t];
         if (transfer.rule == NONE) leave(transfer.nodes, at.rest, at.passed);

@@ -42,7 +42,8 @@ struct Expressions {
 
 enum EdgeKind : u8 {
   EDGE_BYTE,       // lo..hi
-  EDGE_NON_ASCII,  // not read: says that all characters above U+007F lead from here to target by EDGE_BYTEs
+  EDGE_NON_ASCII,  // not read: says that all characters above U+007F lead from here to target by EDGE_BYTEs; with data 1 all but spaces,
+                   // with data 2 nothing but spaces (NON_ASCII_SPACES of trie.h)
   EDGE_EPSILON,
   EDGE_ENTER,      // epsilon into a repetition: its counters start at zero
   EDGE_COUNT,      // epsilon from the end of a repetition's body back to its head, one more counted
@@ -70,7 +71,7 @@ struct State {
   u32 body = NONE;      // the head in whose body it lies
   u32 member = NONE;    // the member of that head, NONE for a separator
   u32 distance = NONE;  // least number of bytes to the end of the rule, or of the body where it lies in one
-  bool partial_non_ascii = false;  // has EDGE_BYTEs above 0x7F outside of an EDGE_NON_ASCII group
+  bool partial_non_ascii = false;  // has EDGE_BYTEs above 0x7F that no EDGE_NON_ASCII describes
 };
 
 constexpr u8 NEVER_MEMBER = 0x80;  // cannot be read
@@ -81,6 +82,7 @@ struct Head {
   bool after_separator = false;  // a permutation's second head: members only
   u32 minimum = 0, maximum = NONE;
   u32 least = 1;                 // a body takes at least this many bytes
+  bool byte = false;             // a body is one byte
   u32 body = 0, exit = 0;        // a permutation's body is its separator
   std::vector<u32> members;      // start states
   std::vector<u8> flags;         // REQUIRED, REPEATABLE, NEVER_MEMBER

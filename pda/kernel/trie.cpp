@@ -33,15 +33,26 @@ struct Path {
   u64 signature = 0;
   u16 chars = 0;
   u8 pending = 0, low = 0x80, high = 0xBF;
+  u32 code = 0;          // of the character being read
+  u64 before = 0;        // signature before it
+  u32 space = NONE;      // the exit that just ended, if it is a space
 
   void append(u8 byte) {
+    space = NONE;
     if (pending) {
+      code = code << 6 | (byte & 0x3F);
       if (byte < low || byte > high) {
         signature |= SIG_MALFORMED;
         pending = 0;
       } else {
         low = 0x80, high = 0xBF;
-        if (--pending == 0) signature |= SIG_NON_ASCII, chars++;
+        if (--pending == 0) {
+          const u32* found = std::find(std::begin(NON_ASCII_SPACES), std::end(NON_ASCII_SPACES), code);
+          if (found != std::end(NON_ASCII_SPACES)) space = 256 + static_cast<u32>(found - NON_ASCII_SPACES);
+          before = signature;
+          signature |= space == NONE ? SIG_NON_ASCII : SIG_SPACE;
+          chars++;
+        }
         return;
       }
     }
@@ -51,6 +62,7 @@ struct Path {
     else if (byte >= 0xE0 && byte <= 0xEF) pending = 2, low = byte == 0xE0 ? 0xA0 : 0x80, high = byte == 0xED ? 0x9F : 0xBF;
     else if (byte >= 0xF0 && byte <= 0xF4) pending = 3, low = byte == 0xF0 ? 0x90 : 0x80, high = byte == 0xF4 ? 0x8F : 0xBF;
     else signature |= SIG_MALFORMED;
+    if (pending) code = byte & (0x3Fu >> pending);
   }
   // The signature of a text that ends here.
   u64 ended() const { return pending ? signature | SIG_INCOMPLETE : signature; }
@@ -58,10 +70,19 @@ struct Path {
 
 }  // namespace
 
+std::string exit_text(u32 exit) {
+  if (exit < 256) return std::string(1, static_cast<char>(exit));
+  const u32 code = NON_ASCII_SPACES[exit - 256];
+  if (code < 0x800) return {static_cast<char>(0xC0 | code >> 6), static_cast<char>(0x80 | (code & 63))};
+  return {static_cast<char>(0xE0 | code >> 12), static_cast<char>(0x80 | (code >> 6 & 63)), static_cast<char>(0x80 | (code & 63))};
+}
+
+u64 signature_of_exit(u32 exit) { return exit < 128 ? signature_of_ascii(static_cast<u8>(exit)) : exit < 256 ? SIG_NON_ASCII : SIG_SPACE; }
+
 u64 signature_of_ascii(u8 byte) { return 1ull << CLASSES[byte]; }
 
 u64 signature_inside(const bool (&ascii)[128]) {
-  u64 inside = (1ull << 61) - 1, used = 0;
+  u64 inside = (1ull << 60) - 1, used = 0;
   for (int b = 0; b < 128; b++) {
     used |= 1ull << CLASSES[b];
     if (!ascii[b]) inside &= ~(1ull << CLASSES[b]);
@@ -98,6 +119,8 @@ TokenTrie::TokenTrie(const std::vector<std::pair<const char*, std::size_t>>& tok
   });
 
   nodes_.push_back({0, -1});
+  node_signatures_.push_back(0);
+  node_chars_.push_back(0);
   depths_.push_back(0);
   parents_.push_back(0);
   std::vector<u32> path{0};  // nodes from the root to the last one
@@ -128,6 +151,9 @@ TokenTrie::TokenTrie(const std::vector<std::pair<const char*, std::size_t>>& tok
         occurrences_[byte].push_back({before.ended(), node, before.chars});
         Path extended = before;
         extended.append(byte);
+        if (extended.space != NONE) occurrences_[extended.space].push_back({extended.before, node, extended.chars - 1u});
+        node_signatures_.push_back(extended.ended());
+        node_chars_.push_back(extended.chars);
         nodes_.push_back({byte, -1});
         depths_.push_back(static_cast<u16>(i + 1));
         parents_.push_back(path.back());
@@ -178,12 +204,12 @@ const u32* TokenTrie::loop_mask(u64 inside, u32 chars) const {
   return found->data();
 }
 
-const u32* TokenTrie::loop_mask_with_exits(u64 inside, u32 chars, const std::vector<std::pair<u8, u64>>& exits) const {
+const u32* TokenTrie::loop_mask_with_exits(u64 inside, u32 chars, const std::vector<std::pair<u32, u64>>& exits) const {
   chars = std::min(chars, longest_loop(inside));
   std::string key(reinterpret_cast<const char*>(&inside), 8);
   key.append(reinterpret_cast<const char*>(&chars), 4);
-  for (const auto& [byte, range] : exits) {
-    key.push_back(static_cast<char>(byte));
+  for (const auto& [exit, range] : exits) {
+    key.append(reinterpret_cast<const char*>(&exit), 4);
     key.append(reinterpret_cast<const char*>(&range), 8);
   }
   {
@@ -192,8 +218,8 @@ const u32* TokenTrie::loop_mask_with_exits(u64 inside, u32 chars, const std::vec
   }
   const u32* base = loop_mask(inside, chars);
   auto mask = std::make_unique<std::vector<u32>>(base, base + words());
-  for (const auto& [byte, range] : exits)
-    for (const i32 token : loop_exits(inside, byte, static_cast<u32>(range >> 32), static_cast<u32>(range))->tokens)
+  for (const auto& [exit, range] : exits)
+    for (const i32 token : loop_exits(inside, exit, static_cast<u32>(range >> 32), static_cast<u32>(range))->tokens)
       (*mask)[static_cast<u32>(token) >> 5] |= 1u << (token & 31);
   const std::lock_guard lock(mutex_);
   auto& found = exit_masks_[key];
@@ -201,17 +227,17 @@ const u32* TokenTrie::loop_mask_with_exits(u64 inside, u32 chars, const std::vec
   return found->data();
 }
 
-const NodeList* TokenTrie::loop_exits(u64 inside, u8 byte, u32 low, u32 high) const {
-  const u32 longest = longest_exit(inside, byte);
+const NodeList* TokenTrie::loop_exits(u64 inside, u32 exit, u32 low, u32 high) const {
+  const u32 longest = longest_exit(inside, exit);
   low = std::min(low, longest + 1);
   high = std::min(high, longest);
   const std::lock_guard lock(mutex_);
-  auto& found = exits_[{inside, static_cast<u64>(byte) << 48 | static_cast<u64>(low) << 24 | high}];
+  auto& found = exits_[{inside, static_cast<u64>(exit) << 48 | static_cast<u64>(low) << 24 | high}];
   if (!found) {
     auto list = std::make_unique<NodeList>();
     // A path that ends inside a character cannot be left there: INCOMPLETE must not be inside.
     const u64 outside = ~(inside & ~SIG_INCOMPLETE);
-    for (const Occurrence& at : occurrences_[byte]) {
+    for (const Occurrence& at : occurrences_[exit]) {
       if ((at.before & outside) != 0 || at.chars < low || at.chars > high) continue;
       for (i32 token = nodes_[at.node].token; token >= 0; token = same_[static_cast<std::size_t>(token)]) list->tokens.push_back(token);
       (nodes_[at.node].skip() > 1 ? list->nodes : list->leaves).push_back(at.node);
@@ -222,12 +248,25 @@ const NodeList* TokenTrie::loop_exits(u64 inside, u8 byte, u32 low, u32 high) co
   return found.get();
 }
 
-u32 TokenTrie::longest_exit(u64 inside, u8 byte) const {
+const NodeList* TokenTrie::loop_nodes(u64 inside, u32 high) const {
+  high = std::min(high, longest_loop(inside) + 1);
   const std::lock_guard lock(mutex_);
-  const auto [found, added] = longest_.try_emplace({inside, byte}, 0);
+  auto& found = exits_[{inside, 0xFFFFull << 48 | high}];
+  if (!found) {
+    auto list = std::make_unique<NodeList>();
+    for (u32 node = 1; node < nodes_.size(); node++)
+      if ((node_signatures_[node] & ~(inside & ~SIG_INCOMPLETE)) == 0 && node_chars_[node] <= high && nodes_[node].skip() > 1) list->nodes.push_back(node);
+    found = std::move(list);
+  }
+  return found.get();
+}
+
+u32 TokenTrie::longest_exit(u64 inside, u32 exit) const {
+  const std::lock_guard lock(mutex_);
+  const auto [found, added] = longest_.try_emplace({inside, exit}, 0);
   if (added) {
     const u64 outside = ~(inside & ~SIG_INCOMPLETE);
-    for (const Occurrence& at : occurrences_[byte])
+    for (const Occurrence& at : occurrences_[exit])
       if ((at.before & outside) == 0) found->second = std::max(found->second, at.chars);
   }
   return found->second;
@@ -235,7 +274,7 @@ u32 TokenTrie::longest_exit(u64 inside, u8 byte) const {
 
 u32 TokenTrie::longest_loop(u64 inside) const {
   const std::lock_guard lock(mutex_);
-  const auto [found, added] = longest_.try_emplace({inside, 256}, 0);
+  const auto [found, added] = longest_.try_emplace({inside, 0xFFFF}, 0);
   if (added)
     for (std::size_t id = 0; id < signatures_.size(); id++)
       if ((signatures_[id] & ~inside) == 0) found->second = std::max(found->second, static_cast<u32>(chars_[id]));

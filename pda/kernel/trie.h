@@ -16,9 +16,16 @@
 namespace stackmask {
 
 // Signature bits. ASCII bytes fall into classes; a character class is usable for loops as far as it is a union of them.
-constexpr u64 SIG_NON_ASCII = 1ull << 61;   // a complete, well-formed character above U+007F
+constexpr u64 SIG_SPACE = 1ull << 60;       // one of NON_ASCII_SPACES
+constexpr u64 SIG_NON_ASCII = 1ull << 61;   // another complete, well-formed character above U+007F
 constexpr u64 SIG_INCOMPLETE = 1ull << 62;  // ends inside a character that may still become well-formed
 constexpr u64 SIG_MALFORMED = 1ull << 63;   // cannot be part of UTF-8 that starts at a character boundary
+// Characters that patterns single out by \s, \S and the dot: they have a bit of their own, and count as exits 256, 257, ... of a loop.
+constexpr u32 NON_ASCII_SPACES[] = {0x85,   0xA0,   0x1680, 0x2000, 0x2001, 0x2002, 0x2003, 0x2004, 0x2005, 0x2006,
+                                    0x2007, 0x2008, 0x2009, 0x200A, 0x2028, 0x2029, 0x202F, 0x205F, 0x3000, 0xFEFF};
+constexpr u32 EXITS = 256 + sizeof(NON_ASCII_SPACES) / sizeof(u32);
+std::string exit_text(u32 exit);                // the bytes of an exit: one, or those of a space
+u64 signature_of_exit(u32 exit);                // the class that holds the exit; lead bytes stand for the characters above U+007F
 u64 signature_of_ascii(u8 byte);            // the class bit of a byte below 0x80
 u64 signature_inside(const bool (&ascii)[128]);  // all class bits whose bytes are all in the set
 
@@ -29,11 +36,11 @@ struct TrieNode {
   u8 byte() const { return static_cast<u8>(skip_byte); }
 };
 
-// Where a byte occurs in the trie.
+// Where an exit occurs in the trie.
 struct Occurrence {
-  u64 before;  // signature of the path before the byte
-  u32 node;    // the node that the byte leads to
-  u32 chars;   // characters of the path before the byte
+  u64 before;  // signature of the path before it
+  u32 node;    // the node that it leads to
+  u32 chars;   // characters of the path before it
 };
 
 // A set of trie nodes, sorted, that have children.
@@ -57,7 +64,7 @@ class TokenTrie {
   u32 node_count() const { return static_cast<u32>(nodes_.size()); }
   i32 same(i32 token) const { return same_[static_cast<std::size_t>(token)]; }
   u32 parent(u32 node) const { return parents_[node]; }
-  const std::vector<Occurrence>& occurrences(u8 byte) const { return occurrences_[byte]; }
+  const std::vector<Occurrence>& occurrences(u32 exit) const { return occurrences_[exit]; }
 
   // Children of a node in byte order: of a wide node by table, of others by hopping from sibling to sibling.
   bool wide(u32 node) const { return !wide_.empty() && wide_index_.size() > node && wide_index_[node] != NONE; }
@@ -69,12 +76,14 @@ class TokenTrie {
 
   // Tokens whose signature lies in `inside` and that have at most `chars` characters, as a bitmask of words() words. Cached.
   const u32* loop_mask(u64 inside, u32 chars) const;
-  // loop_mask with the tokens that end with an exit byte after a path inside the loop. Cached.
-  const u32* loop_mask_with_exits(u64 inside, u32 chars, const std::vector<std::pair<u8, u64>>& exits) const;
-  // Nodes that `byte` leads to after a path inside the loop of `low` to `high` characters. Cached.
-  const NodeList* loop_exits(u64 inside, u8 byte, u32 low, u32 high) const;
-  // The largest number of characters before an occurrence of `byte` on a path inside the loop. Cached.
-  u32 longest_exit(u64 inside, u8 byte) const;
+  // loop_mask with the tokens that end with an exit after a path inside the loop. Cached.
+  const u32* loop_mask_with_exits(u64 inside, u32 chars, const std::vector<std::pair<u32, u64>>& exits) const;
+  // Nodes that `exit` leads to after a path inside the loop of `low` to `high` characters. Cached.
+  const NodeList* loop_exits(u64 inside, u32 exit, u32 low, u32 high) const;
+  // Nodes with children on paths inside the loop of 1 to `high` characters. Cached.
+  const NodeList* loop_nodes(u64 inside, u32 high) const;
+  // The largest number of characters before an occurrence of `exit` on a path inside the loop. Cached.
+  u32 longest_exit(u64 inside, u32 exit) const;
   // The largest number of characters of a token inside the loop. Cached.
   u32 longest_loop(u64 inside) const;
   std::size_t bytes() const;
@@ -87,8 +96,10 @@ class TokenTrie {
   std::vector<i32> same_;
   std::vector<std::string> texts_;
   std::vector<u64> signatures_;  // by token, ~0 for ids without text
+  std::vector<u64> node_signatures_;  // by node
+  std::vector<u16> node_chars_;
   std::vector<u16> chars_;       // by token; a token that ends inside a character counts it
-  std::vector<Occurrence> occurrences_[256];
+  std::vector<Occurrence> occurrences_[EXITS];
   std::vector<u32> wide_index_;
   std::vector<std::vector<u32>> wide_;
 
