@@ -451,7 +451,7 @@ class Algebra:
             parts, _ = yield from self.branch(target, within)
             return parts
         result = self.local(schema, scope, code)
-        for target, within in self.referred(schema, scope, code):
+        for target, within in referred(self.registry, schema, scope):
             parts, _ = yield from self.branch(target, within)
             result = self.intersect(result, parts)
         if code & ALGEBRA and "allOf" in schema:
@@ -503,20 +503,6 @@ class Algebra:
             parts, literal = yield from self.branch(subschema, scope)
             branches.append((parts, lambda literal=literal, parts=parts: self.inverted(literal, parts)))  # type: ignore[misc]
         return self.exactly_one(branches)
-
-    def referred(self, schema: Schema, scope: Scope, code: int) -> list[tuple[Any, Scope]]:
-        """The subschemas that references name, each with its scope."""
-        if not code & REFERENCE:
-            return []
-        found = []
-        registry, codes = self.registry, scope.resource.dialect.keywords
-        if "$ref" in schema:
-            found.append(registry.resolve(scope, schema["$ref"], schema=schema))
-        if "$dynamicRef" in schema and "$dynamicRef" in codes:
-            found.append(registry.resolve_dynamic(scope, schema["$dynamicRef"], schema=schema))
-        if "$recursiveRef" in schema and "$recursiveRef" in codes:
-            found.append(registry.resolve_recursive(scope, schema["$recursiveRef"], schema=schema))
-        return found
 
     def dependents(self, schema: Schema, codes: Mapping[str, int]) -> list[tuple[str, Any]]:
         """The schemas that apply when a key is there."""
@@ -701,7 +687,7 @@ class Algebra:
             target, within = self.registry.resolve(scope, schema["$ref"], schema=schema)
             return (yield from self.case_branch(target, within))
         result: list[Case] = [(self.local(schema, scope, code), self.evaluated(schema, scope, codes))]
-        for target, within in self.referred(schema, scope, code):
+        for target, within in referred(self.registry, schema, scope):
             found = yield from self.case_branch(target, within)
             result = self.product(result, found)
         if "allOf" in schema:
@@ -796,3 +782,16 @@ class Algebra:
                 result.append((parts, seen._replace(every_item=True)))
             cases = self.grouped(result)
         return cases
+
+
+def referred(registry: Registry, schema: Schema, scope: Scope) -> list[tuple[Any, Scope]]:
+    """The subschemas that the references of a subschema name, each with its scope."""
+    found = []
+    codes = scope.resource.dialect.keywords
+    if "$ref" in schema:
+        found.append(registry.resolve(scope, schema["$ref"], schema=schema))
+    if "$dynamicRef" in schema and "$dynamicRef" in codes:
+        found.append(registry.resolve_dynamic(scope, schema["$dynamicRef"], schema=schema))
+    if "$recursiveRef" in schema and "$recursiveRef" in codes:
+        found.append(registry.resolve_recursive(scope, schema["$recursiveRef"], schema=schema))
+    return found

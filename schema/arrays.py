@@ -18,8 +18,6 @@ from stackmask.schema.types import ANYTHING, FALSE, NEVER, TRUE, Array, Conjunct
 
 FREE: Final = Array()
 GRAPH_STATES: Final = 200_000
-FEW_VALUES: Final = 256
-"""An array of unique items drawn from at most this many values is an automaton; from more, it is checked as it is generated."""
 
 
 def intersect(a: Array, b: Array) -> Array | None:

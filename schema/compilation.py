@@ -16,7 +16,7 @@ from stackmask.pda.budget import Budget
 from stackmask.pda.exceptions import LimitError
 from stackmask.pda.grammar import ALT, CALL, LITERAL, SEQ, GrammarBuilder, NodeId, RuleId
 from stackmask.schema import arrays, objects
-from stackmask.schema.algebra import Algebra
+from stackmask.schema.algebra import Algebra, referred
 from stackmask.schema.emit import array_node, called, extra_key, object_node, permuted_array, value_node
 from stackmask.schema.fragments import Fragments, quoted
 from stackmask.schema.keywords import (
@@ -316,20 +316,8 @@ class Compilation:
             said = REFERENCE
         if said != REFERENCE:
             return None
-        found = self.algebra_free_references(schema)
+        found = referred(self.registry, schema, self.scope)
         return self.deferred(*found[0]) if len(found) == 1 else None
-
-    def algebra_free_references(self, schema: Schema) -> list[tuple[Any, Scope]]:
-        """What the references of a subschema name."""
-        found = []
-        registry, scope, codes = self.registry, self.scope, self.codes
-        if "$ref" in schema:
-            found.append(registry.resolve(scope, schema["$ref"], schema=schema))
-        if "$dynamicRef" in schema and "$dynamicRef" in codes:
-            found.append(registry.resolve_dynamic(scope, schema["$dynamicRef"], schema=schema))
-        if "$recursiveRef" in schema and "$recursiveRef" in codes:
-            found.append(registry.resolve_recursive(scope, schema["$recursiveRef"], schema=schema))
-        return found
 
     def branches(self, schema: Schema, said: int) -> NodeId | None:
         """anyOf, oneOf of different types, or allOf of one branch, where nothing stands beside it."""

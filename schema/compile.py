@@ -56,16 +56,11 @@ def json_schema_grammar(
         found = contradiction(
             schema,
             lambda part: (
-                _define(*_again(whitespace, escapes), ROOT, part, property_order, documents, True, format, limits)[0] == fragments.never
+                _define(*fresh(whitespace, escapes), ROOT, part, property_order, documents, True, format, limits)[0] == fragments.never
             ),
         )
         raise UnsatisfiableError("no instance can satisfy the schema" + (f": {', '.join(found)} contradict each other" if found else ""))
     return builder.build(ROOT), report
-
-
-def _again(whitespace: str, escapes: str) -> tuple[GrammarBuilder, Fragments]:
-    """A builder to try a part of a schema in; the fixed nodes have the same numbers in each."""
-    return fresh(whitespace, escapes)
 
 
 def json_grammar(*, whitespace: str = "flexible", escapes: str = "needed") -> Grammar:
