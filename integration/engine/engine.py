@@ -172,6 +172,11 @@ class Engine:
             future.add_done_callback(lambda _: self._wake())
         return Ticket(self, sequence)
 
+    def check(self, request: Request) -> None:
+        """Raise RequestError where a request cannot be served; its budget can only be judged with a grammar that is compiled."""
+        grammar = request.constraint if isinstance(request.constraint, CompiledGrammar) else None
+        Sequence(request, self.vocabulary, self._room(request), _ignore).begin(grammar, self._speller)
+
     def compile(self, constraint: Any) -> Future[CompiledGrammar]:
         """The grammar of a constraint, as a future; one compilation serves all who ask for the same."""
         return self.compiler.submit(constraint.kind, *constraint.arguments, **constraint.options)
@@ -602,6 +607,10 @@ class Engine:
             if odd := next((token for token in tokens if not 0 <= token < size), None):
                 raise RequestError(f"token {odd} is outside 0 to {size - 1}", name)
         return left if request.max_tokens is None else min(request.max_tokens, left)
+
+
+def _ignore(event: Event) -> None:
+    """A listener that listens to nothing."""
 
 
 def _before_stop(branch: list[int], stops: tuple[int, ...]) -> list[int]:

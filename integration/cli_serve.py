@@ -1,0 +1,149 @@
+"""`stackmask serve`: an OpenAI-compatible server over a Hugging Face model, in which constraints hold."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from stackmask.integration.cli_command import OK, Command, CommandError, integer, note
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    model = parser.add_mutually_exclusive_group()
+    model.add_argument("--model", metavar="DIR", help="a Hugging Face model (default: the demo model in the package)")
+    model.add_argument("--demo", action="store_true", help="the demo model in the package")
+    parser.add_argument("--draft-model", metavar="DIR", help="a smaller model with the same vocabulary, for speculative decoding")
+    parser.add_argument("--served-model-name", metavar="NAME", help="what clients call it (default: the directory's name, or demo)")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")
+    parser.add_argument("--port", type=integer(0), default=8000, help="port to listen on, 0 for any free one (default: 8000)")
+    parser.add_argument("--api-key", metavar="KEY", help="clients must send it (default: $STACKMASK_API_KEY, or none)")
+    parser.add_argument("--max-concurrent", type=integer(1), default=64, metavar="N", help="requests in a batch (default: 64)")
+    parser.add_argument("--max-queue", type=integer(0), default=256, metavar="N", help="requests that wait; more get 429 (default: 256)")
+    parser.add_argument("--max-tokens", type=integer(1), metavar="N", help="for requests that do not say (default: the model's context)")
+    parser.add_argument("--max-body-bytes", type=integer(1), default=16 << 20, metavar="N", help="longest request (default: 16 MiB)")
+    grammar = parser.add_argument_group("grammars")
+    grammar.add_argument("--json-whitespace", default="flexible", metavar="HOW", help="flexible (default), compact, or a regex")
+    grammar.add_argument("--grammar-threads", type=integer(1), metavar="N", help="compilations at a time (default: half the cores)")
+    grammar.add_argument(
+        "--grammar-cache-bytes", type=integer(0), default=512 << 20, metavar="N", help="compiled grammars (default: 512 MiB)"
+    )
+    grammar.add_argument("--grammar-timeout", type=_positive, default=30.0, metavar="S", help="seconds for one grammar (default: 30)")
+    grammar.add_argument("--max-grammar-bytes", type=integer(1), default=4 << 20, metavar="N", help="longest grammar (default: 4 MiB)")
+    decoding = parser.add_argument_group("decoding")
+    decoding.add_argument("--speculation", type=integer(0), default=0, metavar="N", help="draft tokens a step (default: 0)")
+    decoding.add_argument("--jump-forward", action="store_true", help="append forced text without a step for each token")
+    decoding.add_argument("--reasoning-end", metavar="TEXT", help="what ends the model's reasoning, such as </think>")
+    decoding.add_argument("--torch-threads", type=integer(1), metavar="N", help="threads of one operation (default: 1 for the demo model)")
+    parser.add_argument(
+        "--grace", type=_positive, default=30.0, metavar="S", help="seconds to finish what runs when told to stop (default: 30)"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Serve until told to stop."""
+    import uvicorn
+
+    from stackmask.integration.server import ServerOptions, create_app
+
+    engine, name = load_engine(arguments)
+    options = ServerOptions(
+        model_name=arguments.served_model_name or name,
+        api_key=arguments.api_key or os.environ.get("STACKMASK_API_KEY") or None,
+        json_whitespace=arguments.json_whitespace,
+        grammar_timeout=arguments.grammar_timeout,
+        max_queue=arguments.max_queue,
+        max_body_bytes=arguments.max_body_bytes,
+        max_grammar_bytes=arguments.max_grammar_bytes,
+        default_max_tokens=arguments.max_tokens,
+        reasoning_end=arguments.reasoning_end,
+        speculation=arguments.speculation,
+        jump_forward=arguments.jump_forward,
+    )
+    config = uvicorn.Config(
+        create_app(engine, options),
+        host=arguments.host,
+        port=arguments.port,
+        log_level="warning",
+        timeout_graceful_shutdown=max(1, int(arguments.grace)),
+    )
+    server = uvicorn.Server(config)
+    with _announce(server, options.model_name):
+        server.run()
+    return OK
+
+
+@contextmanager
+def _announce(server: Any, name: str) -> Iterator[None]:
+    """Say where the server listens, as soon as it does."""
+
+    def wait() -> None:
+        while not server.started and not server.should_exit:
+            time.sleep(0.05)
+        for listener in server.servers:
+            for socket in listener.sockets:
+                host, port = socket.getsockname()[:2]
+                note(f"serving {name} at http://{host}:{port}/v1")
+
+    thread = threading.Thread(target=wait, daemon=True)
+    thread.start()
+    yield
+    server.should_exit = True
+
+
+def load_engine(arguments: argparse.Namespace) -> tuple[Any, str]:
+    """The engine that the arguments describe, and the name of its model."""
+    import torch
+    from transformers.utils import logging as transformers_logging
+
+    from stackmask.integration.compiler import Compiler
+    from stackmask.integration.demo import load_model
+    from stackmask.integration.engine import Engine
+    from stackmask.integration.tokenizers import Vocabulary
+    from stackmask.pda.limits import Limits
+
+    logging: Any = transformers_logging  # its functions have no annotations
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    if arguments.torch_threads or arguments.model is None:
+        torch.set_num_threads(arguments.torch_threads or 1)  # PERF: the demo model's matrices are too small for two threads
+    try:
+        model, tokenizer = load_model(arguments.model)
+        draft = load_model(arguments.draft_model)[0] if arguments.draft_model else None
+    except (OSError, ValueError) as error:
+        raise CommandError(f"cannot load a model: {str(error).splitlines()[0]}") from None
+    compiler = Compiler(
+        Vocabulary.from_transformers(tokenizer, size=model.config.get_text_config().vocab_size),
+        limits=Limits(compile_seconds=arguments.grammar_timeout, specification_bytes=arguments.max_grammar_bytes),
+        cache_bytes=arguments.grammar_cache_bytes,
+        threads=arguments.grammar_threads,
+    )
+    name = "demo" if arguments.model is None else Path(arguments.model).resolve().name
+    engine = Engine(
+        model,
+        tokenizer,
+        compiler=compiler,
+        draft_model=draft,
+        max_running=arguments.max_concurrent,
+        max_waiting=arguments.max_queue,
+    )
+    return engine, name
+
+
+def _positive(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number") from None
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is not more than 0")
+    return value
+
+
+COMMAND = Command("serve", "serve a model by OpenAI's interface, with constraints that hold", configure, run)

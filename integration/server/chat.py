@@ -1,0 +1,175 @@
+"""/v1/chat/completions."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from typing import Any
+
+from starlette.requests import Request as HttpRequest
+
+from stackmask.integration.engine import Answer
+from stackmask.integration.server.constraints import Found, find_constraint
+from stackmask.integration.server.errors import ApiError, api_error
+from stackmask.integration.server.prompts import encode_messages, plain_messages
+from stackmask.integration.server.protocol import ChatRequest
+from stackmask.integration.server.serving import Prepared, Serving, sse
+from stackmask.integration.server.tools import Call, CallReader, ToolPlan, plan_tools, read_tools
+
+
+class Chat:
+    """One request for chat completions."""
+
+    def __init__(self, serving: Serving, body: ChatRequest) -> None:
+        self.serving = serving
+        self.body = body
+        self.id = f"chatcmpl-{uuid.uuid4().hex}"
+        self.created = int(time.time())
+        self.n = body.n or 1
+        self.plan: ToolPlan | None = None
+        self.prepared: Prepared
+
+    async def prepare(self) -> None:
+        """Check everything and compile the grammar, before the first byte of an answer."""
+        serving, body = self.serving, self.body
+        serving.check_model(body.model)
+        if body.max_tokens is not None and body.max_completion_tokens is not None and body.max_tokens != body.max_completion_tokens:
+            raise ApiError("max_tokens and max_completion_tokens differ", param="max_tokens")
+        if body.top_logprobs is not None and not body.logprobs:
+            raise ApiError("top_logprobs needs logprobs: true", param="top_logprobs")
+        tools = read_tools(body.tools)
+        whitespace = serving.options.json_whitespace
+        self.plan = plan_tools(tools, body.tool_choice, body.parallel_tool_calls, {"whitespace": whitespace})
+        others: Found = [] if self.plan is None or self.plan.constraint is None else [("tool_choice", self.plan.constraint)]
+        constraint, field = find_constraint(body, whitespace, others)
+        prompt = encode_messages(
+            serving.tokenizer,
+            plain_messages(body.messages),
+            tools=body.tools,
+            prefix=self.plan.prefix if self.plan is not None else "",
+            options=body.chat_template_kwargs or {},
+        )
+        self.prepared = await serving.prepare(
+            [prompt],
+            constraint,
+            field,
+            fields=body,
+            extension=body.stackmask,
+            n=self.n,
+            max_tokens=body.max_completion_tokens if body.max_completion_tokens is not None else body.max_tokens,
+            logprobs=(body.top_logprobs or 0) if body.logprobs else None,
+            reasoning=self.plan is None or not self.plan.prefix,
+        )
+
+    async def answer(self, http: HttpRequest) -> dict[str, Any]:
+        """The whole answer."""
+        answers = await self.serving.answers(self.prepared, http)
+        return {
+            "id": self.id,
+            "object": "chat.completion",
+            "created": self.created,
+            "model": self.serving.options.model_name,
+            "choices": [self._choice(index, answer) for index, answer in enumerate(answers)],
+            "usage": self.serving.usage(self.prepared, answers, self.n),
+            "system_fingerprint": None,
+        }
+
+    async def stream(self) -> AsyncIterator[bytes]:
+        """The answer as server-sent events."""
+        answers: list[Answer | None] = [None] * self.n
+        readers = [None if self.plan is None else CallReader(self.plan) for _ in range(self.n)]
+        called = [False] * self.n
+        try:
+            for index in range(self.n):
+                yield self._chunk(index, {"role": "assistant", "content": None if self.plan and self.plan.mode != "auto" else ""})
+            async with aclosing(self.serving.events(self.prepared)) as events:
+                async for index, event in events:
+                    if event.answer is not None and event.answer.error is not None:
+                        raise event.answer.error
+                    delta: dict[str, Any] = {}
+                    text, reader = event.text, readers[index]
+                    if reader is not None:
+                        text, calls = reader.feed(event.text, final=event.answer is not None)
+                        if calls:
+                            called[index] = True
+                            delta["tool_calls"] = [_call_delta(call) for call in calls]
+                    if event.reasoning:
+                        delta["reasoning_content"] = event.reasoning
+                    if text:
+                        delta["content"] = text
+                    logprobs = self._logprobs(event.logprobs) if event.logprobs else None
+                    if delta or logprobs:
+                        yield self._chunk(index, delta, logprobs=logprobs)
+                    if event.answer is not None:
+                        answers[index] = event.answer
+                        reason = self._reason(event.answer, called[index])
+                        yield self._chunk(index, {}, reason, extra=_closed(event.answer))
+            if self.body.stream_options is not None and self.body.stream_options.include_usage:
+                usage = self.serving.usage(self.prepared, [answer for answer in answers if answer is not None], self.n)
+                yield sse({**self._head(), "choices": [], "usage": usage})
+        except Exception as error:  # the status is sent, so that the error can only be an event
+            yield sse(api_error(error).body)
+        yield sse("[DONE]")
+
+    def _choice(self, index: int, answer: Answer) -> dict[str, Any]:
+        message: dict[str, Any] = {"role": "assistant", "content": answer.text, "refusal": None}
+        if self.plan is not None:
+            text, calls = CallReader(self.plan).feed(answer.text, final=True)
+            message["content"] = text or None
+            if calls:
+                message["tool_calls"] = [_call_body(call) for call in calls]
+        if answer.reasoning:
+            message["reasoning_content"] = answer.reasoning
+        return {
+            "index": index,
+            "message": message,
+            "logprobs": self._logprobs(answer.logprobs) if self.body.logprobs else None,
+            "finish_reason": self._reason(answer, bool(message.get("tool_calls"))),
+            **_closed(answer),
+        }
+
+    def _reason(self, answer: Answer, called: bool) -> str:
+        """OpenAI says "stop" where a tool was named, and "tool_calls" where the model chose."""
+        if answer.finish_reason != "stop":
+            return "length"
+        return "tool_calls" if called and isinstance(self.body.tool_choice, str | None) else "stop"
+
+    def _logprobs(self, logprobs: Any) -> dict[str, Any]:
+        return {"content": [self.serving.logprob(logprob) for logprob in logprobs], "refusal": None}
+
+    def _head(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "object": "chat.completion.chunk",
+            "created": self.created,
+            "model": self.serving.options.model_name,
+            "system_fingerprint": None,
+        }
+
+    def _chunk(
+        self, index: int, delta: dict[str, Any], reason: str | None = None, *, logprobs: Any = None, extra: dict[str, Any] | None = None
+    ) -> bytes:
+        choice = {"index": index, "delta": delta, "logprobs": logprobs, "finish_reason": reason, **(extra or {})}
+        usage = {"usage": None} if self.body.stream_options is not None and self.body.stream_options.include_usage else {}
+        return sse({**self._head(), "choices": [choice], **usage})
+
+
+def _closed(answer: Answer) -> dict[str, Any]:
+    """What only this server says: that the budget made an answer end early, and that it is complete nevertheless."""
+    return {"stackmask": {"closed": True, "complete": answer.complete}} if answer.closed else {}
+
+
+def _call_body(call: Call) -> dict[str, Any]:
+    if call.custom:
+        return {"id": call.id, "type": "custom", "custom": {"name": call.name, "input": call.arguments}}
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+
+
+def _call_delta(call: Call) -> dict[str, Any]:
+    inner = {"input" if call.custom else "arguments": call.arguments}
+    kind = "custom" if call.custom else "function"
+    if call.begins:
+        return {"index": call.index, "id": call.id, "type": kind, kind: {"name": call.name, **inner}}
+    return {"index": call.index, kind: inner}

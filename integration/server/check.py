@@ -1,0 +1,56 @@
+"""/v1/grammar/check: what became of a constraint, and where a text leaves it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stackmask.integration.compiler import CompiledGrammar
+from stackmask.integration.server.constraints import find_constraint
+from stackmask.integration.server.errors import ApiError
+from stackmask.integration.server.protocol import CheckRequest
+from stackmask.integration.server.serving import Serving
+
+SHOWN = 1000  # entries of a report
+
+
+async def check(serving: Serving, body: CheckRequest) -> dict[str, Any]:
+    """The report on a constraint; one that is wrong is an error of status 400 like in any request."""
+    constraint, field = find_constraint(body, serving.options.json_whitespace)
+    if constraint is None:
+        raise ApiError("there is no constraint to check", code="missing_constraint")
+    grammar, hit = await serving.compile(constraint, field)
+    stats = grammar.stats
+    result: dict[str, Any] = {
+        "object": "grammar.check",
+        "kind": stats.kind,
+        "field": field,
+        "cache_hit": hit,
+        "compile_seconds": stats.seconds,
+        "rules": stats.rules,
+        "nodes": stats.nodes,
+        "bytes": grammar.size,
+        "shortest": grammar.matcher().shortest_completion().decode("utf-8", "replace"),
+    }
+    if grammar.report is not None:
+        entries = grammar.report.entries
+        result["report"] = [
+            {"pointer": entry.pointer, "keyword": entry.keyword, "status": entry.status, "note": entry.note} for entry in entries[:SHOWN]
+        ]
+        result["report_cut"] = len(entries) > SHOWN
+        result["warnings"] = [f"{entry.pointer}: {entry.note}" for entry in grammar.report.warnings[:SHOWN]]
+    if body.text is not None:
+        result["text"] = _try(grammar, body.text)
+    return result
+
+
+def _try(grammar: CompiledGrammar, text: str) -> dict[str, Any]:
+    """Where a text leaves a grammar, or what it lacks."""
+    matcher = grammar.matcher()
+    data = text.encode("utf-8", "surrogatepass")
+    explanation = matcher.explain(data)
+    result: dict[str, Any] = {"accepted": explanation.accepted, "position": explanation.position}
+    if not explanation.accepted:
+        return {**result, "complete": False, "explanation": str(explanation)}
+    matcher.accept_bytes(data)
+    complete = matcher.is_completed()
+    return {**result, "complete": complete, "completion": matcher.shortest_completion().decode("utf-8", "replace")}

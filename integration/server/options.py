@@ -1,0 +1,30 @@
+"""What an operator can set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerOptions:
+    """Settings of a server.
+
+    `json_whitespace` is what the compiler calls `whitespace`: "flexible", "compact" or a regex; a request can ask for its own.
+    `grammar_timeout` bounds how long a request waits for its grammar.
+    `max_queue` requests wait while all places of the batch are taken; more are refused with 429.
+    `reasoning_end` is the text that ends a model's reasoning, which is then reported apart and under no constraint.
+    `speculation` and `jump_forward` are the defaults of requests that do not say.
+    """
+
+    model_name: str = "stackmask"
+    api_key: str | None = None
+    json_whitespace: str = "flexible"
+    grammar_timeout: float = 30.0
+    max_queue: int = 256
+    max_body_bytes: int = 16 << 20
+    max_grammar_bytes: int = 4 << 20
+    max_choices: int = 16
+    default_max_tokens: int | None = None
+    reasoning_end: str | None = None
+    speculation: int = 0
+    jump_forward: bool = False

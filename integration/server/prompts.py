@@ -1,0 +1,95 @@
+"""Messages and texts as token ids, through the model's own chat template."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from stackmask.integration.server.errors import ApiError
+
+ROLES = ("system", "developer", "user", "assistant", "tool")
+
+
+def plain_messages(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Messages whose content is one text each; what is no text is refused."""
+    result = []
+    for index, message in enumerate(messages):
+        role = message.get("role")
+        if role not in ROLES:
+            raise ApiError(f"messages[{index}].role is {str(role)[:60]!r}; there are {', '.join(ROLES)}", param="messages")
+        plain = {**message, "content": _content(message.get("content"), f"messages[{index}].content")}
+        calls = message.get("tool_calls")
+        if calls is not None:
+            plain["tool_calls"] = _calls(calls, f"messages[{index}].tool_calls")
+        result.append(plain)
+    return result
+
+
+def encode_messages(
+    tokenizer: Any, messages: Sequence[Mapping[str, Any]], *, tools: Sequence[Any] | None, prefix: str, options: Mapping[str, Any]
+) -> list[int]:
+    """The prompt of a chat; `prefix` is the beginning of the answer that the model is made to go on from."""
+    if not getattr(tokenizer, "chat_template", None):
+        raise ApiError("this model has no chat template; use /v1/completions", status=404, code="no_chat_template")
+    reserved = options.keys() & {"tools", "add_generation_prompt", "tokenize", "conversation", "chat_template"}
+    if reserved:
+        raise ApiError(f"chat_template_kwargs cannot set {sorted(reserved)[0]}", param="chat_template_kwargs")
+    try:
+        text: str = tokenizer.apply_chat_template(
+            [_for_template(message) for message in messages],
+            tools=list(tools) if tools else None,
+            add_generation_prompt=True,
+            tokenize=False,
+            **options,
+        )
+    except Exception as error:  # a template is a program of the model's author, and raises what it likes
+        raise ApiError(f"the model's chat template refuses these messages: {str(error)[:300]}", param="messages") from None
+    return encode_text(tokenizer, text + prefix, special=False)
+
+
+def encode_text(tokenizer: Any, text: str, *, special: bool) -> list[int]:
+    """The token ids of a text, with the tokens that begin one where `special`."""
+    try:
+        ids: list[int] = tokenizer(text, add_special_tokens=special)["input_ids"]
+    except (UnicodeError, ValueError, TypeError) as error:
+        raise ApiError(f"the prompt cannot be cut into tokens: {error}", param="prompt") from None
+    if not ids:
+        raise ApiError("the prompt has no tokens", param="prompt")
+    return ids
+
+
+def _for_template(message: Mapping[str, Any]) -> dict[str, Any]:
+    """Templates know no developer role."""
+    return {**message, "role": "system"} if message["role"] == "developer" else dict(message)
+
+
+def _content(content: Any, where: str) -> str:
+    if content is None:
+        return ""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        raise ApiError(f"{where} is a text or a list of parts", param="messages")
+    texts = []
+    for part in content:
+        if not isinstance(part, Mapping) or part.get("type") not in ("text", "input_text", "output_text", "refusal"):
+            kind = part.get("type") if isinstance(part, Mapping) else type(part).__name__
+            raise ApiError(f"{where} has a part of type {str(kind)[:60]!r}; this model reads text alone", param="messages")
+        text = part.get("text", part.get("refusal"))
+        if not isinstance(text, str):
+            raise ApiError(f"{where} has a part without text", param="messages")
+        texts.append(text)
+    return "".join(texts)
+
+
+def _calls(calls: Any, where: str) -> list[dict[str, Any]]:
+    if not isinstance(calls, list):
+        raise ApiError(f"{where} is a list", param="messages")
+    result = []
+    for call in calls:
+        function = call.get("function") if isinstance(call, Mapping) else None
+        if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
+            raise ApiError(f"{where} has a call without a function's name", param="messages")
+        arguments = function.get("arguments", "{}")
+        result.append({**call, "function": {**function, "arguments": arguments}})
+    return result

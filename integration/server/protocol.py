@@ -1,0 +1,207 @@
+"""Requests as they come: every field that means something is named here, and every other one is refused.
+
+A server that ignores a field it does not know ignores a constraint the day a client spells one differently.
+Fields of OpenAI's that change nothing here (such as `user`) are named and accepted.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from stackmask.integration.server.errors import ApiError
+
+Json = dict[str, Any]
+Probability = Annotated[float, Field(ge=0, le=1)]
+Penalty = Annotated[float, Field(ge=-2, le=2)]
+TokenIds = Annotated[list[Annotated[int, Field(ge=0, le=1 << 31)]], Field(max_length=1024)]
+
+HINTS: Final = {
+    "guided_json": "structured_outputs: {json: ...} or response_format",
+    "guided_regex": "structured_outputs: {regex: ...}",
+    "guided_choice": "structured_outputs: {choice: [...]}",
+    "guided_grammar": "structured_outputs: {grammar: ...}",
+    "guided_json_object": "response_format: {type: json_object}",
+    "guided_decoding_backend": "nothing: there is one backend",
+    "guided_whitespace_pattern": "structured_outputs: {..., whitespace_pattern: ...}",
+    "grammar": "structured_outputs: {grammar: ...}",
+    "choice": "structured_outputs: {choice: [...]}",
+    "structural_tag": "response_format: {type: structural_tag, ...}",
+    "format": "response_format",
+    "functions": "tools",
+    "function_call": "tool_choice",
+}
+"""Fields of other servers and of other times, and what to say instead."""
+
+
+class Model(BaseModel):
+    """A part of a request."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class StreamOptions(Model):
+    """What a stream carries beside the answer."""
+
+    include_usage: bool | None = None
+    include_obfuscation: bool | None = None
+    continuous_usage_stats: Literal[False] | None = None
+
+
+class StructuredOutputs(Model):
+    """vLLM's field."""
+
+    json_: Json | str | bool | None = Field(default=None, alias="json")
+    regex: str | None = None
+    choice: list[str] | None = None
+    grammar: str | None = None
+    json_object: bool | None = None
+    structural_tag: str | Json | None = None
+    whitespace_pattern: str | None = None
+    disable_any_whitespace: bool = False
+    disable_additional_properties: Literal[False] = False
+
+
+class Extension(Model):
+    """What only this server has, under the name `stackmask`."""
+
+    finish_within_budget: bool | None = None
+    speculation: int | None = Field(default=None, ge=0, le=64)
+    draft_tree: int | None = Field(default=None, ge=1, le=8)
+    jump_forward: bool | None = None
+    stats: bool = False
+    whitespace: str | None = None
+    property_order: Literal["schema", "any"] | None = None
+    lenient: bool | None = None
+    reasoning: bool | None = None
+
+
+class Constrained(Model):
+    """The spellings of a constraint: OpenAI's, vLLM's and SGLang's."""
+
+    response_format: Json | None = None
+    structured_outputs: StructuredOutputs | None = None
+    regex: str | None = None
+    ebnf: str | None = None
+    json_schema: Json | str | None = None
+    stackmask: Extension = Field(default_factory=Extension)
+
+
+class SamplingFields(Model):
+    """How tokens are chosen."""
+
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    top_k: Annotated[int, Field(ge=-1, le=1 << 31)] | None = None
+    min_p: Probability | None = None
+    seed: Annotated[int, Field(ge=-(1 << 63), lt=1 << 63)] | None = None
+    presence_penalty: Penalty | None = None
+    frequency_penalty: Penalty | None = None
+    logit_bias: dict[str, Annotated[float, Field(ge=-100, le=100)]] | None = Field(default=None, max_length=1024)
+    stop: str | list[str] | None = None
+    stop_token_ids: TokenIds | None = None
+
+
+class Common(Constrained, SamplingFields):
+    """What chat and text completions share."""
+
+    model: str | None = None
+    n: int | None = Field(default=None, ge=1, le=128)
+    max_tokens: int | None = Field(default=None, ge=1)
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    user: str | None = None
+
+
+class ChatRequest(Common):
+    """The body of /v1/chat/completions."""
+
+    messages: list[Json] = Field(min_length=1)
+    max_completion_tokens: int | None = Field(default=None, ge=1)
+    logprobs: bool | None = None
+    top_logprobs: int | None = Field(default=None, ge=0, le=20)
+    tools: list[Json] | None = None
+    tool_choice: str | Json | None = None
+    parallel_tool_calls: bool | None = None
+    chat_template_kwargs: Json | None = None
+    # accepted, and without effect here
+    metadata: Any = None
+    store: Literal[False] | None = None
+    service_tier: str | None = None
+    safety_identifier: str | None = None
+    prompt_cache_key: str | None = None
+    prompt_cache_retention: str | None = None
+    prompt_cache_options: Any = None
+    reasoning_effort: str | None = None
+    verbosity: str | None = None
+    modalities: list[Literal["text"]] | None = None
+
+
+class CompletionRequest(Common):
+    """The body of /v1/completions."""
+
+    prompt: str | list[str] | list[int] | list[list[int]]
+    logprobs: int | None = Field(default=None, ge=0, le=20)
+    echo: Literal[False] | None = None
+    best_of: Literal[1] | None = None
+    suffix: None = None
+
+
+class TextOptions(Model):
+    """What the text of a response is like."""
+
+    format: Json | None = None
+    verbosity: str | None = None
+
+
+class ResponsesRequest(Constrained):
+    """The body of /v1/responses."""
+
+    input: str | list[Json]
+    model: str | None = None
+    instructions: str | None = None
+    text: TextOptions | None = None
+    max_output_tokens: int | None = Field(default=None, ge=1)
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    stream: bool | None = None
+    tools: list[Json] | None = None
+    tool_choice: str | Json | None = None
+    parallel_tool_calls: bool | None = None
+    # accepted, and without effect here: nothing is stored, so nothing can be continued
+    store: bool | None = None
+    metadata: dict[str, str] | None = None
+    user: str | None = None
+    service_tier: str | None = None
+    safety_identifier: str | None = None
+    prompt_cache_key: str | None = None
+    prompt_cache_retention: str | None = None
+    prompt_cache_options: Any = None
+    truncation: Literal["disabled"] | None = None
+    reasoning: Any = None
+    background: Literal[False] | None = None
+    include: list[str] | None = Field(default=None, max_length=0)
+    stream_options: StreamOptions | None = None
+
+
+class CheckRequest(Constrained):
+    """The body of /v1/grammar/check: a constraint in any spelling, and perhaps a text to try."""
+
+    model: str | None = None
+    text: str | None = None
+
+
+def describe(errors: list[Any]) -> ApiError:
+    """What pydantic found, in one message that names the first field."""
+    lines = []
+    for error in errors[:5]:
+        place = [str(part) for part in error["loc"] if part != "body"]
+        name = place[0] if place else ""
+        if error["type"] == "extra_forbidden":
+            hint = f"; use {HINTS[name]}" if name in HINTS else ""
+            lines.append(f"unknown field {'.'.join(place)!r}: no field is ignored here{hint}")
+        else:
+            lines.append(f"{'.'.join(place) or 'body'}: {error['msg']}")
+    first = [str(part) for part in errors[0]["loc"] if part != "body"] if errors else []
+    return ApiError("; ".join(lines)[:2000], param=first[0] if first else None, code="invalid_request")
