@@ -41,7 +41,7 @@ class Outcome:
     """What one engine did with one schema; times in nanoseconds, `steps` of all instances with their places in `positions`."""
 
     status: str = "compiled"
-    """"compiled", "empty" (no instance satisfies the schema), "refused" (the engine says no), "failed" (an error while walking), "crashed" or "timed out"."""
+    """Compiled, empty (no instance satisfies the schema), refused (the engine says no), failed (while walking), crashed or timed out."""
     detail: str = ""
     compile: int = 0
     first: int = 0
