@@ -331,8 +331,10 @@ def mask_logits(logits: npt.NDArray[Any], bitmask: npt.NDArray[np.int32], forbid
         raise ValueError("the logits and the bitmask have different numbers of rows")
     bits = logits.view(np.dtype(f"u{logits.dtype.itemsize}"))
     for row in range(len(logits)) if rows is None else rows:
-        allowed = np.unpackbits(np.ascontiguousarray(bitmask[row]).view(np.uint8), bitorder="little", count=logits.shape[1]).astype(bool)
-        bits[row][~allowed] = forbidden
+        allowed = np.flatnonzero(np.unpackbits(np.ascontiguousarray(bitmask[row]).view(np.uint8), bitorder="little"))
+        is_forbidden = np.ones(logits.shape[1], dtype=np.bool_)
+        is_forbidden[allowed[allowed < logits.shape[1]]] = False
+        bits[row][is_forbidden] = forbidden
 
 
 def _rows(bitmask: Any, size: int, rows: Sequence[int]) -> npt.NDArray[np.int32]:

@@ -1,0 +1,240 @@
+"""What the two engines have in common: their names, their signatures, masking of logits, limits, and how one of them is chosen."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import subprocess
+import sys
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+from support.engines import BYTES, STOP, Engine, matcher, one_rule, prepare
+
+from stackmask.pda.exceptions import LimitError, UnsatisfiableError
+from stackmask.pda.grammar import JSON_ANY, Grammar, GrammarBuilder, NodeId, RuleId
+
+NAMES = ("KernelGrammar", "Matcher", "TokenTrie", "fill_bitmasks", "fill_draft_bitmasks", "mask_logits")
+METHODS = [name for name in vars(__import__("stackmask.pda.reference", fromlist=["Matcher"]).Matcher) if not name.startswith("_")]
+
+
+def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run code in another interpreter."""
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env={**os.environ, **environment})
+
+
+# the choice
+
+
+def test_the_reference_engine_is_chosen_by_the_environment(reference: Engine) -> None:
+    """STACKMASK_KERNEL=python selects the reference engine, and the kernel is not even loaded."""
+    code = "import sys, stackmask.pda.engine as e; print(e.Matcher.__module__, 'stackmask.pda._kernel' in sys.modules)"
+    assert run(code, STACKMASK_KERNEL="python").stdout.split() == [reference.__name__, "False"]
+
+
+@pytest.mark.parametrize("value", ["", "native", "Python"])
+def test_the_kernel_is_the_default(kernel: Engine, value: str) -> None:
+    """Any other value, or none, means the kernel."""
+    code = "import stackmask.pda.engine as e; from stackmask.pda import _kernel; print(e.Matcher is _kernel.Matcher)"
+    assert run(code, STACKMASK_KERNEL=value).stdout.split() == ["True"]
+
+
+def test_a_missing_kernel_is_an_error() -> None:
+    """Without a kernel there is no silent fallback: the error says how to build one, and how to do without."""
+    code = "import sys; sys.modules['stackmask.pda._kernel'] = None; import stackmask.pda.engine"
+    done = run(code, STACKMASK_KERNEL="")
+    assert done.returncode == 1
+    assert "ImportError: the compiled kernel" in done.stderr
+    assert "pip install" in done.stderr
+    assert "STACKMASK_KERNEL=python" in done.stderr
+
+
+# the interface
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names(kernel: Engine, reference: Engine, name: str) -> None:
+    """Both engines have the same names, and the selector exports exactly these."""
+    from stackmask.pda import engine as chosen
+
+    assert hasattr(kernel, name)
+    assert hasattr(reference, name)
+    assert chosen.__all__ == sorted(NAMES)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_methods(kernel: Engine, reference: Engine, name: str) -> None:
+    """Matchers have the same methods, taking the same arguments by the same names."""
+    theirs, ours = getattr(kernel.Matcher, name), getattr(reference.Matcher, name)
+    if isinstance(ours, property):
+        assert not callable(theirs)
+        return
+    signature = str(theirs.__nb_signature__[0][0])
+    for parameter in list(inspect.signature(ours).parameters)[1:]:
+        assert f"{parameter}:" in signature, signature
+
+
+# logits
+
+
+@pytest.mark.parametrize("bits", [16, 32, 64])
+@pytest.mark.parametrize("width", [1, 31, 32, 33, 100])
+@pytest.mark.parametrize("rows", [None, [2, 0], []])
+def test_mask_logits(engine: Engine, bits: int, width: int, rows: list[int] | None) -> None:
+    """Where the bit is 0, or where there is none, the logit becomes `forbidden`; no other is touched, whatever it is."""
+    random = np.random.default_rng(0)
+    kind = np.dtype(f"i{bits // 8}")
+    logits = random.integers(np.iinfo(kind).min, np.iinfo(kind).max, (3, width), dtype=kind, endpoint=True)
+    for words in (width // 32, (width + 31) // 32, (width + 31) // 32 + 2):
+        bitmask = random.integers(-(1 << 31), (1 << 31) - 1, (3, words), dtype=np.int32, endpoint=True)
+        forbidden = {16: 0xFF80, 32: 0xFF800000, 64: 0xFFF0000000000000}[bits]
+        expected = logits.copy()
+        for row in range(3) if rows is None else rows:
+            for column in range(width):
+                if column >= words * 32 or not int(bitmask[row, column // 32]) >> column % 32 & 1:
+                    expected[row, column] = np.array(forbidden, f"u{bits // 8}").view(kind)
+        masked = logits.copy()
+        engine.mask_logits(masked, bitmask, forbidden, rows)
+        assert np.array_equal(masked, expected)
+
+
+def test_mask_logits_checks_rows(engine: Engine) -> None:
+    """Different numbers of rows, or a row that is not there, are errors."""
+    logits, bitmask = np.zeros((3, 40), np.int32), np.zeros((2, 2), np.int32)
+    with pytest.raises(ValueError, match="rows"):
+        engine.mask_logits(logits, bitmask, 0)
+    with pytest.raises(IndexError):
+        engine.mask_logits(logits, bitmask, 0, [2])
+
+
+# limits and bad grammars
+
+
+def nested(b: GrammarBuilder, node: NodeId, levels: int, times: int) -> NodeId:
+    """`((node{times}){times})...`."""
+    for _ in range(levels):
+        node = b.repeat(node, times, times)
+    return node
+
+
+def test_huge_counts(engine: Engine) -> None:
+    """Counts of counts are neither copied nor counted in advance."""
+    b = GrammarBuilder()
+    start = time.perf_counter()
+    at = matcher(engine, one_rule(b, b.seq(nested(b, b.literal(b"a"), 3, 1000), b.literal(b"."))))
+    assert at.allowed_tokens() == [ord("a")]
+    assert at.accept_bytes(b"a" * 1000)
+    assert not at.is_completed()
+    assert time.perf_counter() - start < 30
+    with pytest.raises(LimitError):
+        at.shortest_completion()
+
+
+def test_very_deep_counts(engine: Engine) -> None:
+    """Counts nested hundreds deep, longer than any text could be, are an error or a grammar, soon."""
+    b = GrammarBuilder()
+    start = time.perf_counter()
+    try:
+        at = matcher(engine, one_rule(b, nested(b, b.literal(b"a"), 300, 1_000_000)))
+        assert at.allowed_tokens() == [ord("a")]
+    except LimitError:
+        pass
+    assert time.perf_counter() - start < 30
+
+
+def test_states_are_a_limit(engine: Engine) -> None:
+    """A grammar with more states than allowed is an error that names the limit."""
+    b = GrammarBuilder()
+    node = b.alt(*(b.literal(b"%d" % i) for i in range(5000)))
+    with pytest.raises(LimitError) as caught:
+        prepare(engine, one_rule(b, node), states=1000)
+    assert caught.value.limit == "states"
+    assert caught.value.value == 1000
+    assert "1000" in str(caught.value)
+
+
+def test_a_doubling_expression_is_a_limit_or_quick(engine: Engine) -> None:
+    """An expression that shares its parts, so that spelled out it would be 2 ** 60 long, ends soon."""
+    b = GrammarBuilder()
+    node = b.chars((0x61, 0x7A, 0xE0, 0xFF), JSON_ANY)
+    for _ in range(60):
+        node = b.seq(node, node)
+    start = time.perf_counter()
+    try:
+        at = engine.Matcher(prepare(engine, one_rule(b, node), seconds=3), [STOP])
+        assert at.accept_bytes(b"abc")
+        assert not at.is_completed()
+    except LimitError as error:
+        assert error.limit in {"states", "compile_seconds", "grammar_bytes", "stack_depth"}
+    assert time.perf_counter() - start < 30
+
+
+def test_time_is_a_limit(engine: Engine) -> None:
+    """A compilation that takes longer than allowed is an error that names the limit, unless it is done by then."""
+    b = GrammarBuilder()
+    node = b.seq(*(b.alt(*(b.literal(b"%d,%d" % (i, j)) for j in range(100))) for i in range(1000)))
+    start = time.perf_counter()
+    with pytest.raises(LimitError) as caught:
+        prepare(engine, one_rule(b, node), seconds=0.001)
+    assert caught.value.limit == "compile_seconds"
+    assert time.perf_counter() - start < 10
+
+
+def bad_grammars() -> dict[str, Grammar]:
+    """Grammars that no builder makes."""
+    rule, name = (RuleId(0),), ("root",)
+
+    def of(*nodes: tuple[Any, ...], rules: tuple[Any, ...] | None = None, root: int = 0) -> Grammar:
+        last = (NodeId(len(nodes) - 1),)
+        return Grammar(nodes, rules or last, name * len(rules or last), RuleId(root))
+
+    return {
+        "a rule that is not defined": Grammar(((0,),), (NodeId(-1),), name, rule[0]),
+        "a rule beyond the nodes": Grammar(((0,),), (NodeId(7),), name, rule[0]),
+        "a root that does not exist": Grammar(((0,),), (NodeId(0),), name, RuleId(3)),
+        "no rules": Grammar((), (), (), RuleId(0)),
+        "a call of no rule": of((8, 5)),
+        "a node that contains itself": of((5, 0, 0)),
+        "a node that contains a later one": of((5, 1), (5, 0)),
+        "a node beyond the nodes": of((6, 99)),
+        "a negative node": of((7, -5, 0, 1)),
+        "an edge to no state": of((2, b"a"), (9, 2, (0, 5, 0))),
+        "a transition to no state": of((10, (((97, 97, 9),),), (True,), 1)),
+        "a token out of range": of((11, (9999,), 0)),
+        "an unknown operator": of((77, 1)),
+        "no operator": of(()),
+    }
+
+
+@pytest.mark.parametrize("kind", bad_grammars())
+def test_bad_grammars(engine: Engine, kind: str) -> None:
+    """A grammar that refers to what does not exist is an error, not a crash."""
+    with pytest.raises((ValueError, IndexError, TypeError)):
+        prepare(engine, bad_grammars()[kind])
+
+
+def test_unsatisfiable(engine: Engine) -> None:
+    """A grammar that generates nothing, or whose only way on are tokens that the vocabulary lacks, is an error."""
+    b = GrammarBuilder()
+    with pytest.raises(UnsatisfiableError):
+        prepare(engine, one_rule(b, b.seq(b.literal(b"a"), b.never())))
+    b = GrammarBuilder()
+    with pytest.raises(UnsatisfiableError):
+        prepare(engine, one_rule(b, b.tokens(tuple(range(STOP)), negated=True)), BYTES)
+
+
+def test_memory_is_bounded(engine: Engine) -> None:
+    """With next to no memory for tables the masks are the same, only slower."""
+    b = GrammarBuilder()
+    value = b.rule("value")
+    string = b.seq(b.literal(b'"'), b.repeat(b.chars((0, 0x10FFFF), JSON_ANY), 0, 50), b.literal(b'"'))
+    b.define(value, b.alt(string, b.seq(b.literal(b"["), b.call(value), b.repeat(b.seq(b.literal(b","), b.call(value))), b.literal(b"]"))))
+    grammar = b.build(value)
+    plenty, little = (engine.Matcher(prepare(engine, grammar, memory=memory), [STOP]) for memory in (1 << 26, 1 << 12))
+    for byte in b'["ab\\u00e9\xc3\xa9",[["x"],"\\n"]]':
+        assert little.allowed_tokens() == plenty.allowed_tokens()
+        assert plenty.accept_token(byte)
+        assert little.accept_token(byte)
+    assert little.is_completed()
