@@ -38,7 +38,7 @@ from lark.visitors import Transformer_NonRecursive
 from stackmask.pda.charset import ANY, case_closure, complement, from_ranges
 from stackmask.pda.ebnf_analysis import unproductive_rules, unreachable_rules
 from stackmask.pda.ebnf_difference import Difference, DifferenceError, define_regular
-from stackmask.pda.ebnf_lexer import EbnfLexer, Source
+from stackmask.pda.ebnf_lexer import EbnfLexer, Source, check_text
 from stackmask.pda.ebnf_macros import MacroError, Named, expand
 from stackmask.pda.exceptions import EbnfError, LimitError
 from stackmask.pda.grammar import Grammar, GrammarBuilder, NodeId, RuleId
@@ -85,12 +85,7 @@ def ebnf_grammar(text: str, *, root: str = "root", special: Mapping[str, int] = 
     """
     if not isinstance(text, str):
         raise EbnfError(f"an EBNF grammar is text, not {type(text).__name__}")
-    size = len(text.encode("utf-8", "surrogatepass"))
-    if size > limits.specification_bytes:
-        message = f"the grammar text has {size} bytes, more than {limits.specification_bytes}"
-        raise LimitError(message, limit="specification_bytes", value=limits.specification_bytes)
-    if "\0" in text:
-        raise EbnfError(r"the text contains a NUL character; write \x00", text, text.index("\0"))
+    check_text(text, limits, EbnfError)
     source = Source(text, limits)
     emitter = _Emitter(source, special)
     try:

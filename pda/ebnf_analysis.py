@@ -17,14 +17,14 @@ def unproductive_rules(grammar: Grammar) -> list[RuleId]:
         productive(SEQ)  = all parts are        productive(REPEAT) = minimum is 0, or the body is
         productive(ALT)  = any part is          productive(CALL)   = the rule is
 
-    A GRAPH counts as productive: the front ends emit none that has no way to its end.
+    GRAPH and PERMUTE count as productive: the front ends emit none that has no way to its end.
     """
     size = len(grammar.nodes)
     needed = [0] * (size + len(grammar.rules))
     dependents: list[list[int]] = [[] for _ in needed]
     ready = []
     for index, node in enumerate(grammar.nodes):
-        parts = [] if node[0] == GRAPH or (node[0] == REPEAT and node[2] == 0) else _parts(node, size)
+        parts = () if node[0] in (GRAPH, PERMUTE) or (node[0] == REPEAT and node[2] == 0) else _parts(node, size)
         needed[index] = 1 if node[0] in (ALT, NEVER) else len(parts)
         for part in parts:
             dependents[part].append(index)

@@ -23,7 +23,7 @@ from lark import Token
 from lark.lexer import Lexer
 
 from stackmask.pda.budget import Budget
-from stackmask.pda.exceptions import EbnfError, LimitError
+from stackmask.pda.exceptions import EbnfError, LarkError, LimitError
 from stackmask.pda.limits import Limits
 
 # PERF: bounds the work of telling names from dots, which is quadratic in the length of a word.
@@ -53,6 +53,19 @@ _MARKS: Final = {"|": "_BAR", "(": "_LPAR", ")": "_RPAR", ";": "_SEMICOLON", ","
 MACROS: Final = ("ExcludeToken", "Regex", "Substring", "TagDispatch", "Token", "TokenTagDispatch")
 _CALL: Final = re.compile(r"[ \t]*\(")
 _FLAG: Final = re.compile(r"i(?![A-Za-z0-9_])")
+
+
+def check_text(text: str, limits: Limits, error: type[EbnfError] | type[LarkError]) -> None:
+    """Refuse a grammar text that is too long, or holds what no text can: a NUL, where other readers stop, or half a surrogate pair."""
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError as reason:
+        raise error("a lone surrogate is no character of any text", text, reason.start) from None
+    if size > limits.specification_bytes:
+        message = f"the grammar text has {size} bytes, more than {limits.specification_bytes}"
+        raise LimitError(message, limit="specification_bytes", value=limits.specification_bytes)
+    if "\0" in text:
+        raise error(r"the text contains a NUL character; write \x00", text, text.index("\0"))
 
 
 class Source:

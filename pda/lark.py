@@ -40,6 +40,7 @@ from stackmask.pda.charset import CharSet, from_chars
 from stackmask.pda.dfa import Dfa
 from stackmask.pda.ebnf_analysis import unproductive_rules
 from stackmask.pda.ebnf_difference import shortest_texts
+from stackmask.pda.ebnf_lexer import check_text
 from stackmask.pda.exceptions import LarkError, LimitError
 from stackmask.pda.grammar import Grammar, GrammarBuilder, NodeId, RuleId
 from stackmask.pda.lark_definitions import Definition, Definitions
@@ -79,12 +80,7 @@ def lark_grammar(
     """
     if not isinstance(text, str):
         raise LarkError(f"a Lark grammar is text, not {type(text).__name__}")
-    size = len(text.encode("utf-8", "surrogatepass"))
-    if size > limits.specification_bytes:
-        message = f"the grammar text has {size} bytes, more than {limits.specification_bytes}"
-        raise LimitError(message, limit="specification_bytes", value=limits.specification_bytes)
-    if "\0" in text:
-        raise LarkError(r"the text contains a NUL character; write \x00", text, text.index("\0"))
+    check_text(text, limits, LarkError)
     definitions = Definitions(text, Budget(limits))
     try:
         return _Compiler(definitions, special, json_node).grammar(start)

@@ -138,7 +138,7 @@ def _syntax_error(source: _Source, error: UnexpectedToken) -> LarkError:
     position = token.start_pos if token.type != "$END" and token.start_pos is not None else len(source.text)
     if source.groups and token.type == "_NL":
         return LarkError("this bracket is never closed", source.text, source.groups[-1][1])
-    if "_STATEMENT" in error.expected or "_IGNORE" in error.expected:
+    if "_IGNORE" in error.expected:
         message = "expected a definition, `name: expression`"
     elif token.type == "_NL":
         message = "the line ends in the middle of a definition" if "_COLON" not in error.expected else "expected `:` after the name"

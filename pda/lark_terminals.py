@@ -169,10 +169,7 @@ class Terminals:
     def node(self, builder: GrammarBuilder, terminal: Terminal, token: Token) -> NodeId:
         """The node of a terminal's texts."""
         if isinstance(terminal, Pattern) and terminal.literal and not terminal.flags:
-            try:
-                return builder.literal(terminal.text.encode())
-            except UnicodeEncodeError:
-                raise self.error("a lone surrogate is no character of any text", token) from None
+            return builder.literal(terminal.text.encode())
         if isinstance(terminal, Pattern):
             try:
                 node = preferred_node(builder, self.parse(terminal, token), self.budget)
