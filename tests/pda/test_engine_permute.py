@@ -39,7 +39,10 @@ def check(engine: Engine, grammar: Grammar, texts: set[bytes]) -> None:
         with pytest.raises(UnsatisfiableError):
             matcher(engine, grammar, LETTERS, (STOP,))
         return
-    starts = {text[:n] for text in texts for n in range(len(text) + 1)}
+    starts: dict[bytes, int] = {}  # with the length of the shortest text that begins so
+    for text in texts:
+        for n in range(min(len(text), LENGTH + 1) + 1):
+            starts[text[:n]] = min(starts.get(text[:n], len(text)), len(text))
     at = matcher(engine, grammar, LETTERS, (STOP,))
 
     def descend(text: bytes) -> None:
@@ -47,7 +50,7 @@ def check(engine: Engine, grammar: Grammar, texts: set[bytes]) -> None:
         assert at.allowed_tokens() == expected, text
         shortest = at.shortest_completion()
         assert text + shortest in texts
-        assert len(text + shortest) == min(len(t) for t in texts if t.startswith(text))
+        assert len(text + shortest) == starts[text]
         if len(text) < LENGTH:
             for token in expected[: 3 if STOP not in expected else -1]:
                 assert at.accept_token(token)
