@@ -8,14 +8,13 @@ The cost grows by a polynomial: twice the letters take at most 8 times as long.
 
 from __future__ import annotations
 
-import argparse
 import gc
 import sys
 from statistics import median
 from typing import Any
 
 from benchmarks.report import machine, markdown, number
-from benchmarks.timing import llama3_vocabulary, once, verdict
+from benchmarks.timing import command_line, load_vocabulary, once, verdict
 
 MOST_GROWTH = 8.0
 GRAMMARS = (
@@ -29,13 +28,10 @@ GRAMMARS = (
 
 def main(arguments: list[str] | None = None) -> int:
     """Measure each grammar and print the table."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.ambiguity", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=5, metavar="N", help="how many times each is compiled (default: 5)")
-    parser.add_argument("--check", action="store_true", help="exit with 1 where the promise is broken")
-    options = parser.parse_args(arguments)
+    options = command_line("ambiguity", __doc__, rounds=5).parse_args(arguments)
     import stackmask
 
-    vocabulary, _ = llama3_vocabulary()
+    vocabulary, _ = load_vocabulary(options.tokenizer)
     mask = stackmask.allocate_token_bitmask(1, vocabulary.size)
     lines, broken = [["us in all", "letters", "accept", "mask + accept", "of half the letters", "promised"]], []
     for name, text, unit, ending, letters, limit in GRAMMARS:

@@ -7,7 +7,6 @@ Both run in one thread.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from functools import partial
 from typing import Any
@@ -16,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.report import machine, markdown, number
-from benchmarks.timing import typical, verdict
+from benchmarks.timing import command_line, typical, verdict
 
 WIDTH = 128_256
 MOST = 1.3
@@ -24,10 +23,7 @@ MOST = 1.3
 
 def main(arguments: list[str] | None = None) -> int:
     """Measure each shape and dtype, the two in turn, and print the table."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.apply", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=25, metavar="N", help="samples of each (default: 25)")
-    parser.add_argument("--check", action="store_true", help="exit with 1 where the promise is broken")
-    options = parser.parse_args(arguments)
+    options = command_line("apply", __doc__, rounds=25, tokenizer=False).parse_args(arguments)
     import torch
 
     torch.set_num_threads(1)

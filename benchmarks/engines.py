@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
@@ -46,23 +47,28 @@ class Tokenizer:
 
     def __init__(self, folder: Path) -> None:
         import tokenizers
-        import transformers
 
         config = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
-        file = str(folder / "tokenizer.json")
+        self._file, self._end = str(folder / "tokenizer.json"), config["eos_token"]
+        self.backend = tokenizers.Tokenizer.from_file(self._file)
+        self.backend.encode_special_tokens = True
+        self.stop = int(self.backend.token_to_id(self._end) or 0)
+
+    @cached_property
+    def transformers(self) -> Any:
+        """The same tokenizer as transformers has it."""
+        import transformers
+
         make: Any = transformers.PreTrainedTokenizerFast
-        self.transformers = make(tokenizer_file=file, eos_token=config["eos_token"])
-        self.stop: int = self.transformers.eos_token_id
-        self._backend = tokenizers.Tokenizer.from_file(file)
-        self._backend.encode_special_tokens = True
+        return make(tokenizer_file=self._file, eos_token=self._end)
 
     def encode(self, text: str) -> Tokens:
         """The ids of a text's tokens."""
-        return list(self._backend.encode(text, add_special_tokens=False).ids)
+        return list(self.backend.encode(text, add_special_tokens=False).ids)
 
     def start(self, text: str, place: int) -> int:
         """Where in the text a token begins; the stop token begins at the end."""
-        offsets = self._backend.encode(text, add_special_tokens=False).offsets
+        offsets = self.backend.encode(text, add_special_tokens=False).offsets
         return int(offsets[place][0]) if place < len(offsets) else len(text)
 
 
@@ -74,7 +80,7 @@ class Stackmask:
         import stackmask
 
         self._module = stackmask
-        self._vocabulary = stackmask.Vocabulary.from_transformers(tokenizer.transformers, stop_token_ids=tokenizer.stop)
+        self._vocabulary = stackmask.Vocabulary.from_transformers(tokenizer.backend, stop_token_ids=tokenizer.stop)
         self._mask = stackmask.allocate_token_bitmask(1, self._vocabulary.size)
         self.fresh()
 

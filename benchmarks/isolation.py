@@ -17,6 +17,8 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
+import os
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -150,6 +152,7 @@ def serve(name: str, folder: Path, cpu_time: bool, connection: Connection) -> No
     measure(engine, *WARM_UP, cpu_time=cpu_time)
     gc.collect()
     gc.freeze()
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())  # what engines log about single schemas would bury the progress bar
     connection.send(None)
     while True:
         try:

@@ -11,7 +11,6 @@ The promise, with the vocabulary of Llama 3: a mask that was computed before cos
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -19,7 +18,7 @@ from statistics import median
 from typing import Any, Final
 
 from benchmarks.report import machine, markdown, number
-from benchmarks.timing import llama3_vocabulary, once, typical, verdict
+from benchmarks.timing import command_line, load_vocabulary, once, typical, verdict
 
 WARM_LIMIT, COLD_LIMIT = 2.0, 500.0
 PROGRAM: Final = """
@@ -70,13 +69,10 @@ def states(compiler: Any) -> Mapping[str, tuple[Callable[[], Any], str, str]]:
 
 def main(arguments: list[str] | None = None) -> int:
     """Measure each state and print the table."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.mask", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=15, metavar="N", help="how many times each is compiled (default: 15)")
-    parser.add_argument("--check", action="store_true", help="exit with 1 where the promise is broken")
-    options = parser.parse_args(arguments)
+    options = command_line("mask", __doc__, rounds=15).parse_args(arguments)
     import stackmask
 
-    vocabulary, _ = llama3_vocabulary()
+    vocabulary, _ = load_vocabulary(options.tokenizer)
     compiler = stackmask.Compiler(vocabulary)
     mask = stackmask.allocate_token_bitmask(1, vocabulary.size)
     lines, broken = [["mask, us", "first", "cold", "next", "warm", "allowed tokens"]], []

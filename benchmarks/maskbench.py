@@ -30,6 +30,7 @@ from benchmarks.engines import ENGINES, Tokenizer, label
 from benchmarks.instances import DATA, Case, read_case, read_lines
 from benchmarks.isolation import Isolated, Outcome
 from benchmarks.report import Samples, machine, markdown, plot, summary, table
+from benchmarks.timing import command_line, verdict
 
 STEP_LIMITS = {"p50": 1.2, "mean": 4.0, "p99": 30.0, "p99.9": 200.0}
 FIRST_LIMITS = {"p50": 500.0}
@@ -68,13 +69,12 @@ class Results:
 def main(arguments: list[str] | None = None) -> int:
     """Run the benchmark and print its tables."""
     options = parse(arguments)
-    names = [name for name in options.engines if label(name)]
-    engines = {name: Isolated(name, options.tokenizer, cpu_time=options.cpu_time, seconds=options.timeout) for name in names}
+    engines = {name: Isolated(name, options.tokenizer, cpu_time=options.cpu_time, seconds=options.timeout) for name in options.engines}
     lines = read_lines(options.file)
     random.Random(options.seed).shuffle(lines)
     if options.ids:
         lines = [line for line in lines if json.loads(line)["id"] in options.ids]
-    results = {name: Results() for name in names}
+    results = {name: Results() for name in engines}
     cases: dict[str, Case] = {}
     try:
         for case in progress(run(engines, results, lines, options), options.count or len(lines)):
@@ -90,22 +90,24 @@ def main(arguments: list[str] | None = None) -> int:
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.maskbench", description=(__doc__ or "").splitlines()[0])
+    parser = command_line("maskbench", __doc__)
     add = parser.add_argument
     add("file", type=Path, nargs="?", default=DATA / "maskbench-dev.jsonl.gz", help="MaskBench schemas (default: maskbench-dev)")
     add("--count", type=int, metavar="N", help="as many schemas, picked by the seed (default: all)")
     add("--seed", type=int, default=0, metavar="S", help="what picks schemas and their order (default: 0)")
     add("--ids", nargs="+", metavar="ID", help="only these schemas")
-    add("--engines", nargs="+", choices=ENGINES, default=list(ENGINES), help="default: all that are installed")
+    add("--engines", nargs="+", choices=ENGINES, default=[*filter(label, ENGINES)], help="default: all that are installed")
     add("--only-accepted-by", choices=ENGINES, metavar="ENGINE", help="skip the schemas that this engine does not compile")
-    add("--tokenizer", type=Path, default=DATA / "tokenizers" / "llama3", metavar="DIR", help="default: Llama 3")
     add("--cpu-time", action="store_true", help="leave out the time that other processes of a busy machine take")
     add("--timeout", type=float, default=60, metavar="SECONDS", help="per schema and engine (default: 60)")
-    add("--slowest", type=int, default=0, metavar="N", help="list stackmask's N slowest steps and N slowest compilations")
+    add("--slowest", type=int, default=0, metavar="N", help="list stackmask's N slowest steps and N slowest first masks")
     add("--plot", type=Path, metavar="PNG", help="draw the percentiles")
     add("--json", type=Path, metavar="FILE", help="write all results")
-    add("--check", action="store_true", help="exit with 1 where the promise is broken")
     options = parser.parse_args(arguments)
+    if not options.file.is_file():
+        parser.error(f"there is no {options.file} ($STACKMASK_DATA names the folder of the large data files)")
+    if missing := [name for name in options.engines if not label(name)]:
+        parser.error(f"not installed: {', '.join(missing)} (pip install '.[bench]')")
     if options.only_accepted_by and options.only_accepted_by not in options.engines:
         parser.error(f"--only-accepted-by {options.only_accepted_by} needs it among --engines")
     return options
@@ -113,18 +115,20 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
 
 def run(engines: dict[str, Isolated], results: dict[str, Results], lines: list[str], options: argparse.Namespace) -> Iterator[Case]:
     """Each schema through all engines; yields those that were taken."""
+    names = [*engines]
+    judge = options.only_accepted_by
     taken = 0
     for line in lines:
         case = read_case(line)
-        order = [*engines][taken % len(engines) :] + [*engines][: taken % len(engines)]
-        if judge := options.only_accepted_by:
-            order = [judge, *(name for name in order if name != judge)]
-        for name in order:
-            outcome = engines[name].measure(case.schema, case.instances)
-            if name == options.only_accepted_by and outcome.status in ("refused", "empty"):
+        order = names[taken % len(names) :] + names[: taken % len(names)]
+        outcomes: dict[str, Outcome] = {}
+        for name in sorted(order, key=lambda name: name != judge):
+            outcomes[name] = engines[name].measure(case.schema, case.instances)
+            if name == judge and outcomes[name].status in ("refused", "empty"):
                 break
-            results[name].outcomes[case.id] = outcome
         else:
+            for name, outcome in outcomes.items():
+                results[name].outcomes[case.id] = outcome
             taken += 1
             yield case
         if taken == options.count:
@@ -226,8 +230,7 @@ def check(results: dict[str, Results]) -> int:
             broken += [f"step {p}: {step[p]:.2f} us, {name} takes {theirs[p]:.2f}" for p in theirs if p != "max" and step[p] >= theirs[p]]
     if ours.right() != len(ours.outcomes):
         broken.append(f"{len(ours.outcomes) - ours.right()} schemas with wrong verdicts or none")
-    print("\n".join(["broken promises:", *broken]) if broken else "the promise holds")
-    return 1 if broken else 0
+    return verdict(broken, check=True)
 
 
 if __name__ == "__main__":

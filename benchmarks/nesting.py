@@ -9,7 +9,6 @@ Memory is that of the grammar's tables, which hold the stacks of all matchers, a
 
 from __future__ import annotations
 
-import argparse
 import gc
 import sys
 import time
@@ -18,7 +17,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks.report import machine, markdown, number
-from benchmarks.timing import llama3_vocabulary, verdict
+from benchmarks.timing import command_line, load_vocabulary, verdict
 
 WINDOWS = 10
 MOST_GROWTH, MOST_BYTES = 1.5, 1000
@@ -26,13 +25,12 @@ MOST_GROWTH, MOST_BYTES = 1.5, 1000
 
 def main(arguments: list[str] | None = None) -> int:
     """Measure arrays and objects and print the line of each."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.nesting", description=(__doc__ or "").splitlines()[0])
+    parser = command_line("nesting", __doc__)
     parser.add_argument("--depth", type=int, default=100_000, metavar="N", help="levels (default: 100,000)")
-    parser.add_argument("--check", action="store_true", help="exit with 1 where the promise is broken")
     options = parser.parse_args(arguments)
     import stackmask
 
-    vocabulary, tokenizer = llama3_vocabulary()
+    vocabulary, tokenizer = load_vocabulary(options.tokenizer)
     mask = stackmask.allocate_token_bitmask(1, vocabulary.size)
     head = [
         "us a token",

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 import gc
 import time
 from collections.abc import Callable
+from pathlib import Path
 from statistics import median
 from typing import Any
 
 from benchmarks.engines import Tokenizer
 from benchmarks.instances import DATA
+
+LLAMA3 = DATA / "tokenizers" / "llama3"
 
 
 def once(function: Callable[[], object]) -> float:
@@ -34,12 +38,31 @@ def typical(function: Callable[[], object], *, repeat: int, calls: int = 1) -> f
         gc.enable()
 
 
-def llama3_vocabulary() -> tuple[Any, Tokenizer]:
-    """The vocabulary that the figures of all benchmarks are about, and its tokenizer."""
+def load_vocabulary(folder: Path) -> tuple[Any, Tokenizer]:
+    """The vocabulary of the tokenizer in a folder, and that tokenizer."""
     import stackmask
 
-    tokenizer = Tokenizer(DATA / "tokenizers" / "llama3")
-    return stackmask.Vocabulary.from_transformers(tokenizer.transformers), tokenizer
+    tokenizer = Tokenizer(folder)
+    return stackmask.Vocabulary.from_transformers(tokenizer.backend, stop_token_ids=tokenizer.stop), tokenizer
+
+
+def command_line(name: str, description: str | None, *, rounds: int | None = None, tokenizer: bool = True) -> argparse.ArgumentParser:
+    """The arguments that benchmarks share."""
+    parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{name}", description=(description or "").splitlines()[0])
+    add = parser.add_argument
+    if tokenizer:
+        add("--tokenizer", type=folder, default=str(LLAMA3), metavar="DIR", help="whose vocabulary to use (default: that of Llama 3)")
+    if rounds:
+        add("--rounds", type=int, default=rounds, metavar="N", help=f"how often each is measured (default: {rounds})")
+    add("--check", action="store_true", help="exit with 1 where the promise is broken")
+    return parser
+
+
+def folder(name: str) -> Path:
+    """The folder of a tokenizer."""
+    if not (Path(name) / "tokenizer.json").is_file():
+        raise argparse.ArgumentTypeError(f"no tokenizer in {name} ($STACKMASK_DATA names the folder of the large data files)")
+    return Path(name)
 
 
 def verdict(broken: list[str], *, check: bool) -> int:

@@ -6,25 +6,21 @@ It is built once for a model and shared by all grammars.
 
 from __future__ import annotations
 
-import argparse
 import sys
 
 from benchmarks.report import machine, markdown
-from benchmarks.timing import llama3_vocabulary, typical, verdict
+from benchmarks.timing import command_line, load_vocabulary, typical, verdict
 
 WHOLE_LIMIT, TRIE_LIMIT = 0.4, 0.1
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Measure and print the table."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.vocabulary", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=5, metavar="N", help="how many times it is built (default: 5)")
-    parser.add_argument("--check", action="store_true", help="exit with 1 where the promise is broken")
-    options = parser.parse_args(arguments)
+    options = command_line("vocabulary", __doc__, rounds=5).parse_args(arguments)
     import stackmask
     from stackmask.pda.engine import TokenTrie
 
-    vocabulary, tokenizer = llama3_vocabulary()
+    vocabulary, tokenizer = load_vocabulary(options.tokenizer)
     tokens, stops = list(vocabulary.tokens), vocabulary.stop_token_ids
     whole = typical(lambda: stackmask.Vocabulary.from_transformers(tokenizer.transformers), repeat=options.rounds) / 1e6
     listed = typical(lambda: stackmask.Vocabulary.from_bytes(tokens, stop_token_ids=stops), repeat=options.rounds) / 1e6
