@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -74,8 +75,13 @@ def run(arguments: argparse.Namespace) -> int:
         timeout_graceful_shutdown=max(1, int(arguments.grace)),
     )
     server = uvicorn.Server(config)
-    with _announce(server, options.model_name):
-        server.run()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)  # uvicorn heeds them while it serves, and raises them again when it has ended
+    try:
+        with _announce(server, options.model_name):
+            server.run()
+    finally:
+        engine.compiler.close()
     return OK
 
 
@@ -102,9 +108,9 @@ def load_engine(arguments: argparse.Namespace) -> tuple[Any, str]:
     import torch
     from transformers.utils import logging as transformers_logging
 
-    from stackmask.integration.compiler import Compiler
     from stackmask.integration.demo import load_model
     from stackmask.integration.engine import Engine
+    from stackmask.integration.engine.compile import WorkerCompiler
     from stackmask.integration.tokenizers import Vocabulary
     from stackmask.pda.limits import Limits
 
@@ -118,11 +124,11 @@ def load_engine(arguments: argparse.Namespace) -> tuple[Any, str]:
         draft = load_model(arguments.draft_model)[0] if arguments.draft_model else None
     except (OSError, ValueError) as error:
         raise CommandError(f"cannot load a model: {str(error).splitlines()[0]}") from None
-    compiler = Compiler(
+    compiler = WorkerCompiler(
         Vocabulary.from_transformers(tokenizer, size=model.config.get_text_config().vocab_size),
         limits=Limits(compile_seconds=arguments.grammar_timeout, specification_bytes=arguments.max_grammar_bytes),
         cache_bytes=arguments.grammar_cache_bytes,
-        threads=arguments.grammar_threads,
+        workers=arguments.grammar_threads,
     )
     name = "demo" if arguments.model is None else Path(arguments.model).resolve().name
     engine = Engine(

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
+from fastapi.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -26,7 +26,7 @@ from stackmask.integration.server.metrics import Metrics
 from stackmask.integration.server.options import ServerOptions
 from stackmask.integration.server.protocol import ChatRequest, CheckRequest, CompletionRequest, ResponsesRequest, describe
 from stackmask.integration.server.responses import Response as ModelResponse
-from stackmask.integration.server.serving import ClientGoneError, Serving
+from stackmask.integration.server.serving import ClientGoneError, JsonResponse, Serving
 
 _log = logging.getLogger("stackmask.server")
 _OPEN = ("/health", "/metrics", "/openapi.json")  # no key is asked for here
@@ -61,7 +61,7 @@ def create_app(engine: Engine, options: ServerOptions | None = None) -> FastAPI:
             await asyncio.to_thread(engine.close)
             app.state.serving.aio.close()
 
-    app = FastAPI(title="stackmask", version="1", lifespan=lifespan, docs_url=None, redoc_url=None)
+    app = FastAPI(default_response_class=JsonResponse, title="stackmask", version="1", lifespan=lifespan, docs_url=None, redoc_url=None)
     app.state.metrics = metrics
     _add_routes(app, options)
     _add_errors(app)
@@ -84,7 +84,7 @@ def _add_routes(app: FastAPI, options: ServerOptions) -> None:
         await generation.prepare()
         if stream:
             return StreamingResponse(generation.stream(), media_type="text/event-stream", headers={"Cache-Control": "no-cache"})
-        return JSONResponse(await generation.answer(http))
+        return JsonResponse(await generation.answer(http))
 
     @app.post("/v1/chat/completions", responses=errors, response_model=None)
     async def chat_completions(body: ChatRequest, http: Request) -> Response:
@@ -136,9 +136,9 @@ def _model(options: ServerOptions, started: int, serving: Serving) -> dict[str, 
 
 
 def _add_errors(app: FastAPI) -> None:
-    def answer(error: ApiError) -> JSONResponse:
+    def answer(error: ApiError) -> Response:
         headers = {"Retry-After": "1"} if error.status == 429 else None
-        return JSONResponse(error.body, error.status, headers=headers)
+        return JsonResponse(error.body, error.status, headers=headers)
 
     async def refused(request: Request, error: Exception) -> Response:
         assert isinstance(error, ApiError)
@@ -195,7 +195,7 @@ class _Gate:
             if error is None:
                 body, error = await self._read(receive, scope)
             if error is not None:
-                await JSONResponse(error.body, error.status)(scope, receive, note_status)
+                await JsonResponse(error.body, error.status)(scope, receive, note_status)
             else:
                 await self._app(scope, _replay(body, receive), note_status)
         finally:

@@ -20,7 +20,7 @@ class ApiError(Exception):
     """An answer that is an error: its HTTP status and the body's fields."""
 
     def __init__(self, message: str, *, status: int = 400, param: str | None = None, code: str | None = None) -> None:
-        self.message = message
+        self.message = message.encode("utf-8", "backslashreplace").decode()  # it may quote what is no text
         self.status = status
         self.param = param
         self.code = code
@@ -50,6 +50,8 @@ def api_error(error: Exception, param: str | None = None) -> ApiError:
             return ApiError(_named(error, param), param=param, code="grammar_limit_exceeded")
         case StackmaskError():
             return ApiError(_named(error, param), param=param)
+        case UnicodeError():
+            return ApiError(_named(ValueError("a text has half of a surrogate pair, which is no character"), param), param=param)
         case _:
             return ApiError("internal error", status=500)
 

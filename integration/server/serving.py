@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from starlette.requests import Request as HttpRequest
+from starlette.responses import Response
 
 from stackmask.integration.compiler import CompiledGrammar
 from stackmask.integration.engine import Answer, Constraint, Engine, Event, Request, Sampling
@@ -248,9 +249,12 @@ class Serving:
         """Refuse what is longer than a grammar may be; JSON is measured as it would be written."""
         value = constraint.value
         try:
-            size = len(value.encode("utf-8", "surrogatepass")) if isinstance(value, str) else len(json.dumps(value, default=str))
-        except (RecursionError, ValueError):
+            text = value if isinstance(value, str) else json.dumps(value, default=str, allow_nan=False)
+        except RecursionError:
             raise ApiError("the grammar is nested deeper than this server reads", param=field, code="grammar_limit_exceeded") from None
+        except ValueError:
+            raise ApiError(f"{field or 'the grammar'}: a number is no JSON number", param=field, code="invalid_grammar") from None
+        size = len(text.encode("utf-8", "surrogatepass"))
         if size > self.options.max_grammar_bytes:
             raise ApiError(
                 f"the grammar takes {size} bytes, more than {self.options.max_grammar_bytes}", param=field, code="grammar_limit_exceeded"
@@ -262,6 +266,20 @@ def sse(data: Mapping[str, Any] | str, event: str | None = None) -> bytes:
     text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     name = f"event: {event}\n" if event else ""
     return f"{name}data: {text}\n\n".encode("utf-8", "replace")
+
+
+class JsonResponse(Response):
+    """JSON that is always valid, whatever it quotes: half of a surrogate pair is escaped, a number that is none is null."""
+
+    media_type = "application/json"
+
+    def render(self, content: Any) -> bytes:
+        """The body."""
+        try:
+            text = json.dumps(content, separators=(",", ":"), allow_nan=False)
+        except ValueError:
+            text = json.dumps(json.loads(json.dumps(content), parse_constant=lambda name: None), separators=(",", ":"))
+        return text.encode()
 
 
 async def _disconnected(http: HttpRequest) -> None:

@@ -154,8 +154,8 @@ class CallReader:
         """An object with name and arguments, of which the last brace is not part of the arguments."""
         if self._open is None:
             head = _HEAD.match(self._buffer)
-            if head is None:
-                return []
+            if head is None or (head.end() == len(self._buffer) and not final):
+                return []  # blanks before the arguments may still come
             self._open = Call(0, json.loads(head[1]))
             self._buffer = self._buffer[head.end() :]
         held = len(self._buffer) - len(self._buffer.rstrip("} \t\r\n"))

@@ -1,0 +1,418 @@
+"""The server as a process of its own, and the official client against it."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+pytest.importorskip("fastapi")
+pytest.importorskip("uvicorn")
+pytest.importorskip("prometheus_client")
+openai = pytest.importorskip("openai")
+pydantic = pytest.importorskip("pydantic")
+
+import httpx  # noqa: E402  # the client's own dependency
+from jsonschema import Draft202012Validator  # noqa: E402
+
+import stackmask  # noqa: E402
+
+ASK = [{"role": "user", "content": "Write a person as JSON with name, age."}]
+WEATHER = {
+    "type": "function",
+    "function": {
+        "name": "get_weather",
+        "strict": True,
+        "parameters": {
+            "type": "object",
+            "properties": {"city": {"$ref": "#/$defs/City"}},
+            "required": ["city"],
+            "additionalProperties": False,
+            "$defs": {"City": {"type": "string", "maxLength": 20}},
+        },
+    },
+}
+ADD = {
+    "type": "function",
+    "function": {
+        "name": "add",
+        "strict": True,
+        "parameters": {
+            "type": "object",
+            "properties": {"a": {"type": "integer", "maximum": 99}},
+            "required": ["a"],
+            "additionalProperties": False,
+        },
+    },
+}
+
+
+class Person(pydantic.BaseModel):
+    """A type with bounds."""
+
+    name: str = pydantic.Field(max_length=20)
+    age: int = pydantic.Field(ge=0, le=120)
+
+
+class Server:
+    """A server process, and where it listens."""
+
+    def __init__(self, *arguments):
+        path = os.pathsep.join([str(Path(stackmask.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "stackmask.integration.cli", "serve", "--demo", "--port", "0", *arguments],
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": path},
+        )
+        self.lines = []
+        while not (found := re.search(r"at (http://\S+)/v1", "".join(self.lines))):
+            line = self.process.stderr.readline()
+            assert line, f"the server ended: {self.lines}"
+            self.lines.append(line)
+        self.url = found[1]
+        self.reader = threading.Thread(target=lambda: self.lines.extend(self.process.stderr), daemon=True)
+        self.reader.start()
+
+    def client(self, key="none"):
+        """The official client for it."""
+        return openai.OpenAI(base_url=f"{self.url}/v1", api_key=key, max_retries=0)
+
+    def stop(self):
+        """Its exit code when told to stop."""
+        self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait(30)
+        self.reader.join()
+        self.process.stderr.close()
+        return code
+
+
+@pytest.fixture(scope="module")
+def server():
+    server = Server("--max-body-bytes", "200000", "--max-grammar-bytes", "100000", "--grammar-timeout", "5")
+    yield server
+    server.stop()
+    assert len(server.lines) == 1, f"something went wrong in silence: {''.join(server.lines)}"
+
+
+@pytest.fixture(scope="module")
+def client(server):
+    with server.client() as client:
+        yield client
+
+
+def test_chat_with_a_json_schema(client):
+    """A schema in response_format, strict or not, gives JSON that validates."""
+    for strict in (True, False):
+        format = {"type": "json_schema", "json_schema": {"name": "person", "schema": Person.model_json_schema(), "strict": strict}}
+        answer = client.chat.completions.create(model="demo", messages=ASK, response_format=format, seed=1)
+        assert Person.model_validate_json(answer.choices[0].message.content)
+        assert answer.choices[0].finish_reason == "stop"
+        assert answer.usage.total_tokens == answer.usage.prompt_tokens + answer.usage.completion_tokens
+
+
+def test_parse_and_stream_pydantic(client):
+    """The client's own parsing, whole and streamed; the same seed gives the same text either way."""
+    whole = client.chat.completions.parse(model="demo", messages=ASK, response_format=Person, seed=3)
+    assert isinstance(whole.choices[0].message.parsed, Person)
+    with client.chat.completions.stream(
+        model="demo", messages=ASK, response_format=Person, seed=3, stream_options={"include_usage": True}
+    ) as stream:
+        kinds = {event.type for event in stream}
+        final = stream.get_final_completion()
+    assert "content.delta" in kinds
+    assert final.choices[0].message.parsed == whole.choices[0].message.parsed
+    assert final.usage.completion_tokens == whole.usage.completion_tokens
+
+
+def test_the_limit_of_tokens(client):
+    """At the limit the client raises; what it holds parses nevertheless, and the answer says that it was closed."""
+    with pytest.raises(openai.LengthFinishReasonError) as caught:
+        client.chat.completions.parse(model="demo", messages=ASK, response_format=Person, max_tokens=9, seed=1)
+    choice = caught.value.completion.choices[0]
+    assert Person.model_validate_json(choice.message.content)
+    assert choice.model_extra["stackmask"] == {"closed": True, "complete": True}
+    with pytest.raises(openai.BadRequestError, match="cannot hold even the shortest answer"):
+        client.chat.completions.create(model="demo", messages=ASK, max_tokens=3, extra_body={"json_schema": Person.model_json_schema()})
+    cut = client.chat.completions.create(
+        model="demo",
+        messages=ASK,
+        max_tokens=3,
+        extra_body={"json_schema": Person.model_json_schema(), "stackmask": {"finish_within_budget": False}},
+    )
+    assert cut.choices[0].finish_reason == "length"
+
+
+@pytest.mark.parametrize(
+    ("body", "pattern"),
+    [
+        ({"structured_outputs": {"json": {"const": 5}}}, "5"),
+        ({"structured_outputs": {"regex": "[ab]{3}"}}, "[ab]{3}"),
+        ({"structured_outputs": {"choice": ["yes", "no"]}}, "yes|no"),
+        ({"structured_outputs": {"grammar": 'root ::= "x" [0-9]'}}, "x[0-9]"),
+        ({"structured_outputs": {"grammar": 'start: "x" /[0-9]/'}}, "x[0-9]"),
+        ({"structured_outputs": {"json_object": True, "disable_any_whitespace": True}}, r"\{.*\}"),
+        ({"regex": "[ab]{3}"}, "[ab]{3}"),
+        ({"ebnf": 'root ::= "x" [0-9]'}, "x[0-9]"),
+        ({"json_schema": '{"const": 5}'}, "5"),
+        ({"response_format": {"type": "regex", "regex": "[ab]{3}"}}, "[ab]{3}"),
+        ({"response_format": {"type": "ebnf", "ebnf": 'root ::= "x" [0-9]'}}, "x[0-9]"),
+        ({"response_format": {"type": "json_schema", "schema": {"const": 5}}}, "5"),
+        ({"response_format": {"type": "json_object"}}, r"\{(.|\n)*\}"),
+    ],
+    ids=lambda value: json.dumps(value)[:50] if isinstance(value, dict) else None,
+)
+def test_every_spelling_of_a_constraint(client, body, pattern):
+    """OpenAI's, vLLM's and SGLang's fields, by chat and by completion."""
+    chat = client.chat.completions.create(model="demo", messages=ASK, extra_body=body, max_tokens=60, seed=2)
+    assert re.fullmatch(pattern, chat.choices[0].message.content)
+    text = client.completions.create(model="demo", prompt="Text: ", extra_body=body, max_tokens=60, seed=2)
+    assert re.fullmatch(pattern, text.choices[0].text)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"guided_json": {}}, "structured_outputs"),
+        ({"guided_regex": "a"}, "structured_outputs"),
+        ({"regex": "a", "ebnf": "b"}, "regex and ebnf"),
+        (
+            {"response_format": {"type": "json_object"}, "structured_outputs": {"regex": "a"}},
+            "response_format and structured_outputs.regex",
+        ),
+        ({"response_format": {"type": "json_object"}, "tools": [ADD], "tool_choice": "required"}, "tool_choice and response_format"),
+        ({"response_format": {"type": "json_schema", "json_schema": {"name": "a"}}}, "schema is missing"),
+        ({"response_format": {"type": "yaml"}}, "yaml"),
+        ({"response_format": {"type": "json_object", "schema": {}}}, "response_format.schema"),
+        ({"structured_outputs": {}}, "no constraint"),
+        ({"structured_outputs": {"regexp": "a"}}, "regexp"),
+        ({"regex": "("}, "closing"),
+        ({"regex": "(a{1000}){1000}{1000}"}, "regex"),
+        ({"json_schema": "{"}, "not JSON"),
+        ({"json_schema": {"type": "objekt"}}, "type"),
+        ({"ebnf": "root ::= missing"}, "missing"),
+        ({"max_tokens": -1}, "max_tokens"),
+        ({"temperature": "hot"}, "temperature"),
+        ({"n": 1000}, "n:"),
+        ({"nonsense": 1}, "unknown field 'nonsense'"),
+        ({"tool_choice": "required"}, "no tools"),
+        ({"tools": [ADD], "tool_choice": {"type": "function", "function": {"name": "sub"}}}, "sub"),
+        ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "image_url"),
+        ({"messages": []}, "messages"),
+        ({"logit_bias": {"x": 1}}, "logit_bias"),
+        ({"logit_bias": {"99999": 1}}, "outside"),
+        ({"regex": "a" * 150_000}, "more than 100000"),
+    ],
+    ids=lambda value: json.dumps(value)[:50] if isinstance(value, dict) else None,
+)
+@pytest.mark.parametrize("stream", [False, True])
+def test_what_is_wrong_is_answered_with_400(server, body, message, stream):
+    """Wrong and conflicting requests get OpenAI's error body before the first byte of an answer, streamed or not."""
+    answer = httpx.post(f"{server.url}/v1/chat/completions", json={"model": "demo", "messages": ASK, "stream": stream, **body})
+    assert answer.status_code == 400, answer.text
+    error = answer.json()["error"]
+    assert message in error["message"]
+    assert error["type"] == "invalid_request_error" and error.keys() == {"message", "type", "param", "code"}
+
+
+def test_hostile_bodies(server):
+    """What is no request at all is refused with a reason, and the server lives on."""
+    url = f"{server.url}/v1/chat/completions"
+    head = b'{"model":"demo","messages":[{"role":"user","content":"x"}],'
+    bodies = {
+        "empty": b"",
+        "not JSON": b"{",
+        "not UTF-8": head + b'"regex":"\xff\xfe"}',
+        "half a character": head + rb'"regex":"\ud800"}',
+        "deep": head + b'"json_schema":' + b'{"not":' * 10_000 + b"{}" + b"}" * 10_000 + b"}",
+        "deeper": b"[" * 90_000,
+        "array": b"[]",
+        "a number": head + b'"json_schema":1e999}',
+    }
+    for name, body in bodies.items():
+        answer = httpx.post(url, content=body, headers={"Content-Type": "application/json"})
+        assert answer.status_code == 400, (name, answer.status_code, answer.text[:300])
+        assert answer.json()["error"]["message"], name
+    long = httpx.post(url, content=head + b'"regex":"' + b"a" * 300_000 + b'"}')
+    assert long.status_code == 413 and "longer" in long.json()["error"]["message"]
+    assert httpx.get(f"{server.url}/health").json()["status"] == "ok"
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+@pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "get_weather"}}])
+def test_tools(client, choice, parallel):
+    """A required and a named tool give calls whose arguments validate, whole and streamed."""
+    options = {"tools": [WEATHER, ADD], "tool_choice": choice, "parallel_tool_calls": parallel, "max_tokens": 80, "seed": 4}
+    ask = [{"role": "user", "content": "What is the weather in Oslo?"}]
+    answer = client.chat.completions.create(model="demo", messages=ask, **options).choices[0]
+    assert answer.finish_reason in (("stop",) if isinstance(choice, dict) else ("tool_calls", "length"))
+    calls = answer.message.tool_calls
+    assert calls and answer.message.content is None
+    for call in calls:
+        schema = {"get_weather": WEATHER, "add": ADD}[call.function.name]["function"]["parameters"]
+        assert Draft202012Validator(schema).is_valid(json.loads(call.function.arguments))
+    with client.chat.completions.stream(model="demo", messages=ask, **options) as stream:
+        for _ in stream:
+            pass
+        streamed = stream.get_final_completion().choices[0].message.tool_calls
+    assert [(call.function.name, call.function.arguments) for call in streamed] == [
+        (call.function.name, call.function.arguments) for call in calls
+    ]
+
+
+def test_a_custom_tool_with_a_grammar(client):
+    """A custom tool that is named gets input in its grammar."""
+    tool = {
+        "type": "custom",
+        "custom": {"name": "code", "format": {"type": "grammar", "grammar": {"syntax": "regex", "definition": "[ab]{4}"}}},
+    }
+    choice = {"type": "custom", "custom": {"name": "code"}}
+    (call,) = client.chat.completions.create(model="demo", messages=ASK, tools=[tool], tool_choice=choice).choices[0].message.tool_calls
+    assert re.fullmatch("[ab]{4}", call.custom.input)
+
+
+def test_responses(client):
+    """The responses API: text by schema, streamed and not; functions; the limit."""
+    parsed = client.responses.parse(model="demo", input="Write a person as JSON with name, age.", text_format=Person)
+    assert isinstance(parsed.output_parsed, Person) and parsed.status == "completed"
+    with client.responses.stream(model="demo", input=ASK, text_format=Person, instructions="Be brief.") as stream:
+        kinds = [event.type for event in stream]
+        final = stream.get_final_response()
+    assert isinstance(final.output_parsed, Person)
+    assert kinds[0] == "response.created" and kinds[-1] == "response.completed"
+    tool = {"type": "function", "name": "add", "parameters": ADD["function"]["parameters"], "strict": True}
+    for choice in ("required", {"type": "function", "name": "add"}):
+        called = client.responses.create(model="demo", input="Add!", tools=[tool], tool_choice=choice)
+        assert json.loads(called.output[0].arguments)["a"] <= 99
+        with client.responses.stream(model="demo", input="Add!", tools=[tool], tool_choice=choice) as stream:
+            kinds = [event.type for event in stream]
+        assert "response.function_call_arguments.done" in kinds
+    cut = client.responses.create(model="demo", input="Write a person as JSON.", max_output_tokens=5)
+    assert (cut.status, cut.incomplete_details.reason) == ("incomplete", "max_output_tokens")
+    with pytest.raises(openai.BadRequestError, match="previous_response_id"):
+        client.responses.create(model="demo", input="x", previous_response_id="resp_1")
+
+
+def test_choices_stop_and_logprobs(client):
+    """`n`, `seed`, `stop`, `logprobs` and `logit_bias`."""
+    many = client.chat.completions.create(model="demo", messages=ASK, n=3, seed=7, max_tokens=20)
+    assert [choice.index for choice in many.choices] == [0, 1, 2]
+    assert len({choice.message.content for choice in many.choices}) > 1
+    again = client.chat.completions.create(model="demo", messages=ASK, n=3, seed=7, max_tokens=20, stream=True)
+    texts = ["", "", ""]
+    for chunk in again:
+        for choice in chunk.choices:
+            texts[choice.index] += choice.delta.content or ""
+    assert texts == [choice.message.content for choice in many.choices]
+    stopped = client.chat.completions.create(model="demo", messages=ASK, temperature=0, stop='"age"').choices[0]
+    assert stopped.finish_reason == "stop" and '"age"' not in stopped.message.content
+    logged = client.chat.completions.create(
+        model="demo", messages=ASK, extra_body={"regex": "[yn]{2}"}, logprobs=True, top_logprobs=2, temperature=0
+    ).choices[0]
+    assert "".join(item.token for item in logged.logprobs.content) == logged.message.content
+    assert all(len(item.top_logprobs) == 2 and item.logprob <= 0 for item in logged.logprobs.content)
+    older = client.completions.create(model="demo", prompt=["a", "b"], max_tokens=4, logprobs=1)
+    assert len(older.choices) == 2 and len(older.choices[0].logprobs.tokens) == 4
+
+
+def test_models_and_unknown_urls(server, client):
+    """One model is here; another, and what is not ours, are 404 in OpenAI's form."""
+    assert [model.id for model in client.models.list()] == ["demo"]
+    assert client.models.retrieve("demo").id == "demo"
+    with pytest.raises(openai.NotFoundError, match="gpt"):
+        client.chat.completions.create(model="gpt", messages=ASK)
+    with pytest.raises(openai.NotFoundError, match="embeddings"):
+        client.embeddings.create(model="demo", input="x")
+
+
+def test_grammar_check(server):
+    """What became of a schema, and where a text leaves it."""
+
+    def check(**body):
+        return httpx.post(f"{server.url}/v1/grammar/check", json=body)
+
+    report = check(json_schema={"type": "object", "requird": ["a"]}, text='{"a": 1').json()
+    assert report["kind"] == "json_schema" and "requird" in report["warnings"][0]
+    assert report["text"]["accepted"] and not report["text"]["complete"] and report["text"]["completion"] == "}"
+    refused = check(regex="[ab]+c", text="abx").json()["text"]
+    assert (refused["accepted"], refused["position"]) == (False, 2) and "'x'" in refused["explanation"]
+    assert check().status_code == 400
+    assert check(regex="(").json()["error"]["code"] == "invalid_grammar"
+
+
+def test_metrics_and_stats(server, client):
+    """Statistics come with the usage when asked for, and as metrics always."""
+    schema = {"type": "object", "properties": {"very_long_key": {"const": 1}}, "required": ["very_long_key"], "additionalProperties": False}
+    body = {"json_schema": schema, "stackmask": {"stats": True, "jump_forward": True, "whitespace": "compact", "speculation": 4}}
+    usage = client.chat.completions.create(model="demo", messages=ASK, extra_body=body).usage
+    (stats,) = usage.model_extra["stackmask"]
+    assert stats["kind"] == "json_schema" and not stats["cache_hit"] and stats["compile_seconds"] > 0
+    assert stats["forwards"] < stats["tokens"]
+    again = client.chat.completions.create(model="demo", messages=ASK, extra_body=body).usage
+    assert again.model_extra["stackmask"][0]["cache_hit"]
+    text = httpx.get(f"{server.url}/metrics").text
+    for name in ("stackmask_compile_seconds_bucket", "stackmask_mask_seconds_bucket", 'stackmask_answers_total{finish_reason="stop"}'):
+        assert name in text
+
+
+def test_many_clients_at_once(server):
+    """Streams under sixteen schemas at once: each answer is valid under its own."""
+
+    class Kind(pydantic.BaseModel):
+        kind: Literal["a", "b"]
+        value: int
+
+    def one(number):
+        schema = {"type": "object", "properties": {f"k{number}": Person.model_json_schema()}, "required": [f"k{number}"]}
+        format = {"type": "json_schema", "json_schema": {"name": "x", "schema": {**schema, "additionalProperties": False}}}
+        with server.client() as client:
+            stream = client.chat.completions.create(model="demo", messages=ASK, response_format=format, stream=True, max_tokens=200)
+            text = "".join(chunk.choices[0].delta.content or "" for chunk in stream)
+        return Draft202012Validator(schema).is_valid(json.loads(text))
+
+    with ThreadPoolExecutor(16) as pool:
+        assert all(pool.map(one, range(16)))
+
+
+def test_a_client_that_hangs_up_frees_its_place(server):
+    """After a disconnect nothing is left running, whether the answer was streamed or not."""
+    for stream in (True, False):
+        body = {"model": "demo", "messages": ASK, "regex": "[a-z]{1500}", "stream": stream}
+        with httpx.Client() as client:
+            if stream:
+                with client.stream("POST", f"{server.url}/v1/chat/completions", json=body) as answer:
+                    next(answer.iter_bytes())
+            else:
+                with pytest.raises(httpx.ReadTimeout):
+                    client.post(f"{server.url}/v1/chat/completions", json=body, timeout=0.3)
+        end = time.monotonic() + 5
+        while httpx.get(f"{server.url}/health").json()["running"]:
+            assert time.monotonic() < end
+            time.sleep(0.05)
+
+
+def test_keys_back_pressure_and_shutdown():
+    """A key is asked for; a full server says 429; told to stop, it finishes what runs and ends with code 0."""
+    server = Server("--api-key", "secret", "--max-concurrent", "1", "--max-queue", "0")
+    with server.client("wrong") as client, pytest.raises(openai.AuthenticationError):
+        client.models.list()
+    with server.client("secret") as client:
+        stream = client.chat.completions.create(model="demo", messages=ASK, extra_body={"regex": "[a-z]{600}"}, stream=True)
+        text = next(iter(stream)).choices[0].delta.content or ""
+        first = next(iter(stream)).choices[0].delta.content or ""
+        with pytest.raises(openai.RateLimitError):
+            client.chat.completions.create(model="demo", messages=ASK)
+        server.process.send_signal(signal.SIGTERM)
+        text += first + "".join(chunk.choices[0].delta.content or "" for chunk in stream)
+        assert re.fullmatch("[a-z]{600}", text)
+    assert server.stop() == 0
