@@ -19,7 +19,7 @@ import argparse
 import json
 import random
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -47,10 +47,15 @@ class Results:
         times: Samples = np.array([getattr(outcome, kind) for outcome in self.outcomes.values() if outcome.first], np.float64)
         return times / 1e3
 
-    def steps(self) -> Samples:
-        """All steps in microseconds."""
-        times: Samples = np.concatenate([np.zeros(0), *(outcome.steps for outcome in self.outcomes.values())])
+    def steps(self, ids: Collection[str] | None = None) -> Samples:
+        """All steps in microseconds, of all schemas or of some."""
+        chosen = self.outcomes if ids is None else ids
+        times: Samples = np.concatenate([np.zeros(0), *(self.outcomes[id].steps for id in chosen)])
         return times / 1e3
+
+    def compiled(self) -> set[str]:
+        """The schemas that the engine compiled and went through to the end."""
+        return {id for id, outcome in self.outcomes.items() if outcome.status == "compiled"}
 
     def count(self, status: str) -> int:
         """How many schemas ended so."""
@@ -155,6 +160,9 @@ def show(results: dict[str, Results], options: argparse.Namespace, cases: dict[s
     }
     clock = "the lesser of wall-clock and CPU time" if options.cpu_time else "wall-clock time"
     print(f"\n{len(cases):,} schemas of {options.file.name}, seed {options.seed}; microseconds, {clock}; {machine()}\n")
+    if len(results) > 1:
+        common = set.intersection(*(result.compiled() for result in results.values()))
+        times[f"step, {len(common):,} schemas that all compile"] = {names[name]: result.steps(common) for name, result in results.items()}
     for title, rows in times.items():
         print(table(title, rows), end="\n\n")
     print(verdicts(results, names))
