@@ -133,6 +133,7 @@ class Automaton {
   // Guards.
   Map64 alive_;
   u32 guard_values(u32 node, u32 limit);   // how many values the guards on these stacks have seen, saturated at limit
+  bool zero_forever(const Entry& entry);
   bool alive(const Entry& entry);          // some value that a guard below has not seen can still be read
   void refused_nodes(u32 list, u32 guard, std::vector<u32>& kept, std::vector<u32>& refused);
   void deny(u32 configuration, const std::vector<u32>& suspects, Mask& made);

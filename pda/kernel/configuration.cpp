@@ -323,20 +323,23 @@ u64 Automaton::distance(u32 configuration) {
 }
 
 // A* (Hart, Nilsson & Raphael 1968) with the distance as its bound. Without guards the bound is exact, so the search goes straight
-// down; a guard may refuse the shortest way, and then others are tried.
+// down; a guard may refuse the shortest way, and then others are tried. There may be exponentially many that are equally good: after
+// PATIENCE nodes the search is greedy, and gives a short text instead of a shortest.
 std::string Automaton::shortest(u32 configuration) {
   struct Node {
     u32 configuration, parent, length;
     u8 byte;
   };
+  constexpr std::size_t PATIENCE = 2000;
   std::vector<Node> nodes{{configuration, NONE, 0, 0}};
-  using Key = std::tuple<u64, u32, u32>;  // whole length, bytes to go, node
+  bool greedy = false, met_guard = false;
+  using Key = std::tuple<u64, u32, u32>;  // whole length, bytes to go, complement of the node: newest first
   std::priority_queue<Key, std::vector<Key>, std::greater<>> queue;
   std::unordered_map<u32, u32> reached{{configuration, 0}};
   const u64 first = distance(configuration);
-  queue.push({first, static_cast<u32>(first), 0});
+  queue.push({first, static_cast<u32>(first), ~0u});
   while (!queue.empty()) {
-    const u32 at = std::get<2>(queue.top());
+    const u32 at = ~std::get<2>(queue.top());
     queue.pop();
     const u32 here = nodes[at].configuration;
     if (complete(here)) {
@@ -346,10 +349,15 @@ std::string Automaton::shortest(u32 configuration) {
       return text;
     }
     if (nodes[at].length > reached[here]) continue;
+    if (!greedy && met_guard && nodes.size() > PATIENCE) {
+      greedy = true;
+      while (!queue.empty()) queue.pop();
+    }
     if (nodes.size() > limits_.stack_depth)
       throw LimitExceeded("stack_depth", static_cast<double>(limits_.stack_depth), "the search for the shortest completion takes too long");
     const u32 length = nodes[at].length + 1;
     const u64 left = distance(here);
+    met_guard |= guarded_[here] != 0;
     bool straight = false;  // a byte that goes straight down was found, and no guard can refuse what follows
     for (u32 i = 0; i < entry_count(here) && !straight; i++) {
       const u32 frame = entries(here)[i].frame;
@@ -365,7 +373,7 @@ std::string Automaton::shortest(u32 configuration) {
             if (ahead < NONE - 1 && (added || length < found->second)) {
               found->second = length;
               nodes.push_back({next, at, length, static_cast<u8>(b)});
-              queue.push({length + ahead, static_cast<u32>(ahead), static_cast<u32>(nodes.size() - 1)});
+              queue.push({(greedy ? 0 : length) + ahead, static_cast<u32>(ahead), ~static_cast<u32>(nodes.size() - 1)});
             }
             straight = ahead < left && !guarded_[here] && !guarded_[next];
           }

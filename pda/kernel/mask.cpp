@@ -650,11 +650,25 @@ void Automaton::deny(u32 configuration, const std::vector<u32>& suspects, Mask& 
   }
 }
 
+// A number that is zero whatever its exponent becomes, and a guard that has seen zero: endless texts of one value.
+bool Automaton::zero_forever(const Entry& entry) {
+  for (u32 k = 0; k < entry_count(entry.rest); k++) {
+    const Entry below = entries(entry.rest)[k];
+    if (!(frames_[below.frame].flags & FRAME_GUARD)) return false;
+    const std::string text = frames_.text(frames_.guard_text(below.frame));
+    const std::size_t exponent = text.find_first_of("eE");
+    if (exponent == std::string::npos || text.find_first_not_of("-0.") != exponent) return false;
+    if (frames_.after_value(frames_.guard_back(below.frame), "0") != DEAD) return false;
+  }
+  return entry_count(entry.rest) > 0;
+}
+
 // Whether some completion of the value that the nearest guard waits for is one that it has not seen. Completions are tried shortest
 // first; where there are more of them than values seen, one must be new.
 bool Automaton::alive(const Entry& entry) {
   if (!guarded_[entry.rest]) return true;
   const u32 values = guard_values(entry.rest, 1'000'000);
+  if (values != 0 && zero_forever(entry)) return false;
   if (values == 0 || frames_.variety(entry.frame) > values + 1) return true;
   const u64 key = static_cast<u64>(entry.frame) << 32 | entry.rest;
   if (const u32* found = alive_.find(key)) return *found != 0;

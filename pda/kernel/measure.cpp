@@ -158,10 +158,10 @@ u64 Nfa::distance_of_head(const Head& head, const Register& reg) const {
       if (length == NONE) return NONE;
       total += length;
       chosen++;
-    } else if (length != NONE) {
-      if (head.flags[i] & REPEATABLE) repeatable = std::min(repeatable, length);
-      else if (!used) others.push_back(length);
+    } else if (length != NONE && !used && !(head.flags[i] & REPEATABLE)) {
+      others.push_back(length);
     }
+    if (length != NONE && (head.flags[i] & REPEATABLE)) repeatable = std::min(repeatable, length);
   }
   std::sort(others.begin(), others.end());
   for (std::size_t next = 0; reg.count + chosen < head.minimum; chosen++) {
