@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
-from stackmask.integration import cli_bench, cli_check, cli_generate, cli_serve
+from stackmask.integration import cli_batch, cli_bench, cli_check, cli_generate, cli_serve
 from stackmask.integration.cli_command import BAD_INPUT, BROKEN_PIPE, EXIT_CODES, INTERRUPTED, Command, CommandError, colour, note
 from stackmask.pda.exceptions import StackmaskError
 
-COMMANDS: Final[tuple[Command, ...]] = (cli_generate.COMMAND, cli_check.COMMAND, cli_bench.COMMAND, cli_serve.COMMAND)
+COMMANDS: Final[tuple[Command, ...]] = (cli_generate.COMMAND, cli_check.COMMAND, cli_bench.COMMAND, cli_serve.COMMAND, cli_batch.COMMAND)
 
 EXTRAS: Final = {"torch": "hf", "transformers": "hf", "fastapi": "server", "uvicorn": "server", "prometheus_client": "server"}
 """Which extra of the package brings a module that a command can ask for."""

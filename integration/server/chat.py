@@ -63,7 +63,7 @@ class Chat:
             reasoning=self.plan is None or not self.plan.prefix,
         )
 
-    async def answer(self, http: HttpRequest) -> dict[str, Any]:
+    async def answer(self, http: HttpRequest | None) -> dict[str, Any]:
         """The whole answer."""
         answers = await self.serving.answers(self.prepared, http)
         return {

@@ -157,7 +157,7 @@ class Serving:
                 else:
                     yield index, item
 
-    async def answers(self, prepared: Prepared, http: HttpRequest) -> list[Answer]:
+    async def answers(self, prepared: Prepared, http: HttpRequest | None) -> list[Answer]:
         """The whole answers; ClientGoneError where the client hangs up before."""
         answers: dict[int, Answer] = {}
 
@@ -282,9 +282,11 @@ class JsonResponse(Response):
         return text.encode()
 
 
-async def _disconnected(http: HttpRequest) -> None:
-    """Return when the client hangs up; the body has been read before."""
-    while True:
+async def _disconnected(http: HttpRequest | None) -> None:
+    """Return when the client hangs up; the body has been read before. Without a client that never happens."""
+    if http is None:
+        await asyncio.Event().wait()
+    while http is not None:
         message = await http.receive()
         if message["type"] == "http.disconnect":
             return

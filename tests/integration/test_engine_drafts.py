@@ -75,17 +75,17 @@ def test_a_draft_model(engine, drafting):
 def test_drafts_keep_the_distribution(engine, drafting):
     """A chi-squared test: under the grammar, with drafts and seeds of their own, tokens come as often as without."""
     prompt = engine.encode("ab ab ab ab ba ba aa Write: ")
-    options = {"prompt": prompt, "constraint": Constraint("regex", "[ab]{2}"), "max_tokens": 4, "finish_within_budget": False}
+    options = {"prompt": prompt, "constraint": Constraint("regex", "[ab]{3}"), "max_tokens": 4, "finish_within_budget": False}
     counts = []
     for maker, speculation, base in ((engine, 0, 0), (drafting, 3, 10_000)):
-        requests = [Request(**options, sampling=Sampling(seed=base + i), speculation=speculation) for i in range(600)]
+        requests = [Request(**options, sampling=Sampling(seed=base + i, temperature=4), speculation=speculation) for i in range(600)]
         answers = maker.generate_batch(requests)
         counts.append(Counter(answer.text for answer in answers))
         assert (sum(answer.stats.draft_tokens for answer in answers) > 300) == (speculation > 0)
     plain, drafted = counts
     statistic = sum((plain[text] - drafted[text]) ** 2 / (plain[text] + drafted[text]) for text in plain | drafted)
-    assert set(plain | drafted) <= {"aa", "ab", "ba", "bb"}
-    assert statistic < 16.3  # one in a thousand at three degrees of freedom
+    assert len(plain | drafted) == 8
+    assert statistic < 24.3  # one in a thousand at seven degrees of freedom
 
 
 def test_jump_forward_saves_passes(engine):
