@@ -88,6 +88,8 @@ class Matcher:
     """The text of one request so far, and what may follow it. Not for use by two threads at once."""
 
     def __init__(self, grammar: KernelGrammar, stop_token_ids: Sequence[int]) -> None:
+        if not isinstance(grammar, KernelGrammar):
+            raise TypeError(f"grammar is {type(grammar).__name__}, not KernelGrammar")
         self._grammar = grammar
         self._chart = grammar.chart
         self._trie = grammar.trie

@@ -363,7 +363,7 @@ class Chart:
             for following, price in sorted(prices.items(), reverse=True):
                 number += 1
                 heappush(heap, (here.offset - column.offset + price, -number, here, following))
-        raise ValueError("no text completes this: a token that the grammar names by its id must come first")
+        raise ValueError("no text completes this; where the grammar names a token by its id, that must come first")
 
 
 def _inside(rules: dict[Begun, None], outermost: Begun) -> set[Begun]:

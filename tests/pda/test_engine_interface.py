@@ -215,6 +215,34 @@ def test_bad_grammars(engine: Engine, kind: str) -> None:
         prepare(engine, bad_grammars()[kind])
 
 
+def test_many_ways_at_once_are_a_limit_or_quick(engine: Engine) -> None:
+    """A text that can be read in exponentially many ways ends in a limit, or soon."""
+    b = GrammarBuilder()
+    members = tuple(number for _ in range(16) for number in (b.seq(b.empty(), b.literal(b"a")), 0))
+    at = engine.Matcher(prepare(engine, one_rule(b, b.permute(members, b.empty())), states=200), [STOP])
+    start = time.perf_counter()
+    try:
+        assert at.accept_bytes(b"a" * 12)
+        assert at.allowed_tokens() == [ord("a"), STOP]
+    except LimitError as error:
+        assert error.limit in {"states", "grammar_bytes"}
+    assert time.perf_counter() - start < 30
+
+
+def test_other_objects(engine: Engine) -> None:
+    """What is no vocabulary, no grammar and no bytes is a TypeError; a matcher shows where it is."""
+    b = GrammarBuilder()
+    with pytest.raises(TypeError):
+        engine.KernelGrammar(None, one_rule(b, b.empty()), states=1, stack_depth=1, memory=1, seconds=1)
+    with pytest.raises(TypeError):
+        engine.Matcher(None, [])
+    at = matcher(engine, one_rule(b, b.literal(b"a")))
+    assert at.accept_bytes(b"a")
+    assert repr(at) == "<Matcher after 1 tokens>"
+    assert at.accept_token(STOP)
+    assert repr(at) == "<Matcher after 2 tokens, terminated>"
+
+
 def test_unsatisfiable(engine: Engine) -> None:
     """A grammar that generates nothing, or whose only way on are tokens that the vocabulary lacks, is an error."""
     b = GrammarBuilder()

@@ -421,6 +421,11 @@ def test_batches(engine: Engine) -> None:
         engine.fill_bitmasks([first, None], bitmask)
     with pytest.raises(ValueError, match="row"):
         engine.fill_bitmasks([first] * 5, bitmask)
+    with pytest.raises(ValueError, match="row"):
+        engine.fill_bitmasks([first, second], bitmask, [1, 1])
+    other = matcher(engine, greeting(), [*BYTES, *BYTES])
+    with pytest.raises(ValueError, match=r"size|words"):
+        engine.fill_bitmasks([first, other], bitmask)
 
 
 def test_draft_chain(engine: Engine) -> None:
