@@ -6,7 +6,12 @@ Another completion, longer in bytes, could take fewer tokens; so the number is a
 
 from __future__ import annotations
 
+from typing import Final
+
 from stackmask.pda.vocabulary import Vocabulary
+
+KEPT: Final = 4096
+KEPT_LENGTH: Final = 2048
 
 
 class Speller:
@@ -18,6 +23,7 @@ class Speller:
             if data:
                 self._ids.setdefault(data, token)
         self.longest = max(map(len, self._ids))
+        self._spelt: dict[bytes, tuple[int, ...] | None] = {}  # PERF: inside a string each step asks for the same completion
         self._bytes = bytes(byte for byte in range(256) if bytes([byte]) in self._ids)
 
     def has_bytes(self, data: bytes) -> bool:
@@ -28,6 +34,18 @@ class Speller:
         """At most `room` tokens that spell `data`; None where that many do not, or none do."""
         if len(data) > room * self.longest:
             return None
+        if data in self._spelt:
+            tokens = self._spelt[data]
+        else:
+            tokens = self._shortest(data)
+            if len(self._spelt) >= KEPT:
+                self._spelt.clear()
+            if len(data) <= KEPT_LENGTH:
+                self._spelt[data] = tokens
+        return list(tokens) if tokens is not None and len(tokens) <= room else None
+
+    def _shortest(self, data: bytes) -> tuple[int, ...] | None:
+        """The fewest tokens that spell `data`."""
         # steps[i]: the number of tokens for the first i bytes and the length of the last; the least number wins, then the longest token
         steps: list[tuple[int, int] | None] = [(0, 0)] + [None] * len(data)
         for end in range(1, len(data) + 1):
@@ -41,8 +59,8 @@ class Speller:
         end = len(data)
         while end:
             step = steps[end]
-            if step is None or step[0] > room:
+            if step is None:
                 return None
             tokens.append(self._ids[data[end - step[1] : end]])
             end -= step[1]
-        return tokens[::-1]
+        return tuple(tokens[::-1])

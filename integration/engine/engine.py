@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, Final, Self
 
+import numpy as np
 import torch
 
 from stackmask.integration.compiler import CompiledGrammar, Compiler
@@ -46,6 +47,7 @@ from stackmask.pda.matcher import allocate_token_bitmask
 
 PREFILL_TOKENS: Final = 512  # prompts of more tokens than this in all wait for the next step, so that those who run do not
 PREFILL_CHUNK: Final = 256
+FEW_WORDS: Final = 1024  # words of a mask row with a bit in them
 
 
 class EngineBusyError(StackmaskError):
@@ -420,7 +422,8 @@ class Engine:
         for sequence, draft, first in zip(sequences, drafts, firsts, strict=False):
             if (guide := sequence.guide) is None:
                 continue
-            constrained += range(first, first + 1 + len(draft.tokens))
+            if not _looks_first(sequence):
+                constrained += range(first, first + 1 + len(draft.tokens))
             if draft.tokens or not guide.is_active:
                 self._fill(sequence, first, draft)
             else:
@@ -477,17 +480,22 @@ class Engine:
         if sampler.changes_logits:
             sampler.adjust(table, sequence.tokens)
         original = table.clone() if request.logprobs is not None else table
+        looks_first = _looks_first(sequence)
         known = best[row] if sampler.is_greedy and not sampler.changes_logits else -1
+        if looks_first and sequence.guide is not None:
+            known = self._best_allowed(sequence, row, known, table)
         forbidden = False
 
         def sample() -> int:
             token = known if known >= 0 and not forbidden else sampler.draw(table)
-            if sequence.guide is not None and table[token] == -torch.inf:
+            if sequence.guide is not None and not looks_first and table[token] == -torch.inf:
                 raise self._stuck(sequence)
             return token
 
         def forbid(token: int) -> None:
             nonlocal forbidden
+            if looks_first and not forbidden:
+                apply_token_bitmask_inplace(table[None], self._bitmask[row : row + 1])
             forbidden = True
             table[token] = -torch.inf
             if not torch.isfinite(table.max()):
@@ -497,6 +505,26 @@ class Engine:
         if token is not None and request.logprobs is not None and token not in sequence.stops:
             sequence.add_logprob(token_logprob(original, token, request.logprobs))
         return token
+
+    def _best_allowed(self, sequence: Sequence, row: int, best: int, table: torch.Tensor) -> int:
+        """The most likely token that is allowed, given the most likely of all.
+
+        PERF: a model that follows its grammar chooses what is allowed, and where few tokens are, looking at these is cheaper than
+        writing a whole row: of a step of 60 ms with 32 rows of 128,256 logits, masking all of them takes 3 ms.
+        """
+        mask = self._bitmask[row]
+        if int(mask[best >> 5]) >> (best & 31) & 1:
+            return best
+        words = np.flatnonzero(mask)
+        if not len(words):
+            raise self._stuck(sequence)
+        if len(words) > FEW_WORDS:
+            masked = table.clone()[None]
+            apply_token_bitmask_inplace(masked, self._bitmask[row : row + 1])
+            return int(masked.argmax())
+        bits = np.flatnonzero(np.unpackbits(np.ascontiguousarray(mask[words], dtype="<i4").view(np.uint8), bitorder="little"))
+        ids = words[bits >> 5] * 32 + (bits & 31)
+        return int(ids[int(table[torch.from_numpy(ids).to(table.device)].argmax())])
 
     def _stuck(self, sequence: Sequence) -> VocabularyError:
         assert sequence.guide is not None
@@ -607,6 +635,11 @@ class Engine:
             if odd := next((token for token in tokens if not 0 <= token < size), None):
                 raise RequestError(f"token {odd} is outside 0 to {size - 1}", name)
         return left if request.max_tokens is None else min(request.max_tokens, left)
+
+
+def _looks_first(sequence: Sequence) -> bool:
+    """Whether the most likely token is looked at before the row is masked."""
+    return sequence.sampler.is_greedy and not sequence.sampler.changes_logits and sequence.request.logprobs is None
 
 
 def _ignore(event: Event) -> None:
