@@ -13,6 +13,10 @@ Nfa compile(const Expressions& expressions, u32 vocabulary_size, const Limits& l
   expressions.validate(vocabulary_size);
   Nfa nfa = lower(expressions, limits, deadline);
   rewrite(nfa, limits, deadline);
+  if (nfa.rewritten_rules && !nfa.heads.empty()) {
+    nfa = lower(expressions, limits, deadline, true);
+    rewrite(nfa, limits, deadline);
+  }
   return nfa;
 }
 
@@ -331,6 +335,7 @@ std::string Automaton::shortest(u32 configuration) {
     u8 byte;
   };
   constexpr std::size_t PATIENCE = 2000;
+  constexpr u64 MOST_NODES = 500'000;
   std::vector<Node> nodes{{configuration, NONE, 0, 0}};
   bool greedy = false, met_guard = false;
   using Key = std::tuple<u64, u32, u32>;  // whole length, bytes to go, complement of the node: newest first
@@ -353,8 +358,8 @@ std::string Automaton::shortest(u32 configuration) {
       greedy = true;
       while (!queue.empty()) queue.pop();
     }
-    if (nodes.size() > limits_.stack_depth)
-      throw LimitExceeded("stack_depth", static_cast<double>(limits_.stack_depth), "the search for the shortest completion takes too long");
+    if (nodes.size() > std::min<u64>(limits_.states, MOST_NODES))
+      throw LimitExceeded("states", static_cast<double>(MOST_NODES), "the search for a completion met more than " + std::to_string(MOST_NODES) + " states");
     const u32 length = nodes[at].length + 1;
     const u64 left = distance(here);
     met_guard |= guarded_[here] != 0;

@@ -15,7 +15,8 @@ constexpr u32 SHARED = 12;  // states from which an expression that stands in se
 
 class Lowering {
  public:
-  Lowering(const Expressions& expressions, const Limits& limits, Deadline& deadline) : ex_(expressions), limits_(limits), deadline_(deadline) {}
+  Lowering(const Expressions& expressions, const Limits& limits, Deadline& deadline, bool apart)
+      : ex_(expressions), limits_(limits), deadline_(deadline), apart_(apart) {}
 
   Nfa run() {
     nfa_.names = ex_.names;
@@ -50,6 +51,7 @@ class Lowering {
   const Expressions& ex_;
   const Limits& limits_;
   Deadline& deadline_;
+  bool apart_;  // counted repetitions are rules of their own
   Nfa nfa_;
   std::vector<u32> rule_of_;      // rules of the expressions -> rules of the NFA
   std::map<std::pair<u32, bool>, u32> outlined_;
@@ -394,8 +396,8 @@ class Lowering {
       }
       return;
     }
-    if (task.in_body()) {  // an item has one counter: a repetition inside of a counted one gets a frame of its own
-      nfa_.add_edge(task.from, EDGE_CALL, task.to, outline(task.node), 0, 0, EDGE_IN_BODY);
+    if (task.in_body() || (apart_ && !task.whole && !scope_)) {  // an item has one counter: a repetition inside of a counted one gets a frame of its own
+      nfa_.add_edge(task.from, EDGE_CALL, task.to, outline(task.node), 0, 0, task.in_body() ? EDGE_IN_BODY : 0);
       return;
     }
     // A body that may read nothing counts for nothing: (body without the empty text){0,maximum}.
@@ -423,8 +425,8 @@ class Lowering {
   }
 
   void permute(const Task& task) {
-    if (task.in_body()) {
-      nfa_.add_edge(task.from, EDGE_CALL, task.to, outline(task.node), 0, 0, EDGE_IN_BODY);
+    if (task.in_body() || (apart_ && !task.whole && !scope_)) {
+      nfa_.add_edge(task.from, EDGE_CALL, task.to, outline(task.node), 0, 0, task.in_body() ? EDGE_IN_BODY : 0);
       return;
     }
     counts_ = true;
@@ -789,6 +791,8 @@ void Expressions::validate(u32 vocabulary_size) const {
   }
 }
 
-Nfa lower(const Expressions& expressions, const Limits& limits, Deadline& deadline) { return Lowering(expressions, limits, deadline).run(); }
+Nfa lower(const Expressions& expressions, const Limits& limits, Deadline& deadline, bool apart) {
+  return Lowering(expressions, limits, deadline, apart).run();
+}
 
 }  // namespace stackmask

@@ -223,7 +223,9 @@ class Closure {
 // Members of a permutation that may come next: those that leave room for what is required.
 bool member_available(const Registers& registers, const Head& head, const Register& reg, u32 member);
 
-Nfa lower(const Expressions& expressions, const Limits& limits, Deadline& deadline);  // every rule reachable from the root
+// Every rule reachable from the root. With `apart` counted repetitions are rules of their own: left recursion through counters would
+// leave no way to measure what is left to read.
+Nfa lower(const Expressions& expressions, const Limits& limits, Deadline& deadline, bool apart = false);
 void rewrite(Nfa& nfa, const Limits& limits, Deadline& deadline);                    // Unsatisfiable if nothing is left
 void measure(Nfa& nfa, Deadline& deadline);                                          // fills State::distance and Rule::shortest
 
