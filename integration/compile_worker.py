@@ -58,7 +58,7 @@ def _limit_memory(memory: int) -> None:
     except ImportError:  # Windows has neither
         return
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-    os.nice(5)
+    os.nice(15)
 
 
 if __name__ == "__main__":
