@@ -87,7 +87,7 @@ def test_mask_logits(engine: Engine, bits: int, width: int, rows: list[int] | No
     random = np.random.default_rng(0)
     kind = np.dtype(f"i{bits // 8}")
     logits = random.integers(np.iinfo(kind).min, np.iinfo(kind).max, (3, width), dtype=kind, endpoint=True)
-    for words in (width // 32, (width + 31) // 32, (width + 31) // 32 + 2):
+    for words in (max(width // 32, 1), (width + 31) // 32, (width + 31) // 32 + 2):
         bitmask = random.integers(-(1 << 31), (1 << 31) - 1, (3, words), dtype=np.int32, endpoint=True)
         forbidden = {16: 0xFF80, 32: 0xFF800000, 64: 0xFFF0000000000000}[bits]
         expected = logits.copy()
