@@ -10,6 +10,7 @@ from typing import Final
 
 from stackmask.pda.vocabulary import Vocabulary
 
+LONGEST_PIECE: Final = 32  # bytes; the longer tokens are runs of blanks and the like, which no shortest completion has
 KEPT: Final = 4096
 KEPT_LENGTH: Final = 2048
 
@@ -20,7 +21,7 @@ class Speller:
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._ids: dict[bytes, int] = {}
         for token, data in enumerate(vocabulary.tokens):
-            if data:
+            if data and len(data) <= LONGEST_PIECE:
                 self._ids.setdefault(data, token)
         self.longest = max(map(len, self._ids))
         self._spelt: dict[bytes, tuple[int, ...] | None] = {}  # PERF: inside a string each step asks for the same completion

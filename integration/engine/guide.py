@@ -116,10 +116,10 @@ class Guide:
         plan = self._plan
         accepted = self.accept(token)
         assert accepted, f"the mask allowed token {token}, the matcher refuses it"
-        if self.is_terminated or self.can_close(room):
-            return True
         if plan and plan[0] == token:
-            self._plan = plan[1:]
+            self._plan = plan[1:]  # as short as it has to be, and had without spelling anything
+            return True
+        if self.is_terminated or self.can_close(room):
             return True
         self.rollback(1)
         self._plan = plan

@@ -1,5 +1,7 @@
 """The engine: every answer fits its constraint, whoever shares the batch, and ends for the reason that it says."""
 
+import gzip
+import itertools
 import json
 import re
 import threading
@@ -10,6 +12,8 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from jsonschema import Draft202012Validator  # noqa: E402
+from jsonschema.validators import validator_for  # noqa: E402
+from jsonschema_specifications import REGISTRY  # noqa: E402
 
 from stackmask.integration.demo import load_model  # noqa: E402
 from stackmask.integration.engine import (  # noqa: E402
@@ -116,6 +120,27 @@ def test_an_answer_is_closed_before_its_budget_ends(engine):
         assert answer.finish_reason == ("length" if answer.closed else "stop")
         closed += answer.closed
     assert refused and closed
+
+
+def test_any_budget_with_real_schemas(engine, data):
+    """Schemas from practice and limits from 20 to 400: every answer parses and validates, or was refused for its limit."""
+    with gzip.open(data / "maskbench-dev.jsonl.gz", "rt", encoding="utf-8") as file:
+        schemas = [json.loads(line)["schema"] for line in itertools.islice(file, 40)]
+    requests = [
+        request(
+            engine,
+            f"Write JSON. {i}",
+            constraint=Constraint("json_schema", schema),
+            sampling=Sampling(seed=i),
+            max_tokens=20 + 97 * i % 380,
+        )
+        for i, schema in enumerate(schemas)
+    ]
+    for schema, answer in zip(schemas, engine.generate_batch(requests), strict=True):
+        if answer.error is not None:
+            assert isinstance(answer.error, RequestError) and answer.error.field == "max_tokens"
+        else:
+            validator_for(schema, default=Draft202012Validator)(schema, registry=REGISTRY).validate(json.loads(answer.text))
 
 
 def test_without_closing_an_answer_is_cut(engine):

@@ -78,10 +78,10 @@ def test_drafts_keep_the_distribution(engine, drafting):
     options = {"prompt": prompt, "constraint": Constraint("regex", "[ab]{3}"), "max_tokens": 4, "finish_within_budget": False}
     counts = []
     for maker, speculation, base in ((engine, 0, 0), (drafting, 3, 10_000)):
-        requests = [Request(**options, sampling=Sampling(seed=base + i, temperature=4), speculation=speculation) for i in range(600)]
+        requests = [Request(**options, sampling=Sampling(seed=base + i, temperature=4), speculation=speculation) for i in range(400)]
         answers = maker.generate_batch(requests)
         counts.append(Counter(answer.text for answer in answers))
-        assert (sum(answer.stats.draft_tokens for answer in answers) > 300) == (speculation > 0)
+        assert (sum(answer.stats.draft_tokens for answer in answers) > 200) == (speculation > 0)
     plain, drafted = counts
     statistic = sum((plain[text] - drafted[text]) ** 2 / (plain[text] + drafted[text]) for text in plain | drafted)
     assert len(plain | drafted) == 8
