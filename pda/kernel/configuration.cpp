@@ -328,14 +328,14 @@ u64 Automaton::distance(u32 configuration) {
 
 // A* (Hart, Nilsson & Raphael 1968) with the distance as its bound. Without guards the bound is exact, so the search goes straight
 // down; a guard may refuse the shortest way, and then others are tried. There may be exponentially many that are equally good: after
-// PATIENCE nodes the search is greedy, and gives a short text instead of a shortest.
+// PATIENCE nodes the distance weighs more than the length so far, and the text found is short instead of shortest (Pohl 1970).
 std::string Automaton::shortest(u32 configuration) {
   struct Node {
     u32 configuration, parent, length;
     u8 byte;
   };
-  constexpr std::size_t PATIENCE = 2000;
-  constexpr u64 MOST_NODES = 500'000;
+  constexpr std::size_t PATIENCE = 500;
+  constexpr u64 MOST_NODES = 50'000, WEIGHT = 16;
   std::vector<Node> nodes{{configuration, NONE, 0, 0}};
   bool greedy = false, met_guard = false;
   using Key = std::tuple<u64, u32, u32>;  // whole length, bytes to go, complement of the node: newest first
@@ -354,7 +354,7 @@ std::string Automaton::shortest(u32 configuration) {
       return text;
     }
     if (nodes[at].length > reached[here]) continue;
-    if (!greedy && met_guard && nodes.size() > PATIENCE) {
+    if (!greedy && nodes.size() > (met_guard ? PATIENCE : 8 * PATIENCE)) {
       greedy = true;
       while (!queue.empty()) queue.pop();
     }
@@ -378,7 +378,7 @@ std::string Automaton::shortest(u32 configuration) {
             if (ahead < NONE - 1 && (added || length < found->second)) {
               found->second = length;
               nodes.push_back({next, at, length, static_cast<u8>(b)});
-              queue.push({(greedy ? 0 : length) + ahead, static_cast<u32>(ahead), ~static_cast<u32>(nodes.size() - 1)});
+              queue.push({length + (greedy ? WEIGHT : 1) * ahead, static_cast<u32>(ahead), ~static_cast<u32>(nodes.size() - 1)});
             }
             straight = ahead < left && !guarded_[here] && !guarded_[next];
           }

@@ -10,6 +10,7 @@ Grammars come from JSON Schema, regexes, EBNF, Lark, choices and structural tags
 """
 
 from stackmask.integration.compiler import CompiledGrammar, Compiler
+from stackmask.integration.generate import Generation, Generator, generate, generate_async, generate_batch
 from stackmask.integration.tokenizers import Vocabulary
 from stackmask.pda.engine import fill_bitmasks, fill_draft_bitmasks
 from stackmask.pda.exceptions import (
@@ -34,6 +35,8 @@ __all__ = [
     "Compiler",
     "EbnfError",
     "Explanation",
+    "Generation",
+    "Generator",
     "GrammarError",
     "LarkError",
     "LimitError",
@@ -51,4 +54,7 @@ __all__ = [
     "allocate_token_bitmask",
     "fill_bitmasks",
     "fill_draft_bitmasks",
+    "generate",
+    "generate_async",
+    "generate_batch",
 ]

@@ -11,7 +11,7 @@ from support.engines import BYTES, STOP, Engine, accepts, mask_of, matcher
 from support.oracles import regex_of
 from support.strategies import REGULAR, Features, grammars, vocabularies
 
-from stackmask.pda.exceptions import UnsatisfiableError
+from stackmask.pda.exceptions import LimitError, UnsatisfiableError
 from stackmask.pda.grammar import Grammar, print_grammar
 
 
@@ -21,6 +21,15 @@ def begin(engine: Engine, grammar: Grammar, tokens: list[bytes | None]) -> Any:
         return matcher(engine, grammar, tokens, (len(tokens) - 1,))
     except UnsatisfiableError:
         assume(False)
+
+
+def shortest(at: Any) -> bytes:
+    """The completion; left recursion through a counted repetition may take the search past its limit, which is no case."""
+    try:
+        completion: bytes = at.shortest_completion()
+    except LimitError:
+        assume(False)
+    return completion
 
 
 def walk(at: Any, random: Random, steps: int) -> list[int]:
@@ -95,13 +104,13 @@ def test_kernel_is_the_reference(kernel: Engine, reference: Engine, data: st.Dat
 def test_shortest_completion(engine: Engine, grammar: Grammar, seed: int) -> None:
     """The shortest completion completes, and no byte of a random walk brings the end nearer by more than one."""
     at, random = begin(engine, grammar, list(BYTES)), Random(seed)
-    rest = at.shortest_completion()
+    rest = shortest(at)
     for _ in range(8):
         assert accepts(at, rest)
         assert (not rest) == at.is_completed()
         if not walk(at, random, 1) or at.is_terminated():
             break
-        before, rest = rest, at.shortest_completion()
+        before, rest = rest, shortest(at)
         assert len(rest) >= len(before) - 1
 
 
@@ -110,7 +119,7 @@ def test_completions_keep_values_distinct(engine: Engine, grammar: Grammar, seed
     """With DISTINCT too the shortest completion completes."""
     at, random = begin(engine, grammar, list(BYTES)), Random(seed)
     for _ in range(4):
-        assert accepts(at, at.shortest_completion())
+        assert accepts(at, shortest(at))
         if not walk(at, random, 2) or at.is_terminated():
             break
 
@@ -125,7 +134,7 @@ def test_regular_grammars_are_what_re_says(engine: Engine, data: st.DataObject) 
     for _ in range(5):
         at = start.fork()
         text = bytes(token for token in walk(at, random, random.randrange(8)) if token != STOP)
-        text += start.fork().shortest_completion() if random.random() < 0.3 else b""
+        text += shortest(start.fork()) if random.random() < 0.3 else b""
         for candidate in (text, text[:-1], text + text[-1:], text[: len(text) // 2] + text[len(text) // 2 + 1 :]):
             assert accepts(start, candidate) == bool(pattern.fullmatch(candidate)), candidate
 

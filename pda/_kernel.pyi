@@ -1,0 +1,131 @@
+"""
+The compiled engine: grammars run as pushdown automata over a trie of tokens.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import numpy
+from numpy.typing import NDArray
+
+class TokenTrie:
+    """
+    The bytes of every token, as a trie; an id without bytes, or with none, is a token without text.
+    """
+
+    def __init__(self, tokens: Sequence, size: int) -> None: ...
+    @property
+    def size(self) -> int:
+        """The number of tokens, padding included."""
+
+    @property
+    def nodes(self) -> int:
+        """The number of trie nodes."""
+
+    @property
+    def memory(self) -> int:
+        """The bytes that the trie takes."""
+
+class KernelGrammar:
+    """
+    A grammar made ready for one vocabulary. Shared by any number of matchers and threads.
+    """
+
+    def __init__(self, trie: TokenTrie, grammar: object, *, states: int, stack_depth: int, memory: int, seconds: float) -> None: ...
+    @property
+    def memory(self) -> int:
+        """The bytes that the lazily built tables take."""
+
+    @property
+    def statistics(self) -> dict:
+        """Counts of what was built, for tests and benchmarks."""
+
+class Matcher:
+    """
+    The text of one request so far, and what may follow it. Not for use by two threads at once.
+    """
+
+    def __init__(self, grammar: KernelGrammar, stop_token_ids: object) -> None: ...
+    def __repr__(self) -> str: ...
+    @property
+    def num_accepted(self) -> int:
+        """How many steps rollback can undo."""
+
+    def is_terminated(self) -> bool:
+        """Whether a stop token was accepted."""
+
+    def is_completed(self) -> bool:
+        """Whether a stop token is allowed now."""
+
+    def accept_token(self, token_id: int) -> bool:
+        """Go on by a token; False, and nothing changes, where it is not allowed."""
+
+    def accept_bytes(self, data: bytes) -> bool:
+        """
+        Go on by a text, as one step; False, and nothing changes, where it is not allowed.
+        """
+
+    def validate_tokens(self, token_ids: object) -> int:
+        """How many of these tokens could be accepted one after the other."""
+
+    def rollback(self, n: int) -> None:
+        """Undo the last n steps."""
+
+    def fork(self) -> Self:
+        """An independent matcher in the same state, with the same history."""
+
+    def reset(self) -> None:
+        """Back to the beginning, with no history."""
+
+    def fill_next_token_bitmask(self, bitmask: object, index: int = 0) -> bool:
+        """
+        Write the row of a bitmask: bit i of word w is 1 if token 32 w + i is allowed. False if all of them are.
+        """
+
+    def allowed_tokens(self) -> list[int]:
+        """The tokens that are allowed now."""
+
+    def find_jump_forward_bytes(self) -> bytes:
+        """
+        The bytes that must follow, up to where there is a choice or the text is complete; no more than 65,536 at once.
+        """
+
+    def find_jump_forward_string(self) -> str:
+        """The longest start of the bytes that must follow that is text."""
+
+    def shortest_completion(self) -> bytes:
+        """A shortest text that completes the text so far."""
+
+    def matching_prefix(self, data: bytes) -> int:
+        """How many of these bytes can be accepted from here."""
+
+    def next_bytes(self, data: bytes = ...) -> bytes:
+        """
+        Which bytes may follow after `data`, sorted; none where `data` is not allowed.
+        """
+
+    def rule_names(self, data: bytes = ...) -> list[str]:
+        """
+        The rules begun and not ended after `data`, innermost first; none where `data` is not allowed.
+        """
+
+def fill_bitmasks(matchers: object, bitmask: object, rows: object | None = None) -> None:
+    """Fill the row of every matcher: `rows[i]`, or i."""
+
+def mask_logits(
+    logits: Annotated[NDArray, dict(shape=(None, None), device="cpu")],
+    bitmask: Annotated[NDArray[numpy.int32], dict(shape=(None, None), device="cpu", writable=False)],
+    forbidden: int,
+    rows: Sequence[int] | None = None,
+) -> None:
+    """
+    Replace the logits that a bitmask forbids by `forbidden`, given as the bits of a logit; rows of both by the same index.
+    """
+
+def fill_draft_bitmasks(matcher: Matcher, draft_token_ids: object, bitmask: object, row: int, parents: object | None = None) -> None:
+    """
+    Fill `row` with the mask now, and row + i + 1 with the mask after draft token i and those before it.
+
+    `parents[i]` is the draft token before token i, -1 for none; by default the drafts are a chain.
+    Rows at and below a refused draft token are all zeros. The matcher stays where it is.
+    """
