@@ -30,7 +30,10 @@ HEAVY = {
     "sentencepiece",
     "mistral_common",
 }
-GENERATORS = {"pda/unicode_generate.py", "schema/formats_generate.py"}  # run by hand, their output is checked in; what they need is no dependency
+GENERATORS = {
+    "pda/unicode_generate.py",
+    "schema/formats_generate.py",
+}  # run by hand, their output is checked in; what they need is no dependency
 MODULES = sorted(path for layer in LAYERS for path in (SOURCE / layer).glob("**/*.py"))
 
 
