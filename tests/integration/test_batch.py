@@ -88,6 +88,28 @@ def test_killed_and_taken_up_again(tmp_path):
     assert all(re.fullmatch("[ab]{60}", line["response"]["body"]["choices"][0]["message"]["content"]) for line in lines)
 
 
+def test_the_server_is_killed(tmp_path):
+    """A server killed in the midst of a run ends it with an error; the next run, wherever it runs, does what is left."""
+    source, target = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    names = [f"n{i}" for i in range(40)]
+    write(source, [{"custom_id": name, "body": body(regex="[ab]{60}", max_tokens=60)} for name in names])
+    environment = {**os.environ, "PYTHONPATH": PATH}
+    command = [sys.executable, "-m", "stackmask.integration.cli"]
+    with subprocess.Popen([*command, "serve", "--port", "0"], env=environment, stderr=subprocess.PIPE, text=True) as server:
+        url = re.search(r"at (\S+)", server.stderr.readline())[1]
+        arguments = ["batch", str(source), str(target), "--url", url, "--max-concurrent", "3"]
+        with subprocess.Popen([*command, *arguments], env=environment, stderr=subprocess.PIPE, text=True) as batch:
+            while not target.exists() or target.read_bytes().count(b"\n") < 3:
+                assert batch.poll() is None
+                time.sleep(0.01)
+            server.kill()
+            message = batch.stderr.read()
+        assert batch.returncode == 2 and "run the same command again" in message
+    assert 3 <= target.read_bytes().count(b"\n") < 40
+    assert main(["batch", str(source), str(target), "--quiet"]) == 0
+    assert Counter(json.loads(line)["custom_id"] for line in target.read_text("utf-8").splitlines()) == Counter(names)
+
+
 def test_a_server_that_goes_away(tmp_path, capsys):
     """With `--url` a server answers; where none does, the run ends with an error and nothing is written."""
     source, target = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
