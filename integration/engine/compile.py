@@ -56,6 +56,9 @@ class WorkerCompiler(Compiler):
         prepare = _KINDS.get(kind)
         if prepare is None:
             return super().submit(kind, *arguments, **options)  # which says what there is
+        if kind == "json":
+            kind, arguments = "json_schema", (True, *arguments)  # which is what it is
+            prepare = _KINDS[kind]
         try:
             key, _ = prepare(self, *arguments, **options)
             if kind in ("json_schema", "structural_tag") and not isinstance(arguments[0], str | bool | dict):
