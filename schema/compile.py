@@ -22,7 +22,8 @@ from stackmask.schema.references import NAMED, Registry
 from stackmask.schema.report import APPROXIMATED, Entry, Report
 
 DISTINCT_KEYS: Final = False
-"""Whether undeclared keys are kept from occurring twice, by a guard at run time; declared keys never do."""
+"""Whether undeclared keys never occur twice, by a guard at run time; else only where an instance could become invalid by it, since a key
+that occurs again replaces a value by one that is as good. Declared keys never occur twice."""
 MOST_PROBLEMS: Final = 100
 """How many keywords that cannot be exact one error lists."""
 _INVERTING: Final = frozenset({"not", "if", "oneOf"})

@@ -278,19 +278,27 @@ class Writer:
         self.facts = facts
         self.value = value
         self.any_order = any_order
-        self.distinct = distinct
+        self.always_distinct = self.distinct = distinct
 
     def node(self, part: Object) -> NodeId:
         """The objects of a part."""
         pruned = prune(part, self.facts)
         if pruned is None:
             return self.f.never
+        # A key that occurs again replaces its value by another that is as good, unless keys are counted or one must have a certain value.
+        matters = pruned.low > 0 or bool(pruned.clauses) or any(not atom.every and sole(atom.keys) is None for atom in pruned.atoms)
+        outer, self.distinct = self.distinct, self.always_distinct or matters
+        node = self._node(pruned)
+        node = self.b.scope(node) if self.distinct and node != self.f.never else node
+        self.distinct = outer
+        return node
+
+    def _node(self, pruned: Object) -> NodeId:
+        """The objects of a part that is not empty, in the scope that `distinct` asks for."""
         if self.any_order:
             nodes = [self.permuted(option, pruned, witnesses) for option, witnesses in self.without_clauses(pruned)]
-            node = self.b.alt(*dict.fromkeys(n for n in nodes if n != self.f.never)) if nodes else self.f.never
-        else:
-            node = self.chained(pruned)
-        return self.b.scope(node) if self.distinct and node != self.f.never else node
+            return self.b.alt(*dict.fromkeys(n for n in nodes if n != self.f.never)) if nodes else self.f.never
+        return self.chained(pruned)
 
     def members(self, part: Object) -> tuple[list[_Member], list[_Member]]:
         """The declared keys that can occur, and the cells of the others."""
