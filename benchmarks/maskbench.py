@@ -20,6 +20,7 @@ import json
 import random
 import sys
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -140,14 +141,18 @@ def run(engines: dict[str, Isolated], results: dict[str, Results], lines: list[s
             return
 
 
-def progress(cases: Iterable[Case], total: int) -> Iterable[Case]:
-    """The cases with a bar on the terminal, where tqdm is installed."""
-    try:
-        from tqdm import tqdm  # type: ignore[import-untyped, unused-ignore]
-    except ImportError:
-        return cases
-    bar: Iterable[Case] = tqdm(cases, total=total, unit="schema", file=sys.stderr, disable=not sys.stderr.isatty())
-    return bar
+def progress(cases: Iterable[Case], total: int) -> Iterator[Case]:
+    """The cases with a bar, where tqdm is installed and someone watches; otherwise with a line for each tenth."""
+    if sys.stderr.isatty():
+        with suppress(ImportError):
+            from tqdm import tqdm  # type: ignore[import-untyped, unused-ignore]
+
+            yield from tqdm(cases, total=total, unit="schema", file=sys.stderr)
+            return
+    for count, case in enumerate(cases, 1):
+        if count % max(1, total // 10) == 0:
+            print(f"{count:,} of {total:,} schemas", file=sys.stderr, flush=True)
+        yield case
 
 
 def show(results: dict[str, Results], options: argparse.Namespace, cases: dict[str, Case]) -> None:
