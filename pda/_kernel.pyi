@@ -3,7 +3,7 @@ The compiled engine: grammars run as pushdown automata over a trie of tokens.
 """
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Self
 
 import numpy
 from numpy.typing import NDArray

@@ -100,9 +100,9 @@ class RollbackError(StackmaskError, ValueError):
 
 
 def caret(text: str, position: int) -> str:
-    """The line of `text` that holds `position`, its place, and a caret below it.
+    r"""The line of `text` that holds `position`, its place, and a caret below it.
 
-    >>> print(caret("ab\\nc(d", 4))
+    >>> print(caret("ab\nc(d", 4))
     line 2, column 2
       c(d
        ^

@@ -1,4 +1,4 @@
-"""The intermediate representation: what every front end emits, and what the kernel and the reference engine run.
+r"""The intermediate representation: what every front end emits, and what the kernel and the reference engine run.
 
 A grammar is a table of expression nodes and a table of rules, each rule one expression.
 A node is a plain tuple whose first element is its operator, and refers to other nodes by index.
@@ -14,12 +14,12 @@ Nodes are hash-consed: equal expressions have the same index.
     (ALT, node, ...)                           any one of them
     (REPEAT, node, minimum, maximum)           maximum -1 is no bound
     (CALL, rule)                               another rule, by index
-    (GRAPH, states, edges)                     an NFA whose edges read expressions: edges = (source, target, node, ...), node -1 reads nothing;
-                                               starts in state 0, ends in state 1
+    (GRAPH, states, edges)                     an NFA whose edges read expressions: edges = (source, target, node, ...),
+                                               node -1 reads nothing; starts in state 0, ends in state 1
     (AUTOMATON, transitions, accepting, encoding)
                                                a DFA over code points (bytes with encoding RAW), start state 0;
                                                transitions[state] = ((lo, hi, target), ...), accepting[state] = bool
-    (TOKENS, ids, negated)                     one token by id, whatever its text: one of `ids`, or any but these
+    (TOKENS, ids, negated)                     one token by id, whatever its text: one of `ids`, or any that has text but these
     (PERMUTE, members, separator, minimum, maximum)
                                                each member at most once and in any order, `separator` (a node) between two of them;
                                                members = (node, flags, ...), flags: 1 = must occur, 2 = may occur any number of times;
@@ -33,8 +33,8 @@ Encodings say how a code point is written as bytes:
     RAW       code point = byte (AUTOMATON only)
     UTF8      UTF-8
     JSON      as it stands inside a JSON string (RFC 8259 section 7): UTF-8, escaped where it must be, by the short escape where one
-              exists (`\\"` `\\\\` `\\b` `\\f` `\\n` `\\r` `\\t`), by \\u00XX otherwise; `/` also as `\\/`
-    JSON_ANY  as JSON, or any character as \\uXXXX (a surrogate pair above U+FFFF), hexadecimal digits of either case
+              exists (`\"` `\\` `\b` `\f` `\n` `\r` `\t`), by \u00XX otherwise; `/` also as `\/`
+    JSON_ANY  as JSON, or any character as \uXXXX (a surrogate pair above U+FFFF), hexadecimal digits of either case
 """
 
 from __future__ import annotations
@@ -137,6 +137,8 @@ class GrammarBuilder:
 
     def repeat(self, node: NodeId, minimum: int = 0, maximum: int = -1) -> NodeId:
         """`node` from `minimum` to `maximum` times, -1 for no bound."""
+        if 0 <= maximum < minimum:
+            return self.never()
         return node if minimum == maximum == 1 else self.node((REPEAT, node, minimum, maximum) if maximum else (EMPTY,))
 
     def optional(self, node: NodeId) -> NodeId:

@@ -87,7 +87,8 @@ class Automaton {
 
   // Configurations.
   Interner nodes_;                // entries as pairs of words
-  std::vector<u8> guarded_;       // by node: a guard is on one of its stacks
+  static constexpr u8 GUARD_BELOW = 1, SCOPE_BELOW = 2;
+  std::vector<u8> guarded_;       // by node: a guard, or a scope whose values may run out, is on one of its stacks
   std::vector<u32> depth_;        // by node: longest stack, saturated
   Map64 steps_, unions_, pushes_, advances_, distances_, token_steps_;
   u32 intern(std::vector<Entry>& entries);
@@ -133,6 +134,10 @@ class Automaton {
   // Guards.
   Map64 alive_;
   u32 guard_values(u32 node, u32 limit);   // how many values the guards on these stacks have seen, saturated at limit
+  std::vector<u8> risky_;                  // by rule: 1 no, 2 yes
+  Map64 finishes_;
+  bool risky(u32 frame);                   // a frame of a scope with few values to read
+  bool finishes(u32 frame);                // its rule can end without a value that its scope has seen
   bool zero_forever(const Entry& entry);
   bool alive(const Entry& entry);          // some value that a guard below has not seen can still be read
   void refused_nodes(u32 list, u32 guard, std::vector<u32>& kept, std::vector<u32>& refused);

@@ -132,7 +132,7 @@ void mask_logits(const Logits& logits, const Bitmask& bitmask, u64 forbidden, st
   }
   for (const std::size_t row : *rows)
     if (row >= count) throw nb::index_error("a row is outside the logits or the bitmask");
-  if (logits.stride(1) != 1 || bitmask.stride(1) != 1) throw nb::value_error("the columns of logits and bitmask must be contiguous");
+  if ((logits.shape(1) > 1 && logits.stride(1) != 1) || (bitmask.shape(1) > 1 && bitmask.stride(1) != 1)) throw nb::value_error("the columns of logits and bitmask must be contiguous");
   switch (logits.dtype().bits) {
     case 16: return mask_rows<u16>(logits, bitmask, forbidden, *rows);
     case 32: return mask_rows<u32>(logits, bitmask, forbidden, *rows);
@@ -350,7 +350,7 @@ NB_MODULE(_kernel, m) {
             nb::inst_mark_ready(copy);
             return copy;
           },
-          nb::sig("def fork(self) -> Self"), "An independent matcher in the same state, with the same history.")
+          nb::sig("def fork(self) -> typing.Self"), "An independent matcher in the same state, with the same history.")
       .def("reset", &Matcher::reset, "Back to the beginning, with no history.")
       .def(
           "fill_next_token_bitmask",

@@ -8,13 +8,34 @@ namespace stackmask {
 
 namespace {
 
-Nfa compile(const Expressions& expressions, u32 vocabulary_size, const Limits& limits) {
+// What a negated token set stands for; edges that no token can take are removed.
+void resolve_token_sets(Nfa& nfa, const TokenTrie& trie) {
+  for (TokenSet& set : nfa.token_sets) {
+    if (!set.negated) continue;
+    set.bits.assign(trie.words(), 0);
+    for (u32 id = 0; id < trie.text_count(); id++)
+      if (!trie.text(id).empty() && !std::binary_search(set.ids.begin(), set.ids.end(), id)) set.bits[id >> 5] |= 1u << (id & 31);
+  }
+  for (State& state : nfa.states)
+    for (u32* link = &state.first; *link != NONE;) {
+      const Edge& edge = nfa.edges[*link];
+      const bool empty = edge.kind == EDGE_TOKEN && (nfa.token_sets[edge.data].negated
+                                                         ? std::all_of(nfa.token_sets[edge.data].bits.begin(), nfa.token_sets[edge.data].bits.end(), [](u32 w) { return w == 0; })
+                                                         : nfa.token_sets[edge.data].ids.empty());
+      if (empty) *link = edge.next;
+      else link = &nfa.edges[*link].next;
+    }
+}
+
+Nfa compile(const Expressions& expressions, const TokenTrie& trie, const Limits& limits) {
   Deadline deadline(limits.seconds);
-  expressions.validate(vocabulary_size);
+  expressions.validate(trie.size());
   Nfa nfa = lower(expressions, limits, deadline);
+  if (!nfa.token_sets.empty()) resolve_token_sets(nfa, trie);
   rewrite(nfa, limits, deadline);
   if (nfa.rewritten_rules && !nfa.heads.empty()) {
     nfa = lower(expressions, limits, deadline, true);
+    if (!nfa.token_sets.empty()) resolve_token_sets(nfa, trie);
     rewrite(nfa, limits, deadline);
   }
   return nfa;
@@ -23,13 +44,7 @@ Nfa compile(const Expressions& expressions, u32 vocabulary_size, const Limits& l
 }  // namespace
 
 Automaton::Automaton(std::shared_ptr<const TokenTrie> trie, const Expressions& expressions, const Limits& limits)
-    : trie_(std::move(trie)), limits_(limits), frames_(compile(expressions, trie_->size(), limits), trie_->max_token_bytes(), limits), threshold_(limits.memory) {
-  for (TokenSet& set : frames_.nfa().token_sets) {
-    if (!set.negated) continue;
-    set.bits.assign(trie_->words(), 0);
-    for (u32 id = 0; id < trie_->text_count(); id++)
-      if (!trie_->text(id).empty() && !std::binary_search(set.ids.begin(), set.ids.end(), id)) set.bits[id >> 5] |= 1u << (id & 31);
-  }
+    : trie_(std::move(trie)), limits_(limits), frames_(compile(expressions, *trie_, limits), trie_->max_token_bytes(), limits), threshold_(limits.memory) {
   std::vector<Entry> list;
   nodes_.intern(nullptr, 0);
   guarded_.push_back(0);
@@ -54,7 +69,9 @@ u32 Automaton::intern(std::vector<Entry>& list) {
     u8 guarded = 0;
     u32 depth = 0;
     for (const Entry& entry : list) {
-      guarded |= (frames_[entry.frame].flags & FRAME_GUARD) || guarded_[entry.rest];
+      guarded |= guarded_[entry.rest];
+      if (frames_[entry.frame].flags & FRAME_GUARD) guarded |= GUARD_BELOW;
+      else if (risky(entry.frame)) guarded |= SCOPE_BELOW;
       depth = std::max(depth, depth_[entry.rest]);
     }
     guarded_.push_back(guarded);
@@ -123,7 +140,7 @@ u32 Automaton::unite(u32 a, u32 b) {
 
 // The byte becomes part of the texts that guards on these stacks wait for.
 u32 Automaton::advance(u32 node, u8 byte) {
-  if (!guarded_[node]) return node;
+  if (!(guarded_[node] & GUARD_BELOW)) return node;
   auto key_of = [byte](u32 x) { return static_cast<u64>(x) << 8 | byte; };
   if (const u32* found = advances_.find(key_of(node))) return *found;
   std::vector<u32> todo{node};
@@ -137,7 +154,7 @@ u32 Automaton::advance(u32 node, u8 byte) {
     std::vector<Entry> moved;
     for (u32 i = 0; i < entry_count(x); i++) {
       Entry entry = entries(x)[i];
-      if (guarded_[entry.rest]) {
+      if (guarded_[entry.rest] & GUARD_BELOW) {
         const u32* found = advances_.find(key_of(entry.rest));
         if (!found) todo.push_back(entry.rest);
         else entry.rest = *found;
@@ -212,7 +229,7 @@ u32 Automaton::close(std::vector<Entry>& raw) {
   if (raw.size() > before_calls) unify(raw);
   raw.erase(std::remove_if(raw.begin(), raw.end(),
                            [this](const Entry& entry) {
-                             return entry.frame != BOTTOM && (!(frames_[entry.frame].flags & (FRAME_BYTES | FRAME_TOKENS)) || !alive(entry));
+                             return entry.frame != BOTTOM && (!(frames_[entry.frame].flags & (FRAME_BYTES | FRAME_TOKENS)) || !alive(entry) || !finishes(entry.frame));
                            }),
             raw.end());
   return intern(raw);
@@ -326,6 +343,8 @@ u64 Automaton::distance(u32 configuration) {
   return *distances_.find(configuration);
 }
 
+static constexpr const char* NO_COMPLETION = "no text completes the structure from here without reading a token by its id";
+
 // A* (Hart, Nilsson & Raphael 1968) with the distance as its bound. Without guards the bound is exact, so the search goes straight
 // down; a guard may refuse the shortest way, and then others are tried. There may be exponentially many that are equally good: after
 // PATIENCE nodes the distance weighs more than the length so far, and the text found is short instead of shortest (Pohl 1970).
@@ -342,6 +361,9 @@ std::string Automaton::shortest(u32 configuration) {
   std::priority_queue<Key, std::vector<Key>, std::greater<>> queue;
   std::unordered_map<u32, u32> reached{{configuration, 0}};
   const u64 first = distance(configuration);
+  if (first >= NONE - 1) throw BadGrammar(NO_COMPLETION);
+  if (first > 4 * limits_.stack_depth)
+    throw LimitExceeded("stack_depth", static_cast<double>(limits_.stack_depth), "the shortest completion has " + std::to_string(first) + " bytes or more");
   queue.push({first, static_cast<u32>(first), ~0u});
   while (!queue.empty()) {
     const u32 at = ~std::get<2>(queue.top());
@@ -358,8 +380,8 @@ std::string Automaton::shortest(u32 configuration) {
       greedy = true;
       while (!queue.empty()) queue.pop();
     }
-    if (nodes.size() > std::min<u64>(limits_.states, MOST_NODES))
-      throw LimitExceeded("states", static_cast<double>(MOST_NODES), "the search for a completion met more than " + std::to_string(MOST_NODES) + " states");
+    if (nodes.size() > MOST_NODES + 4 * first)
+      throw LimitExceeded("states", static_cast<double>(MOST_NODES), "the search for a completion met more than " + std::to_string(MOST_NODES + 4 * first) + " states");
     const u32 length = nodes[at].length + 1;
     const u64 left = distance(here);
     met_guard |= guarded_[here] != 0;
@@ -387,7 +409,7 @@ std::string Automaton::shortest(u32 configuration) {
       }
     }
   }
-  throw BadGrammar("no text completes the structure from here without reading a token by its id");
+  throw BadGrammar(NO_COMPLETION);
 }
 
 void Automaton::rule_names(u32 configuration, std::vector<std::string>& names) {
@@ -442,7 +464,7 @@ void Automaton::reclaim() {
   for (const Held& matcher : held)
     for (u32& id : *matcher.configurations) id = map[id & ~FLAG] | (id & FLAG);
   alive_.clear(), steps_.clear(), unions_.clear(), pushes_.clear(), advances_.clear(), distances_.clear(), token_steps_.clear();
-  closed_.clear();
+  closed_.clear(), finishes_.clear();
   part_ids_.clear(), mask_ids_.clear(), node_lists_.clear(), shared_lists_.clear();
   std::vector<Part>().swap(parts_);
   std::vector<Mask>().swap(masks_);

@@ -110,6 +110,10 @@ class Frames {
   u32 variety(u32 frame);                       // at least this many texts end the frame, 1,000,000 for no end of them
   std::string text(u32 text) const;
   // The values that a frame has seen: whether any, and whether one equals the JSON text.
+  bool in_scope(u32 frame) const {
+    return !(frames_[frame].flags & FRAME_GUARD) && frame != BOTTOM && nfa_.rules[rule(frame)].scope;
+  }
+  u32 rule(u32 frame) const { return nfa_.states[items_.at(frame)[0]].rule; }
   bool seen_any(u32 frame) const;
   std::vector<std::string> seen_values(u32 frame) const;
 

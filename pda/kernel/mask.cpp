@@ -69,7 +69,7 @@ void Automaton::walk_child(u32 child, u32 frame, Part& part) {
 void Automaton::land(u32 node, u32 frame, Part& part) {
   const u8 flags = frames_[frame].flags;
   if (flags & (FRAME_FINAL | FRAME_CALLS)) hits_.push_back({frame, node});
-  if (!(flags & FRAME_FINAL) && trie_->nodes()[node].token >= 0 && frames_.variety(frame) < MANY_VALUES) part.poor.push_back(node);
+  if (risky(frame) || (!(flags & FRAME_FINAL) && trie_->nodes()[node].token >= 0 && frames_.variety(frame) < MANY_VALUES)) part.poor.push_back(node);
 }
 
 void Automaton::walk(u32 node, u32 frame, Part& part) {
@@ -477,7 +477,7 @@ const Automaton::Mask& Automaton::mask(u32 configuration) {
   std::vector<u32> parts, suspects;
   // Guards that have seen nothing cannot refuse what a token completes, unless it completes two values.
   const u32 values = guarded_[configuration] ? guard_values(configuration, MANY_VALUES) : 0;
-  const bool guarded = values > 0;
+  const bool guarded = values > 0 || (guarded_[configuration] & SCOPE_BELOW);
   auto visit = [&](u32 nodes, u32 frame, u32 rest, bool passed) {
     const Visit v{nodes, frame, rest, passed};
     if (std::find(visits.begin(), visits.end(), v) == visits.end()) visits.push_back(v);
@@ -502,6 +502,8 @@ const Automaton::Mask& Automaton::mask(u32 configuration) {
       for (u32 c = 0; c < frames_[entry.frame].call_count; c++) {
         const Call call = frames_.call(entry.frame, c);
         if (frames_.entry(call.rule) == DEAD) continue;
+        if (guarded && call.distinct && frames_.variety(frames_.entry(call.rule)) < MANY_VALUES)
+          suspects.insert(suspects.end(), node_lists_.at(nodes), node_lists_.at(nodes) + node_lists_.length(nodes));
         const Entry next{frames_.entry(call.rule), rest_of(call.back, call.distinct, entry.rest)};
         if (std::find(entering.begin(), entering.end(), next) == entering.end()) entering.push_back(next);
       }
@@ -553,6 +555,8 @@ const Automaton::Mask& Automaton::mask(u32 configuration) {
       if (watched && guarded_[at.rest]) suspects.insert(suspects.end(), parts_[id].poor.begin(), parts_[id].poor.end());
       for (std::size_t t = 0; t < parts_[id].transfers.size(); t++) {
         const Part::Transfer transfer = parts_[id].transfers[t];
+        if (guarded && transfer.distinct)
+          suspects.insert(suspects.end(), node_lists_.at(transfer.nodes), node_lists_.at(transfer.nodes) + node_lists_.length(transfer.nodes));
         if (transfer.rule == NONE) leave(transfer.nodes, at.rest, at.passed);
         else if (frames_.entry(transfer.rule) != DEAD)
           go_on(transfer.nodes, frames_.entry(transfer.rule), rest_of(transfer.back, transfer.distinct, at.rest), at.passed);
@@ -579,7 +583,7 @@ u32 Automaton::guard_values(u32 node, u32 limit) {
   while (!todo.empty() && count < limit) {
     const u32 at = todo.back();
     todo.pop_back();
-    if (!guarded_[at] || std::find(seen.begin(), seen.end(), at) != seen.end()) continue;
+    if (!(guarded_[at] & GUARD_BELOW) || std::find(seen.begin(), seen.end(), at) != seen.end()) continue;
     if (seen.size() < 64) seen.push_back(at);
     for (u32 i = 0; i < entry_count(at); i++) {
       const Entry entry = entries(at)[i];
@@ -650,6 +654,51 @@ void Automaton::deny(u32 configuration, const std::vector<u32>& suspects, Mask& 
   }
 }
 
+bool Automaton::risky(u32 frame) {
+  if (!frames_.in_scope(frame)) return false;
+  const Nfa& nfa = frames_.nfa();
+  if (risky_.empty()) risky_.assign(nfa.rules.size(), 0);
+  const u32 rule = frames_.rule(frame);
+  if (risky_[rule] == 0) {
+    risky_[rule] = 1;
+    std::vector<u32> callees;
+    for (const State& state : nfa.states)
+      if (state.rule == rule)
+        for (u32 e = state.first; e != NONE; e = nfa.edges[e].next)
+          if (nfa.edges[e].kind == EDGE_CALL && (nfa.edges[e].flags & EDGE_DISTINCT)) callees.push_back(nfa.edges[e].data);
+    for (const u32 callee : callees)
+      if (const u32 entry = frames_.entry(callee); entry == DEAD || frames_.variety(entry) < MANY_VALUES) risky_[rule] = 2;
+  }
+  return risky_[rule] == 2;
+}
+
+// A search over the frames ahead. What is called is taken to end, but for values that a scope has run out of.
+bool Automaton::finishes(u32 frame) {
+  if (!risky(frame) || !frames_.seen_any(frame)) return true;
+  if (const u32* found = finishes_.find(frame)) return *found != 0;
+  constexpr std::size_t BUDGET = 4096;
+  std::vector<u32> queue{frame};
+  bool result = false;
+  auto add = [&](u32 next) {
+    if (next != DEAD && std::find(queue.begin(), queue.end(), next) == queue.end()) queue.push_back(next);
+  };
+  for (std::size_t i = 0; i < queue.size() && !result; i++) {
+    const u32 at = queue[i];
+    frames_.build(at);
+    if ((frames_[at].flags & (FRAME_FINAL | FRAME_TOKENS)) || queue.size() > BUDGET) result = true;
+    for (u32 r = 0; r < frames_[at].range_count && !result; r++) add(frames_.range_target(at, r));
+    for (u32 c = 0; c < frames_[at].call_count && !result; c++) {
+      const Call call = frames_.call(at, c);
+      const u32 entry = frames_.entry(call.rule);
+      if (entry == DEAD) continue;
+      if (!call.distinct) add(call.back);
+      else if (alive({entry, push(frames_.guard(call.back, 0), EMPTY_STACK)})) result = true;
+    }
+  }
+  finishes_.insert(frame, result);
+  return result;
+}
+
 // A number that is zero whatever its exponent becomes, and a guard that has seen zero: endless texts of one value.
 bool Automaton::zero_forever(const Entry& entry) {
   for (u32 k = 0; k < entry_count(entry.rest); k++) {
@@ -666,7 +715,7 @@ bool Automaton::zero_forever(const Entry& entry) {
 // Whether some completion of the value that the nearest guard waits for is one that it has not seen. Completions are tried shortest
 // first; where there are more of them than values seen, one must be new.
 bool Automaton::alive(const Entry& entry) {
-  if (!guarded_[entry.rest]) return true;
+  if (!(guarded_[entry.rest] & GUARD_BELOW)) return true;
   const u32 values = guard_values(entry.rest, 1'000'000);
   if (values != 0 && zero_forever(entry)) return false;
   if (values == 0 || frames_.variety(entry.frame) > values + 1) return true;
@@ -690,7 +739,7 @@ bool Automaton::alive(const Entry& entry) {
         if (frames_[below.frame].flags & FRAME_GUARD) {
           const u32 popped = frames_.pop_guard(below.frame);
           if (popped != DEAD) result = true;
-        } else if (guarded_[below.rest]) {
+        } else if (guarded_[below.rest] & GUARD_BELOW) {
           add(below);
         } else {
           result = true;

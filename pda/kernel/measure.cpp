@@ -15,7 +15,8 @@ class Measure {
 
   void run() {
     index();
-    for (const Rule& rule : nfa_.rules) propose(rule.final, 0);
+    for (const Rule& rule : nfa_.rules)
+      if (!rule.merged) propose(rule.final, 0);
     for (u32 s = 0; s < states_; s++) {
       if (nfa_.states[s].body == NONE) continue;
       if (nfa_.states[s].head != NONE) propose(s, 0);  // the head after a separator: a separator ends there
@@ -84,6 +85,7 @@ class Measure {
       }
     Closure closure(nfa_);
     for (u32 r = 0; r < rules; r++) {
+      if (nfa_.rules[r].merged) continue;
       closure.begin();
       closure.add(nfa_.rules[r].start, 0);
       closure.run();

@@ -94,6 +94,7 @@ struct Rule {
   bool scope = false;     // its frames carry a set of values seen
   bool counts = false;    // contains heads
   bool recursive = false;
+  bool merged = false;    // all its states belong to its one caller now
   u32 name = 0;
   u32 origin = 0;         // of its own states
   u32 rank = 0;           // callers at the same position have smaller ranks

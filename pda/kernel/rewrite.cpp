@@ -50,7 +50,8 @@ class Rewriter {
     left_.assign(nfa_.rules.size(), {});
     std::vector<std::vector<u32>> waiting(nfa_.rules.size());
     std::vector<u32> work;
-    for (u32 r = 0; r < nfa_.rules.size(); r++) work.push_back(r);
+    for (u32 r = 0; r < nfa_.rules.size(); r++)
+      if (!nfa_.rules[r].merged) work.push_back(r);
     while (!work.empty()) {
       const u32 r = work.back();
       work.pop_back();
@@ -407,7 +408,6 @@ class Rewriter {
     for (const auto& callees : graph_)
       for (const u32 callee : callees) callers[callee]++;
     callers[nfa_.root]++;
-    std::vector<u8> merged(count, 0);
     open_.assign(count, 0);
     std::vector<u32> sizes(count, NONE);  // known once a rule's own calls have been seen to
     const u64 budget = std::max(nfa_.states.size() * INLINE_GROWTH, INLINE_FLOOR);
@@ -418,7 +418,7 @@ class Rewriter {
       for (const u32 rule : order_)
         if ((callers[rule] == 1 && rule != nfa_.root) == once) order.push_back(rule);
     for (const u32 caller : order) {
-      if (merged[caller]) continue;
+      if (nfa_.rules[caller].merged) continue;
       std::vector<u32>& states = rule_states_[caller];
       for (std::size_t i = 0; i < states.size(); i++) {  // states grows: what comes in is searched too
         u32* link = &nfa_.states[states[i]].first;
@@ -431,7 +431,7 @@ class Rewriter {
           deadline_.check();
           *link = edge.next;
           const std::vector<u32> added = splice(states[i], edge, caller, callers[edge.data] == 1);
-          merged[edge.data] |= callers[edge.data] == 1;
+          nfa_.rules[edge.data].merged |= callers[edge.data] == 1;
           nfa_.rules[caller].counts |= nfa_.rules[edge.data].counts;
           states.insert(states.end(), added.begin(), added.end());
           link = &nfa_.states[states[i]].first;  // states and edges may have moved
