@@ -3,17 +3,14 @@ The compiled engine: grammars run as pushdown automata over a trie of tokens.
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Self
-
-import numpy
-from numpy.typing import NDArray
+from typing import Self
 
 class TokenTrie:
     """
     The bytes of every token, as a trie; an id without bytes, or with none, is a token without text.
     """
 
-    def __init__(self, tokens: Sequence, size: int) -> None: ...
+    def __init__(self, tokens: object, size: int) -> None: ...
     @property
     def size(self) -> int:
         """The number of tokens, padding included."""
@@ -37,7 +34,7 @@ class KernelGrammar:
         """The bytes that the lazily built tables take."""
 
     @property
-    def statistics(self) -> dict:
+    def statistics(self) -> dict[str, int]:
         """Counts of what was built, for tests and benchmarks."""
 
 class Matcher:
@@ -112,12 +109,7 @@ class Matcher:
 def fill_bitmasks(matchers: object, bitmask: object, rows: object | None = None) -> None:
     """Fill the row of every matcher: `rows[i]`, or i."""
 
-def mask_logits(
-    logits: Annotated[NDArray, dict(shape=(None, None), device="cpu")],
-    bitmask: Annotated[NDArray[numpy.int32], dict(shape=(None, None), device="cpu", writable=False)],
-    forbidden: int,
-    rows: Sequence[int] | None = None,
-) -> None:
+def mask_logits(logits: object, bitmask: object, forbidden: int, rows: Sequence[int] | None = None) -> None:
     """
     Replace the logits that a bitmask forbids by `forbidden`, given as the bits of a logit; rows of both by the same index.
     """

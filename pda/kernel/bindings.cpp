@@ -223,7 +223,7 @@ struct KernelGrammar {
   std::shared_ptr<Automaton> automaton;
 };
 
-std::shared_ptr<TokenTrie> make_trie(nb::sequence tokens, i64 size) {
+std::shared_ptr<TokenTrie> make_trie(nb::object tokens, i64 size) {
   std::vector<std::pair<const char*, std::size_t>> texts;
   const nb::object fast = nb::steal(PySequence_Fast(tokens.ptr(), "tokens is not a sequence"));
   if (!fast.is_valid()) throw nb::python_error();
@@ -265,7 +265,7 @@ NB_MODULE(_kernel, m) {
   nb::register_exception_translator(translate);
 
   nb::class_<TokenTrie>(m, "TokenTrie", "The bytes of every token, as a trie; an id without bytes, or with none, is a token without text.")
-      .def(nb::new_([](nb::sequence tokens, i64 size) { return make_trie(tokens, size); }), nb::arg("tokens"), nb::arg("size"))
+      .def(nb::new_([](nb::object tokens, i64 size) { return make_trie(tokens, size); }), nb::arg("tokens"), nb::arg("size"))
       .def_prop_ro("size", &TokenTrie::size, "The number of tokens, padding included.")
       .def_prop_ro("nodes", &TokenTrie::node_count, "The number of trie nodes.")
       .def_prop_ro("memory", &TokenTrie::bytes, "The bytes that the trie takes.");
@@ -296,7 +296,7 @@ NB_MODULE(_kernel, m) {
           [](const KernelGrammar& self) {
             const std::lock_guard lock(self.automaton->mutex);
             const Statistics& s = self.automaton->statistics;
-            nb::dict d;
+            nb::typed<nb::dict, nb::str, nb::int_> d;
             d["rules"] = self.automaton->rule_count();
             d["states"] = self.automaton->state_count();
             d["frames"] = self.automaton->frame_count();
@@ -425,6 +425,7 @@ NB_MODULE(_kernel, m) {
       nb::arg("matchers"), nb::arg("bitmask"), nb::arg("rows") = nb::none(), "Fill the row of every matcher: `rows[i]`, or i.");
 
   m.def("mask_logits", &mask_logits, nb::arg("logits"), nb::arg("bitmask"), nb::arg("forbidden"), nb::arg("rows") = nb::none(),
+        nb::sig("def mask_logits(logits: object, bitmask: object, forbidden: int, rows: collections.abc.Sequence[int] | None = None) -> None"),
         "Replace the logits that a bitmask forbids by `forbidden`, given as the bits of a logit; rows of both by the same index.");
 
   m.def(
