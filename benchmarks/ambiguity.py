@@ -18,11 +18,11 @@ from benchmarks.timing import command_line, load_vocabulary, once, verdict
 
 MOST_GROWTH = 8.0
 GRAMMARS = (
-    ("a S b | a S | a, all a", 'root ::= "a" root "b" | "a" root | "a"', "a", "", 800, 5e3),
-    ("a S b | a S | a, half b", 'root ::= "a" root "b" | "a" root | "a"', "a", "b", 800, 5e3),
-    ("S S | a", 'root ::= root root | "a"', "a", "", 2000, 1e6),
-    ("S S S | S S | a", 'root ::= root root root | root root | "a"', "a", "", 2000, 1e6),
-    ("S + S | a (left and right)", 'root ::= root "+" root | root "*" root | "a"', "a+", "a", 2000, 1e6),
+    ("a S b / a S / a, all a", 'root ::= "a" root "b" | "a" root | "a"', "a", "", 800, 5e3),
+    ("a S b / a S / a, half b", 'root ::= "a" root "b" | "a" root | "a"', "a", "b", 800, 5e3),
+    ("S S / a", 'root ::= root root | "a"', "a", "", 2000, 1e6),
+    ("S S S / S S / a", 'root ::= root root root | root root | "a"', "a", "", 2000, 1e6),
+    ("S + S / S * S / a", 'root ::= root "+" root | root "*" root | "a"', "a+", "a", 2000, 1e6),
 )
 
 
