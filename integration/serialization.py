@@ -19,8 +19,10 @@ from itertools import pairwise
 from typing import Any, Final, NoReturn
 
 from stackmask.pda import grammar as ir
+from stackmask.pda.dfa import Dfa
 from stackmask.pda.exceptions import GrammarError, LimitError
 from stackmask.pda.grammar import Grammar, Node, NodeId, RuleId
+from stackmask.pda.language import skips_lengths
 from stackmask.pda.limits import Limits
 from stackmask.schema.report import Entry, Report
 
@@ -157,7 +159,7 @@ def _graph(place: _Place, states: Any, edges: Any) -> Node | None:
     return (ir.GRAPH, states, tuple(edges)) if ends and reads else None
 
 
-def _automaton(place: _Place, transitions: Any, accepting: Any, encoding: Any) -> Node | None:
+def _automaton(place: _Place, transitions: Any, accepting: Any, encoding: Any, *bounds: Any) -> Node | None:
     lists = isinstance(transitions, list) and isinstance(accepting, list) and 0 < len(transitions) == len(accepting)
     if not lists or not _is_index(encoding, ir.JSON_ANY + 1) or not all(type(state) is bool for state in accepting):
         return None
@@ -169,7 +171,15 @@ def _automaton(place: _Place, transitions: Any, accepting: Any, encoding: Any) -
             return None
         if not all(_is_index(edge[2], len(transitions)) for edge in row):
             return None
-    return (ir.AUTOMATON, tuple(tuple(map(tuple, row)) for row in transitions), tuple(accepting), encoding)
+    moves, ends = tuple(tuple(map(tuple, row)) for row in transitions), tuple(accepting)
+    if bounds and not (_are_bounds(*bounds) and _is_counted(Dfa(moves, ends), *bounds)):
+        return None
+    return (ir.AUTOMATON, moves, ends, encoding, *bounds)
+
+
+def _is_counted(automaton: Dfa, minimum: int, maximum: int) -> bool:
+    """Whether the bounds of a counted automaton keep the invariant of the IR."""
+    return minimum <= 0 or maximum < 0 or not skips_lengths(automaton, maximum - minimum + 1)
 
 
 def _tokens(place: _Place, ids: Any, negated: Any) -> Node | None:
@@ -191,8 +201,8 @@ def _check_node(node: Any, place: _Place) -> Node:
     if _is_index(operator, ir.DISTINCT + 1):
         arguments = node[1:]
         if operator in _ARGUMENTS:
-            count, check = _ARGUMENTS[operator]
-            checked = check(place, *arguments) if len(arguments) == count else None
+            counts, check = _ARGUMENTS[operator]
+            checked = check(place, *arguments) if len(arguments) in counts else None
         elif operator in (ir.SEQ, ir.ALT):
             checked = (operator, *arguments) if arguments and place.holds(arguments) else None
         else:  # EMPTY and NEVER hold nothing, SCOPE and DISTINCT one node
@@ -202,14 +212,14 @@ def _check_node(node: Any, place: _Place) -> Node:
     return checked
 
 
-_ARGUMENTS: Final[dict[int, tuple[int, Callable[..., Node | None]]]] = {
-    ir.LITERAL: (1, _literal),
-    ir.BYTES: (1, _bytes),
-    ir.CHARS: (2, _chars),
-    ir.REPEAT: (3, _repeat),
-    ir.CALL: (1, _call),
-    ir.GRAPH: (2, _graph),
-    ir.AUTOMATON: (3, _automaton),
-    ir.TOKENS: (2, _tokens),
-    ir.PERMUTE: (4, _permute),
+_ARGUMENTS: Final[dict[int, tuple[tuple[int, ...], Callable[..., Node | None]]]] = {
+    ir.LITERAL: ((1,), _literal),
+    ir.BYTES: ((1,), _bytes),
+    ir.CHARS: ((2,), _chars),
+    ir.REPEAT: ((3,), _repeat),
+    ir.CALL: ((1,), _call),
+    ir.GRAPH: ((2,), _graph),
+    ir.AUTOMATON: ((3, 5), _automaton),
+    ir.TOKENS: ((2,), _tokens),
+    ir.PERMUTE: ((4,), _permute),
 }

@@ -19,6 +19,9 @@ Nodes are hash-consed: equal expressions have the same index.
     (AUTOMATON, transitions, accepting, encoding)
                                                a DFA over code points (bytes with encoding RAW), start state 0;
                                                transitions[state] = ((lo, hi, target), ...), accepting[state] = bool
+    (AUTOMATON, transitions, accepting, encoding, minimum, maximum)
+                                               a counted automaton: of these texts those of minimum to maximum code points (bytes with
+                                               RAW), -1 is no bound; see below
     (TOKENS, ids, negated)                     one token by id, whatever its text: one of `ids`, or any that has text but these
     (PERMUTE, members, separator, minimum, maximum)
                                                each member at most once and in any order, `separator` (a node) between two of them;
@@ -27,6 +30,14 @@ Nodes are hash-consed: equal expressions have the same index.
     (SCOPE, node)                              `node` with a new, empty set of values seen
     (DISTINCT, node)                           the text that `node` reads is a JSON value that differs, as a value, from all that
                                                DISTINCT read before it in the innermost SCOPE around it
+
+A counted automaton stands for the product of a DFA with a counter, which nobody has to build.
+least(s) and greatest(s) are the lengths of the shortest and the longest text that the DFA accepts from state s.
+INVARIANT: with `count` read, state s leads to a text within the bounds if and only if count + least(s) <= maximum and
+count + greatest(s) >= minimum, each where there is such a bound.
+This holds for every DFA where one bound alone is given.
+Where both are, no state may have texts of lengths m and n, and none between, with n - m > maximum - minimum + 1; see
+`language.skips_lengths`.
 
 Encodings say how a code point is written as bytes:
 
@@ -150,10 +161,18 @@ class GrammarBuilder:
         return self.node((GRAPH, states, edges))
 
     def automaton(
-        self, transitions: tuple[tuple[tuple[int, int, int], ...], ...], accepting: tuple[bool, ...], encoding: int = UTF8
+        self,
+        transitions: tuple[tuple[tuple[int, int, int], ...], ...],
+        accepting: tuple[bool, ...],
+        encoding: int = UTF8,
+        *,
+        minimum: int = 0,
+        maximum: int = -1,
     ) -> NodeId:
-        """A DFA over code points, start state 0."""
-        return self.node((AUTOMATON, transitions, accepting, encoding))
+        """A DFA over code points, start state 0; of its texts those of `minimum` to `maximum` code points, -1 for no bound."""
+        if minimum <= 0 and maximum < 0:
+            return self.node((AUTOMATON, transitions, accepting, encoding))
+        return self.node((AUTOMATON, transitions, accepting, encoding, minimum, maximum))
 
     def tokens(self, ids: tuple[int, ...], *, negated: bool = False) -> NodeId:
         """One token by id: one of `ids`, or any but these."""

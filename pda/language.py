@@ -103,6 +103,48 @@ def distances(automaton: Dfa) -> list[int]:
     return found
 
 
+def skips_lengths(automaton: Dfa, width: int, *, steps: int = 1_000_000) -> bool:
+    """Whether from some state the lengths of the accepted texts leave out `width` in a row, between two that there are.
+
+    No automaton of n states skips n: a text longer than n goes through a cycle, and there is a text without it.
+    Where `steps` do not decide, this says that it does.
+
+    >>> from stackmask.pda.dfa import from_strings
+    >>> skips_lengths(from_strings(["", "abcd"]), 3), skips_lengths(from_strings(["", "abcd"]), 4)
+    (True, False)
+    """
+    transitions = automaton.transitions
+    if width >= len(transitions):
+        return False
+    before = [0] * len(transitions)
+    for state, row in enumerate(transitions):
+        for _, _, target in row:
+            before[target] |= 1 << state
+    # `current` are the states that accept a text of exactly `length` characters, a bit each; as they come back, so do all after them.
+    current = sum(1 << state for state, accepts in enumerate(automaton.accepting) if accepts)
+    last = [-1] * len(transitions)
+    seen: dict[int, int] = {}
+    length = end = 0
+    while current and (not end or length < end):
+        if not end and current in seen:
+            end = 2 * length - seen[current]
+        seen[current] = length
+        bits, current = current, 0
+        while bits:
+            lowest = bits & -bits
+            state = lowest.bit_length() - 1
+            bits ^= lowest
+            if 0 <= last[state] < length - width:
+                return True
+            last[state] = length
+            current |= before[state]
+            steps -= 1
+        length += 1
+        if steps < 0:
+            return True
+    return False
+
+
 def shortest(automaton: Dfa) -> str | None:
     """The first of the shortest accepted texts in code point order, None for the empty language."""
     if is_empty(automaton):

@@ -214,15 +214,7 @@ class Lowering:
                     else:
                         pending.append((part, inner[begin], inner[end], rule))
             case ir.AUTOMATON:
-                transitions, accepting, encoding = arguments
-                inner = [self._state(rule) for _ in transitions]
-                states[source].empty.append(inner[0])
-                for begin, (moves, accepts) in enumerate(zip(transitions, accepting, strict=True)):
-                    if accepts:
-                        states[inner[begin]].empty.append(target)
-                    for lo, hi, end in moves:
-                        for spelling in spellings(lo, hi, encoding):
-                            self._spell(inner[begin], inner[end], spelling)
+                self._automaton(arguments, source, target, rule)
             case ir.TOKENS:
                 ids, negated = arguments
                 named = frozenset(ids)
@@ -235,6 +227,30 @@ class Lowering:
             case _:
                 states[source].called.append((self._rule_of(node), target))
         return None
+
+    def _automaton(self, arguments: Sequence[Any], source: int, target: int, rule: int) -> None:
+        """A state for every state of the DFA and every number of characters read that matters."""
+        transitions, accepting, encoding, *bounds = arguments
+        minimum, maximum = bounds or (0, -1)
+        states = self.states
+        most = maximum if maximum >= 0 else minimum  # past the minimum without a maximum all numbers are alike
+        first = (0, 0)
+        inner = {first: self._state(rule)}
+        states[source].empty.append(inner[first])
+        pending = [first]
+        for state, count in pending:
+            begin = inner[state, count]
+            if accepting[state] and count >= minimum:
+                states[begin].empty.append(target)
+            if count == maximum:
+                continue
+            for lo, hi, end in transitions[state]:
+                following = (end, min(count + 1, most))
+                if following not in inner:
+                    inner[following] = self._state(rule)
+                    pending.append(following)
+                for spelling in spellings(lo, hi, encoding):
+                    self._spell(begin, inner[following], spelling)
 
     def _repeat(self, node: int, source: int, target: int, rule: int) -> None:
         """A loop for `*`, `+` and `?`; a rule that counts for any other bounds."""

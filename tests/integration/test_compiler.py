@@ -477,6 +477,15 @@ def test_bytes_and_back(compiler, vocabulary):
         assert again.matcher().allowed_tokens() == compiled.matcher().allowed_tokens()
 
 
+def test_bytes_of_counted_automata():
+    """The bounds of an automaton come back."""
+    b = GrammarBuilder()
+    rule = b.rule("counted")
+    b.define(rule, b.alt(*(b.automaton((((97, 98, 0),),), (True,), minimum=low, maximum=high) for low, high in ((2, 5), (0, 5), (2, -1)))))
+    grammar = b.build(rule)
+    assert from_bytes(to_bytes(grammar, None, vocabulary="v", kind="ebnf"), vocabulary="v", size=320, limits=Limits())[0] == grammar
+
+
 def test_bytes_for_another_vocabulary(compiler):
     """A grammar is bound to its vocabulary."""
     other = Vocabulary.from_bytes(TOKENS, stop_token_ids=[STOP], size=321)
@@ -530,6 +539,8 @@ def content_of(grammar, fingerprint):
         [], 1], [10, [[]], [1], 1], [10, [[[0, 1]]], [True], 1], [10, [[[0, 1, 1]]], [True], 1], [10, [[[1, 0, 0]]], [True], 1],
         [10, [[[0, 5, 0], [5, 6, 0]]], [True], 1], [10, [[[0, 256, 0]]], [True], 0], [10, [3], [True], 1], [11, [320], 0],
         [11, [-1], 0], [11, [1], 2], [11, 5, 0], [12, [0], 0, 0, -1], [12, [0, 4], 0, 0, -1], [12, [0, 1], 99, 0, -1],
+        [10, [[]], [True], 1, 0], [10, [[]], [True], 1, 2, 1], [10, [[]], [True], 1, 0, -2], [10, [[]], [True], 1, 0, 1, 0],
+        [10, [[[0, 1, 1]], [[0, 1, 0]]], [True, False], 1, 3, 3],
         [12, [99, 1], 0, 0, -1], [12, [0, 1], 0, 2, 1], [13], [13, 99], [14, 0, 0], [14, None],
     ],
 )  # fmt: skip

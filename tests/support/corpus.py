@@ -6,6 +6,7 @@
     ["seq", e, ...]  ["alt", e, ...]       SEQ, ALT            ["repeat", e, minimum, maximum] REPEAT
     ["call", "rule"]                       CALL                ["graph", n, [[s, t, e], ...]]  GRAPH; without e the edge reads nothing
     ["automaton", "utf8", [[[lo, hi, t], ...], ...], [true, ...]]                              AUTOMATON
+                                           or with [..., minimum, maximum]                         of counted texts
     ["tokens", id, ...]  ["except", id, ...]                   TOKENS, negated
     ["permute", [[e, flags], ...], separator, minimum, maximum]
     ["scope", e]  ["distinct", e]
@@ -74,9 +75,10 @@ def _node(builder: GrammarBuilder, rules: dict[str, RuleId], expression: Any) ->
             edges = [(edge[0], edge[1], node(edge[2]) if len(edge) > 2 else -1) for edge in rest[1]]
             return builder.graph(rest[0], tuple(number for edge in edges for number in edge))
         case "automaton":
-            encoding, transitions, accepting = rest
+            encoding, transitions, accepting, *bounds = rest
             moves = tuple(tuple((lo, hi, target) for lo, hi, target in state) for state in transitions)
-            return builder.automaton(moves, tuple(accepting), ENCODINGS[encoding])
+            minimum, maximum = bounds or (0, -1)
+            return builder.automaton(moves, tuple(accepting), ENCODINGS[encoding], minimum=minimum, maximum=maximum)
         case "tokens" | "except":
             return builder.tokens(tuple(rest), negated=operator == "except")
         case "permute":

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
+from stackmask.pda.dfa import Dfa
 from stackmask.pda.grammar import JSON, JSON_ANY, RAW, REPEATABLE, REQUIRED, UTF8, Grammar, GrammarBuilder, NodeId, RuleId
+from stackmask.pda.language import skips_lengths
 
 LITERALS = (
     b"a",
@@ -110,6 +112,7 @@ class Features:
 
     calls: bool = True
     automata: bool = True
+    counted: bool = False
     tokens: bool = False
     permutations: bool = True
     distinct: bool = True
@@ -223,7 +226,15 @@ class _Writer:
         for _ in range(states):
             kept = [(lo, hi - 1) for lo, hi in itertools.pairwise(cuts) if self.draw(st.booleans())]
             transitions.append(tuple((lo, hi, self.draw(st.integers(0, states - 1))) for lo, hi in kept))
-        return self.builder.automaton(tuple(transitions), tuple(self.draw(st.booleans()) for _ in range(states)), encoding)
+        automaton = Dfa(tuple(transitions), tuple(self.draw(st.booleans()) for _ in range(states)))
+        minimum, maximum = self.bounds(automaton) if self.features.counted else (0, -1)
+        return self.builder.automaton(automaton.transitions, automaton.accepting, encoding, minimum=minimum, maximum=maximum)
+
+    def bounds(self, automaton: Dfa) -> tuple[int, int]:
+        """Bounds on the number of characters that a counted automaton may have."""
+        minimum = self.draw(st.integers(0, 4))
+        maximum = self.draw(st.just(-1) | st.integers(minimum, 8))
+        return (minimum, maximum) if maximum < 0 or not skips_lengths(automaton, maximum - minimum + 1) else (0, maximum)
 
     def permute(self, depth: int) -> NodeId:
         members = [

@@ -1,0 +1,122 @@
+"""Automata with bounds on the number of characters, against the product that they stand for."""
+
+from __future__ import annotations
+
+from itertools import pairwise, product
+from typing import Any
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given
+from support.engines import load_engine, matcher, one_rule
+
+from stackmask.pda import dfa, language
+from stackmask.pda.dfa import Dfa
+from stackmask.pda.grammar import UTF8, GrammarBuilder
+from stackmask.pda.regex import regex_dfa
+
+LETTERS = "abé"
+ENGINES = ("reference",)
+"""The engines that know counted automata."""
+
+
+@st.composite
+def automata(draw: st.DrawFn) -> Dfa:
+    """A small automaton, trimmed."""
+    states = draw(st.integers(1, 5))
+    rows = []
+    for _ in range(states):
+        kept = [ord(letter) for letter in LETTERS if draw(st.booleans())]
+        rows.append(tuple((code, code, draw(st.integers(0, states - 1))) for code in kept))
+    return dfa.minimize(Dfa(tuple(rows), tuple(draw(st.booleans()) for _ in range(states))))
+
+
+def lengths(automaton: Dfa, state: int, most: int) -> list[int]:
+    """The lengths up to `most` of the texts accepted from a state."""
+    found, current = [], {state}
+    for length in range(most + 1):
+        if any(automaton.accepting[s] for s in current):
+            found.append(length)
+        current = {target for s in current for _, _, target in automaton.transitions[s]}
+    return found
+
+
+@given(automata(), st.integers(1, 8))
+def test_skipped_lengths(automaton: Dfa, width: int) -> None:
+    """A gap is found exactly where the lengths of some state's texts leave out that many in a row."""
+    expected = any(
+        after - before > width
+        for state in range(len(automaton.accepting))
+        for found in [lengths(automaton, state, 80)]
+        for before, after in pairwise(found)
+    )
+    assert language.skips_lengths(automaton, width) == expected
+
+
+def test_skipped_lengths_are_not_sought_forever() -> None:
+    """Cycles of coprime lengths come back after their product; past a number of steps the answer is the safe one."""
+    automaton = regex_dfa("x(a{5})*|y(a{7})*", search=False)
+    assert not language.skips_lengths(automaton, 7)
+    assert language.skips_lengths(automaton, 6)
+    assert language.skips_lengths(automaton, 7, steps=100)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@given(data=st.data())
+def test_bounds(engine: str, data: Any) -> None:
+    """The texts are those of the automaton whose number of characters keeps the bounds, and every mask leads to one of them."""
+    automaton = data.draw(automata())
+    minimum = data.draw(st.integers(0, 5))
+    maximum = data.draw(st.just(-1) | st.integers(minimum, 6))
+    if minimum and maximum >= 0 and language.skips_lengths(automaton, maximum - minimum + 1):
+        return
+    builder = GrammarBuilder()
+    counted = builder.automaton(automaton.transitions, automaton.accepting, UTF8, minimum=minimum, maximum=maximum)
+    grammar = one_rule(builder, builder.seq(builder.literal(b"<"), counted, builder.literal(b">")))
+    expected = dfa.restrict_length(automaton, minimum, maximum)
+    words = {"".join(word) for n in range(8) for word in product(LETTERS, repeat=n) if language.accepts(expected, "".join(word))}
+    if language.is_empty(expected):
+        return
+    tokens = (b"<", b">", b"a", b"b", "é".encode(), b"ab", "aé".encode()[:-1], b"bb>", b"a>", None)
+    at = matcher(load_engine(engine), grammar, tokens, (9,))
+    at.accept_token(0)
+    pending = [("", at)]
+    while pending:
+        text, here = pending.pop()
+        assert (text in words) == here.fork().accept_bytes(b">"), text
+        for letter in LETTERS:
+            following = here.fork()
+            leads = following.accept_bytes(letter.encode())
+            grown = text + letter
+            assert leads == _leads(expected, grown), grown
+            if leads and len(grown) < 4:
+                pending.append((grown, following))
+
+
+def _leads(automaton: Dfa, text: str) -> bool:
+    """Whether a trimmed automaton accepts a text that begins so."""
+    state = 0
+    for character in text:
+        targets = [target for lo, hi, target in automaton.transitions[state] if lo <= ord(character) <= hi]
+        if not targets:
+            return False
+        (state,) = targets
+    return True
+
+
+@pytest.mark.parametrize(
+    ("pattern", "minimum", "maximum"), [("^[a-z]+(-[a-z]+)*$", 0, 63), ("a.*b", 5, -1), ("^(ab)+$", 3, 4), ("^[0-9]+$", 3, 3)]
+)
+def test_long_bounds(pattern: str, minimum: int, maximum: int) -> None:
+    """Patterns as schemas have them, on texts around the bounds."""
+    automaton = regex_dfa(pattern, search=True)
+    builder = GrammarBuilder()
+    node = builder.automaton(automaton.transitions, automaton.accepting, UTF8, minimum=minimum, maximum=maximum)
+    for engine in ENGINES:
+        start = matcher(load_engine(engine), one_rule(builder, node))
+        for length in (*range(8), 62, 63, 64, 65):
+            for text in ("a" * length, "ab" * (length // 2), "a-" * (length // 2), "0" * length, "a" * (length - 1) + "b"):
+                keeps = minimum <= len(text) and (maximum < 0 or len(text) <= maximum)
+                twin = start.fork()
+                taken = twin.accept_bytes(text.encode()) and twin.is_completed()
+                assert taken == (keeps and language.accepts(automaton, text)), text
