@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from stackmask.pda.budget import Budget
-from stackmask.pda.charset import CharSet, complement, from_chars
+from stackmask.pda.charset import CharSet, complement, from_chars, pairs
 from stackmask.pda.grammar import GrammarBuilder, NodeId
 
 _START = 0
@@ -23,7 +23,7 @@ class DispatchError(Exception):
     """Tags that cannot be told apart, or never be reached; the message says which."""
 
 
-class _Watch(NamedTuple):
+class Watch(NamedTuple):
     """The states of an Aho-Corasick automaton: by state the next state for each character that has one, and what is complete."""
 
     moves: list[dict[str, int]]
@@ -31,20 +31,34 @@ class _Watch(NamedTuple):
 
 
 def text_dispatch(
-    builder: GrammarBuilder, tags: Sequence[tuple[str, NodeId]], excluded: Sequence[str], *, loop: bool, budget: Budget
+    builder: GrammarBuilder,
+    tags: Sequence[tuple[str, NodeId]],
+    excluded: Sequence[str],
+    *,
+    loop: bool,
+    budget: Budget,
+    marks: Sequence[tuple[str, NodeId]] = (),
 ) -> NodeId:
-    """Free text with tags, each followed by its node; then free text again or, without `loop`, the end."""
+    """Free text with tags, each followed by its node; then free text again or, without `loop`, the end.
+
+    A mark is a text, perhaps the empty one, and a node that may follow wherever the free text ends with it; unlike a tag's it need not.
+    """
     names = [tag for tag, _ in tags]
     words = [*names, *excluded]
-    watch = _watch(words, budget)
+    after_mark = len(words)
+    watch = aho_corasick([*words, *(text for text, _ in marks if text)], budget)
     _check(watch, names, words)
+    anywhere = [node for text, node in marks if not text]
+    somewhere = [node for text, node in marks if text]
     # Graph states: 0 and 1 are the ends of the graph, state s of the watch is s + 2, and the tags' own states come after.
     edges: list[int] = [_START, 2, -1]
     after = {number: len(watch.moves) + 2 + number for number in range(len(tags))}
     for state, moves in enumerate(watch.moves):
-        if watch.complete[state]:
+        if any(number < after_mark for number in watch.complete[state]):
             continue
         edges += [state + 2, _END, -1]
+        for node in (*anywhere, *(somewhere[number - after_mark] for number in sorted(watch.complete[state]))):
+            edges += [state + 2, 2 if loop else _END, node]
         by_target: dict[int, list[str]] = {}
         for character, target in moves.items():
             by_target.setdefault(target, []).append(character)
@@ -52,7 +66,7 @@ def text_dispatch(
         edges += [state + 2, 2, builder.chars(others)]
         for target, characters in by_target.items():
             node = builder.chars(from_chars(characters))
-            complete = watch.complete[target]
+            complete = [number for number in watch.complete[target] if number < after_mark]
             if not complete:
                 edges += [state + 2, target + 2, node]
             for number in sorted(complete):
@@ -61,6 +75,23 @@ def text_dispatch(
     for number, (_, node) in enumerate(tags):
         edges += [after[number], 2 if loop else _END, node]
     return builder.graph(len(watch.moves) + 2 + len(tags), tuple(edges))
+
+
+def text_without(builder: GrammarBuilder, excluded: Sequence[str], *, maximum: int = -1, budget: Budget) -> NodeId:
+    """Free text of at most `maximum` characters, -1 for no bound, that holds none of the excluded texts."""
+    watch = aho_corasick(excluded, budget)
+    # Dead states are dropped, so the others are numbered anew.
+    numbers: dict[int, int] = {}
+    for state, complete in enumerate(watch.complete):
+        if not complete:
+            numbers[state] = len(numbers)
+    transitions: list[tuple[tuple[int, int, int], ...]] = []
+    for state in numbers:
+        moves = watch.moves[state]
+        row = [(lo, hi, 0) for lo, hi in pairs(complement(from_chars(moves)))]
+        row += [(ord(character), ord(character), numbers[target]) for character, target in moves.items() if target in numbers]
+        transitions.append(tuple(sorted(row)))
+    return builder.automaton(tuple(transitions), (True,) * len(transitions), maximum=maximum)
 
 
 def token_dispatch(builder: GrammarBuilder, tags: Sequence[tuple[int, NodeId]], excluded: Sequence[int], *, loop: bool) -> NodeId:
@@ -72,18 +103,18 @@ def token_dispatch(builder: GrammarBuilder, tags: Sequence[tuple[int, NodeId]], 
     return builder.graph(3 + len(tags), tuple(edges))
 
 
-def _check(watch: _Watch, tags: Sequence[str], words: Sequence[str]) -> None:
+def _check(watch: Watch, tags: Sequence[str], words: Sequence[str]) -> None:
     """Refuse a tag that holds another tag before its end, or an excluded text anywhere: it could never be completed."""
     for tag in tags:
         state = 0
         for place, character in enumerate(tag, 1):
             state = watch.moves[state][character]
-            held = [words[number] for number in watch.complete[state] if place < len(tag) or number >= len(tags)]
+            held = [words[n] for n in watch.complete[state] if n < len(words) and (place < len(tag) or n >= len(tags))]
             if held:
                 raise DispatchError(f"tag {tag!r} can never be completed, since it holds {min(held)!r}")
 
 
-def _watch(words: Sequence[str], budget: Budget) -> _Watch:
+def aho_corasick(words: Sequence[str], budget: Budget) -> Watch:
     """The automaton that watches for words.
 
     A breadth-first walk of their trie gives each state its fallback, the state of its longest proper end; moves that a state lacks are
@@ -113,4 +144,4 @@ def _watch(words: Sequence[str], budget: Budget) -> _Watch:
             fallback[target] = moves[fallback[state]].get(character, 0) if state else 0
             complete[target] |= complete[fallback[target]]
             todo.append(target)
-    return _Watch(moves, complete)
+    return Watch(moves, complete)
