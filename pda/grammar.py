@@ -30,6 +30,11 @@ Nodes are hash-consed: equal expressions have the same index.
     (SCOPE, node)                              `node` with a new, empty set of values seen
     (DISTINCT, node)                           the text that `node` reads is a JSON value that differs, as a value, from all that
                                                DISTINCT read before it in the innermost SCOPE around it
+    (LIMIT, node, tokens)                      the text that `node` reads spans at most so many tokens, as far as it may end in time:
+                                               once so many have contributed to it, it ends at the first boundary between two tokens
+                                               where it may end
+    (CAPTURE, node, name)                      `node`, whose text can be asked for by this name
+    (TEMPERATURE, node, value)                 `node`; tokens inside of it are to be sampled at this temperature
 
 A counted automaton stands for the product of a DFA with a counter, which nobody has to build.
 least(s) and greatest(s) are the lengths of the shortest and the longest text that the DFA accepts from state s.
@@ -71,6 +76,9 @@ TOKENS: Final = 11
 PERMUTE: Final = 12
 SCOPE: Final = 13
 DISTINCT: Final = 14
+LIMIT: Final = 15
+CAPTURE: Final = 16
+TEMPERATURE: Final = 17
 
 RAW: Final = 0
 UTF8: Final = 1
@@ -190,6 +198,18 @@ class GrammarBuilder:
         """A JSON value unlike all that were read by `distinct` before, in the innermost scope."""
         return self.node((DISTINCT, node))
 
+    def limit(self, node: NodeId, *, tokens: int = -1) -> NodeId:
+        """`node`, whose text ends as soon as it may once `tokens` tokens have contributed to it; -1 is no bound."""
+        return node if tokens < 0 else self.node((LIMIT, node, tokens))
+
+    def capture(self, node: NodeId, name: str) -> NodeId:
+        """`node`, whose text can be asked for by this name."""
+        return self.node((CAPTURE, node, name))
+
+    def temperature(self, node: NodeId, value: float) -> NodeId:
+        """`node`, inside of which tokens are to be sampled at this temperature."""
+        return self.node((TEMPERATURE, node, float(value)))
+
     def rule(self, name: str) -> RuleId:
         """A new rule, to be defined later."""
         self.rules.append(NodeId(-1))
@@ -241,5 +261,10 @@ def _show(grammar: Grammar, node_id: int, level: int) -> str:
             rule = arguments[0]
             assert isinstance(rule, int)
             return grammar.names[rule]
+        case 15 | 16 | 17:
+            body, value = arguments
+            assert isinstance(body, int)
+            option = {LIMIT: "max_tokens", CAPTURE: "capture", TEMPERATURE: "temperature"}[operator]
+            return f"{_show(grammar, body, 2)}[{option}={value!r}]"
         case _:
             return f"<{operator} {' '.join(str(a)[:60] for a in arguments)}>"
