@@ -25,7 +25,7 @@ from stackmask.integration.specification import schema_key, schema_of_key
 from stackmask.pda.choice import choice_grammar
 from stackmask.pda.engine import KernelGrammar
 from stackmask.pda.exceptions import GrammarError, LimitError, SchemaError, StructuralTagError
-from stackmask.pda.grammar import AUTOMATON, CHARS, GRAPH, LITERAL, PERMUTE, TOKENS, Grammar, GrammarBuilder, NodeId
+from stackmask.pda.grammar import AUTOMATON, CHARS, EXCEPT, GRAPH, LITERAL, PERMUTE, TOKENS, Grammar, GrammarBuilder, NodeId
 from stackmask.pda.limits import Limits
 from stackmask.pda.matcher import Matcher
 from stackmask.pda.regex import regex_grammar
@@ -36,7 +36,7 @@ from stackmask.schema.report import Report
 FrontEnd = Callable[[], tuple[Grammar, Report | None]]
 
 _NODE_BYTES: Final = 160  # a tuple of three, its numbers and its place in the table
-_TABLES: Final = {LITERAL: (1, 1), CHARS: (16, 1), TOKENS: (16, 1), GRAPH: (16, 2), PERMUTE: (16, 1), AUTOMATON: (240, 1)}
+_TABLES: Final = {LITERAL: (1, 1), CHARS: (16, 1), TOKENS: (16, 1), GRAPH: (16, 2), PERMUTE: (16, 1), AUTOMATON: (240, 1), EXCEPT: (80, 1)}
 """What an entry of a node's table takes, and where the table is; a state of an automaton is taken to have two transitions."""
 
 

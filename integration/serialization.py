@@ -182,6 +182,17 @@ def _is_counted(automaton: Dfa, minimum: int, maximum: int) -> bool:
     return minimum <= 0 or maximum < 0 or not skips_lengths(automaton, maximum - minimum + 1)
 
 
+def _except(place: _Place, words: Any, encoding: Any) -> Node | None:
+    fits = isinstance(words, list) and all(isinstance(word, str) and not _has_surrogate(word) for word in words)
+    fits = fits and all(word < following for word, following in pairwise(words))
+    return (ir.EXCEPT, tuple(words), encoding) if fits and _is_index(encoding, ir.JSON_ANY + 1) and encoding != ir.RAW else None
+
+
+def _has_surrogate(word: str) -> bool:
+    """Whether a string is no text."""
+    return not word.isascii() and any("\ud800" <= character <= "\udfff" for character in word)
+
+
 def _tokens(place: _Place, ids: Any, negated: Any) -> Node | None:
     fits = isinstance(ids, list) and all(_is_index(token, place.tokens) for token in ids) and _is_index(negated, 2)
     return (ir.TOKENS, tuple(ids), negated) if fits else None
@@ -198,7 +209,7 @@ def _check_node(node: Any, place: _Place) -> Node:
     """A node as the IR has it."""
     operator = node[0] if isinstance(node, list) and node else None
     checked: Node | None = None
-    if _is_index(operator, ir.DISTINCT + 1):
+    if _is_index(operator, ir.EXCEPT + 1):
         arguments = node[1:]
         if operator in _ARGUMENTS:
             counts, check = _ARGUMENTS[operator]
@@ -220,6 +231,7 @@ _ARGUMENTS: Final[dict[int, tuple[tuple[int, ...], Callable[..., Node | None]]]]
     ir.CALL: ((1,), _call),
     ir.GRAPH: ((2,), _graph),
     ir.AUTOMATON: ((3, 5), _automaton),
+    ir.EXCEPT: ((2,), _except),
     ir.TOKENS: ((2,), _tokens),
     ir.PERMUTE: ((4,), _permute),
 }

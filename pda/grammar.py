@@ -22,6 +22,7 @@ Nodes are hash-consed: equal expressions have the same index.
     (AUTOMATON, transitions, accepting, encoding, minimum, maximum)
                                                a counted automaton: of these texts those of minimum to maximum code points (bytes with
                                                RAW), -1 is no bound; see below
+    (EXCEPT, words, encoding)                  any text but these words: sorted, different, without surrogates; not with RAW
     (TOKENS, ids, negated)                     one token by id, whatever its text: one of `ids`, or any that has text but these
     (PERMUTE, members, separator, minimum, maximum)
                                                each member at most once and in any order, `separator` (a node) between two of them;
@@ -55,6 +56,8 @@ Encodings say how a code point is written as bytes:
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, NewType
 
@@ -76,6 +79,7 @@ TOKENS: Final = 11
 PERMUTE: Final = 12
 SCOPE: Final = 13
 DISTINCT: Final = 14
+EXCEPT: Final = 15
 LIMIT: Final = 15
 CAPTURE: Final = 16
 TEMPERATURE: Final = 17
@@ -89,6 +93,8 @@ REQUIRED: Final = 1
 REPEATABLE: Final = 2
 
 Node = tuple[object, ...]
+
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +187,10 @@ class GrammarBuilder:
         if minimum <= 0 and maximum < 0:
             return self.node((AUTOMATON, transitions, accepting, encoding))
         return self.node((AUTOMATON, transitions, accepting, encoding, minimum, maximum))
+
+    def except_words(self, words: Iterable[str], encoding: int = UTF8) -> NodeId:
+        """Any text but these words; a word with a lone surrogate is no text and is left out."""
+        return self.node((EXCEPT, tuple(sorted({word for word in words if word.isascii() or not _SURROGATE.search(word)})), encoding))
 
     def tokens(self, ids: tuple[int, ...], *, negated: bool = False) -> NodeId:
         """One token by id: one of `ids`, or any but these."""

@@ -188,8 +188,7 @@ class Lowering:
             case ir.CHARS:
                 ranges, encoding = arguments
                 for lo, hi in zip(ranges[::2], ranges[1::2], strict=True):
-                    for spelling in spellings(lo, hi, encoding):
-                        self._spell(source, target, spelling)
+                    self._range(source, target, lo, hi, encoding)
             case ir.SEQ:
                 for part in arguments[:-1]:
                     following = self._state(rule)
@@ -215,6 +214,9 @@ class Lowering:
                         pending.append((part, inner[begin], inner[end], rule))
             case ir.AUTOMATON:
                 self._automaton(arguments, source, target, rule)
+            case ir.EXCEPT:
+                words, encoding = arguments
+                self._except(words, encoding, source, target, rule)
             case ir.TOKENS:
                 ids, negated = arguments
                 named = frozenset(ids)
@@ -249,8 +251,31 @@ class Lowering:
                 if following not in inner:
                     inner[following] = self._state(rule)
                     pending.append(following)
-                for spelling in spellings(lo, hi, encoding):
-                    self._spell(begin, inner[following], spelling)
+                self._range(begin, inner[following], lo, hi, encoding)
+
+    def _except(self, words: Sequence[str], encoding: int, source: int, target: int, rule: int) -> None:
+        """The trie of the words, with an end wherever no word ends, and a state for every text that has left it."""
+        outside = self._state(rule)
+        self.states[outside].empty.append(target)
+        self._range(outside, outside, 0, 0x10FFFF, encoding)
+        pending = [("", source)]
+        while pending:
+            start, place = pending.pop()
+            if start not in words:
+                self.states[place].empty.append(target)
+            low = 0
+            for point in sorted({ord(word[len(start)]) for word in words if word != start and word.startswith(start)}):
+                following = self._state(rule)
+                pending.append((start + chr(point), following))
+                self._range(place, following, point, point, encoding)
+                self._range(place, outside, low, point - 1, encoding)
+                low = point + 1
+            self._range(place, outside, low, 0x10FFFF, encoding)
+
+    def _range(self, source: int, target: int, low: int, high: int, encoding: int) -> None:
+        """Paths that read one code point."""
+        for spelling in spellings(low, high, encoding) if low <= high else ():
+            self._spell(source, target, spelling)
 
     def _repeat(self, node: int, source: int, target: int, rule: int) -> None:
         """A loop for `*`, `+` and `?`; a rule that counts for any other bounds."""
@@ -275,7 +300,7 @@ class Lowering:
     def _checked(self, node: int) -> tuple[Any, ...]:
         """A node, whose operands are nodes before it: so the expressions have no cycle but through rules."""
         found = self.grammar.nodes[node]
-        if not found or found[0] not in range(ir.DISTINCT + 1):
+        if not found or found[0] not in range(ir.EXCEPT + 1):
             raise ValueError(f"node {node} has no operator that there is")
         for operand in _operands(found):
             if not 0 <= operand < node:

@@ -25,6 +25,8 @@ FREE: Final = Text()
 Texts = tuple[Text, ...]
 Tests = frozenset[tuple[str, object, bool]]
 _EXCLUDED: Final = ("words", False)
+COUNTED_AUTOMATA: Final = False
+"""Whether automata are written with bounds on the number of characters; else as the product with a counter."""
 
 
 class Strings:
@@ -235,6 +237,8 @@ class Strings:
             return f.never
         if not self.within(automaton, low, high):
             node = _ending_in_loops(b, automaton, low, high, f.encoding)
+            if node is None and COUNTED_AUTOMATA:
+                node = _counted(b, automaton, low, high, f.encoding)
             if node is not None:
                 return node
             automaton = self.automaton(text)
@@ -388,6 +392,20 @@ def _ending_in_loops(b: GrammarBuilder, automaton: Dfa, low: int, high: int, enc
         if len(todo) > 4 * len(accepting) + 16:
             return None
     return b.graph(len(numbers) + 1, tuple(edges))
+
+
+def _counted(b: GrammarBuilder, automaton: Dfa, low: int, high: int, encoding: int) -> NodeId | None:
+    """The accepted texts of bounded length as an automaton that counts, None where its states do not tell which counts lead to an end."""
+    lengths = language.length_bounds(automaton)
+    if lengths is None or 0 <= high < lengths[0] or (lengths[1] is not None and lengths[1] < low):
+        return b.never()
+    if low <= lengths[0]:
+        low = 0
+    if lengths[1] is not None and lengths[1] <= high:
+        high = -1
+    if low > 0 and high >= 0 and language.skips_lengths(automaton, high - low + 1):
+        return None
+    return b.automaton(automaton.transitions, automaton.accepting, encoding, minimum=low, maximum=high)
 
 
 def merged(texts: Sequence[Text]) -> Texts:

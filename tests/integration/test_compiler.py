@@ -477,11 +477,13 @@ def test_bytes_and_back(compiler, vocabulary):
         assert again.matcher().allowed_tokens() == compiled.matcher().allowed_tokens()
 
 
-def test_bytes_of_counted_automata():
-    """The bounds of an automaton come back."""
+def test_bytes_of_counted_automata_and_exceptions():
+    """The bounds of an automaton come back, and excluded words, those that are texts."""
     b = GrammarBuilder()
     rule = b.rule("counted")
     b.define(rule, b.alt(*(b.automaton((((97, 98, 0),),), (True,), minimum=low, maximum=high) for low, high in ((2, 5), (0, 5), (2, -1)))))
+    other = b.rule("other")
+    b.define(other, b.except_words(["b", "é", "a", "\ud800"], ir.JSON))
     grammar = b.build(rule)
     assert from_bytes(to_bytes(grammar, None, vocabulary="v", kind="ebnf"), vocabulary="v", size=320, limits=Limits())[0] == grammar
 
@@ -531,7 +533,7 @@ def content_of(grammar, fingerprint):
 @pytest.mark.parametrize(
     "node",
     [
-        None, [], 0, [15], [-1], [True], ["0"], [0, 1], [1, []], [2], [2, ""], [2, 5], [2, "\u0100"], [3, []], [3, [5]],
+        None, [], 0, [16], [-1], [True], ["0"], [0, 1], [1, []], [2], [2, ""], [2, 5], [2, "\u0100"], [3, []], [3, [5]],
         [3, [5, 4]], [3, [0, 256]], [3, [0, 5, 5, 9]], [3, [0.5, 1]], [3, [False, True]], [4, [0, 1], 0], [4, [0, 1], 4],
         [4, [0, 0x110000], 1], [4, [0, 1]], [5], [5, 99], [5, -1], [6, 0, "1"], [7, 0, 0], [7, 99, 0, 1], [7, 0, -1, 1],
         [7, 0, 3, 2], [7, 0, 0, -2], [7, 0, 0, 1 << 40], [7, 0, 1 << 40, -1], [7, 0, 0, True], [8], [8, 1], [8, -1], [9, 1, []],
@@ -541,6 +543,7 @@ def content_of(grammar, fingerprint):
         [11, [-1], 0], [11, [1], 2], [11, 5, 0], [12, [0], 0, 0, -1], [12, [0, 4], 0, 0, -1], [12, [0, 1], 99, 0, -1],
         [10, [[]], [True], 1, 0], [10, [[]], [True], 1, 2, 1], [10, [[]], [True], 1, 0, -2], [10, [[]], [True], 1, 0, 1, 0],
         [10, [[[0, 1, 1]], [[0, 1, 0]]], [True, False], 1, 3, 3],
+        [15, ["a"], 0], [15, ["b", "a"], 1], [15, ["a", "a"], 1], [15, ["\ud800"], 1], [15, "ab", 1], [15, [1], 1], [15, ["a"]],
         [12, [99, 1], 0, 0, -1], [12, [0, 1], 0, 2, 1], [13], [13, 99], [14, 0, 0], [14, None],
     ],
 )  # fmt: skip

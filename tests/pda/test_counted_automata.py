@@ -1,7 +1,9 @@
-"""Automata with bounds on the number of characters, against the product that they stand for."""
+"""Automata with bounds on the number of characters and texts without some words, against the automata that they stand for."""
 
 from __future__ import annotations
 
+import json
+import struct
 from itertools import pairwise, product
 from typing import Any
 
@@ -12,12 +14,12 @@ from support.engines import load_engine, matcher, one_rule
 
 from stackmask.pda import dfa, language
 from stackmask.pda.dfa import Dfa
-from stackmask.pda.grammar import UTF8, GrammarBuilder
+from stackmask.pda.grammar import JSON, JSON_ANY, UTF8, GrammarBuilder
 from stackmask.pda.regex import regex_dfa
 
 LETTERS = "abé"
 ENGINES = ("reference",)
-"""The engines that know counted automata."""
+"""The engines that know these nodes."""
 
 
 @st.composite
@@ -120,3 +122,28 @@ def test_long_bounds(pattern: str, minimum: int, maximum: int) -> None:
                 twin = start.fork()
                 taken = twin.accept_bytes(text.encode()) and twin.is_completed()
                 assert taken == (keeps and language.accepts(automaton, text)), text
+
+
+WORDS = st.text(alphabet='ab"é\U0001f600\n', max_size=4)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("encoding", [UTF8, JSON, JSON_ANY])
+@given(words=st.lists(WORDS, max_size=5), others=st.lists(WORDS, max_size=5))
+def test_exceptions(engine: str, encoding: int, words: list[str], others: list[str]) -> None:
+    """Every text but the words is read, and every beginning of a text leads on, since no word ends everything."""
+    builder = GrammarBuilder()
+    start = matcher(load_engine(engine), one_rule(builder, builder.except_words(words, encoding)))
+    for text in (*words, *others, *(word[:-1] for word in words), *(word + "b" for word in words)):
+        spelt = (text if encoding == UTF8 else json.dumps(text, ensure_ascii=False)[1:-1]).encode()
+        twin = start.fork()
+        assert twin.accept_bytes(spelt), text
+        assert twin.is_completed() == (text not in words), text
+    if encoding == JSON_ANY:
+        for word in words:
+            twin = start.fork()
+            escaped = "".join(
+                f"\\u{unit:04x}" for unit in struct.unpack(f"<{len(word.encode('utf-16-le')) // 2}H", word.encode("utf-16-le"))
+            )
+            assert twin.accept_bytes(escaped.encode())
+            assert not twin.is_completed()

@@ -7,6 +7,7 @@
     ["call", "rule"]                       CALL                ["graph", n, [[s, t, e], ...]]  GRAPH; without e the edge reads nothing
     ["automaton", "utf8", [[[lo, hi, t], ...], ...], [true, ...]]                              AUTOMATON
                                            or with [..., minimum, maximum]                         of counted texts
+    ["but", "json", "word", ...]           EXCEPT
     ["tokens", id, ...]  ["except", id, ...]                   TOKENS, negated
     ["permute", [[e, flags], ...], separator, minimum, maximum]
     ["scope", e]  ["distinct", e]
@@ -79,6 +80,8 @@ def _node(builder: GrammarBuilder, rules: dict[str, RuleId], expression: Any) ->
             moves = tuple(tuple((lo, hi, target) for lo, hi, target in state) for state in transitions)
             minimum, maximum = bounds or (0, -1)
             return builder.automaton(moves, tuple(accepting), ENCODINGS[encoding], minimum=minimum, maximum=maximum)
+        case "but":
+            return builder.except_words(rest[1:], ENCODINGS[rest[0]])
         case "tokens" | "except":
             return builder.tokens(tuple(rest), negated=operator == "except")
         case "permute":
