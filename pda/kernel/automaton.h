@@ -118,6 +118,8 @@ class Automaton {
   bool guarded_part_ = false;              // the part being made is for guards: leaves of the trie and poor landings count
   void walk(u32 node, u32 frame, Part& part);
   void walk_child(u32 node, u32 frame, Part& part);
+  void walk_seeds(Part& part);
+  void walk_run(u32 node, u32 frame, Part& part);
   bool loop_part(u32 frame, Part& part);
   bool byte_part(u32 frame, Part& part);
   bool chain_part(u32 frame, const Loop& loop, Part& part);

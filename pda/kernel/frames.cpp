@@ -279,23 +279,46 @@ u32 Frames::counting(u32 frame, u32* left) {
   return head;
 }
 
-u64 Frames::body_bytes(u32 frame, u32 head, bool (&ascii)[128]) {
-  std::fill(std::begin(ascii), std::end(ascii), false);
-  bool other[256] = {};
+// Several repetitions may count in step: the blanks before a comma and those before a brace.
+const Run& Frames::run(u32 frame) {
+  if (frames_[frame].run != NONE) return runs_[frames_[frame].run];
+  Run run;
+  std::vector<std::pair<u32, std::array<bool, 128>>> bodies;  // (head, its bytes)
+  bool other[128] = {}, good = !(frames_[frame].flags & FRAME_GUARD);
+  u32 reg_of = NONE;
   const std::size_t count = items_.length(frame);
-  for (std::size_t i = 0; i < count; i += 2) {
+  for (std::size_t i = 0; i < count && good; i += 2) {
     const State& state = nfa_.states[items_.at(frame)[i]];
-    for (u32 e = state.first; e != NONE; e = nfa_.edges[e].next) {
-      const Edge& edge = nfa_.edges[e];
-      if (edge.kind != EDGE_BYTE) continue;
-      if (state.body == head && edge.hi > 0x7F) return 0;
-      for (u32 b = edge.lo; b <= edge.hi; b++) (state.body == head ? ascii[b] : other[b]) = true;
+    if (state.body == NONE) {
+      for (u32 e = state.first; e != NONE; e = nfa_.edges[e].next)
+        if (nfa_.edges[e].kind == EDGE_BYTE)
+          for (u32 b = nfa_.edges[e].lo; b <= nfa_.edges[e].hi && b < 128; b++) other[b] = true;
+      continue;
+    }
+    const Head& head = nfa_.heads[state.body];
+    const u32 reg = items_.at(frame)[i + 1], done = nfa_.registers.get(reg).count;
+    good = head.byte && !head.permutation && head.maximum != NONE && done < COUNT_DEEP && done >= head.minimum && done < head.maximum &&
+           (reg_of == NONE || (reg == reg_of && run.left == head.maximum - done));
+    if (!good) break;
+    reg_of = reg, run.left = head.maximum - done;
+    auto body = std::find_if(bodies.begin(), bodies.end(), [&](const auto& each) { return each.first == state.body; });
+    if (body == bodies.end()) bodies.push_back({state.body, {}}), body = bodies.end() - 1;
+    for (u32 e = state.first; e != NONE && good; e = nfa_.edges[e].next) {
+      if (nfa_.edges[e].kind != EDGE_BYTE) continue;
+      good = nfa_.edges[e].hi < 128;
+      for (u32 b = nfa_.edges[e].lo; good && b <= nfa_.edges[e].hi; b++) body->second[b] = true;
     }
   }
-  const u64 inside = signature_inside(ascii);
-  for (u32 b = 0; b < 128; b++)
-    if (ascii[b] && (other[b] || !(signature_of_ascii(static_cast<u8>(b)) & inside))) return 0;
-  return inside;
+  if (good && !bodies.empty()) {
+    std::copy(bodies[0].second.begin(), bodies[0].second.end(), run.bytes);
+    const u64 inside = signature_inside(run.bytes);
+    for (u32 b = 0; b < 128; b++) good = good && (!run.bytes[b] || (!other[b] && (signature_of_ascii(static_cast<u8>(b)) & inside)));
+    for (const auto& body : bodies) good = good && body.second == bodies[0].second;
+    if (good) run.inside = inside;
+  }
+  if (run.inside) runs_.push_back(run);
+  frames_[frame].run = run.inside ? static_cast<u32>(runs_.size() - 1) : 0;
+  return runs_[frames_[frame].run];
 }
 
 const Loop& Frames::loop(u32 frame) {
@@ -472,7 +495,7 @@ std::vector<u32> Frames::keep(std::vector<u8>& used) {
   std::vector<Frame> old_frames = std::move(frames_);
   items_ = Interner();
   frames_.clear();
-  ranges_ = {}, calls_ = {}, token_edges_ = {}, pending_ = {}, tables_ = {}, loops_ = {}, text_parents_ = {{0, 0}};
+  ranges_ = {}, calls_ = {}, token_edges_ = {}, pending_ = {}, tables_ = {}, loops_ = {}, runs_ = {Run()}, text_parents_ = {{0, 0}};
   texts_.clear(), popped_.clear(), values_after_.clear();
   entries_.assign(entries_.size(), NONE);
   items_.intern(nullptr, 0);
@@ -497,7 +520,7 @@ std::vector<u32> Frames::keep(std::vector<u8>& used) {
 
 std::size_t Frames::bytes() const {
   return items_.bytes() + frames_.capacity() * sizeof(Frame) + ranges_.capacity() * sizeof(Range) + calls_.capacity() * sizeof(Call) +
-         pending_.capacity() * sizeof(Item) + tables_.capacity() * 1024 + loops_.capacity() * sizeof(Loop) + nfa_.registers.bytes() +
+         pending_.capacity() * sizeof(Item) + tables_.capacity() * 1024 + loops_.capacity() * sizeof(Loop) + runs_.capacity() * sizeof(Run) + nfa_.registers.bytes() +
          texts_.bytes() + popped_.bytes() + values_after_.bytes() + text_parents_.capacity() * 8 + seen_sets_.bytes();
 }
 

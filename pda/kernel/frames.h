@@ -41,6 +41,7 @@ struct Frame {
   u32 table = NONE;      // 256 targets of a frame with many live bytes
   u32 saturated = NONE;  // the frame that stands for it in masks
   u32 loop = NONE;       // what loop() found, an index into loops
+  u32 run = NONE;        // what run() found, an index into runs
   u32 variety = NONE;
 };
 
@@ -48,6 +49,14 @@ struct Frame {
 struct Loop {
   u64 inside = 0, live = 0;
   u32 target = DEAD;
+};
+
+// A frame inside of a bounded run of single bytes, such as blanks: up to `left` more of `bytes` lead to frames that differ from it in
+// their count alone.
+struct Run {
+  u64 inside = 0;  // the signature of the bytes, 0 where the frame is no such run
+  u32 left = 0;
+  bool bytes[128] = {};
 };
 
 class Frames {
@@ -89,7 +98,7 @@ class Frames {
   }
   // The one repetition that a frame is counting, above its minimum and by nothing else: NONE where there is none or several.
   u32 counting(u32 frame, u32* left);           // left: bodies that may still follow, NONE for no bound
-  u64 body_bytes(u32 frame, u32 head, bool (&ascii)[128]);  // what a body of single bytes reads, and its signature; 0 where it is no union
+  const Run& run(u32 frame);
   u64 distance(u32 frame);                      // least bytes until the rule ends
   u32 origin(u32 frame) const;                  // where one of its items was written, for messages
   Nfa& nfa() { return nfa_; }
@@ -131,6 +140,7 @@ class Frames {
   std::vector<std::array<u32, 256>> tables_;
   std::vector<u32> entries_;
   std::vector<Loop> loops_;
+  std::vector<Run> runs_{Run()};                // the first stands for frames that are none
   Map64 texts_, popped_, values_after_;
   std::vector<std::pair<u32, u8>> text_parents_;
   Interner seen_sets_;

@@ -24,6 +24,10 @@ void Automaton::emit(u32 node, Part& part) {
 // Where few bytes are live and a node has many children, these are looked up instead of passed by.
 void Automaton::walk_child(u32 child, u32 frame, Part& part) {
   seeds_.push_back({child, frame});
+  walk_seeds(part);
+}
+
+void Automaton::walk_seeds(Part& part) {
   const TrieNode* nodes = trie_->nodes();
   const u16* depths = trie_->depths();
   while (!seeds_.empty()) {
@@ -41,7 +45,9 @@ void Automaton::walk_child(u32 child, u32 frame, Part& part) {
       if (skip > 1) {
         const Frame& f = frames_[current];
         if (!guarded_part_ && (f.flags & (FRAME_FINAL | FRAME_CALLS))) hits_.push_back({current, at});
-        if (f.flags & FRAME_BYTES) {
+        if ((f.flags & FRAME_BYTES) && !guarded_part_ && frames_.run(current).inside) {
+          walk_run(at, current, part);
+        } else if (f.flags & FRAME_BYTES) {
           frames_.build(current);
           if (!frames_.dense(current) && trie_->wide(at)) {
             for (u32 r = 0; r < frames_[current].range_count; r++) {
@@ -65,6 +71,49 @@ void Automaton::walk_child(u32 child, u32 frame, Part& part) {
   }
 }
 
+// Below a node reached inside a bounded run of single bytes: the run's other bytes are counted here, not by a frame for each count.
+void Automaton::walk_run(u32 node, u32 frame, Part& part) {
+  const Run run = frames_.run(frame);
+  const bool leaves = frames_[frame].flags & (FRAME_FINAL | FRAME_CALLS);
+  const TrieNode* nodes = trie_->nodes();
+  std::vector<std::pair<u8, u32>> exits;
+  frames_.build(frame);
+  for (u32 r = 0; r < frames_[frame].range_count; r++) {
+    const Range range = frames_.range(frame, r);
+    for (u32 b = range.lo; b <= range.hi; b++)
+      if (b >= 128 || !run.bytes[b]) exits.push_back({static_cast<u8>(b), frames_.next(frame, static_cast<u8>(b))});
+  }
+  std::vector<std::pair<u32, u32>> todo{{node, 0}};  // (node, bytes of the run read since)
+  while (!todo.empty()) {
+    const auto [at, count] = todo.back();
+    todo.pop_back();
+    statistics.walked_nodes++;
+    if (at != node) {
+      emit(at, part);
+      if (nodes[at].skip() == 1) continue;
+      if (leaves) hits_.push_back({frame, at});
+    }
+    auto read = [&, count = count](u32 child) {
+      const u8 byte = nodes[child].byte();
+      if (byte < 128 && run.bytes[byte]) {
+        if (count < run.left) todo.push_back({child, count + 1});
+        return;
+      }
+      for (const auto& [exit, target] : exits)
+        if (exit == byte && target != DEAD) seeds_.push_back({child, target});
+    };
+    if (trie_->wide(at)) {
+      for (u32 b = 0; b < 128; b++)
+        if (run.bytes[b])
+          if (const u32 child = trie_->child(at, static_cast<u8>(b)); child != NONE) read(child);
+      for (const auto& [exit, target] : exits)
+        if (const u32 child = trie_->child(at, exit); child != NONE && target != DEAD) seeds_.push_back({child, target});
+    } else {
+      for (u32 child = at + 1, end = at + nodes[at].skip(); child < end; child += nodes[child].skip()) read(child);
+    }
+  }
+}
+
 // Under guards every node counts where a frame ends, and those where it does not and few texts are left to end it.
 void Automaton::land(u32 node, u32 frame, Part& part) {
   const u8 flags = frames_[frame].flags;
@@ -76,6 +125,11 @@ void Automaton::walk(u32 node, u32 frame, Part& part) {
   statistics.walks++;
   if (!(frames_[frame].flags & FRAME_BYTES)) return;
   frames_.build(frame);
+  if (!guarded_part_ && node != 0 && frames_.run(frame).inside) {
+    walk_run(node, frame, part);
+    walk_seeds(part);
+    return;
+  }
   const TrieNode* nodes = trie_->nodes();
   if (trie_->wide(node) && !frames_.dense(frame)) {
     for (u32 r = 0; r < frames_[frame].range_count; r++) {
@@ -188,11 +242,9 @@ bool Automaton::loop_part(u32 frame, Part& part) {
 // A bounded run of single bytes, such as blanks: what can follow it does not depend on how many were read, so no frame is made for
 // each count.
 bool Automaton::byte_part(u32 frame, Part& part) {
-  u32 left = NONE;
-  const u32 head = frames_.counting(frame, &left);
-  if (head == NONE || left == NONE || left == 0 || guarded_part_ || !frames_.nfa().heads[head].byte) return false;
-  bool bytes[128];
-  const u64 inside = frames_.body_bytes(frame, head, bytes);
+  if (guarded_part_) return false;
+  const Run run = frames_.run(frame);
+  const auto& [inside, left, bytes] = run;
   if (inside == 0) return false;
   const bool leaves = frames_[frame].flags & (FRAME_FINAL | FRAME_CALLS);
   if (leaves) {

@@ -139,6 +139,7 @@ TokenTrie::TokenTrie(const std::vector<std::pair<const char*, std::size_t>>& tok
     const std::string& text = texts_[entry.id];
     if (last >= 0 && text == previous) {
       same_[last] = static_cast<i32>(entry.id);
+      duplicates_ = true;
     } else {
       std::size_t common = 0;
       while (common < previous.size() && common < text.size() && previous[common] == text[common]) common++;

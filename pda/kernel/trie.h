@@ -62,12 +62,11 @@ class TokenTrie {
   const TrieNode* nodes() const { return nodes_.data(); }
   const u16* depths() const { return depths_.data(); }
   u32 node_count() const { return static_cast<u32>(nodes_.size()); }
-  i32 same(i32 token) const { return same_[static_cast<std::size_t>(token)]; }
+  i32 same(i32 token) const { return duplicates_ ? same_[static_cast<std::size_t>(token)] : -1; }  // the next token with the same bytes
   u32 parent(u32 node) const { return parents_[node]; }
-  const std::vector<Occurrence>& occurrences(u32 exit) const { return occurrences_[exit]; }
 
   // Children of a node in byte order: of a wide node by table, of others by hopping from sibling to sibling.
-  bool wide(u32 node) const { return !wide_.empty() && wide_index_.size() > node && wide_index_[node] != NONE; }
+  bool wide(u32 node) const { return wide_index_[node] != NONE; }
   u32 child(u32 node, u8 byte) const;
 
   // The bytes of a token below text_count(): ids without text have none.
@@ -94,6 +93,7 @@ class TokenTrie {
   std::vector<u16> depths_;
   std::vector<u32> parents_;
   std::vector<i32> same_;
+  bool duplicates_ = false;
   std::vector<std::string> texts_;
   std::vector<u64> signatures_;  // by token, ~0 for ids without text
   std::vector<u64> node_signatures_;  // by node
