@@ -209,7 +209,7 @@ def _check_node(node: Any, place: _Place) -> Node:
     """A node as the IR has it."""
     operator = node[0] if isinstance(node, list) and node else None
     checked: Node | None = None
-    if _is_index(operator, ir.EXCEPT + 1):
+    if _is_index(operator, ir.DISTINCT + 1) or operator == ir.EXCEPT:
         arguments = node[1:]
         if operator in _ARGUMENTS:
             counts, check = _ARGUMENTS[operator]

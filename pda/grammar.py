@@ -79,10 +79,11 @@ TOKENS: Final = 11
 PERMUTE: Final = 12
 SCOPE: Final = 13
 DISTINCT: Final = 14
-EXCEPT: Final = 15
+EXCEPT: Final = 18
 LIMIT: Final = 15
 CAPTURE: Final = 16
 TEMPERATURE: Final = 17
+EXCEPT: Final = 18
 
 RAW: Final = 0
 UTF8: Final = 1

@@ -300,7 +300,7 @@ class Lowering:
     def _checked(self, node: int) -> tuple[Any, ...]:
         """A node, whose operands are nodes before it: so the expressions have no cycle but through rules."""
         found = self.grammar.nodes[node]
-        if not found or found[0] not in range(ir.EXCEPT + 1):
+        if not found or found[0] not in (*range(ir.DISTINCT + 1), ir.EXCEPT):
             raise ValueError(f"node {node} has no operator that there is")
         for operand in _operands(found):
             if not 0 <= operand < node:
