@@ -1,0 +1,84 @@
+"""One grammar copied into another that is being built, so that front ends can stand inside each other.
+
+Nodes are renumbered in one pass; since they are hash-consed, what both grammars have is there once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, cast
+
+from stackmask.pda import grammar as ir
+from stackmask.pda.grammar import Grammar, GrammarBuilder, Node, NodeId, RuleId
+
+
+def splice(builder: GrammarBuilder, grammar: Grammar) -> NodeId:
+    """A node of the builder for the texts of a grammar.
+
+    >>> b = GrammarBuilder()
+    >>> root = b.rule("root")
+    >>> from stackmask.pda.choice import choice_grammar
+    >>> b.define(root, b.seq(b.literal(b"<"), splice(b, choice_grammar(["a"])), b.literal(b">")))
+    >>> [b.names[rule] for rule in range(len(b.rules))]
+    ['root', 'root']
+    """
+    first = len(builder.rules)
+    for name in grammar.names:
+        builder.rule(name)
+    places: list[NodeId] = []
+    # INVARIANT: a node is built after those that it refers to, so their new places are known.
+    for node in grammar.nodes:
+        renumber = _RENUMBER[cast(int, node[0])]
+        places.append(builder.node(node if renumber is None else renumber(node, places, first)))
+    for rule, body in enumerate(grammar.rules):
+        builder.define(RuleId(first + rule), places[body])
+    return builder.call(RuleId(first + grammar.root))
+
+
+def _all(node: Any, places: list[NodeId], _first: int) -> Node:
+    """Every argument is a node."""
+    return (node[0], *[places[inner] for inner in node[1:]])
+
+
+def _one(node: Any, places: list[NodeId], _first: int) -> Node:
+    """The first argument is a node."""
+    return (node[0], places[node[1]], *node[2:])
+
+
+def _call(node: Any, _places: list[NodeId], first: int) -> Node:
+    return (node[0], first + node[1])
+
+
+def _graph(node: Any, places: list[NodeId], _first: int) -> Node:
+    edges = list(node[2])
+    edges[2::3] = [places[inner] if inner >= 0 else inner for inner in edges[2::3]]
+    return (node[0], node[1], tuple(edges))
+
+
+def _permute(node: Any, places: list[NodeId], _first: int) -> Node:
+    members = list(node[1])
+    members[::2] = [places[inner] for inner in members[::2]]
+    return (node[0], tuple(members), places[node[2]], *node[3:])
+
+
+_RENUMBER: Final[dict[int, Callable[[Any, list[NodeId], int], Node] | None]] = {
+    ir.EMPTY: None,
+    ir.NEVER: None,
+    ir.LITERAL: None,
+    ir.BYTES: None,
+    ir.CHARS: None,
+    ir.AUTOMATON: None,
+    ir.EXCEPT: None,
+    ir.TOKENS: None,
+    ir.SEQ: _all,
+    ir.ALT: _all,
+    ir.REPEAT: _one,
+    ir.CALL: _call,
+    ir.GRAPH: _graph,
+    ir.PERMUTE: _permute,
+    ir.SCOPE: _one,
+    ir.DISTINCT: _one,
+    ir.LIMIT: _one,
+    ir.CAPTURE: _one,
+    ir.TEMPERATURE: _one,
+}

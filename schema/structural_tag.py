@@ -1,0 +1,88 @@
+"""Structural tags: free text with parts whose form is fixed, such as tool calls, as one grammar.
+
+    {"type": "structural_tag", "format": {"type": "triggered_tags", "triggers": [...], "tags": [...]}}
+    {"type": "structural_tag", "structures": [{"begin": ..., "schema": ..., "end": ...}], "triggers": [...]}
+    {"type": "triggered_tags", ...}                                                                a format by itself
+
+The second form is the older one; it means triggered_tags over the structures.
+Every type of format is a function in `structural_tag_formats`; `docs/structural_tags.md` describes them.
+A field that nobody knows is an error, since a constraint is never ignored.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from stackmask.pda.budget import Budget
+from stackmask.pda.exceptions import LimitError
+from stackmask.pda.grammar import Grammar, GrammarBuilder, NodeId
+from stackmask.pda.limits import Limits
+from stackmask.schema.structural_tag_contents import Contents, parsed_schema
+from stackmask.schema.structural_tag_fields import Fields, refusal
+from stackmask.schema.structural_tag_formats import Writer
+from stackmask.schema.structural_tag_special import SpecialTokens
+
+_NO_SPECIAL: Mapping[str, int] = {}
+
+
+def structural_tag_grammar(
+    tag: Mapping[str, Any] | str, *, special: Mapping[str, int] = _NO_SPECIAL, limits: Limits | None = None
+) -> Grammar:
+    """The grammar of a structural tag, given as a mapping, as JSON text or as a model of another library.
+
+    `special` are the tokens that the tag can name.
+
+    >>> from stackmask.pda.grammar import print_grammar
+    >>> print_grammar(structural_tag_grammar({"type": "const_string", "value": "yes"}))
+    'root ::= "yes"'
+    """
+    budget = Budget(limits)
+    fields = Fields.of("", _parsed(tag, budget.limits))
+    builder = GrammarBuilder()
+    root = builder.rule("root")
+    writer = Writer(builder, Contents(builder), SpecialTokens(special), budget)
+    builder.define(root, _written(writer, fields))
+    return builder.build(root)
+
+
+def _parsed(tag: object, limits: Limits) -> object:
+    """The value of JSON text; anything else is a value already."""
+    if not isinstance(tag, str):
+        return tag
+    if len(tag) > limits.specification_bytes:
+        raise LimitError(
+            f"the structural tag takes {len(tag)} characters, more than {limits.specification_bytes}",
+            limit="specification_bytes",
+            value=limits.specification_bytes,
+        )
+    try:
+        return json.loads(tag)
+    except ValueError as error:
+        raise refusal("", f"is not JSON: {error}") from None
+    except RecursionError:
+        raise LimitError("the JSON text is nested deeper than Python's JSON parser reads", limit="nesting", value=limits.nesting) from None
+
+
+def _written(writer: Writer, fields: Fields) -> NodeId:
+    """The node of a tag in any of the three forms."""
+    if fields.values.get("type") != "structural_tag":
+        return writer.write("", fields.values)
+    if "structures" in fields.values:
+        fields.only(("type", "structures", "triggers"), "a structural tag with structures")
+        return writer.write("", _triggered(fields))
+    fields.only(("type", "format"), "a structural tag")
+    return writer.write("format", fields.required("format"))
+
+
+def _triggered(fields: Fields) -> dict[str, Any]:
+    """The newer form of the older one."""
+    tags = []
+    for index, item in enumerate(fields.items("structures")):
+        structure = Fields.of(fields.place("structures", index), item)
+        structure.only(("begin", "schema", "end"), "a structure")
+        schema = parsed_schema(structure.place("schema"), structure.values.get("schema"))
+        content = {"type": "json_schema", "json_schema": schema}
+        tags.append({"begin": structure.text("begin"), "content": content, "end": structure.text("end")})
+    return {"type": "triggered_tags", "triggers": fields.required("triggers"), "tags": tags}

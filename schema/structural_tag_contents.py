@@ -1,0 +1,120 @@
+"""What stands inside tags: JSON Schemas in one of the styles, EBNF grammars, regular expressions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from stackmask.pda.exceptions import EbnfError, RegexError, SchemaError
+from stackmask.pda.grammar import GrammarBuilder, NodeId
+from stackmask.pda.regex import regex_node
+from stackmask.pda.splice import splice
+from stackmask.schema.compile import json_schema_node
+from stackmask.schema.fragments import Fragments, install
+from stackmask.schema.structural_tag_fields import Fields, kind, refusal
+
+if TYPE_CHECKING:
+    from stackmask.schema.structural_tag_formats import Writer
+
+_SYNTAX: Final = frozenset(r"^$\.*+?()[]{}|/-")
+
+
+class Contents:
+    """The contents that one builder holds."""
+
+    def __init__(self, builder: GrammarBuilder) -> None:
+        self.builder = builder
+        self._fragments: dict[str, Fragments] = {}
+
+    def fragments(self, whitespace: str) -> Fragments:
+        """The fixed parts of JSON with these blanks."""
+        found = self._fragments.get(whitespace)
+        if found is None:
+            found = self._fragments[whitespace] = install(self.builder, whitespace)
+        return found
+
+    def node(self, w: Writer, fields: Fields) -> NodeId:
+        """A json_schema format."""
+        place = fields.place("json_schema")
+        schema = schema_value(place, fields.values.get("json_schema"))
+        most = fields.count("max_whitespace_cnt")
+        fragments = self.fragments("flexible" if most is None else "compact" if most == 0 else f"[ \\t\\n\\r]{{0,{most}}}")
+        style = fields.values.get("style") or "json"
+        if style not in STYLES:
+            raise refusal(fields.place("style"), f"{style!r:.60} is no style; there are {', '.join(sorted(STYLES))}")
+        if style != "json":
+            raise refusal(fields.place("style"), f"{style} is not supported; json is")
+        order = "any" if fields.flag("any_order") else "schema"
+        excluded = fields.texts("excludes", optional=True)
+        documents: dict[str, Any] = {}
+        if excluded:
+            documents = {_CONTENT: schema, _CLEAN: _clean(excluded)}
+            schema = {"allOf": [{"$ref": _CONTENT}, {"$ref": _CLEAN}]}
+        try:
+            node, _ = json_schema_node(
+                self.builder, schema, fragments=fragments, property_order=order, documents=documents, limits=w.budget.limits
+            )
+        except (SchemaError, RegexError) as error:
+            raise refusal(place, str(error)) from None
+        if node == fragments.never:
+            raise refusal(place, "no instance can satisfy the schema")
+        return node
+
+    def ebnf(self, w: Writer, path: str, text: str) -> NodeId:
+        """A grammar in EBNF."""
+        from stackmask.pda.ebnf import ebnf_grammar  # PERF: lark takes a third of the time that `import stackmask` would take with it
+
+        try:
+            return splice(self.builder, ebnf_grammar(text, special=w.special.ids, limits=w.budget.limits))
+        except (EbnfError, RegexError) as error:
+            raise refusal(path, str(error)) from None
+
+    def regex(self, w: Writer, path: str, pattern: str) -> NodeId:
+        """A regular expression that matches as a whole."""
+        try:
+            node = regex_node(self.builder, pattern, search=False, budget=w.budget)
+        except RegexError as error:
+            raise refusal(path, str(error)) from None
+        if node == self.builder.never():
+            raise refusal(path, "this pattern matches no text")
+        return node
+
+
+STYLES: Final = frozenset(
+    (
+        "json", "qwen_xml", "minimax_xml", "minimax_m3_xml", "deepseek_xml", "glm_xml", "cohere_xml", "kimi_k3_xml", "deepseek_v4_1_xml",
+    )
+)  # fmt: skip
+_CONTENT: Final = "stackmask:content"
+_CLEAN: Final = "stackmask:excludes"
+
+
+def schema_value(path: str, value: Any) -> Any:
+    """A schema as plain values: an object, a boolean, or a model of another library that has a schema."""
+    if hasattr(value, "model_json_schema"):
+        value = value.model_json_schema()
+    if not isinstance(value, bool | Mapping):
+        raise refusal(path, "is missing" if value is None else f"is a JSON Schema, an object or a boolean, not {kind(value)}")
+    return value
+
+
+def parsed_schema(path: str, value: Any) -> Any:
+    """A schema of the older form, which may also be JSON text, or null for any value."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError) as error:
+            raise refusal(path, f"is not JSON: {error}") from None
+    return True if value is None else schema_value(path, value)
+
+
+def _clean(excluded: tuple[str, ...]) -> dict[str, Any]:
+    """The schema of values that hold none of these texts, in a string or in a key, at any depth."""
+    pattern = "|".join("".join(f"\\{c}" if c in _SYNTAX else c for c in text) for text in excluded)
+    return {
+        "not": {"type": "string", "pattern": pattern},
+        "propertyNames": {"not": {"pattern": pattern}},
+        "additionalProperties": {"$ref": "#"},
+        "items": {"$ref": "#"},
+    }

@@ -1,0 +1,58 @@
+"""The special tokens that a structural tag can name, and where a text spells their names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+_LEAD: Final = 2
+"""How many characters of a name are looked for first: names share few beginnings, such as `<|`."""
+
+
+class SpecialTokens:
+    """Special tokens by name."""
+
+    __slots__ = ("_begin", "_by_lead", "_names", "ids")
+
+    def __init__(self, ids: Mapping[str, int]) -> None:
+        self.ids = ids
+        self._names: dict[int, str] = {}
+        self._by_lead: dict[str, list[str]] = {}
+        for name in sorted(filter(None, ids), key=len, reverse=True):
+            self._names[ids[name]] = name
+            self._by_lead.setdefault(name[:_LEAD], []).append(name)
+        leads = sorted(self._by_lead, key=len, reverse=True)
+        self._begin = re.compile("|".join(map(re.escape, leads))) if leads else None
+
+    def id(self, name: str) -> int | None:
+        """The id of a token by its name."""
+        return self.ids.get(name)
+
+    def name(self, token: int) -> str:
+        """The name of a token."""
+        return self._names[token]
+
+    def split(self, text: str) -> list[str | int]:
+        """A text cut where it spells the name of a token, the longest one that stands there.
+
+        >>> SpecialTokens({"<|a|>": 7}).split("x<|a|>y")
+        ['x', 7, 'y']
+        """
+        if self._begin is None:
+            return [text]
+        parts: list[str | int] = []
+        start = place = 0
+        while (found := self._begin.search(text, place)) is not None:
+            at = found.start()
+            name = next((name for name in self._by_lead[found[0]] if text.startswith(name, at)), None)
+            if name is None:
+                place = at + 1
+                continue
+            if at > start:
+                parts.append(text[start:at])
+            parts.append(self.ids[name])
+            start = place = at + len(name)
+        if start < len(text) or not parts:
+            parts.append(text[start:])
+        return parts
