@@ -79,7 +79,6 @@ TOKENS: Final = 11
 PERMUTE: Final = 12
 SCOPE: Final = 13
 DISTINCT: Final = 14
-EXCEPT: Final = 18
 LIMIT: Final = 15
 CAPTURE: Final = 16
 TEMPERATURE: Final = 17

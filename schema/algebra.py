@@ -28,6 +28,7 @@ from stackmask.pda.exceptions import LimitError, SchemaError
 from stackmask.schema import arrays, objects
 from stackmask.schema.dialects import DEFAULT
 from stackmask.schema.formats import is_known
+from stackmask.schema.keys import Partition
 from stackmask.schema.keywords import ALGEBRA, ANY_OF, ARRAY, NUMBER, OBJECT, ONE_OF, REFERENCE, STRING, UNKNOWN, VALUES
 from stackmask.schema.numbers import INTEGERS, NUMBERS, NumberSet
 from stackmask.schema.objects import Facts, lacks, plain, requires
@@ -136,11 +137,12 @@ class Algebra:
         self.languages: list[Texts] = []
         self.language_numbers: dict[Texts, int] = {}
         self.automata: dict[int, Dfa] = {}
+        self.partitions: dict[tuple[int, ...], Partition] = {}
         self.members: dict[tuple[int, str], bool] = {}
         self.unique: list[Schema] = []
         """The subschemas with uniqueItems, for the error where one would have to be negated."""
         self.level = 0
-        self.facts = Facts(self.is_empty, self.is_small, self.automaton, self.holds, budget)
+        self.facts = Facts(self.is_empty, self.is_small, self.partition, self.holds, budget)
 
     # Numbers for subschemas, sets of values and languages.
 
@@ -195,6 +197,14 @@ class Algebra:
         found = self.automata.get(language)
         if found is None:
             found = self.automata[language] = self.strings.union(self.languages[language])
+        return found
+
+    def partition(self, languages: tuple[int, ...]) -> Partition:
+        """All strings, cut into the cells of some languages."""
+        found = self.partitions.get(languages)
+        if found is None:
+            automata = [(language, self.automaton(language)) for language in languages]
+            found = self.partitions[languages] = Partition(automata, self.budget)
         return found
 
     def holds(self, language: int, word: str) -> bool:

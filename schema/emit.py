@@ -16,6 +16,8 @@ from stackmask.schema.numbers import exact
 
 Transitions = tuple[tuple[tuple[int, int, int], ...], ...]
 
+EXCEPT_NODES: Final = False
+"""Whether "any text but these words" is a node of its own; else its automaton is spelt out."""
 _EVERYWHERE: Final = ((*ANY_CHARACTER, 1),)
 
 
@@ -134,9 +136,14 @@ def permuted_array(b: GrammarBuilder, f: Fragments, values: Sequence[NodeId], mi
 
 def extra_key(b: GrammarBuilder, f: Fragments, declared: Collection[str]) -> NodeId:
     """Any key but the declared ones, in quotes."""
-    if not declared:
-        return f.string
-    return b.seq(f.quote, b.node((AUTOMATON, *excluding(declared), f.encoding)), f.quote)
+    return b.seq(f.quote, except_words(b, f, declared), f.quote) if declared else f.string
+
+
+def except_words(b: GrammarBuilder, f: Fragments, words: Iterable[str]) -> NodeId:
+    """Any text but these words, inside quotes."""
+    if EXCEPT_NODES:
+        return b.except_words(words, f.encoding)
+    return b.node((AUTOMATON, *excluding(words), f.encoding))
 
 
 def excluding(words: Iterable[str]) -> tuple[Transitions, tuple[bool, ...]]:

@@ -1,7 +1,8 @@
 """The undeclared keys of an object, cut into sets that its keywords treat alike.
 
-One automaton runs the trie of the declared keys and the automaton of every pattern side by side.
+The automata of all patterns run side by side, once for each set of patterns that some object uses.
 What a key belongs to is read off the state it ends in, so every set of keys is this automaton with other accepting states.
+The declared keys come last: those in a set are taken out of its automaton along the few states that spell them.
 """
 
 from __future__ import annotations
@@ -9,96 +10,112 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from stackmask.pda import language
 from stackmask.pda.budget import Budget
-from stackmask.pda.dfa import Dfa
+from stackmask.pda.dfa import ANYTHING, NOTHING, Dfa
 from stackmask.pda.exceptions import LimitError
-from stackmask.schema.emit import excluding
 from stackmask.schema.types import Keys
 
 MOST_CELLS: Final = 256
 SINK: Final = -1
-Row = list[tuple[int, int, int]]
+Row = tuple[tuple[int, int, int], ...]
+Cell = frozenset[int]
+"""The keys that are in just these languages."""
 
 
-def in_cell(keys: Keys, inside: frozenset[int]) -> bool:
+def in_cell(keys: Keys, inside: Cell) -> bool:
     """Whether the undeclared keys that are in just these languages belong to a set of keys."""
     return (not keys.languages.isdisjoint(inside)) is not keys.negated
 
 
-class KeySpace:
-    """All keys but the declared ones, each in some of a few languages."""
+class Partition:
+    """All strings, cut into the cells of a few languages."""
 
-    def __init__(self, declared: Sequence[str], languages: Sequence[tuple[int, Dfa]], budget: Budget) -> None:
+    def __init__(self, languages: Sequence[tuple[int, Dfa]], budget: Budget) -> None:
         self.budget = budget
-        self.is_everything = not declared
-        self.rows: list[Row] = []
-        self.inside: list[frozenset[int] | None] = []
-        """Per state the languages of the keys that end there; None where a declared key ends."""
-        trie, undeclared = excluding(declared)
-        if not languages:
-            self.rows = [list(row) for row in trie]
-            self.inside = [frozenset() if ends else None for ends in undeclared]
+        self.rows: list[list[tuple[int, int, int]]] = []
+        self.inside: list[Cell] = []
+        """Per state the languages of the strings that end there."""
+        if languages:
+            self._run(languages)
         else:
-            self._run(trie, undeclared, languages)
-        self.cells = {inside for inside in self.inside if inside is not None}
+            self.rows, self.inside = [list(ANYTHING.transitions[0])], [frozenset()]
+        self.cells = dict.fromkeys(self.inside)
         if len(self.cells) > MOST_CELLS:
             raise LimitError(f"the patterns of one object cut its keys into more than {MOST_CELLS} sets", limit="states", value=MOST_CELLS)
+        self.before: list[list[int]] | None = None
+        self.automata: dict[frozenset[Cell], Dfa] = {}
 
-    def _run(
-        self, trie: Sequence[Sequence[tuple[int, int, int]]], undeclared: Sequence[bool], languages: Sequence[tuple[int, Dfa]]
-    ) -> None:
-        """The product of the trie and the automata, each of these completed by a sink."""
+    def _run(self, languages: Sequence[tuple[int, Dfa]]) -> None:
+        """The product of the automata, each completed by a sink."""
         tables = [automaton.transitions for _, automaton in languages]
         finals = [automaton.accepting for _, automaton in languages]
         numbers = [number for number, _ in languages]
-        start = (0,) * (len(languages) + 1)
+        start = (0,) * len(languages)
         index = {start: 0}
         todo = [start]
-        shared: dict[frozenset[int], frozenset[int]] = {}
+        shared: dict[Cell, Cell] = {}
         for states in todo:
-            if undeclared[states[0]]:
-                inside = frozenset(n for n, ends, state in zip(numbers, finals, states[1:], strict=True) if state != SINK and ends[state])
-                self.inside.append(shared.setdefault(inside, inside))
-            else:
-                self.inside.append(None)
-            pieces: list[tuple[int, int, tuple[int, ...]]] = [(lo, hi, (target,)) for lo, hi, target in trie[states[0]]]
-            for transitions, state in zip(tables, states[1:], strict=True):
-                pieces = [(lo, hi, (*t, SINK)) for lo, hi, t in pieces] if state == SINK else _cut(pieces, transitions[state])
-            row: Row = []
-            for lo, hi, targets in pieces:
-                target = index.get(targets)
-                if target is None:
-                    target = index[targets] = len(todo)
-                    todo.append(targets)
-                if row and row[-1][2] == target and row[-1][1] + 1 == lo:
-                    row[-1] = (row[-1][0], hi, target)
+            # What a state is in no need to spell out are the automata that have failed: they take no part in the row.
+            running = [place for place, state in enumerate(states) if state != SINK]
+            inside = frozenset(numbers[place] for place in running if finals[place][states[place]])
+            self.inside.append(shared.setdefault(inside, inside))
+            row: list[tuple[int, int, int]] = []
+            for lo, hi, targets in _side_by_side([tables[place][states[place]] for place in running]):
+                following = [SINK] * len(states)
+                for place, target in zip(running, targets, strict=True):
+                    following[place] = target
+                key = tuple(following)
+                number = index.get(key)
+                if number is None:
+                    number = index[key] = len(todo)
+                    todo.append(key)
+                if row and row[-1][2] == number and row[-1][1] + 1 == lo:
+                    row[-1] = (row[-1][0], hi, number)
                 else:
-                    row.append((lo, hi, target))
+                    row.append((lo, hi, number))
             self.rows.append(row)
             if not len(todo) & 63:
                 self.budget.check_states(len(todo))
 
-    def automaton(self, cells: Iterable[frozenset[int]]) -> Dfa | None:
-        """The automaton of the undeclared keys in these cells, None where those are all keys there are."""
-        chosen = set(cells)
-        if self.is_everything and chosen == self.cells:
-            return None
+    def cell(self, word: str) -> Cell:
+        """The cell that a string is in."""
+        state = 0
+        for point in map(ord, word):
+            for _, hi, target in self.rows[state]:
+                if point <= hi:
+                    state = target
+                    break
+        return self.inside[state]
+
+    def automaton(self, cells: Iterable[Cell]) -> Dfa:
+        """The automaton of the strings in these cells, trimmed but not minimal."""
+        chosen = frozenset(cells)
+        found = self.automata.get(chosen)
+        if found is None:
+            found = self.automata[chosen] = self._automaton(chosen)
+        return found
+
+    def _automaton(self, chosen: frozenset[Cell]) -> Dfa:
+        if len(chosen) == len(self.cells):
+            return ANYTHING
         accepting = [inside in chosen for inside in self.inside]
-        before: list[list[int]] = [[] for _ in self.rows]
-        for state, row in enumerate(self.rows):
-            for _, _, target in row:
-                before[target].append(state)
+        if self.before is None:
+            self.before = [[] for _ in self.rows]
+            for state, row in enumerate(self.rows):
+                for _, _, target in row:
+                    self.before[target].append(state)
         alive = accepting.copy()
         todo = [state for state, ends in enumerate(accepting) if ends]
         for state in todo:
-            for source in before[state]:
+            for source in self.before[state]:
                 if not alive[source]:
                     alive[source] = True
                     todo.append(source)
-        if all(alive):
-            return Dfa(tuple(map(tuple, self.rows)), tuple(accepting))
-        names = [SINK] * len(alive)
+        if not alive[0]:
+            return NOTHING
         kept = [state for state, living in enumerate(alive) if living]
+        names = [SINK] * len(alive)
         for name, state in enumerate(kept):
             names[state] = name
         return Dfa(
@@ -107,24 +124,99 @@ class KeySpace:
         )
 
 
-def _cut(pieces: list[tuple[int, int, tuple[int, ...]]], row: Sequence[tuple[int, int, int]]) -> list[tuple[int, int, tuple[int, ...]]]:
-    """Sorted ranges cut by those of a row, with the sink between them."""
+class KeySpace:
+    """All keys but the declared ones, each in one cell of a partition."""
+
+    def __init__(self, declared: Iterable[str], partition: Partition) -> None:
+        self.partition = partition
+        self.declared: dict[Cell, list[str]] = {}
+        for name in declared:
+            self.declared.setdefault(partition.cell(name), []).append(name)
+        self.cells = [cell for cell in partition.cells if cell not in self.declared or self._has_more(cell)]
+
+    def _has_more(self, cell: Cell) -> bool:
+        """Whether a cell has a key that is not declared."""
+        names = len(set(self.declared[cell]))
+        found = language.count(self.partition.automaton([cell]), names + 1)
+        return found is None or found > names
+
+    def keys(self, cells: Iterable[Cell]) -> tuple[Dfa, list[str]]:
+        """The undeclared keys in these cells: an automaton, and the declared keys that it accepts."""
+        chosen = list(cells)
+        return self.partition.automaton(chosen), [name for cell in chosen for name in self.declared.get(cell, ())]
+
+
+def without(automaton: Dfa, words: Iterable[str]) -> Dfa:
+    """The automaton without these words, all of which it accepts, trimmed but not minimal.
+
+    State 0 is the root of the trie of the words, then come the states of the automaton, then the rest of the trie.
+    """
+    shifted: list[Row] = [tuple([(lo, hi, target + 1) for lo, hi, target in row]) for row in automaton.transitions]
+    rows = [shifted[0], *shifted]
+    accepting = [automaton.accepting[0], *automaton.accepting]
+    origin = [1, *range(1, len(rows))]  # the state of the automaton that each state stands beside
+    children: list[dict[int, int]] = [{} for _ in rows]
+    for word in sorted(set(words)):
+        state = 0
+        for code in map(ord, word):
+            following = children[state].get(code)
+            if following is None:
+                following = children[state][code] = len(rows)
+                beneath = next(target for lo, hi, target in shifted[origin[state] - 1] if lo <= code <= hi)
+                origin.append(beneath)
+                rows.append(shifted[beneath - 1])
+                accepting.append(accepting[beneath])
+                children.append({})
+            state = following
+        accepting[state] = False
+    for state in range(len(rows) - 1, -1, -1):  # a child is younger than its parent
+        if children[state]:
+            rows[state] = _spliced(rows[state], children[state], rows, accepting)
+    return Dfa(tuple(rows), tuple(accepting)) if rows[0] or accepting[0] else NOTHING
+
+
+def _spliced(row: Row, children: dict[int, int], rows: list[Row], accepting: list[bool]) -> Row:
+    """A row in which some characters, all of them in it and in order, lead elsewhere, or nowhere where nothing goes on from there."""
+    result: list[tuple[int, int, int]] = []
+    pending = iter(children.items())
+    code, child = next(pending)
+    for low, high, target in row:
+        while low <= code <= high:
+            if code > low:
+                result.append((low, code - 1, target))
+            if rows[child] or accepting[child]:
+                result.append((code, code, child))
+            low = code + 1
+            code, child = next(pending, (-1, -1))
+        if low <= high:
+            result.append((low, high, target))
+    return tuple(result)
+
+
+def _side_by_side(rows: Sequence[Sequence[tuple[int, int, int]]]) -> list[tuple[int, int, tuple[int, ...]]]:
+    """Several sorted rows over all characters at once, a sink where one has no transition.
+
+    >>> _side_by_side([[(97, 98, 5)], [(98, 98, 7)]])[1:4]
+    [(97, 97, (5, -1)), (98, 98, (5, 7)), (99, 1114111, (-1, -1))]
+    """
+    changes: list[tuple[int, int, int]] = []
+    for place, row in enumerate(rows):
+        end = 0
+        for lo, hi, target in row:
+            if lo != end:
+                changes.append((end, place, SINK))
+            changes.append((lo, place, target))
+            end = hi + 1
+        if end <= 0x10FFFF:
+            changes.append((end, place, SINK))
+    changes.sort()
+    current = [SINK] * len(rows)
     result: list[tuple[int, int, tuple[int, ...]]] = []
-    j = 0
-    for lo, hi, targets in pieces:
-        at = lo
-        while j < len(row) and row[j][1] < at:
-            j += 1
-        k = j
-        while k < len(row) and row[k][0] <= hi:
-            first, last, target = row[k]
-            if first > at:
-                result.append((at, first - 1, (*targets, SINK)))
-                at = first
-            end = last if last < hi else hi
-            result.append((at, end, (*targets, target)))
-            at = end + 1
-            k += 1
-        if at <= hi:
-            result.append((at, hi, (*targets, SINK)))
+    start = 0
+    for at, place, target in changes:
+        if at > start:
+            result.append((start, at - 1, tuple(current)))
+            start = at
+        current[place] = target
+    result.append((start, 0x10FFFF, tuple(current)))
     return result

@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from stackmask.pda.budget import Budget
-from stackmask.pda.dfa import Dfa
+from stackmask.pda.dfa import ANYTHING, Dfa
 from stackmask.pda.exceptions import LimitError
 from stackmask.pda.grammar import AUTOMATON, REPEATABLE, REQUIRED, GrammarBuilder, NodeId
-from stackmask.schema.emit import object_node
+from stackmask.schema.emit import extra_key, object_node
 from stackmask.schema.fragments import Fragments, quoted
-from stackmask.schema.keys import KeySpace, in_cell
+from stackmask.schema.keys import KeySpace, Partition, in_cell, without
 from stackmask.schema.types import (
     ANYTHING as ANY_VALUE,
 )  # fmt: skip
@@ -52,7 +52,8 @@ class Facts(NamedTuple):
     is_empty: Callable[[Conjunction], bool]
     is_small: Callable[[Literal], bool]
     """Whether the complement of a literal is cheap to write."""
-    language: Callable[[int], Dfa]
+    partition: Callable[[tuple[int, ...]], Partition]
+    """All keys, cut by languages."""
     holds: Callable[[int, str], bool]
     """Whether a language has a string."""
     budget: Budget
@@ -250,7 +251,7 @@ def sets_of_keys(part: Object) -> list[Keys]:
 def key_space(part: Object, names: Sequence[str], facts: Facts) -> KeySpace:
     """The keys of a part that are not declared."""
     languages = sorted({language for keys in sets_of_keys(part) for language in keys.languages})
-    return KeySpace(names, [(language, facts.language(language)) for language in languages], facts.budget)
+    return KeySpace(names, facts.partition(tuple(languages)))
 
 
 class _Member(NamedTuple):
@@ -320,15 +321,17 @@ class Writer:
         for cells in groups.values():
             value = reduced(frozenset(atom.literal for atom in known.general if in_cell(atom.keys, cells[0])))
             if not self.facts.is_empty(value):
-                undeclared.append(_Member(None, cells[0], self.extra_key(space.automaton(cells)), value, False))
+                undeclared.append(_Member(None, cells[0], self.extra_key(*space.keys(cells)), value, False))
         return declared, undeclared
 
-    def extra_key(self, keys: Dfa | None) -> NodeId:
-        """Undeclared keys of one kind, None for all keys, and a colon."""
+    def extra_key(self, keys: Dfa, declared: Sequence[str]) -> NodeId:
+        """The keys of an automaton but the declared ones, and a colon."""
         b, f = self.b, self.f
-        key = f.string
-        if keys is not None:
-            key = b.seq(f.quote, b.node((AUTOMATON, keys.transitions, keys.accepting, f.encoding)), f.quote)
+        if keys is ANYTHING:
+            key = extra_key(b, f, declared)
+        else:
+            left = without(keys, declared) if declared else keys
+            key = b.seq(f.quote, b.node((AUTOMATON, left.transitions, left.accepting, f.encoding)), f.quote)
         return b.seq(b.distinct(key) if self.distinct else key, f.colon)
 
     def pair(self, key: NodeId, value: Conjunction) -> NodeId:
@@ -404,7 +407,7 @@ class Writer:
             space, known = key_space(whole, names_of(whole), self.facts), _Known(part, self.facts)
             for inside, literal in witnesses:
                 value = reduced(frozenset((literal, *(atom.literal for atom in known.general if in_cell(atom.keys, inside)))))
-                node = f.never if self.facts.is_empty(value) else self.pair(self.extra_key(space.automaton([inside])), value)
+                node = f.never if self.facts.is_empty(value) else self.pair(self.extra_key(*space.keys([inside])), value)
                 if node == f.never:
                     return node
                 members += (node, REQUIRED)

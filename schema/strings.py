@@ -15,7 +15,7 @@ from stackmask.pda.budget import Budget
 from stackmask.pda.dfa import ANYTHING, NOTHING, Dfa
 from stackmask.pda.grammar import ALT, AUTOMATON, CHARS, GrammarBuilder, NodeId
 from stackmask.pda.regex import regex_dfa, regex_node
-from stackmask.schema.emit import excluding
+from stackmask.schema.emit import except_words
 from stackmask.schema.formats import format_dfa, format_lengths, format_node
 from stackmask.schema.fragments import Fragments, quoted
 from stackmask.schema.readers import Inexact
@@ -231,7 +231,7 @@ class Strings:
                 return regex_node(b, argument, search=True, encoding=f.encoding, limits=self.budget.limits)
             if what == "words" and low == 0 and high < 0:
                 assert isinstance(argument, frozenset)
-                return b.node((AUTOMATON, *excluding(argument), f.encoding))
+                return except_words(b, f, argument)
         automaton = self.all_of(tests)
         if automaton == NOTHING:
             return f.never
