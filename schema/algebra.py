@@ -226,10 +226,16 @@ class Algebra:
             if conjunction == NEVER:
                 found = NONE
             else:
-                for literal in sorted(conjunction, key=abs):
-                    found = self.intersect(found, self.signed(literal))
+                ordered = sorted(conjunction, key=abs)
+                # PERF: conditions on a member add one literal after the other, so all but the last are mostly known.
+                known = self.normals.get((conjunction - {ordered[-1]}, key[1])) if len(ordered) > 2 else None
+                if known is not None:
+                    found = known
+                    ordered = ordered[-1:]
+                for literal in ordered:
                     if found == NONE:
                         break
+                    found = self.intersect(found, self.signed(literal))
             self.normals[key] = found
         return found
 
@@ -303,6 +309,10 @@ class Algebra:
 
     def intersect_arrays(self, a: Sequence[Array], b: Sequence[Array]) -> tuple[Array, ...]:
         """Arrays of both unions."""
+        if a == (arrays.FREE,) or not b:
+            return tuple(b)
+        if b == (arrays.FREE,) or not a:
+            return tuple(a)
         self.check(len(a) * len(b))
         found = [both for one in a for other in b if (both := arrays.intersect(one, other)) is not None]
         if self.level < DEEPEST_EMPTINESS and not (len(a) == 1 or len(b) == 1):
@@ -311,6 +321,10 @@ class Algebra:
 
     def intersect_objects(self, a: Sequence[Object], b: Sequence[Object]) -> tuple[Object, ...]:
         """Objects of both unions."""
+        if a == (objects.FREE,) or not b:
+            return tuple(b)
+        if b == (objects.FREE,) or not a:
+            return tuple(a)
         self.check(len(a) * len(b))
         found: Iterable[Object] = (objects.intersect(one, other) for one in a for other in b)
         if self.level < DEEPEST_EMPTINESS and len(a) and len(b) and len(a) + len(b) > 2:

@@ -108,27 +108,40 @@ def complement(part: Object) -> list[Object]:
 def unite(parts: Iterable[Object]) -> tuple[Object, ...]:
     """A union, with parts of few clauses put together."""
     result: list[Object] = []
+    few: dict[int, int] = {}  # the places of parts of few clauses, and how many those are
+    seen: set[Object] = set()
     for part in parts:
-        if part == FREE._replace(order=part.order):
+        if part in seen:
+            continue
+        seen.add(part)
+        size = _size(part)
+        if not size:
             return (part,)
-        for index, other in enumerate(result):
-            merged = _distributed(other, part)
-            if merged is not None:
-                result[index] = merged
-                break
+        # Two parts unite where one of them has a single clause, and the union few of them.
+        found = next((i for i, its in few.items() if size * its <= DISTRIBUTED and 1 in (size, its)), -1) if size <= DISTRIBUTED else -1
+        if found >= 0:
+            part = _distributed(result[found], part)
+            size = _size(part)
+            if not size:
+                return (part,)
+            result[found] = part
         else:
-            if part not in result:
-                result.append(part)
-    return tuple(result)
+            found = len(result)
+            result.append(part)
+        if size <= DISTRIBUTED:
+            few[found] = size
+        else:
+            few.pop(found, None)
+    return tuple(dict.fromkeys(result))
 
 
-def _distributed(a: Object, b: Object) -> Object | None:
-    """The union of two parts as one part, None where that would be large."""
-    if a.low or b.low or a.high >= 0 or b.high >= 0:
-        return None
-    size_a, size_b = len(a.atoms) + len(a.clauses), len(b.atoms) + len(b.clauses)
-    if size_a * size_b > DISTRIBUTED or min(size_a, size_b) > 1:
-        return None
+def _size(part: Object) -> int:
+    """The number of clauses of a part; a number as good as endless where it bounds the number of members."""
+    return DISTRIBUTED + 1 if part.low > 0 or part.high >= 0 else len(part.atoms) + len(part.clauses)
+
+
+def _distributed(a: Object, b: Object) -> Object:
+    """The union of two parts as one part."""
     rows_a: list[Clause] = [*((atom,) for atom in a.atoms), *a.clauses]
     rows_b: list[Clause] = [*((atom,) for atom in b.atoms), *b.clauses]
     clauses = []

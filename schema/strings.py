@@ -105,18 +105,26 @@ class Strings:
         """Whether a part holds a string."""
         if text.words is not None:
             return word in text.words
-        if not text.low <= len(word) <= (text.high if text.high >= 0 else len(word)):
-            return False
-        return all(
-            (word in argument) is holds if what == "words" else language.accepts(self.test((what, argument, holds)), word)  # type: ignore[operator]
-            for what, argument, holds in text.tests
-        )
+        return bool(self.kept(frozenset((word,)), text))
+
+    def kept(self, words: frozenset[str], text: Text) -> frozenset[str]:
+        """Those of some words that keep the bounds and pass the tests of a part."""
+        low, high, tests, _ = text
+        if low > 0 or high >= 0:
+            words = frozenset(word for word in words if low <= len(word) and (high < 0 or len(word) <= high))
+        for what, argument, holds in tests:
+            if what == "words":
+                words = words & argument if holds else words - argument  # type: ignore[operator]
+            elif words:
+                automaton = self.test((what, argument, holds))
+                words = frozenset(word for word in words if language.accepts(automaton, word))
+        return words
 
     def reduced(self, text: Text) -> Text | None:
         """The part in its simplest form, None where it holds no string."""
         low, high, tests, words = text
         if words is not None:
-            kept = words if text[:3] == FREE[:3] else frozenset(w for w in words if self.has(Text(low, high, tests), w))
+            kept = words if text[:3] == FREE[:3] else self.kept(words, text)
             return Text(words=kept) if kept else None
         if 0 <= high < low:
             return None
