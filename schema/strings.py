@@ -38,6 +38,8 @@ class Strings:
         self.combined: dict[Tests, Dfa] = {frozenset(): ANYTHING}
         self.bounded: dict[Text, Dfa] = {}
         self.shortest_lengths: dict[Tests, int] = {}
+        self.lengths: dict[Tests, tuple[int, int | None] | None] = {}
+        self.written: dict[Text, NodeId] = {}
         self.sources: dict[tuple[str, object], tuple[object, str, str]] = {}
         """Where a test was first asked for: subschema, keyword, and the rest of the pointer."""
 
@@ -50,7 +52,7 @@ class Strings:
                 found = automata.complement(self.test((what, argument, True)), budget=self.budget)
             elif what == "pattern":
                 assert isinstance(argument, str)
-                found = regex_dfa(argument, search=True, limits=self.budget.limits)
+                found = pattern_dfa(argument, self.budget)
             elif what == "format":
                 assert isinstance(argument, str)
                 automaton = format_dfa(argument)
@@ -84,7 +86,7 @@ class Strings:
                 found = automata.from_strings(text.words, budget=self.budget)
             else:
                 found = self.all_of(text.tests)
-                if not self.within(found, text.low, text.high):
+                if not self.within(text):
                     found = bounded(found, text.low, text.high, self.budget)
             self.bounded[text] = found
         return found
@@ -93,13 +95,19 @@ class Strings:
         """The automaton of a union of parts."""
         return automata.union(*(self.automaton(text) for text in texts), budget=self.budget)
 
-    @staticmethod
-    def within(automaton: Dfa, low: int, high: int) -> bool:
-        """Whether every text of an automaton keeps the bounds anyway."""
+    def within(self, text: Text) -> bool:
+        """Whether every string that passes the tests of a part keeps its bounds anyway."""
+        low, high, tests, _ = text
         if low <= 0 and high < 0:
             return True
-        lengths = language.length_bounds(automaton)
+        lengths = self.length_bounds(tests)
         return lengths is None or (lengths[0] >= low and (high < 0 or (lengths[1] is not None and lengths[1] <= high)))
+
+    def length_bounds(self, tests: Tests) -> tuple[int, int | None] | None:
+        """The lengths of the shortest and the longest string that passes all tests, as `language.length_bounds` gives them."""
+        if tests not in self.lengths:
+            self.lengths[tests] = language.length_bounds(self.all_of(tests))
+        return self.lengths[tests]
 
     def has(self, text: Text, word: str) -> bool:
         """Whether a part holds a string."""
@@ -160,7 +168,7 @@ class Strings:
 
     def longest(self, tests: Tests, enough: int) -> int:
         """The length of the longest string that passes all tests, or at least a length that is `enough`."""
-        lengths = language.length_bounds(self.all_of(tests))
+        lengths = self.length_bounds(tests)
         return -1 if lengths is None else enough if lengths[1] is None else lengths[1]
 
     def is_finite(self, tests: Tests) -> bool:
@@ -212,6 +220,12 @@ class Strings:
 
     def node(self, b: GrammarBuilder, f: Fragments, text: Text) -> NodeId:
         """The strings of a part, in quotes."""
+        found = self.written.get(text)
+        if found is None:
+            found = self.written[text] = self._node(b, f, text)
+        return found
+
+    def _node(self, b: GrammarBuilder, f: Fragments, text: Text) -> NodeId:
         if text.words is not None:
             words = [b.literal(quoted(word)) for word in sorted(text.words)]
             return words[0] if len(words) == 1 else b.node((ALT, *words)) if words else f.never
@@ -243,14 +257,33 @@ class Strings:
         automaton = self.all_of(tests)
         if automaton == NOTHING:
             return f.never
-        if not self.within(automaton, low, high):
+        if not self.within(text):
             node = _ending_in_loops(b, automaton, low, high, f.encoding)
             if node is None and COUNTED_AUTOMATA:
-                node = _counted(b, automaton, low, high, f.encoding)
+                node = _counted(b, automaton, self.length_bounds(tests), low, high, f.encoding)
             if node is not None:
                 return node
             automaton = self.automaton(text)
         return f.never if automaton == NOTHING else b.node((AUTOMATON, automaton.transitions, automaton.accepting, f.encoding))
+
+
+_PATTERNS: Final[dict[str, Dfa]] = {}
+"""PERF: automata of patterns compiled before, which many schemas share; a pattern of ordinary size takes 0.3 to 1 ms."""
+_MOST_PATTERNS: Final = 512
+_SMALL: Final = 512
+
+
+def pattern_dfa(pattern: str, budget: Budget) -> Dfa:
+    """The automaton of the strings in which a pattern finds a match; small ones are remembered."""
+    found = _PATTERNS.get(pattern)
+    if found is None:
+        found = regex_dfa(pattern, search=True, budget=budget)
+        if len(found.accepting) <= _SMALL and len(pattern) <= _SMALL:
+            if len(_PATTERNS) >= _MOST_PATTERNS:
+                _PATTERNS.clear()
+            _PATTERNS[pattern] = found
+    budget.check_states(len(found.accepting))
+    return found
 
 
 def _shortest_common(automata_of_tests: Sequence[Dfa], budget: Budget) -> int:
@@ -402,9 +435,10 @@ def _ending_in_loops(b: GrammarBuilder, automaton: Dfa, low: int, high: int, enc
     return b.graph(len(numbers) + 1, tuple(edges))
 
 
-def _counted(b: GrammarBuilder, automaton: Dfa, low: int, high: int, encoding: int) -> NodeId | None:
+def _counted(
+    b: GrammarBuilder, automaton: Dfa, lengths: tuple[int, int | None] | None, low: int, high: int, encoding: int
+) -> NodeId | None:
     """The accepted texts of bounded length as an automaton that counts, None where its states do not tell which counts lead to an end."""
-    lengths = language.length_bounds(automaton)
     if lengths is None or 0 <= high < lengths[0] or (lengths[1] is not None and lengths[1] < low):
         return b.never()
     if low <= lengths[0]:
