@@ -87,6 +87,17 @@ class Compilation:
     def run(self, first: RuleId, schema: object) -> NodeId:
         """Define the rule `first` as the grammar of `schema`, and every rule that this needs; gives its node, behind mere calls."""
         self.pending.append((first, schema, self.registry.root))
+        self.finish()
+        node = self.builder.rules[first]
+        nodes, seen = self.builder.nodes, {first}
+        while nodes[node][0] == CALL and nodes[node][1] not in seen:
+            following: RuleId = nodes[node][1]  # type: ignore[assignment]
+            seen.add(following)
+            node = self.builder.rules[following]
+        return node
+
+    def finish(self) -> None:
+        """Define the rules that are still to be defined."""
         while self.pending:
             rule, subject, scope = self.pending.pop()
             self.depth = 0
@@ -101,13 +112,6 @@ class Compilation:
                 raise LimitError(
                     f"the schema needs more than {self.budget.limits.rules} rules", limit="rules", value=self.budget.limits.rules
                 )
-        node = self.builder.rules[first]
-        nodes, seen = self.builder.nodes, {first}
-        while nodes[node][0] == CALL and nodes[node][1] not in seen:
-            following: RuleId = nodes[node][1]  # type: ignore[assignment]
-            seen.add(following)
-            node = self.builder.rules[following]
-        return node
 
     def source(self, what: str, argument: str) -> tuple[object, str, str] | None:
         """Where a pattern or format was first asked for: subschema, keyword, and the rest of the pointer."""

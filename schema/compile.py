@@ -6,7 +6,7 @@ So one error lists every such keyword, and a lenient compilation is the one that
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from stackmask.pda.budget import Budget
@@ -28,6 +28,8 @@ MOST_PROBLEMS: Final = 100
 """How many keywords that cannot be exact one error lists."""
 _INVERTING: Final = frozenset({"not", "if", "oneOf"})
 _NO_DOCUMENTS: Final[Mapping[str, Any]] = {}
+Run = Callable[[Compilation, RuleId, Any], NodeId]
+"""What defines a rule as the grammar of a schema: JSON is written by `Compilation.run`, other notations by functions of their own."""
 
 
 def json_schema_grammar(
@@ -52,14 +54,14 @@ def json_schema_grammar(
     """
     _check_option("escapes", escapes, ("needed", "any"))
     builder, fragments = fresh(whitespace, escapes)
-    root, report = _define(builder, fragments, ROOT, schema, property_order, documents, lenient, format, limits)
+    root, report = _define(builder, fragments, ROOT, schema, property_order, documents, lenient, format, Budget(limits))
     if root == fragments.never:
-        found = contradiction(
-            schema,
-            lambda part: (
-                _define(*fresh(whitespace, escapes), ROOT, part, property_order, documents, True, format, limits)[0] == fragments.never
-            ),
-        )
+
+        def is_empty(part: Any) -> bool:
+            made = _define(*fresh(whitespace, escapes), ROOT, part, property_order, documents, True, format, Budget(limits))
+            return made[0] == fragments.never
+
+        found = contradiction(schema, is_empty)
         raise UnsatisfiableError("no instance can satisfy the schema" + (f": {', '.join(found)} contradict each other" if found else ""))
     return builder.build(ROOT), report
 
@@ -81,11 +83,16 @@ def json_schema_node(
     lenient: bool = False,
     format: str = "enforce",
     limits: Limits | None = None,
+    budget: Budget | None = None,
+    run: Run = Compilation.run,
 ) -> tuple[NodeId, Report]:
-    """A node of another grammar for the instances of a schema; `fragments` are those of `install` where the builder has them already."""
+    """A node of another grammar for the instances of a schema; `fragments` are those of `install` where the builder has them already.
+
+    A budget says what a compilation that this is part of may still spend; it brings its own limits.
+    """
     rule = builder.rule("schema")
     made = install(builder) if fragments is None else fragments
-    root, report = _define(builder, made, rule, schema, property_order, documents, lenient, format, limits)
+    root, report = _define(builder, made, rule, schema, property_order, documents, lenient, format, budget or Budget(limits), run)
     return (made.never if root == made.never else builder.call(rule)), report
 
 
@@ -98,12 +105,12 @@ def _define(
     documents: Mapping[str, Any],
     lenient: bool,
     format: str,
-    limits: Limits | None,
+    budget: Budget,
+    run: Run = Compilation.run,
 ) -> tuple[NodeId, Report]:
     """Define `rule` as the grammar of a schema."""
     _check_option("property_order", property_order, ("schema", "any"))
     _check_option("format", format, ("enforce", "annotate"))
-    budget = Budget(limits)
     current: Any = schema
     problems: list[Entry] = []
     before = len(builder.rules)
@@ -117,7 +124,7 @@ def _define(
             builder, fragments, registry, budget, any_order=property_order == "any", formats=format == "enforce", distinct=DISTINCT_KEYS
         )
         try:
-            node = compilation.run(rule, current)
+            node = run(compilation, rule, current)
         except Malformed as error:
             raise SchemaError(f"{locate(error.schema, error.keyword, current, documents)}: {error.message}") from None
         except (Inexact, RegexError) as error:
