@@ -29,7 +29,21 @@ from stackmask.schema import arrays, objects
 from stackmask.schema.dialects import DEFAULT
 from stackmask.schema.formats import is_known
 from stackmask.schema.keys import Partition
-from stackmask.schema.keywords import ALGEBRA, ANY_OF, ARRAY, NUMBER, OBJECT, ONE_OF, REFERENCE, STRING, UNKNOWN, VALUES
+from stackmask.schema.keywords import (
+    ALGEBRA,
+    ANY_OF,
+    ARRAY,
+    BEYOND_LOCAL,
+    LOCAL,
+    NUMBER,
+    OBJECT,
+    ONE_OF,
+    REFERENCE,
+    STRING,
+    TYPE,
+    UNKNOWN,
+    VALUES,
+)  # fmt: skip
 from stackmask.schema.numbers import INTEGERS, NUMBERS, NumberSet
 from stackmask.schema.objects import Facts, lacks, plain, requires
 from stackmask.schema.readers import (
@@ -77,6 +91,18 @@ DEEPEST_EMPTINESS: Final = 3
 """How many levels of required members and items a test of emptiness looks down."""
 MOST_BRANCHES: Final = 12
 """Branches of one anyOf beside unevaluated keywords; each subset of them is a case."""
+
+
+_NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
+    "null": (),
+    "boolean": (),
+    "integer": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+    "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+    "string": ("minLength", "pattern", "format"),
+    "array": ("minItems",),
+    "object": ("required",),
+}
+"""The keywords that can take the simplest value of a type away; those that need the algebra aside."""
 
 
 class Alternatives(NamedTuple):
@@ -256,6 +282,8 @@ class Algebra:
         if FALSE in conjunction:
             return True
         found = self.emptiness.get(conjunction)
+        if found is None and len(conjunction) == 1 and self.has_plain_value(*conjunction):
+            found = self.emptiness[conjunction] = False
         if found is None:
             # A test at this level sees no deeper than one nearer the top has.
             if self.level >= self.tested.get(conjunction, DEEPEST_EMPTINESS):
@@ -275,6 +303,29 @@ class Algebra:
             if found:
                 self.emptiness[conjunction] = True
         return found
+
+    def has_plain_value(self, literal: Literal) -> bool:
+        """Whether a glance at a subschema tells a value of it: null, true, "", [] or {}, any number, or one that it lists.
+
+        PERF: spares most subschemas of members and items their normal form, which nothing else asks for.
+        """
+        if literal < 0:
+            return False
+        schema, scope = self.entries[literal]
+        if schema.__class__ is not dict:
+            return False
+        codes = scope.resource.dialect.keywords
+        code = 0
+        for keyword in schema:
+            code |= codes.get(keyword, UNKNOWN)
+        if code & BEYOND_LOCAL:
+            return code & (BEYOND_LOCAL | LOCAL | TYPE) == VALUES and "enum" in schema and bool(schema["enum"])
+        kinds = schema.get("type", "null") if code & TYPE else "null"
+        for kind in (kinds,) if kinds.__class__ is str else kinds if kinds.__class__ is list else ():
+            needs = _NEEDED.get(kind) if kind.__class__ is str else None
+            if needs is not None and schema.keys().isdisjoint(needs):
+                return True
+        return False
 
     def has_items(self, part: Array) -> bool:
         """Whether the items that an array must have can be there."""

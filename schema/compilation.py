@@ -23,6 +23,8 @@ from stackmask.schema.keywords import (
     ALGEBRA,
     ANY_OF,
     ARRAY,
+    BEYOND_LOCAL,
+    LOCAL,
     NUMBER,
     OBJECT,
     ONE_OF,
@@ -43,8 +45,6 @@ DEEPEST_INLINE: Final = 30
 """Subschemas nested deeper than this become rules; every level takes a few Python frames."""
 FEW_VALUES: Final = 256
 """An array of unique items drawn from at most this many values is an automaton; from more, it is checked as it is generated."""
-BEYOND_LOCAL: Final = VALUES | REFERENCE | ANY_OF | ONE_OF | ALGEBRA | RESOURCE
-LOCAL: Final = STRING | NUMBER | ARRAY | OBJECT
 TYPES: Final = ("null", "boolean", "number", "string", "array", "object")
 TYPE_BITS: Final[Mapping[str, int]] = {
     "null": 1, "boolean": 2, "integer": 4, "number": 12, "string": 16, "array": 32, "object": 64,

@@ -23,6 +23,9 @@ ALGEBRA: Final = 512
 RESOURCE: Final = 1024
 """Changes the base against which references resolve."""
 UNKNOWN: Final = 2048
+LOCAL: Final = STRING | NUMBER | ARRAY | OBJECT
+"""Speaks of values of one type."""
+BEYOND_LOCAL: Final = VALUES | REFERENCE | ANY_OF | ONE_OF | ALGEBRA | RESOURCE
 
 _DRAFT4: Final[Mapping[str, int]] = {
     "type": TYPE,
