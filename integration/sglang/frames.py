@@ -1,6 +1,6 @@
 """The structural tags that SGLang makes: what its tool-call detectors leave out, and grammars inside its answer frames.
 
-A detector without a schema for a tool writes null in its place, which stands for any JSON object's schema, `{}`.
+A detector without a schema for a tool writes null in its place, which stands for any JSON value, `{}`.
 The older form of a tag may ask for at least one call, which only the newer form has a field for; so it is written in the newer form.
 An answer frame wraps a request's own grammar in the messages of a chat format; it does so by a function from a format to a tag.
 """
