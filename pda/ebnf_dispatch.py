@@ -77,8 +77,10 @@ def text_dispatch(
     return builder.graph(len(watch.moves) + 2 + len(tags), tuple(edges))
 
 
-def text_without(builder: GrammarBuilder, excluded: Sequence[str], *, maximum: int = -1, budget: Budget) -> NodeId:
-    """Free text of at most `maximum` characters, -1 for no bound, that holds none of the excluded texts."""
+def text_without(builder: GrammarBuilder, excluded: Sequence[str], *, minimum: int = 0, maximum: int = -1, budget: Budget) -> NodeId:
+    """Free text of `minimum` to `maximum` characters, -1 for no bound, that holds none of the excluded texts."""
+    if 0 <= maximum < minimum:
+        return builder.never()
     watch = aho_corasick(excluded, budget)
     # Dead states are dropped, so the others are numbered anew.
     numbers: dict[int, int] = {}
@@ -91,7 +93,7 @@ def text_without(builder: GrammarBuilder, excluded: Sequence[str], *, maximum: i
         row = [(lo, hi, 0) for lo, hi in pairs(complement(from_chars(moves)))]
         row += [(ord(character), ord(character), numbers[target]) for character, target in moves.items() if target in numbers]
         transitions.append(tuple(sorted(row)))
-    return builder.automaton(tuple(transitions), (True,) * len(transitions), maximum=maximum)
+    return builder.automaton(tuple(transitions), (True,) * len(transitions), minimum=minimum, maximum=maximum)
 
 
 def token_dispatch(builder: GrammarBuilder, tags: Sequence[tuple[int, NodeId]], excluded: Sequence[int], *, loop: bool) -> NodeId:

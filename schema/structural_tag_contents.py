@@ -10,9 +10,11 @@ from stackmask.pda.exceptions import EbnfError, RegexError, SchemaError
 from stackmask.pda.grammar import GrammarBuilder, NodeId
 from stackmask.pda.regex import regex_node
 from stackmask.pda.splice import splice
+from stackmask.schema.compilation import Compilation
 from stackmask.schema.compile import json_schema_node
 from stackmask.schema.fragments import Fragments, install
 from stackmask.schema.structural_tag_fields import Fields, kind, refusal
+from stackmask.schema.structural_tag_styles import STYLES, styled
 
 if TYPE_CHECKING:
     from stackmask.schema.structural_tag_formats import Writer
@@ -41,10 +43,8 @@ class Contents:
         most = fields.count("max_whitespace_cnt")
         fragments = self.fragments("flexible" if most is None else "compact" if most == 0 else f"[ \\t\\n\\r]{{0,{most}}}")
         style = fields.values.get("style") or "json"
-        if style not in STYLES:
-            raise refusal(fields.place("style"), f"{style!r:.60} is no style; there are {', '.join(sorted(STYLES))}")
-        if style != "json":
-            raise refusal(fields.place("style"), f"{style} is not supported; json is")
+        if style != "json" and style not in STYLES:
+            raise refusal(fields.place("style"), f"{style!r:.60} is no style; there are {', '.join(sorted((*STYLES, 'json')))}")
         order = "any" if fields.flag("any_order") else "schema"
         excluded = fields.texts("excludes", optional=True)
         documents: dict[str, Any] = {}
@@ -53,12 +53,13 @@ class Contents:
             schema = {"allOf": [{"$ref": _CONTENT}, {"$ref": _CLEAN}]}
         try:
             node, _ = json_schema_node(
-                self.builder, schema, fragments=fragments, property_order=order, documents=documents, limits=w.budget.limits
-            )
+                self.builder, schema, fragments=fragments, property_order=order, documents=documents, budget=w.budget,
+                run=Compilation.run if style == "json" else styled(style, w.literal),
+            )  # fmt: skip
         except (SchemaError, RegexError) as error:
             raise refusal(place, str(error)) from None
         if node == fragments.never:
-            raise refusal(place, "no instance can satisfy the schema")
+            raise refusal(place, f"no {'instance' if style == 'json' else 'object'} can satisfy the schema")
         return node
 
     def ebnf(self, w: Writer, path: str, text: str) -> NodeId:
@@ -81,11 +82,6 @@ class Contents:
         return node
 
 
-STYLES: Final = frozenset(
-    (
-        "json", "qwen_xml", "minimax_xml", "minimax_m3_xml", "deepseek_xml", "glm_xml", "cohere_xml", "kimi_k3_xml", "deepseek_v4_1_xml",
-    )
-)  # fmt: skip
 _CONTENT: Final = "stackmask:content"
 _CLEAN: Final = "stackmask:excludes"
 

@@ -1,0 +1,336 @@
+"""Objects in the notations of models that write the arguments of a tool as tagged parameters: each notation is a row of STYLES.
+
+    qwen_xml            <parameter=KEY>VALUE</parameter>
+    minimax_xml         <parameter name="KEY">VALUE</parameter>
+    glm_xml             <arg_key>KEY</arg_key><arg_value>VALUE</arg_value>
+    deepseek_xml        <｜DSML｜parameter name="KEY" string="true|false">VALUE</｜DSML｜parameter>
+    deepseek_v4_1_xml   the same with a blank after each second ｜
+    kimi_k3_xml         <|open|>argument key="KEY" type="TYPE"<|sep|>VALUE<|close|>argument<|sep|>
+    cohere_xml          <cofl:value name="KEY" type="raw|json|dict|list">VALUE</cofl:value>
+    minimax_m3_xml      ]<]minimax[>[<KEY>VALUE]<]minimax[>[</KEY>
+
+A string stands as it is, without quotes and escapes; so it cannot hold the text that closes it, and those that do are left out.
+Other values are JSON, except that cohere_xml and minimax_m3_xml write the members and items of values in their own notation again.
+Where an attribute says what kind of value follows, kind and value agree.
+
+The algebra of `stackmask.schema` says which objects a schema allows, as it does for JSON, and `objects.Writer` writes their members, here
+with other punctuation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
+from typing import Any, Final, NamedTuple
+
+from stackmask.pda import dfa
+from stackmask.pda.charset import complement, from_chars, union
+from stackmask.pda.dfa import ANYTHING as ANY_TEXT
+from stackmask.pda.dfa import Dfa
+from stackmask.pda.ebnf_dispatch import text_without
+from stackmask.pda.exceptions import LimitError, SchemaError
+from stackmask.pda.grammar import ALT, UTF8, NodeId, RuleId
+from stackmask.schema import arrays, objects
+from stackmask.schema.compilation import Compilation
+from stackmask.schema.emit import called
+from stackmask.schema.fragments import ANY_CHARACTER
+from stackmask.schema.keys import without
+from stackmask.schema.keywords import BEYOND_LOCAL, STRING, TYPE, UNKNOWN
+from stackmask.schema.numbers import NUMBERS
+from stackmask.schema.strings import FREE as FREE_TEXT
+from stackmask.schema.types import ANYTHING, CONSTANTS, FALSE, Array, Conjunction, Object, Parts, Text, reduced
+
+
+class Style(NamedTuple):
+    """How a member is written: before KEY between, then the opening, the value and the close."""
+
+    before: str
+    between: str
+    opening: tuple[str, ...]
+    """Texts with blanks between them; `{}` stands for the kind of the value."""
+    close: str
+    kinds: Mapping[str, str] | None = None
+    """What the opening calls each kind of value."""
+    ends_key: str = '"'
+    """What a key cannot hold, as it would end there."""
+    item: tuple[str, str] | None = None
+    """What stands before the opening and after the close of an item, where a value's members and items are written in the style again."""
+    excluded: str = ""
+    """What a string cannot hold, where that is not the close."""
+    repeats_key: str = ""
+    """What follows the key where the close ends with it."""
+    padded: bool = True
+    """Whether blanks stand around values, strings without any constraint aside."""
+    padded_text: bool = True
+    """Whether they stand around strings."""
+    separated: bool = False
+    """Whether blanks stand between items."""
+    escaped: bool = False
+    """Whether keys are escaped as in XML."""
+
+
+_DEEPSEEK: Final = {
+    "string": "true", "number": "false", "boolean": "false", "null": "false", "array": "false", "object": "false",
+}  # fmt: skip
+_KIMI: Final = {kind: kind for kind in _DEEPSEEK}
+_COHERE: Final = {"string": "raw", "number": "json", "boolean": "json", "null": "json", "array": "list", "object": "dict"}
+_M3: Final = "]<]minimax[>["
+
+STYLES: Final[Mapping[str, Style]] = {
+    "qwen_xml": Style("<parameter=", ">", ("",), "</parameter>", ends_key=">"),
+    "minimax_xml": Style('<parameter name="', '">', ("",), "</parameter>"),
+    "glm_xml": Style("<arg_key>", "</arg_key>", ("", "<arg_value>"), "</arg_value>", ends_key="</arg_key>"),
+    "deepseek_xml": Style(
+        '<｜DSML｜parameter name="', '"', (' string="{}">',), "</｜DSML｜parameter>", _DEEPSEEK, padded_text=False
+    ),
+    "deepseek_v4_1_xml": Style(
+        '<｜DSML｜ parameter name="', '"', (' string="{}">',), "</｜DSML｜ parameter>", _DEEPSEEK, padded_text=False
+    ),
+    "kimi_k3_xml": Style('<|open|>argument key="', '"', (' type="{}"<|sep|>',), "<|close|>argument<|sep|>", _KIMI),
+    "cohere_xml": Style(
+        '<cofl:value name="', '"', (' type="{}">',), "</cofl:value>", _COHERE, item=("<cofl:value", ""), escaped=True, ends_key="\0"
+    ),
+    "minimax_m3_xml": Style(
+        f"{_M3}<", ">", ("",), f"{_M3}</", ends_key=">", item=(f"{_M3}<item>", "item>"), excluded=_M3, repeats_key=">", padded=False,
+        padded_text=False, separated=True,
+    ),
+}  # fmt: skip
+
+_SYNTAX: Final = frozenset(r"^$\.*+?()[]{}|/-")
+_KEY_CHARACTERS: Final = complement(union((0, 0x20), (0x7F, 0xA0), from_chars("<>\"&'=\u2028\u2029\u3000")))
+WRITABLE: Final = Dfa(((*((lo, hi, 1) for lo, hi in zip(_KEY_CHARACTERS[::2], _KEY_CHARACTERS[1::2], strict=True)),),) * 2, (False, True))
+"""The keys that are written though the schema does not declare them: without blanks and what delimits them in some style."""
+_PLAIN_FORMATS: Final = frozenset(
+    ("date", "time", "date-time", "duration", "ipv4", "ipv6", "uuid", "hostname", "uri", "uri-reference", "iri", "iri-reference")
+)
+"""Formats whose texts have no `<`."""
+_KINDS: Final = {
+    "integer": "number", "number": "number", "boolean": "boolean", "null": "null", "array": "array", "object": "object",
+}  # fmt: skip
+
+
+def styled(style: str, literal: Callable[[str], NodeId]) -> Callable[[Compilation, RuleId, Any], NodeId]:
+    """What writes a schema's objects in a style; `literal` makes the nodes of the style's own texts."""
+
+    def run(compilation: Compilation, rule: RuleId, schema: Any) -> NodeId:
+        return _Styled(compilation, style, literal).run(rule, schema)
+
+    return run
+
+
+class _Styled:
+    """One schema on its way into a builder in one style."""
+
+    def __init__(self, compilation: Compilation, name: str, literal: Callable[[str], NodeId]) -> None:
+        self.c = compilation
+        self.name = name
+        self.style = STYLES[name]
+        self.literal = literal
+        self.algebra, _, writer = compilation.algebra
+        b, f = compilation.builder, compilation.fragments
+        self.b = b
+        self.blank = f.blank
+        # The same punctuation as in JSON, but spelt as nothing or as blanks.
+        bare = f._replace(open_object=f.empty, close_object=f.empty, comma=f.blank, colon=f.empty, open_array=f.empty, close_array=f.empty)
+        self.texts = f._replace(encoding=UTF8, character=b.chars(ANY_CHARACTER), quote=f.empty)
+        self.objects = _Objects(self, bare, writer)
+        self.arrays = _Arrays(self, bare if self.style.separated else bare._replace(comma=f.empty))
+        self.tails: dict[Conjunction, NodeId] = {}
+        self.pending: list[tuple[RuleId, Conjunction]] = []
+        self.excluded = self.style.excluded or self.style.close
+
+    def run(self, first: RuleId, schema: Any) -> NodeId:
+        """Define a rule as the objects of a schema, and every rule that this needs."""
+        parts = self.algebra.normal(reduced(frozenset((self.algebra.literal(schema, self.c.registry.root),))))
+        node = self.alternatives([self.objects.node(part) for part in parts.objects])
+        self.b.define(first, node)
+        while self.pending or self.c.pending:
+            if self.c.pending:
+                self.c.finish()
+                continue
+            rule, value = self.pending.pop()
+            self.b.define(rule, self.written(value))
+            self.c.budget.check_time()
+            if len(self.b.rules) > self.c.budget.limits.rules:
+                most = self.c.budget.limits.rules
+                raise LimitError(f"the schema needs more than {most} rules", limit="rules", value=most)
+        return node
+
+    def alternatives(self, nodes: Sequence[NodeId]) -> NodeId:
+        """Any of the nodes, those that are never left out."""
+        never = self.c.fragments.never
+        kept = [node for node in dict.fromkeys(nodes) if node != never]
+        return kept[0] if len(kept) == 1 else self.b.node((ALT, *kept)) if kept else never
+
+    def tail(self, value: Conjunction) -> NodeId:
+        """What follows a key: the opening, a value and the close."""
+        found = self.tails.get(value)
+        if found is None:
+            if self.style.item is None:
+                found = called(self.b, self.written(value))
+            else:  # members in members: values may be recursive
+                rule = self.b.rule("value")
+                found = self.b.call(rule)
+                self.pending.append((rule, value))
+            self.tails[value] = found
+        return found
+
+    def item(self, value: Conjunction) -> NodeId:
+        """An item of an array."""
+        assert self.style.item is not None
+        before, after = self.style.item
+        return self.b.seq(self.literal(before), self.tail(value), self.literal(after))
+
+    def written(self, value: Conjunction) -> NodeId:
+        """The alternatives of what follows a key, one for each kind that the opening tells apart."""
+        b, style = self.b, self.style
+        kinds: dict[str, list[NodeId]] = {}
+        for kind, node in self.typed(value):
+            kinds.setdefault(style.kinds[kind] if style.kinds is not None else "", []).append(node)
+        alternatives = []
+        for kind, nodes in kinds.items():
+            inside = self.alternatives(nodes)
+            if inside == self.c.fragments.never:
+                continue
+            opening: list[NodeId] = []
+            for text in style.opening:
+                if opening:
+                    opening.append(self.blank)
+                opening.append(self.literal(text.replace("{}", kind)))
+            alternatives.append(b.seq(*opening, inside, self.literal(style.close)))
+        return self.alternatives(alternatives)
+
+    def typed(self, value: Conjunction) -> list[tuple[str, NodeId]]:
+        """The values of a conjunction by their kinds."""
+        plain = self.plain(value)
+        if plain is not None:
+            return [plain]
+        parts = self.algebra.normal(value)
+        found = [("string", self.string(text)) for text in parts.texts]
+        if parts.numbers:
+            found.append(("number", self.padded(self.c.fragments.number if parts.numbers == NUMBERS else self.c.numbers(parts.numbers))))
+        for kind, constants in (("boolean", CONSTANTS - {None}), ("null", frozenset((None,)))):
+            some = parts.constants & constants
+            if some:
+                found.append((kind, self.padded(self.c.parts(Parts(frozenset(some))))))
+        if self.style.item is not None:
+            found += (("array", self.arrays.node(array)) for array in parts.arrays)
+            found += (("object", self.objects.node(part)) for part in parts.objects)
+        else:
+            if parts.arrays:
+                found.append(("array", self.padded(self.c.parts(Parts(arrays=parts.arrays)))))
+            if parts.objects:
+                found.append(("object", self.padded(self.c.parts(Parts(objects=parts.objects)))))
+        return found
+
+    def plain(self, value: Conjunction) -> tuple[str, NodeId] | None:
+        """The values of a subschema that says a type and what concerns this type only, None for others.
+
+        PERF: most parameters are of this form, and cost a third of the time without their normal form.
+        """
+        if len(value) != 1:
+            return None
+        (literal,) = value
+        if literal <= 1:
+            return None
+        schema, scope = self.algebra.entries[literal]
+        if schema.__class__ is not dict:
+            return None
+        codes = scope.resource.dialect.keywords
+        code = 0
+        for keyword in schema:
+            code |= codes.get(keyword, UNKNOWN)
+        kind = schema.get("type")
+        if not code & TYPE or code & BEYOND_LOCAL or kind.__class__ is not str:
+            return None
+        if kind == "string":
+            return ("string", self.string(FREE_TEXT)) if not code & STRING else None
+        name = _KINDS.get(kind)
+        if name is None or (self.style.item is not None and name in ("array", "object")):
+            return None
+        return name, self.padded(self.c.value(value))
+
+    def padded(self, node: NodeId) -> NodeId:
+        """A value with blanks around it."""
+        if not self.style.padded or node == self.c.fragments.never:
+            return node
+        return self.b.seq(self.blank, node, self.blank)
+
+    def string(self, text: Text) -> NodeId:
+        """The strings of a part, as they are."""
+        b = self.b
+        if text == FREE_TEXT:
+            return text_without(b, (self.excluded,), budget=self.c.budget)
+        node: NodeId
+        if text.words is not None:
+            node = self.alternatives([self.b.literal(word.encode()) for word in sorted(text.words) if self.excluded not in word])
+        elif not text.tests:
+            node = text_without(b, (self.excluded,), minimum=text.low, maximum=text.high, budget=self.c.budget)
+        else:
+            if not all(what == "format" and holds and name in _PLAIN_FORMATS for what, name, holds in text.tests):
+                pattern = "".join(f"\\{c}" if c in _SYNTAX else c for c in self.excluded)
+                text = text._replace(tests=text.tests | {("pattern", pattern, False)})
+            node = self.algebra.strings.inside(b, self.texts, text)
+        return b.seq(self.blank, node, self.blank) if self.style.padded_text and node != self.c.fragments.never else node
+
+
+class _Objects(objects.Writer):
+    """Object parts written in a style."""
+
+    def __init__(self, styled: _Styled, bare: Any, json: objects.Writer) -> None:
+        super().__init__(styled.b, bare, json.facts, styled.tail, any_order=json.any_order, distinct=False)
+        self.styled = styled
+        self.names: dict[NodeId, str] = {}
+
+    def members(self, part: Object) -> tuple[list[objects._Member], list[objects._Member]]:
+        """The declared keys that can occur, and the cells of the others; here with keys as the style writes them."""
+        declared, undeclared = super().members(part)
+        declared = [member._replace(key=self.key(member.name or "")) for member in declared]
+        if self.styled.style.repeats_key:
+            if any(member.value != ANYTHING for member in undeclared):
+                raise SchemaError(f"{self.styled.name} writes declared properties only, since a tag repeats its name when it is closed")
+            undeclared = []
+        return declared, [member for member in undeclared if member.key != self.f.never]
+
+    def key(self, name: str) -> NodeId:
+        """A declared key."""
+        style = self.styled.style
+        if not name or style.ends_key in name or any("\ud800" <= character <= "\udfff" for character in name):
+            raise SchemaError(f"{self.styled.name} cannot write the property {name!r}")
+        node = self.b.literal((escape(name, quote=False).replace('"', "&quot;") if style.escaped else name).encode())
+        self.names[node] = name
+        return node
+
+    def extra_key(self, keys: Dfa, declared: Sequence[str]) -> NodeId:
+        """The keys of an automaton but the declared ones, as far as they can be written."""
+        if self.distinct and not self.styled.style.repeats_key:
+            raise SchemaError(f"{self.styled.name} cannot count properties that are not declared; additionalProperties may be false")
+        left = WRITABLE if keys is ANY_TEXT else dfa.intersection(keys, WRITABLE, budget=self.facts.budget)
+        left = without(left, declared) if declared else left
+        return self.f.never if left == dfa.NOTHING else self.b.automaton(left.transitions, left.accepting)
+
+    def pair(self, key: NodeId, value: Conjunction) -> NodeId:
+        """A member."""
+        if FALSE in value or key == self.f.never:
+            return self.f.never
+        tail = self.value(value)
+        if tail == self.f.never:
+            return tail
+        b, style, literal = self.b, self.styled.style, self.styled.literal
+        node = b.seq(literal(style.before), key, literal(style.between), tail)
+        return b.seq(node, key, literal(style.repeats_key)) if style.repeats_key else node
+
+
+class _Arrays(arrays.Writer):
+    """Array parts written in a style."""
+
+    def __init__(self, styled: _Styled, bare: Any) -> None:
+        algebra = styled.algebra
+        super().__init__(styled.b, bare, algebra.is_empty, algebra.is_small, styled.item, lambda _: None)
+        self.styled = styled
+
+    def node(self, part: Array) -> NodeId:
+        """The arrays of a part."""
+        if part.distinct and part.high not in (0, 1):
+            raise SchemaError(f"{self.styled.name} cannot tell that the items of an array are unique")
+        return super().node(part)
