@@ -1,0 +1,32 @@
+"""Tool calls, by a table of how model families spell them.
+
+`formats` is the table, and `spelling` takes its templates apart. `tool` reads the tools of a request and what may be called.
+`templates` makes a structural tag of a choice of tools. `parser` reads the answer as text and calls; `arguments` and `elements` read
+the arguments of a call as JSON, with the help of `kinds`.
+"""
+
+from stackmask.integration.tools.formats import DEFAULT, FORMATS, Format, Style, detect_format
+from stackmask.integration.tools.parser import Call, CallParser, Piece, Text
+from stackmask.integration.tools.spelling import MARK, named_tokens
+from stackmask.integration.tools.templates import structural_tag
+from stackmask.integration.tools.tool import Choice, Tool, ToolError, choose, read_tools
+
+__all__ = [
+    "DEFAULT",
+    "FORMATS",
+    "MARK",
+    "Call",
+    "CallParser",
+    "Choice",
+    "Format",
+    "Piece",
+    "Style",
+    "Text",
+    "Tool",
+    "ToolError",
+    "choose",
+    "detect_format",
+    "named_tokens",
+    "read_tools",
+    "structural_tag",
+]

@@ -1,0 +1,381 @@
+"""The arguments of a call out of a model's text, as JSON, while they come.
+
+One reader for each way that arguments are spelled, and one more in `elements`.
+A reader takes text until the end of the call, gives the JSON that the text so far comes to, and keeps what comes after the call in `rest`.
+Nothing here recurses on the depth of a value.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final, Protocol
+
+from stackmask.integration.tools.formats import Style
+from stackmask.integration.tools.kinds import kinds, kinds_of, member
+
+BLANKS: Final = " \t\r\n"
+_STRUCTURE: Final = re.compile(r'["{}\[\]]')
+_STRING: Final = re.compile(r'["\\]')
+_SCALAR: Final = re.compile(r"[A-Za-z0-9+.-]*")
+_ESCAPES: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\", "/": "/"}
+
+
+class Reader(Protocol):
+    """Reads one call's arguments or input."""
+
+    is_done: bool
+    rest: str
+
+    def feed(self, text: str) -> str:
+        """What these characters add."""
+
+
+class JsonScanner:
+    """Finds the end of a JSON value."""
+
+    __slots__ = ("_depth", "_escaped", "_in_string", "_scalar")
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._in_string = self._escaped = self._scalar = False
+
+    def scan(self, text: str) -> int | None:
+        """Where in `text`, which goes on from what was scanned before, the value ends; None where it goes on.
+
+        >>> scanner = JsonScanner()
+        >>> scanner.scan('{"a": "}'), scanner.scan('"} and more')
+        (None, 2)
+        """
+        place = 0
+        while place < len(text):
+            if self._in_string:
+                if self._escaped:
+                    self._escaped = False
+                    place += 1
+                    continue
+                found = _STRING.search(text, place)
+                if found is None:
+                    return None
+                place = found.end()
+                self._escaped = found[0] == "\\"
+                self._in_string = self._escaped
+                if not self._in_string and not self._depth:
+                    return place
+            elif self._depth:
+                found = _STRUCTURE.search(text, place)
+                if found is None:
+                    return None
+                place = found.end()
+                self._in_string = found[0] == '"'
+                self._depth += (found[0] in "{[") - (found[0] in "}]")
+                if not self._depth:
+                    return place
+            elif not self._scalar and text[place] in '"{[':
+                self._in_string, self._depth = text[place] == '"', int(text[place] != '"')
+                place += 1
+            else:
+                self._scalar = True
+                found = _SCALAR.match(text, place)
+                assert found is not None
+                return None if found.end() == len(text) else found.end()
+        return None
+
+
+class Base:
+    """What readers share: text that is not read yet, and the text that ends the call."""
+
+    def __init__(self, tail: str) -> None:
+        self.is_done = False
+        self.rest = ""
+        self._tail = tail.strip()
+        self._buffer = ""
+
+    def end(self) -> None:
+        """Read what ends the call: blanks and the tail; where something else stands there, the call has ended all the same."""
+        text = self._buffer.lstrip(BLANKS) if self._tail else self._buffer
+        if self._tail.startswith(text) and len(text) < len(self._tail):
+            return
+        self.is_done, self.rest, self._buffer = True, text.removeprefix(self._tail), ""
+
+
+class JsonReader(Base):
+    """JSON, handed on as it is."""
+
+    def __init__(self, tail: str) -> None:
+        super().__init__(tail)
+        self._scanner: JsonScanner | None = JsonScanner()
+        self._begun = False
+
+    def feed(self, text: str) -> str:
+        """What these characters add."""
+        if not self._begun:
+            text = text.lstrip(BLANKS)
+            self._begun = bool(text)
+        out = ""
+        if self._scanner is not None:
+            end = self._scanner.scan(text)
+            if end is None:
+                return text
+            out, text, self._scanner = text[:end], text[end:], None
+        self._buffer += text
+        self.end()
+        return out
+
+
+class StringReader(Base):
+    """The text that a JSON string stands for."""
+
+    def __init__(self, tail: str) -> None:
+        super().__init__(tail)
+        self._is_closed = False
+        self._begun = False
+
+    def feed(self, text: str) -> str:
+        """What these characters add."""
+        self._buffer += text
+        if not self._begun:
+            self._buffer = self._buffer.lstrip(BLANKS)
+            if not self._buffer:
+                return ""
+            self._begun, self._buffer = True, self._buffer.removeprefix('"')
+        out: list[str] = []
+        while not self._is_closed:
+            found = _STRING.search(self._buffer)
+            plain = len(self._buffer) if found is None else found.start()
+            out.append(self._buffer[:plain])
+            self._buffer = self._buffer[plain:]
+            if found is None:
+                return "".join(out)
+            if found[0] == '"':
+                self._is_closed, self._buffer = True, self._buffer[1:]
+                break
+            escape = _escape(self._buffer)
+            if escape is None:
+                return "".join(out)
+            character, length = escape
+            out.append(character)
+            self._buffer = self._buffer[length:]
+        self.end()
+        return "".join(out)
+
+
+class InputReader(Base):
+    """Text as it stands, up to what ends the call."""
+
+    def __init__(self, tail: str) -> None:
+        super().__init__(tail)
+        self._whole = tail
+
+    def feed(self, text: str) -> str:
+        """What these characters add."""
+        self._buffer += text
+        end = self._buffer.find(self._whole) if self._whole else -1
+        if end >= 0:
+            out, self.rest, self.is_done = self._buffer[:end], self._buffer[end + len(self._whole) :], True
+            self._buffer = ""
+            return out
+        held = overlap(self._buffer, self._whole)
+        out, self._buffer = self._buffer[: len(self._buffer) - held], self._buffer[len(self._buffer) - held :]
+        return out
+
+
+class PairsReader(Base):
+    """Arguments one after the other, each between two texts."""
+
+    def __init__(self, tail: str, style: Style, schema: Any) -> None:
+        super().__init__(tail)
+        self._style = style
+        self._schema = schema
+        before, self._close = style.pair.split("$value")
+        self._open, after = before.split("$key")
+        pattern = re.escape(after).replace("><", r">\s*<")
+        self._head = re.compile("(?P<key>.*?)" + re.sub(r"\\\$(string|type)", r"(?P<sort>[a-z]*)", pattern), re.DOTALL)
+        self._count = 0
+        self._state = self._between
+        self._kinds: frozenset[str] = frozenset()
+        self._value: Any = True
+        self._scanner = JsonScanner()
+        self._scalar = ""
+
+    def feed(self, text: str) -> str:
+        """What these characters add."""
+        self._buffer += text
+        out: list[str] = []
+        while not self.is_done and self._state(out):
+            pass
+        return "".join(out)
+
+    def _between(self, out: list[str]) -> bool:
+        """Before an argument, or at the end."""
+        self._buffer = text = self._buffer.lstrip(BLANKS)
+        if text.startswith(self._open):
+            self._buffer = text[len(self._open) :]
+            self._state = self._name
+            return True
+        if any(known.startswith(text) and len(text) < len(known) for known in (self._open, self._tail)):
+            return False
+        out.append("}" if self._count else "{}")
+        self.end()
+        return False
+
+    def _name(self, out: list[str]) -> bool:
+        """In the name of an argument."""
+        found = self._head.match(self._buffer)
+        if found is None:
+            return False
+        self._buffer = self._buffer[found.end() :]
+        key = found["key"]
+        out.append(f"{', ' if self._count else '{'}{json.dumps(key, ensure_ascii=False)}: ")
+        self._count += 1
+        self._value = member(self._schema, key, self._schema)
+        self._kinds = kinds(self._value, self._schema)
+        sort = found.groupdict().get("sort")
+        is_string = self._kinds == {"string"} if sort is None else sort in ("true", self._style.types.get("string"))
+        if is_string:
+            out.append('"')
+            self._state = self._first
+        elif sort is None and "string" in self._kinds:
+            self._state = self._either
+        else:
+            self._scanner, self._scalar = JsonScanner(), ""
+            self._state = self._json
+        return True
+
+    def _first(self, out: list[str]) -> bool:
+        """Before the first character of a string."""
+        if self._style.trim:
+            if not self._buffer:
+                return False
+            if not self._buffer.startswith("\n" + self._close):  # where one newline is all there is, it is the last
+                self._buffer = self._buffer.removeprefix("\n")
+        self._state = self._string
+        return True
+
+    def _string(self, out: list[str]) -> bool:
+        """In a string, which is handed on as it comes."""
+        close = "\n" + self._close if self._style.trim else self._close
+        ends = [place for text in {close, self._close} if (place := self._buffer.find(text)) >= 0]
+        if ends:
+            end = min(ends)
+            out.append(_inside(self._buffer[:end]) + '"')
+            self._buffer = self._buffer[self._buffer.index(self._close, end) + len(self._close) :]
+            self._state = self._between
+            return True
+        held = max(overlap(self._buffer, close), overlap(self._buffer, self._close))
+        out.append(_inside(self._buffer[: len(self._buffer) - held]))
+        self._buffer = self._buffer[len(self._buffer) - held :]
+        return False
+
+    def _json(self, out: list[str]) -> bool:
+        """In a value that is JSON."""
+        if not self._scalar:
+            self._buffer = self._buffer.lstrip(BLANKS)
+        text, self._buffer = self._buffer, ""
+        end = self._scanner.scan(text)
+        self._scalar += text[:end]
+        if end is None:
+            return False
+        out.append(checked(self._scalar))
+        self._buffer = text[end:]
+        self._state = self._after
+        return True
+
+    def _after(self, out: list[str]) -> bool:
+        """Behind a value that is JSON."""
+        text = self._buffer.lstrip(BLANKS)
+        if self._close.startswith(text) and len(text) < len(self._close):
+            return False
+        self._buffer = text.removeprefix(self._close)
+        self._state = self._between
+        return True
+
+    def _either(self, out: list[str]) -> bool:
+        """In a value that may be a string or JSON: JSON where it is of a kind that the schema allows, or else a string."""
+        end = self._buffer.find(self._close)
+        if end < 0:
+            return False
+        text = self._buffer[:end]
+        while self._kinds & {"object", "array"} and text.lstrip()[:1] in ("{", "[") and JsonScanner().scan(text.lstrip()) is None:
+            end = self._buffer.find(self._close, end + 1)  # the end stood in a string of the value
+            if end < 0:
+                if len(text) < 1 << 16:
+                    return False
+                break
+            text = self._buffer[:end]
+        self._buffer = self._buffer[end + len(self._close) :] if end >= 0 else self._buffer[len(text) + len(self._close) :]
+        out.append(value_text(text, self._kinds, self._value, trim=self._style.trim))
+        self._state = self._between
+        return True
+
+
+def overlap(text: str, word: str) -> int:
+    """How many of the last characters of `text` could be the beginning of `word`.
+
+    >>> overlap("a < b <too", "<tool>")
+    4
+    """
+    return next((count for count in range(min(len(word) - 1, len(text)), 0, -1) if text.endswith(word[:count])), 0)
+
+
+def value_text(text: str, allowed: frozenset[str], schema: Any, *, trim: bool = False) -> str:
+    """A value as JSON: what it reads as where the schema allows that, or else a string."""
+    if "string" in allowed and len(allowed) == 1:
+        value: Any = text
+    else:
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError):
+            value = text
+        values = schema.get("enum") if isinstance(schema, dict) else None
+        fits = value in values if isinstance(values, list) else bool(kinds_of(value) & allowed)
+        if "string" in allowed and (isinstance(value, str) or not fits):
+            value = text
+        elif value is not text:
+            return text.strip(BLANKS)
+    if trim and value is text:
+        value = text[1:] if text.startswith("\n") and text != "\n" else text
+        value = value[:-1] if value.endswith("\n") else value
+    return json.dumps(value, ensure_ascii=False)
+
+
+def checked(text: str) -> str:
+    """JSON as it is, or where it is none a string."""
+    try:
+        json.loads(text)
+    except ValueError:
+        return json.dumps(text, ensure_ascii=False)
+    except RecursionError:
+        pass
+    return text
+
+
+def _inside(text: str) -> str:
+    """A piece of a text as it stands inside a JSON string."""
+    return json.dumps(text, ensure_ascii=False)[1:-1]
+
+
+def _escape(text: str) -> tuple[str, int] | None:
+    """The character that an escape at the beginning of `text` stands for and its length; None where more text is needed."""
+    if len(text) < 2:
+        return None
+    if text[1] != "u":
+        return _ESCAPES.get(text[1], text[1]), 2
+    if len(text) < 6:
+        return None
+    first = _unit(text[2:6])
+    if not 0xD800 <= first <= 0xDBFF:
+        return chr(first) if not 0xDC00 <= first <= 0xDFFF else "\ufffd", 6
+    if len(text) < 12 and text[6:8] in ("", "\\", "\\u"):
+        return None
+    if text[6:8] == "\\u" and len(text) < 12:
+        return None
+    second = _unit(text[8:12]) if text[6:8] == "\\u" else 0
+    if 0xDC00 <= second <= 0xDFFF:
+        return chr(0x10000 + (first - 0xD800 << 10) + second - 0xDC00), 12
+    return "\ufffd", 6
+
+
+def _unit(text: str) -> int:
+    """A number of four hexadecimal digits; where they are none, that of the replacement character."""
+    return int(text, 16) if re.fullmatch("[0-9A-Fa-f]{4}", text) else 0xFFFD

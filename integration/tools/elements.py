@@ -1,0 +1,106 @@
+"""Arguments spelled as elements inside elements, as JSON, while they come."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final
+
+from stackmask.integration.tools.arguments import BLANKS, Base, checked, value_text
+from stackmask.integration.tools.formats import Style
+from stackmask.integration.tools.kinds import kinds, member
+
+_REFERENCES: Final = (("&quot;", '"'), ("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&"))
+_WHOLE: Final = {"object": "{}", "array": "[]"}
+
+
+class _Element:
+    """An element that is open: a text until an element begins in it, unless its sort or its schema says what it is."""
+
+    __slots__ = ("count", "is_raw", "kind", "kinds", "schema", "sort")
+
+    def __init__(self, schema: Any, root: Any, sort: str, kind: str = "") -> None:
+        self.schema = schema
+        self.kinds = kinds(schema, root)
+        self.sort = sort
+        self.count = 0
+        self.is_raw = sort == "raw"
+        self.kind = kind or {"dict": "object", "list": "array"}.get(sort, "text")
+        if not sort and not kind and len(self.kinds) == 1 and self.kinds <= _WHOLE.keys():
+            (self.kind,) = self.kinds
+
+
+class ElementsReader(Base):
+    """Reads elements to any depth."""
+
+    def __init__(self, tail: str, style: Style, schema: Any) -> None:
+        super().__init__(tail)
+        self._root = schema
+        self._is_escaped = bool(style.types)
+        self._stack = [_Element(schema, schema, "", "object")]
+        begin, close = style.pair.split("$value")
+        item = style.item.split("$value")[0]
+        last = begin[begin.index("$key") + len("$key")]
+        key = rf"(?!/)[^{last}]*"
+        opens = re.escape(begin).replace(r"\$key", f"(?P<name>{key})").replace(r"\$type", "(?P<sort>[a-z]+)")
+        items = re.escape(item).replace(r"\$type", "(?P<kind>[a-z]+)")
+        self._close = re.compile("(?P<close>" + re.escape(close).replace(r"\$key", key) + ")")
+        self._tags = re.compile(f"(?:{opens})|(?:{items})|{self._close.pattern}")
+
+    def feed(self, text: str) -> str:
+        """What these characters add."""
+        self._buffer += text
+        out: list[str] = []
+        while not self.is_done and self._step(out):
+            pass
+        return "".join(out)
+
+    def _step(self, out: list[str]) -> bool:
+        """One tag, or the end of the call; False where more text is needed."""
+        top = self._stack[-1]
+        if len(self._stack) == 1:
+            text = self._buffer.lstrip(BLANKS)
+            if self._tail.startswith(text) and len(text) < len(self._tail):
+                return False
+            if text.startswith(self._tail):
+                out.append("}" if top.count else "{}")
+                self.end()
+                return False
+        found = (self._close if top.is_raw else self._tags).search(self._buffer)
+        if found is None:
+            return False
+        between, self._buffer = self._buffer[: found.start()], self._buffer[found.end() :]
+        if found["close"] is not None:
+            out.append(self._closed(between))
+        else:
+            out.append(self._opened(top, found["name"], found.groupdict().get("sort") or found.groupdict().get("kind") or ""))
+        return True
+
+    def _opened(self, top: _Element, name: str | None, sort: str) -> str:
+        """What the beginning of an element adds."""
+        if top.kind == "text":
+            top.kind = "object" if "object" in top.kinds or "array" not in top.kinds else "array"
+        begin = ", " if top.count else _WHOLE[top.kind][0]
+        top.count += 1
+        key = None
+        if top.kind == "object":
+            key = _plain(name or "item") if self._is_escaped else name or "item"
+            begin += f"{json.dumps(key, ensure_ascii=False)}: "
+        self._stack.append(_Element(member(top.schema, key, self._root), self._root, sort))
+        return begin
+
+    def _closed(self, text: str) -> str:
+        """What the end of an element adds."""
+        top = self._stack.pop() if len(self._stack) > 1 else self._stack[0]
+        if top.kind != "text":
+            return _WHOLE[top.kind][1] if top.count else _WHOLE[top.kind]
+        if top.is_raw:
+            return json.dumps(text, ensure_ascii=False)
+        return checked(text.strip(BLANKS)) if top.sort else value_text(text, top.kinds, top.schema)
+
+
+def _plain(name: str) -> str:
+    """A name without the references of XML."""
+    for reference, character in _REFERENCES:
+        name = name.replace(reference, character)
+    return name

@@ -1,0 +1,600 @@
+r"""How model families spell tool calls: a table.
+
+A format is data. `templates.structural_tag` makes a constraint of it, and `parser.CallParser` reads the model's text by it.
+In the templates of a call
+
+    $name        the tool's name; where it occurs again, the same name
+    $arguments   the arguments, in the format's style
+    $index       a number, which the model counts up
+    $string      the input of a custom tool as a JSON string
+    $input       the input of a custom tool as it stands
+
+and everything else stands for itself. Where a call has several spellings, the first is the one that models write most.
+
+The spellings are those that the detectors of vLLM 0.33 and SGLang 0.5.23 read and that the chat templates of the models write;
+`parsers` says what these engines call them.
+`$name` is letters, digits, dots, dashes and underscores, so that what follows it in a template must begin with something else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final, Literal
+
+Layout = Literal["free", "before", "either"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Style:
+    r"""How the arguments of a call are spelled.
+
+    `pair` is one argument, with `$key` and `$value`, and perhaps `$string` (true or false) or `$type` saying what the value is;
+    where neither does, the tool's schema tells a string, which stands as it is, from any other value, which is JSON.
+    `trim`: one newline at either end of a value is not part of it.
+    `nested`: values are spelled in the same way to any depth; `item` spells a member of an array.
+    `is_native`: structural tags have a style of this name; the others are composed of what they have.
+    A style without a pair is JSON.
+    """
+
+    name: str
+    pair: str = ""
+    trim: bool = False
+    nested: bool = False
+    item: str = ""
+    is_native: bool = True
+    types: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Format:
+    """One way to spell tool calls.
+
+    `opens` and `close` stand around all calls of an answer; `separator` stands between two.
+    `triggers` are what makes free text a call, where that is not simply what every call begins with.
+    `layout`: calls stand in "free" text, or text in the frame `text` comes "before" them, or the answer is "either" of these.
+    `preambles` are frames of text that may come first, `lead` what comes before a required call, `tail` what ends the answer.
+    `reasoning` is what begins and ends the model's reasoning. `excludes` never occur in free text.
+    `is_single`: the model makes one call and ends. `id` is what calls are called in the model's own prompts.
+    `custom` spells calls of custom tools; without it, their input is an argument named input.
+    `detect`: any group of texts all of which occur in a chat template or among the added tokens tells that this is the format.
+    """
+
+    name: str
+    families: str
+    parsers: str
+    calls: tuple[str, ...]
+    style: str = "json"
+    custom: tuple[str, ...] = ()
+    opens: tuple[str, ...] = ()
+    close: str = ""
+    separator: str = ""
+    triggers: tuple[str, ...] = ()
+    layout: Layout = "free"
+    text: tuple[str, str] = ("", "")
+    preambles: tuple[tuple[str, str], ...] = ()
+    lead: str = ""
+    tail: str = ""
+    reasoning: tuple[str, str] = ("<think>", "</think>")
+    excludes: tuple[str, ...] = ()
+    is_single: bool = False
+    id: str = ""
+    detect: tuple[tuple[str, ...], ...] = ()
+
+
+_KIMI_TYPES: Final = {kind: kind for kind in ("string", "number", "boolean", "null", "object", "array")} | {"integer": "number"}
+_COHERE_TYPES: Final = {
+    "string": "raw",
+    **dict.fromkeys(("number", "integer", "boolean", "null"), "json"),
+    "object": "dict",
+    "array": "list",
+}
+
+STYLES: Final[Mapping[str, Style]] = MappingProxyType(
+    {
+        style.name: style
+        for style in (
+            Style(name="json"),
+            Style(name="qwen_xml", pair="<parameter=$key>$value</parameter>", trim=True),
+            Style(name="minimax_xml", pair='<parameter name="$key">$value</parameter>'),
+            Style(
+                name="minimax_m3_xml",
+                pair="]<]minimax[>[<$key>$value]<]minimax[>[</$key>",
+                item="]<]minimax[>[<item>$value]<]minimax[>[</item>",
+                nested=True,
+            ),
+            Style(name="deepseek_xml", pair='<｜DSML｜parameter name="$key" string="$string">$value</｜DSML｜parameter>'),
+            Style(name="deepseek_v4_1_xml", pair='<｜DSML｜ parameter name="$key" string="$string">$value</｜DSML｜ parameter>'),
+            Style(name="glm_xml", pair="<arg_key>$key</arg_key><arg_value>$value</arg_value>"),
+            Style(
+                name="kimi_k3_xml",
+                pair='<|open|>argument key="$key" type="$type"<|sep|>$value<|close|>argument<|sep|>',
+                types=_KIMI_TYPES,
+            ),
+            Style(
+                name="cohere_xml",
+                pair='<cofl:value name="$key" type="$type">$value</cofl:value>',
+                item='<cofl:value type="$type">$value</cofl:value>',
+                nested=True,
+                types=_COHERE_TYPES,
+            ),
+            Style(name="step_xml", pair='<steptml:parameter name="$key">$value</steptml:parameter>\n', is_native=False),
+            Style(name="minicpm_xml", pair='<param name="$key">$value</param>', is_native=False),
+        )
+    }
+)
+
+
+_HERMES: Final = '<tool_call>\n{"name": "$name", "arguments": $arguments}\n</tool_call>'
+_HERMES_COMPACT: Final = '<tool_call>{"name": "$name", "arguments": $arguments}</tool_call>'
+_NAMED: Final = '{"name": "$name", "arguments": $arguments}'
+_ATTRIBUTES: Final = ("</arg_key>", "<arg_key>", "</arg_value>", "<arg_value>")
+
+_TABLE: Final = (
+    Format(
+        name="hermes",
+        families="Hermes 2 Pro to 4, Qwen 2.5, Qwen 3, QwQ, Granite 4, Ernie 4.5, Nanbeige, Trinity",
+        parsers="vLLM hermes, qwen3_json, granite4, ernie45; SGLang hermes, qwen, qwen25, nanbeige, trinity",
+        calls=(_HERMES, _HERMES_COMPACT),
+        separator="\n",
+        excludes=("<think>", "</think>"),
+        detect=(("<tool_call>",),),
+    ),
+    Format(
+        name="hermes_compact",
+        families="EXAONE 4, the demo model",
+        parsers="as hermes",
+        calls=(_HERMES_COMPACT, _HERMES),
+        excludes=("<think>", "</think>"),
+        detect=(('<tool_call>{"name"',),),
+    ),
+    Format(
+        name="longcat",
+        families="LongCat Flash",
+        parsers="vLLM longcat",
+        calls=tuple(call.replace("tool_call>", "longcat_tool_call>") for call in (_HERMES, _HERMES_COMPACT)),
+        separator="\n",
+        reasoning=("<longcat_think>", "</longcat_think>"),
+        detect=(("<longcat_tool_call>",),),
+    ),
+    Format(
+        name="qwen3_coder",
+        families="Qwen 3 Coder, Qwen 3.5, Nemotron 3, Step 3.5, Step 5",
+        parsers="vLLM qwen3_coder, qwen3_xml, step3p5, step5; SGLang qwen3_coder, step3p5",
+        calls=("<tool_call>\n<function=$name>\n$arguments\n</function>\n</tool_call>",),
+        style="qwen_xml",
+        separator="\n",
+        excludes=("<think>", "</think>"),
+        detect=(("<tool_call>", "<function=", "<parameter="),),
+    ),
+    Format(
+        name="seed_oss",
+        families="Seed OSS",
+        parsers="vLLM seed_oss",
+        calls=("<seed:tool_call>\n<function=$name>\n$arguments\n</function>\n</seed:tool_call>",),
+        style="qwen_xml",
+        separator="\n",
+        reasoning=("<seed:think>", "</seed:think>"),
+        excludes=("<seed:think>", "</seed:think>"),
+        detect=(("<seed:tool_call>",),),
+    ),
+    Format(
+        name="mimo",
+        families="MiMo",
+        parsers="vLLM mimo; SGLang mimo",
+        calls=(
+            "<tool_call>\n<function=$name>\n$arguments\n</function>\n</tool_call>",
+            "<tool_call><function=$name>$arguments</function></tool_call>",
+        ),
+        style="qwen_xml",
+        separator="\n",
+        excludes=("<think>", "</think>", "</tool_call>", "<function="),
+    ),
+    Format(
+        name="llama3_json",
+        families="Llama 3.1 to 3.3 and Llama 4, by JSON alone",
+        parsers="vLLM llama3_json, llama4_json",
+        calls=('{"name": "$name", "parameters": $arguments}',),
+        separator="; ",
+        detect=(('{"name": function name, "parameters"',), ("<|python_tag|>",)),
+    ),
+    Format(
+        name="llama3_tag",
+        families="Llama 3.1 to 3.3, behind their token for tools",
+        parsers="SGLang llama3",
+        calls=('<|python_tag|>{"name": "$name", "parameters": $arguments}', '<|python_tag|>{"name": "$name", "arguments": $arguments}'),
+        separator="; ",
+    ),
+    Format(
+        name="mistral",
+        families="Mistral 7B v0.3, Mixtral 8x22B, Mistral Nemo, Mistral Small 2409, Mistral Large 2407",
+        parsers="vLLM mistral; SGLang mistral",
+        calls=(_NAMED,),
+        opens=("[TOOL_CALLS] [", "[TOOL_CALLS]["),
+        close="]",
+        separator=", ",
+        reasoning=("[THINK]", "[/THINK]"),
+        detect=(("[TOOL_CALLS]",),),
+    ),
+    Format(
+        name="mistral_args",
+        families="Mistral Small 3.2, Magistral, Devstral, Ministral 3, Mistral Large 3",
+        parsers="vLLM mistral; SGLang mistral",
+        calls=("[TOOL_CALLS]$name[ARGS]$arguments", "[TOOL_CALLS]$name$arguments"),
+        reasoning=("[THINK]", "[/THINK]"),
+        detect=(("[TOOL_CALLS]", "[ARGS]"),),
+    ),
+    Format(
+        name="deepseek_v3",
+        families="DeepSeek V3, V3-0324, R1",
+        parsers="vLLM deepseek_v3; SGLang deepseekv3",
+        calls=("<｜tool▁call▁begin｜>function<｜tool▁sep｜>$name\n```json\n$arguments\n```<｜tool▁call▁end｜>",),
+        opens=("<｜tool▁calls▁begin｜>",),
+        close="<｜tool▁calls▁end｜>",
+        separator="\n",
+        excludes=("<think>", "</think>"),
+        detect=(("<｜tool▁calls▁begin｜>", "```json"),),
+    ),
+    Format(
+        name="deepseek_v31",
+        families="DeepSeek V3.1",
+        parsers="vLLM deepseek_v31; SGLang deepseekv31",
+        calls=("<｜tool▁call▁begin｜>$name<｜tool▁sep｜>$arguments<｜tool▁call▁end｜>",),
+        opens=("<｜tool▁calls▁begin｜>",),
+        close="<｜tool▁calls▁end｜>",
+        excludes=("<think>", "</think>"),
+        detect=(("<｜tool▁calls▁begin｜>",),),
+    ),
+    Format(
+        name="deepseek_v32",
+        families="DeepSeek V3.2",
+        parsers="vLLM deepseek_v32; SGLang deepseekv32",
+        calls=('<｜DSML｜invoke name="$name">\n$arguments</｜DSML｜invoke>\n',),
+        style="deepseek_xml",
+        opens=("<｜DSML｜function_calls>\n",),
+        close="</｜DSML｜function_calls>",
+        lead="\n\n",
+        triggers=("<｜DSML｜function_calls>",),
+        excludes=("<think>", "</think>"),
+        detect=(("｜DSML｜", "function_calls"),),
+    ),
+    Format(
+        name="deepseek_v4",
+        families="DeepSeek V4",
+        parsers="vLLM deepseek_v4; SGLang deepseekv4",
+        calls=('<｜DSML｜invoke name="$name">\n$arguments</｜DSML｜invoke>\n',),
+        style="deepseek_xml",
+        opens=("<｜DSML｜tool_calls>\n",),
+        close="</｜DSML｜tool_calls>",
+        lead="\n\n",
+        triggers=("<｜DSML｜tool_calls>",),
+        excludes=("<think>", "</think>"),
+        detect=(("｜DSML｜", "tool_calls"),),
+    ),
+    Format(
+        name="deepseek_v41",
+        families="DeepSeek V4.1",
+        parsers="vLLM deepseek_v41; SGLang deepseekv41",
+        calls=('<｜DSML｜ invoke name="$name">\n$arguments</｜DSML｜ invoke>\n',),
+        style="deepseek_v4_1_xml",
+        opens=("<｜DSML｜ calls>\n",),
+        close="</｜DSML｜ calls>",
+        lead="\n\n",
+        triggers=("<｜DSML｜ calls>",),
+        excludes=("<think>", "</think>"),
+        detect=(("｜DSML｜ calls",),),
+    ),
+    Format(
+        name="glm45",
+        families="GLM 4.5 and 4.6, Ling 3, Spark 2.5, Laguna XS",
+        parsers="vLLM glm45, ling3, poolside_v1; SGLang glm45, ling3, spark25, poolside_v1",
+        calls=("<tool_call>$name\n$arguments</tool_call>",),
+        style="glm_xml",
+        separator="\n",
+        excludes=("<think>", "</think>", "</tool_call>", *_ATTRIBUTES),
+        detect=(("<tool_call>", "<arg_key>"),),
+    ),
+    Format(
+        name="glm47",
+        families="GLM 4.7, GLM 5",
+        parsers="vLLM glm47; SGLang glm, glm47",
+        calls=("<tool_call>$name$arguments</tool_call>",),
+        style="glm_xml",
+        excludes=("<think>", "</think>", "</tool_call>", *_ATTRIBUTES),
+        detect=(("<tool_call>{function-name}<arg_key>",), ("<tool_call>", "</arg_key><arg_value>")),
+    ),
+    Format(
+        name="iquest",
+        families="IQuest Q1",
+        parsers="SGLang iquest_q1",
+        calls=("<iquest_tool_call>$name\n$arguments</iquest_tool_call>",),
+        style="glm_xml",
+        separator="\n",
+        detect=(("<iquest_tool_call>",),),
+    ),
+    Format(
+        name="hunyuan_v3",
+        families="Hunyuan 3",
+        parsers="vLLM hy_v3; SGLang hunyuan",
+        calls=("<tool_call>$name<tool_sep>\n$arguments</tool_call>",),
+        style="glm_xml",
+        opens=("<tool_calls>\n",),
+        close="\n</tool_calls>",
+        separator="\n",
+        triggers=("<tool_calls>",),
+        detect=(("<tool_calls>", "<tool_sep>"),),
+    ),
+    Format(
+        name="hunyuan_v4",
+        families="Hunyuan 4",
+        parsers="vLLM hy_v4; SGLang hunyuan",
+        calls=("<tool_call>$name$arguments</tool_call>",),
+        style="glm_xml",
+        opens=("<tool_calls>",),
+        close="</tool_calls>",
+        detect=(("<tool_calls>", "<arg_key>"),),
+    ),
+    Format(
+        name="jamba",
+        families="Jamba 1.5 to 1.7, Hunyuan A13B",
+        parsers="vLLM jamba, hunyuan_a13b",
+        calls=(_NAMED,),
+        opens=("<tool_calls>[", "<tool_calls>\n[\n"),
+        close="]</tool_calls>",
+        separator=", ",
+        triggers=("<tool_calls>",),
+        detect=(("<tool_calls>",),),
+    ),
+    Format(
+        name="harmony",
+        families="gpt-oss",
+        parsers="vLLM openai; SGLang gpt-oss",
+        calls=(
+            "<|channel|>commentary to=functions.$name <|constrain|>json<|message|>$arguments<|call|>",
+            "<|channel|>commentary to=functions.$name<|constrain|>json<|message|>$arguments<|call|>",
+            " to=functions.$name<|channel|>commentary <|constrain|>json<|message|>$arguments<|call|>",
+            " to=functions.$name<|channel|>commentary json<|message|>$arguments<|call|>",
+        ),
+        custom=("<|channel|>commentary to=functions.$name<|message|>$input<|call|>",),
+        layout="either",
+        text=("<|channel|>final<|message|>", "<|return|>"),
+        preambles=(("<|channel|>commentary<|message|>", "<|end|><|start|>assistant"),),
+        reasoning=("<|channel|>analysis<|message|>", "<|end|><|start|>assistant"),
+        is_single=True,
+        detect=(("<|channel|>", "<|message|>", "<|call|>"),),
+    ),
+    Format(
+        name="kimi_k2",
+        families="Kimi K2, Kimi K2.5",
+        parsers="vLLM kimi_k2; SGLang kimi_k2",
+        calls=("<|tool_call_begin|>functions.$name:$index<|tool_call_argument_begin|>$arguments<|tool_call_end|>",),
+        opens=("<|tool_calls_section_begin|>",),
+        close="<|tool_calls_section_end|>",
+        excludes=("<think>", "</think>", "<|tool_call_begin|>"),
+        id="functions.$name:$index",
+        detect=(("<|tool_calls_section_begin|>",),),
+    ),
+    Format(
+        name="kimi_k3",
+        families="Kimi K3",
+        parsers="vLLM kimi_k3; SGLang kimi_k3",
+        calls=('<|open|>call tool="$name" index="$index"<|sep|>$arguments<|close|>call<|sep|>',),
+        style="kimi_k3_xml",
+        opens=("<|open|>tools<|sep|>",),
+        close="<|close|>tools<|sep|>",
+        layout="before",
+        text=("", "<|close|>response<|sep|>"),
+        tail="<|close|>message<|sep|>",
+        reasoning=("", "<|close|>think<|sep|><|open|>response<|sep|>"),
+        excludes=("<|open|>", "<|close|>"),
+        detect=(("<|open|>tools<|sep|>",), ("<|open|>", "<|close|>", "<|sep|>")),
+    ),
+    Format(
+        name="minimax_m2",
+        families="MiniMax M2",
+        parsers="vLLM minimax_m2; SGLang minimax-m2",
+        calls=('<invoke name="$name">\n$arguments</invoke>\n',),
+        style="minimax_xml",
+        opens=("<minimax:tool_call>\n",),
+        close="</minimax:tool_call>",
+        lead="\n",
+        triggers=("<minimax:tool_call>",),
+        excludes=("<think>", "</think>"),
+        detect=(("<minimax:tool_call>",),),
+    ),
+    Format(
+        name="minimax_m3",
+        families="MiniMax M3",
+        parsers="vLLM minimax_m3; SGLang minimax-m3",
+        calls=(']<]minimax[>[<invoke name="$name">$arguments]<]minimax[>[</invoke>\n',),
+        style="minimax_m3_xml",
+        opens=("]<]minimax[>[<tool_call>\n",),
+        close="]<]minimax[>[</tool_call>",
+        triggers=("]<]minimax[>[<tool_call>",),
+        reasoning=("<mm:think>", "</mm:think>"),
+        excludes=("<mm:think>", "</mm:think>", "]<]minimax[>[</tool_call>", "]<]minimax[>[<invoke", "]<]minimax[>[</invoke>"),
+        detect=(("]<]minimax[>[",),),
+    ),
+    Format(
+        name="dots",
+        families="dots.llm",
+        parsers="vLLM dots; SGLang dots",
+        calls=('<invoke name="$name">\n$arguments</invoke>\n',),
+        style="minimax_xml",
+        opens=("<dots_function_call>\n",),
+        close="</dots_function_call>",
+        triggers=("<dots_function_call>",),
+        detect=(("<dots_function_call>",),),
+    ),
+    Format(
+        name="cohere_command",
+        families="Command R7B, Command A",
+        parsers="vLLM cohere_command3",
+        calls=('{"tool_call_id": "$index", "tool_name": "$name", "parameters": $arguments}',),
+        opens=("<|START_ACTION|>[\n    ", "<|START_ACTION|>["),
+        close="\n]<|END_ACTION|>",
+        separator=",\n    ",
+        layout="either",
+        text=("<|START_RESPONSE|>", "<|END_RESPONSE|>"),
+        reasoning=("<|START_THINKING|>", "<|END_THINKING|>"),
+        detect=(("<|START_ACTION|>", "<|START_RESPONSE|>"),),
+    ),
+    Format(
+        name="cohere_command4",
+        families="Command A Plus",
+        parsers="vLLM cohere_command4; SGLang cohere_command4",
+        calls=('{"tool_call_id": "$index", "tool_name": "$name", "parameters": $arguments}',),
+        opens=("<|START_ACTION|>[\n    ", "<|START_ACTION|>["),
+        close="\n]<|END_ACTION|>",
+        separator=",\n    ",
+        layout="either",
+        text=("<|START_TEXT|>", "<|END_TEXT|>"),
+        reasoning=("<|START_THINKING|>", "<|END_THINKING|>"),
+        detect=(("<|START_ACTION|>", "<|START_TEXT|>"),),
+    ),
+    Format(
+        name="cohere_xml",
+        families="Command, models that write calls as XML",
+        parsers="XGrammar cohere",
+        calls=('<cofl:tool_call id="$index" name="$name">$arguments</cofl:tool_call>',),
+        style="cohere_xml",
+        opens=("<cofl:tool_calls>",),
+        close="</cofl:tool_calls>",
+        reasoning=("<|START_THINKING|>", "<|END_THINKING|>"),
+        excludes=("<|START_THINKING|>", "<|END_THINKING|>"),
+        detect=(("<cofl:tool_calls>",),),
+    ),
+    Format(
+        name="phi4_mini",
+        families="Phi-4-mini",
+        parsers="vLLM phi4_mini_json",
+        calls=(_NAMED,),
+        opens=("functools[",),
+        close="]",
+        separator=", ",
+        detect=(("functools[",),),
+    ),
+    Format(
+        name="granite",
+        families="Granite 3.0",
+        parsers="vLLM granite",
+        calls=(_NAMED,),
+        opens=("<|tool_call|>[", "<|tool_call|> ["),
+        close="]",
+        separator=", ",
+        detect=(("<|tool_call|>",),),
+    ),
+    Format(
+        name="granite31",
+        families="Granite 3.1 to 3.3",
+        parsers="vLLM granite",
+        calls=(_NAMED,),
+        opens=("<tool_call>[", "<tool_call> ["),
+        close="]",
+        separator=", ",
+        triggers=("<tool_call>",),
+    ),
+    Format(
+        name="granite_20b",
+        families="Granite 20B functioncalling",
+        parsers="vLLM granite-20b-fc",
+        calls=('<function_call> {"name": "$name", "arguments": $arguments}',),
+        separator=" ",
+        detect=(("<function_call>",),),
+    ),
+    Format(
+        name="internlm",
+        families="InternLM 2 and 2.5, Intern-S1",
+        parsers="vLLM internlm; SGLang interns1",
+        calls=(
+            '<|action_start|><|plugin|>\n{"name": "$name", "parameters": $arguments}<|action_end|>',
+            '<|action_start|> <|plugin|>\n{"name": "$name", "parameters": $arguments}<|action_end|>',
+        ),
+        separator="\n",
+        detect=(("<|action_start|>", "<|plugin|>"),),
+    ),
+    Format(
+        name="apertus",
+        families="Apertus",
+        parsers="vLLM apertus; SGLang apertus2509",
+        calls=('{"$name": $arguments}',),
+        opens=("<|tools_prefix|>[",),
+        close="]<|tools_suffix|>",
+        separator=", ",
+        detect=(("<|tools_prefix|>",),),
+    ),
+    Format(
+        name="gigachat3",
+        families="GigaChat 3.1",
+        parsers="vLLM gigachat3; SGLang gigachat3",
+        calls=('<|function_call|>{"name": "$name", "arguments": $arguments}',),
+        is_single=True,
+        detect=(("<|function_call|>",),),
+    ),
+    Format(
+        name="plamo3",
+        families="PLaMo 3",
+        parsers="vLLM plamo3",
+        calls=(
+            "<|plamo:begin_tool_request:plamo|><|plamo:begin_tool_name:plamo|>$name<|plamo:end_tool_name:plamo|>"
+            "<|plamo:begin_tool_arguments:plamo|><|plamo:constrain|>json<|plamo:msg|>$arguments"
+            "<|plamo:end_tool_arguments:plamo|><|plamo:end_tool_request:plamo|>",
+        ),
+        opens=("<|plamo:begin_tool_requests:plamo|>",),
+        close="<|plamo:end_tool_requests:plamo|>",
+        detect=(("<|plamo:begin_tool_requests:plamo|>",),),
+    ),
+    Format(
+        name="inkling",
+        families="Inkling",
+        parsers="vLLM inkling; SGLang inkling",
+        calls=('<|message_model|>$name<|content_invoke_tool_json|>{"name":"$name","args":$arguments}<|end_message|>',),
+        layout="either",
+        text=("<|message_model|><|content_text|>", "<|end_message|>"),
+        preambles=(("<|message_model|><|content_text|>", "<|end_message|>"),),
+        reasoning=("<|message_model|><|content_thinking|>", "<|end_message|>"),
+        detect=(("<|content_invoke_tool_json|>",),),
+    ),
+    Format(
+        name="step3",
+        families="Step 3",
+        parsers="vLLM step3; SGLang step3",
+        calls=(
+            '<｜tool_call_begin｜>function<｜tool_sep｜><steptml:invoke name="$name">\n$arguments</steptml:invoke><｜tool_call_end｜>\n',
+        ),
+        style="step_xml",
+        opens=("<｜tool_calls_begin｜>\n",),
+        close="<｜tool_calls_end｜>",
+        triggers=("<｜tool_calls_begin｜>",),
+        detect=(("<｜tool_calls_begin｜>",),),
+    ),
+    Format(
+        name="minicpm5",
+        families="MiniCPM 4 and 5",
+        parsers="vLLM minicpm5; SGLang minicpm5",
+        calls=('<function name="$name">$arguments</function>',),
+        style="minicpm_xml",
+        separator="\n",
+        detect=(('<function name="', "<param name="),),
+    ),
+)
+
+FORMATS: Final[Mapping[str, Format]] = MappingProxyType({entry.name: entry for entry in _TABLE})
+DEFAULT: Final = "hermes_compact"
+
+
+def detect_format(template: str, tokens: Iterable[str] = ()) -> Format | None:
+    """The format that a chat template and the names of a tokenizer's added tokens speak of: the one with most of its texts there.
+
+    >>> detect_format("... <tool_call> <function=name> <parameter=city>").name
+    'qwen3_coder'
+    """
+    text = "\n".join([template, *tokens])
+    found = [
+        (sum(map(len, group)), -place, entry.name)
+        for place, entry in enumerate(_TABLE)
+        for group in entry.detect
+        if all(part in text for part in group)
+    ]
+    return FORMATS[max(found)[2]] if found else None

@@ -1,0 +1,291 @@
+"""Calls, text and reasoning out of a model's answer, while it comes.
+
+    text ---- an opener ----> head ---- its arguments ----> reader ---- its end ----> text, or what stands between calls
+
+What a call looks like is read from the format's table alone. What begins like a call and turns out to be none is text.
+Blanks that touch a call are part of how calls are spelled, and no text.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from stackmask.integration.tools.arguments import InputReader, JsonReader, PairsReader, Reader, StringReader, overlap
+from stackmask.integration.tools.elements import ElementsReader
+from stackmask.integration.tools.formats import STYLES, Format
+from stackmask.integration.tools.spelling import MARK, NAME, Spelling, bind, openers, spellings
+from stackmask.integration.tools.tool import Tool
+
+_NAME: Final = re.compile(NAME)
+_DIGITS: Final = re.compile("[0-9]+")
+_BLANKS: Final = " \t\r\n"
+_WAIT: Final = -1
+_FAIL: Final = -2
+
+
+@dataclass(slots=True)
+class Call:
+    """A call, or a piece of one: `arguments` is what has come since the last piece; of the first, `begins` is true."""
+
+    index: int
+    name: str
+    arguments: str = ""
+    id: str = field(default_factory=lambda: f"call_{uuid.uuid4().hex[:24]}")
+    custom: bool = False
+    begins: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A piece of the answer's text, or of its reasoning."""
+
+    text: str
+    is_reasoning: bool = False
+
+
+Piece = Call | Text
+
+
+class CallParser:
+    """Reads one answer.
+
+    `reasoning`: the answer begins inside the model's reasoning. Other options are those of `templates.structural_tag`.
+    """
+
+    def __init__(
+        self,
+        format: Format,
+        tools: Sequence[Tool],
+        *,
+        special: Collection[str] = (),
+        stops: Collection[str] = (),
+        reasoning: bool = False,
+    ) -> None:
+        self._format = bind(format, {*special, *stops})
+        self._stops = [MARK + stop for stop in stops]
+        self._tools = {tool.name: tool for tool in tools}
+        self._spellings = spellings(self._format)
+        self._openers = openers(self._format)
+        begin, self._reasoning_end = self._format.reasoning
+        frames = [self._format.text, *self._format.preambles]
+        dropped = {text for frame in frames for text in frame} | {self._format.tail}
+        self._starts = {begin} if self._format.layout == "either" or not reasoning else set()
+        self._words = tuple(sorted({*self._openers, *dropped, *self._starts} - {""}, key=len, reverse=True))
+        self._reasoning = reasoning and self._format.layout != "either"
+        self._buffer = ""
+        self._held = ""
+        self._after_call = False
+        self._in_section = False
+        self._call: Call | None = None
+        self._reader: Reader | None = None
+        self._count = 0
+
+    @property
+    def in_call(self) -> bool:
+        """Whether a call has begun and not ended."""
+        return self._call is not None
+
+    def feed(self, text: str, *, final: bool = False) -> list[Piece]:
+        """What these characters add; `final` says that they are the last."""
+        self._buffer += text
+        pieces: list[Piece] = []
+        while self._step(pieces, final):
+            pass
+        if final and self._held and not self._after_call:
+            pieces.append(Text(self._held))
+            self._held = ""
+        return _joined(pieces)
+
+    def _step(self, pieces: list[Piece], final: bool) -> bool:
+        """One part of the buffer; False where there is nothing to be done with what it holds."""
+        if self._reader is not None:
+            return self._read(pieces)
+        if not self._buffer:
+            return False
+        if self._reasoning:
+            return self._think(pieces, final)
+        return self._between(pieces, final) if self._in_section else self._look(pieces, final)
+
+    def _think(self, pieces: list[Piece], final: bool) -> bool:
+        """In reasoning, up to its end."""
+        end = self._buffer.find(self._reasoning_end)
+        held = 0 if final else overlap(self._buffer, self._reasoning_end)
+        place = end if end >= 0 else len(self._buffer) - held
+        if place:
+            pieces.append(Text(self._buffer[:place], True))
+        self._buffer = self._buffer[place:]
+        if end >= 0:
+            self._buffer = self._buffer[len(self._reasoning_end) :]
+            self._reasoning = False
+        return end >= 0
+
+    def _look(self, pieces: list[Piece], final: bool) -> bool:
+        """In free text, up to the next word that means something."""
+        found = min(((place, -len(word), word) for word in self._words if (place := self._buffer.find(word)) >= 0), default=None)
+        held = 0 if final else max((overlap(self._buffer, word) for word in self._words), default=0)
+        if found is None or len(self._buffer) - held <= found[0]:  # of words that begin alike the longest counts
+            self._say(pieces, self._buffer[: len(self._buffer) - held])
+            self._buffer = self._buffer[len(self._buffer) - held :]
+            return False
+        place, _, word = found
+        self._say(pieces, self._buffer[:place])
+        self._buffer = self._buffer[place:]
+        if word not in self._openers:
+            self._buffer = self._buffer[len(word) :]
+            self._reasoning = word in self._starts
+            return True
+        if self._format.opens:
+            self._buffer = self._buffer[len(word) :]
+            self._in_section = True
+            return True
+        return self._begin(pieces, final)
+
+    def _between(self, pieces: list[Piece], final: bool) -> bool:
+        """In the section of calls, before a call or at its end."""
+        text = self._buffer.lstrip(_BLANKS)
+        close, separator = self._format.close.strip(_BLANKS), self._format.separator.strip(_BLANKS)
+        if close and text.startswith(close):
+            self._buffer, self._in_section = text[len(close) :], False
+            return True
+        if separator and self._after_call and text.startswith(separator):
+            self._buffer, self._after_call = text[len(separator) :], False
+            return True
+        if not text or (not final and any(word.startswith(text) for word in (close, separator) if word)):
+            self._buffer = text
+            return False
+        self._buffer = text
+        if self._begin(pieces, final):
+            return True
+        if self._head()[0] == _FAIL:
+            self._in_section = False
+            return True
+        return False
+
+    def _begin(self, pieces: list[Piece], final: bool) -> bool:
+        """At what may be the head of a call."""
+        place, spelling, name, index = self._head()
+        if place == _WAIT and not final:
+            return False
+        if place < 0 or spelling is None:
+            if self._in_section and place == _FAIL:
+                return False
+            self._say(pieces, self._buffer[:1])  # no call after all
+            self._buffer = self._buffer[1:]
+            return True
+        self._buffer = self._buffer[place:]
+        tool = self._tools[name]
+        call = Call(self._count, name, custom=tool.is_custom)
+        if self._format.id:
+            call.id = self._format.id.replace("$name", name).replace("$index", index)
+        self._count += 1
+        self._call, self._reader = call, self._reader_for(spelling, tool)
+        self._held = ""
+        pieces.append(Call(call.index, name, "", call.id, call.custom))
+        call.begins = False
+        return True
+
+    def _head(self) -> tuple[int, Spelling | None, str, str]:
+        """The head that the buffer begins with: where it ends, and what it says. Of two spellings the longer head counts."""
+        best: tuple[int, Spelling | None, str, str] = (_FAIL, None, "", "")
+        for spelling in self._spellings:
+            place, name, index = self._match(spelling)
+            if place == _WAIT:
+                return _WAIT, None, "", ""
+            if place > best[0]:
+                best = place, spelling, name, index
+        return best
+
+    def _match(self, spelling: Spelling) -> tuple[int, str, str]:
+        """Where a spelling's head ends in the buffer; -1 where more text is needed to tell, -2 where it does not stand there."""
+        text, place, name, index = self._buffer, 0, "", ""
+        for number, piece in enumerate(spelling.pieces):
+            if number % 2 == 0 or (piece == "name" and name):
+                word = piece if number % 2 == 0 else name
+                if number == 0 and self._in_section:
+                    word = word.lstrip(_BLANKS)
+                rest = text[place : place + len(word)]
+                if rest != word:
+                    return (_WAIT if word.startswith(rest) and place + len(rest) == len(text) else _FAIL), "", ""
+                place += len(word)
+                continue
+            found = (_NAME if piece == "name" else _DIGITS).match(text, place)
+            if found is None or found.end() == len(text):
+                return (_WAIT if place == len(text) or found is not None else _FAIL), "", ""
+            place = found.end()
+            if piece == "index":
+                index = found[0]
+                continue
+            name = found[0]
+            tool = self._tools.get(name)
+            if tool is None or tool.is_custom != spelling.is_custom:
+                return _FAIL, "", ""
+        return place, name, index
+
+    def _reader_for(self, spelling: Spelling, tool: Tool) -> Reader:
+        """The reader of a call's arguments or input."""
+        tail = spelling.tail
+        for stop in self._stops:
+            tail = tail.split(stop)[0]
+        if spelling.slot != "arguments":
+            return StringReader(tail) if spelling.slot == "string" else InputReader(tail)
+        style = STYLES[self._format.style]
+        if not style.pair:
+            return JsonReader(tail)
+        return (ElementsReader if style.nested else PairsReader)(tail.replace(MARK, ""), style, tool.parameters)
+
+    def _read(self, pieces: list[Piece]) -> bool:
+        """In a call's arguments."""
+        assert self._reader is not None and self._call is not None
+        marked, self._buffer = self._buffer, ""
+        is_plain = isinstance(self._reader, PairsReader | ElementsReader)  # their tags may be tokens or not
+        out = self._reader.feed(marked.replace(MARK, "") if is_plain else marked)
+        if out:
+            call = self._call
+            pieces.append(Call(call.index, call.name, out, call.id, call.custom, False))
+        if not self._reader.is_done:
+            return False
+        self._buffer = _suffix(marked, self._reader.rest) if is_plain else self._reader.rest
+        self._reader = self._call = None
+        self._after_call = True
+        return True
+
+    def _say(self, pieces: list[Piece], text: str) -> None:
+        """Hand text on; blanks and what stands between two calls are held until it shows whether a call follows."""
+        text, self._held = self._held + text, ""
+        if self._after_call:
+            core, separator = text.strip(_BLANKS), self._format.separator.strip(_BLANKS)
+            if separator.startswith(core):
+                self._held = text
+                return
+            text, self._after_call = text.lstrip(_BLANKS), False
+        stripped = text.rstrip(_BLANKS)
+        self._held = text[len(stripped) :]
+        if stripped:
+            pieces.append(Text(stripped.replace(MARK, "")))
+
+
+def _suffix(marked: str, rest: str) -> str:
+    """The end of a marked text that reads `rest` without its marks."""
+    place, left = len(marked), len(rest)
+    while left or marked[place - 1] == MARK:
+        place -= 1
+        left -= marked[place] != MARK
+    return marked[place:]
+
+
+def _joined(pieces: list[Piece]) -> list[Piece]:
+    """Pieces with neighbours of the same kind made one."""
+    joined: list[Piece] = []
+    for piece in pieces:
+        last = joined[-1] if joined else None
+        if isinstance(piece, Text) and isinstance(last, Text) and piece.is_reasoning == last.is_reasoning:
+            joined[-1] = Text(last.text + piece.text, piece.is_reasoning)
+        elif isinstance(piece, Call) and isinstance(last, Call) and piece.index == last.index:
+            last.arguments += piece.arguments
+        else:
+            joined.append(piece)
+    return joined

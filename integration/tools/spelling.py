@@ -1,0 +1,119 @@
+r"""The templates of a format taken apart, for the grammar and for the parser alike.
+
+Special tokens have no text. Where one is part of a spelling, its name is written behind a mark, a character that is none, so that no text
+can be mistaken for it: the engine writes it so into the text of an answer, and the parser looks for it there.
+
+>>> mark_special("[TOOL_CALLS] [", ["[TOOL_CALLS]"]) == MARK + "[TOOL_CALLS] ["
+True
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
+
+from stackmask.integration.tools.formats import STYLES, Format, Style
+
+MARK: Final = "\ufdd0"
+"""A noncharacter of Unicode, which no text that is interchanged holds."""
+
+NAME: Final = r"[A-Za-z0-9_.-]+"
+
+Slot = Literal["arguments", "string", "input"]
+_SLOT: Final = re.compile(r"\$(arguments|string|input)")
+_FIELD: Final = re.compile(r"\$(name|index)")
+
+
+@dataclass(frozen=True, slots=True)
+class Spelling:
+    """A call of a tool, or of a custom tool: what comes before its arguments or input, what these are, and what comes after them."""
+
+    head: str
+    slot: Slot
+    tail: str
+    is_custom: bool
+
+    @property
+    def pieces(self) -> tuple[str, ...]:
+        """The head cut at its fields: texts and, at the odd places, `name` and `index`."""
+        return tuple(_FIELD.split(self.head))
+
+
+def spellings(format: Format) -> tuple[Spelling, ...]:
+    """All spellings of a format's calls."""
+    functions = [_spelling(call, is_custom=False) for call in format.calls]
+    return (*functions, *(_spelling(call, is_custom=True) for call in custom_calls(format)))
+
+
+def custom_calls(format: Format) -> tuple[str, ...]:
+    """How calls of custom tools are spelled."""
+    return format.custom or tuple(call.replace("$arguments", _input(STYLES[format.style])) for call in format.calls)
+
+
+def mark_special(text: str, special: Collection[str]) -> str:
+    """A text in which the names of special tokens are marked, the longest name that stands at a place."""
+    if not special:
+        return text
+    names = "|".join(map(re.escape, sorted(special, key=len, reverse=True)))
+    return re.sub(names, lambda found: MARK + found[0], text)
+
+
+def bind(format: Format, special: Iterable[str]) -> Format:
+    """The format for a tokenizer that has these special tokens: their names are marked in all it spells.
+
+    Where one stands inside of what makes text a call, and not at its beginning, names are left as they are: a structural tag then reads
+    the token as well as its name in letters.
+    """
+    names = {name for name in special if name}
+
+    def marked(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(map(marked, value))
+        return mark_special(value, names)
+
+    if format.layout == "free" and any(MARK in trigger[1:] for trigger in map(marked, triggers(format))):
+        return format
+    fields = ("calls", "opens", "close", "separator", "triggers", "text", "preambles", "lead", "tail", "reasoning")
+    return replace(format, custom=marked(custom_calls(format)), **{name: marked(getattr(format, name)) for name in fields})
+
+
+def named_tokens(format: Format, special: Iterable[str]) -> dict[str, str]:
+    """Of these special tokens those that the format spells, and how the answer's text shows each."""
+    texts = [value for name in ("opens", "calls", "custom", "reasoning", "text") for value in getattr(format, name)]
+    texts += [format.close, format.separator, format.lead, format.tail, STYLES[format.style].pair, STYLES[format.style].item]
+    texts += [text for frame in format.preambles for text in frame]
+    joined = "\0".join(texts)
+    names = {name for name in special if name and name in joined}
+    mark = "" if bind(format, names) is format and names else MARK
+    return {name: mark + name for name in names}
+
+
+def common_prefix(texts: Iterable[str]) -> str:
+    """What all these texts begin with."""
+    low, high = min(texts := list(texts)), max(texts)
+    return low[: next((place for place, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), min(len(low), len(high)))]
+
+
+def openers(format: Format) -> tuple[str, ...]:
+    """The texts that calls begin with: those around all calls, or those before a name."""
+    return format.opens or tuple(dict.fromkeys(spelling.pieces[0] for spelling in spellings(format)))
+
+
+def triggers(format: Format) -> tuple[str, ...]:
+    """What makes free text a call."""
+    return format.triggers or (common_prefix(openers(format)),)
+
+
+def _spelling(template: str, *, is_custom: bool) -> Spelling:
+    head, slot, tail = _SLOT.split(template)
+    return Spelling(head, slot, tail, is_custom)  # type: ignore[arg-type]
+
+
+def _input(style: Style) -> str:
+    """The arguments of a custom tool: its input is one argument, named input."""
+    if not style.pair:
+        return '{"input": $string}'
+    pair = style.pair.replace("$key", "input").replace("$string", "true").replace("$type", style.types.get("string", ""))
+    return pair.replace("$value", "\n$input\n" if style.trim else "$input")

@@ -1,0 +1,205 @@
+"""Tool calls as a structural tag: what a model may say where it has tools.
+
+    auto        free text with calls in it
+    required    calls and nothing else; a tool that is named is one call of it
+    single      no second call, and nothing after the first
+
+Special tokens that delimit calls are tokens in the tag, and everything else is text.
+A format whose arguments are in a style that structural tags have by themselves hands the schema on; other styles are composed here, for
+schemas that are plain objects, and refuse the rest.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, Final
+
+from stackmask.integration.tools.compose import compose_arguments
+from stackmask.integration.tools.formats import STYLES, Format
+from stackmask.integration.tools.spelling import MARK, Spelling, bind, spellings, triggers
+from stackmask.integration.tools.tool import Choice, Tool, ToolError
+
+Json = dict[str, Any]
+
+_INDEX: Final[Json] = {"type": "regex", "pattern": "[0-9]+"}
+
+
+def structural_tag(
+    format: Format,
+    choice: Choice,
+    *,
+    special: Collection[str] = (),
+    stops: Collection[str] = (),
+    reasoning: bool = False,
+    compact: bool = False,
+) -> Json:
+    """The structural tag of an answer.
+
+    `special` are the names of the tokenizer's special tokens, `stops` those that end an answer; what a format ends with one ends before it.
+    `reasoning`: the answer begins inside the model's reasoning, which is free text. `compact`: no blanks in JSON.
+    """
+    return {"type": "structural_tag", "format": _Templates(format, choice, special, stops, compact).answer(reasoning)}
+
+
+class _Templates:
+    """One format for one choice of tools."""
+
+    def __init__(self, format: Format, choice: Choice, special: Collection[str], stops: Collection[str], compact: bool) -> None:
+        self.special = {*special, *stops}
+        self.format = bind(format, self.special)
+        self.style = STYLES[format.style]
+        self.stops = stops
+        self.choice = choice
+        self.is_single = choice.is_single or format.is_single
+        self.compact = compact
+        self.names = re.compile(f"({'|'.join(MARK + re.escape(name) for name in sorted(self.special, key=len, reverse=True)) or '(?!)'})")
+
+    def answer(self, reasoning: bool) -> Json:
+        """The whole answer."""
+        begin, end = self.format.reasoning
+        preambles = [self.text(*frame) for frame in self.format.preambles]
+        thoughts: list[Json] = []
+        if reasoning and self.format.layout == "either":
+            preambles.append(self.frame(begin, {"type": "any_text"}, end))
+        elif reasoning:
+            thoughts.append(self.frame("", {"type": "any_text"}, end))
+        return _sequence([*thoughts, *([{"type": "star", "content": _or(preambles)}] if preambles else []), *self.body()])
+
+    def body(self) -> list[Json]:
+        """The answer after the reasoning."""
+        is_required = self.choice.is_required
+        match self.format.layout:
+            case "free":
+                return [self.block()] if is_required else [self.triggered()]
+            case "before":
+                block = self.block()
+                return [
+                    self.text(*self.format.text),
+                    block if is_required else {"type": "optional", "content": block},
+                    *self.elements(self.format.tail),
+                ]
+            case "either":
+                return [self.block() if is_required else _or([self.text(*self.format.text), self.block()])]
+
+    def triggered(self) -> Json:
+        """Free text with calls in it."""
+        tags = [tag for open in self.format.opens for tag in [self.section(open)]] or self.calls()
+        found = [self.elements(trigger)[0] for trigger in triggers(self.format)]
+        names = [element["token"] for element in found if element["type"] == "token"]
+        once: Json = {"stop_after_first": True} if self.is_single else {}
+        if not names:
+            excludes = {"excludes": list(self.format.excludes)} if self.format.excludes else {}
+            return {"type": "triggered_tags", "triggers": list(triggers(self.format)), "tags": tags, **excludes, **once}
+        assert len(names) == len(found), "some triggers are special tokens and some are not"
+        return {"type": "token_triggered_tags", "trigger_tokens": names, "tags": tags, **once}
+
+    def block(self) -> Json:
+        """Calls and nothing else."""
+        lead = self.elements(self.format.lead)
+        if not self.format.opens:
+            return _sequence([*lead, self.calls_in_a_row()])
+        return _sequence([*lead, _or([self.section(open) for open in self.format.opens])])
+
+    def section(self, open: str) -> Json:
+        """Calls in what stands around them."""
+        return self.frame(open, self.calls_in_a_row(), self.format.close)
+
+    def calls_in_a_row(self) -> Json:
+        """One call or more."""
+        once: Json = {"stop_after_first": True} if self.is_single else {}
+        separator = self.format.separator
+        return {"type": "tags_with_separator", "tags": self.calls(), "separator": separator, "at_least_one": True, **once}
+
+    def calls(self) -> Sequence[Json]:
+        """Each tool in each spelling."""
+        found = spellings(self.format)
+        return [self.call(tool, spelling) for tool in self.choice.tools for spelling in found if spelling.is_custom == tool.is_custom]
+
+    def call(self, tool: Tool, spelling: Spelling) -> Json:
+        """A call of a tool."""
+        head: list[Json] = []
+        for place, piece in enumerate(spelling.pieces):
+            if place % 2 == 0:
+                head += self.elements(piece)
+            else:
+                head.append({"type": "const_string", "value": tool.name} if piece == "name" else _INDEX)
+        return self.frame(_joined(head), self.content(tool, spelling), spelling.tail)
+
+    def content(self, tool: Tool, spelling: Spelling) -> Json:
+        """The arguments of a function or the input of a custom tool."""
+        if not tool.is_custom:
+            if not self.style.is_native:
+                try:
+                    return compose_arguments(tool.parameters, self.style, self.compact)
+                except ToolError as error:
+                    raise ToolError(f"tool {tool.name!r} in the format {self.format.name}: {error}") from None
+            blanks = {"max_whitespace_cnt": 0} if self.compact else {}
+            style = {} if self.style.name == "json" else {"style": self.style.name}
+            return {"type": "json_schema", "json_schema": tool.parameters, **style, **blanks}
+        escape = {"escape": "json"} if spelling.slot == "string" else {}
+        match tool.syntax:
+            case "text":
+                return {"type": "json_schema", "json_schema": {"type": "string"}} if escape else {"type": "any_text"}
+            case "regex":
+                content: Json = {"type": "regex", "pattern": tool.grammar, **escape}
+            case "lark":
+                content = {"type": "grammar", "grammar": tool.grammar, "syntax": "lark", **escape}
+        quote: Json = {"type": "const_string", "value": '"'}
+        return _sequence([quote, content, quote]) if escape else content
+
+    def text(self, begin: str, end: str) -> Json:
+        """Free text in a frame."""
+        excludes = {"excludes": list(self.format.excludes)} if self.format.excludes else {}
+        return self.frame(begin, {"type": "any_text", **excludes}, end)
+
+    def frame(self, begin: str | Sequence[Json], content: Json, end: str) -> Json:
+        """A tag; its beginning and its end may each be several texts and tokens, or nothing."""
+        first = self.elements(begin) if isinstance(begin, str) else list(begin)
+        last = self.elements(end)
+        for place, element in enumerate(last):
+            if element.get("token") in self.stops:
+                last = last[:place]
+                break
+        if len(last) > 1:  # free text goes up to the first of them
+            content = {"type": "tag", "begin": "", "content": content, "end": _end(last[0])}
+        inside = [*first[1:], content, *last[1:-1]]
+        return {
+            "type": "tag",
+            "begin": _end(first[0]) if first else "",
+            "content": _sequence(inside),
+            "end": _end(last[-1]) if last else "",
+        }
+
+    def elements(self, text: str) -> list[Json]:
+        """A text as texts and tokens."""
+        parts = self.names.split(text)
+        return [
+            {"type": "token", "token": part.removeprefix(MARK)} if place % 2 else {"type": "const_string", "value": part}
+            for place, part in enumerate(parts)
+            if part
+        ]
+
+
+def _joined(elements: Iterable[Json]) -> Sequence[Json]:
+    """Elements with neighbouring texts made one."""
+    joined: list[Json] = []
+    for element in elements:
+        if joined and element["type"] == joined[-1]["type"] == "const_string":
+            joined[-1] = {"type": "const_string", "value": joined[-1]["value"] + element["value"]}
+        else:
+            joined.append(element)
+    return joined
+
+
+def _end(element: Json) -> Any:
+    """An element as the beginning or the end of a tag."""
+    return element["value"] if element["type"] == "const_string" else element
+
+
+def _sequence(elements: list[Json]) -> Json:
+    return elements[0] if len(elements) == 1 else {"type": "sequence", "elements": elements}
+
+
+def _or(elements: list[Json]) -> Json:
+    return elements[0] if len(elements) == 1 else {"type": "or", "elements": elements}

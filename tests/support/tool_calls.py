@@ -1,0 +1,61 @@
+"""Tool calls written as the table of formats spells them: what the parser is tested against."""
+
+import json
+
+from stackmask.integration.tools.formats import STYLES
+from stackmask.integration.tools.kinds import member
+from stackmask.integration.tools.spelling import bind, spellings
+
+
+def write_answer(format, calls, *, before="", after="", special=(), spelling=0, open=0):
+    """An answer: text, calls as pairs of a tool and its arguments or input, and text."""
+    bound = bind(format, special)
+    written = [write_call(bound, tool, value, index, spelling) for index, (tool, value) in enumerate(calls)]
+    body = bound.separator.join(written)
+    if bound.opens and calls:
+        body = bound.opens[open % len(bound.opens)] + body + bound.close
+    begin, end = bound.text
+    match bound.layout:
+        case "before":
+            return f"{before}{end}{body}{bound.tail}"
+        case "either":
+            return body if calls else begin + before + end
+    return before + body + after
+
+
+def write_call(bound, tool, value, index=0, spelling=0):
+    """One call."""
+    found = [one for one in spellings(bound) if one.is_custom == tool.is_custom]
+    one = found[spelling % len(found)]
+    head = one.head.replace("$name", tool.name).replace("$index", str(index))
+    match one.slot:
+        case "input":
+            body = value
+        case "string":
+            body = json.dumps(value)
+        case _:
+            body = write_arguments(STYLES[bound.style], value, tool.parameters)
+    return head + body + one.tail
+
+
+def write_arguments(style, arguments, schema):
+    """Arguments in a style."""
+    if not style.pair:
+        return json.dumps(arguments, ensure_ascii=False)
+    return "".join(_element(style, key, value, member(schema, key, schema), schema) for key, value in arguments.items())
+
+
+def _element(style, key, value, schema, root):
+    """One argument, or one item of an array where there is no key."""
+    sort = {bool: "boolean", str: "string", int: "integer", float: "number", type(None): "null", dict: "object", list: "array"}[type(value)]
+    text = style.item if key is None else style.pair.replace("$key", key)
+    text = text.replace("$type", style.types.get(sort, "")).replace("$string", "true" if sort == "string" else "false")
+    if style.nested and sort == "object":
+        inner = "".join(_element(style, name, item, member(schema, name, root), root) for name, item in value.items())
+    elif style.nested and sort == "array":
+        inner = "".join(_element(style, None, item, member(schema, None, root), root) for item in value)
+    elif sort == "string":
+        inner = f"\n{value}\n" if style.trim else value
+    else:
+        inner = json.dumps(value, ensure_ascii=False)
+    return text.replace("$value", inner)
