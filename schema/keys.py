@@ -130,6 +130,9 @@ class KeySpace:
     def __init__(self, declared: Iterable[str], partition: Partition) -> None:
         self.partition = partition
         self.declared: dict[Cell, list[str]] = {}
+        if len(partition.cells) == 1:
+            self.declared, self.cells = {cell: list(declared) for cell in partition.cells}, list(partition.cells)
+            return
         for name in declared:
             self.declared.setdefault(partition.cell(name), []).append(name)
         self.cells = [cell for cell in partition.cells if cell not in self.declared or self._has_more(cell)]

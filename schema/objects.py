@@ -66,12 +66,10 @@ def single(name: str) -> Keys:
 
 def member(facts: Facts, keys: Keys, name: str) -> bool:
     """Whether a key belongs to a set of keys."""
-    return (name in keys.names or any(facts.holds(language, name) for language in keys.languages)) is not keys.negated
-
-
-def sole(keys: Keys) -> str | None:
-    """The name of the only key of a set, None for other sets."""
-    return next(iter(keys.names)) if not keys.negated and len(keys.names) == 1 and not keys.languages else None
+    negated, names, languages = keys
+    if not languages:
+        return (name in names) is not negated
+    return (name in names or any(facts.holds(language, name) for language in languages)) is not negated
 
 
 def intersect(a: Object, b: Object) -> Object:
@@ -159,27 +157,34 @@ class _Known:
 
     def __init__(self, part: Object, facts: Facts) -> None:
         self.facts = facts
-        self.named: dict[str, set[Literal]] = {}
-        self.required: dict[str, set[Literal]] = {}
+        self.said: dict[str, list[Literal]] = {}
+        """What the value of a key must meet, by atoms about this key alone."""
+        self.required: dict[str, None] = {}
         self.general: list[Atom] = []
         for atom in part.atoms:
             self.add(atom)
 
     def add(self, atom: Atom) -> None:
         """Take in one more unit atom."""
-        name = sole(atom.keys)
+        every, _, literal, name = atom
         if name is None:
-            if atom.every:
+            if every:
                 self.general.append(atom)
-        elif atom.every:
-            self.named.setdefault(name, set()).add(atom.literal)
+            return
+        if not every:
+            self.required[name] = None
+        found = self.said.get(name)
+        if found is None:
+            self.said[name] = [literal]
         else:
-            self.required.setdefault(name, set()).add(atom.literal)
+            found.append(literal)
 
     def value(self, name: str, *more: Literal) -> Conjunction:
         """What the value of a key must meet if the key is there."""
-        literals = {*self.named.get(name, ()), *self.required.get(name, ()), *more}
-        literals.update(atom.literal for atom in self.general if member(self.facts, atom.keys, name))
+        literals = {*self.said.get(name, ()), *more}
+        for _, keys, literal, _ in self.general:
+            if literal not in literals and member(self.facts, keys, name):
+                literals.add(literal)
         return reduced(frozenset(literals))
 
 
@@ -210,8 +215,8 @@ def prune(part: Object, facts: Facts) -> Object | None:
             if len(rest) == 1:
                 atoms.append(rest[0])
                 known.add(rest[0])
-                decided = sole(rest[0].keys)
-                if decided in known.required and facts.is_empty(known.value(decided)):
+                decided = rest[0].name
+                if decided is not None and decided in known.required and facts.is_empty(known.value(decided)):
                     return None
                 changed = True
             else:
@@ -226,7 +231,7 @@ def _reduced_clause(clause: Clause, known: _Known, facts: Facts) -> Clause | Non
     """The atoms of a clause that can hold beside the unit atoms; None where one of them holds anyway."""
     kept: list[Atom] = []
     for atom in clause:
-        name = sole(atom.keys)
+        name = atom.name
         if atom.every and atom.literal == TRUE:
             return None
         if not atom.every and atom.literal == FALSE:
@@ -251,14 +256,17 @@ def names_of(part: Object) -> list[str]:
     """The declared keys of a part in the order in which they are written, then every other key that an atom names."""
     found = dict.fromkeys(part.order)
     for atom in (*part.atoms, *(atom for clause in part.clauses for atom in clause)):
-        found.update(dict.fromkeys(sorted(atom.keys.names)))
+        if atom.name is not None:
+            found[atom.name] = None
+        else:
+            found.update(dict.fromkeys(sorted(atom.keys.names)))
     return list(found)
 
 
 def sets_of_keys(part: Object) -> list[Keys]:
     """The sets of keys that atoms speak of, those of one name aside."""
     atoms = (*part.atoms, *(atom for clause in part.clauses for atom in clause))
-    return list(dict.fromkeys(atom.keys for atom in atoms if sole(atom.keys) is None))
+    return list(dict.fromkeys(atom.keys for atom in atoms if atom.name is None))
 
 
 def key_space(part: Object, names: Sequence[str], facts: Facts) -> KeySpace:
@@ -300,7 +308,7 @@ class Writer:
         if pruned is None:
             return self.f.never
         # A key that occurs again replaces its value by another that is as good, unless keys are counted or one must have a certain value.
-        matters = pruned.low > 0 or bool(pruned.clauses) or any(not atom.every and sole(atom.keys) is None for atom in pruned.atoms)
+        matters = pruned.low > 0 or bool(pruned.clauses) or any(not atom.every and atom.name is None for atom in pruned.atoms)
         outer, self.distinct = self.distinct, self.always_distinct or matters
         node = self._node(pruned)
         node = self.b.scope(node) if self.distinct and node != self.f.never else node
@@ -329,10 +337,10 @@ class Writer:
         space = key_space(part, names, self.facts)
         # Cells that no set of keys tells apart are one.
         groups: dict[tuple[bool, ...], list[frozenset[int]]] = {}
-        for inside in sorted(space.cells, key=sorted):
-            groups.setdefault(tuple(in_cell(keys, inside) for keys in sets), []).append(inside)
+        for inside in sorted(space.cells, key=sorted) if len(space.cells) > 1 else space.cells:
+            groups.setdefault(tuple([in_cell(keys, inside) for keys in sets]), []).append(inside)
         for cells in groups.values():
-            value = reduced(frozenset(atom.literal for atom in known.general if in_cell(atom.keys, cells[0])))
+            value = reduced(frozenset([atom.literal for atom in known.general if in_cell(atom.keys, cells[0])]))
             if not self.facts.is_empty(value):
                 undeclared.append(_Member(None, cells[0], self.extra_key(*space.keys(cells)), value, False))
         return declared, undeclared
@@ -356,10 +364,10 @@ class Writer:
         """An object with its declared keys in order."""
         b, f = self.b, self.f
         declared, undeclared = self.members(part)
-        missing = {name for atom in part.atoms if not atom.every and (name := sole(atom.keys)) is not None}
+        missing = {atom.name for atom in part.atoms if not atom.every and atom.name is not None}
         if not missing <= {m.name for m in declared}:
             return f.never
-        clauses = [*part.clauses, *((atom,) for atom in part.atoms if not atom.every and sole(atom.keys) is None)]
+        clauses = [*part.clauses, *((atom,) for atom in part.atoms if not atom.every and atom.name is None)]
         low, high = part.low, part.high
         if low <= sum(m.required for m in declared):
             low = 0
@@ -379,7 +387,7 @@ class Writer:
         produced = 0
         while stack:
             current, witnesses = stack.pop()
-            choice = next((i for i, a in enumerate(current.atoms) if not a.every and sole(a.keys) is None), None)
+            choice = next((i for i, a in enumerate(current.atoms) if not a.every and a.name is None), None)
             if current.clauses:
                 base = current._replace(clauses=current.clauses[1:])
                 options = [(base._replace(atoms=(*base.atoms, atom)), witnesses) for atom in current.clauses[0]]
@@ -387,7 +395,7 @@ class Writer:
                 atom = current.atoms[choice]
                 base = current._replace(atoms=current.atoms[:choice] + current.atoms[choice + 1 :])
                 options = [
-                    (base._replace(atoms=(*base.atoms, Atom(False, single(name), atom.literal))), witnesses)
+                    (base._replace(atoms=(*base.atoms, Atom(False, single(name), atom.literal, name))), witnesses)
                     for name in names
                     if member(self.facts, atom.keys, name)
                 ]
@@ -407,7 +415,7 @@ class Writer:
         """An object with its keys in any order; `whole` is the part this is an alternative of, whose sets of keys cut the others."""
         b, f = self.b, self.f
         declared, undeclared = self.members(part._replace(order=tuple(names_of(whole))))
-        if {name for atom in part.atoms if not atom.every and (name := sole(atom.keys))} - {m.name for m in declared}:
+        if {atom.name for atom in part.atoms if not atom.every and atom.name is not None} - {m.name for m in declared}:
             return f.never
         members: list[int] = []
         for m in (*declared, *undeclared):
@@ -649,20 +657,20 @@ class _Chain:
 
 def plain(name: str, literal: Literal) -> Atom:
     """The value of this key, if there is one, meets the literal."""
-    return Atom(True, single(name), literal)
+    return Atom(True, single(name), literal, name)
 
 
 def requires(name: str) -> Atom:
     """There is a key of this name."""
-    return Atom(False, single(name), TRUE)
+    return Atom(False, single(name), TRUE, name)
 
 
 def lacks(name: str) -> Atom:
     """There is no key of this name."""
-    return Atom(True, single(name), FALSE)
+    return Atom(True, single(name), FALSE, name)
 
 
 __all__ = [
     "ANY_VALUE", "FREE", "Facts", "Writer", "complement", "intersect", "lacks", "member", "names_of", "permuted_object",
-    "plain", "prune", "requires", "single", "sole", "unite",
+    "plain", "prune", "requires", "single", "unite",
 ]  # fmt: skip

@@ -69,15 +69,19 @@ class Keys(NamedTuple):
 
 
 class Atom(NamedTuple):
-    """`every`: each key of `keys` has a value that meets `literal`; else: there is a key of `keys` with such a value."""
+    """`every`: each key of `keys` has a value that meets `literal`; else: there is a key of `keys` with such a value.
+
+    `name` is the only key of `keys`, None where there are others.
+    """
 
     every: bool
     keys: Keys
     literal: Literal
+    name: str | None = None
 
     def negated(self) -> Atom:
         """The complement among objects."""
-        return Atom(not self.every, self.keys, -self.literal)
+        return Atom(not self.every, self.keys, -self.literal, self.name)
 
 
 Clause: TypeAlias = tuple[Atom, ...]
