@@ -11,8 +11,9 @@ import json
 import re
 from typing import Any, Final, Protocol
 
+from stackmask.integration.tools.fits import Checker
 from stackmask.integration.tools.formats import Style
-from stackmask.integration.tools.kinds import kinds, kinds_of, member
+from stackmask.integration.tools.kinds import kinds, member
 
 BLANKS: Final = " \t\r\n"
 _STRUCTURE: Final = re.compile(r'["{}\[\]]')
@@ -194,9 +195,10 @@ class PairsReader(Base):
         self._count = 0
         self._state = self._between
         self._kinds: frozenset[str] = frozenset()
-        self._value: Any = True
+        self._member: Any = True
         self._scanner = JsonScanner()
         self._scalar = ""
+        self._values = Values(style, schema)
 
     def feed(self, text: str) -> str:
         """What these characters add."""
@@ -228,18 +230,16 @@ class PairsReader(Base):
         key = found["key"]
         out.append(f"{', ' if self._count else '{'}{json.dumps(key, ensure_ascii=False)}: ")
         self._count += 1
-        self._value = member(self._schema, key, self._schema)
-        self._kinds = kinds(self._value, self._schema)
-        sort = found.groupdict().get("sort")
-        is_string = self._kinds == {"string"} if sort is None else sort in ("true", self._style.types.get("string"))
-        if is_string:
-            out.append('"')
-            self._state = self._first
-        elif sort is None and "string" in self._kinds:
-            self._state = self._either
-        else:
+        self._member = member(self._schema, key, self._schema)
+        self._kinds = self._values.kinds(self._member, found.groupdict().get("sort"))
+        if "string" not in self._kinds:
             self._scanner, self._scalar = JsonScanner(), ""
             self._state = self._json
+        elif len(self._kinds) == 1 and self._values.checker.allows_any_text(self._member):
+            out.append('"')
+            self._state = self._first
+        else:
+            self._state = self._whole
         return True
 
     def _first(self, out: list[str]) -> bool:
@@ -290,23 +290,51 @@ class PairsReader(Base):
         self._state = self._between
         return True
 
-    def _either(self, out: list[str]) -> bool:
-        """In a value that may be a string or JSON: JSON where it is of a kind that the schema allows, or else a string."""
+    def _whole(self, out: list[str]) -> bool:
+        """In a string that is bound, or a value that may be a string or JSON."""
         end = self._buffer.find(self._close)
         if end < 0:
             return False
-        text = self._buffer[:end]
-        while self._kinds & {"object", "array"} and text.lstrip()[:1] in ("{", "[") and JsonScanner().scan(text.lstrip()) is None:
-            end = self._buffer.find(self._close, end + 1)  # the end stood in a string of the value
-            if end < 0:
-                if len(text) < 1 << 16:
-                    return False
-                break
-            text = self._buffer[:end]
-        self._buffer = self._buffer[end + len(self._close) :] if end >= 0 else self._buffer[len(text) + len(self._close) :]
-        out.append(value_text(text, self._kinds, self._value, trim=self._style.trim))
+        is_open = self._buffer.lstrip(BLANKS)[:1] in ("{", "[") and self._kinds & {"object", "array"}
+        longer = end
+        while is_open and longer >= 0 and not _is_json(self._buffer[:longer]):  # the close may stand in a string of the value
+            longer = self._buffer.find(self._close, longer + 1)
+        end = longer if longer >= 0 else end
+        out.append(self._values.json(self._buffer[:end], self._member, self._kinds))
+        self._buffer = self._buffer[end + len(self._close) :]
         self._state = self._between
         return True
+
+
+class Values:
+    """Values of one tool's arguments in one style."""
+
+    def __init__(self, style: Style, schema: Any) -> None:
+        self._style = style
+        self._schema = schema
+        self.checker = Checker(schema)
+
+    def kinds(self, schema: Any, sort: str | None) -> frozenset[str]:
+        """The kinds that a value may be of, by its schema and by what the notation says of it."""
+        found = kinds(schema, self._schema)
+        if sort is None:
+            return found
+        is_string = sort == self._style.types.get("string", "true")
+        return frozenset(("string",)) if is_string else found - {"string"}
+
+    def json(self, text: str, schema: Any, allowed: frozenset[str]) -> str:
+        """A value as JSON: of the ways in which the text can be read, the first that the schema allows."""
+        readings: list[str] = []
+        if allowed - {"string"} and _is_json(text):
+            readings.append(text.strip(BLANKS))
+        if "string" in allowed:
+            trimmed = text.removeprefix("\n").removesuffix("\n") if self._style.trim else text
+            readings += (json.dumps(one, ensure_ascii=False) for one in dict.fromkeys((trimmed, text, text.strip(BLANKS))))
+        if not text:
+            readings += (empty for kind, empty in (("array", "[]"), ("object", "{}")) if kind in allowed)
+        if not readings:
+            return json.dumps(text, ensure_ascii=False)
+        return next((one for one in readings if len(readings) == 1 or self.checker(schema, one)), readings[0])
 
 
 def overlap(text: str, word: str) -> int:
@@ -318,36 +346,20 @@ def overlap(text: str, word: str) -> int:
     return next((count for count in range(min(len(word) - 1, len(text)), 0, -1) if text.endswith(word[:count])), 0)
 
 
-def value_text(text: str, allowed: frozenset[str], schema: Any, *, trim: bool = False) -> str:
-    """A value as JSON: what it reads as where the schema allows that, or else a string."""
-    if "string" in allowed and len(allowed) == 1:
-        value: Any = text
-    else:
-        try:
-            value = json.loads(text)
-        except (ValueError, RecursionError):
-            value = text
-        values = schema.get("enum") if isinstance(schema, dict) else None
-        fits = value in values if isinstance(values, list) else bool(kinds_of(value) & allowed)
-        if "string" in allowed and (isinstance(value, str) or not fits):
-            value = text
-        elif value is not text:
-            return text.strip(BLANKS)
-    if trim and value is text:
-        value = text[1:] if text.startswith("\n") and text != "\n" else text
-        value = value[:-1] if value.endswith("\n") else value
-    return json.dumps(value, ensure_ascii=False)
-
-
 def checked(text: str) -> str:
     """JSON as it is, or where it is none a string."""
+    return text if _is_json(text) else json.dumps(text, ensure_ascii=False)
+
+
+def _is_json(text: str) -> bool:
+    """Whether a text is JSON, however deep."""
     try:
         json.loads(text)
     except ValueError:
-        return json.dumps(text, ensure_ascii=False)
+        return False
     except RecursionError:
         pass
-    return text
+    return True
 
 
 def _inside(text: str) -> str:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from stackmask.integration.tools.fits import NOTES
 from stackmask.integration.tools.formats import Style
 from stackmask.integration.tools.kinds import kinds
 from stackmask.integration.tools.tool import ToolError
@@ -17,10 +18,7 @@ from stackmask.integration.tools.tool import ToolError
 Json = dict[str, Any]
 
 _SHARED: Final = ("$defs", "definitions")
-_NOTES: Final = frozenset(
-    ("title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment", "$schema", "$id")
-)
-_OBJECT: Final = _NOTES | {"type", "properties", "required", "additionalProperties", *_SHARED}
+_OBJECT: Final = NOTES | {"type", "properties", "required", "additionalProperties", *_SHARED}
 _WORDS: Final = {"null": ("null",), "boolean": ("true", "false")}
 
 
@@ -63,6 +61,6 @@ def _value(key: str, schema: Any, root: Mapping[str, Any], end: str, compact: bo
         raise ToolError(f"its argument {key!r} may be a string and {' and '.join(sorted(found - {'string'}))}, which read the same")
     parts = [plain, *(plain.get("anyOf") or ()), *(plain.get("oneOf") or ())]
     for part in parts:
-        if odd := sorted(part.keys() - _NOTES - {"type", "anyOf", "oneOf"}):
+        if odd := sorted(part.keys() - NOTES - {"type", "anyOf", "oneOf"}):
             raise ToolError(f"its argument {key!r} has {odd[0]!r}, which this format cannot hold a string to")
     return {"type": "any_text"}

@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any, Final
 
-from stackmask.integration.tools.arguments import BLANKS, Base, checked, value_text
+from stackmask.integration.tools.arguments import BLANKS, Base, Values, checked
 from stackmask.integration.tools.formats import Style
 from stackmask.integration.tools.kinds import kinds, member
 
@@ -36,6 +36,7 @@ class ElementsReader(Base):
     def __init__(self, tail: str, style: Style, schema: Any) -> None:
         super().__init__(tail)
         self._root = schema
+        self._values = Values(style, schema)
         self._is_escaped = bool(style.types)
         self._stack = [_Element(schema, schema, "", "object")]
         begin, close = style.pair.split("$value")
@@ -79,7 +80,8 @@ class ElementsReader(Base):
     def _opened(self, top: _Element, name: str | None, sort: str) -> str:
         """What the beginning of an element adds."""
         if top.kind == "text":
-            top.kind = "object" if "object" in top.kinds or "array" not in top.kinds else "array"
+            is_item = name is None or (not self._is_escaped and name == "item" and member(top.schema, name, self._root) is True)
+            top.kind = "array" if "array" in top.kinds and (is_item or "object" not in top.kinds) else "object"
         begin = ", " if top.count else _WHOLE[top.kind][0]
         top.count += 1
         key = None
@@ -94,9 +96,9 @@ class ElementsReader(Base):
         top = self._stack.pop() if len(self._stack) > 1 else self._stack[0]
         if top.kind != "text":
             return _WHOLE[top.kind][1] if top.count else _WHOLE[top.kind]
-        if top.is_raw:
-            return json.dumps(text, ensure_ascii=False)
-        return checked(text.strip(BLANKS)) if top.sort else value_text(text, top.kinds, top.schema)
+        if top.sort and not top.is_raw:
+            return checked(text.strip(BLANKS))
+        return self._values.json(text, top.schema, frozenset(("string",)) if top.is_raw else top.kinds)
 
 
 def _plain(name: str) -> str:

@@ -1,0 +1,65 @@
+"""Whether a value is what a schema allows, for notations in which a text can be read in more than one way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from stackmask.integration.tools.kinds import resolve
+from stackmask.pda.engine import KernelGrammar, Matcher, TokenTrie
+from stackmask.pda.exceptions import GrammarError, LimitError
+from stackmask.pda.limits import Limits
+from stackmask.schema.compile import json_schema_grammar
+
+NOTES: Final = frozenset(
+    ("title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment", "$schema", "$id")
+)
+_SHARED: Final = ("$defs", "definitions")
+_REFERENCES: Final = 32
+_SECONDS: Final = 0.5  # an answer waits for this; the tag that the schema is part of was compiled in a process of its own
+
+
+class Checker:
+    """Checks values of the members of one schema; each member's schema is compiled when it is first asked for."""
+
+    def __init__(self, root: Any) -> None:
+        self._shared = {name: root[name] for name in _SHARED if isinstance(root, Mapping) and name in root}
+        self._root = root
+        self._trie: TokenTrie | None = None
+        self._compiled: dict[int, KernelGrammar | None] = {}
+
+    def allows_any_text(self, schema: Any) -> bool:
+        """Whether it is plain that a schema allows every string."""
+        for _ in range(_REFERENCES):
+            if not isinstance(schema, Mapping) or not schema.keys() <= NOTES | {"$ref"} or not isinstance(schema.get("$ref"), str):
+                break
+            schema = resolve(schema["$ref"], self._root)
+        return schema is True or (isinstance(schema, Mapping) and schema.keys() <= NOTES | {"type"})
+
+    def __call__(self, schema: Any, text: str) -> bool:
+        """Whether JSON text is an instance of a schema; true where that schema cannot be compiled by itself, or not soon."""
+        if id(schema) not in self._compiled:
+            self._compiled[id(schema)] = self._compile(schema)
+        grammar = self._compiled[id(schema)]
+        if grammar is None:
+            return True
+        matcher = Matcher(grammar, [256])
+        return matcher.accept_bytes(text.encode("utf-8", "replace")) and matcher.is_completed()
+
+    def _compile(self, schema: Any) -> KernelGrammar | None:
+        whole = {**self._shared, **schema} if isinstance(schema, Mapping) else schema
+        limits = Limits(compile_seconds=_SECONDS)
+        if self._trie is None:
+            self._trie = TokenTrie([*(bytes((byte,)) for byte in range(256)), None], 257)
+        try:
+            grammar, _ = json_schema_grammar(whole, property_order="any", escapes="any", limits=limits)
+            return KernelGrammar(
+                self._trie,
+                grammar,
+                states=limits.states,
+                stack_depth=limits.stack_depth,
+                memory=limits.grammar_bytes,
+                seconds=limits.compile_seconds,
+            )
+        except (GrammarError, LimitError):
+            return None
