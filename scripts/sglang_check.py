@@ -270,7 +270,7 @@ def draft_tree() -> str:
     generator = random.Random(11)
     requests = [at.new(regex=r"(ab|ac|b){2,90}"), at.new(json_schema=json.dumps(PERSON)), at.new(ebnf=EBNF), at.request()]
     size, compared, rejected = 32, 0, 0
-    for _ in range(6):
+    for _ in range(30):
         trees = []
         for request in requests:
 

@@ -43,6 +43,7 @@ class Grammar(BaseGrammarObject):  # type: ignore[misc]
         self.grammar_stats = stats
         self.matcher = matcher or compiled.matcher()
         self.limit: LimitError | None = None  # what the last mask ran into
+        self._first_size = compiled.size
         self._late = 0  # tokens after the stop token, which change nothing but can be rolled back
 
     def accept_token(self, token: int) -> None:
@@ -144,12 +145,17 @@ class Grammar(BaseGrammarObject):  # type: ignore[misc]
         """Bytes of the engine's tables now."""
         return self.compiled.size - self.static_size
 
+    @property
+    def has_grown(self) -> bool:
+        """Whether the tables hold more than they began with."""
+        return self.compiled.size > self._first_size
+
     def renew(self) -> None:
         """Begin with empty tables; those who were copied from this keep the old."""
         old = self.compiled
         with contextlib.suppress(LimitError):  # it took too long this time: the old tables are better than none
             self.compiled = CompiledGrammar._make(old.vocabulary, old.stats.kind, old.grammar, old.report, time.monotonic(), Limits())
-            self.matcher = self.compiled.matcher()
+            self.matcher, self._first_size = self.compiled.matcher(), self.compiled.size
 
     def _textless(self) -> int:
         """A token that no text has, and a stop token only where there is no other."""

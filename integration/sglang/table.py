@@ -28,6 +28,10 @@ class Kept(Protocol):
     def table_size(self) -> int:
         """Bytes of the engine's tables now."""
 
+    @property
+    def has_grown(self) -> bool:
+        """Whether the tables hold more than they began with."""
+
     def renew(self) -> None:
         """Begin with empty tables."""
 
@@ -83,8 +87,9 @@ class GrammarTable(OrderedDict[Hashable, Any]):
         for place, grammar in grammars.items():
             if total <= self.capacity:
                 return
-            grammar.renew()
-            total += grammar.table_size - sizes[place]
+            if grammar.has_grown:
+                grammar.renew()
+                total += grammar.table_size - sizes[place]
 
 
 def _inner(value: Any) -> Kept | None:
