@@ -5,7 +5,7 @@ Nodes are renumbered in one pass; since they are hash-consed, what both grammars
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, cast
 
 from stackmask.pda import grammar as ir
@@ -26,13 +26,19 @@ def splice(builder: GrammarBuilder, grammar: Grammar) -> NodeId:
     for name in grammar.names:
         builder.rule(name)
     places: list[NodeId] = []
-    # INVARIANT: a node is built after those that it refers to, so their new places are known.
-    for node in grammar.nodes:
-        renumber = _RENUMBER[cast(int, node[0])]
-        places.append(builder.node(node if renumber is None else renumber(node, places, first)))
+    extend(builder, grammar.nodes, places, first)
     for rule, body in enumerate(grammar.rules):
         builder.define(RuleId(first + rule), places[body])
     return builder.call(RuleId(first + grammar.root))
+
+
+def extend(builder: GrammarBuilder, nodes: Iterable[Node], places: list[NodeId], first: int) -> None:
+    """Add nodes to a builder, and their places in it to `places`, which has those of the nodes before; rules move up by `first`."""
+    add = builder.node
+    # INVARIANT: a node is built after those that it refers to, so their new places are known.
+    for node in nodes:
+        renumber = _RENUMBER[cast(int, node[0])]
+        places.append(add(node if renumber is None else renumber(node, places, first)))
 
 
 def _all(node: Any, places: list[NodeId], _first: int) -> Node:

@@ -12,7 +12,7 @@ A field that nobody knows is an error, since a constraint is never ignored.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from stackmask.pda.budget import Budget
@@ -21,7 +21,8 @@ from stackmask.pda.grammar import Grammar, GrammarBuilder, NodeId
 from stackmask.pda.limits import Limits
 from stackmask.schema.structural_tag_contents import Contents, parsed_schema
 from stackmask.schema.structural_tag_fields import Fields, refusal
-from stackmask.schema.structural_tag_formats import Writer
+from stackmask.schema.structural_tag_formats import Kept, Writer
+from stackmask.schema.structural_tag_pieces import Pieces
 from stackmask.schema.structural_tag_special import SpecialTokens
 
 _NO_SPECIAL: Mapping[str, int] = {}
@@ -38,13 +39,34 @@ def structural_tag_grammar(
     >>> print_grammar(structural_tag_grammar({"type": "const_string", "value": "yes"}))
     'root ::= "yes"'
     """
-    budget = Budget(limits)
-    fields = Fields.of("", _parsed(tag, budget.limits))
-    builder = GrammarBuilder()
-    root = builder.rule("root")
-    writer = Writer(builder, Contents(builder), SpecialTokens(special), budget)
-    builder.define(root, _written(writer, fields))
-    return builder.build(root)
+    return StructuralTags(special, limits=limits).grammar(tag)
+
+
+class StructuralTags:
+    """Compiles structural tags that may name the same special tokens; tags inside them that were seen before are not compiled again.
+
+    `key` gives the key by which a tag inside is found again, None for one that cannot be; without `key` nothing is kept.
+    """
+
+    def __init__(
+        self, special: Mapping[str, int], *, limits: Limits | None = None, key: Callable[[object], bytes | None] | None = None
+    ) -> None:
+        self._special = SpecialTokens(special)
+        self._limits = limits
+        self._kept = None if key is None else Kept(Pieces(), key)
+
+    def grammar(self, tag: Mapping[str, Any] | str) -> Grammar:
+        """The grammar of a structural tag."""
+        budget = Budget(self._limits)
+        fields = Fields.of("", _parsed(tag, budget.limits))
+        builder = GrammarBuilder()
+        root = builder.rule("root")
+        writer = Writer(builder, Contents(builder), self._special, budget, self._kept)
+        builder.define(root, _written(writer, fields))
+        most = budget.limits.rules
+        if len(builder.rules) > most:
+            raise LimitError(f"the structural tag needs more than {most} rules", limit="rules", value=most)
+        return builder.build(root)
 
 
 def _parsed(tag: object, limits: Limits) -> object:

@@ -12,8 +12,8 @@ from stackmask.pda.regex import regex_node
 from stackmask.pda.splice import splice
 from stackmask.schema.compilation import Compilation
 from stackmask.schema.compile import json_schema_node
-from stackmask.schema.fragments import Fragments, install
 from stackmask.schema.structural_tag_fields import Fields, kind, refusal
+from stackmask.schema.structural_tag_pieces import Base, lay
 from stackmask.schema.structural_tag_styles import STYLES, styled
 
 if TYPE_CHECKING:
@@ -23,25 +23,24 @@ _SYNTAX: Final = frozenset(r"^$\.*+?()[]{}|/-")
 
 
 class Contents:
-    """The contents that one builder holds."""
+    """The contents that one builder holds; `base` are the fixed parts that it began with, where it did."""
 
-    def __init__(self, builder: GrammarBuilder) -> None:
+    def __init__(self, builder: GrammarBuilder, whitespace: str = "", base: Base | None = None) -> None:
         self.builder = builder
-        self._fragments: dict[str, Fragments] = {}
+        self._bases: dict[str, Base] = {} if base is None else {whitespace: base}
 
-    def fragments(self, whitespace: str) -> Fragments:
+    def base(self, whitespace: str) -> Base:
         """The fixed parts of JSON with these blanks."""
-        found = self._fragments.get(whitespace)
+        found = self._bases.get(whitespace)
         if found is None:
-            found = self._fragments[whitespace] = install(self.builder, whitespace)
+            found = self._bases[whitespace] = lay(self.builder, whitespace)
         return found
 
     def node(self, w: Writer, fields: Fields) -> NodeId:
         """A json_schema format."""
         place = fields.place("json_schema")
         schema = schema_value(place, fields.values.get("json_schema"))
-        most = fields.count("max_whitespace_cnt")
-        fragments = self.fragments("flexible" if most is None else "compact" if most == 0 else f"[ \\t\\n\\r]{{0,{most}}}")
+        fragments = self.base(blanks(fields.count("max_whitespace_cnt"))).fragments
         style = fields.values.get("style") or "json"
         if style != "json" and style not in STYLES:
             raise refusal(fields.place("style"), f"{style!r:.60} is no style; there are {', '.join(sorted((*STYLES, 'json')))}")
@@ -84,6 +83,11 @@ class Contents:
 
 _CONTENT: Final = "stackmask:content"
 _CLEAN: Final = "stackmask:excludes"
+
+
+def blanks(most: int | None) -> str:
+    """The option `whitespace` of a schema for at most so many blanks in a gap, None for the usual bound."""
+    return "flexible" if most is None else "compact" if most == 0 else f"[ \\t\\n\\r]{{0,{most}}}"
 
 
 def schema_value(path: str, value: Any) -> Any:

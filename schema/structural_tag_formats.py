@@ -20,8 +20,9 @@ from stackmask.pda.ebnf_dispatch import DispatchError, text_dispatch, text_witho
 from stackmask.pda.exceptions import LimitError
 from stackmask.pda.grammar import GrammarBuilder, NodeId
 from stackmask.schema.fragments import ANY_CHARACTER
-from stackmask.schema.structural_tag_contents import Contents
+from stackmask.schema.structural_tag_contents import Contents, blanks
 from stackmask.schema.structural_tag_fields import MOST, Fields, checked_count, checked_text, kind, refusal
+from stackmask.schema.structural_tag_pieces import Pieces, cut, paste, separate
 from stackmask.schema.structural_tag_special import SpecialTokens
 
 
@@ -45,7 +46,7 @@ Handler: TypeAlias = "Callable[[Writer, Fields, Around], NodeId | Steps]"
 
 
 class _Tag(NamedTuple):
-    """A tag read: what it begins with, a text or a token, and the rule of all that follows."""
+    """A tag read: what it begins with, a text or a token, and all that follows."""
 
     begin: str | int
     rest: NodeId
@@ -54,14 +55,24 @@ class _Tag(NamedTuple):
 TagSteps: TypeAlias = Generator[Inner, NodeId, _Tag]
 
 
+class Kept(NamedTuple):
+    """The tags that were compiled before, and what gives a tag its key, None for one that cannot be found again."""
+
+    pieces: Pieces
+    key: Callable[[object], bytes | None]
+
+
 class Writer:
     """A structural tag on its way into a builder."""
 
-    def __init__(self, builder: GrammarBuilder, contents: Contents, special: SpecialTokens, budget: Budget) -> None:
+    def __init__(
+        self, builder: GrammarBuilder, contents: Contents, special: SpecialTokens, budget: Budget, kept: Kept | None = None
+    ) -> None:
         self.builder = builder
         self.contents = contents
         self.special = special
         self.budget = budget
+        self.kept = kept
 
     def write(self, path: str, value: object) -> NodeId:
         """The node of a format and of all formats inside it."""
@@ -69,16 +80,15 @@ class Writer:
         nesting = self.budget.limits.nesting
         found: NodeId | Steps = self.begin(Inner(path, value, Around()))
         while True:
-            if not isinstance(found, int):
+            if isinstance(found, int):
+                if not stack:
+                    return found
+            else:
                 if len(stack) >= nesting:
                     raise LimitError(f"the structural tag is nested more than {nesting} deep", limit="nesting", value=nesting)
                 stack.append(found)
-                found = self.begin(next(found))
-                continue
-            if not stack:
-                return found
             try:
-                found = self.begin(stack[-1].send(found))
+                found = self.begin(stack[-1].send(found) if isinstance(found, int) else next(found))
             except StopIteration as finished:
                 stack.pop()
                 found = finished.value
@@ -154,9 +164,39 @@ class Writer:
             raise refusal(fields.place("type"), "is `token`: a tag begins and ends with texts or tokens")
         return self.token(fields.place("token"), fields.required("token"))
 
-    def tag(self, fields: Fields) -> TagSteps:
+    def tag(self, path: str, value: object) -> TagSteps:
         """A tag: what it begins with, its content and its ends."""
-        fields.only(("type", "begin", "content", "end"), "tag")
+        if value.__class__ is dict:
+            content = value.get("content")
+            if content.__class__ is dict and content.get("type") in _LEAVES:
+                return self.piece(path, value, content)
+        return (yield from self.tag_parts(Fields.of(path, value)))
+
+    def piece(self, path: str, value: object, content: Mapping[str, Any]) -> _Tag:
+        """A tag around a format that holds no others."""
+        key = None if self.kept is None else self.kept.key(value)
+        piece = None if self.kept is None or key is None else self.kept.pieces.get(key)
+        if piece is None:
+            most = content.get("max_whitespace_cnt")
+            whitespace = blanks(most) if most.__class__ is int and most >= 0 else blanks(None)
+            builder, base = separate(whitespace)
+            inner = Writer(builder, Contents(builder, whitespace, base), self.special, self.budget)
+            steps = inner.tag_parts(Fields.of(path, value))
+            content_node = inner.begin(next(steps))
+            assert isinstance(content_node, int)
+            try:
+                steps.send(content_node)
+            except StopIteration as finished:
+                tag = finished.value
+            piece = cut(builder, base, tag.begin, whitespace, tag.rest)
+            if self.kept is not None and key is not None:
+                self.kept.pieces.put(key, piece)
+        self.budget.check_time()
+        return _Tag(piece.begin, paste(self.builder, self.contents.base(piece.whitespace), piece))
+
+    def tag_parts(self, fields: Fields) -> TagSteps:
+        """A tag, with its content as a format of its own."""
+        fields.only(_TAG_FIELDS, "tag")
         if fields.values.get("type", "tag") != "tag":
             raise refusal(fields.place("type"), "is `tag`: no other format stands here")
         begin = fields.required("begin")
@@ -290,14 +330,14 @@ def _repeat(w: Writer, fields: Fields, around: Around) -> Steps:
 
 
 def _tag(w: Writer, fields: Fields, _around: Around) -> Steps:
-    return w.whole((yield from w.tag(fields)))
+    return w.whole((yield from w.tag(fields.path, fields.values)))
 
 
 def _tags(w: Writer, fields: Fields) -> Generator[Inner, NodeId, list[_Tag]]:
     """The tags of a format that has a list of them."""
     found = []
     for index, item in enumerate(fields.items("tags")):
-        found.append((yield from w.tag(Fields.of(fields.place("tags", index), item))))
+        found.append((yield from w.tag(fields.place("tags", index), item)))
     return found
 
 
@@ -406,6 +446,9 @@ def _entry(handler: Handler, *fields: str) -> tuple[Handler, frozenset[str]]:
     return handler, frozenset(("type", *fields))
 
 
+_TAG_FIELDS: Final = frozenset(("type", "begin", "content", "end"))
+_LEAVES: Final = frozenset(("any_text", "const_string", "json_schema", "grammar", "regex", "qwen_xml_parameter", "any_tokens"))
+"""Formats that hold no others."""
 FORMATS: Final[Mapping[str, tuple[Handler, frozenset[str]]]] = {
     "any_text": _entry(_any_text, "excludes", "max_tokens", "max_chars"),
     "const_string": _entry(_const_string, "value"),
