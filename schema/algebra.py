@@ -27,7 +27,7 @@ from stackmask.pda.dfa import Dfa
 from stackmask.pda.exceptions import LimitError, SchemaError
 from stackmask.schema import arrays, objects
 from stackmask.schema.dialects import DEFAULT
-from stackmask.schema.formats import is_known
+from stackmask.schema.formats import format_longest, is_known
 from stackmask.schema.keys import Partition
 from stackmask.schema.keywords import (
     ALGEBRA,
@@ -83,6 +83,7 @@ from stackmask.schema.types import (
     Object,
     Parts,
     Text,
+    high_bound,
     reduced,
 )  # fmt: skip
 
@@ -643,6 +644,7 @@ class Algebra:
             if is_known(name):
                 self.strings.sources.setdefault(("format", name), (schema, "format", ""))
                 tests.add(("format", name, True))
+                high = high_bound(high, format_longest(name))
         return Text(low, high, frozenset(tests))
 
     def array_part(self, schema: Schema, scope: Scope, codes: Mapping[str, int]) -> Array:

@@ -140,42 +140,52 @@ class Writer:
         prefix, rest, low, high, counts, distinct = part
         floor = max(len(prefix), *(count.start for count in counts))
         cap = max(floor, low, high + 1 if high >= 0 else 0, 1)
-        caps = [max(count.low, count.high + 1 if count.high >= 0 else 0) for count in counts]
         start = (0, (0,) * len(counts))
         numbers = {start: 0}
         todo = [start]
         edges: list[int] = []
-        known: dict[int, list[tuple[NodeId, tuple[int, ...]]]] = {}
+        # Where an item leads depends on the counts and, past the prefix and the starts of all counts, no more on the position.
+        known: dict[tuple[int, tuple[int, ...]], list[tuple[NodeId, NodeId, tuple[int, ...]]]] = {}
         for state in todo:
             position, reached = state
             source = numbers[state]
-            enough = all(n >= count.low for n, count in zip(reached, counts, strict=True))
-            if position >= low and enough:
+            if position >= low and all(n >= count.low for n, count in zip(reached, counts, strict=True)):
                 edges += (source, 1, f.blank if position else -1)
             if 0 <= high <= position:
                 continue
-            item = prefix[position] if position < len(prefix) else rest
-            stage = min(position, floor)
-            outcomes = known.get(stage)
-            if outcomes is None:
-                outcomes = known[stage] = [(self.value(v), tally) for v, tally in self.outcomes(item, position, counts)]
-            for node, tally in outcomes:
-                if node == f.never:
-                    continue
-                following = tuple(min(n + t, c) for n, t, c in zip(reached, tally, caps, strict=True))
-                if any(count.high >= 0 and n > count.high for n, count in zip(following, counts, strict=True)):
-                    continue
-                target = (min(position + 1, cap), following)
+            stage = (min(position, floor), reached)
+            moves = known.get(stage)
+            if moves is None:
+                item = prefix[position] if position < len(prefix) else rest
+                moves = known[stage] = self.moves(item, position, part, reached)
+            after = min(position + 1, cap)
+            for first, later, following in moves:
+                target = (after, following)
                 number = numbers.get(target)
                 if number is None:
                     number = numbers[target] = len(numbers) + 1
                     todo.append(target)
                     if number > GRAPH_STATES:
                         raise LimitError(f"one array needs a graph of more than {GRAPH_STATES} states", limit="states", value=GRAPH_STATES)
-                written = b.distinct(node) if distinct else node
-                edges += (source, number, b.seq(f.comma, written) if position else written)
+                edges += (source, number, later if position else first)
         node = b.seq(f.open_array, f.blank, b.graph(len(numbers) + 1, tuple(edges)), f.close_array)
         return b.scope(node) if distinct else node
+
+    def moves(
+        self, item: Conjunction, position: int, part: Array, reached: tuple[int, ...]
+    ) -> list[tuple[NodeId, NodeId, tuple[int, ...]]]:
+        """What an item may be, first in the array or behind a comma, and the counts after it."""
+        b, f = self.b, self.f
+        result = []
+        for value, tally in self.outcomes(item, position, part.counts):
+            node = self.value(value)
+            following = tuple(
+                min(n + more, max(count.low, count.high + 1)) for n, more, count in zip(reached, tally, part.counts, strict=True)
+            )
+            if node != f.never and not any(0 <= count.high < n for n, count in zip(following, part.counts, strict=True)):
+                written = b.distinct(node) if part.distinct else node
+                result.append((written, b.seq(f.comma, written), following))
+        return result
 
     def outcomes(self, item: Conjunction, position: int, counts: tuple[Count, ...]) -> list[tuple[Conjunction, tuple[int, ...]]]:
         """How an item may turn out: what it meets, and how much that adds to each count.

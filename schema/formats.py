@@ -179,6 +179,8 @@ NAMES: Final = frozenset(PATTERNS) - {"common-time"} | {"hostname", "idn-hostnam
 def format_dfa(name: str) -> Dfa | None:
     """The automaton of a format over decoded characters, None where it is unknown or has a grammar alone, as `regex` and `idn-hostname`.
 
+    It leaves out the bound on the length of a whole host name, which `format_longest` gives.
+
     >>> format_dfa("uuid")
     <Dfa of 37 states, 100 transitions>
     """
@@ -188,7 +190,7 @@ def format_dfa(name: str) -> Dfa | None:
 
 
 def format_node(builder: GrammarBuilder, name: str, encoding: int = UTF8) -> NodeId | None:
-    """The node of a format, None where it is unknown; smaller than its automaton where that is large."""
+    """The node of a format, None where it is unknown."""
     special = _NODES.get(name)
     if special is not None:
         return special(builder, encoding)
@@ -199,6 +201,11 @@ def format_node(builder: GrammarBuilder, name: str, encoding: int = UTF8) -> Nod
 def is_known(name: str) -> bool:
     """Whether a format is enforced."""
     return name in NAMES
+
+
+def format_longest(name: str) -> int:
+    """How long a text of a format may be, where its automaton does not see to that; -1 elsewhere."""
+    return LONGEST_NAME if name == "hostname" else -1
 
 
 @cache

@@ -3,15 +3,12 @@
 A label that begins with `xn--` encodes one in other scripts; whether the encoded label is valid no automaton can tell, so such labels
 are refused.
 
-Two bounds at once, of the label and of the name, make an automaton of 24,000 states.
-`hostname_node` is the small form for the grammar: it counts in units of four characters, each label rounded up to 3, 7, 15, 31 or 63
-characters, so it takes every name of up to 125 characters, and of the longer ones those that fit.
-`hostname_dfa` is exact, for the algebra.
+Two bounds at once, of the label and of the name, would make an automaton of 24,000 states.
+So the automata here keep the bound of the label alone; who uses them bounds the name, by a counted automaton.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 from typing import Final
 
@@ -20,9 +17,6 @@ from stackmask.pda.grammar import UTF8, GrammarBuilder, NodeId
 
 LONGEST_LABEL: Final = 63
 LONGEST_NAME: Final = 253
-SIZES: Final = (3, 7, 15, 31, 63)
-"""A label of up to this many characters, and its dot, counts as one more, a power of two."""
-UNIT: Final = 4
 
 # Where a label stands: behind a letter or digit, behind a hyphen, and behind what begins like "xn--".
 START, INSIDE, HYPHEN, X, XN, XN_HYPHEN = range(6)
@@ -48,40 +42,31 @@ _ENDS: Final = (INSIDE, X, XN)
 
 @cache
 def hostname_dfa() -> Dfa:
-    """The exact automaton; a state is (place in the label, characters left in the label, characters left in the name)."""
-    return _explored((START, LONGEST_LABEL, LONGEST_NAME))
+    """Names of any length, of labels that keep their bound."""
+    return joined(_label(), (46, 46))
 
 
-@cache
-def _label(shortest: int, longest: int) -> Dfa:
-    """Labels of so many characters."""
-    whole = _explored((START, longest, longest))
-    if shortest <= 1:
-        return whole
-    depth = [0] * len(whole.accepting)
-    for state, row in enumerate(whole.transitions):  # a state is numbered after those that lead to it, and lies at one depth
-        for _, _, target in row:
-            depth[target] = depth[state] + 1
-    return Dfa(whole.transitions, tuple(a and d >= shortest for a, d in zip(whole.accepting, depth, strict=True)))
+def joined(label: Dfa, dots: tuple[int, ...]) -> Dfa:
+    """One label or more with a dot between two: some characters, in ranges, that no label has."""
+    dot = [(lo, hi, 0) for lo, hi in zip(dots[::2], dots[1::2], strict=True)]
+    rows = [tuple(sorted((*row, *dot))) if ends else row for row, ends in zip(label.transitions, label.accepting, strict=True)]
+    return Dfa(tuple(rows), label.accepting)
 
 
-def _explored(start: tuple[int, int, int]) -> Dfa:
-    """The automaton of names, of one label where name and label have the same bound."""
-    names = start[1] != start[2]
+def _label() -> Dfa:
+    """Labels; a state is (place in the label, characters left in the label)."""
+    start = (START, LONGEST_LABEL)
     index = {start: 0}
     states = [start]
     rows = []
-    for place, label, name in states:
-        row: list[tuple[int, int, tuple[int, int, int]]] = []
+    for place, left in states:
+        row: list[tuple[int, int, tuple[int, int]]] = []
         for kind, target in _MOVES[place].items():
             # A hyphen needs a character behind it.
-            if label and name and not (target in (HYPHEN, XN_HYPHEN) and (label == 1 or name == 1)):
-                left = min(label - 1, name - 1)
+            if left and not (target in (HYPHEN, XN_HYPHEN) and left == 1):
                 # What begins like "xn--" is like any other where there is no room for "--" and a character.
-                place_then = _PLAIN[target] if left < _ROOM[target] else target
-                row.extend((ord(ends[0]), ord(ends[1]), (place_then, left, name - 1)) for ends in _RANGES[kind])
-        if names and place in _ENDS and name > 1:
-            row.append((46, 46, (START, min(LONGEST_LABEL, name - 1), name - 1)))
+                place_then = _PLAIN[target] if left - 1 < _ROOM[target] else target
+                row.extend((ord(ends[0]), ord(ends[1]), (place_then, left - 1)) for ends in _RANGES[kind])
         row.sort()
         numbered: list[tuple[int, int, int]] = []
         for lo, hi, state in row:
@@ -94,7 +79,7 @@ def _explored(start: tuple[int, int, int]) -> Dfa:
             else:
                 numbered.append((lo, hi, number))
         rows.append(tuple(numbered))
-    return Dfa(tuple(rows), tuple(place in _ENDS for place, _, _ in states))
+    return Dfa(tuple(rows), tuple(place in _ENDS for place, _ in states))
 
 
 @cache
@@ -123,28 +108,15 @@ def plain_label_node(builder: GrammarBuilder, longest: int, encoding: int = UTF8
     return builder.automaton(automaton.transitions, automaton.accepting, encoding)
 
 
-def hostname_node(
-    builder: GrammarBuilder,
-    encoding: int = UTF8,
-    *,
-    dots: tuple[int, ...] = (46, 46),
-    labels_of: Callable[[int, int], Dfa] = _label,
-) -> NodeId:
-    """The small form; states 2 + 2 u and 3 + 2 u stand before and behind a label with u units used."""
-    units = (LONGEST_NAME + 1) // UNIT
-    dot = builder.chars(dots, encoding)
-    labels = []
-    shortest = 1
-    for longest in SIZES:
-        automaton = labels_of(shortest, longest)
-        labels.append(((longest + 1) // UNIT, builder.automaton(automaton.transitions, automaton.accepting, encoding)))
-        shortest = longest + 1
-    edges = [0, 2, -1]
-    for used in range(units):
-        for cost, label in labels:
-            if used + cost <= units:
-                edges += [2 + 2 * used, 3 + 2 * (used + cost), label]
-        if used:
-            edges += [3 + 2 * used, 2 + 2 * used, dot]
-        edges += [3 + 2 * (used + 1), 1, -1]
-    return builder.graph(4 + 2 * units, tuple(edges))
+def hostname_node(builder: GrammarBuilder, encoding: int = UTF8) -> NodeId:
+    """Names that keep both bounds."""
+    return _bounded(builder, hostname_dfa(), encoding)
+
+
+def plain_name_node(builder: GrammarBuilder, dots: tuple[int, ...], encoding: int = UTF8) -> NodeId:
+    """Names of the labels of `plain_label`."""
+    return _bounded(builder, joined(plain_label(1, LONGEST_LABEL), dots), encoding)
+
+
+def _bounded(builder: GrammarBuilder, names: Dfa, encoding: int) -> NodeId:
+    return builder.automaton(names.transitions, names.accepting, encoding, maximum=LONGEST_NAME)

@@ -28,7 +28,7 @@ from typing import Final
 from stackmask.pda import charset
 from stackmask.pda.charset import CharSet
 from stackmask.pda.grammar import UTF8, GrammarBuilder, NodeId
-from stackmask.schema.formats_hosts import LONGEST_LABEL, hostname_node, plain_label, plain_label_node
+from stackmask.schema.formats_hosts import LONGEST_LABEL, plain_label_node, plain_name_node
 from stackmask.schema.formats_idn_tables import CLASSES
 
 DOTS: Final = (0x2E, 0x2E, 0x3002, 0x3002, 0xFF0E, 0xFF0E, 0xFF61, 0xFF61)
@@ -148,7 +148,7 @@ def idn_hostname_node(builder: GrammarBuilder, encoding: int = UTF8) -> NodeId:
     labels = _Labels(b, encoding)
     dot = b.chars(DOTS, encoding)
     top = b.optional(b.seq(dot, b.repeat(b.chars((97, 122), encoding), 1, 31)))
-    names = [hostname_node(b, encoding, dots=DOTS, labels_of=plain_label)]
+    names = [plain_name_node(b, DOTS, encoding)]
     for label in (labels.left_to_right(), labels.by_bidi_rule()):
         names.append(b.seq(label, b.repeat(b.seq(dot, label), 0, 2), top))
     return b.alt(*names)

@@ -25,7 +25,9 @@ FREE: Final = Text()
 Texts = tuple[Text, ...]
 Tests = frozenset[tuple[str, object, bool]]
 _EXCLUDED: Final = ("words", False)
-COUNTED_AUTOMATA: Final = False
+MOST_PAIRS: Final = 8
+"""Unions of more pairs of parts are put together before they meet."""
+COUNTED_AUTOMATA: Final = True
 """Whether automata are written with bounds on the number of characters; else as the product with a counter."""
 
 
@@ -40,6 +42,8 @@ class Strings:
         self.shortest_lengths: dict[Tests, int] = {}
         self.lengths: dict[Tests, tuple[int, int | None] | None] = {}
         self.written: dict[Text, NodeId] = {}
+        self.unions: dict[Dfa, int] = {}
+        """The automata of unions that were put together, each with its number."""
         self.sources: dict[tuple[str, object], tuple[object, str, str]] = {}
         """Where a test was first asked for: subschema, keyword, and the rest of the pointer."""
 
@@ -65,7 +69,7 @@ class Strings:
                     )
                 found = automaton
             else:
-                assert isinstance(argument, frozenset)
+                assert what == "words" and isinstance(argument, frozenset)
                 found = automata.from_strings(argument, budget=self.budget)
             self.tests[test] = found
         return found
@@ -181,8 +185,31 @@ class Strings:
             return right
         if right == (FREE,):
             return left
+        if len(left) * len(right) > MOST_PAIRS:
+            left, right = self.together(left), self.together(right)
         found = (self.both(a, b) for a in left for b in right)
         return tuple(dict.fromkeys(text for text in found if text is not None))
+
+    def together(self, texts: Texts) -> Texts:
+        """A union in fewer parts: those with the same bounds are one, by the automaton of their union."""
+        groups: dict[tuple[int, int], list[Text]] = {}
+        for text in texts:
+            groups.setdefault(text[:2] if text.words is None else (0, 0), []).append(text)
+        result: list[Text] = []
+        for (low, high), parts in groups.items():
+            if len(parts) == 1 or parts[0].words is not None or any(self.is_beyond_automata(text) for text in parts):
+                result += parts
+                continue
+            union = automata.union(*(self.all_of(text.tests) for text in parts), budget=self.budget)
+            test = ("union", self.unions.setdefault(union, len(self.unions)), True)
+            self.tests[test] = union
+            result.append(Text(low, high, frozenset((test,))) if union != ANYTHING else Text(low, high))
+        return tuple(result)
+
+    @staticmethod
+    def is_beyond_automata(text: Text) -> bool:
+        """Whether one of the tests has no automaton."""
+        return any(what == "format" and format_dfa(str(argument)) is None for what, argument, _ in text.tests)
 
     def both(self, a: Text, b: Text) -> Text | None:
         """Strings in both parts."""

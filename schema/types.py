@@ -24,7 +24,8 @@ NEVER: Final[Conjunction] = frozenset({FALSE})
 class Text(NamedTuple):
     """Strings of `low` to `high` characters (-1 is no bound) that pass every test, or a finite set of strings.
 
-    A test is (what, argument, whether it is to hold): ("pattern", regex), ("format", name) or ("words", set of strings).
+    A test is (what, argument, whether it is to hold): ("pattern", regex), ("format", name), ("words", set of strings) or
+    ("union", number of a union of other tests).
     Tests stay symbolic as long as possible, since a lone pattern with counted repetition has a cheaper grammar than its automaton.
     """
 

@@ -15,7 +15,7 @@ from stackmask.pda import language
 from stackmask.pda.grammar import JSON, JSON_ANY, UTF8, Grammar, GrammarBuilder
 from stackmask.pda.reference import KernelGrammar, Matcher, TokenTrie
 from stackmask.pda.regex import regex_dfa
-from stackmask.schema.formats import NAMES, PATTERNS, format_dfa, format_lengths, format_node
+from stackmask.schema.formats import NAMES, PATTERNS, format_dfa, format_lengths, format_longest, format_node
 from stackmask.schema.formats_generate import encoded
 from stackmask.schema.formats_hosts import hostname_dfa
 from stackmask.schema.formats_tables import TABLES
@@ -27,7 +27,8 @@ def accepts(name: str, text: str) -> bool:
     """Whether the automaton of a format accepts a text."""
     automaton = format_dfa(name)
     assert automaton is not None
-    return language.accepts(automaton, text)
+    longest = format_longest(name)
+    return language.accepts(automaton, text) and (longest < 0 or len(text) <= longest)
 
 
 def grammar(name: str, encoding: int = UTF8) -> Grammar:
@@ -143,7 +144,7 @@ def test_ip_addresses() -> None:
 
 
 def test_host_names() -> None:
-    """Labels and names keep their bounds, and the small form for grammars takes every name of up to 125 characters."""
+    """Labels and names keep their bounds."""
     automaton = hostname_dfa()
     engine = Engine("hostname")
     limits = {
@@ -155,13 +156,14 @@ def test_host_names() -> None:
         ".".join("a" * 128): False,
     }
     for text, right in limits.items():
-        assert language.accepts(automaton, text) == right
+        assert (language.accepts(automaton, text) and len(text) <= 253) == right
+        assert engine.accepts(text) == right
     source = random.Random(6)
     for _ in range(40):
         labels = []
-        while sum(map(len, labels)) + len(labels) < 100:
+        while sum(map(len, labels)) + len(labels) < 240:
             labels.append("".join(source.choices("ab1xn-", k=source.randint(1, source.choice([4, 24])))))
-        text = ".".join(labels)[: source.randint(1, 125)]
+        text = ".".join(labels)[: source.randint(1, 253)]
         assert engine.accepts(text) == language.accepts(automaton, text), text
 
 
