@@ -1,4 +1,4 @@
-"""What stands inside tags: JSON Schemas in one of the styles, EBNF grammars, regular expressions."""
+"""What stands inside tags: JSON Schemas in one of the styles, grammars in EBNF or Lark, regular expressions."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from stackmask.pda.exceptions import EbnfError, RegexError, SchemaError
-from stackmask.pda.grammar import GrammarBuilder, NodeId
-from stackmask.pda.regex import regex_node
+from stackmask.pda.exceptions import EbnfError, LarkError, RegexError, SchemaError, StructuralTagError
+from stackmask.pda.grammar import Grammar, GrammarBuilder, NodeId
+from stackmask.pda.regex import regex_grammar, regex_node
 from stackmask.pda.splice import splice
 from stackmask.schema.compilation import Compilation
 from stackmask.schema.compile import json_schema_node
+from stackmask.schema.escaped import escaped
 from stackmask.schema.structural_tag_fields import Fields, kind, refusal
 from stackmask.schema.structural_tag_pieces import Base, lay
 from stackmask.schema.structural_tag_styles import STYLES, styled
@@ -61,24 +62,50 @@ class Contents:
             raise refusal(place, f"no {'instance' if style == 'json' else 'object'} can satisfy the schema")
         return node
 
-    def ebnf(self, w: Writer, path: str, text: str) -> NodeId:
-        """A grammar in EBNF."""
-        from stackmask.pda.ebnf import ebnf_grammar  # PERF: lark takes a third of the time that `import stackmask` would take with it
-
+    def grammar(self, w: Writer, fields: Fields) -> NodeId:
+        """A grammar in EBNF or in Lark's language."""
+        place, text = fields.place("grammar"), fields.text("grammar")
+        syntax = fields.values.get("syntax") or "ebnf"
         try:
-            return splice(self.builder, ebnf_grammar(text, special=w.special.ids, limits=w.budget.limits))
-        except (EbnfError, RegexError) as error:
-            raise refusal(path, str(error)) from None
+            if syntax == "ebnf":
+                from stackmask.pda.ebnf import ebnf_grammar  # PERF: lark takes a third of the time that `import stackmask` would take
 
-    def regex(self, w: Writer, path: str, pattern: str) -> NodeId:
+                return self.spliced(fields, ebnf_grammar(text, special=w.special.ids, limits=w.budget.limits))
+            if syntax == "lark":
+                from stackmask.pda.lark import lark_grammar
+
+                def json_node(builder: GrammarBuilder, schema: Any) -> NodeId:
+                    return json_schema_node(builder, schema, limits=w.budget.limits)[0]
+
+                return self.spliced(fields, lark_grammar(text, special=w.special.ids, json_node=json_node, limits=w.budget.limits))
+        except (EbnfError, LarkError, RegexError) as error:
+            raise refusal(place, str(error)) from None
+        raise refusal(fields.place("syntax"), f"{syntax!r:.60} is no syntax; there are ebnf and lark")
+
+    def regex(self, w: Writer, fields: Fields) -> NodeId:
         """A regular expression that matches as a whole."""
+        place, pattern = fields.place("pattern"), fields.text("pattern")
         try:
+            if fields.values.get("escape") is not None:
+                return self.spliced(fields, regex_grammar(pattern, limits=w.budget.limits))
             node = regex_node(self.builder, pattern, search=False, budget=w.budget)
         except RegexError as error:
-            raise refusal(path, str(error)) from None
+            raise refusal(place, str(error)) from None
         if node == self.builder.never():
-            raise refusal(path, "this pattern matches no text")
+            raise refusal(place, "this pattern matches no text")
         return node
+
+    def spliced(self, fields: Fields, grammar: Grammar) -> NodeId:
+        """The texts of a grammar, escaped as inside a JSON string where the format says so."""
+        match fields.values.get("escape"):
+            case None:
+                return splice(self.builder, grammar)
+            case "json":
+                try:
+                    return splice(self.builder, escaped(grammar))
+                except StructuralTagError as error:
+                    raise refusal(fields.path, str(error)) from None
+        raise refusal(fields.place("escape"), "is `json`: there is no other way to escape a text")
 
 
 _CONTENT: Final = "stackmask:content"

@@ -73,6 +73,7 @@ class Writer:
         self.special = special
         self.budget = budget
         self.kept = kept
+        self.literals: dict[str, NodeId] = {}
 
     def write(self, path: str, value: object) -> NodeId:
         """The node of a format and of all formats inside it."""
@@ -113,11 +114,13 @@ class Writer:
 
     def literal(self, text: str) -> NodeId:
         """A text; where it spells the name of a special token, the token or its name."""
-        b = self.builder
-        parts = self.special.split(text)
-        if len(parts) == 1 and isinstance(parts[0], str):
-            return b.literal(parts[0].encode())
-        return b.seq(*(b.literal(part.encode()) if isinstance(part, str) else self.named(part) for part in parts))
+        found = self.literals.get(text)
+        if found is None:
+            b = self.builder
+            parts = self.special.split(text)
+            nodes = [b.literal(part.encode()) if isinstance(part, str) else self.named(part) for part in parts]
+            found = self.literals[text] = b.seq(*nodes)
+        return found
 
     def named(self, token: int) -> NodeId:
         """A special token or its name in letters."""
@@ -268,11 +271,11 @@ def _qwen_xml_parameter(w: Writer, fields: Fields, _around: Around) -> NodeId:
 
 
 def _grammar(w: Writer, fields: Fields, _around: Around) -> NodeId:
-    return w.contents.ebnf(w, fields.place("grammar"), fields.text("grammar"))
+    return w.contents.grammar(w, fields)
 
 
 def _regex(w: Writer, fields: Fields, _around: Around) -> NodeId:
-    return w.contents.regex(w, fields.place("pattern"), fields.text("pattern"))
+    return w.contents.regex(w, fields)
 
 
 def _token(w: Writer, fields: Fields, _around: Around) -> NodeId:
@@ -453,8 +456,8 @@ FORMATS: Final[Mapping[str, tuple[Handler, frozenset[str]]]] = {
     "any_text": _entry(_any_text, "excludes", "max_tokens", "max_chars"),
     "const_string": _entry(_const_string, "value"),
     "json_schema": _entry(_json_schema, "json_schema", "style", "any_order", "max_whitespace_cnt", "excludes"),
-    "grammar": _entry(_grammar, "grammar"),
-    "regex": _entry(_regex, "pattern"),
+    "grammar": _entry(_grammar, "grammar", "syntax", "escape"),
+    "regex": _entry(_regex, "pattern", "escape"),
     "qwen_xml_parameter": _entry(_qwen_xml_parameter, "json_schema"),
     "or": _entry(_or, "elements"),
     "sequence": _entry(_sequence, "elements"),

@@ -20,23 +20,27 @@ with other punctuation.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from html import escape
 from typing import Any, Final, NamedTuple
 
 from stackmask.pda import dfa
+from stackmask.pda.budget import Budget
 from stackmask.pda.charset import complement, from_chars, union
 from stackmask.pda.dfa import ANYTHING as ANY_TEXT
 from stackmask.pda.dfa import Dfa
 from stackmask.pda.ebnf_dispatch import text_without
 from stackmask.pda.exceptions import LimitError, SchemaError
-from stackmask.pda.grammar import ALT, UTF8, NodeId, RuleId
+from stackmask.pda.grammar import ALT, UTF8, GrammarBuilder, NodeId, RuleId
 from stackmask.schema import arrays, objects
 from stackmask.schema.compilation import Compilation
-from stackmask.schema.emit import called
+from stackmask.schema.emit import called, object_node
 from stackmask.schema.fragments import ANY_CHARACTER
 from stackmask.schema.keys import without
 from stackmask.schema.keywords import BEYOND_LOCAL, STRING, TYPE, UNKNOWN
 from stackmask.schema.numbers import NUMBERS
+from stackmask.schema.readers import mapping, names
+from stackmask.schema.references import Scope
 from stackmask.schema.strings import FREE as FREE_TEXT
 from stackmask.schema.types import ANYTHING, CONSTANTS, FALSE, Array, Conjunction, Object, Parts, Text, reduced
 
@@ -141,8 +145,11 @@ class _Styled:
 
     def run(self, first: RuleId, schema: Any) -> NodeId:
         """Define a rule as the objects of a schema, and every rule that this needs."""
-        parts = self.algebra.normal(reduced(frozenset((self.algebra.literal(schema, self.c.registry.root),))))
-        node = self.alternatives([self.objects.node(part) for part in parts.objects])
+        scope = self.c.registry.root
+        node = self.declared(schema, scope)
+        if node is None:
+            parts = self.algebra.normal(self.conjunction(schema, scope))
+            node = self.alternatives([self.objects.node(part) for part in parts.objects])
         self.b.define(first, node)
         while self.pending or self.c.pending:
             if self.c.pending:
@@ -155,6 +162,28 @@ class _Styled:
                 most = self.c.budget.limits.rules
                 raise LimitError(f"the schema needs more than {most} rules", limit="rules", value=most)
         return node
+
+    def conjunction(self, schema: Any, scope: Scope) -> Conjunction:
+        """A subschema as a conjunction."""
+        return reduced(frozenset((self.algebra.literal(schema, scope),)))
+
+    def declared(self, schema: Any, scope: Scope) -> NodeId | None:
+        """A schema that only lists its properties, None for others.
+
+        PERF: such schemas, which tools mostly have, cost half without the algebra.
+        """
+        code = said(schema, scope)
+        if not code & TYPE or code & BEYOND_LOCAL or schema["type"] != "object":
+            return None
+        b, never, writer = self.b, self.c.fragments.never, self.objects
+        properties = mapping(schema, "properties")
+        needed = dict.fromkeys(names(schema, "required", schema["required"]) if "required" in schema else ())
+        beyond = schema.get("additionalProperties", True)
+        others = self.conjunction(beyond, scope)
+        members = [(writer.pair(writer.key(name), self.conjunction(value, scope)), name in needed) for name, value in properties.items()]
+        members += ((writer.pair(writer.key(name), others), True) for name in needed if name not in properties)
+        extra = writer.pair(writer.undeclared(others, [*properties, *needed]), others)
+        return (objects.unordered if writer.any_order else object_node)(b, writer.f, members, extra)
 
     def alternatives(self, nodes: Sequence[NodeId]) -> NodeId:
         """Any of the nodes, those that are never left out."""
@@ -234,20 +263,20 @@ class _Styled:
         if literal <= 1:
             return None
         schema, scope = self.algebra.entries[literal]
-        if schema.__class__ is not dict:
+        code = said(schema, scope)
+        if not code & TYPE or code & BEYOND_LOCAL:
             return None
-        codes = scope.resource.dialect.keywords
-        code = 0
-        for keyword in schema:
-            code |= codes.get(keyword, UNKNOWN)
-        kind = schema.get("type")
-        if not code & TYPE or code & BEYOND_LOCAL or kind.__class__ is not str:
+        kind = schema["type"]
+        if kind.__class__ is not str:
             return None
         if kind == "string":
             return ("string", self.string(FREE_TEXT)) if not code & STRING else None
         name = _KINDS.get(kind)
-        if name is None or (self.style.item is not None and name in ("array", "object")):
+        if name is None or (self.style.item is not None and name == "array"):
             return None
+        if self.style.item is not None and name == "object":
+            node = self.declared(schema, scope)
+            return None if node is None else (name, node)
         return name, self.padded(self.c.value(value))
 
     def padded(self, node: NodeId) -> NodeId:
@@ -258,20 +287,41 @@ class _Styled:
 
     def string(self, text: Text) -> NodeId:
         """The strings of a part, as they are."""
-        b = self.b
+        b, never = self.b, self.c.fragments.never
         if text == FREE_TEXT:
-            return text_without(b, (self.excluded,), budget=self.c.budget)
+            return b.node(free_text(self.excluded))
         node: NodeId
         if text.words is not None:
             node = self.alternatives([self.b.literal(word.encode()) for word in sorted(text.words) if self.excluded not in word])
         elif not text.tests:
-            node = text_without(b, (self.excluded,), minimum=text.low, maximum=text.high, budget=self.c.budget)
+            if 0 <= text.high < text.low:
+                return never
+            _, transitions, accepting, *_ = free_text(self.excluded)
+            node = b.automaton(transitions, accepting, minimum=text.low, maximum=text.high)
         else:
             if not all(what == "format" and holds and name in _PLAIN_FORMATS for what, name, holds in text.tests):
                 pattern = "".join(f"\\{c}" if c in _SYNTAX else c for c in self.excluded)
                 text = text._replace(tests=text.tests | {("pattern", pattern, False)})
             node = self.algebra.strings.inside(b, self.texts, text)
-        return b.seq(self.blank, node, self.blank) if self.style.padded_text and node != self.c.fragments.never else node
+        return b.seq(self.blank, node, self.blank) if self.style.padded_text and node != never else node
+
+
+def said(schema: Any, scope: Scope) -> int:
+    """What the keywords of a subschema are, nothing for one that is no object."""
+    if schema.__class__ is not dict:
+        return 0
+    codes = scope.resource.dialect.keywords
+    code = 0
+    for keyword in schema:
+        code |= codes.get(keyword, UNKNOWN)
+    return code
+
+
+@lru_cache(maxsize=len(STYLES))
+def free_text(excluded: str) -> Any:
+    """Texts without this one: the same node for every string of a style."""
+    builder = GrammarBuilder()
+    return builder.nodes[text_without(builder, (excluded,), budget=Budget())]
 
 
 class _Objects(objects.Writer):
@@ -286,11 +336,15 @@ class _Objects(objects.Writer):
         """The declared keys that can occur, and the cells of the others; here with keys as the style writes them."""
         declared, undeclared = super().members(part)
         declared = [member._replace(key=self.key(member.name or "")) for member in declared]
-        if self.styled.style.repeats_key:
-            if any(member.value != ANYTHING for member in undeclared):
-                raise SchemaError(f"{self.styled.name} writes declared properties only, since a tag repeats its name when it is closed")
-            undeclared = []
+        for member in undeclared:
+            self.undeclared(member.value)
         return declared, [member for member in undeclared if member.key != self.f.never]
+
+    def undeclared(self, value: Conjunction, declared: Sequence[str] = ()) -> NodeId:
+        """Any key but the declared ones, for such a value."""
+        if self.styled.style.repeats_key and value != ANYTHING and FALSE not in value:
+            raise SchemaError(f"{self.styled.name} writes declared properties only, since a tag repeats its name when it is closed")
+        return self.f.never if FALSE in value else self.extra_key(ANY_TEXT, declared)
 
     def key(self, name: str) -> NodeId:
         """A declared key."""
@@ -303,7 +357,9 @@ class _Objects(objects.Writer):
 
     def extra_key(self, keys: Dfa, declared: Sequence[str]) -> NodeId:
         """The keys of an automaton but the declared ones, as far as they can be written."""
-        if self.distinct and not self.styled.style.repeats_key:
+        if self.styled.style.repeats_key:
+            return self.f.never
+        if self.distinct:
             raise SchemaError(f"{self.styled.name} cannot count properties that are not declared; additionalProperties may be false")
         left = WRITABLE if keys is ANY_TEXT else dfa.intersection(keys, WRITABLE, budget=self.facts.budget)
         left = without(left, declared) if declared else left
