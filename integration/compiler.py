@@ -15,13 +15,12 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
 from types import MappingProxyType
 from typing import Any, Final, Self
 
 from stackmask.integration.cache import Cache, CacheInfo
 from stackmask.integration.serialization import from_bytes, to_bytes
-from stackmask.integration.specification import schema_key, schema_of_key
+from stackmask.integration.specification import parse_json, schema_key, schema_of_key
 from stackmask.pda.choice import choice_grammar
 from stackmask.pda.engine import KernelGrammar
 from stackmask.pda.exceptions import GrammarError, LimitError, SchemaError, StructuralTagError
@@ -32,6 +31,7 @@ from stackmask.pda.regex import regex_grammar
 from stackmask.pda.vocabulary import Vocabulary
 from stackmask.schema.compile import json_schema_grammar, json_schema_node
 from stackmask.schema.report import Report
+from stackmask.schema.structural_tag import StructuralTags
 
 FrontEnd = Callable[[], tuple[Grammar, Report | None]]
 
@@ -157,6 +157,7 @@ class Compiler:
         self._vocabulary = vocabulary
         self._limits = limits or Limits()
         self._cache: Cache[CompiledGrammar] = Cache(cache_bytes)
+        self._tags = StructuralTags(vocabulary.special, limits=self._limits, key=self._tag_key)
         self._executor = ThreadPoolExecutor(threads or min(8, os.cpu_count() or 1), "stackmask-compile")
 
     @property
@@ -228,8 +229,11 @@ class Compiler:
         return self._cache.get(*self._choice(options))
 
     def structural_tag(self, tag: Mapping[str, Any] | str) -> CompiledGrammar:
-        """Free text with tags whose content is constrained, as a mapping or JSON text."""
-        return self._cache.get(*self._structural_tag(tag))
+        """Free text with tags whose content is constrained, as a mapping or JSON text; it can name special tokens of the vocabulary.
+
+        Tags inside that were compiled before, as an agent's tools are in every request, are not compiled again.
+        """
+        return self._cache.get(*self._structural_tag(tag, held=True))
 
     def submit(self, kind: str, *arguments: Any, **options: Any) -> Future[CompiledGrammar]:
         """What the method called `kind` gives, as a future; one compilation serves all who wait for the same specification.
@@ -299,19 +303,28 @@ class Compiler:
         texts = options if isinstance(options, str | bytes) or not isinstance(options, Sequence) else tuple(options)
         return self._text("choice", choice_grammar, texts)
 
-    def _structural_tag(self, tag: Mapping[str, Any] | str) -> Job:
+    def _structural_tag(self, tag: Mapping[str, Any] | str, *, held: bool = False) -> Job:
         try:
-            key = schema_key(tag, self._limits)
-            module = import_module("stackmask.schema.structural_tag")
+            value: Any = tag.model_dump(by_alias=True) if hasattr(tag, "model_dump") else tag
+            if isinstance(value, str):
+                value = parse_json(value, self._limits)
+            key = schema_key(value, self._limits)
         except SchemaError as error:
             raise StructuralTagError(str(error)) from None
-        except ModuleNotFoundError:
-            raise StructuralTagError("this version of stackmask compiles no structural tags; an EBNF grammar can name tokens") from None
 
         def front_end() -> tuple[Grammar, None]:
-            return module.structural_tag_grammar(schema_of_key(key), special=self._vocabulary.special, limits=self._limits), None
+            # PERF: a copy out of the key takes longer than all else where most tags are known; a value made here is nobody else's
+            plain = value.__class__ is dict and (held or value is not tag)
+            return self._tags.grammar(value if plain else schema_of_key(key)), None
 
         return ("structural_tag", key), partial(self._compile, "structural_tag", front_end)
+
+    def _tag_key(self, tag: object) -> bytes | None:
+        """The key of one tag in a structural tag, None where it holds what has none."""
+        try:
+            return schema_key(tag, self._limits)
+        except (SchemaError, LimitError):
+            return None
 
     def _text(self, kind: str, front_end: Callable[..., Grammar], specification: Any, *options: str) -> Job:
         """The key of a specification that is text, or texts, and how to compile it."""

@@ -175,7 +175,7 @@ class _Styled:
         code = said(schema, scope)
         if not code & TYPE or code & BEYOND_LOCAL or schema["type"] != "object":
             return None
-        b, never, writer = self.b, self.c.fragments.never, self.objects
+        b, writer = self.b, self.objects
         properties = mapping(schema, "properties")
         needed = dict.fromkeys(names(schema, "required", schema["required"]) if "required" in schema else ())
         beyond = schema.get("additionalProperties", True)
