@@ -9,7 +9,6 @@ neither recursive schemas nor deep ones recurse in Python.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from decimal import Decimal
 from typing import Any, Final
 
 from stackmask.pda.budget import Budget
@@ -19,6 +18,7 @@ from stackmask.schema import arrays, objects
 from stackmask.schema.algebra import Algebra, referred
 from stackmask.schema.emit import array_node, called, extra_key, object_node, permuted_array, value_node
 from stackmask.schema.fragments import Fragments, quoted
+from stackmask.schema.glance import TYPE_BITS, are_disjoint, glance, type_bit
 from stackmask.schema.keywords import (
     ALGEBRA,
     ANY_OF,
@@ -46,10 +46,6 @@ DEEPEST_INLINE: Final = 30
 FEW_VALUES: Final = 256
 """An array of unique items drawn from at most this many values is an automaton; from more, it is checked as it is generated."""
 TYPES: Final = ("null", "boolean", "number", "string", "array", "object")
-TYPE_BITS: Final[Mapping[str, int]] = {
-    "null": 1, "boolean": 2, "integer": 4, "number": 12, "string": 16, "array": 32, "object": 64,
-}  # fmt: skip
-ALL_TYPES: Final = 127
 _NO_PROPERTIES: Final[Mapping[str, Any]] = {}
 
 Pending = tuple[RuleId, Any, Scope | None]
@@ -292,7 +288,7 @@ class Compilation:
             node = self.values(schema, code)
         elif code & REFERENCE:
             node = self.reference(schema, said)
-        elif said in (ANY_OF, ONE_OF, ALGEBRA):
+        elif said & ~TYPE in (ANY_OF, ONE_OF) or said == ALGEBRA:
             node = self.branches(schema, said)
         return self.general(schema) if node is None else node
 
@@ -324,7 +320,7 @@ class Compilation:
         return self.deferred(*found[0]) if len(found) == 1 else None
 
     def branches(self, schema: Schema, said: int) -> NodeId | None:
-        """anyOf, oneOf of different types, or allOf of one branch, where nothing stands beside it."""
+        """anyOf, oneOf of branches that differ at a glance, or allOf of one branch, with nothing beside it but types that they keep."""
         if said == ALGEBRA:
             if not all(keyword == "allOf" or not self.codes.get(keyword, 0) for keyword in schema):
                 return None
@@ -332,43 +328,22 @@ class Compilation:
             if len(branches) > 1:
                 return None
         else:
-            branches = schemas(schema, "anyOf" if said == ANY_OF else "oneOf")
-            if said == ONE_OF and len(branches) > 1:
-                seen = 0
-                for branch in branches:
-                    bits = self.shallow_types(branch)
-                    if bits & seen:
+            exclusive = bool(said & ONE_OF)
+            branches = schemas(schema, "oneOf" if exclusive else "anyOf")
+            if said & TYPE or (exclusive and len(branches) > 1):
+                glances = [glance(self.registry, branch, self.scope) for branch in branches]
+                if exclusive and not are_disjoint(glances):
+                    return None
+                if said & TYPE:
+                    allowed = 0
+                    for kind in types(schema):
+                        allowed |= TYPE_BITS[kind]
+                    if any(bits & ~allowed for bits, _ in glances):
                         return None
-                    seen |= bits
         self.depth += 1
         node = self.alternatives([self.node(branch) for branch in branches])
         self.depth -= 1
         return node
-
-    def shallow_types(self, schema: Any) -> int:
-        """The types, as bits, that a subschema allows as far as a glance tells: a superset."""
-        scope = self.scope
-        for _ in range(8):
-            if not isinstance(schema, dict):
-                return 0 if schema is False else ALL_TYPES
-            codes = scope.resource.dialect.keywords
-            if "$ref" in schema and "$ref" in codes:
-                if codes.get(scope.resource.dialect.identifier) and scope.resource.dialect.identifier in schema:
-                    return ALL_TYPES
-                schema, scope = self.registry.resolve(scope, schema["$ref"], schema=schema)
-                continue
-            if "type" in schema and "type" in codes:
-                bits = 0
-                for kind in types(schema):
-                    bits |= TYPE_BITS[kind]
-                return bits
-            if "enum" in schema and isinstance(schema["enum"], list):
-                bits = 0
-                for value in schema["enum"]:
-                    bits |= type_bit(value)
-                return bits
-            return type_bit(schema["const"]) if "const" in schema and "const" in codes else ALL_TYPES
-        return ALL_TYPES
 
     def few_members(self, schema: Any) -> list[NodeId] | None:
         """The nodes of all values that a subschema of items allows, None where there are many."""
@@ -476,21 +451,6 @@ class Compilation:
         for part in parts.objects:
             nodes.append(f.object if part == objects.FREE else object_writer.node(part))
         return self.alternatives(nodes)
-
-
-def type_bit(value: object) -> int:
-    """The type of a value, as a bit of TYPE_BITS."""
-    if isinstance(value, str):
-        return 16
-    if value is None:
-        return 1
-    if isinstance(value, bool):
-        return 2
-    if isinstance(value, list | tuple):
-        return 32
-    if isinstance(value, Mapping):
-        return 64
-    return 8 if isinstance(value, float | Decimal) and value % 1 else 4
 
 
 HANDLERS: Final[Mapping[str, Callable[[Compilation, Schema, int], NodeId]]] = {

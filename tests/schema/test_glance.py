@@ -1,0 +1,63 @@
+"""What tells the branches of a union apart at a glance, and that they are then written without the algebra."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from stackmask.schema.compile import json_schema_grammar
+from stackmask.schema.glance import are_disjoint, glance
+from stackmask.schema.references import Registry
+
+NO_DOCUMENTS: dict[str, Any] = {}
+
+
+def tagged(**tags: list[Any]) -> dict[str, Any]:
+    """Objects whose members of these names have one of these values."""
+    return {"type": "object", "required": list(tags), "properties": {name: {"enum": values} for name, values in tags.items()}}
+
+
+@pytest.mark.parametrize(
+    ("branches", "expected"),
+    [
+        ([{"type": "string"}, {"type": "null"}, {"enum": [1, True]}], True),
+        ([{"type": "string"}, {"type": ["null", "string"]}], False),
+        ([{"type": "integer"}, {"type": "number"}], False),
+        ([{"type": "integer"}, {"enum": [1.5]}], True),
+        ([{}, {"type": "string"}], False),
+        ([False, {}], True),
+        ([tagged(kind=["a"]), tagged(kind=["b", "c"]), tagged(kind=["d"])], True),
+        ([tagged(kind=["a"]), tagged(kind=["b", "a"])], False),
+        ([tagged(kind=[1]), tagged(kind=[1.0])], False),
+        ([tagged(kind=[1]), tagged(kind=[True])], True),
+        ([tagged(kind=[[1]]), tagged(kind=[[1.0]])], False),
+        ([tagged(kind=["a"], of=["x"]), tagged(kind=["a"], of=["y"]), tagged(kind=["b"])], True),
+        ([tagged(kind=["a"]), {**tagged(kind=["b"]), "required": []}], False),
+        ([tagged(kind=["a"]), {k: v for k, v in tagged(kind=["b"]).items() if k != "type"}], True),
+        ([{k: v for k, v in tagged(kind=[tag]).items() if k != "type"} for tag in "ab"], False),
+        ([{"allOf": [tagged(kind=["a", "b"]), tagged(kind=["b", "c"])]}, tagged(kind=["a", "c"])], True),
+        ([{"$ref": "#/$defs/tagged"}, tagged(kind=["b"])], True),
+        ([{"$ref": "#/$defs/tagged"}, tagged(kind=["a"])], False),
+    ],
+)
+def test_are_disjoint(branches: list[Any], expected: bool) -> None:
+    """Types tell values apart, and so do values of required members, if both sides are objects."""
+    root = {"$defs": {"tagged": tagged(kind=["a"])}, "oneOf": branches}
+    registry = Registry(root, NO_DOCUMENTS)
+    assert are_disjoint([glance(registry, branch, registry.root) for branch in branches]) == expected
+
+
+def test_branches_without_the_algebra() -> None:
+    """A discriminated union is a choice between its branches, and a `type` that they all keep adds nothing."""
+    branches = [tagged(kind=["a"]), tagged(kind=["b"])]
+    plain, _ = json_schema_grammar({"anyOf": branches})
+    for schema in ({"oneOf": branches}, {"type": "object", "oneOf": branches}, {"type": ["object", "null"], "anyOf": branches}):
+        assert json_schema_grammar(schema)[0] == plain
+
+
+def test_a_loop_of_references_ends() -> None:
+    """References are followed a few steps."""
+    root: dict[str, Any] = {"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}
+    registry = Registry(root, NO_DOCUMENTS)
+    assert glance(registry, {"$ref": "#/$defs/a"}, registry.root) == (127, {})
