@@ -41,6 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     decoding.add_argument("--speculation", type=integer(0), default=0, metavar="N", help="draft tokens a step (default: 0)")
     decoding.add_argument("--jump-forward", action="store_true", help="append forced text without a step for each token")
     decoding.add_argument("--reasoning-end", metavar="TEXT", help="what ends the model's reasoning, such as </think>")
+    decoding.add_argument("--tool-format", metavar="NAME", help="how the model spells tool calls (default: told by the tokenizer)")
     decoding.add_argument("--torch-threads", type=integer(1), metavar="N", help="threads of one operation (default: 1 for the demo model)")
     parser.add_argument(
         "--grace", type=_positive, default=30.0, metavar="S", help="seconds to finish what runs when told to stop (default: 30)"
@@ -52,7 +53,10 @@ def run(arguments: argparse.Namespace) -> int:
     import uvicorn
 
     from stackmask.integration.server import ServerOptions, create_app
+    from stackmask.integration.tools import FORMATS
 
+    if arguments.tool_format is not None and arguments.tool_format not in FORMATS:
+        raise CommandError(f"no tool format is called {arguments.tool_format!r}; there are {', '.join(FORMATS)}")
     engine, name = load_engine(arguments)
     options = ServerOptions(
         model_name=arguments.served_model_name or name,
@@ -64,6 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
         max_grammar_bytes=arguments.max_grammar_bytes,
         default_max_tokens=arguments.max_tokens,
         reasoning_end=arguments.reasoning_end,
+        tool_format=arguments.tool_format,
         speculation=arguments.speculation,
         jump_forward=arguments.jump_forward,
     )

@@ -81,6 +81,7 @@ class Request:
     `speculation`: drafts a forward pass, 0 for none; they come from the engine's draft model, or else from the text so far (`lookup`).
     `jump_forward`: append text that the grammar forces without a forward pass for each token.
     `reasoning_end`: the constraint begins after these tokens.
+    `shown` are tokens without text that the answer's text shows nevertheless, and how: the delimiters of tool calls, say.
     `logprobs`: how many alternatives to report with each token, None for no log-probabilities at all.
     """
 
@@ -95,6 +96,7 @@ class Request:
     draft_tree: int = 1
     jump_forward: bool = False
     reasoning_end: Sequence[int] = ()
+    shown: Mapping[int, str] = field(default_factory=dict)
     logprobs: int | None = None
 
     def __post_init__(self) -> None:

@@ -160,8 +160,15 @@ class Sequence:
                 return self._stream.feed(self._bytes(held[: len(held) - keep]), final=final), ""
             reasoning = self._stream.feed(self._bytes(held[:found]), final=True)
             self._thinking, self._stream, tokens = False, TextStream(self.request.stop), held[found + len(end) :]
-        data, self._skip = self._bytes(tokens)[self._skip :], 0
-        return reasoning, self._stream.feed(data, final=final)
+        skip, self._skip = self._skip, 0
+        said: list[str] = []
+        start, shown = 0, self.request.shown
+        for place, token in enumerate(tokens):
+            if token in shown:
+                said += (self._stream.feed(self._bytes(tokens[start:place])[skip:]), self._stream.name(shown[token]))
+                start, skip = place + 1, 0
+        said.append(self._stream.feed(self._bytes(tokens[start:])[skip:], final=final))
+        return reasoning, "".join(said)
 
     def _bytes(self, tokens: list[int]) -> bytes:
         return b"".join(self.vocabulary.token_bytes(token) or b"" for token in tokens)

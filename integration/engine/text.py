@@ -1,12 +1,15 @@
 """The text of an answer, piece by piece: bytes to characters, and texts that end it.
 
 A piece is held back while it could be the beginning of a stop text or of a character.
+Names of tokens that have no text are put in as they are; the mark that stands before them cannot come from the text of other tokens.
 """
 
 from __future__ import annotations
 
 import codecs
 from collections.abc import Sequence
+
+from stackmask.integration.tools.spelling import MARK
 
 
 class TextStream:
@@ -27,7 +30,15 @@ class TextStream:
 
     def feed(self, data: bytes, *, final: bool = False) -> str:
         """The text that these bytes complete; nothing after a stop text."""
-        text = self._held + self._decoder.decode(data, final)
+        return self._said(self._decoder.decode(data, final).replace(MARK, "\ufffd"), final)
+
+    def name(self, text: str) -> str:
+        """The text that the name of a token completes."""
+        return self._said(self._decoder.decode(b"", True).replace(MARK, "\ufffd") + text, False)
+
+    def _said(self, text: str, final: bool) -> str:
+        """What can be said of the text so far."""
+        text = self._held + text
         self._held = ""
         if self.stopped:
             return ""

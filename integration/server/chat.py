@@ -11,12 +11,13 @@ from typing import Any
 from starlette.requests import Request as HttpRequest
 
 from stackmask.integration.engine import Answer
-from stackmask.integration.server.constraints import Found, find_constraint
+from stackmask.integration.server.constraints import find_constraint
 from stackmask.integration.server.errors import ApiError, api_error
 from stackmask.integration.server.prompts import encode_messages, plain_messages
 from stackmask.integration.server.protocol import ChatRequest
 from stackmask.integration.server.serving import Prepared, Serving, sse
-from stackmask.integration.server.tools import Call, CallReader, ToolPlan, plan_tools, read_tools
+from stackmask.integration.server.tools import ToolPlan, shown_tools
+from stackmask.integration.tools import Call, Piece, Text
 
 
 class Chat:
@@ -39,17 +40,11 @@ class Chat:
             raise ApiError("max_tokens and max_completion_tokens differ", param="max_tokens")
         if body.top_logprobs is not None and not body.logprobs:
             raise ApiError("top_logprobs needs logprobs: true", param="top_logprobs")
-        tools = read_tools(body.tools)
         whitespace = serving.options.json_whitespace
-        self.plan = plan_tools(tools, body.tool_choice, body.parallel_tool_calls, {"whitespace": whitespace})
-        others: Found = [] if self.plan is None or self.plan.constraint is None else [("tool_choice", self.plan.constraint)]
-        constraint, field = find_constraint(body, whitespace, others)
+        found = find_constraint(body, whitespace)
+        self.plan, constraint, field = serving.dialect.plan(body.tools, body.tool_choice, body.parallel_tool_calls, *found, whitespace)
         prompt = encode_messages(
-            serving.tokenizer,
-            plain_messages(body.messages),
-            tools=body.tools,
-            prefix=self.plan.prefix if self.plan is not None else "",
-            options=body.chat_template_kwargs or {},
+            serving.tokenizer, plain_messages(body.messages), tools=shown_tools(body.tools), options=body.chat_template_kwargs or {}
         )
         self.prepared = await serving.prepare(
             [prompt],
@@ -60,7 +55,7 @@ class Chat:
             n=self.n,
             max_tokens=body.max_completion_tokens if body.max_completion_tokens is not None else body.max_tokens,
             logprobs=(body.top_logprobs or 0) if body.logprobs else None,
-            reasoning=self.plan is None or not self.plan.prefix,
+            plan=self.plan,
         )
 
     async def answer(self, http: HttpRequest | None) -> dict[str, Any]:
@@ -79,24 +74,25 @@ class Chat:
     async def stream(self) -> AsyncIterator[bytes]:
         """The answer as server-sent events."""
         answers: list[Answer | None] = [None] * self.n
-        readers = [None if self.plan is None else CallReader(self.plan) for _ in range(self.n)]
+        readers = [None if self.plan is None else self.plan.parser() for _ in range(self.n)]
         called = [False] * self.n
         try:
             for index in range(self.n):
-                yield self._chunk(index, {"role": "assistant", "content": None if self.plan and self.plan.mode != "auto" else ""})
+                yield self._chunk(index, {"role": "assistant", "content": None if self.plan and self.plan.choice.is_required else ""})
             async with aclosing(self.serving.events(self.prepared)) as events:
                 async for index, event in events:
                     if event.answer is not None and event.answer.error is not None:
                         raise event.answer.error
                     delta: dict[str, Any] = {}
-                    text, reader = event.text, readers[index]
+                    text, reasoning, reader = event.text, event.reasoning, readers[index]
                     if reader is not None:
-                        text, calls = reader.feed(event.text, final=event.answer is not None)
+                        text, thought, calls = _sorted(reader.feed(event.text, final=event.answer is not None))
+                        reasoning += thought
                         if calls:
                             called[index] = True
                             delta["tool_calls"] = [_call_delta(call) for call in calls]
-                    if event.reasoning:
-                        delta["reasoning_content"] = event.reasoning
+                    if reasoning:
+                        delta["reasoning_content"] = reasoning
                     if text:
                         delta["content"] = text
                     logprobs = self._logprobs(event.logprobs) if event.logprobs else None
@@ -115,13 +111,15 @@ class Chat:
 
     def _choice(self, index: int, answer: Answer) -> dict[str, Any]:
         message: dict[str, Any] = {"role": "assistant", "content": answer.text, "refusal": None}
+        reasoning = answer.reasoning
         if self.plan is not None:
-            text, calls = CallReader(self.plan).feed(answer.text, final=True)
+            text, thought, calls = _sorted(self.plan.parser().feed(answer.text, final=True))
+            reasoning += thought
             message["content"] = text or None
             if calls:
                 message["tool_calls"] = [_call_body(call) for call in calls]
-        if answer.reasoning:
-            message["reasoning_content"] = answer.reasoning
+        if reasoning:
+            message["reasoning_content"] = reasoning
         return {
             "index": index,
             "message": message,
@@ -134,7 +132,9 @@ class Chat:
         """OpenAI says "stop" where a tool was named, and "tool_calls" where the model chose."""
         if answer.finish_reason != "stop":
             return "length"
-        return "tool_calls" if called and isinstance(self.body.tool_choice, str | None) else "stop"
+        choice = self.body.tool_choice
+        is_named = isinstance(choice, dict) and choice.get("type") != "allowed_tools"
+        return "tool_calls" if called and not is_named else "stop"
 
     def _logprobs(self, logprobs: Any) -> dict[str, Any]:
         return {"content": [self.serving.logprob(logprob) for logprob in logprobs], "refusal": None}
@@ -159,6 +159,16 @@ class Chat:
 def _closed(answer: Answer) -> dict[str, Any]:
     """What only this server says: that the budget made an answer end early, and that it is complete nevertheless."""
     return {"stackmask": {"closed": True, "complete": answer.complete}} if answer.closed else {}
+
+
+def _sorted(pieces: list[Piece]) -> tuple[str, str, list[Call]]:
+    """Pieces of an answer as text, reasoning and calls."""
+    texts = [piece for piece in pieces if isinstance(piece, Text)]
+    return (
+        "".join(piece.text for piece in texts if not piece.is_reasoning),
+        "".join(piece.text for piece in texts if piece.is_reasoning),
+        [piece for piece in pieces if isinstance(piece, Call)],
+    )
 
 
 def _call_body(call: Call) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from stackmask.integration.server.constraints import find_constraint
 from stackmask.integration.server.errors import ApiError
 from stackmask.integration.server.protocol import CheckRequest
 from stackmask.integration.server.serving import Serving
+from stackmask.pda.matcher import Matcher
 
 SHOWN = 1000  # entries of a report
 
@@ -29,7 +30,7 @@ async def check(serving: Serving, body: CheckRequest) -> dict[str, Any]:
         "rules": stats.rules,
         "nodes": stats.nodes,
         "bytes": grammar.size,
-        "shortest": grammar.matcher().shortest_completion().decode("utf-8", "replace"),
+        "shortest": _completion(grammar.matcher()),
     }
     if grammar.report is not None:
         entries = grammar.report.entries
@@ -53,4 +54,12 @@ def _try(grammar: CompiledGrammar, text: str) -> dict[str, Any]:
         return {**result, "complete": False, "explanation": str(explanation)}
     matcher.accept_bytes(data)
     complete = matcher.is_completed()
-    return {**result, "complete": complete, "completion": matcher.shortest_completion().decode("utf-8", "replace")}
+    return {**result, "complete": complete, "completion": _completion(matcher)}
+
+
+def _completion(matcher: Matcher) -> str | None:
+    """A shortest completion; None where it needs tokens that have no text."""
+    try:
+        return matcher.shortest_completion().decode("utf-8", "replace")
+    except ValueError:
+        return None

@@ -13,6 +13,7 @@ class ServerOptions:
     `grammar_timeout` bounds how long a request waits for its grammar.
     `max_queue` requests wait while all places of the batch are taken; more are refused with 429.
     `reasoning_end` is the text that ends a model's reasoning, which is then reported apart and under no constraint.
+    `tool_format` is how the model spells tool calls, one of `stackmask.integration.tools.FORMATS`; None tells it by the tokenizer.
     `speculation` and `jump_forward` are the defaults of requests that do not say.
     """
 
@@ -26,5 +27,6 @@ class ServerOptions:
     max_choices: int = 16
     default_max_tokens: int | None = None
     reasoning_end: str | None = None
+    tool_format: str | None = None
     speculation: int = 0
     jump_forward: bool = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -26,9 +27,9 @@ def plain_messages(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]
 
 
 def encode_messages(
-    tokenizer: Any, messages: Sequence[Mapping[str, Any]], *, tools: Sequence[Any] | None, prefix: str, options: Mapping[str, Any]
+    tokenizer: Any, messages: Sequence[Mapping[str, Any]], *, tools: Sequence[Any] | None, options: Mapping[str, Any]
 ) -> list[int]:
-    """The prompt of a chat; `prefix` is the beginning of the answer that the model is made to go on from."""
+    """The prompt of a chat."""
     if not getattr(tokenizer, "chat_template", None):
         raise ApiError("this model has no chat template; use /v1/completions", status=404, code="no_chat_template")
     reserved = options.keys() & {"tools", "add_generation_prompt", "tokenize", "conversation", "chat_template"}
@@ -44,7 +45,7 @@ def encode_messages(
         )
     except Exception as error:  # a template is a program of the model's author, and raises what it likes
         raise ApiError(f"the model's chat template refuses these messages: {str(error)[:300]}", param="messages") from None
-    return encode_text(tokenizer, text + prefix, special=False)
+    return encode_text(tokenizer, text, special=False)
 
 
 def encode_text(tokenizer: Any, text: str, *, special: bool) -> list[int]:
@@ -83,13 +84,26 @@ def _content(content: Any, where: str) -> str:
 
 
 def _calls(calls: Any, where: str) -> list[dict[str, Any]]:
+    """Earlier calls as chat templates know them: functions, with arguments as values where they are JSON objects."""
     if not isinstance(calls, list):
         raise ApiError(f"{where} is a list", param="messages")
     result = []
     for call in calls:
-        function = call.get("function") if isinstance(call, Mapping) else None
-        if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
-            raise ApiError(f"{where} has a call without a function's name", param="messages")
-        arguments = function.get("arguments", "{}")
-        result.append({**call, "function": {**function, "arguments": arguments}})
+        kind = "custom" if isinstance(call, Mapping) and call.get("type") == "custom" else "function"
+        inner = call.get(kind) if isinstance(call, Mapping) else None
+        if not isinstance(inner, Mapping) or not isinstance(inner.get("name"), str):
+            raise ApiError(f"{where} has a call without a {kind}'s name", param="messages")
+        arguments = {"input": inner.get("input", "")} if kind == "custom" else _arguments(inner.get("arguments", "{}"))
+        result.append({"id": call.get("id"), "type": "function", "function": {"name": inner["name"], "arguments": arguments}})
     return result
+
+
+def _arguments(arguments: Any) -> Any:
+    """Arguments as a value; what is no JSON object stays as it is."""
+    if not isinstance(arguments, str):
+        return arguments
+    try:
+        value = json.loads(arguments)
+    except (ValueError, RecursionError):
+        return arguments
+    return value if isinstance(value, dict) else arguments

@@ -1,23 +1,24 @@
-"""/v1/responses: one answer, as a message or as calls of functions; nothing is stored."""
+"""/v1/responses: one answer, as a message or as calls of tools; nothing is stored."""
 
 from __future__ import annotations
 
 import json
 import time
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import Any
 
 from starlette.requests import Request as HttpRequest
 
 from stackmask.integration.engine import Answer
-from stackmask.integration.server.constraints import Found, find_constraint, flat_format, only
+from stackmask.integration.server.constraints import Found, find_constraint, flat_format
 from stackmask.integration.server.errors import ApiError, api_error
 from stackmask.integration.server.prompts import encode_messages, plain_messages
 from stackmask.integration.server.protocol import ResponsesRequest, SamplingFields
 from stackmask.integration.server.serving import Prepared, Serving, sse
-from stackmask.integration.server.tools import Call, CallReader, ToolPlan, plan_tools, read_tools
+from stackmask.integration.server.tools import ToolPlan, shown_tools
+from stackmask.integration.tools import Call, Piece, Text
 
 Json = dict[str, Any]
 
@@ -39,19 +40,12 @@ class Response:
         serving, body = self.serving, self.body
         serving.check_model(body.model)
         whitespace = serving.options.json_whitespace
-        self.plan = plan_tools(read_tools(body.tools), body.tool_choice, bool(body.parallel_tool_calls), {"whitespace": whitespace})
-        found: Found = [] if self.plan is None or self.plan.constraint is None else [("tool_choice", self.plan.constraint)]
+        found: Found = []
         if body.text is not None and body.text.format is not None:
-            found += flat_format(body.text.format, body.stackmask, whitespace)
-        only(found)
-        constraint, field = find_constraint(body, whitespace, found)
-        prompt = encode_messages(
-            serving.tokenizer,
-            plain_messages(self._messages()),
-            tools=[_nested(tool) for tool in body.tools or ()],
-            prefix=self.plan.prefix if self.plan is not None else "",
-            options={},
-        )
+            found = flat_format(body.text.format, body.stackmask, whitespace)
+        asked = find_constraint(body, whitespace, found)
+        self.plan, constraint, field = serving.dialect.plan(body.tools, body.tool_choice, body.parallel_tool_calls, *asked, whitespace)
+        prompt = encode_messages(serving.tokenizer, plain_messages(self._messages()), tools=shown_tools(body.tools), options={})
         self.prepared = await serving.prepare(
             [prompt],
             constraint,
@@ -59,15 +53,24 @@ class Response:
             fields=SamplingFields(temperature=body.temperature, top_p=body.top_p),
             extension=body.stackmask,
             max_tokens=body.max_output_tokens,
-            reasoning=self.plan is None or not self.plan.prefix,
+            plan=self.plan,
         )
 
     async def answer(self, http: HttpRequest) -> Json:
         """The whole answer."""
         (answer,) = await self.serving.answers(self.prepared, http)
-        text, calls = self._read(answer)
-        items = [self._call_item(call, "completed") for call in calls] if calls else [self._message(text, _status(answer))]
-        return self._body(_status(answer), items, answer)
+        status = _status(answer)
+        items: list[Json] = []
+        for piece in self._read(answer):
+            if isinstance(piece, Call):
+                items.append(self._call_item(piece, "completed"))
+            elif not piece.is_reasoning:
+                items.append(self._message(piece.text, "completed"))
+        if not items:
+            items.append(self._message("", status))
+        if items[-1]["type"] != "custom_tool_call":
+            items[-1]["status"] = status
+        return self._body(status, items, answer)
 
     async def stream(self) -> AsyncIterator[bytes]:
         """The answer as server-sent events."""
@@ -83,73 +86,86 @@ class Response:
 
     async def _items(self) -> AsyncGenerator[bytes, None]:
         """The events of the output's items, and the last one."""
-        reader = None if self.plan is None else CallReader(self.plan)
+        parser = None if self.plan is None else self.plan.parser()
         items: list[Json] = []
-        message: Json | None = None
-        call: Call | None = None
-        arguments = ""
+        current: Json | None = None
         async with aclosing(self.serving.events(self.prepared)) as events:
             async for _, event in events:
                 answer = event.answer
                 if answer is not None and answer.error is not None:
                     raise answer.error
-                text, pieces = (event.text, []) if reader is None else reader.feed(event.text, final=answer is not None)
-                if text or (answer is not None and reader is None and message is None):
-                    if message is None:
-                        message = self._message("", "in_progress")
-                        yield self._event("response.output_item.added", output_index=len(items), item={**message, "content": []})
-                        yield self._event("response.content_part.added", **self._place(message, items), part=message["content"][0])
-                    if text:
-                        message["content"][0]["text"] += text
-                        yield self._event("response.output_text.delta", **self._place(message, items), delta=text, logprobs=[])
+                pieces: list[Piece] = _texts(event.text) if parser is None else parser.feed(event.text, final=answer is not None)
+                if answer is not None and current is None and not items and not pieces:
+                    pieces = [Text("")]
                 for piece in pieces:
-                    if piece.begins:
-                        if call is not None:
-                            for done in self._call_done(call, arguments, items):
-                                yield done
-                        call, arguments = piece, ""
-                        empty = Call(piece.index, piece.name, "", piece.id, piece.custom)
-                        yield self._event("response.output_item.added", output_index=len(items), item=self._call_item(empty, "in_progress"))
-                    assert call is not None
-                    if piece.arguments:
-                        arguments += piece.arguments
-                        kind = "response.custom_tool_call_input.delta" if call.custom else "response.function_call_arguments.delta"
-                        yield self._event(kind, item_id=call.id, output_index=len(items), delta=piece.arguments)
+                    if isinstance(piece, Text) and piece.is_reasoning:
+                        continue
+                    begins = current is None or (piece.begins if isinstance(piece, Call) else current["type"] != "message")
+                    if begins:
+                        for done in self._done(current, items, "completed"):
+                            yield done
+                        current = (
+                            self._call_item(_empty(piece), "in_progress") if isinstance(piece, Call) else self._message("", "in_progress")
+                        )
+                        for begun in self._begun(current, items):
+                            yield begun
+                    assert current is not None
+                    if (delta := self._delta(current, items, piece)) is not None:
+                        yield delta
                 if answer is None:
                     continue
-                if message is not None:
-                    for done in self._message_done(message, items, answer):
-                        yield done
-                if call is not None:
-                    for done in self._call_done(call, arguments, items):
-                        yield done
                 status = _status(answer)
+                for done in self._done(current, items, status):
+                    yield done
                 yield self._event(f"response.{status}", response=self._body(status, items, answer))
 
-    def _message_done(self, message: Json, items: list[Json], answer: Answer) -> list[bytes]:
-        place, part = self._place(message, items), message["content"][0]
-        message["status"] = _status(answer)
-        events = [
-            self._event("response.output_text.done", **place, text=part["text"], logprobs=[]),
-            self._event("response.content_part.done", **place, part=part),
-            self._event("response.output_item.done", output_index=len(items), item=message),
+    def _begun(self, item: Json, items: list[Json]) -> list[bytes]:
+        """The events that begin an item."""
+        if item["type"] != "message":
+            return [self._event("response.output_item.added", output_index=len(items), item=item)]
+        return [
+            self._event("response.output_item.added", output_index=len(items), item={**item, "content": []}),
+            self._event("response.content_part.added", **self._place(item, items), part=item["content"][0]),
         ]
-        items.append(message)
-        return events
 
-    def _call_done(self, call: Call, arguments: str, items: list[Json]) -> list[bytes]:
-        whole = self._call_item(Call(call.index, call.name, arguments, call.id, call.custom), "completed")
-        kind = "response.custom_tool_call_input.done" if call.custom else "response.function_call_arguments.done"
-        inner = {"input": arguments} if call.custom else {"arguments": arguments, "name": call.name}
-        events = [
-            self._event(kind, item_id=call.id, output_index=len(items), **inner),
-            self._event("response.output_item.done", output_index=len(items), item=whole),
-        ]
-        items.append(whole)
-        return events
+    def _delta(self, item: Json, items: list[Json], piece: Piece) -> bytes | None:
+        """The event of what a piece adds to an item."""
+        if isinstance(piece, Text):
+            if not piece.text:
+                return None
+            item["content"][0]["text"] += piece.text
+            return self._event("response.output_text.delta", **self._place(item, items), delta=piece.text, logprobs=[])
+        if not piece.arguments:
+            return None
+        item["input" if piece.custom else "arguments"] += piece.arguments
+        kind = "response.custom_tool_call_input.delta" if piece.custom else "response.function_call_arguments.delta"
+        return self._event(kind, item_id=item["id"], output_index=len(items), delta=piece.arguments)
 
-    def _read(self, answer: Answer) -> tuple[str, list[Call]]:
-        return (answer.text, []) if self.plan is None else CallReader(self.plan).feed(answer.text, final=True)
+    def _done(self, item: Json | None, items: list[Json], status: str) -> list[bytes]:
+        """The events that end an item, which is then one of the output's."""
+        if item is None:
+            return []
+        place = {"item_id": item["id"], "output_index": len(items)}
+        if "status" in item:
+            item["status"] = status
+        match item["type"]:
+            case "message":
+                part = item["content"][0]
+                inside = [
+                    self._event("response.output_text.done", **place, content_index=0, text=part["text"], logprobs=[]),
+                    self._event("response.content_part.done", **place, content_index=0, part=part),
+                ]
+            case "function_call":
+                named = {"arguments": item["arguments"], "name": item["name"]}
+                inside = [self._event("response.function_call_arguments.done", **place, **named)]
+            case _:
+                inside = [self._event("response.custom_tool_call_input.done", **place, input=item["input"])]
+        ended = self._event("response.output_item.done", output_index=len(items), item=item)
+        items.append(item)
+        return [*inside, ended]
+
+    def _read(self, answer: Answer) -> list[Piece]:
+        return _texts(answer.text) if self.plan is None else self.plan.parser().feed(answer.text, final=True)
 
     def _messages(self) -> list[Json]:
         """The input as the messages of a chat."""
@@ -167,13 +183,16 @@ class Response:
                     messages.append(
                         {"role": "assistant", "tool_calls": [{"id": item.get("call_id"), "type": "function", "function": function}]}
                     )
-                case "function_call_output":
+                case "custom_tool_call":
+                    custom = {"name": item.get("name"), "input": item.get("input")}
+                    messages.append({"role": "assistant", "tool_calls": [{"id": item.get("call_id"), "type": "custom", "custom": custom}]})
+                case "function_call_output" | "custom_tool_call_output":
                     output = item.get("output")
                     content = output if isinstance(output, str) else json.dumps(output)
                     messages.append({"role": "tool", "tool_call_id": item.get("call_id"), "content": content})
                 case other:
                     raise ApiError(
-                        f"input[{index}].type is {str(other)[:60]!r}; there are message, function_call and function_call_output",
+                        f"input[{index}].type is {str(other)[:60]!r}; there are message, function_call, custom_tool_call and their outputs",
                         param="input",
                     )
         if not messages:
@@ -227,7 +246,7 @@ class Response:
             "max_output_tokens": body.max_output_tokens,
             "model": self.serving.options.model_name,
             "output": items,
-            "parallel_tool_calls": bool(body.parallel_tool_calls),
+            "parallel_tool_calls": body.parallel_tool_calls is not False,
             "previous_response_id": None,
             "store": False,
             "temperature": 1.0 if body.temperature is None else body.temperature,
@@ -246,7 +265,10 @@ def _status(answer: Answer) -> str:
     return "completed" if answer.finish_reason == "stop" else "incomplete"
 
 
-def _nested(tool: Mapping[str, Any]) -> Json:
-    """A flat tool definition in the form that chat templates know."""
-    kind = tool.get("type")
-    return dict(tool) if kind in tool else {"type": kind, str(kind): {key: value for key, value in tool.items() if key != "type"}}
+def _texts(text: str) -> list[Piece]:
+    return [Text(text)] if text else []
+
+
+def _empty(call: Call) -> Call:
+    """A call whose arguments are still to come."""
+    return Call(call.index, call.name, "", call.id, call.custom)

@@ -21,6 +21,7 @@ from stackmask.integration.server.errors import ApiError, api_error
 from stackmask.integration.server.metrics import Metrics
 from stackmask.integration.server.options import ServerOptions
 from stackmask.integration.server.protocol import Extension, SamplingFields
+from stackmask.integration.server.tools import Dialect, ToolPlan
 
 
 class ClientGoneError(Exception):
@@ -48,6 +49,7 @@ class Serving:
         self.aio = AsyncEngine(engine)
         self.in_flight = 0
         end = options.reasoning_end
+        self.dialect = Dialect(self.tokenizer, engine.vocabulary, options.tool_format, has_reasoning_end=end is not None)
         self.reasoning_end: list[int] = [] if end is None else self.tokenizer(end, add_special_tokens=False)["input_ids"]
 
     def check_model(self, name: str | None) -> None:
@@ -92,6 +94,7 @@ class Serving:
         n: int = 1,
         max_tokens: int | None = None,
         logprobs: int | None = None,
+        plan: ToolPlan | None = None,
         reasoning: bool = True,
     ) -> Prepared:
         """The engine's requests, `n` for each prompt, with their grammar compiled."""
@@ -120,6 +123,7 @@ class Serving:
                     draft_tree=extension.draft_tree or 1,
                     jump_forward=options.jump_forward if extension.jump_forward is None else extension.jump_forward,
                     reasoning_end=self.reasoning_end if thinks and reasoning else (),
+                    shown={} if plan is None else self.dialect.shown,
                     logprobs=logprobs,
                 )
                 self.engine.check(first)

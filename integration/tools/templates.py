@@ -31,21 +31,25 @@ def structural_tag(
     *,
     special: Collection[str] = (),
     stops: Collection[str] = (),
-    reasoning: bool = False,
+    reasoning: bool | None = False,
     compact: bool = False,
+    answer: Json | None = None,
 ) -> Json:
     """The structural tag of an answer.
 
     `special` are the names of the tokenizer's special tokens, `stops` those that end an answer; what a format ends with one ends before it.
-    `reasoning`: the answer begins inside the model's reasoning, which is free text. `compact`: no blanks in JSON.
+    `reasoning`: the answer begins inside the model's reasoning, which is free text; None where it may begin with reasoning.
+    `compact`: no blanks in JSON. `answer`: the format of a text that is no call, where it is not free.
     """
-    return {"type": "structural_tag", "format": _Templates(format, choice, special, stops, compact).answer(reasoning)}
+    return {"type": "structural_tag", "format": _Templates(format, choice, special, stops, compact, answer).answer(reasoning)}
 
 
 class _Templates:
     """One format for one choice of tools."""
 
-    def __init__(self, format: Format, choice: Choice, special: Collection[str], stops: Collection[str], compact: bool) -> None:
+    def __init__(
+        self, format: Format, choice: Choice, special: Collection[str], stops: Collection[str], compact: bool, answer: Json | None
+    ) -> None:
         self.special = {*special, *stops}
         self.format = bind(format, self.special)
         self.style = STYLES[format.style]
@@ -53,17 +57,20 @@ class _Templates:
         self.choice = choice
         self.is_single = choice.is_single or format.is_single
         self.compact = compact
+        self.said = answer
         self.names = re.compile(f"({'|'.join(MARK + re.escape(name) for name in sorted(self.special, key=len, reverse=True)) or '(?!)'})")
 
-    def answer(self, reasoning: bool) -> Json:
+    def answer(self, reasoning: bool | None) -> Json:
         """The whole answer."""
         begin, end = self.format.reasoning
-        preambles = [self.text(*frame) for frame in self.format.preambles]
+        preambles = [self.text(*frame, {"type": "any_text"}) for frame in self.format.preambles]
         thoughts: list[Json] = []
-        if reasoning and self.format.layout == "either":
+        if reasoning is not False and self.format.layout == "either":
             preambles.append(self.frame(begin, {"type": "any_text"}, end))
         elif reasoning:
             thoughts.append(self.frame("", {"type": "any_text"}, end))
+        elif reasoning is None and begin:
+            thoughts.append({"type": "optional", "content": self.frame(begin, {"type": "any_text"}, end)})
         return _sequence([*thoughts, *([{"type": "star", "content": _or(preambles)}] if preambles else []), *self.body()])
 
     def body(self) -> list[Json]:
@@ -71,7 +78,9 @@ class _Templates:
         is_required = self.choice.is_required
         match self.format.layout:
             case "free":
-                return [self.block()] if is_required else [self.triggered()]
+                if is_required:
+                    return [self.block()]
+                return [_or([self.block(), self.said])] if self.said is not None else [self.triggered()]
             case "before":
                 block = self.block()
                 return [
@@ -148,10 +157,10 @@ class _Templates:
         quote: Json = {"type": "const_string", "value": '"'}
         return _sequence([quote, content, quote]) if escape else content
 
-    def text(self, begin: str, end: str) -> Json:
-        """Free text in a frame."""
+    def text(self, begin: str, end: str, content: Json | None = None) -> Json:
+        """The answer's text in a frame."""
         excludes = {"excludes": list(self.format.excludes)} if self.format.excludes else {}
-        return self.frame(begin, {"type": "any_text", **excludes}, end)
+        return self.frame(begin, content or self.said or {"type": "any_text", **excludes}, end)
 
     def frame(self, begin: str | Sequence[Json], content: Json, end: str) -> Json:
         """A tag; its beginning and its end may each be several texts and tokens, or nothing."""
