@@ -4,8 +4,8 @@ A part is a conjunction of atoms ("every key in K has a value in S", "some key i
 The complement of an atom is an atom, so complements stay small: that of a conjunction is one clause.
 Two parts of few clauses unite into one by distribution, so `anyOf` over `required`, dependencies and implications do not multiply parts.
 
-Emission walks the declared keys in order. A state of the graph is the next key, whether a member was written, how many (where that counts),
-and for every clause which of its universal atoms still hold; a clause whose atom is settled leaves the state.
+Emission walks the declared keys in order. A state of the graph is the next key, whether it stands before or after a member, how many there
+were (where that counts), and for every clause which of its universal atoms still hold; a clause whose atom is settled leaves the state.
 So the graph is linear in the keys for ordinary objects, and grows only with the clauses that are open at the same time.
 """
 
@@ -285,7 +285,8 @@ class _Member(NamedTuple):
     required: bool
 
 
-State = tuple[int, bool, int, tuple[int, ...]]
+State = tuple[bool, int, int, tuple[int, ...]]
+"""Whether a member was just written or one has to follow, the next declared key, how many members there were, and the clauses."""
 SATISFIED: Final = -1
 
 
@@ -458,7 +459,7 @@ def unordered(b: GrammarBuilder, f: Fragments, members: Sequence[tuple[NodeId, b
 
 
 class _Chain:
-    """The graph of one part that has clauses or counts."""
+    """The graph of one part that has clauses or counts, in the shape of `emit.object_node`: one comma behind a member, whatever follows."""
 
     def __init__(
         self, writer: Writer, declared: list[_Member], undeclared: list[_Member], clauses: Sequence[Clause], low: int, high: int
@@ -474,9 +475,9 @@ class _Chain:
         self.numbers: dict[State, int] = {}
         self.todo: list[State] = []
         self.edges: list[int] = []
-        self.size = 2
-        self.links: dict[tuple[int, NodeId], int] = {}
         self.splits: dict[tuple[Conjunction, tuple[Literal, ...]], list[tuple[Conjunction, frozenset[Literal]]]] = {}
+        self.decided: dict[tuple[int, tuple[int, ...]], tuple[int, ...] | None] = {}
+        self.turns: dict[tuple[int, tuple[int, ...]], list[tuple[NodeId, tuple[int, ...]]]] = {}
         # last[c][a]: the position after the last member that atom a of clause c speaks of; past the end for undeclared keys.
         end = len(declared)
         self.last = [
@@ -488,43 +489,50 @@ class _Chain:
             ]
             for clause in clauses
         ]
+        self.last_required = max((i + 1 for i, m in enumerate(declared) if m.required), default=0)
 
     def node(self) -> NodeId:
         """The whole object."""
         b, f = self.writer.b, self.writer.f
-        start = self.settled(0, False, 0, tuple((1 << len(clause)) - 1 for clause in self.clauses))
+        start = self.settled(0, tuple((1 << len(clause)) - 1 for clause in self.clauses))
         if start is None:
             return f.never
-        self.numbers[start] = 0
-        self.todo.append(start)
+        if self.may_end(0, 0, start):
+            self.edges += (0, 1, -1)
+        if self.high:
+            self.edges += (0, self.number((False, 0, 0, start)), -1)
         for state in self.todo:
-            position, started, count, alive = state
+            behind, position, count, alive = state
             source = self.numbers[state]
-            if position < len(self.declared):
-                self.step(source, state)
-            else:
-                self.finish(source, started, count, alive)
-        graph = b.graph(self.size, tuple(self.edges))
+            if behind:
+                self.after(source, position, count, alive)
+            elif position < len(self.declared):
+                self.before(source, position, count, alive)
+            elif any(bits != SATISFIED for bits in alive):
+                self.write(source, self.undeclared, position, position, count, alive)
+            elif (extra := self.extra()) != f.never:
+                least, most = self.missing(count)
+                tail = b.repeat(b.seq(f.comma, extra), max(least - 1, 0), most - 1 if most > 0 else -1)
+                self.edges += (source, 1, b.seq(extra, tail, f.blank))
+        graph = b.graph(len(self.numbers) + 2, tuple(self.edges))
         return b.seq(f.open_object, f.blank, graph, f.close_object)
 
     def number(self, state: State) -> int:
         """The graph's number of a state; 0 is the start and 1 the end."""
         found = self.numbers.get(state)
         if found is None:
-            found = self.numbers[state] = self.fresh()
+            found = self.numbers[state] = len(self.numbers) + 2
             self.todo.append(state)
+            if found > GRAPH_STATES:
+                raise LimitError(f"one object needs a graph of more than {GRAPH_STATES} states", limit="states", value=GRAPH_STATES)
         return found
 
-    def fresh(self) -> int:
-        """One more state."""
-        self.size += 1
-        if self.size > GRAPH_STATES:
-            raise LimitError(f"one object needs a graph of more than {GRAPH_STATES} states", limit="states", value=GRAPH_STATES)
-        return self.size - 1
-
-    def settled(self, position: int, started: bool, count: int, alive: tuple[int, ...]) -> State | None:
-        """The state with every clause that is decided by now marked so; None where one has failed."""
-        result: list[int] = []
+    def settled(self, position: int, alive: tuple[int, ...]) -> tuple[int, ...] | None:
+        """The clauses with every one that is decided by now marked so; None where one has failed."""
+        key = (position, alive)
+        if key in self.decided:
+            return self.decided[key]
+        result: list[int] | None = []
         for clause, last, bits in zip(self.clauses, self.last, alive, strict=True):
             if bits != SATISFIED:
                 kept = 0
@@ -535,39 +543,66 @@ class _Chain:
                         elif atom.every:
                             kept = SATISFIED
                             break
-                if not kept:
-                    return None
                 bits = kept
+            if not bits:
+                result = None
+                break
+            assert result is not None
             result.append(bits)
-        return position, started, min(count, self.cap), tuple(result)
+        found = self.decided[key] = None if result is None else tuple(result)
+        return found
 
-    def step(self, source: int, state: State) -> None:
-        """The edges that write or skip one declared member."""
-        position, started, count, alive = state
+    def may_end(self, position: int, count: int, alive: tuple[int, ...]) -> bool:
+        """Whether the object may end where this declared key is the next."""
+        return position >= self.last_required and count >= self.low and self.settled(len(self.declared) + 1, alive) is not None
+
+    def missing(self, count: int) -> tuple[int, int]:
+        """How many members have to follow and how many may, -1 for any number."""
+        return max(self.low - count, 0), self.high - count if self.high >= 0 else -1
+
+    def extra(self) -> NodeId:
+        """Any undeclared member."""
+        never = self.writer.f.never
+        extras = [node for m in self.undeclared if (node := self.writer.pair(m.key, m.value)) != never]
+        return self.writer.b.alt(*extras) if extras else never
+
+    def before(self, source: int, position: int, count: int, alive: tuple[int, ...]) -> None:
+        """The edges that write a declared member, and the one that goes on to the next."""
         current = self.declared[position]
         if not current.required:
-            skipped = self.settled(position + 1, started, count, alive)
-            if skipped is not None:
-                self.edges += (source, self.number(skipped), -1)
-        if not self.high < 0 and count >= self.high:
-            return
-        for value, following in self.outcomes(current, alive):
-            target = self.settled(position + 1, True, count + 1, following)
-            if target is not None:
-                self.link(source, target, started, current.key, value)
+            skipped = self.settled(position + 1, alive)
+            if skipped is not None and (position + 1 < len(self.declared) or self.undeclared):
+                self.edges += (source, self.number((False, position + 1, count, skipped)), -1)
+        self.write(source, [current], position, position + 1, count, alive)
 
-    def link(self, source: int, target: State, started: bool, key: NodeId, value: Conjunction) -> None:
-        """Edges that write a member; all that write the same one to the same state share the last of them."""
-        f = self.writer.f
-        pair = self.writer.pair(key, value)
-        if pair == f.never:
+    def after(self, source: int, position: int, count: int, alive: tuple[int, ...]) -> None:
+        """The edges behind a member: to the end, and over a comma to the next one."""
+        b, f = self.writer.b, self.writer.f
+        if self.may_end(position, count, alive):
+            self.edges += (source, 1, f.blank)
+        if 0 <= self.high <= count:
             return
-        following = self.number(target)
-        before = self.links.get((following, pair))
-        if before is None:
-            before = self.links[following, pair] = self.fresh()
-            self.edges += (before, following, pair)
-        self.edges += (source, before, f.comma if started else -1)
+        if position < len(self.declared) or any(bits != SATISFIED for bits in alive):
+            if position < len(self.declared) or self.undeclared:
+                self.edges += (source, self.number((False, position, count, alive)), f.comma)
+        elif (extra := self.extra()) != f.never:
+            least, most = self.missing(count)
+            self.edges += (source, 1, b.seq(b.repeat(b.seq(f.comma, extra), max(least, 1), most), f.blank))
+
+    def write(self, source: int, members: Sequence[_Member], position: int, following: int, count: int, alive: tuple[int, ...]) -> None:
+        """The edges that write one of some members, those at `position`; `following` is the next declared key after them."""
+        turns = self.turns.get((position, alive))
+        if turns is None:
+            turns = self.turns[position, alive] = []
+            for current in members:
+                for value, left in self.outcomes(current, alive):
+                    target = self.settled(following, left)
+                    node = self.writer.f.never if target is None else self.writer.pair(current.key, value)
+                    if target is not None and node != self.writer.f.never:
+                        turns.append((node, target))
+        after = min(count + 1, self.cap)
+        for node, target in turns:
+            self.edges += (source, self.number((True, following, after, target)), node)
 
     def outcomes(self, current: _Member, alive: tuple[int, ...]) -> Iterator[tuple[Conjunction, tuple[int, ...]]]:
         """How a member may turn out: what its value meets, and which atoms are then alive."""
@@ -623,36 +658,6 @@ class _Chain:
                     raise LimitError("the conditions on one property have more than 4,096 outcomes", limit="states", value=4096)
             self.splits[value, literals] = found
         return found
-
-    def finish(self, source: int, started: bool, count: int, alive: tuple[int, ...]) -> None:
-        """The edges of undeclared members, and those to the end."""
-        b, f = self.writer.b, self.writer.f
-        end = len(self.declared)
-        open_clauses = any(bits != SATISFIED for bits in alive)
-        if open_clauses:
-            done = self.settled(end + 1, started, count, alive)
-            if done is not None and count >= self.low:
-                self.edges += (source, 1, f.blank if started else -1)
-            if not (0 <= self.high <= count):
-                for current in self.undeclared:
-                    for value, following in self.outcomes(current, alive):
-                        target = self.settled(end, True, count + 1, following)
-                        if target is not None:
-                            self.link(source, target, started, current.key, value)
-            return
-        extras = [n for m in self.undeclared if (n := self.writer.pair(m.key, m.value)) != f.never]
-        least, most = max(self.low - count, 0), self.high - count if self.high >= 0 else -1
-        if least <= 0:
-            self.edges += (source, 1, f.blank if started else -1)
-        if not extras or most == 0:
-            return
-        extra = b.alt(*extras)
-        following_extra = b.seq(f.comma, extra)
-        if started:
-            self.edges += (source, 1, b.seq(b.repeat(following_extra, max(least, 1), most), f.blank))
-        else:
-            tail = b.repeat(following_extra, max(least - 1, 0), most - 1 if most > 0 else -1)
-            self.edges += (source, 1, b.seq(extra, tail, f.blank))
 
 
 def plain(name: str, literal: Literal) -> Atom:
