@@ -1,0 +1,57 @@
+"""XGrammar's Python interface over stackmask: `import stackmask.integration.xgrammar as xgr`, for engines that call XGrammar directly.
+
+    info = xgr.TokenizerInfo.from_huggingface(tokenizer, vocab_size=model.config.vocab_size)
+    compiled = xgr.GrammarCompiler(info).compile_json_schema(schema)
+    matcher, bitmask = xgr.GrammarMatcher(compiled), xgr.allocate_token_bitmask(1, info.vocab_size)
+    matcher.fill_next_token_bitmask(bitmask)
+    xgr.apply_token_bitmask_inplace(logits, bitmask)
+
+The names and signatures are those of XGrammar 0.2.8, the semantics are stackmask's; docs/xgrammar.md lists where they differ.
+What stackmask cannot do is refused by the name of the option, and errors are RuntimeErrors, as there.
+"""
+
+from stackmask.integration.xgrammar import structural_tag, testing
+from stackmask.integration.xgrammar.bitmask import (
+    allocate_token_bitmask,
+    apply_token_bitmask_inplace,
+    bitmask_dtype,
+    get_bitmask_shape,
+    reset_token_bitmask,
+)
+from stackmask.integration.xgrammar.compiler import CompiledGrammar, GrammarCompiler
+from stackmask.integration.xgrammar.exception import (
+    DeserializeFormatError,
+    DeserializeVersionError,
+    InvalidJSONError,
+    InvalidStructuralTagError,
+    UnsupportedOptionError,
+)
+from stackmask.integration.xgrammar.grammar import Grammar, get_serialization_version
+from stackmask.integration.xgrammar.matcher import BatchGrammarMatcher, GrammarMatcher
+from stackmask.integration.xgrammar.structural_tag import StructuralTag, StructuralTagItem
+from stackmask.integration.xgrammar.tokenizer_info import TokenizerInfo, VocabType
+
+__all__ = [
+    "BatchGrammarMatcher",
+    "CompiledGrammar",
+    "DeserializeFormatError",
+    "DeserializeVersionError",
+    "Grammar",
+    "GrammarCompiler",
+    "GrammarMatcher",
+    "InvalidJSONError",
+    "InvalidStructuralTagError",
+    "StructuralTag",
+    "StructuralTagItem",
+    "TokenizerInfo",
+    "UnsupportedOptionError",
+    "VocabType",
+    "allocate_token_bitmask",
+    "apply_token_bitmask_inplace",
+    "bitmask_dtype",
+    "get_bitmask_shape",
+    "get_serialization_version",
+    "reset_token_bitmask",
+    "structural_tag",
+    "testing",
+]

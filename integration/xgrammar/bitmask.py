@@ -1,0 +1,41 @@
+"""Bitmasks: int32, bit i of word w says whether token 32 w + i may come next."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import torch
+
+from stackmask.integration import torch as masks
+from stackmask.integration.xgrammar.exception import refuse
+
+bitmask_dtype: Final = torch.int32
+
+
+def get_bitmask_shape(batch_size: int, vocab_size: int) -> tuple[int, int]:
+    """The shape of a bitmask."""
+    return batch_size, (vocab_size + 31) // 32
+
+
+def allocate_token_bitmask(batch_size: int, vocab_size: int) -> torch.Tensor:
+    """A bitmask on the CPU that allows everything."""
+    return torch.full(get_bitmask_shape(batch_size, vocab_size), -1, dtype=bitmask_dtype)
+
+
+def reset_token_bitmask(bitmask: torch.Tensor) -> None:
+    """Allow everything."""
+    bitmask.fill_(-1)
+
+
+def apply_token_bitmask_inplace(
+    logits: torch.Tensor,
+    bitmask: torch.Tensor,
+    *,
+    vocab_size: int | None = None,
+    indices: list[int] | None = None,
+    backend: str = "auto",
+) -> None:
+    """Set the logits of forbidden tokens to minus infinity. How that is done depends on the device of the logits, not on `backend`."""
+    if backend not in ("auto", "torch_native", logits.device.type):
+        refuse(backend=backend)
+    masks.apply_token_bitmask_inplace(logits, bitmask, vocab_size=vocab_size, indices=indices)

@@ -1,0 +1,474 @@
+"""XGrammar's interface over stackmask: the same names and signatures, and the same answers where docs/xgrammar.md names no difference."""
+
+import inspect
+import json
+import random
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import stackmask.integration.xgrammar as xgr  # noqa: E402
+from stackmask.integration.xgrammar.strict import closed  # noqa: E402
+from stackmask.integration.xgrammar.testing import (  # noqa: E402
+    _get_masked_tokens_from_bitmask,
+    _get_matcher_from_grammar,
+    _is_grammar_accept_string,
+    _is_single_token_bitmask,
+    bitmask_to_bool_mask,
+    bool_mask_to_bitmask,
+)
+from stackmask.pda.exceptions import StackmaskError  # noqa: E402
+
+VOCAB = [*(bytes([byte]) for byte in range(256)), b'{"', b'": ', b"true", b"12", b"", b"</s>"]
+STOP = len(VOCAB) - 1
+SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "string"}}, "required": ["a"]}
+
+
+@pytest.fixture(scope="module")
+def info():
+    return xgr.TokenizerInfo(VOCAB, vocab_size=288, stop_token_ids=STOP)
+
+
+@pytest.fixture
+def compiler(info):
+    return xgr.GrammarCompiler(info)
+
+
+def accepts(grammar, text):
+    return _is_grammar_accept_string(grammar, text)
+
+
+def allowed(matcher, size=288):
+    bitmask = xgr.allocate_token_bitmask(1, size)
+    matcher.fill_next_token_bitmask(bitmask)
+    return set(range(size)) - set(_get_masked_tokens_from_bitmask(bitmask, size))
+
+
+@pytest.mark.parametrize(
+    "name", ["TokenizerInfo", "Grammar", "GrammarCompiler", "CompiledGrammar", "GrammarMatcher", "BatchGrammarMatcher", "StructuralTag"]
+)
+def test_signatures(name):
+    """Every public method and property of XGrammar's classes is there, and takes its parameters with its defaults."""
+    theirs = pytest.importorskip("xgrammar")
+    ours, original = getattr(xgr, name), getattr(theirs, name)
+    for member, value in inspect.getmembers(original):
+        if member.startswith("_") or member in dir(object) or member not in original.__dict__ or member in _OF_PYDANTIC:
+            continue
+        assert hasattr(ours, member), f"{name}.{member} is missing"
+        if inspect.isfunction(value):
+            check_parameters(f"{name}.{member}", getattr(ours, member), value)
+    if name not in ("Grammar", "CompiledGrammar", "StructuralTag"):
+        check_parameters(name, ours.__init__, original.__init__)
+
+
+_OF_PYDANTIC = {"model_config", "model_fields", "model_computed_fields", "model_extra", "model_fields_set"}
+
+
+def check_parameters(name, ours, theirs):
+    mine, wanted = inspect.signature(ours).parameters, inspect.signature(theirs).parameters
+    for parameter in wanted.values():
+        if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
+            continue
+        assert parameter.name in mine, f"{name} takes no {parameter.name}"
+        found = mine[parameter.name]
+        assert found.kind == parameter.kind, f"{name}({parameter.name})"
+        assert str(found.default) == str(parameter.default), f"{name}({parameter.name})"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["allocate_token_bitmask", "get_bitmask_shape", "reset_token_bitmask", "apply_token_bitmask_inplace", "get_serialization_version"],
+)
+def test_signatures_of_functions(name):
+    """The functions too."""
+    theirs = pytest.importorskip("xgrammar")
+    check_parameters(name, getattr(xgr, name), getattr(theirs, name))
+
+
+def test_same_answers():
+    """Over one vocabulary, with one pattern: the same masks, jumps and ends, token by token, with rollback and forks."""
+    theirs = pytest.importorskip("xgrammar")
+    rng = random.Random(3)
+    for pattern in ("(ab|cd)*[0-9]{2,3}x?", '\\{"k": (true|12)\\}', "a(b(cd)?)+e", "[a-f]{3}(yes|no)"):
+        pair = []
+        for library in (theirs, xgr):
+            made = library.TokenizerInfo(VOCAB, vocab_size=288, stop_token_ids=[STOP])
+            pair.append(library.GrammarMatcher(library.GrammarCompiler(made).compile_regex(pattern)))
+        accepted = 0
+        for _ in range(60):
+            assert [matcher.is_completed() for matcher in pair] == [pair[0].is_completed()] * 2
+            assert [matcher.is_terminated() for matcher in pair] == [pair[0].is_terminated()] * 2
+            if pair[0].is_terminated():
+                count = rng.randint(1, accepted)
+                for matcher in pair:
+                    matcher.rollback(count)
+                accepted -= count
+                continue
+            assert pair[0].find_jump_forward_string() == pair[1].find_jump_forward_string()
+            masks = []
+            for library, matcher in zip((theirs, xgr), pair, strict=True):
+                bitmask = library.allocate_token_bitmask(2, 288)
+                assert matcher.fill_next_token_bitmask(bitmask, 1)
+                masks.append(bitmask[1].tolist())
+            assert masks[0] == masks[1]
+            token = rng.choice([index for index, bit in enumerate(bitmask_to_bool_mask(torch.tensor(masks[0]), 288).tolist()) if bit])
+            pair = [matcher.fork() for matcher in pair] if rng.random() < 0.2 else pair
+            assert [matcher.accept_token(7) for matcher in pair] == [False, False]
+            assert [matcher.accept_token(token) for matcher in pair] == [True, True]
+            accepted += 1
+        for matcher in pair:
+            matcher.reset()
+        assert [matcher.is_completed() for matcher in pair] == [False, False]
+
+
+@pytest.mark.parametrize("vocab_type", ["RAW", "BYTE_FALLBACK", "BYTE_LEVEL"])
+def test_vocabularies(vocab_type):
+    """Pieces are decoded as XGrammar decodes them."""
+    theirs = pytest.importorskip("xgrammar")
+    pieces = {
+        "RAW": [b"a", "é", b"\xff", "b"],
+        "BYTE_FALLBACK": ["▁a", "<0x0A>", "é", "▁▁"],
+        "BYTE_LEVEL": ["Ġa", "Ċ", "Ã©", "a"],
+    }[vocab_type]
+    made = [
+        library.TokenizerInfo([*pieces, "</s>"], library.VocabType[vocab_type], vocab_size=8, stop_token_ids=[4], add_prefix_space=True)
+        for library in (theirs, xgr)
+    ]
+    assert made[0].decoded_vocab[:4] == made[1].decoded_vocab[:4]
+    assert json.loads(made[0].dump_metadata()) == json.loads(made[1].dump_metadata())
+    for name in ("vocab_size", "stop_token_ids", "add_prefix_space"):
+        assert getattr(made[0], name) == getattr(made[1], name)
+    again = xgr.TokenizerInfo.from_vocab_and_metadata([*pieces, "</s>"], made[1].dump_metadata())
+    assert again.vocabulary.fingerprint == made[1].vocabulary.fingerprint
+    assert again.vocab_type is xgr.VocabType[vocab_type]
+
+
+def test_tokenizer_info(info):
+    """What has no text is special, and a vocabulary survives its JSON, names included."""
+    assert info.special_token_ids == [STOP - 1, *range(STOP + 1, 288)]
+    assert len(info.decoded_vocab) == 288
+    again = xgr.TokenizerInfo.deserialize_json(info.serialize_json())
+    assert again.vocabulary.fingerprint == info.vocabulary.fingerprint
+    with pytest.raises(xgr.UnsupportedOptionError, match="stop_token_ids"):
+        xgr.TokenizerInfo(VOCAB)
+    with pytest.raises(RuntimeError, match="stop token id"):
+        xgr.TokenizerInfo(VOCAB, stop_token_ids=[1 << 20])
+    for bad, error in (("{", xgr.InvalidJSONError), ("[]", xgr.DeserializeFormatError), ("{}", xgr.DeserializeFormatError)):
+        with pytest.raises(error):
+            xgr.TokenizerInfo.deserialize_json(bad)
+        with pytest.raises(error):
+            xgr.TokenizerInfo.from_vocab_and_metadata(VOCAB, bad)
+
+
+def test_hugging_face():
+    """A tokenizer's special tokens stay special and can be named; its vocabulary survives its JSON."""
+    pytest.importorskip("transformers")
+    from stackmask.integration.demo import load_tokenizer
+
+    info = xgr.TokenizerInfo.from_huggingface(load_tokenizer(), vocab_size=1344)
+    assert (info.vocab_size, info.stop_token_ids) == (1344, [2])
+    assert xgr.TokenizerInfo.deserialize_json(info.serialize_json()).vocabulary.fingerprint == info.vocabulary.fingerprint
+    matcher = xgr.GrammarMatcher(xgr.GrammarCompiler(info).compile_lark('start: "a" <|user|>'))
+    assert matcher.accept_string("a")
+    assert allowed(matcher, 1344) == {info.vocabulary.special["<|user|>"]}
+    assert accepts(xgr.Grammar.from_lark('start: "a"'), "a")
+    assert xgr.Grammar.from_lark('start: "a" <|user|>', tokenizer_info=info)
+    with pytest.raises(RuntimeError):
+        xgr.Grammar.from_lark('start: "a" <|user|>')
+
+
+def test_grammars():
+    """Every way to make a grammar, and to put grammars together."""
+    digits, word = xgr.Grammar.from_regex("[0-9]+"), xgr.Grammar.from_ebnf('begin ::= "ab" begin | "c"', root_rule_name="begin")
+    assert accepts(digits, "12")
+    assert accepts(word, "ababc")
+    assert accepts(xgr.Grammar.concat(digits, word, digits), "1abc2")
+    assert not accepts(xgr.Grammar.concat(digits, word), "abc1")
+    assert accepts(xgr.Grammar.union(digits, word), "c")
+    assert not _is_grammar_accept_string(digits, "")
+    assert _is_grammar_accept_string(word, "ab", require_termination=False)
+    assert accepts(xgr.Grammar.builtin_json_grammar(), '[1, {"a": null}]')
+    assert accepts(xgr.Grammar.from_json_schema(json.dumps(SCHEMA), any_order=True), '{"b": "x", "a": 1}')
+    assert not accepts(xgr.Grammar.from_json_schema(SCHEMA), '{"b": "x", "a": 1}')
+    assert accepts('root ::= "x"', "x")
+    assert "root" in str(word) or "begin" in str(word)
+
+
+def test_printing(capsys):
+    """A grammar is printed where that is asked for."""
+    xgr.Grammar.from_regex("ab", print_converted_ebnf=True)
+    assert capsys.readouterr().out.startswith("root ::= ")
+
+
+def test_serialised_grammars(info, compiler):
+    """Grammars survive their JSON; damage, other versions and other vocabularies are refused."""
+    grammar = xgr.Grammar.from_json_schema(SCHEMA)
+    assert xgr.Grammar.deserialize_json(grammar.serialize_json()).ir == grammar.ir
+    compiled = compiler.compile_json_schema(SCHEMA)
+    again = xgr.CompiledGrammar.deserialize_json(compiled.serialize_json(), info)
+    assert again.compiled.fingerprint == compiled.compiled.fingerprint
+    assert again.memory_size_bytes > 0
+    assert again.tokenizer_info is info
+    assert again.grammar.ir == compiled.grammar.ir
+    version = xgr.get_serialization_version()
+    cases = [
+        ("{", xgr.InvalidJSONError),
+        ("{}", xgr.DeserializeVersionError),
+        ("[]", xgr.DeserializeVersionError),
+        (json.dumps({"__VERSION__": "v16"}), xgr.DeserializeVersionError),
+        (json.dumps({"__VERSION__": version}), xgr.DeserializeFormatError),
+        (json.dumps({"__VERSION__": version, "grammar": "!", "compiled": "!"}), xgr.DeserializeFormatError),
+        (json.dumps({"__VERSION__": version, "grammar": "aGk=", "compiled": "aGk="}), xgr.DeserializeFormatError),
+    ]
+    for text, error in cases:
+        with pytest.raises(error):
+            xgr.Grammar.deserialize_json(text)
+        with pytest.raises(error):
+            xgr.CompiledGrammar.deserialize_json(text, info)
+    other = xgr.TokenizerInfo(VOCAB, stop_token_ids=STOP)
+    with pytest.raises(xgr.DeserializeFormatError, match="another vocabulary"):
+        xgr.CompiledGrammar.deserialize_json(compiled.serialize_json(), other)
+
+
+def test_compiler(compiler, info):
+    """Every method of the compiler, its cache, and grammars that are no text."""
+    texts = {
+        "12": compiler.compile_regex("[0-9]+"),
+        "[true]": compiler.compile_builtin_json_grammar(),
+        '{"a": 1}': compiler.compile_json_schema(SCHEMA),
+        "ab": compiler.compile_lark('start: "a" "b"'),
+        "aab": compiler.compile_grammar('root ::= "a" root | "b"'),
+        "xx": compiler.compile_grammar(xgr.Grammar.from_regex("x+")),
+    }
+    for text, compiled in texts.items():
+        matcher = xgr.GrammarMatcher(compiled)
+        assert matcher.accept_string(text)
+        assert matcher.is_completed()
+    assert compiler.compile_regex("[0-9]+").compiled is texts["12"].compiled
+    assert compiler.get_cache_size_bytes() > 0
+    compiler.clear_cache()
+    assert compiler.get_cache_size_bytes() == 0
+    assert compiler.cache_limit_bytes == -1
+    without = xgr.GrammarCompiler(info, cache_enabled=False, max_threads=1)
+    assert without.compile_regex("a").compiled is not without.compile_regex("a").compiled
+
+
+def test_json_options(compiler):
+    """Whitespace as far as stackmask has it, and strict mode as XGrammar has it."""
+    compact = xgr.GrammarMatcher(compiler.compile_json_schema(SCHEMA, any_whitespace=False, separators=(",", ":")))
+    assert not compact.accept_string('{"a": 1}')
+    assert compact.accept_string('{"a":1}')
+    narrow = xgr.GrammarMatcher(compiler.compile_json_schema(SCHEMA, max_whitespace_cnt=1))
+    assert not narrow.accept_string('{"a":  1}')
+    assert narrow.accept_string('{"a": 1}')
+    assert accepts(xgr.Grammar.from_json_schema(SCHEMA, strict_mode=False), '{"a": 1, "x": 2}')
+    assert not accepts(xgr.Grammar.from_json_schema(SCHEMA), '{"a": 1, "x": 2}')
+
+
+@pytest.mark.parametrize(
+    ("schema", "text"),
+    [
+        ({"type": "object", "properties": {"a": {"type": "integer"}}}, '{"a": 1, "x": 2}'),
+        ({"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": True}, '{"a": 1, "x": 2}'),
+        ({"type": "object"}, '{"x": 2}'),
+        ({"type": "array", "prefixItems": [{"type": "integer"}]}, "[1, 2]"),
+        ({"type": "array", "items": {"type": "object", "properties": {"a": {"type": "integer"}}}}, '[{"a": 1, "x": 2}]'),
+        ({"$ref": "#/$defs/n", "$defs": {"n": {"type": "object", "properties": {"a": {"type": "integer"}}}}}, '{"a": 1, "x": 2}'),
+        ({"anyOf": [{"type": "object", "properties": {"a": {"type": "integer"}}}, {"type": "integer"}]}, '{"x": 2}'),
+    ],
+)
+def test_strict_mode(schema, text):
+    """What a schema declares is closed where XGrammar closes it."""
+    theirs = pytest.importorskip("xgrammar")
+    from xgrammar.testing import _is_grammar_accept_string as original
+
+    for strict in (True, False):
+        wanted = original(theirs.Grammar.from_json_schema(schema, strict_mode=strict), text)
+        assert accepts(xgr.Grammar.from_json_schema(schema, strict_mode=strict), text) == wanted
+
+
+def test_strict_mode_of_parts():
+    """Parts of one object are closed together, and the caller's schema stays as it is."""
+    schema = {
+        "allOf": [{"properties": {"a": {"type": "integer"}}}, {"if": {"required": ["a"]}, "then": {"properties": {"b": True}}}],
+        "type": "object",
+        "dependentSchemas": {"a": {"properties": {"c": {"prefixItems": [{"properties": {"d": {}}}, True]}}}},
+        "not": {"properties": {"z": False}},
+    }
+    before = json.dumps(schema)
+    strict = closed(schema)
+    assert json.dumps(schema) == before
+    assert strict["unevaluatedProperties"] is False
+    inside = strict["dependentSchemas"]["a"]["properties"]["c"]
+    assert inside["unevaluatedItems"] is False
+    assert inside["prefixItems"][0]["unevaluatedProperties"] is False
+    assert "unevaluatedProperties" not in strict["allOf"][0]
+    assert closed(True) is True
+    deep = {"type": "integer"}
+    for _ in range(5000):
+        deep = {"items": deep}
+    assert closed(deep)
+
+
+def test_structural_tags(compiler):
+    """The newer form out of models, mappings or JSON, and the older one."""
+    tags = xgr.structural_tag
+    content = tags.JSONSchemaFormat(json_schema={"type": "integer"})
+    tag = xgr.StructuralTag(format=tags.TagFormat(begin="<f>", content=content, end="</f>"))
+    older = xgr.StructuralTagItem(begin="<f>", schema={"type": "integer"}, end="</f>")
+    cases = [
+        (tag,),
+        (tag.model_dump(),),
+        (tag.model_dump_json(),),
+        (xgr.StructuralTag.from_json(tag.model_dump_json()),),
+        ([older], ["<f>"]),
+    ]
+    for case in cases:
+        matcher = xgr.GrammarMatcher(compiler.compile_structural_tag(*case))
+        assert matcher.accept_string("<f>12</f>")
+        assert matcher.is_completed()
+        assert accepts(xgr.Grammar.from_structural_tag(*case), "<f>12</f>")
+    assert not accepts(
+        xgr.Grammar.from_structural_tag([xgr.StructuralTagItem(begin="<f>", schema='{"type": "null"}', end="!")], ["<f>"]), "<f>1!"
+    )
+    with pytest.raises(xgr.InvalidStructuralTagError):
+        compiler.compile_structural_tag({"type": "structural_tag", "format": {"type": "regexp"}})
+    with pytest.raises(xgr.InvalidJSONError):
+        xgr.StructuralTag.from_json("{")
+    theirs = pytest.importorskip("xgrammar")
+    model = theirs.structural_tag
+    original = theirs.StructuralTag(format=model.TagFormat(begin="<f>", content=model.RegexFormat(pattern="[ab]"), end="</f>"))
+    assert accepts(xgr.Grammar.from_structural_tag(original), "<f>a</f>"), "XGrammar's own models are taken too"
+
+
+def test_matcher(compiler, info):
+    """Refused tokens change nothing, whatever they are; stop tokens can be replaced; a text may end without one."""
+    compiled = compiler.compile_regex("ab?")
+    matcher = xgr.GrammarMatcher(compiled)
+    for token in (-1, 288, 1 << 40, STOP - 1):
+        assert not matcher.accept_token(token)
+    assert matcher.accept_token(97)
+    assert allowed(matcher) == {98, STOP}
+    assert matcher.accept_token(STOP)
+    assert matcher.is_terminated()
+    assert matcher.is_completed()
+    assert not matcher.accept_token(STOP)
+    matcher.rollback()
+    assert not matcher.is_terminated()
+    with pytest.raises(RuntimeError, match="roll"):
+        matcher.rollback(9)
+    other = xgr.GrammarMatcher(compiled, override_stop_tokens=7)
+    assert (other.stop_token_ids, xgr.GrammarMatcher(compiled, override_stop_tokens=[7, 8]).stop_token_ids) == ([7], [7, 8])
+    assert other.accept_string(b"ab")
+    assert allowed(other) == {7}
+    ends = xgr.GrammarMatcher(compiled, terminate_without_stop_token=True, default_temperature=0.5).fork()
+    assert (ends.is_terminated(), ends.accept_token(97), ends.is_terminated()) == (False, True, True)
+    assert (ends.temperature, ends.max_rollback_tokens) == (0.5, -1)
+
+
+def test_batches(compiler):
+    """Calls for a batch are the calls for each."""
+    matchers = [
+        xgr.GrammarMatcher(compiler.compile_regex(pattern), default_temperature=t) for pattern, t in (("ab", None), ("[b-d]x", 0.7))
+    ]
+    bitmask = xgr.allocate_token_bitmask(4, 288)
+    xgr.BatchGrammarMatcher(max_threads=2).batch_fill_next_token_bitmask(matchers, bitmask, indices=[3, 1])
+    assert _is_single_token_bitmask(bitmask, 288, 3) == (True, 97)
+    assert _is_single_token_bitmask(bitmask, 288, 1) == (False, -1)
+    assert _get_masked_tokens_from_bitmask(bitmask, 288, 0) == []
+    assert xgr.BatchGrammarMatcher.batch_accept_token(matchers, [97, 97]) == [True, False]
+    assert xgr.BatchGrammarMatcher.batch_accept_string(matchers, ["b", b"cx"]) == [True, True]
+    xgr.BatchGrammarMatcher.batch_rollback(matchers, [2, 1])
+    xgr.BatchGrammarMatcher.batch_rollback(matchers, 0)
+    assert [allowed(matcher) for matcher in matchers] == [{97}, {98, 99, 100}]
+    temperatures = torch.ones(2)
+    xgr.BatchGrammarMatcher.batch_fill_temperature(matchers, temperatures)
+    assert temperatures.tolist() == pytest.approx([1.0, 0.7])
+
+
+def test_draft_trees(compiler):
+    """A row for each node of the tree: the mask after the drafts that lead to it."""
+    matcher = xgr.GrammarMatcher(compiler.compile_regex("(ab|cd)*x"))
+    # node 0 is here; a (1), then b (2); c (3) beside a, then x (4), which does not fit; d (5) beside x
+    children, siblings = torch.tensor([1, 2, -1, 4, -1, -1]), torch.tensor([-1, 3, -1, -1, 5, -1])
+    drafts = torch.tensor([0, *(ord(letter) for letter in "abcxd")])
+    bitmask = xgr.allocate_token_bitmask(6, 288)
+    assert matcher.traverse_draft_tree(children, siblings, drafts, bitmask)
+    rows = [set(range(288)) - set(_get_masked_tokens_from_bitmask(bitmask, 288, row)) for row in range(6)]
+    a, b, c, d, x = (ord(letter) for letter in "abcdx")
+    assert rows == [{a, c, x}, {b}, {a, c, x}, {d}, set(), {a, c, x}]
+    assert not matcher.traverse_draft_tree(children, siblings, drafts, bitmask, time_threshold=1e-12)
+    assert matcher.traverse_draft_tree(children, siblings, drafts, bitmask, 100.0)
+
+
+def test_bitmasks():
+    """Allocation, conversion and application."""
+    assert xgr.get_bitmask_shape(2, 33) == (2, 2)
+    assert xgr.bitmask_dtype is torch.int32
+    wanted = torch.rand(3, 70, generator=torch.Generator().manual_seed(1)) < 0.5
+    bitmask = bool_mask_to_bitmask(wanted)
+    assert torch.equal(bitmask_to_bool_mask(bitmask, 70), wanted)
+    logits = torch.zeros(3, 70)
+    xgr.apply_token_bitmask_inplace(logits, bitmask, indices=[0, 2], backend="cpu")
+    assert torch.equal(logits[[0, 2]] == 0, wanted[[0, 2]])
+    assert torch.equal(logits[1], torch.zeros(70))
+    xgr.reset_token_bitmask(bitmask)
+    assert set(bitmask.flatten().tolist()) == {-1}
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("indent", lambda c, m: c.compile_json_schema(SCHEMA, indent=2)),
+        ("indent", lambda c, m: xgr.Grammar.from_json_schema(SCHEMA, indent=2)),
+        ("any_whitespace=False", lambda c, m: c.compile_json_schema(SCHEMA, any_whitespace=False)),
+        ("separators", lambda c, m: c.compile_json_schema(SCHEMA, any_whitespace=False, separators=(";", ":"))),
+        ("named_grammars", lambda c, m: c.compile_lark('start: "a"', named_grammars={"x": 'start: "b"'})),
+        ("named_grammars", lambda c, m: xgr.Grammar.from_lark('start: "a"', named_grammars={})),
+        ("debug_print", lambda c, m: m.accept_token(97, debug_print=True)),
+        ("debug_print", lambda c, m: xgr.BatchGrammarMatcher().batch_fill_next_token_bitmask([m], None, debug_print=True)),
+        ("temperatures", lambda c, m: m.traverse_draft_tree(*[torch.zeros(1)] * 4, temperatures=torch.zeros(1))),
+        ("get_captures", lambda c, m: m.get_captures()),
+        ("backend", lambda c, m: xgr.apply_token_bitmask_inplace(torch.zeros(1, 3), xgr.allocate_token_bitmask(1, 3), backend="triton")),
+    ],
+)
+def test_refused_options(compiler, name, call):
+    """What cannot be honoured is refused by its name."""
+    with pytest.raises(xgr.UnsupportedOptionError, match=name):
+        call(compiler, xgr.GrammarMatcher(compiler.compile_regex("a")))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda c: c.compile_regex("(a"),
+        lambda c: c.compile_json_schema({"type": "strin"}),
+        lambda c: c.compile_json_schema("{"),
+        lambda c: c.compile_grammar('root ::= "a" other'),
+        lambda c: c.compile_lark("start: ("),
+        lambda c: xgr.Grammar.from_ebnf("root ::= ("),
+        lambda c: xgr.Grammar.from_regex("(a"),
+        lambda c: xgr.Grammar.from_json_schema({"type": "strin"}),
+        lambda c: xgr.Grammar.from_structural_tag("{}"),
+        lambda c: xgr.GrammarMatcher(c.compile_regex("a")).fill_next_token_bitmask(xgr.allocate_token_bitmask(1, 7)),
+    ],
+)
+def test_errors(compiler, call):
+    """Errors are RuntimeErrors, as engines expect; the cause says more."""
+    with pytest.raises((RuntimeError, ValueError)) as caught:
+        call(compiler)
+    assert isinstance(caught.value.__cause__, StackmaskError) or isinstance(caught.value, ValueError)
+
+
+def test_a_bytes_matcher():
+    """Tests of engines make matchers without a vocabulary."""
+    matcher = _get_matcher_from_grammar('root ::= "ab"', terminate_without_stop_token=True)
+    assert matcher.accept_string("ab")
+    assert matcher.is_terminated()
+
+
+def test_exports():
+    """The names are listed, sorted, and there."""
+    assert sorted(xgr.__all__) == xgr.__all__
+    assert all(hasattr(xgr, name) for name in xgr.__all__)
