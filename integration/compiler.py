@@ -59,7 +59,7 @@ class CompileStats:
 class CompiledGrammar:
     """A grammar ready for one vocabulary, shared by all requests that use it; `report` says what a JSON Schema's keywords came to."""
 
-    __slots__ = ("_fingerprint", "_grammar", "_kernel", "_report", "_static_size", "_stats", "_vocabulary")
+    __slots__ = ("__weakref__", "_fingerprint", "_grammar", "_kernel", "_report", "_static_size", "_stats", "_vocabulary")
 
     def __init__(
         self, vocabulary: Vocabulary, grammar: Grammar, kernel: KernelGrammar, stats: CompileStats, report: Report | None = None

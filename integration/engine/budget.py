@@ -2,17 +2,31 @@
 
 The shortest completion in bytes is spelt in as few tokens as can be (a shortest path over its positions).
 Another completion, longer in bytes, could take fewer tokens; so the number is a bound that can always be kept, not the least one.
+
+A grammar that asks for tokens by their ids may have no completion in bytes. Its completions are those of a twin, in which a mark of some
+bytes stands beside every such token: the twin reads what the grammar reads, and its shortest completion says which tokens are needed.
 """
 
 from __future__ import annotations
 
+import re
+import threading
+import time
+from collections.abc import Sequence
 from typing import Final
+from weakref import WeakKeyDictionary
 
+from stackmask.integration.compiler import CompiledGrammar
+from stackmask.pda.grammar import TOKENS, Grammar, GrammarBuilder, NodeId
+from stackmask.pda.limits import Limits
+from stackmask.pda.matcher import Matcher
+from stackmask.pda.splice import extend
 from stackmask.pda.vocabulary import Vocabulary
 
 LONGEST_PIECE: Final = 32  # bytes; the longer tokens are runs of blanks and the like, which no shortest completion has
 KEPT: Final = 4096
 KEPT_LENGTH: Final = 2048
+_MARK: Final = re.compile(rb"\xff([0-9a-f]{6})")
 
 
 class Speller:
@@ -24,6 +38,9 @@ class Speller:
             if data and len(data) <= LONGEST_PIECE:
                 self._ids.setdefault(data, token)
         self.longest = max(map(len, self._ids))
+        self._twins: WeakKeyDictionary[CompiledGrammar, CompiledGrammar | None] = WeakKeyDictionary()
+        self._lock = threading.Lock()
+        self._vocabulary = vocabulary
         self._spelt: dict[bytes, tuple[int, ...] | None] = {}  # PERF: inside a string each step asks for the same completion
         self._bytes = bytes(byte for byte in range(256) if bytes([byte]) in self._ids)
 
@@ -44,6 +61,53 @@ class Speller:
             if len(data) <= KEPT_LENGTH:
                 self._spelt[data] = tokens
         return list(tokens) if tokens is not None and len(tokens) <= room else None
+
+    def spell_marked(self, data: bytes, room: int) -> list[int] | None:
+        """The same for the completion of a twin, whose marks are tokens."""
+        tokens: list[int] = []
+        for place, part in enumerate(_MARK.split(data)):
+            if place % 2:
+                tokens.append(int(part, 16))
+            elif (spelt := self.spell(part, room - len(tokens))) is not None:
+                tokens += spelt
+            else:
+                return None
+        return tokens if len(tokens) <= room else None
+
+    def twin(self, grammar: CompiledGrammar, stops: Sequence[int]) -> Matcher | None:
+        """A matcher of the grammar's twin, None for a grammar that asks for no tokens."""
+        with self._lock:
+            if grammar not in self._twins:
+                asks = any(node[0] == TOKENS for node in grammar.grammar.nodes)
+                self._twins[grammar] = self._marked(grammar) if asks else None
+            twin = self._twins[grammar]
+        return None if twin is None else twin.matcher(stops)
+
+    def has_all(self, data: bytes) -> bool:
+        """Whether every byte of the completion of a twin is a token by itself, its marks aside."""
+        return self.has_bytes(_MARK.sub(b"", data) if b"\xff" in data else data)
+
+    def _marked(self, grammar: CompiledGrammar) -> CompiledGrammar:
+        """The twin of a grammar."""
+        builder, places = GrammarBuilder(), list[NodeId]()
+        for rule in grammar.grammar.names:
+            builder.rule(rule)
+        for node in grammar.grammar.nodes:
+            if node[0] == TOKENS:
+                token = self._token(*node[1:])  # type: ignore[arg-type]
+                marks = [] if token is None else [builder.literal(b"\xff%06x" % token)]
+                places.append(builder.alt(builder.node(node), *marks))
+            else:
+                extend(builder, (node,), places, 0)
+        rules = tuple(places[rule] for rule in grammar.grammar.rules)
+        twin = Grammar(tuple(builder.nodes), rules, grammar.grammar.names, grammar.grammar.root)
+        return CompiledGrammar._make(self._vocabulary, grammar.stats.kind, twin, None, time.monotonic(), Limits())
+
+    def _token(self, ids: tuple[int, ...], negated: int) -> int | None:
+        """A token out of those that a node asks for."""
+        if not negated:
+            return next((token for token in ids if token not in self._vocabulary.stop_token_ids), None)
+        return next((token for token in self._ids.values() if token not in ids), None)
 
     def _shortest(self, data: bytes) -> tuple[int, ...] | None:
         """The fewest tokens that spell `data`."""

@@ -14,7 +14,6 @@ import numpy.typing as npt
 from stackmask.integration.compiler import CompiledGrammar
 from stackmask.integration.engine.budget import Speller
 from stackmask.pda.engine import fill_draft_bitmasks
-from stackmask.pda.grammar import TOKENS
 
 Bitmask = npt.NDArray[np.int32]
 
@@ -22,7 +21,7 @@ Bitmask = npt.NDArray[np.int32]
 class Guide:
     """The state of one constrained answer."""
 
-    __slots__ = ("_end", "_plan", "_speller", "_spells", "_stops", "_thoughts", "matcher", "size")
+    __slots__ = ("_end", "_plan", "_speller", "_stops", "_thoughts", "_twin", "matcher", "size")
 
     def __init__(self, grammar: CompiledGrammar, stops: Sequence[int], reasoning_end: Sequence[int], speller: Speller) -> None:
         self.matcher = grammar.matcher(stops)
@@ -30,7 +29,7 @@ class Guide:
         self._end = tuple(reasoning_end)
         self._thoughts: list[int] | None = [] if reasoning_end else None  # None: there is no reasoning to end
         self._speller = speller
-        self._spells = all(node[0] != TOKENS for node in grammar.grammar.nodes)  # bytes complete it, without named tokens
+        self._twin = speller.twin(grammar, stops)  # what is completed in its place, where it asks for tokens
         self._stops = _row(stops, self.size)
         self._plan: list[int] | None = None
 
@@ -61,7 +60,10 @@ class Guide:
     def accept(self, token: int) -> bool:
         """Take a token."""
         if self.is_active:
-            return self.matcher.accept_token(token)
+            accepted = self.matcher.accept_token(token)
+            if accepted and self._twin is not None:
+                self._twin.accept_token(token)
+            return accepted
         assert self._thoughts is not None
         self._thoughts.append(token)
         return True
@@ -70,6 +72,8 @@ class Guide:
         """Give back tokens, of the grammar first and then of the reasoning."""
         inside = min(count, self.matcher.num_accepted) if self.is_active else 0
         self.matcher.rollback(inside)
+        if self._twin is not None:
+            self._twin.rollback(inside)
         if self._thoughts is not None and count > inside:
             del self._thoughts[len(self._thoughts) - (count - inside) :]
 
@@ -93,22 +97,25 @@ class Guide:
     def can_close(self, room: int) -> bool:
         """Whether `room` tokens can complete the text."""
         self._plan = None
-        if not self._spells:
-            return True  # what completes it cannot be spelt in bytes: no promise is made, and nothing is held back
         before = () if self.is_active else self._end
-        rest = self.matcher.shortest_completion()
-        if len(before) + len(rest) <= room and self._speller.has_bytes(rest):
+        rest = self.completion()
+        has_bytes = self._speller.has_bytes if self._twin is None else self._speller.has_all
+        if len(before) + len(rest) <= room and has_bytes(rest):
             return True  # byte by byte it fits; how, is worked out when it is asked for
-        spelt = self._speller.spell(rest, room - len(before))
+        spelt = self._spell(rest, room - len(before))
         if spelt is not None:
             self._plan = [*before, *spelt]
         return spelt is not None
+
+    def completion(self) -> bytes:
+        """A shortest completion; tokens that it needs are marks in it."""
+        return (self._twin or self.matcher).shortest_completion()
 
     def closing_token(self, room: int) -> int | None:
         """The first token of a completion within `room`; None where the text is complete. There is one, by `can_close`."""
         if self._plan is None:
             before = () if self.is_active else self._end
-            self._plan = [*before, *(self._speller.spell(self.matcher.shortest_completion(), room) or ())]
+            self._plan = [*before, *(self._spell(self.completion(), room) or ())]
         return self._plan[0] if self._plan else None
 
     def accept_within(self, token: int, room: int) -> bool:
@@ -124,6 +131,9 @@ class Guide:
         self.rollback(1)
         self._plan = plan
         return False
+
+    def _spell(self, data: bytes, room: int) -> list[int] | None:
+        return self._speller.spell(data, room) if self._twin is None else self._speller.spell_marked(data, room)
 
     def _ends_with(self, drafts: Sequence[int]) -> bool:
         assert self._thoughts is not None

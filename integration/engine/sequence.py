@@ -61,7 +61,7 @@ class Sequence:
         self.stats.kind = grammar.stats.kind
         self.stats.compile_seconds = grammar.stats.seconds
         if self.is_bounded and not self.guide.can_close(self.max_tokens):
-            shortest = self.guide.matcher.shortest_completion()
+            shortest = self.guide.completion()
             shown = shortest if len(shortest) <= 60 else shortest[:57] + b"..."
             raise RequestError(
                 f"max_tokens is {self.max_tokens}, which cannot hold even the shortest answer, {shown.decode('utf-8', 'replace')!r} "
