@@ -146,6 +146,7 @@ class Writer:
         edges: list[int] = []
         # Where an item leads depends on the counts and, past the prefix and the starts of all counts, no more on the position.
         known: dict[tuple[int, tuple[int, ...]], list[tuple[NodeId, NodeId, tuple[int, ...]]]] = {}
+        turns: dict[int, list[tuple[NodeId, NodeId, tuple[int, ...]]]] = {}
         for state in todo:
             position, reached = state
             source = numbers[state]
@@ -156,8 +157,11 @@ class Writer:
             stage = (min(position, floor), reached)
             moves = known.get(stage)
             if moves is None:
-                item = prefix[position] if position < len(prefix) else rest
-                moves = known[stage] = self.moves(item, position, part, reached)
+                outcomes = turns.get(stage[0])
+                if outcomes is None:
+                    item = prefix[position] if position < len(prefix) else rest
+                    outcomes = turns[stage[0]] = self.written(item, position, part)
+                moves = known[stage] = self.moves(outcomes, counts, reached)
             after = min(position + 1, cap)
             for first, later, following in moves:
                 target = (after, following)
@@ -171,20 +175,30 @@ class Writer:
         node = b.seq(f.open_array, f.blank, b.graph(len(numbers) + 1, tuple(edges)), f.close_array)
         return b.scope(node) if distinct else node
 
-    def moves(
-        self, item: Conjunction, position: int, part: Array, reached: tuple[int, ...]
-    ) -> list[tuple[NodeId, NodeId, tuple[int, ...]]]:
-        """What an item may be, first in the array or behind a comma, and the counts after it."""
-        b, f = self.b, self.f
+    def written(self, item: Conjunction, position: int, part: Array) -> list[tuple[NodeId, NodeId, tuple[int, ...]]]:
+        """What an item may be, first in the array and behind a comma, and what it adds to each count."""
         result = []
         for value, tally in self.outcomes(item, position, part.counts):
             node = self.value(value)
-            following = tuple(
-                min(n + more, max(count.low, count.high + 1)) for n, more, count in zip(reached, tally, part.counts, strict=True)
-            )
-            if node != f.never and not any(0 <= count.high < n for n, count in zip(following, part.counts, strict=True)):
-                written = b.distinct(node) if part.distinct else node
-                result.append((written, b.seq(f.comma, written), following))
+            if node != self.f.never:
+                node = self.b.distinct(node) if part.distinct else node
+                result.append((node, self.b.seq(self.f.comma, node), tally))
+        return result
+
+    @staticmethod
+    def moves(
+        outcomes: list[tuple[NodeId, NodeId, tuple[int, ...]]], counts: tuple[Count, ...], reached: tuple[int, ...]
+    ) -> list[tuple[NodeId, NodeId, tuple[int, ...]]]:
+        """What an item may be, and the counts after it, each as far as it matters."""
+        result = []
+        for first, later, tally in outcomes:
+            following = []
+            for n, more, (_, _, low, high) in zip(reached, tally, counts, strict=True):
+                if 0 <= high < n + more:
+                    break
+                following.append(min(n + more, max(low, high + 1)))
+            else:
+                result.append((first, later, tuple(following)))
         return result
 
     def outcomes(self, item: Conjunction, position: int, counts: tuple[Count, ...]) -> list[tuple[Conjunction, tuple[int, ...]]]:
