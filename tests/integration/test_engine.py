@@ -25,6 +25,7 @@ from stackmask.integration.engine import (  # noqa: E402
     RequestError,
     Sampling,
 )
+from stackmask.integration.engine.text import TextStream  # noqa: E402
 from stackmask.integration.generate import Generator  # noqa: E402
 from stackmask.pda.exceptions import RegexError  # noqa: E402
 
@@ -237,3 +238,30 @@ def test_reasoning_comes_first(engine):
         )
         assert Draft202012Validator(PERSON).is_valid(json.loads(answer.text))
         assert answer.reasoning and "</think>" not in answer.reasoning + answer.text
+
+
+def test_tokens_without_text(engine):
+    """A grammar may ask for special tokens: an answer is closed by them, and shows those that it is asked to show."""
+    element = {"type": "token", "token": "<|user|>"}, {"type": "regex", "pattern": "[a-z ]{2,200}"}, {"type": "token", "token": "<|tool|>"}
+    tag = {"type": "structural_tag", "format": {"type": "sequence", "elements": [*element, {"type": "optional", "content": element[1]}]}}
+    user, tool = (engine.vocabulary.special[name] for name in ("<|user|>", "<|tool|>"))
+    for room in (4, 5, 9, 40):
+        for seed in range(3):
+            sampling, constraint = Sampling(seed=seed), Constraint("structural_tag", tag)
+            shown = {user: "USER", tool: "TOOL"}
+            asked = request(engine, constraint=constraint, sampling=sampling, max_tokens=room, shown=shown, speculation=2 * (seed % 2))
+            answer = engine.generate(asked)
+            assert re.fullmatch("USER[a-z ]+TOOL[a-z ]*", answer.text), answer.text
+            assert answer.complete and answer.token_ids[0] == user and tool in answer.token_ids
+            assert len(answer.token_ids) <= room
+    with pytest.raises(RequestError, match="cannot hold even the shortest answer"):
+        engine.generate(request(engine, constraint=Constraint("structural_tag", tag), max_tokens=2))
+    hidden = engine.generate(request(engine, constraint=Constraint("structural_tag", tag), max_tokens=9))
+    assert re.fullmatch("[a-z ]+", hidden.text)
+
+
+def test_what_is_shown_cannot_be_spelled(engine):
+    """Text that spells the mark of a shown token is no such token, and stop texts and pieces of characters stand beside it."""
+    stream = TextStream(["END"])
+    said = stream.feed("a\ufdd0".encode() + "é".encode()[:1]) + stream.name("\ufdd0<x>") + stream.feed(b"EN") + stream.name("\ufdd0<y>")
+    assert said + stream.feed(b"bEND", final=True) == "a\ufffd\ufffd\ufdd0<x>EN\ufdd0<y>b" and stream.stopped

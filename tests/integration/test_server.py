@@ -206,6 +206,20 @@ def test_every_spelling_of_a_constraint(client, body, pattern):
         ({"n": 1000}, "n:"),
         ({"nonsense": 1}, "unknown field 'nonsense'"),
         ({"tool_choice": "required"}, "no tools"),
+        ({"tools": [{"type": "custom", "custom": {"name": "a", "format": {"type": "json"}}}]}, "lark or regex"),
+        (
+            {
+                "tools": [
+                    {
+                        "type": "custom",
+                        "custom": {"name": "a", "format": {"type": "grammar", "grammar": {"syntax": "regex", "definition": "("}}},
+                    }
+                ]
+            },
+            "closing",
+        ),
+        ({"tools": [{**ADD, "function": {"name": "add", "parameters": {"type": "objekt"}}}]}, "objekt"),
+        ({"tools": [ADD, ADD]}, "two tools"),
         ({"tools": [ADD], "tool_choice": {"type": "function", "function": {"name": "sub"}}}, "sub"),
         ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "image_url"),
         ({"messages": []}, "messages"),
@@ -270,15 +284,204 @@ def test_tools(client, choice, parallel):
     ]
 
 
-def test_a_custom_tool_with_a_grammar(client):
-    """A custom tool that is named gets input in its grammar."""
-    tool = {
-        "type": "custom",
-        "custom": {"name": "code", "format": {"type": "grammar", "grammar": {"syntax": "regex", "definition": "[ab]{4}"}}},
-    }
-    choice = {"type": "custom", "custom": {"name": "code"}}
-    (call,) = client.chat.completions.create(model="demo", messages=ASK, tools=[tool], tool_choice=choice).choices[0].message.tool_calls
-    assert re.fullmatch("[ab]{4}", call.custom.input)
+WEATHER_ASK = [{"role": "user", "content": "What is the weather in Oslo?"}]
+CODE = {
+    "type": "custom",
+    "custom": {"name": "code", "format": {"type": "grammar", "grammar": {"syntax": "regex", "definition": '[ab"]{4}'}}},
+}
+LIST = {
+    "type": "custom",
+    "custom": {"name": "list", "format": {"type": "grammar", "grammar": {"syntax": "lark", "definition": 'start: "[" /[a-c\\n]/+ "]"'}}},
+}
+SCHEMAS = {"get_weather": WEATHER["function"]["parameters"], "add": ADD["function"]["parameters"]}
+INPUTS = {"code": '[ab"]{4}', "list": r"\[[a-c\n]+\]"}
+
+
+def check_call(name, text):
+    """A call's arguments or input are what its tool takes."""
+    if name in INPUTS:
+        assert re.fullmatch(INPUTS[name], text), text
+    else:
+        assert Draft202012Validator(SCHEMAS[name]).is_valid(json.loads(text)), text
+
+
+def streamed(stream):
+    """The content and the calls of a streamed chat, put together by hand: the client's own helper knows functions only."""
+    content, calls, reasons = "", {}, []
+    for chunk in stream:
+        for choice in chunk.choices:
+            content += choice.delta.content or ""
+            for piece in choice.delta.tool_calls or ():
+                call = calls.setdefault(piece.index, {"id": piece.id, "name": "", "text": "", "pieces": 0})
+                assert piece.id in (None, call["id"])
+                inner = piece.function.model_dump() if piece.function else piece.model_dump()["custom"]
+                call["name"] += inner.get("name") or ""
+                call["text"] += inner.get("arguments", inner.get("input")) or ""
+                call["pieces"] += 1
+            reasons += [choice.finish_reason] if choice.finish_reason else []
+    return content, [calls[index] for index in sorted(calls)], reasons
+
+
+def test_tools_chosen_freely(client):
+    """With auto the model writes text, calls, or both; the same whole and streamed, and arguments come in pieces."""
+    called = 0
+    for seed in range(4):
+        for ask in (WEATHER_ASK, ASK):
+            options = {"tools": [WEATHER, ADD, CODE], "max_tokens": 60, "seed": seed}
+            choice = client.chat.completions.create(model="demo", messages=ask, **options).choices[0]
+            calls = choice.message.tool_calls or []
+            for call in calls:
+                check_call(call.function.name, call.function.arguments)
+            assert choice.finish_reason in (("tool_calls", "length") if calls else ("stop", "length"))
+            assert "<tool_call>" not in (choice.message.content or "")
+            content, pieces, reasons = streamed(client.chat.completions.create(model="demo", messages=ask, stream=True, **options))
+            assert (content or None, reasons) == (choice.message.content, [choice.finish_reason])
+            assert [(call["name"], call["text"]) for call in pieces] == [(call.function.name, call.function.arguments) for call in calls]
+            assert all(call["pieces"] > 2 for call in pieces)
+            called += len(calls)
+    assert called > 2
+
+
+def test_one_call_or_several(client):
+    """Without parallel calls there is at most one, and after it nothing."""
+    options = {"tools": [ADD], "tool_choice": "required", "max_tokens": 150, "temperature": 1.5}
+    counts = []
+    for seed in range(6):
+        for parallel in (True, False):
+            choice = client.chat.completions.create(
+                model="demo", messages=ASK, parallel_tool_calls=parallel, seed=seed, logit_bias={"1278": 20}, **options
+            ).choices[0]
+            assert choice.message.content is None
+            for call in choice.message.tool_calls:
+                check_call("add", call.function.arguments)
+            counts.append((parallel, len(choice.message.tool_calls)))
+            assert len({call.id for call in choice.message.tool_calls}) == len(choice.message.tool_calls)
+    assert all(count == 1 for parallel, count in counts if not parallel)
+    assert any(count > 1 for parallel, count in counts if parallel)
+
+
+@pytest.mark.parametrize("choice", ["required", {"type": "custom", "custom": {"name": "list"}}, "allowed"])
+def test_custom_tools_with_grammars(client, choice):
+    """Custom tools get input in their grammars, beside functions and by name, whole and streamed."""
+    allowed = [{"type": "custom", "custom": {"name": "code"}}, {"type": "function", "function": {"name": "add"}}]
+    if choice == "allowed":
+        choice = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": allowed}}
+    names = {"required": {"add", "code", "list"}}.get(choice if isinstance(choice, str) else "", {"list", "code", "add"})
+    seen = set()
+    for seed in range(5):
+        options = {"tools": [CODE, ADD, LIST], "tool_choice": choice, "max_tokens": 60, "seed": seed, "temperature": 1.5}
+        answer = client.chat.completions.create(model="demo", messages=ASK, parallel_tool_calls=False, **options).choices[0]
+        (call,) = answer.message.tool_calls
+        name, text = (call.custom.name, call.custom.input) if call.type == "custom" else (call.function.name, call.function.arguments)
+        check_call(name, text)
+        seen.add(name)
+        stream = client.chat.completions.create(model="demo", messages=ASK, parallel_tool_calls=False, stream=True, **options)
+        _, (piece,), _ = streamed(stream)
+        assert (piece["name"], piece["text"]) == (name, text)
+    assert seen <= (names if choice == "required" else {"list"} if choice["type"] == "custom" else {"code", "add"})
+
+
+def test_tools_and_a_response_format(client):
+    """Where tools may be called, the answer is a call or in its format; where they must, a format is refused."""
+    format = {"type": "json_schema", "json_schema": {"name": "person", "schema": Person.model_json_schema()}}
+    kinds = set()
+    for ask in (ASK, WEATHER_ASK):
+        message = (
+            client.chat.completions.create(model="demo", messages=ask, tools=[WEATHER], response_format=format, seed=1).choices[0].message
+        )
+        kinds.add(bool(message.tool_calls))
+        if message.tool_calls:
+            check_call("get_weather", message.tool_calls[0].function.arguments)
+            assert message.content is None
+        else:
+            assert Person.model_validate_json(message.content)
+    assert kinds == {True, False}
+    with pytest.raises(openai.BadRequestError, match="do not go together"):
+        client.chat.completions.create(model="demo", messages=ASK, tools=[ADD], extra_body={"structured_outputs": {"choice": ["a"]}})
+
+
+def test_a_conversation_with_tools(client):
+    """Calls and their results are read back from the history, custom ones too."""
+    calls = [
+        {"id": "call_1", "type": "function", "function": {"name": "get_weather", "arguments": '{"city": "Oslo"}'}},
+        {"id": "call_2", "type": "custom", "custom": {"name": "code", "input": "abab"}},
+    ]
+    results = [{"role": "tool", "tool_call_id": call["id"], "content": "sunny"} for call in calls]
+    messages = [*WEATHER_ASK, {"role": "assistant", "content": None, "tool_calls": calls}, *results]
+    answer = client.chat.completions.create(model="demo", messages=messages, tools=[WEATHER, CODE], max_tokens=40, seed=1)
+    assert answer.choices[0].finish_reason in ("stop", "tool_calls", "length")
+    with pytest.raises(openai.BadRequestError, match="function's name"):
+        client.chat.completions.create(model="demo", messages=[{"role": "assistant", "tool_calls": [{"id": "x"}]}])
+
+
+def test_responses_with_tools(client):
+    """Calls of functions and of custom tools as items of a response, streamed with the events of their kind."""
+    code = {"type": "custom", "name": "code", "format": {"type": "grammar", **CODE["custom"]["format"]["grammar"]}}
+    weather = {"type": "function", "name": "get_weather", "parameters": SCHEMAS["get_weather"], "strict": True}
+    options = {"model": "demo", "tools": [weather, code], "max_output_tokens": 80}
+    free = client.responses.create(input=WEATHER_ASK[0]["content"], **options, temperature=0)
+    assert [item.type for item in free.output] == ["function_call"] and free.status == "completed"
+    check_call("get_weather", free.output[0].arguments)
+    named = {"type": "custom", "name": "code"}
+    called = client.responses.create(input="Code!", **options, tool_choice=named)
+    assert [(item.type, item.name) for item in called.output] == [("custom_tool_call", "code")]
+    check_call("code", called.output[0].input)
+    for choice, kind, done in (
+        (named, "custom_tool_call", "response.custom_tool_call_input.done"),
+        ({"type": "function", "name": "get_weather"}, "function_call", "response.function_call_arguments.done"),
+    ):
+        with client.responses.stream(input="Go!", **options, tool_choice=choice) as stream:
+            events = list(stream)
+            final = stream.get_final_response()
+        kinds = [event.type for event in events]
+        assert done in kinds and kinds.count("response.output_item.added") == kinds.count("response.output_item.done") == 1
+        delta = done.replace(".done", ".delta")
+        joined = "".join(event.delta for event in events if event.type == delta)
+        (item,) = final.output
+        assert item.type == kind and joined == (item.input if kind == "custom_tool_call" else item.arguments)
+        check_call(item.name, joined)
+    history = [
+        {"role": "user", "content": "Code!"},
+        {"type": "custom_tool_call", "call_id": "c1", "name": "code", "input": "abab"},
+        {"type": "custom_tool_call_output", "call_id": "c1", "output": "ok"},
+    ]
+    assert client.responses.create(input=history, **options).status in ("completed", "incomplete")
+    parallel = client.responses.create(input="Go!", **options, tool_choice="required", parallel_tool_calls=False)
+    assert len(parallel.output) == 1
+
+
+@pytest.fixture(scope="module")
+def coder():
+    """A server that spells calls as another family does."""
+    server = Server("--tool-format", "qwen3_coder", "--reasoning-end", "</think>")
+    with server.client() as client:
+        yield client
+    assert server.stop() == 0
+
+
+def test_another_format(coder):
+    """With --tool-format calls are spelled and read as that family does; the constraint begins behind the reasoning."""
+    no = {"stackmask": {"reasoning": False}}
+    for seed in range(3):
+        options = {"tools": [WEATHER, ADD, LIST], "tool_choice": "required", "max_tokens": 120, "seed": seed, "extra_body": no}
+        whole = coder.chat.completions.create(model="demo", messages=ASK, **options).choices[0]
+        text = coder.chat.completions.create(model="demo", messages=ASK, stream=True, **options)
+        _, pieces, _ = streamed(text)
+        read = [
+            (call.function.name, call.function.arguments) if call.type == "function" else (call.custom.name, call.custom.input)
+            for call in whole.message.tool_calls
+        ]
+        assert read and read == [(call["name"], call["text"]) for call in pieces]
+        for name, arguments in read:
+            check_call(name, arguments)
+
+
+def test_a_format_that_is_none():
+    """An unknown format ends the command with a list of those there are."""
+    arguments = [sys.executable, "-m", "stackmask.integration.cli", "serve", "--demo", "--tool-format", "morse"]
+    path = os.pathsep.join([str(Path(stackmask.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(arguments, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path}, timeout=60)
+    assert done.returncode and "hermes, " in done.stderr and "Traceback" not in done.stderr
 
 
 def test_responses(client):
