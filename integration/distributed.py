@@ -1,0 +1,104 @@
+"""Grammars on several ranks of `torch.distributed`: ready on all, failed on any.
+
+Every rank compiles the same specification to the same grammar, so ranks need to talk about when, not about what.
+`poll` is for a scheduler that runs on every rank and must admit a request at the same step everywhere.
+`broadcast` is for engines that would rather compile on one rank only.
+
+    pending = {request_id: compiler.submit("json_schema", schema)}        the same requests on every rank
+    ready, failed = poll(pending, group)                                  the same answer on every rank
+
+What ranks exchange are fingerprints and messages of errors, by a group that takes objects, such as gloo on the CPU.
+Objects are unpickled: a group is made of ranks that trust each other. What a grammar's bytes hold is checked nevertheless.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+import torch.distributed as dist
+
+from stackmask.integration.compiler import CompiledGrammar
+from stackmask.pda.exceptions import StackmaskError
+from stackmask.pda.limits import Limits
+from stackmask.pda.vocabulary import Vocabulary
+
+Key = TypeVar("Key")
+
+
+class RankError(StackmaskError):
+    """A grammar cannot be used on every rank; `ranks` says what each of those that failed reported."""
+
+    def __init__(self, ranks: Mapping[int, str]) -> None:
+        self.ranks = dict(ranks)
+        super().__init__("; ".join(f"rank {rank}: {message}" for rank, message in sorted(self.ranks.items())))
+
+
+def poll(pending: Mapping[Key, Future[CompiledGrammar]], group: Any = None) -> tuple[dict[Key, CompiledGrammar], dict[Key, RankError]]:
+    """The grammars that every rank has by now, and those that some rank has failed to compile; the rest is still pending.
+
+    All ranks of the group call it together, with the same keys in the same order, and get the same keys back.
+    It waits for the other ranks to call it, and for no compilation.
+    """
+    reports = _exchange({key: _report(future) for key, future in pending.items()}, group)
+    if any(list(report) != list(pending) for report in reports):
+        raise RankError({rank: f"has {list(report)}" for rank, report in enumerate(reports)})
+    ready: dict[Key, CompiledGrammar] = {}
+    failed: dict[Key, RankError] = {}
+    for key, future in pending.items():
+        states = [report[key] for report in reports]
+        if errors := {rank: message for rank, (fingerprint, message) in enumerate(states) if message is not None}:
+            failed[key] = RankError(errors)
+        elif all(fingerprint is not None for fingerprint, _ in states):
+            if len(set(states)) > 1:
+                failed[key] = RankError({rank: f"has the grammar {fingerprint}" for rank, (fingerprint, _) in enumerate(states)})
+            else:
+                ready[key] = future.result()
+    return ready, failed
+
+
+def broadcast(
+    compile: Callable[[], CompiledGrammar], vocabulary: Vocabulary, *, source: int = 0, group: Any = None, limits: Limits | None = None
+) -> CompiledGrammar:
+    """The grammar that one rank compiles, on every rank; where compiling or reading it fails on one, it fails on all."""
+    grammar: CompiledGrammar | None = None
+    error: str | None = None
+    rank = dist.get_rank(group)
+    sent: list[tuple[bytes | None, str | None]] = [(None, None)]
+    if rank == source:
+        grammar, error = _attempt(compile)
+        sent = [(grammar.to_bytes() if grammar is not None else None, error)]
+    dist.broadcast_object_list(sent, group_src=source, group=group)
+    data, error = sent[0]
+    if rank != source and data is not None:
+        grammar, error = _attempt(lambda: CompiledGrammar.from_bytes(data, vocabulary, limits=limits))
+    errors = {place: message for place, message in enumerate(_exchange(error, group)) if message is not None}
+    if errors or grammar is None:
+        raise RankError(errors if data is not None else {source: errors[source]})
+    return grammar
+
+
+def _attempt(make: Callable[[], CompiledGrammar]) -> tuple[CompiledGrammar | None, str | None]:
+    """A grammar, or the message of the error in its place."""
+    try:
+        return make(), None
+    except StackmaskError as error:
+        return None, str(error)
+
+
+def _report(future: Future[CompiledGrammar]) -> tuple[str | None, str | None]:
+    """The fingerprint of a grammar that is ready, the message of an error, or neither."""
+    if not future.done():
+        return None, None
+    if future.cancelled():
+        return None, "cancelled"
+    error = future.exception()
+    return (future.result().fingerprint, None) if error is None else (None, f"{type(error).__name__}: {error}")
+
+
+def _exchange(value: Any, group: Any) -> list[Any]:
+    """The value of every rank, in their order."""
+    values: list[Any] = [None] * dist.get_world_size(group)
+    dist.all_gather_object(values, value, group=group)
+    return values
