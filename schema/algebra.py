@@ -28,6 +28,7 @@ from stackmask.pda.exceptions import LimitError, SchemaError
 from stackmask.schema import arrays, objects
 from stackmask.schema.dialects import DEFAULT
 from stackmask.schema.formats import format_longest, is_known
+from stackmask.schema.glance import differ, glance
 from stackmask.schema.keys import Partition
 from stackmask.schema.keywords import (
     ALGEBRA,
@@ -418,32 +419,35 @@ class Algebra:
             object_parts = self.intersect_objects(object_parts, objects.complement(object_))
         return Parts(CONSTANTS - parts.constants, ~parts.numbers, texts, array_parts, object_parts)
 
-    def exactly_one(self, branches: Sequence[tuple[Parts, Callable[[], Parts]]]) -> list[Parts]:
+    def exactly_one(self, branches: Sequence[tuple[Parts, Callable[[], Parts]]], apart: Callable[[int, int], bool]) -> list[Parts]:
         """For every branch, the values in it and in no other; a branch comes with its complement, which is made only where it is needed.
 
         Type by type: branches that share no value of a type leave each other's values of it alone.
+        `apart` tells of two branches whether they surely share none.
         """
         result = [parts for parts, _ in branches]
-        for i, (parts, _) in enumerate(branches):
-            for j, (other, inverse) in enumerate(branches):
-                if i == j:
+        for i, (parts, inverse) in enumerate(branches):
+            for j, (other, its_inverse) in enumerate(branches[:i]):
+                if apart(i, j):
                     continue
                 common = self.intersect(parts, other)
                 if common.is_empty():
                     continue
                 common = self.pruned(common)
-                if common.is_empty():
-                    continue
-                outside = inverse()
-                current = result[i]
-                result[i] = Parts(
-                    current.constants & outside.constants if common.constants else current.constants,
-                    current.numbers & outside.numbers if common.numbers else current.numbers,
-                    self.strings.intersect(current.texts, outside.texts) if common.texts else current.texts,
-                    self.intersect_arrays(current.arrays, outside.arrays) if common.arrays else current.arrays,
-                    self.intersect_objects(current.objects, outside.objects) if common.objects else current.objects,
-                )
+                if not common.is_empty():
+                    result[i] = self.outside(result[i], common, its_inverse())
+                    result[j] = self.outside(result[j], common, inverse())
         return result
+
+    def outside(self, parts: Parts, common: Parts, outside: Parts) -> Parts:
+        """The parts without what they have in common with some others, by the complement of those."""
+        return Parts(
+            parts.constants & outside.constants if common.constants else parts.constants,
+            parts.numbers & outside.numbers if common.numbers else parts.numbers,
+            self.strings.intersect(parts.texts, outside.texts) if common.texts else parts.texts,
+            self.intersect_arrays(parts.arrays, outside.arrays) if common.arrays else parts.arrays,
+            self.intersect_objects(parts.objects, outside.objects) if common.objects else parts.objects,
+        )
 
     def pruned(self, parts: Parts) -> Parts:
         """The parts without those that are surely empty."""
@@ -574,11 +578,17 @@ class Algebra:
 
     def one_of(self, schema: Schema, scope: Scope) -> Steps:
         """For every branch of oneOf the values in it alone."""
+        subschemas = schemas(schema, "oneOf")
+        codes = scope.resource.dialect.keywords
+        # A type beside oneOf spares the complements of other types.
+        kinds = self.local(schema, scope, TYPE) if "type" in schema and "type" in codes else EVERY
         branches: list[tuple[Parts, Callable[[], Parts]]] = []
-        for subschema in schemas(schema, "oneOf"):
+        for subschema in subschemas:
             parts, literal = yield from self.branch(subschema, scope)
-            branches.append((parts, lambda literal=literal, parts=parts: self.inverted(literal, parts)))  # type: ignore[misc]
-        return self.exactly_one(branches)
+            inverse = lambda literal=literal, parts=parts: self.inverted(literal, parts)  # noqa: E731
+            branches.append((self.intersect(kinds, parts), inverse))
+        glances = [glance(self.registry, subschema, scope) for subschema in subschemas]
+        return self.exactly_one(branches, lambda i, j: differ(glances[i], glances[j]))
 
     def dependents(self, schema: Schema, codes: Mapping[str, int]) -> list[tuple[str, Any]]:
         """The schemas that apply when a key is there."""

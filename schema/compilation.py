@@ -8,7 +8,7 @@ neither recursive schemas nor deep ones recurse in Python.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from stackmask.pda.budget import Budget
@@ -331,19 +331,33 @@ class Compilation:
             exclusive = bool(said & ONE_OF)
             branches = schemas(schema, "oneOf" if exclusive else "anyOf")
             if said & TYPE or (exclusive and len(branches) > 1):
+                kinds = types(schema) if said & TYPE else TYPES
+                allowed = 0
+                for kind in kinds:
+                    allowed |= TYPE_BITS[kind]
                 glances = [glance(self.registry, branch, self.scope) for branch in branches]
-                if exclusive and not are_disjoint(glances):
+                kept = [seen._replace(types=seen.types & allowed) for seen in glances]
+                if exclusive and not are_disjoint(kept):
                     return None
-                if said & TYPE:
-                    allowed = 0
-                    for kind in types(schema):
-                        allowed |= TYPE_BITS[kind]
-                    if any(bits & ~allowed for bits, _ in glances):
-                        return None
+                self.depth += 1
+                nodes = [self.branch(branch, kinds, seen.types & ~allowed != 0) for branch, seen in zip(branches, glances, strict=True)]
+                self.depth -= 1
+                return None if None in nodes else self.alternatives([node for node in nodes if node is not None])
         self.depth += 1
         node = self.alternatives([self.node(branch) for branch in branches])
         self.depth -= 1
         return node
+
+    def branch(self, schema: Any, kinds: Sequence[str], narrower: bool) -> NodeId | None:
+        """A branch beside `type`, which may be narrower than the branch: None where it takes more than handlers to see to that."""
+        if not narrower:
+            return self.node(schema)
+        code = 0
+        for keyword in schema if schema.__class__ is dict else ():
+            code |= self.codes.get(keyword, UNKNOWN)
+        if schema.__class__ is not dict or code & (BEYOND_LOCAL | TYPE):
+            return None
+        return self.alternatives([HANDLERS[kind](self, schema, code) for kind in kinds if kind != "integer" or "number" not in kinds])
 
     def few_members(self, schema: Any) -> list[NodeId] | None:
         """The nodes of all values that a subschema of items allows, None where there are many."""

@@ -1,7 +1,7 @@
-"""What a few looks at a subschema tell of its values, without its normal form: their types, and what some of their members are.
+"""What a few looks at a subschema tell of its values, without its normal form: types, lists of values, and which members objects have.
 
 All of it is necessary and none of it sufficient, so it can tell subschemas apart, as the branches of a `oneOf` whose objects say by a
-constant which branch they are for, but never that they overlap.
+constant, or by a member that only they have, which branch they are for; but never that they overlap.
 """
 
 from __future__ import annotations
@@ -20,26 +20,38 @@ OBJECTS: Final = TYPE_BITS["object"]
 ALL_TYPES: Final = 127
 _MOST_LOOKS: Final = 16
 _MOST_VALUES: Final = 64
+_MOST_PAIRED: Final = 64
+"""More branches than this are not compared with each other."""
 
 Values = frozenset[object]
 
 
 class Glance(NamedTuple):
-    """A superset of what a subschema allows: types, as bits, and for members that every object has, the values they can have."""
+    """A superset of what a subschema allows."""
 
     types: int
+    """As bits."""
+    values: Values | None
+    """All values there are, None where they are not listed."""
+    required: frozenset[str]
+    """The members that every object has."""
+    allowed: frozenset[str] | None
+    """The members that an object may have, None for any."""
     members: Mapping[str, Values]
+    """For some of the required members, the values that they can have."""
 
 
 def glance(registry: Registry, schema: Any, scope: Scope) -> Glance:
     """A look at a subschema and at those it has to meet: its references and what `allOf` lists."""
     bits = ALL_TYPES
+    listed: Values | None = None
     required: set[str] = set()
+    allowed: frozenset[str] | None = None
     values: dict[str, Values] = {}
     todo = [(schema, scope)]
     for looks, (schema, scope) in enumerate(todo):
         if schema is False:
-            return Glance(0, {})
+            return Glance(0, frozenset(), frozenset(), None, {})
         if looks == _MOST_LOOKS:
             break
         dialect = scope.resource.dialect
@@ -51,16 +63,23 @@ def glance(registry: Registry, schema: Any, scope: Scope) -> Glance:
             if dialect.lone_reference:
                 continue
         bits &= _types(schema, codes)
+        found = _values(schema, codes)
+        if found is not None:
+            listed = found if listed is None else found & listed
         if "allOf" in codes and isinstance(schema.get("allOf"), list):
             todo += [(branch, scope) for branch in schema["allOf"]]
         if "required" in codes and isinstance(schema.get("required"), list):
             required.update(name for name in schema["required"] if isinstance(name, str))
-        if "properties" in codes and isinstance(schema.get("properties"), dict):
-            for name, member in schema["properties"].items():
+        properties = schema.get("properties", {}) if "properties" in codes else {}
+        if isinstance(properties, dict):
+            for name, member in properties.items():
                 found = _values(member, codes)
                 if found is not None:
                     values[name] = found & values[name] if name in values else found
-    return Glance(bits, {name: found for name, found in values.items() if name in required})
+            closed = schema.get("additionalProperties") is False and "additionalProperties" in codes
+            if closed and ("patternProperties" not in schema or "patternProperties" not in codes):
+                allowed = frozenset(properties) if allowed is None else allowed & properties.keys()
+    return Glance(bits, listed, frozenset(required), allowed, {name: found for name, found in values.items() if name in required})
 
 
 def _types(schema: dict[str, Any], codes: Mapping[str, int]) -> int:
@@ -90,29 +109,25 @@ def _values(schema: Any, codes: Mapping[str, int]) -> Values | None:
     return frozenset(map(same_value, listed))
 
 
-def are_disjoint(glances: Sequence[Glance]) -> bool:
-    """Whether no two of these can have a value in common, as far as they tell."""
-    seen = 0
-    for bits, _ in glances:
-        if bits & seen & ~OBJECTS:
-            return False
-        seen |= bits
-    objects = [members for bits, members in glances if bits & OBJECTS]
-    if len(objects) < 2:
-        return True
-    for name in objects[0]:
-        if all(name in members for members in objects) and _all_differ([members[name] for members in objects]):
-            return True
-    return len(objects) <= _MOST_LOOKS and all(
-        any(name in other and found.isdisjoint(other[name]) for name, found in members.items())
-        for index, members in enumerate(objects)
-        for other in objects[:index]
+def differ(a: Glance, b: Glance) -> bool:
+    """Whether these two surely have no value in common."""
+    common = a.types & b.types
+    if common & ~OBJECTS:
+        return a.values is not None and b.values is not None and a.values.isdisjoint(b.values)
+    return (
+        not common
+        or (a.values is not None and b.values is not None and a.values.isdisjoint(b.values))
+        or (a.allowed is not None and not b.required <= a.allowed)
+        or (b.allowed is not None and not a.required <= b.allowed)
+        or any(name in b.members and found.isdisjoint(b.members[name]) for name, found in a.members.items())
     )
 
 
-def _all_differ(sets: Sequence[Values]) -> bool:
-    """Whether no value is in two of the sets."""
-    return sum(map(len, sets)) == len(frozenset().union(*sets))
+def are_disjoint(glances: Sequence[Glance]) -> bool:
+    """Whether surely no two of these have a value in common."""
+    if len(glances) > _MOST_PAIRED:
+        return False
+    return all(differ(one, other) for index, one in enumerate(glances) for other in glances[:index])
 
 
 def type_bit(value: object) -> int:

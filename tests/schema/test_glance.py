@@ -18,6 +18,11 @@ def tagged(**tags: list[Any]) -> dict[str, Any]:
     return {"type": "object", "required": list(tags), "properties": {name: {"enum": values} for name, values in tags.items()}}
 
 
+def closed(name: str) -> dict[str, Any]:
+    """Objects of this one member."""
+    return {"type": "object", "properties": {name: {}}, "required": [name], "additionalProperties": False}
+
+
 @pytest.mark.parametrize(
     ("branches", "expected"),
     [
@@ -38,6 +43,15 @@ def tagged(**tags: list[Any]) -> dict[str, Any]:
         ([{k: v for k, v in tagged(kind=[tag]).items() if k != "type"} for tag in "ab"], False),
         ([{"allOf": [tagged(kind=["a", "b"]), tagged(kind=["b", "c"])]}, tagged(kind=["a", "c"])], True),
         ([{"$ref": "#/$defs/tagged"}, tagged(kind=["b"])], True),
+        ([{"enum": ["a", 1]}, {"const": "b"}, {"enum": [None]}], True),
+        ([{"enum": ["a", 1]}, {"const": "b"}, {"type": "string"}], False),
+        ([closed("a"), closed("b")], True),
+        ([closed("a"), {**closed("b"), "required": []}], True),
+        ([{**closed("a"), "required": []}, {**closed("b"), "required": []}], False),
+        ([closed("a"), {"type": "object", "required": ["b"]}], True),
+        ([closed("a"), {"required": ["a"]}], False),
+        ([closed("a"), {**closed("b"), "patternProperties": {"a": {}}}], True),
+        ([{**closed("a"), "patternProperties": {"b": {}}}, {"type": "object", "required": ["b"]}], False),
         ([{"$ref": "#/$defs/tagged"}, tagged(kind=["a"])], False),
     ],
 )
@@ -56,8 +70,16 @@ def test_branches_without_the_algebra() -> None:
         assert json_schema_grammar(schema)[0] == plain
 
 
+def test_a_type_beside_branches() -> None:
+    """A type that branches leave open is theirs too."""
+    closed_branches = [{k: v for k, v in closed(name).items() if k != "type"} for name in "ab"]
+    plain, _ = json_schema_grammar({"anyOf": [closed("a"), closed("b")]})
+    assert json_schema_grammar({"type": "object", "oneOf": closed_branches})[0] == plain
+    assert json_schema_grammar({"type": "object", "anyOf": closed_branches})[0] == plain
+
+
 def test_a_loop_of_references_ends() -> None:
     """References are followed a few steps."""
     root: dict[str, Any] = {"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}
     registry = Registry(root, NO_DOCUMENTS)
-    assert glance(registry, {"$ref": "#/$defs/a"}, registry.root) == (127, {})
+    assert glance(registry, {"$ref": "#/$defs/a"}, registry.root).types == 127
