@@ -172,6 +172,8 @@ def _digits(low: Exact, low_closed: bool, high: Exact | None, high_closed: bool,
         return _up_to(str(high), not low)
     if term in (PLAIN, INTEGRAL):
         return _remembered(low, low_closed, high, high_closed, term, states)
+    if lcm(*(Fraction(s).numerator * 10 ** scale(s) for s in (term[0], *term[1]) if s)) <= _SMALL_PERIOD:
+        return _remembered_lattice(low, low_closed, high, high_closed, term, states)
     return _DigitMachine.build(low, low_closed, high, high_closed, term, states)
 
 
@@ -230,6 +232,15 @@ def _up_to(high: str, zero: bool) -> Automaton:
 @lru_cache(maxsize=512)
 def _remembered(low: Exact, low_closed: bool, high: Exact | None, high_closed: bool, term: Term, states: int) -> Automaton:
     """PERF: schemas use few different ranges; building one takes 10-60 us."""
+    return _DigitMachine.build(low, low_closed, high, high_closed, term, states)
+
+
+_SMALL_PERIOD: Final = 1000
+
+
+@lru_cache(maxsize=64)
+def _remembered_lattice(low: Exact, low_closed: bool, high: Exact | None, high_closed: bool, term: Term, states: int) -> Automaton:
+    """PERF: as `_remembered`, for automata with a state for every remainder, which take 10 us a state and some 100 KB."""
     return _DigitMachine.build(low, low_closed, high, high_closed, term, states)
 
 
@@ -363,6 +374,11 @@ class _DigitMachine:
         if phase >= 3 and not self.free_fraction and read >= self.places:
             return result
         if self.period and rest >= 0:
+            if phase == 2 and low > 0 and not self.bounded and read == self.digits:
+                # PERF: nothing but the remainder matters any more; most states of a large step are such.
+                period = self.period
+                result += [(_Z + digit, _Z + digit, _State(2, read, low, high, (rest * 10 + digit) % period)) for digit in range(10)]
+                return result
             ordered = list(range(11))
         else:
             marks = {0, 10}
