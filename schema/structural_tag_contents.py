@@ -42,8 +42,8 @@ class Contents:
         place = fields.place("json_schema")
         schema = schema_value(place, fields.values.get("json_schema"))
         fragments = self.base(blanks(fields.count("max_whitespace_cnt"))).fragments
-        style = fields.values.get("style") or "json"
-        if style != "json" and style not in STYLES:
+        style = fields.values.get("style", "json")
+        if not isinstance(style, str) or (style != "json" and style not in STYLES):
             raise refusal(fields.place("style"), f"{style!r:.60} is no style; there are {', '.join(sorted((*STYLES, 'json')))}")
         order = "any" if fields.flag("any_order") else "schema"
         excluded = fields.texts("excludes", optional=True)

@@ -450,7 +450,7 @@ def _entry(handler: Handler, *fields: str) -> tuple[Handler, frozenset[str]]:
 
 
 _TAG_FIELDS: Final = frozenset(("type", "begin", "content", "end"))
-_LEAVES: Final = frozenset(("any_text", "const_string", "json_schema", "grammar", "regex", "qwen_xml_parameter", "any_tokens"))
+_LEAVES: Final = ("json_schema", "any_text", "grammar", "regex", "const_string", "any_tokens", "qwen_xml_parameter")
 """Formats that hold no others."""
 FORMATS: Final[Mapping[str, tuple[Handler, frozenset[str]]]] = {
     "any_text": _entry(_any_text, "excludes", "max_tokens", "max_chars"),
