@@ -14,8 +14,8 @@ from typing import Any, Final, Protocol
 from stackmask.integration.tools.fits import Checker
 from stackmask.integration.tools.formats import Style
 from stackmask.integration.tools.kinds import kinds, member
+from stackmask.integration.tools.spelling import BLANKS, GAP
 
-BLANKS: Final = " \t\r\n"
 _STRUCTURE: Final = re.compile(r'["{}\[\]]')
 _STRING: Final = re.compile(r'["\\]')
 _SCALAR: Final = re.compile(r"[A-Za-z0-9+.-]*")
@@ -89,15 +89,19 @@ class Base:
     def __init__(self, tail: str) -> None:
         self.is_done = False
         self.rest = ""
-        self._tail = tail.strip()
+        self._tails = [part.strip(BLANKS) for part in tail.split(GAP) if part]
+        self._tail = self._tails[0] if self._tails else ""
         self._buffer = ""
 
     def end(self) -> None:
         """Read what ends the call: blanks and the tail; where something else stands there, the call has ended all the same."""
-        text = self._buffer.lstrip(BLANKS) if self._tail else self._buffer
-        if self._tail.startswith(text) and len(text) < len(self._tail):
-            return
-        self.is_done, self.rest, self._buffer = True, text.removeprefix(self._tail), ""
+        while self._tails:
+            word, text = self._tails[0], self._buffer.lstrip(BLANKS)
+            if word.startswith(text) and len(text) < len(word):
+                return
+            self._buffer = text.removeprefix(word)
+            del self._tails[0]
+        self.is_done, self.rest, self._buffer = True, self._buffer, ""
 
 
 class JsonReader(Base):
@@ -166,18 +170,20 @@ class InputReader(Base):
 
     def __init__(self, tail: str) -> None:
         super().__init__(tail)
-        self._whole = tail
+        self._word = tail.split(GAP)[0]
+        self._is_closed = False
 
     def feed(self, text: str) -> str:
         """What these characters add."""
         self._buffer += text
-        end = self._buffer.find(self._whole) if self._whole else -1
-        if end >= 0:
-            out, self.rest, self.is_done = self._buffer[:end], self._buffer[end + len(self._whole) :], True
-            self._buffer = ""
-            return out
-        held = overlap(self._buffer, self._whole)
-        out, self._buffer = self._buffer[: len(self._buffer) - held], self._buffer[len(self._buffer) - held :]
+        out = ""
+        if not self._is_closed:
+            end = self._buffer.find(self._word) if self._word else -1
+            self._is_closed = end >= 0
+            end = end if self._is_closed else len(self._buffer) - overlap(self._buffer, self._word)
+            out, self._buffer = self._buffer[:end], self._buffer[end:]
+        if self._is_closed:
+            self.end()
         return out
 
 
@@ -218,6 +224,11 @@ class PairsReader(Base):
         if any(known.startswith(text) and len(text) < len(known) for known in (self._open, self._tail)):
             return False
         out.append("}" if self._count else "{}")
+        self._state = self._over
+        return True
+
+    def _over(self, out: list[str]) -> bool:
+        """Behind the last argument."""
         self.end()
         return False
 

@@ -6,9 +6,10 @@ import json
 import re
 from typing import Any, Final
 
-from stackmask.integration.tools.arguments import BLANKS, Base, Values, checked
+from stackmask.integration.tools.arguments import Base, Values, checked
 from stackmask.integration.tools.formats import Style
 from stackmask.integration.tools.kinds import kinds, member
+from stackmask.integration.tools.spelling import BLANKS
 
 _REFERENCES: Final = (("&quot;", '"'), ("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&"))
 _WHOLE: Final = {"object": "{}", "array": "[]"}
@@ -58,6 +59,9 @@ class ElementsReader(Base):
 
     def _step(self, out: list[str]) -> bool:
         """One tag, or the end of the call; False where more text is needed."""
+        if not self._stack:
+            self.end()
+            return False
         top = self._stack[-1]
         if len(self._stack) == 1:
             text = self._buffer.lstrip(BLANKS)
@@ -65,8 +69,8 @@ class ElementsReader(Base):
                 return False
             if text.startswith(self._tail):
                 out.append("}" if top.count else "{}")
-                self.end()
-                return False
+                self._stack.clear()
+                return True
         found = (self._close if top.is_raw else self._tags).search(self._buffer)
         if found is None:
             return False

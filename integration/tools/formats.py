@@ -6,6 +6,7 @@ In the templates of a call
     $name        the tool's name; where it occurs again, the same name
     $arguments   the arguments, in the format's style
     $index       a number, which the model counts up
+    $gap         blanks or none: a newline, and up to four spaces
     $string      the input of a custom tool as a JSON string
     $input       the input of a custom tool as it stands
 
@@ -51,7 +52,7 @@ class Style:
 class Format:
     """One way to spell tool calls.
 
-    `opens` and `close` stand around all calls of an answer; `separator` stands between two.
+    `open` and `close` stand around all calls of an answer; `separator` stands between two.
     `triggers` are what makes free text a call, where that is not simply what every call begins with.
     `layout`: calls stand in "free" text, or text in the frame `text` comes "before" them, or the answer is "either" of these.
     `preambles` are frames of text that may come first, `lead` what comes before a required call, `tail` what ends the answer.
@@ -67,7 +68,7 @@ class Format:
     calls: tuple[str, ...]
     style: str = "json"
     custom: tuple[str, ...] = ()
-    opens: tuple[str, ...] = ()
+    open: str = ""
     close: str = ""
     separator: str = ""
     triggers: tuple[str, ...] = ()
@@ -126,8 +127,7 @@ STYLES: Final[Mapping[str, Style]] = MappingProxyType(
 )
 
 
-_HERMES: Final = '<tool_call>\n{"name": "$name", "arguments": $arguments}\n</tool_call>'
-_HERMES_COMPACT: Final = '<tool_call>{"name": "$name", "arguments": $arguments}</tool_call>'
+_HERMES: Final = '<tool_call>$gap{"name": "$name", "arguments": $arguments}$gap</tool_call>'
 _NAMED: Final = '{"name": "$name", "arguments": $arguments}'
 _ATTRIBUTES: Final = ("</arg_key>", "<arg_key>", "</arg_value>", "<arg_value>")
 
@@ -136,7 +136,7 @@ _TABLE: Final = (
         name="hermes",
         families="Hermes 2 Pro to 4, Qwen 2.5, Qwen 3, QwQ, Granite 4, Ernie 4.5, Nanbeige, Trinity",
         parsers="vLLM hermes, qwen3_json, granite4, ernie45; SGLang hermes, qwen, qwen25, nanbeige, trinity",
-        calls=(_HERMES, _HERMES_COMPACT),
+        calls=(_HERMES,),
         separator="\n",
         excludes=("<think>", "</think>"),
         detect=(("<tool_call>",),),
@@ -145,7 +145,7 @@ _TABLE: Final = (
         name="hermes_compact",
         families="EXAONE 4, the demo model",
         parsers="as hermes",
-        calls=(_HERMES_COMPACT, _HERMES),
+        calls=(_HERMES,),
         excludes=("<think>", "</think>"),
         detect=(('<tool_call>{"name"',),),
     ),
@@ -153,7 +153,7 @@ _TABLE: Final = (
         name="longcat",
         families="LongCat Flash",
         parsers="vLLM longcat",
-        calls=tuple(call.replace("tool_call>", "longcat_tool_call>") for call in (_HERMES, _HERMES_COMPACT)),
+        calls=(_HERMES.replace("tool_call>", "longcat_tool_call>"),),
         separator="\n",
         reasoning=("<longcat_think>", "</longcat_think>"),
         detect=(("<longcat_tool_call>",),),
@@ -183,10 +183,7 @@ _TABLE: Final = (
         name="mimo",
         families="MiMo",
         parsers="vLLM mimo; SGLang mimo",
-        calls=(
-            "<tool_call>\n<function=$name>\n$arguments\n</function>\n</tool_call>",
-            "<tool_call><function=$name>$arguments</function></tool_call>",
-        ),
+        calls=("<tool_call>$gap<function=$name>$gap$arguments$gap</function>$gap</tool_call>",),
         style="qwen_xml",
         separator="\n",
         excludes=("<think>", "</think>", "</tool_call>", "<function="),
@@ -211,7 +208,7 @@ _TABLE: Final = (
         families="Mistral 7B v0.3, Mixtral 8x22B, Mistral Nemo, Mistral Small 2409, Mistral Large 2407",
         parsers="vLLM mistral; SGLang mistral",
         calls=(_NAMED,),
-        opens=("[TOOL_CALLS] [", "[TOOL_CALLS]["),
+        open="[TOOL_CALLS]$gap[",
         close="]",
         separator=", ",
         reasoning=("[THINK]", "[/THINK]"),
@@ -230,7 +227,7 @@ _TABLE: Final = (
         families="DeepSeek V3, V3-0324, R1",
         parsers="vLLM deepseek_v3; SGLang deepseekv3",
         calls=("<｜tool▁call▁begin｜>function<｜tool▁sep｜>$name\n```json\n$arguments\n```<｜tool▁call▁end｜>",),
-        opens=("<｜tool▁calls▁begin｜>",),
+        open="<｜tool▁calls▁begin｜>",
         close="<｜tool▁calls▁end｜>",
         separator="\n",
         excludes=("<think>", "</think>"),
@@ -241,7 +238,7 @@ _TABLE: Final = (
         families="DeepSeek V3.1",
         parsers="vLLM deepseek_v31; SGLang deepseekv31",
         calls=("<｜tool▁call▁begin｜>$name<｜tool▁sep｜>$arguments<｜tool▁call▁end｜>",),
-        opens=("<｜tool▁calls▁begin｜>",),
+        open="<｜tool▁calls▁begin｜>",
         close="<｜tool▁calls▁end｜>",
         excludes=("<think>", "</think>"),
         detect=(("<｜tool▁calls▁begin｜>",),),
@@ -252,7 +249,7 @@ _TABLE: Final = (
         parsers="vLLM deepseek_v32; SGLang deepseekv32",
         calls=('<｜DSML｜invoke name="$name">\n$arguments</｜DSML｜invoke>\n',),
         style="deepseek_xml",
-        opens=("<｜DSML｜function_calls>\n",),
+        open="<｜DSML｜function_calls>\n",
         close="</｜DSML｜function_calls>",
         lead="\n\n",
         triggers=("<｜DSML｜function_calls>",),
@@ -265,7 +262,7 @@ _TABLE: Final = (
         parsers="vLLM deepseek_v4; SGLang deepseekv4",
         calls=('<｜DSML｜invoke name="$name">\n$arguments</｜DSML｜invoke>\n',),
         style="deepseek_xml",
-        opens=("<｜DSML｜tool_calls>\n",),
+        open="<｜DSML｜tool_calls>\n",
         close="</｜DSML｜tool_calls>",
         lead="\n\n",
         triggers=("<｜DSML｜tool_calls>",),
@@ -278,7 +275,7 @@ _TABLE: Final = (
         parsers="vLLM deepseek_v41; SGLang deepseekv41",
         calls=('<｜DSML｜ invoke name="$name">\n$arguments</｜DSML｜ invoke>\n',),
         style="deepseek_v4_1_xml",
-        opens=("<｜DSML｜ calls>\n",),
+        open="<｜DSML｜ calls>\n",
         close="</｜DSML｜ calls>",
         lead="\n\n",
         triggers=("<｜DSML｜ calls>",),
@@ -319,7 +316,7 @@ _TABLE: Final = (
         parsers="vLLM hy_v3; SGLang hunyuan",
         calls=("<tool_call>$name<tool_sep>\n$arguments</tool_call>",),
         style="glm_xml",
-        opens=("<tool_calls>\n",),
+        open="<tool_calls>\n",
         close="\n</tool_calls>",
         separator="\n",
         triggers=("<tool_calls>",),
@@ -331,7 +328,7 @@ _TABLE: Final = (
         parsers="vLLM hy_v4; SGLang hunyuan",
         calls=("<tool_call>$name$arguments</tool_call>",),
         style="glm_xml",
-        opens=("<tool_calls>",),
+        open="<tool_calls>",
         close="</tool_calls>",
         detect=(("<tool_calls>", "<arg_key>"),),
     ),
@@ -340,10 +337,9 @@ _TABLE: Final = (
         families="Jamba 1.5 to 1.7, Hunyuan A13B",
         parsers="vLLM jamba, hunyuan_a13b",
         calls=(_NAMED,),
-        opens=("<tool_calls>[", "<tool_calls>\n[\n"),
-        close="]</tool_calls>",
+        open="<tool_calls>$gap[$gap",
+        close="$gap]$gap</tool_calls>",
         separator=", ",
-        triggers=("<tool_calls>",),
         detect=(("<tool_calls>",),),
     ),
     Format(
@@ -351,8 +347,7 @@ _TABLE: Final = (
         families="gpt-oss",
         parsers="vLLM openai; SGLang gpt-oss",
         calls=(
-            "<|channel|>commentary to=functions.$name <|constrain|>json<|message|>$arguments<|call|>",
-            "<|channel|>commentary to=functions.$name<|constrain|>json<|message|>$arguments<|call|>",
+            "<|channel|>commentary to=functions.$name$gap<|constrain|>json<|message|>$arguments<|call|>",
             " to=functions.$name<|channel|>commentary <|constrain|>json<|message|>$arguments<|call|>",
             " to=functions.$name<|channel|>commentary json<|message|>$arguments<|call|>",
         ),
@@ -369,7 +364,7 @@ _TABLE: Final = (
         families="Kimi K2, Kimi K2.5",
         parsers="vLLM kimi_k2; SGLang kimi_k2",
         calls=("<|tool_call_begin|>functions.$name:$index<|tool_call_argument_begin|>$arguments<|tool_call_end|>",),
-        opens=("<|tool_calls_section_begin|>",),
+        open="<|tool_calls_section_begin|>",
         close="<|tool_calls_section_end|>",
         excludes=("<think>", "</think>", "<|tool_call_begin|>"),
         id="functions.$name:$index",
@@ -381,7 +376,7 @@ _TABLE: Final = (
         parsers="vLLM kimi_k3; SGLang kimi_k3",
         calls=('<|open|>call tool="$name" index="$index"<|sep|>$arguments<|close|>call<|sep|>',),
         style="kimi_k3_xml",
-        opens=("<|open|>tools<|sep|>",),
+        open="<|open|>tools<|sep|>",
         close="<|close|>tools<|sep|>",
         layout="before",
         text=("", "<|close|>response<|sep|>"),
@@ -396,7 +391,7 @@ _TABLE: Final = (
         parsers="vLLM minimax_m2; SGLang minimax-m2",
         calls=('<invoke name="$name">\n$arguments</invoke>\n',),
         style="minimax_xml",
-        opens=("<minimax:tool_call>\n",),
+        open="<minimax:tool_call>\n",
         close="</minimax:tool_call>",
         lead="\n",
         triggers=("<minimax:tool_call>",),
@@ -409,7 +404,7 @@ _TABLE: Final = (
         parsers="vLLM minimax_m3; SGLang minimax-m3",
         calls=(']<]minimax[>[<invoke name="$name">$arguments]<]minimax[>[</invoke>\n',),
         style="minimax_m3_xml",
-        opens=("]<]minimax[>[<tool_call>\n",),
+        open="]<]minimax[>[<tool_call>\n",
         close="]<]minimax[>[</tool_call>",
         triggers=("]<]minimax[>[<tool_call>",),
         reasoning=("<mm:think>", "</mm:think>"),
@@ -422,7 +417,7 @@ _TABLE: Final = (
         parsers="vLLM dots; SGLang dots",
         calls=('<invoke name="$name">\n$arguments</invoke>\n',),
         style="minimax_xml",
-        opens=("<dots_function_call>\n",),
+        open="<dots_function_call>\n",
         close="</dots_function_call>",
         triggers=("<dots_function_call>",),
         detect=(("<dots_function_call>",),),
@@ -432,8 +427,8 @@ _TABLE: Final = (
         families="Command R7B, Command A",
         parsers="vLLM cohere_command3",
         calls=('{"tool_call_id": "$index", "tool_name": "$name", "parameters": $arguments}',),
-        opens=("<|START_ACTION|>[\n    ", "<|START_ACTION|>["),
-        close="\n]<|END_ACTION|>",
+        open="<|START_ACTION|>[$gap",
+        close="$gap]<|END_ACTION|>",
         separator=",\n    ",
         layout="either",
         text=("<|START_RESPONSE|>", "<|END_RESPONSE|>"),
@@ -445,8 +440,8 @@ _TABLE: Final = (
         families="Command A Plus",
         parsers="vLLM cohere_command4; SGLang cohere_command4",
         calls=('{"tool_call_id": "$index", "tool_name": "$name", "parameters": $arguments}',),
-        opens=("<|START_ACTION|>[\n    ", "<|START_ACTION|>["),
-        close="\n]<|END_ACTION|>",
+        open="<|START_ACTION|>[$gap",
+        close="$gap]<|END_ACTION|>",
         separator=",\n    ",
         layout="either",
         text=("<|START_TEXT|>", "<|END_TEXT|>"),
@@ -459,7 +454,7 @@ _TABLE: Final = (
         parsers="XGrammar cohere",
         calls=('<cofl:tool_call id="$index" name="$name">$arguments</cofl:tool_call>',),
         style="cohere_xml",
-        opens=("<cofl:tool_calls>",),
+        open="<cofl:tool_calls>",
         close="</cofl:tool_calls>",
         reasoning=("<|START_THINKING|>", "<|END_THINKING|>"),
         excludes=("<|START_THINKING|>", "<|END_THINKING|>"),
@@ -470,7 +465,7 @@ _TABLE: Final = (
         families="Phi-4-mini",
         parsers="vLLM phi4_mini_json",
         calls=(_NAMED,),
-        opens=("functools[",),
+        open="functools[",
         close="]",
         separator=", ",
         detect=(("functools[",),),
@@ -480,7 +475,7 @@ _TABLE: Final = (
         families="Granite 3.0",
         parsers="vLLM granite",
         calls=(_NAMED,),
-        opens=("<|tool_call|>[", "<|tool_call|> ["),
+        open="<|tool_call|>$gap[",
         close="]",
         separator=", ",
         detect=(("<|tool_call|>",),),
@@ -490,16 +485,15 @@ _TABLE: Final = (
         families="Granite 3.1 to 3.3",
         parsers="vLLM granite",
         calls=(_NAMED,),
-        opens=("<tool_call>[", "<tool_call> ["),
+        open="<tool_call>$gap[",
         close="]",
         separator=", ",
-        triggers=("<tool_call>",),
     ),
     Format(
         name="granite_20b",
         families="Granite 20B functioncalling",
         parsers="vLLM granite-20b-fc",
-        calls=('<function_call> {"name": "$name", "arguments": $arguments}',),
+        calls=('<function_call>$gap{"name": "$name", "arguments": $arguments}',),
         separator=" ",
         detect=(("<function_call>",),),
     ),
@@ -507,10 +501,7 @@ _TABLE: Final = (
         name="internlm",
         families="InternLM 2 and 2.5, Intern-S1",
         parsers="vLLM internlm; SGLang interns1",
-        calls=(
-            '<|action_start|><|plugin|>\n{"name": "$name", "parameters": $arguments}<|action_end|>',
-            '<|action_start|> <|plugin|>\n{"name": "$name", "parameters": $arguments}<|action_end|>',
-        ),
+        calls=('<|action_start|>$gap<|plugin|>\n{"name": "$name", "parameters": $arguments}<|action_end|>',),
         separator="\n",
         detect=(("<|action_start|>", "<|plugin|>"),),
     ),
@@ -519,7 +510,7 @@ _TABLE: Final = (
         families="Apertus",
         parsers="vLLM apertus; SGLang apertus2509",
         calls=('{"$name": $arguments}',),
-        opens=("<|tools_prefix|>[",),
+        open="<|tools_prefix|>[",
         close="]<|tools_suffix|>",
         separator=", ",
         detect=(("<|tools_prefix|>",),),
@@ -541,7 +532,7 @@ _TABLE: Final = (
             "<|plamo:begin_tool_arguments:plamo|><|plamo:constrain|>json<|plamo:msg|>$arguments"
             "<|plamo:end_tool_arguments:plamo|><|plamo:end_tool_request:plamo|>",
         ),
-        opens=("<|plamo:begin_tool_requests:plamo|>",),
+        open="<|plamo:begin_tool_requests:plamo|>",
         close="<|plamo:end_tool_requests:plamo|>",
         detect=(("<|plamo:begin_tool_requests:plamo|>",),),
     ),
@@ -564,7 +555,7 @@ _TABLE: Final = (
             '<｜tool_call_begin｜>function<｜tool_sep｜><steptml:invoke name="$name">\n$arguments</steptml:invoke><｜tool_call_end｜>\n',
         ),
         style="step_xml",
-        opens=("<｜tool_calls_begin｜>\n",),
+        open="<｜tool_calls_begin｜>\n",
         close="<｜tool_calls_end｜>",
         triggers=("<｜tool_calls_begin｜>",),
         detect=(("<｜tool_calls_begin｜>",),),

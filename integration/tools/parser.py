@@ -17,12 +17,10 @@ from typing import Final
 from stackmask.integration.tools.arguments import InputReader, JsonReader, PairsReader, Reader, StringReader, overlap
 from stackmask.integration.tools.elements import ElementsReader
 from stackmask.integration.tools.formats import STYLES, Format
-from stackmask.integration.tools.spelling import MARK, NAME, Spelling, bind, openers, spellings
+from stackmask.integration.tools.spelling import BLANKS, GAP, MARK, NAME, Spelling, bind, cut, openers, spellings
 from stackmask.integration.tools.tool import Tool
 
-_NAME: Final = re.compile(NAME)
-_DIGITS: Final = re.compile("[0-9]+")
-_BLANKS: Final = " \t\r\n"
+_FIELDS: Final = {"name": re.compile(NAME), "index": re.compile("[0-9]+"), "gap": re.compile(f"[{BLANKS}]*")}
 _WAIT: Final = -1
 _FAIL: Final = -2
 
@@ -138,18 +136,33 @@ class CallParser:
             self._buffer = self._buffer[len(word) :]
             self._reasoning = word in self._starts
             return True
-        if self._format.opens:
-            self._buffer = self._buffer[len(word) :]
-            self._in_section = True
-            return True
-        return self._begin(pieces, final)
+        if not self._format.open:
+            return self._begin(pieces, final)
+        end, _, _ = self._match(cut(self._format.open))
+        if end == _WAIT and not final:
+            return False
+        self._in_section = end >= 0
+        end = max(end, 1)
+        if not self._in_section:
+            self._say(pieces, self._buffer[:end])
+        self._buffer = self._buffer[end:]
+        return True
 
     def _between(self, pieces: list[Piece], final: bool) -> bool:
         """In the section of calls, before a call or at its end."""
-        text = self._buffer.lstrip(_BLANKS)
-        close, separator = self._format.close.strip(_BLANKS), self._format.separator.strip(_BLANKS)
-        if close and text.startswith(close):
-            self._buffer, self._in_section = text[len(close) :], False
+        text = self._buffer.lstrip(BLANKS)
+        separator = self._format.separator.strip(BLANKS)
+        closes = [part.strip(BLANKS) for part in self._format.close.split(GAP) if part]
+        close = closes[0]
+        if text.startswith(close):
+            rest = text
+            for part in closes:
+                rest = rest.lstrip(BLANKS)
+                if part.startswith(rest) and len(rest) < len(part) and not final:
+                    self._buffer = text
+                    return False
+                rest = rest.removeprefix(part)
+            self._buffer, self._in_section = rest, False
             return True
         if separator and self._after_call and text.startswith(separator):
             self._buffer, self._after_call = text[len(separator) :], False
@@ -192,37 +205,37 @@ class CallParser:
         """The head that the buffer begins with: where it ends, and what it says. Of two spellings the longer head counts."""
         best: tuple[int, Spelling | None, str, str] = (_FAIL, None, "", "")
         for spelling in self._spellings:
-            place, name, index = self._match(spelling)
+            place, name, index = self._match(spelling.pieces, spelling)
             if place == _WAIT:
                 return _WAIT, None, "", ""
             if place > best[0]:
                 best = place, spelling, name, index
         return best
 
-    def _match(self, spelling: Spelling) -> tuple[int, str, str]:
-        """Where a spelling's head ends in the buffer; -1 where more text is needed to tell, -2 where it does not stand there."""
+    def _match(self, template: tuple[str, ...], spelling: Spelling | None = None) -> tuple[int, str, str]:
+        """Where a template ends in the buffer; -1 where more text is needed to tell, -2 where it does not stand there."""
         text, place, name, index = self._buffer, 0, "", ""
-        for number, piece in enumerate(spelling.pieces):
+        for number, piece in enumerate(template):
             if number % 2 == 0 or (piece == "name" and name):
                 word = piece if number % 2 == 0 else name
                 if number == 0 and self._in_section:
-                    word = word.lstrip(_BLANKS)
+                    word = word.lstrip(BLANKS)
                 rest = text[place : place + len(word)]
                 if rest != word:
                     return (_WAIT if word.startswith(rest) and place + len(rest) == len(text) else _FAIL), "", ""
                 place += len(word)
                 continue
-            found = (_NAME if piece == "name" else _DIGITS).match(text, place)
+            found = _FIELDS[piece].match(text, place)
             if found is None or found.end() == len(text):
                 return (_WAIT if place == len(text) or found is not None else _FAIL), "", ""
             place = found.end()
             if piece == "index":
                 index = found[0]
-                continue
-            name = found[0]
-            tool = self._tools.get(name)
-            if tool is None or tool.is_custom != spelling.is_custom:
-                return _FAIL, "", ""
+            elif piece == "name":
+                name = found[0]
+                tool = self._tools.get(name)
+                if tool is None or spelling is None or tool.is_custom != spelling.is_custom:
+                    return _FAIL, "", ""
         return place, name, index
 
     def _reader_for(self, spelling: Spelling, tool: Tool) -> Reader:
@@ -257,12 +270,12 @@ class CallParser:
         """Hand text on; blanks and what stands between two calls are held until it shows whether a call follows."""
         text, self._held = self._held + text, ""
         if self._after_call:
-            core, separator = text.strip(_BLANKS), self._format.separator.strip(_BLANKS)
+            core, separator = text.strip(BLANKS), self._format.separator.strip(BLANKS)
             if separator.startswith(core):
                 self._held = text
                 return
-            text, self._after_call = text.lstrip(_BLANKS), False
-        stripped = text.rstrip(_BLANKS)
+            text, self._after_call = text.lstrip(BLANKS), False
+        stripped = text.rstrip(BLANKS)
         self._held = text[len(stripped) :]
         if stripped:
             pieces.append(Text(stripped.replace(MARK, "")))

@@ -23,7 +23,9 @@ NAME: Final = r"[A-Za-z0-9_.-]+"
 
 Slot = Literal["arguments", "string", "input"]
 _SLOT: Final = re.compile(r"\$(arguments|string|input)")
-_FIELD: Final = re.compile(r"\$(name|index)")
+_FIELD: Final = re.compile(r"\$(name|index|gap)")
+GAP: Final = "$gap"
+BLANKS: Final = " \t\r\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +39,13 @@ class Spelling:
 
     @property
     def pieces(self) -> tuple[str, ...]:
-        """The head cut at its fields: texts and, at the odd places, `name` and `index`."""
-        return tuple(_FIELD.split(self.head))
+        """The head cut at its fields: texts and, at the odd places, `name`, `index` and `gap`."""
+        return cut(self.head)
+
+
+def cut(template: str) -> tuple[str, ...]:
+    """A template cut at its fields."""
+    return tuple(_FIELD.split(template))
 
 
 def spellings(format: Format) -> tuple[Spelling, ...]:
@@ -75,14 +82,14 @@ def bind(format: Format, special: Iterable[str]) -> Format:
 
     if format.layout == "free" and any(MARK in trigger[1:] for trigger in map(marked, triggers(format))):
         return format
-    fields = ("calls", "opens", "close", "separator", "triggers", "text", "preambles", "lead", "tail", "reasoning")
+    fields = ("calls", "open", "close", "separator", "triggers", "text", "preambles", "lead", "tail", "reasoning")
     return replace(format, custom=marked(custom_calls(format)), **{name: marked(getattr(format, name)) for name in fields})
 
 
 def named_tokens(format: Format, special: Iterable[str]) -> dict[str, str]:
     """Of these special tokens those that the format spells, and how the answer's text shows each."""
-    texts = [value for name in ("opens", "calls", "custom", "reasoning", "text") for value in getattr(format, name)]
-    texts += [format.close, format.separator, format.lead, format.tail, STYLES[format.style].pair, STYLES[format.style].item]
+    texts = [value for name in ("calls", "custom", "reasoning", "text") for value in getattr(format, name)]
+    texts += [format.open, format.close, format.separator, format.lead, format.tail, STYLES[format.style].pair, STYLES[format.style].item]
     texts += [text for frame in format.preambles for text in frame]
     joined = "\0".join(texts)
     names = {name for name in special if name and name in joined}
@@ -98,7 +105,8 @@ def common_prefix(texts: Iterable[str]) -> str:
 
 def openers(format: Format) -> tuple[str, ...]:
     """The texts that calls begin with: those around all calls, or those before a name."""
-    return format.opens or tuple(dict.fromkeys(spelling.pieces[0] for spelling in spellings(format)))
+    heads = [format.open] if format.open else [spelling.head for spelling in spellings(format)]
+    return tuple(dict.fromkeys(cut(head)[0] for head in heads))
 
 
 def triggers(format: Format) -> tuple[str, ...]:

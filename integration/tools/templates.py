@@ -17,12 +17,12 @@ from typing import Any, Final
 
 from stackmask.integration.tools.compose import compose_arguments
 from stackmask.integration.tools.formats import STYLES, Format
-from stackmask.integration.tools.spelling import MARK, Spelling, bind, spellings, triggers
+from stackmask.integration.tools.spelling import MARK, Spelling, bind, cut, spellings, triggers
 from stackmask.integration.tools.tool import Choice, Tool, ToolError
 
 Json = dict[str, Any]
 
-_INDEX: Final[Json] = {"type": "regex", "pattern": "[0-9]+"}
+_PATTERNS: Final = {"index": "[0-9]+", "gap": "\\n? {0,4}"}
 
 
 def structural_tag(
@@ -93,7 +93,7 @@ class _Templates:
 
     def triggered(self) -> Json:
         """Free text with calls in it."""
-        tags = [tag for open in self.format.opens for tag in [self.section(open)]] or self.calls()
+        tags = [self.section()] if self.format.open else self.calls()
         found = [self.elements(trigger)[0] for trigger in triggers(self.format)]
         names = [element["token"] for element in found if element["type"] == "token"]
         once: Json = {"stop_after_first": True} if self.is_single else {}
@@ -105,14 +105,11 @@ class _Templates:
 
     def block(self) -> Json:
         """Calls and nothing else."""
-        lead = self.elements(self.format.lead)
-        if not self.format.opens:
-            return _sequence([*lead, self.calls_in_a_row()])
-        return _sequence([*lead, _or([self.section(open) for open in self.format.opens])])
+        return _sequence([*self.elements(self.format.lead), self.section() if self.format.open else self.calls_in_a_row()])
 
-    def section(self, open: str) -> Json:
+    def section(self) -> Json:
         """Calls in what stands around them."""
-        return self.frame(open, self.calls_in_a_row(), self.format.close)
+        return self.frame(self.format.open, self.calls_in_a_row(), self.format.close)
 
     def calls_in_a_row(self) -> Json:
         """One call or more."""
@@ -127,13 +124,7 @@ class _Templates:
 
     def call(self, tool: Tool, spelling: Spelling) -> Json:
         """A call of a tool."""
-        head: list[Json] = []
-        for place, piece in enumerate(spelling.pieces):
-            if place % 2 == 0:
-                head += self.elements(piece)
-            else:
-                head.append({"type": "const_string", "value": tool.name} if piece == "name" else _INDEX)
-        return self.frame(_joined(head), self.content(tool, spelling), spelling.tail)
+        return self.frame(self.elements(spelling.head, tool.name), self.content(tool, spelling), spelling.tail)
 
     def content(self, tool: Tool, spelling: Spelling) -> Json:
         """The arguments of a function or the input of a custom tool."""
@@ -170,8 +161,10 @@ class _Templates:
             if element.get("token") in self.stops:
                 last = last[:place]
                 break
-        if len(last) > 1:  # free text goes up to the first of them
+        if len(last) > 1 and last[0]["type"] != "regex":  # free text goes up to the first of them
             content = {"type": "tag", "begin": "", "content": content, "end": _end(last[0])}
+        elif len(last) > 1:
+            content = _sequence([content, last[0]])
         inside = [*first[1:], content, *last[1:-1]]
         return {
             "type": "tag",
@@ -180,7 +173,17 @@ class _Templates:
             "end": _end(last[-1]) if last else "",
         }
 
-    def elements(self, text: str) -> list[Json]:
+    def elements(self, template: str, name: str = "") -> list[Json]:
+        """A template as texts, tokens and patterns, for the tool of this name."""
+        found: list[Json] = []
+        for place, piece in enumerate(cut(template)):
+            if place % 2 == 0 or piece == "name":
+                found += self.texts(piece if place % 2 == 0 else name)
+            else:
+                found.append({"type": "regex", "pattern": _PATTERNS[piece]})
+        return _joined(found)
+
+    def texts(self, text: str) -> list[Json]:
         """A text as texts and tokens."""
         parts = self.names.split(text)
         return [
@@ -190,7 +193,7 @@ class _Templates:
         ]
 
 
-def _joined(elements: Iterable[Json]) -> Sequence[Json]:
+def _joined(elements: Iterable[Json]) -> list[Json]:
     """Elements with neighbouring texts made one."""
     joined: list[Json] = []
     for element in elements:

@@ -7,13 +7,13 @@ from stackmask.integration.tools.kinds import member
 from stackmask.integration.tools.spelling import bind, spellings
 
 
-def write_answer(format, calls, *, before="", after="", special=(), spelling=0, open=0):
+def write_answer(format, calls, *, before="", after="", special=(), spelling=0, gap="\n"):
     """An answer: text, calls as pairs of a tool and its arguments or input, and text."""
     bound = bind(format, special)
-    written = [write_call(bound, tool, value, index, spelling) for index, (tool, value) in enumerate(calls)]
+    written = [write_call(bound, tool, value, index, spelling, gap) for index, (tool, value) in enumerate(calls)]
     body = bound.separator.join(written)
-    if bound.opens and calls:
-        body = bound.opens[open % len(bound.opens)] + body + bound.close
+    if bound.open and calls:
+        body = bound.open.replace("$gap", gap) + body + bound.close.replace("$gap", gap)
     begin, end = bound.text
     match bound.layout:
         case "before":
@@ -23,11 +23,11 @@ def write_answer(format, calls, *, before="", after="", special=(), spelling=0, 
     return before + body + after
 
 
-def write_call(bound, tool, value, index=0, spelling=0):
+def write_call(bound, tool, value, index=0, spelling=0, gap="\n"):
     """One call."""
     found = [one for one in spellings(bound) if one.is_custom == tool.is_custom]
     one = found[spelling % len(found)]
-    head = one.head.replace("$name", tool.name).replace("$index", str(index))
+    head = one.head.replace("$name", tool.name).replace("$index", str(index)).replace("$gap", gap)
     match one.slot:
         case "input":
             body = value
@@ -35,7 +35,7 @@ def write_call(bound, tool, value, index=0, spelling=0):
             body = json.dumps(value)
         case _:
             body = write_arguments(STYLES[bound.style], value, tool.parameters)
-    return head + body + one.tail
+    return head + body + one.tail.replace("$gap", gap)
 
 
 def write_arguments(style, arguments, schema):
