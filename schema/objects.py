@@ -243,13 +243,20 @@ def _reduced_clause(clause: Clause, known: _Known, facts: Facts) -> Clause | Non
                     return None
                 if facts.is_empty(reduced(value | {atom.literal})):
                     continue
+                if _implies(value, atom.literal, facts):
+                    return None
             elif not atom.every:
                 if facts.is_empty(known.value(name, atom.literal)):
                     continue
-            elif atom.literal in known.value(name):
+            elif _implies(known.value(name), atom.literal, facts):
                 return None
         kept.append(atom)
     return tuple(kept)
+
+
+def _implies(value: Conjunction, literal: Literal, facts: Facts) -> bool:
+    """Whether all that meets a conjunction surely meets a literal, where that is cheap to tell."""
+    return literal in value or (bool(value) and facts.is_small(literal) and facts.is_empty(reduced(value | {-literal})))
 
 
 def names_of(part: Object) -> list[str]:
