@@ -135,6 +135,12 @@ class CompiledGrammar:
         stats = CompileStats(kind, middle - start, time.monotonic() - middle, len(grammar.rules), len(grammar.nodes))
         return cls(vocabulary, grammar, kernel, stats, report)
 
+    def __copy__(self) -> Self:
+        return self  # immutable, so it is its own copy
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._stats.kind} rules={self._stats.rules} nodes={self._stats.nodes}>"
 
