@@ -590,6 +590,53 @@ def tool_detectors() -> str:
     return f"{len(served)} constraints of {len(set(served))} detectors are served, {count} refused; none from {len(without)}"
 
 
+@check
+def tool_answers() -> str:
+    """Calls drawn at random under the constraints of required tools are found again by SGLang's own parsers, with valid arguments."""
+    from jsonschema import Draft202012Validator
+    from sglang.srt.entrypoints.openai.protocol import Function, Tool
+    from sglang.srt.function_call.function_call_parser import FunctionCallParser
+
+    at = stage()
+    form = {
+        "type": "object",
+        "properties": {"city": {"enum": ["Ulm", "Bonn", "New York"]}, "days": {"type": "integer", "minimum": 0, "maximum": 30}},
+        "required": ["city", "days"],
+        "additionalProperties": False,
+    }
+    names = ("weather", "time")
+    tools = [Tool(type="function", function=Function(name=name, description="", parameters=form, strict=True)) for name in names]
+    found, lost = 0, {}
+    for name in sorted(FunctionCallParser.ToolCallParserEnum):
+        try:
+            kind, value = FunctionCallParser(tools, name).get_structure_constraint("required", parallel_tool_calls=False)
+        except Exception:  # a detector that needs its model's tokenizer, or has no constraint
+            continue
+        text = value if isinstance(value, str) else json.dumps(value.model_dump(by_alias=True) if hasattr(value, "model_dump") else value)
+        for seed in range(3):
+            request = at.new(**{"ebnf" if kind == "full_assistant_ebnf" else kind: text})
+            if request.grammar is None:
+                continue
+            answer = ""
+            try:
+                answer = text_of(at, write(at, request, seed, 2000))
+                if kind == "json_schema":
+                    calls = [(call["name"], call["parameters"]) for call in json.loads(answer)]
+                else:
+                    parsed = FunctionCallParser(tools, name).parse_non_stream(answer)[1]
+                    calls = [(call.name, json.loads(call.parameters)) for call in parsed]
+                assert calls, "no call"
+                for called, arguments in calls:
+                    assert called in names
+                    Draft202012Validator(form).validate(arguments)
+                found += 1
+            except Exception as error:
+                lost[name] = (f"{type(error).__name__}: {error}".split("\n")[0][:90], answer[-160:])
+    for name, (reason, answer) in lost.items():
+        print(f"      {name}: {reason}; {answer!r}")
+    return f"{found} answers are parsed into valid calls; {len(lost)} detectors lose one"
+
+
 def _rank(rank: int, port: int, results: Any) -> None:
     """One of two ranks; the second has no time to compile what is slow."""
     os.environ["STACKMASK_SGLANG_COMPILE_SECONDS"] = "60" if rank == 0 else "0.1"

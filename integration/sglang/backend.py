@@ -190,7 +190,9 @@ class Backend(_Ranked):
         cache = self._settings.cache_bytes // 8
         if not self._settings.workers:
             return Compiler(vocabulary, limits=self._limits, cache_bytes=cache)
-        return WorkerCompiler(vocabulary, limits=self._limits, cache_bytes=cache, workers=self._settings.workers)
+        compiler = WorkerCompiler(vocabulary, limits=self._limits, cache_bytes=cache, workers=self._settings.workers)
+        compiler.submit("ebnf", 'root ::= "a"')  # which starts a worker and has it import what it needs, while the server starts
+        return compiler
 
     def _grammar(
         self, kind: str, key_string: str, method: str, specification: Any, *, framed: bool = False, **options: Any
