@@ -214,8 +214,12 @@ class Backend:
         return self._front
 
     def compile_grammar(self, request_type: Any, grammar_spec: str, stop_token_ids: Collection[int] | None = None) -> Grammar:
-        """The grammar of a request, at its beginning; safe to call from any number of threads."""
-        return Grammar(self._front.compile(request_type.name, grammar_spec), stop_token_ids)
+        """The grammar of a request, at its beginning; safe to call from any number of threads.
+
+        Stop tokens that are wider than the logits, which some models' configurations name, cannot be generated and are left out.
+        """
+        stops = {token for token in stop_token_ids or () if token < self.vocab_size}
+        return Grammar(self._front.compile(request_type.name, grammar_spec), stops)
 
     def allocate_token_bitmask(self, max_num_seqs: int) -> torch.Tensor:
         """A bitmask of as many rows, as wide as the model's logits, with every token allowed."""
