@@ -89,10 +89,12 @@ class Writer:
                     raise LimitError(f"the structural tag is nested more than {nesting} deep", limit="nesting", value=nesting)
                 stack.append(found)
             try:
-                found = self.begin(stack[-1].send(found) if isinstance(found, int) else next(found))
+                inner = stack[-1].send(found) if isinstance(found, int) else next(found)
             except StopIteration as finished:
                 stack.pop()
                 found = finished.value
+            else:
+                found = self.begin(inner)
 
     def begin(self, inner: Inner) -> NodeId | Steps:
         """The node of a format, or the generator that makes it."""

@@ -32,6 +32,7 @@ from stackmask.pda.dfa import Dfa
 from stackmask.pda.ebnf_dispatch import text_without
 from stackmask.pda.exceptions import LimitError, SchemaError
 from stackmask.pda.grammar import ALT, UTF8, GrammarBuilder, NodeId, RuleId
+from stackmask.pda.language import accepts
 from stackmask.schema import arrays, objects
 from stackmask.schema.compilation import Compilation
 from stackmask.schema.emit import called, object_node
@@ -285,6 +286,13 @@ class _Styled:
             return node
         return self.b.seq(self.blank, node, self.blank)
 
+    def word(self, word: str) -> NodeId:
+        """One string."""
+        try:
+            return self.b.literal(word.encode())
+        except UnicodeEncodeError:
+            raise SchemaError(f"{word!a} holds a lone surrogate, which no text in UTF-8 does") from None
+
     def string(self, text: Text) -> NodeId:
         """The strings of a part, as they are."""
         b, never = self.b, self.c.fragments.never
@@ -292,7 +300,7 @@ class _Styled:
             return b.node(free_text(self.excluded))
         node: NodeId
         if text.words is not None:
-            node = self.alternatives([self.b.literal(word.encode()) for word in sorted(text.words) if self.excluded not in word])
+            node = self.alternatives([self.word(word) for word in sorted(text.words) if self.excluded not in word])
         elif not text.tests:
             if 0 <= text.high < text.low:
                 return never
@@ -362,7 +370,7 @@ class _Objects(objects.Writer):
         if self.distinct:
             raise SchemaError(f"{self.styled.name} cannot count properties that are not declared; additionalProperties may be false")
         left = WRITABLE if keys is ANY_TEXT else dfa.intersection(keys, WRITABLE, budget=self.facts.budget)
-        left = without(left, declared) if declared else left
+        left = without(left, [name for name in declared if accepts(left, name)])
         return self.f.never if left == dfa.NOTHING else self.b.automaton(left.transitions, left.accepting)
 
     def pair(self, key: NodeId, value: Conjunction) -> NodeId:

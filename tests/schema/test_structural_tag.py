@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import tomllib
 from collections.abc import Sequence
 from itertools import groupby
@@ -14,10 +16,11 @@ from support.engines import Engine
 from support.structural_tags import SPECIAL, random_format, token_of
 from support.structural_tags import accepts as recognised
 
-from stackmask.pda.exceptions import StructuralTagError
-from stackmask.pda.grammar import Grammar
+from stackmask.pda.exceptions import LimitError, StructuralTagError
+from stackmask.pda.grammar import Grammar, NodeId
 from stackmask.pda.limits import Limits
-from stackmask.schema.structural_tag import structural_tag_grammar
+from stackmask.schema.structural_tag import StructuralTags, structural_tag_grammar
+from stackmask.schema.structural_tag_pieces import Piece, Pieces
 
 CORPUS = Path(__file__).parents[1] / "corpus"
 CASES = [
@@ -121,3 +124,152 @@ def test_random_walks(kernel: Engine, seed: int) -> None:
             other = text[:place] + random.choice(["", "x", "<a", ".", "\ue000"]) + text[place + random.randint(0, 2) :]
             tokens = [token for c in other for token in ([token_of(c)] if token_of(c) >= 300 else c.encode())]
             assert recognised(format, other) == generates(start, tokens), (format, other)
+
+
+def nested(depth: int, kind: str) -> dict[str, Any]:
+    """Formats in formats."""
+    format: dict[str, Any] = {"type": "const_string", "value": "x"}
+    for _ in range(depth):
+        match kind:
+            case "tag":
+                format = {"type": "tag", "begin": "(", "content": format, "end": ")"}
+            case "sequence":
+                format = {"type": "sequence", "elements": [format]}
+            case "triggered_tags":
+                format = {"type": "triggered_tags", "triggers": ["("], "tags": [{"begin": "(", "content": format, "end": ")"}]}
+            case _:
+                format = {"type": kind, "content": format}
+    return format
+
+
+@pytest.mark.parametrize("kind", ["tag", "sequence", "optional", "triggered_tags"])
+def test_deep_formats(kernel: Engine, kind: str) -> None:
+    """Formats nest as deep as the limits allow, without recursion."""
+    start = compiled(kernel, structural_tag_grammar(nested(3000, kind)))
+    assert generates(start, "(" * 3000 + "x" + ")" * 3000 if kind == "tag" else "x")
+    with pytest.raises(LimitError, match="nested more than 50 deep"):
+        structural_tag_grammar(nested(60, kind), limits=Limits(nesting=50))
+
+
+def test_limits() -> None:
+    """Texts, rules and states have their limits."""
+    with pytest.raises(LimitError, match="more than 10"):
+        structural_tag_grammar('{"type":"any_text"}', limits=Limits(specification_bytes=10))
+    with pytest.raises(LimitError, match="nested deeper than Python's JSON parser reads"):
+        structural_tag_grammar("[" * 200_000)
+    tags = [{"begin": f"<{i}>", "content": {"type": "const_string", "value": "x"}, "end": ""} for i in range(200)]
+    with pytest.raises(LimitError, match="more than 100 rules"):
+        structural_tag_grammar({"type": "tags_with_separator", "tags": tags, "separator": ""}, limits=Limits(rules=100))
+    with pytest.raises(LimitError):
+        structural_tag_grammar({"type": "any_text", "excludes": ["ab" * 50_000]}, limits=Limits(states=1000))
+    with pytest.raises(LimitError, match="compilation took more than"):
+        structural_tag_grammar({"type": "any_text"}, limits=Limits(compile_seconds=-1.0))
+
+
+def fields_of(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The paths of all fields and items."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(found for key, inner in items for found in fields_of(inner, (*path, key)))]
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if "error" not in case], ids=lambda case: case["name"])
+def test_any_field_may_be_anything(case: dict[str, Any]) -> None:
+    """Whatever stands in the place of a field, the tag is compiled or refused with an error of its own."""
+    tag = case["tag"]
+    for before in ":,[":
+        tag = tag.replace(f"{before}J", before + J)
+    random = Random(case["name"])
+    for path in fields_of(json.loads(tag)):
+        for other in random.sample([None, True, -1, 7, 1.5, "", "x", [], ["x"], [[]], {}, {"type": "token"}, "\ud800", 2**40], 4):
+            changed = json.loads(tag)
+            holder = changed
+            for key in path[:-1]:
+                holder = holder[key]
+            if path:
+                holder[path[-1]] = other
+            else:
+                changed = other
+            with contextlib.suppress(StructuralTagError, LimitError):
+                structural_tag_grammar(changed, special=case.get("special", {}))
+
+
+def agent(names: Sequence[str]) -> dict[str, Any]:
+    """A tag with tools."""
+    schema = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^x+$"}}, "required": ["a"]}
+    tags = [
+        {
+            "begin": f"<call>{name}:",
+            "content": {"type": "json_schema", "json_schema": {**schema, "title": name}, "max_whitespace_cnt": len(name) % 2},
+            "end": "</call>",
+        }
+        for name in names
+    ]
+    return {"type": "structural_tag", "format": {"type": "triggered_tags", "triggers": ["<call>"], "tags": tags}}
+
+
+def test_kept_tags(kernel: Engine) -> None:
+    """A compiler that has seen tags before makes the same grammar as one that has not."""
+    kept = StructuralTags({}, key=lambda tag: json.dumps(tag).encode())
+    for names in (["a", "bb"], ["bb", "c"], ["a", "c", "dd"], ["a", "bb"]):
+        found = kept.grammar(agent(names))
+        assert found == structural_tag_grammar(agent(names))
+        start = compiled(kernel, found)
+        for name in ("a", "bb", "c", "dd"):
+            assert generates(start, f'x<call>{name}:{{"a":"xx"}}</call>y') == (name in names)
+
+
+def test_kept_tags_are_bounded() -> None:
+    """Pieces that were used longest ago are forgotten."""
+    piece = Piece("<", "flexible", ((0,),) * 10, (), NodeId(0))
+    pieces = Pieces(35)
+    for key in (b"a", b"b", b"c"):
+        pieces.put(key, piece)
+    assert pieces.get(b"a") is piece
+    pieces.put(b"d", piece)
+    pieces.put(b"d", piece)
+    assert [key for key in (b"a", b"b", b"c", b"d") if pieces.get(key)] == [b"a", b"c", b"d"]
+    assert len(pieces) == 3
+
+
+class Model:
+    """A model of another library, as far as it matters here."""
+
+    def __init__(self, **fields: Any) -> None:
+        self.fields = fields
+
+    def model_dump(self, *, by_alias: bool = False) -> dict[str, Any]:
+        """Its fields."""
+        assert by_alias
+        return self.fields
+
+
+def test_models(reference: Engine) -> None:
+    """Models stand for what they are written out as, wherever they are."""
+    inner = Model(type="const_string", value="x")
+    tag: Any = Model(type="sequence", elements=[inner, {"type": "tag", "begin": Model(token=301), "content": inner, "end": "."}])
+    assert generates(compiled(reference, structural_tag_grammar(tag)), ["x", 301, "x."])
+
+
+def test_schema_of_a_model() -> None:
+    """A class that has a schema stands for it; what has none is refused."""
+
+    class Point:
+        @staticmethod
+        def model_json_schema() -> dict[str, Any]:
+            return {"type": "integer"}
+
+    content = {"type": "json_schema", "json_schema": Point}
+    assert structural_tag_grammar(content) == structural_tag_grammar({"type": "json_schema", "json_schema": {"type": "integer"}})
+    with pytest.raises(StructuralTagError, match="json_schema: is a JSON Schema, an object or a boolean, not type"):
+        structural_tag_grammar({"type": "json_schema", "json_schema": int})
+
+
+@pytest.mark.parametrize("special", [{"<|a|>": 300}, {}])
+def test_text_never_matches_special_tokens(engine: Engine, special: dict[str, int]) -> None:
+    """A special token stands only where the tag spells its name."""
+    start = compiled(
+        engine, structural_tag_grammar({"type": "tag", "begin": "", "content": {"type": "any_text"}, "end": "<|a|>"}, special=special)
+    )
+    assert generates(start, "x<|a|>")
+    assert generates(start, ["x", 300]) == bool(special)
+    assert not generates(start, ["x", 301, "<|a|>"])
