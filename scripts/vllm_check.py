@@ -76,6 +76,7 @@ CALLS = {
             for name in "ab"
         ],
         "at_least_one": True,
+        "stop_after_first": True,
     },
 }
 LEGACY = {
