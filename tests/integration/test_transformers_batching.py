@@ -4,6 +4,7 @@ import copy
 import gc
 import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -202,3 +203,13 @@ def test_a_grammar_is_its_own_copy(compiler):
     grammar = compiler.regex("a")
     assert copy.copy(grammar) is grammar
     assert copy.deepcopy({"grammar": grammar})["grammar"] is grammar
+
+
+def test_the_documentation_runs(capsys):
+    """The examples of docs/transformers.md, one after the other, write JSON."""
+    text = (Path(__file__).parents[2] / "docs" / "transformers.md").read_text(encoding="utf-8")
+    code = "\n".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL))
+    exec(compile(code, "docs/transformers.md", "exec"), {})
+    lines = [line.removeprefix("person ") for line in capsys.readouterr().out.splitlines() if "{" in line]
+    assert len(lines) == 2
+    assert all(json.loads(line)["age"] <= 120 for line in lines)
