@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import tomllib
 from collections.abc import Sequence
 from itertools import groupby
@@ -20,7 +21,9 @@ from stackmask.pda.exceptions import LimitError, StructuralTagError
 from stackmask.pda.grammar import Grammar, NodeId
 from stackmask.pda.limits import Limits
 from stackmask.schema.structural_tag import StructuralTags, structural_tag_grammar
+from stackmask.schema.structural_tag_formats import FORMATS
 from stackmask.schema.structural_tag_pieces import Piece, Pieces
+from stackmask.schema.structural_tag_styles import STYLES
 
 CORPUS = Path(__file__).parents[1] / "corpus"
 CASES = [
@@ -273,3 +276,26 @@ def test_text_never_matches_special_tokens(engine: Engine, special: dict[str, in
     assert generates(start, "x<|a|>")
     assert generates(start, ["x", 300]) == bool(special)
     assert not generates(start, ["x", 301, "<|a|>"])
+
+
+DOCUMENTATION = (Path(__file__).parents[2] / "docs" / "structural_tags.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"```json\n(.*?)```\n```text\n(.*?)\n```", DOCUMENTATION, re.DOTALL)
+
+
+@pytest.mark.parametrize(("tag", "text"), EXAMPLES)
+def test_documentation(kernel: Engine, tag: str, text: str) -> None:
+    """The examples in the documentation generate the texts beside them."""
+    start = compiled(kernel, structural_tag_grammar(tag))
+    assert generates(start, text)
+    assert not generates(start, text + "<f=")
+
+
+def test_documentation_is_complete() -> None:
+    """It has every type of format with every field, and an example of every style."""
+    for name, (_, fields) in FORMATS.items():
+        rows = [
+            row for row in DOCUMENTATION.partition("## Styles")[0].splitlines() if row.startswith("|") and f"`{name}`" in row.split("|")[1]
+        ]
+        assert len(rows) == 1, name
+        assert all(f"`{field}`" in rows[0] for field in fields - {"type"}), name
+    assert {json.loads(tag).get("style") for tag, _ in EXAMPLES} >= STYLES.keys()
