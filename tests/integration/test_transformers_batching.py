@@ -5,6 +5,7 @@ import gc
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -196,6 +197,15 @@ def test_a_request_that_left_its_grammar_is_free(compiler):
     assert processor._matcher(state) is None
     state.generated_tokens = [7, 7]
     assert processor._matcher(state) is None
+
+
+def test_a_step_of_free_requests(compiler):
+    """Their scores are left alone."""
+    processor = GrammarBatchProcessor(compiler.vocabulary.size)
+    numbers = processor.prepare_tensor_args([SimpleNamespace(state=RequestState("r", [1]))] * 3)
+    assert numbers.shape == (3,)
+    scores = torch.zeros(3, compiler.vocabulary.size)
+    assert not processor(scores, numbers).any()
 
 
 def test_a_grammar_is_its_own_copy(compiler):
