@@ -22,6 +22,9 @@ def _spelled(entry: Format) -> str:
     style = STYLES[entry.style]
     pair = style.pair.replace("$key", "key").replace("$string", "true").replace("$type", style.types.get("string", ""))
     arguments = pair.replace("$value", "value") if style.pair else "{...}"
+    if (note := style.notation) is not None:
+        quote = note.quote or '"'
+        arguments = f"key{note.assign}{quote}value{quote}"
     call = entry.calls[0].replace("$arguments", arguments).replace("$name", "NAME").replace("$index", "0")
     return f"{entry.open}{call}{entry.close}".replace("$gap", GAP)
 

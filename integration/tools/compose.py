@@ -12,29 +12,21 @@ from typing import Any, Final
 
 from stackmask.integration.tools.fits import NOTES
 from stackmask.integration.tools.formats import Style
-from stackmask.integration.tools.kinds import kinds
+from stackmask.integration.tools.kinds import kinds, kinds_of, resolve
 from stackmask.integration.tools.tool import ToolError
 
 Json = dict[str, Any]
 
-_SHARED: Final = ("$defs", "definitions")
-_OBJECT: Final = NOTES | {"type", "properties", "required", "additionalProperties", *_SHARED}
-_WORDS: Final = {"null": ("null",), "boolean": ("true", "false")}
+SHARED: Final = ("$defs", "definitions")
+_OBJECT: Final = NOTES | {"type", "properties", "required", "additionalProperties", *SHARED}
+_REFERENCES: Final = 32
 
 
 def compose_arguments(schema: Any, style: Style, compact: bool) -> Json:
     """The arguments that a schema describes, as a format of structural tags."""
-    if not isinstance(schema, Mapping) or schema.get("type", "object") != "object":
-        raise ToolError("its parameters are no object")
-    if odd := sorted(schema.keys() - _OBJECT):
-        raise ToolError(f"its parameters have {odd[0]!r}; this format holds plain objects")
-    properties, required = schema.get("properties") or {}, schema.get("required") or ()
-    if not isinstance(properties, Mapping) or not isinstance(required, list | tuple):
-        raise ToolError("its parameters are no JSON Schema")
+    properties, required = plain_object(schema, schema)
     if odd := [key for key in properties if re.search(r'["<>]', key)]:
         raise ToolError(f"its argument {odd[0]!r} has a name that this format cannot spell")
-    if missing := [name for name in required if name not in properties]:
-        raise ToolError(f"it requires {missing[0]!r}, which is none of its properties")
     elements = []
     for key, value in properties.items():
         begin, end = style.pair.replace("$key", key).split("$value")
@@ -45,22 +37,67 @@ def compose_arguments(schema: Any, style: Style, compact: bool) -> Json:
     return {"type": "sequence", "elements": elements}
 
 
+def plain_object(schema: Any, root: Any) -> tuple[Mapping[str, Any], frozenset[str]]:
+    """The properties of an object that has no other keywords, and which of them are required."""
+    schema = resolved(schema, root)
+    if not isinstance(schema, Mapping) or schema.get("type", "object") != "object":
+        raise ToolError("its parameters are no object")
+    if odd := sorted(schema.keys() - _OBJECT):
+        raise ToolError(f"its parameters have {odd[0]!r}; this format holds plain objects")
+    properties, required = schema.get("properties") or {}, schema.get("required") or ()
+    if not isinstance(properties, Mapping) or not isinstance(required, list | tuple) or not all(isinstance(name, str) for name in required):
+        raise ToolError("its parameters are no JSON Schema")
+    if missing := [name for name in required if name not in properties]:
+        raise ToolError(f"it requires {missing[0]!r}, which is none of its properties")
+    return properties, frozenset(required)
+
+
+def resolved(schema: Any, root: Any) -> Any:
+    """A schema with its reference followed, where it is nothing but one."""
+    for _ in range(_REFERENCES):
+        if not isinstance(schema, Mapping) or not isinstance(schema.get("$ref"), str):
+            return schema
+        if odd := sorted(schema.keys() - NOTES - {"$ref", *SHARED}):
+            raise ToolError(f"it has {odd[0]!r} beside a reference, which this format cannot hold")
+        schema = resolve(schema["$ref"], root)
+    raise ToolError("its references go in a circle")
+
+
+def whole_schema(schema: Any, root: Any) -> Any:
+    """A part of a schema with the definitions that it may refer to."""
+    shared = {name: root[name] for name in SHARED if name in root}
+    return {**shared, **schema} if isinstance(schema, Mapping) else schema
+
+
+def words(schema: Any) -> list[Any] | None:
+    """The values of a schema that lists them and says nothing else, None for another."""
+    if not isinstance(schema, Mapping) or not ("enum" in schema or "const" in schema) or schema.keys() - NOTES - {"type", "enum", "const"}:
+        return None
+    values = schema.get("enum", [schema.get("const")])
+    allowed = kinds({"type": schema["type"]} if "type" in schema else {}, schema)
+    if not isinstance(values, list) or ("const" in schema and "enum" in schema):
+        return None
+    return [value for value in values if kinds_of(value) & allowed] or None
+
+
 def _value(key: str, schema: Any, root: Mapping[str, Any], end: str, compact: bool) -> Json:
     """One value."""
+    schema = resolved(schema, root)
     found = kinds(schema, root)
     if "string" not in found:
-        shared = {name: root[name] for name in _SHARED if name in root}
-        whole = {**schema, **shared} if isinstance(schema, Mapping) else schema
-        return {"type": "json_schema", "json_schema": whole, **({"max_whitespace_cnt": 0} if compact else {})}
-    assert not isinstance(schema, bool) or schema
-    plain = schema if isinstance(schema, Mapping) else {}
-    values = plain.get("enum", [plain["const"]] if "const" in plain else None)
-    if values is not None and isinstance(values, list) and values and all(isinstance(value, str) and end not in value for value in values):
+        return {"type": "json_schema", "json_schema": whole_schema(schema, root), **({"max_whitespace_cnt": 0} if compact else {})}
+    values = words(schema)
+    if values is not None and all(isinstance(value, str) and end not in value for value in values):
         return {"type": "or", "elements": [{"type": "const_string", "value": value} for value in values]}
-    if found - {"string", *_WORDS}:
+    if found - {"string", "null", "boolean"}:
         raise ToolError(f"its argument {key!r} may be a string and {' and '.join(sorted(found - {'string'}))}, which read the same")
-    parts = [plain, *(plain.get("anyOf") or ()), *(plain.get("oneOf") or ())]
-    for part in parts:
-        if odd := sorted(part.keys() - NOTES - {"type", "anyOf", "oneOf"}):
-            raise ToolError(f"its argument {key!r} has {odd[0]!r}, which this format cannot hold a string to")
+    free_text(key, schema)
     return {"type": "any_text"}
+
+
+def free_text(key: str, schema: Any) -> None:
+    """Refuse a schema that binds a string."""
+    plain = schema if isinstance(schema, Mapping) else {}
+    for part in (plain, *(plain.get("anyOf") or ()), *(plain.get("oneOf") or ())):
+        if odd := sorted(part.keys() - NOTES - {"type", "anyOf", "oneOf"}) if isinstance(part, Mapping) else ["anyOf"]:
+            raise ToolError(f"its argument {key!r} has {odd[0]!r}, which this format cannot hold a string to")

@@ -28,6 +28,23 @@ Layout = Literal["free", "before", "either"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Notation:
+    """Values written as in a programming language, to any depth.
+
+    `assign` stands between an argument and its value, `member` between a key and a value inside an object, `comma` between any two.
+    `quote` stands around strings and, where it is empty, strings are JSON; keys inside objects are spelled like strings if `quotes_keys`.
+    `words` are what null, true and false are called.
+    """
+
+    assign: str
+    member: str
+    comma: str
+    quote: str = ""
+    quotes_keys: bool = True
+    words: tuple[str, str, str] = ("null", "true", "false")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Style:
     r"""How the arguments of a call are spelled.
 
@@ -36,7 +53,7 @@ class Style:
     `trim`: one newline at either end of a value is not part of it.
     `nested`: values are spelled in the same way to any depth; `item` spells a member of an array.
     `is_native`: structural tags have a style of this name; the others are composed of what they have.
-    A style without a pair is JSON.
+    `notation`: arguments are literals of a language. A style without a pair and a notation is JSON.
     """
 
     name: str
@@ -46,6 +63,7 @@ class Style:
     item: str = ""
     is_native: bool = True
     types: Mapping[str, str] = field(default_factory=dict)
+    notation: Notation | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +139,15 @@ STYLES: Final[Mapping[str, Style]] = MappingProxyType(
                 types=_COHERE_TYPES,
             ),
             Style(name="step_xml", pair='<steptml:parameter name="$key">$value</steptml:parameter>\n', is_native=False),
+            Style(name="ifm_xml", pair="<ifm|arg_key>$key</ifm|arg_key><ifm|arg_value>$value</ifm|arg_value>", is_native=False),
+            Style(name="python", is_native=False, notation=Notation(assign="=", member=": ", comma=", ", words=("None", "True", "False"))),
+            Style(name="python_json", is_native=False, notation=Notation(assign="=", member=": ", comma=", ")),
+            Style(name="gemma", is_native=False, notation=Notation(assign=":", member=":", comma=",", quote='<|"|>', quotes_keys=False)),
+            Style(
+                name="function_gemma",
+                is_native=False,
+                notation=Notation(assign=":", member=":", comma=",", quote="<escape>", quotes_keys=False),
+            ),
             Style(name="minicpm_xml", pair='<param name="$key">$value</param>', is_native=False),
         )
     }
@@ -559,6 +586,69 @@ _TABLE: Final = (
         close="<｜tool_calls_end｜>",
         triggers=("<｜tool_calls_begin｜>",),
         detect=(("<｜tool_calls_begin｜>",),),
+    ),
+    Format(
+        name="k2_horizon",
+        families="K2 Horizon",
+        parsers="vLLM k2_horizon; SGLang k2_horizon",
+        calls=("<ifm|tool_call>$name$gap$arguments</ifm|tool_call>",),
+        style="ifm_xml",
+        open="<ifm|tool_calls>$gap",
+        close="$gap</ifm|tool_calls>",
+        separator="\n",
+        detect=(("<ifm|tool_calls>",),),
+    ),
+    Format(
+        name="pythonic",
+        families="Llama 3.2 and Llama 4 as Python, ToolACE",
+        parsers="vLLM pythonic, llama4_pythonic; SGLang pythonic",
+        calls=("$name($arguments)",),
+        style="python",
+        open="[",
+        close="]",
+        separator=", ",
+        layout="either",
+        excludes=("[$name(",),
+        detect=(("[func_name1(params_name1=params_value1",),),
+    ),
+    Format(
+        name="olmo3",
+        families="Olmo 3",
+        parsers="vLLM olmo3",
+        calls=("$name($arguments)",),
+        style="python_json",
+        open="<function_calls>",
+        close="</function_calls>",
+        separator="\n",
+        detect=(("<function_calls>",),),
+    ),
+    Format(
+        name="lfm2",
+        families="LFM 2, LFM 2.5",
+        parsers="vLLM lfm2; SGLang lfm2",
+        calls=("$name($arguments)",),
+        style="python",
+        open="<|tool_call_start|>[",
+        close="]<|tool_call_end|>",
+        separator=", ",
+        detect=(("<|tool_call_start|>",),),
+    ),
+    Format(
+        name="gemma4",
+        families="Gemma 4",
+        parsers="vLLM gemma4; SGLang gemma4",
+        calls=("<|tool_call>call:$name{$arguments}<tool_call|>",),
+        style="gemma",
+        reasoning=("<|channel>thought\n", "<channel|>"),
+        detect=(("<|tool_call>", "<tool_call|>"),),
+    ),
+    Format(
+        name="function_gemma",
+        families="FunctionGemma",
+        parsers="vLLM functiongemma",
+        calls=("<start_function_call>call:$name{$arguments}<end_function_call>",),
+        style="function_gemma",
+        detect=(("<start_function_call>",),),
     ),
     Format(
         name="minicpm5",

@@ -17,6 +17,7 @@ from typing import Final
 from stackmask.integration.tools.arguments import InputReader, JsonReader, PairsReader, Reader, StringReader, overlap
 from stackmask.integration.tools.elements import ElementsReader
 from stackmask.integration.tools.formats import STYLES, Format
+from stackmask.integration.tools.literals import LiteralsReader
 from stackmask.integration.tools.spelling import BLANKS, GAP, MARK, NAME, Spelling, bind, cut, openers, spellings
 from stackmask.integration.tools.tool import Tool
 
@@ -78,6 +79,7 @@ class CallParser:
         self._held = ""
         self._after_call = False
         self._in_section = False
+        self._opened = ""  # what a section began with, as long as no call shows that it is one
         self._call: Call | None = None
         self._reader: Reader | None = None
         self._count = 0
@@ -143,7 +145,9 @@ class CallParser:
             return False
         self._in_section = end >= 0
         end = max(end, 1)
-        if not self._in_section:
+        if self._in_section:
+            self._opened = self._buffer[:end]
+        else:
             self._say(pieces, self._buffer[:end])
         self._buffer = self._buffer[end:]
         return True
@@ -154,12 +158,11 @@ class CallParser:
         separator = self._format.separator.strip(BLANKS)
         closes = [part.strip(BLANKS) for part in self._format.close.split(GAP) if part]
         close = closes[0]
-        if text.startswith(close):
+        if text.startswith(close) and not self._opened:
             rest = text
             for part in closes:
                 rest = rest.lstrip(BLANKS)
                 if part.startswith(rest) and len(rest) < len(part) and not final:
-                    self._buffer = text
                     return False
                 rest = rest.removeprefix(part)
             self._buffer, self._in_section = rest, False
@@ -167,16 +170,19 @@ class CallParser:
         if separator and self._after_call and text.startswith(separator):
             self._buffer, self._after_call = text[len(separator) :], False
             return True
-        if not text or (not final and any(word.startswith(text) for word in (close, separator) if word)):
-            self._buffer = text
+        if not final and (not text or any(word.startswith(text) for word in (close, separator) if word)):
             return False
-        self._buffer = text
-        if self._begin(pieces, final):
+        blanks, self._buffer = self._buffer[: len(self._buffer) - len(text)], text
+        if text and self._begin(pieces, final):
             return True
-        if self._head()[0] == _FAIL:
-            self._in_section = False
-            return True
-        return False
+        if not final and self._head()[0] == _WAIT:
+            self._buffer = blanks + text
+            return False
+        self._in_section = False
+        opened, self._opened = self._opened, ""
+        self._say(pieces, opened)  # no call after all
+        self._buffer = (blanks if opened else "") + text
+        return bool(self._buffer)
 
     def _begin(self, pieces: list[Piece], final: bool) -> bool:
         """At what may be the head of a call."""
@@ -184,7 +190,7 @@ class CallParser:
         if place == _WAIT and not final:
             return False
         if place < 0 or spelling is None:
-            if self._in_section and place == _FAIL:
+            if self._in_section:
                 return False
             self._say(pieces, self._buffer[:1])  # no call after all
             self._buffer = self._buffer[1:]
@@ -196,7 +202,7 @@ class CallParser:
             call.id = self._format.id.replace("$name", name).replace("$index", index)
         self._count += 1
         self._call, self._reader = call, self._reader_for(spelling, tool)
-        self._held = ""
+        self._held = self._opened = ""
         pieces.append(Call(call.index, name, "", call.id, call.custom))
         call.begins = False
         return True
@@ -246,6 +252,8 @@ class CallParser:
         if spelling.slot != "arguments":
             return StringReader(tail) if spelling.slot == "string" else InputReader(tail)
         style = STYLES[self._format.style]
+        if style.notation is not None:
+            return LiteralsReader(tail.replace(MARK, ""), style)
         if not style.pair:
             return JsonReader(tail)
         return (ElementsReader if style.nested else PairsReader)(tail.replace(MARK, ""), style, tool.parameters)
@@ -254,7 +262,7 @@ class CallParser:
         """In a call's arguments."""
         assert self._reader is not None and self._call is not None
         marked, self._buffer = self._buffer, ""
-        is_plain = isinstance(self._reader, PairsReader | ElementsReader)  # their tags may be tokens or not
+        is_plain = isinstance(self._reader, PairsReader | ElementsReader | LiteralsReader)  # their tags may be tokens or not
         out = self._reader.feed(marked.replace(MARK, "") if is_plain else marked)
         if out:
             call = self._call

@@ -91,6 +91,8 @@ def named_tokens(format: Format, special: Iterable[str]) -> dict[str, str]:
     texts = [value for name in ("calls", "custom", "reasoning", "text") for value in getattr(format, name)]
     texts += [format.open, format.close, format.separator, format.lead, format.tail, STYLES[format.style].pair, STYLES[format.style].item]
     texts += [text for frame in format.preambles for text in frame]
+    notation = STYLES[format.style].notation
+    texts += [] if notation is None else [notation.quote]
     joined = "\0".join(texts)
     names = {name for name in special if name and name in joined}
     mark = "" if bind(format, names) is format and names else MARK
@@ -121,6 +123,9 @@ def _spelling(template: str, *, is_custom: bool) -> Spelling:
 
 def _input(style: Style) -> str:
     """The arguments of a custom tool: its input is one argument, named input."""
+    if style.notation is not None:
+        quote = style.notation.quote
+        return f"input{style.notation.assign}" + (f"{quote}$input{quote}" if quote else "$string")
     if not style.pair:
         return '{"input": $string}'
     pair = style.pair.replace("$key", "input").replace("$string", "true").replace("$type", style.types.get("string", ""))

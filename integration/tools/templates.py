@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
 
 from stackmask.integration.tools.compose import compose_arguments
+from stackmask.integration.tools.compose_literals import compose_literals
 from stackmask.integration.tools.formats import STYLES, Format
 from stackmask.integration.tools.spelling import MARK, Spelling, bind, cut, spellings, triggers
 from stackmask.integration.tools.tool import Choice, Tool, ToolError
@@ -57,6 +58,9 @@ class _Templates:
         self.choice = choice
         self.is_single = choice.is_single or format.is_single
         self.compact = compact
+        self.excludes = [
+            text.replace("$name", tool.name) for text in format.excludes for tool in (choice.tools if "$name" in text else choice.tools[:1])
+        ]
         self.said = answer
         self.names = re.compile(f"({'|'.join(MARK + re.escape(name) for name in sorted(self.special, key=len, reverse=True)) or '(?!)'})")
 
@@ -98,7 +102,7 @@ class _Templates:
         names = [element["token"] for element in found if element["type"] == "token"]
         once: Json = {"stop_after_first": True} if self.is_single else {}
         if not names:
-            excludes = {"excludes": list(self.format.excludes)} if self.format.excludes else {}
+            excludes = {"excludes": self.excludes} if self.excludes else {}
             return {"type": "triggered_tags", "triggers": list(triggers(self.format)), "tags": tags, **excludes, **once}
         assert len(names) == len(found), "some triggers are special tokens and some are not"
         return {"type": "token_triggered_tags", "trigger_tokens": names, "tags": tags, **once}
@@ -131,7 +135,8 @@ class _Templates:
         if not tool.is_custom:
             if not self.style.is_native:
                 try:
-                    return compose_arguments(tool.parameters, self.style, self.compact)
+                    compose = compose_arguments if self.style.notation is None else compose_literals
+                    return compose(tool.parameters, self.style, self.compact)
                 except ToolError as error:
                     raise ToolError(f"tool {tool.name!r} in the format {self.format.name}: {error}") from None
             blanks = {"max_whitespace_cnt": 0} if self.compact else {}
@@ -150,7 +155,7 @@ class _Templates:
 
     def text(self, begin: str, end: str, content: Json | None = None) -> Json:
         """The answer's text in a frame."""
-        excludes = {"excludes": list(self.format.excludes)} if self.format.excludes else {}
+        excludes = {"excludes": self.excludes} if self.excludes else {}
         return self.frame(begin, content or self.said or {"type": "any_text", **excludes}, end)
 
     def frame(self, begin: str | Sequence[Json], content: Json, end: str) -> Json:

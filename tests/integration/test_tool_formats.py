@@ -2,6 +2,8 @@
 
 import json
 import re
+import runpy
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -294,3 +296,10 @@ def test_named_tokens():
     assert named_tokens(FORMATS["mistral"], ["[TOOL_CALLS]", "<s>"]) == {"[TOOL_CALLS]": MARK + "[TOOL_CALLS]"}
     assert named_tokens(FORMATS["deepseek_v32"], ["｜DSML｜"]) == {"｜DSML｜": "｜DSML｜"}
     assert named_tokens(FORMATS["hermes"], ["<s>"]) == {}
+
+
+def test_the_documented_table():
+    """The table in the documentation is the one that the script prints."""
+    root = Path(__file__).parents[2]
+    script = runpy.run_path(str(root / "scripts" / "tool_formats.py"))
+    assert script["table"]() in (root / "docs" / "tool_calling.md").read_text("utf-8")

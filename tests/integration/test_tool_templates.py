@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 from support.tool_calls import write_answer
 
 from stackmask import Compiler, Vocabulary
-from stackmask.integration.tools import FORMATS, MARK, Call, CallParser, Text, choose, named_tokens, read_tools, structural_tag
+from stackmask.integration.tools import FORMATS, MARK, Call, CallParser, Text, ToolError, choose, named_tokens, read_tools, structural_tag
 from stackmask.integration.tools.formats import STYLES
 
 SCHEMA = {
@@ -225,3 +225,129 @@ def test_the_same_as_xgrammar(model, name):
             assert accepts(read, lead + answer) == expected, (choice, answer)
             assert accepts(ours, lead + answer) == expected, (choice, answer, theirs)
     assert agreed >= 5, agreed
+
+
+@pytest.mark.parametrize(
+    ("name", "schema", "message"),
+    [
+        ("step3", {"type": "array"}, "no object"),
+        ("step3", {"minProperties": 1}, "minProperties"),
+        ("step3", {"properties": {"a": {"type": "string", "pattern": "x"}}}, "pattern"),
+        ("step3", {"properties": {"a": {"type": ["string", "integer"]}}}, "read the same"),
+        ("step3", {"properties": {"a": {"$ref": "#/properties/a"}}}, "circle"),
+        ("step3", {"properties": {'a"': {}}}, "name"),
+        ("step3", {"required": ["b"]}, "none of its properties"),
+        ("step3", {"required": 5}, "no JSON Schema"),
+        ("pythonic", {"properties": {"a-b": {"type": "string"}}}, "name"),
+        ("pythonic", {"properties": {"a": {}}}, "what type"),
+        ("pythonic", {"properties": {"a": {"type": "array", "uniqueItems": True}}}, "uniqueItems"),
+        ("pythonic", {"properties": {"a": {"type": "array", "minItems": "x"}}}, "no JSON Schema"),
+        ("pythonic", {"properties": {"a": {"enum": [[1]]}}}, "lists values"),
+        (
+            "pythonic",
+            {"properties": {"a": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"type": "array", "items": {"$ref": "#/$defs/a"}}}},
+            "for ever",
+        ),
+        ("pythonic", {"properties": {"a": {"type": "object", "patternProperties": {}}}}, "patternProperties"),
+        ("gemma4", {"properties": {"a": {"type": "string", "maxLength": 3}}}, "maxLength"),
+        ("gemma4", {"properties": {"a": {"const": 'x<|"|>'}}}, "value"),
+        ("gemma4", {"properties": {"a": {"type": "object", "properties": {"b c": {"type": "null"}}}}}, "name"),
+    ],
+)
+def test_what_a_format_cannot_hold(name, schema, message):
+    """Schemas that a composed style cannot spell exactly are refused, with the tool and the format."""
+    tools = read_tools([{"type": "function", "name": "f", "parameters": schema}])
+    with pytest.raises(ToolError, match=message) as caught:
+        structural_tag(FORMATS[name], choose(tools, "auto"))
+    assert f"tool 'f' in the format {name}" in str(caught.value)
+
+
+RICH = {
+    "type": "object",
+    "properties": {
+        "a": {"anyOf": [{"type": "integer", "minimum": 1}, {"type": "null"}]},
+        "b": {"type": "array", "items": {"type": ["boolean", "null"]}, "minItems": 1, "maxItems": 2},
+        "c": {"$ref": "#/$defs/C"},
+        "d": {"enum": ["x", 1, None, True]},
+        "e": {"const": "only"},
+    },
+    "required": ["c"],
+    "$defs": {"C": {"type": "object", "properties": {"k": {"type": "boolean"}, "l": {"type": "string"}}, "required": ["l"]}},
+}
+
+
+@pytest.mark.parametrize("name", [name for name, format in FORMATS.items() if STYLES[format.style].notation])
+def test_literals(name):
+    """Arguments as literals: any members may be left out but those required, and values are bound as the schema says."""
+    format = FORMATS[name]
+    tools = read_tools([{"type": "function", "name": "f", "parameters": RICH}])
+    grammar = grammar_of(format, "required", tools=tools)
+
+    def accepted(arguments):
+        return accepts(grammar, write_answer(format, [(tools[0], arguments)]))
+
+    c = {"l": "s"}
+    good = [
+        {"c": c},
+        {"a": 5, "c": c},
+        {"a": None, "b": [True, None], "c": {"k": False, "l": ""}, "d": "x", "e": "only"},
+        {"c": c, "d": 1},
+        {"c": c, "d": True},
+    ]
+    bad = [
+        {},
+        {"a": 0, "c": c},
+        {"c": {}},
+        {"c": c, "b": [True]},
+        {"b": [], "c": c},
+        {"b": [True] * 3, "c": c},
+        {"c": c, "d": "y"},
+        {"c": c, "e": "x"},
+    ]
+    for arguments in good:
+        assert accepted(arguments), arguments
+        found = CallParser(format, tools).feed(write_answer(format, [(tools[0], arguments)]), final=True)
+        assert [(piece.name, json.loads(piece.arguments)) for piece in found] == [("f", arguments)]
+    for arguments in bad:
+        assert not accepted(arguments), arguments
+    assert all(Draft202012Validator(RICH).is_valid(arguments) for arguments in good)
+
+
+BOUND = {
+    "type": "object",
+    "properties": {
+        "p": {"type": "string", "pattern": "^ ?[0-9]+$"},
+        "u": {
+            "anyOf": [
+                {"type": "string", "maxLength": 2},
+                {"type": "integer", "minimum": 100},
+                {"type": "array", "items": {"type": "string"}},
+            ]
+        },
+        "e": {"enum": ["1", 1, "null", None]},
+        "l": {"type": "string", "minLength": 2},
+    },
+    "required": ["p", "u", "e", "l"],
+    "additionalProperties": False,
+}
+
+
+@pytest.mark.parametrize("name", ["qwen3_coder", "minimax_m2", "glm47", "deepseek_v32", "kimi_k3", "cohere_xml"])
+def test_texts_that_read_in_two_ways(name):
+    """Random arguments with strings that could be numbers, and bound strings with blanks around them, are read as valid ones."""
+    format = FORMATS[name]
+    tools = read_tools([{"type": "function", "name": "f", "parameters": BOUND}])
+    grammar, rng = grammar_of(format, "required", tools=tools, parallel=False), random.Random(5)
+    for _ in range(150):
+        matcher, data = grammar.matcher(), bytearray()
+        for _ in range(rng.randint(0, 400)):
+            allowed = [token for token in matcher.allowed_tokens() if token < 256]
+            likely = [token for token in allowed if chr(token) in '012 \n[]",nul</=>']
+            if not allowed or (rng.random() < 0.2 and not likely):
+                break
+            data.append(rng.choice(likely or allowed))
+            matcher.accept_bytes(bytes(data[-1:]))
+        answer = (bytes(data) + matcher.shortest_completion()).decode()
+        calls = [piece for piece in CallParser(format, tools).feed(answer, final=True) if isinstance(piece, Call)]
+        errors = list(Draft202012Validator(BOUND).iter_errors(json.loads("".join(call.arguments for call in calls))))
+        assert not errors, (answer, calls)

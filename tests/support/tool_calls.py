@@ -40,6 +40,9 @@ def write_call(bound, tool, value, index=0, spelling=0, gap="\n"):
 
 def write_arguments(style, arguments, schema):
     """Arguments in a style."""
+    if style.notation is not None:
+        note = style.notation
+        return note.comma.join(f"{key}{note.assign}{_literal(note, value)}" for key, value in arguments.items())
     if not style.pair:
         return json.dumps(arguments, ensure_ascii=False)
     return "".join(_element(style, key, value, member(schema, key, schema), schema) for key, value in arguments.items())
@@ -59,3 +62,23 @@ def _element(style, key, value, schema, root):
     else:
         inner = json.dumps(value, ensure_ascii=False)
     return text.replace("$value", inner)
+
+
+def _literal(note, value):
+    """A value as a literal."""
+    match value:
+        case None | True | False:
+            return note.words[0 if value is None else 1 if value else 2]
+        case str() if note.quote:
+            return f"{note.quote}{value}{note.quote}"
+        case list():
+            return "[" + note.comma.join(_literal(note, item) for item in value) + "]"
+        case dict():
+            keys = [json.dumps(key, ensure_ascii=False) if note.quotes_keys else key for key in value]
+            return (
+                "{"
+                + note.comma.join(f"{key}{note.member}{_literal(note, item)}" for key, item in zip(keys, value.values(), strict=True))
+                + "}"
+            )
+        case _:
+            return json.dumps(value, ensure_ascii=False)

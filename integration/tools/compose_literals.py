@@ -1,0 +1,147 @@
+"""Arguments as literals of a language: those of Python, and those of Gemma.
+
+Schemas are plain: objects with properties and nothing else, arrays of one kind of item with bounds, strings, numbers, booleans, null,
+lists of values, and any of these by anyOf. Numbers and, in Python, strings are JSON and may have all keywords. The rest is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from stackmask.integration.tools.compose import free_text, plain_object, resolved, whole_schema, words
+from stackmask.integration.tools.fits import NOTES
+from stackmask.integration.tools.formats import Notation, Style
+from stackmask.integration.tools.kinds import kinds
+from stackmask.integration.tools.tool import ToolError
+
+Json = dict[str, Any]
+
+_DEEP: Final = 24
+_MOST: Final = 100_000  # parts of one tool's arguments
+_KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_ARRAY: Final = NOTES | {"type", "items", "minItems", "maxItems"}
+
+
+def compose_literals(schema: Any, style: Style, compact: bool) -> Json:
+    """The arguments that a schema describes, as a format of structural tags."""
+    assert style.notation is not None
+    return _Literals(style.notation, schema, compact).members(schema, style.notation.assign, 0, is_argument=True)
+
+
+class _Literals:
+    """One tool's arguments in one notation."""
+
+    def __init__(self, notation: Notation, root: Any, compact: bool) -> None:
+        self.notation = notation
+        self.root = root
+        self.blanks = {"max_whitespace_cnt": 0} if compact else {}
+        self.parts = 0
+
+    def members(self, schema: Any, assign: str, depth: int, *, is_argument: bool = False) -> Json:
+        """The members of an object in their order, with commas between those that are there."""
+        properties, required = plain_object(schema, self.root)
+        keys = list(properties)
+        written = []
+        for key in keys:
+            if (is_argument or not self.notation.quotes_keys) and not _KEY.fullmatch(key):
+                raise ToolError(f"its argument {key!r} has a name that this format cannot spell")
+            name = key if is_argument or not self.notation.quotes_keys else json.dumps(key, ensure_ascii=False)
+            written.append(_sequence([_text(name + assign), self.value(key, properties[key], depth + 1)]))
+        comma = _text(self.notation.comma)
+
+        def after(place: int) -> list[Json]:
+            """What may follow where a member has been written."""
+            later = zip(keys[place:], written[place:], strict=True)
+            return [_sequence([comma, one]) if key in required else _optional(_sequence([comma, one])) for key, one in later]
+
+        firsts: list[Json] = []
+        for place, key in enumerate(keys):
+            firsts.append(_sequence([written[place], *after(place + 1)]))
+            self.count(len(keys) - place)
+            if key in required:
+                return _or(firsts)
+        return _optional(_or(firsts)) if firsts else _text("")
+
+    def value(self, key: str, schema: Any, depth: int) -> Json:
+        """One value."""
+        self.count(1)
+        if depth > _DEEP:
+            raise ToolError(f"its argument {key!r} is nested more than {_DEEP} deep, or for ever")
+        schema = resolved(schema, self.root)
+        if (values := words(schema)) is not None:
+            return _or([self.constant(key, value) for value in values])
+        if isinstance(schema, Mapping) and isinstance(schema.get("anyOf"), list) and not schema.keys() - NOTES - {"anyOf"}:
+            return _or([self.value(key, part, depth + 1) for part in schema["anyOf"]])
+        types = schema.get("type") if isinstance(schema, Mapping) else None
+        if isinstance(types, list) and types:
+            return _or([self.value(key, {**schema, "type": kind}, depth + 1) for kind in types])
+        match types:
+            case "string" if self.notation.quote:
+                free_text(key, schema)
+                return {"type": "tag", "begin": self.notation.quote, "content": {"type": "any_text"}, "end": self.notation.quote}
+            case "string" | "number" | "integer":
+                return {"type": "json_schema", "json_schema": whole_schema(schema, self.root), **self.blanks}
+            case "boolean" | "null" if kinds(schema, self.root) and not schema.keys() - NOTES - {"type"}:
+                return _or([_text(word) for word in (self.notation.words[1:] if types == "boolean" else self.notation.words[:1])])
+            case "array":
+                return self.array(key, schema, depth)
+            case "object":
+                return _sequence([_text("{"), self.members(schema, self.notation.member, depth), _text("}")])
+        raise ToolError(f"its argument {key!r} does not say what type it has, which this format needs")
+
+    def array(self, key: str, schema: Mapping[str, Any], depth: int) -> Json:
+        """An array of items of one kind."""
+        if odd := sorted(schema.keys() - _ARRAY):
+            raise ToolError(f"its argument {key!r} has {odd[0]!r}, which this format cannot hold an array to")
+        low, high = schema.get("minItems", 0), schema.get("maxItems")
+        if not all(isinstance(bound, int) and bound >= 0 for bound in (low, high or 0)):
+            raise ToolError("its parameters are no JSON Schema")
+        if high == 0:
+            return _text("[]")
+        item = self.value(key, schema.get("items", True), depth + 1)
+        more = {
+            "type": "repeat",
+            "min": max(0, low - 1),
+            "max": -1 if high is None else high - 1,
+            "content": _sequence([_text(self.notation.comma), item]),
+        }
+        items = _sequence([item, more])
+        return _sequence([_text("["), items if low else _optional(items), _text("]")])
+
+    def constant(self, key: str, value: Any) -> Json:
+        """A value that a schema lists."""
+        notation = self.notation
+        if value is None or isinstance(value, bool):
+            return _text(notation.words[0 if value is None else 1 if value else 2])
+        if isinstance(value, str) and notation.quote:
+            if notation.quote in value:
+                raise ToolError(f"its argument {key!r} has a value that this format cannot spell")
+            return _text(f"{notation.quote}{value}{notation.quote}")
+        if isinstance(value, str | int | float):
+            return _text(json.dumps(value, ensure_ascii=False))
+        raise ToolError(f"its argument {key!r} lists values that this format cannot spell")
+
+    def count(self, parts: int) -> None:
+        """Refuse what grows without end."""
+        self.parts += parts
+        if self.parts > _MOST:
+            raise ToolError(f"its parameters have more than {_MOST} parts")
+
+
+def _text(text: str) -> Json:
+    return {"type": "const_string", "value": text}
+
+
+def _optional(content: Json) -> Json:
+    return {"type": "optional", "content": content}
+
+
+def _sequence(elements: list[Json]) -> Json:
+    return elements[0] if len(elements) == 1 else {"type": "sequence", "elements": elements}
+
+
+def _or(elements: list[Json]) -> Json:
+    return elements[0] if len(elements) == 1 else {"type": "or", "elements": elements}
