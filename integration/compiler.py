@@ -23,13 +23,13 @@ from stackmask.integration.serialization import from_bytes, to_bytes
 from stackmask.integration.specification import parse_json, schema_key, schema_of_key
 from stackmask.pda.choice import choice_grammar
 from stackmask.pda.engine import KernelGrammar
-from stackmask.pda.exceptions import GrammarError, LimitError, SchemaError, StructuralTagError
+from stackmask.pda.exceptions import GrammarError, LimitError, SchemaError, StructuralTagError, UnsatisfiableError
 from stackmask.pda.grammar import AUTOMATON, CHARS, EXCEPT, GRAPH, LITERAL, PERMUTE, TOKENS, Grammar, GrammarBuilder, NodeId
 from stackmask.pda.limits import Limits
 from stackmask.pda.matcher import Matcher
 from stackmask.pda.regex import regex_grammar
 from stackmask.pda.vocabulary import Vocabulary
-from stackmask.schema.compile import json_schema_grammar, json_schema_node
+from stackmask.schema.compile import json_schema_grammar, json_schema_node, unsatisfiable
 from stackmask.schema.report import Report
 from stackmask.schema.structural_tag import StructuralTags
 
@@ -271,20 +271,15 @@ class Compiler:
         key = schema_key(schema, self._limits)
         others = tuple(sorted((uri, schema_key(document, self._limits)) for uri, document in documents.items())) if documents else ()
 
-        def front_end() -> tuple[Grammar, Report]:
-            return json_schema_grammar(
-                schema_of_key(key),
-                whitespace=whitespace,
-                property_order=property_order,
-                documents={uri: schema_of_key(other) for uri, other in others},
-                lenient=lenient,
-                format=format,
-                escapes=escapes,
-                limits=self._limits,
-            )
+        options: dict[str, Any] = {"whitespace": whitespace, "property_order": property_order, "format": format, "escapes": escapes}
+
+        def read(compile: Callable[..., Any], **more: Any) -> Any:
+            opened = {uri: schema_of_key(other) for uri, other in others}
+            return compile(schema_of_key(key), documents=opened, limits=self._limits, **options, **more)
 
         identity = ("json_schema", key, whitespace, property_order, others, lenient, format, escapes)
-        return identity, partial(self._compile, "json_schema", front_end)
+        front_end = partial(read, json_schema_grammar, lenient=lenient)
+        return identity, partial(self._compile, "json_schema", front_end, explain=partial(read, unsatisfiable))
 
     def _json(self, *, whitespace: str = "flexible", escapes: str = "needed") -> Job:
         return self._json_schema(True, whitespace=whitespace, escapes=escapes)
@@ -339,10 +334,14 @@ class Compiler:
         key = (kind, specification, *options) if all(isinstance(text, str) for text in texts) else object()
         return key, partial(self._compile, kind, lambda: (front_end(specification, limits=self._limits), None))
 
-    def _compile(self, kind: str, front_end: FrontEnd) -> CompiledGrammar:
+    def _compile(self, kind: str, front_end: FrontEnd, *, explain: Callable[[], UnsatisfiableError] | None = None) -> CompiledGrammar:
+        """The grammar that a front end gives, in the engine; `explain` says more where the engine finds that it generates nothing."""
         start = time.monotonic()
         grammar, report = front_end()
-        return CompiledGrammar._make(self._vocabulary, kind, grammar, report, start, self._limits)
+        try:
+            return CompiledGrammar._make(self._vocabulary, kind, grammar, report, start, self._limits)
+        except UnsatisfiableError as error:
+            raise error if explain is None else explain() from None
 
 
 _KINDS: Final[Mapping[str, Callable[..., Job]]] = MappingProxyType(

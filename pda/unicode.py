@@ -6,13 +6,12 @@ The tables are unpacked one by one when a name first asks for them, about 1 ms e
 
 from __future__ import annotations
 
-import base64
-import zlib
 from functools import cache
 from typing import Final
 
 from stackmask.pda.charset import ANY, ASCII, CharSet, complement, from_ranges
 from stackmask.pda.unicode_tables import CATEGORIES, EXTENSIONS, PROPERTIES, SCRIPTS
+from stackmask.pda.varints import unpack
 
 _TABLES: Final = {
     "gc": CATEGORIES,
@@ -62,14 +61,7 @@ def _loose(name: str) -> str:
 def _unpack(table: tuple[str, str]) -> dict[str, CharSet]:
     """Every name of a table with its set."""
     names, packed = table
-    numbers: list[int] = []
-    value = shift = 0
-    for byte in zlib.decompress(base64.b85decode(packed)):
-        value |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            numbers.append(value)
-            value = shift = 0
+    numbers = unpack(packed)
     sets: dict[str, CharSet] = {}
     place = 0
     for aliases in names.split(";"):

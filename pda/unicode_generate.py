@@ -7,14 +7,13 @@ The standard library has the categories alone, and of an older version.
 
 from __future__ import annotations
 
-import base64
 import sys
 import textwrap
-import zlib
-from collections.abc import Iterable
 
 import regex  # type: ignore[import-untyped]
 from regex import _regex_core
+
+from stackmask.pda.varints import pack
 
 # The binary properties of ECMA-262 ("Binary Unicode property aliases and their canonical property names"), as far as `regex` has them.
 BINARY = (
@@ -77,17 +76,6 @@ def ranges(expression: str) -> list[tuple[int, int]]:
     return [(match.start(), match.end() - 1) for match in regex.finditer(f"(?:{expression})+", TEXT)]
 
 
-def varints(numbers: Iterable[int]) -> bytes:
-    """Numbers in 7-bit groups, least significant first, the high bit set on all but the last."""
-    data = bytearray()
-    for number in numbers:
-        while number > 0x7F:
-            data.append(number & 0x7F | 0x80)
-            number >>= 7
-        data.append(number)
-    return bytes(data)
-
-
 def deltas(found: list[tuple[int, int]]) -> list[int]:
     """The number of ranges, then for each the gap before it and its length less one."""
     numbers, end = [len(found)], 0
@@ -134,8 +122,7 @@ def main() -> None:
     print("from __future__ import annotations")
     for name, rows in tables.items():
         text = ";".join(" ".join(names) for names, _ in rows)
-        data = varints(number for _, expression in rows for number in deltas(ranges(expression)))
-        packed = base64.b85encode(zlib.compress(data, 9)).decode("ascii")
+        packed = pack(number for _, expression in rows for number in deltas(ranges(expression)))
         print(f"\n{name} = (")
         for part in (text, packed):
             for line in textwrap.wrap(part, 130, break_on_hyphens=False, drop_whitespace=False):

@@ -707,7 +707,8 @@ class Algebra:
                 for name, value in mapping(schema, keyword).items():
                     if keyword == "dependentRequired" or isinstance(value, list | tuple):
                         clauses += [(lacks(name), requires(other)) for other in names(schema, keyword, value) if other != name]
-        return Object(tuple(dict.fromkeys((*properties, *required))), tuple(dict.fromkeys(atoms)), tuple(clauses), low, high)
+        # Keys that are only required have no place of their own: another subschema may declare them.
+        return Object(tuple(properties), tuple(dict.fromkeys(atoms)), tuple(clauses), low, high)
 
     def finite(self, values: Sequence[object]) -> Parts:
         """The parts of a list of values."""

@@ -51,7 +51,8 @@ def complement(part: Array) -> list[Array]:
         if high >= 0:
             result.append(Array(counts=(Count(literal, start, high + 1, -1),)))
     if part.distinct:
-        result.append(Array(distinct=-part.distinct))
+        # With all else that the part asks for, so that its items are those of which there may be few.
+        result.append(part._replace(distinct=-part.distinct))
     return result
 
 

@@ -39,7 +39,7 @@ from stackmask.schema.numbers import INTEGERS, NUMBERS, NumberSet, number_node
 from stackmask.schema.readers import Inexact, Malformed, Schema, bounds, flag, item_schemas, mapping, names, number_set, schemas, types
 from stackmask.schema.references import Registry, Scope
 from stackmask.schema.strings import FREE as FREE_TEXT
-from stackmask.schema.types import ANYTHING, CONSTANTS, EVERY, FALSE, Conjunction, Parts, reduced
+from stackmask.schema.types import ANYTHING, CONSTANTS, EVERY, FALSE, Array, Conjunction, Count, Literal, Parts, reduced
 
 DEEPEST_INLINE: Final = 30
 """Subschemas nested deeper than this become rules; every level takes a few Python frames."""
@@ -374,6 +374,20 @@ class Compilation:
     def few_values(self, conjunction: Conjunction) -> list[NodeId] | None:
         """The nodes of all values that a conjunction allows, each once, None where there are many."""
         b, f = self.builder, self.fragments
+        values = self.few_contents(conjunction)
+        if values is None:
+            return None
+        return [
+            b.literal(quoted(value))
+            if isinstance(value, str)
+            else (f.null if value is None else f.true if value else f.false)
+            if value is None or isinstance(value, bool)
+            else self.numbers(NumberSet.of((value,)))
+            for value in values
+        ]
+
+    def few_contents(self, conjunction: Conjunction) -> list[Any] | None:
+        """All values that a conjunction allows, each once, None where there are many, or arrays or objects among them."""
         algebra = self.algebra[0]
         parts = algebra.normal(conjunction)
         if parts.arrays or parts.objects:
@@ -387,10 +401,21 @@ class Compilation:
             if found is None:
                 return None
             words.update(dict.fromkeys(found))
-        nodes = [f.null if c is None else f.true if c else f.false for c in (None, False, True) if c in parts.constants]
-        nodes += [self.numbers(NumberSet.of((number,))) for number in numbers]
-        nodes += [b.literal(quoted(word)) for word in words]
-        return nodes if len(nodes) <= FEW_VALUES else None
+        values = [*(c for c in (None, False, True) if c in parts.constants), *numbers, *words]
+        return values if len(values) <= FEW_VALUES else None
+
+    def repeating(self, array: Array) -> list[Array]:
+        """The arrays of a part in which some value occurs twice, by that value: there have to be few."""
+        prefix, rest, low, high, counts, _ = array
+        algebra = self.algebra[0]
+        values: dict[Literal, None] = {}
+        for item in {*prefix, *(() if 0 <= high <= len(prefix) else (rest,))}:
+            found = self.few_contents(item)
+            if found is None:
+                reason = "its complement, that some two items are equal, is beyond any grammar where they are not drawn from few values"
+                raise Inexact(algebra.unique[0], "uniqueItems", reason)
+            values.update(dict.fromkeys(map(algebra.constant, found)))
+        return [Array(prefix, rest, low, high, (*counts, Count(value, 0, 2, -1))) for value in sorted(values)]
 
     # Rules and the algebra.
 
@@ -460,7 +485,8 @@ class Compilation:
             nodes.append(f.string if text == FREE_TEXT else algebra.strings.node(self.builder, f, text))
         for array in parts.arrays:
             if array.distinct < 0:
-                raise Inexact(algebra.unique[0], "uniqueItems", "its complement, that some two items are equal, is beyond any grammar")
+                nodes += [array_writer.node(twice) for twice in self.repeating(array)]
+                continue
             nodes.append(f.array if array == arrays.FREE else array_writer.node(array))
         for part in parts.objects:
             nodes.append(f.object if part == objects.FREE else object_writer.node(part))

@@ -13,10 +13,11 @@ from stackmask.pda.budget import Budget
 from stackmask.pda.exceptions import LimitError, RegexError, SchemaError, UnsatisfiableError, UnsupportedSchemaError
 from stackmask.pda.grammar import Grammar, GrammarBuilder, NodeId, RuleId
 from stackmask.pda.limits import Limits
+from stackmask.pda.productive import is_productive
 from stackmask.schema.compilation import Compilation
 from stackmask.schema.contradiction import contradiction
 from stackmask.schema.fragments import ROOT, Fragments, fresh, install
-from stackmask.schema.places import find, locate, without
+from stackmask.schema.places import check_size, find, locate, without
 from stackmask.schema.readers import Inexact, Malformed
 from stackmask.schema.references import NAMED, Registry
 from stackmask.schema.report import APPROXIMATED, Entry, Report
@@ -56,14 +57,40 @@ def json_schema_grammar(
     builder, fragments = fresh(whitespace, escapes)
     root, report = _define(builder, fragments, ROOT, schema, property_order, documents, lenient, format, Budget(limits))
     if root == fragments.never:
-
-        def is_empty(part: Any) -> bool:
-            made = _define(*fresh(whitespace, escapes), ROOT, part, property_order, documents, True, format, Budget(limits))
-            return made[0] == fragments.never
-
-        found = contradiction(schema, is_empty)
-        raise UnsatisfiableError("no instance can satisfy the schema" + (f": {', '.join(found)} contradict each other" if found else ""))
+        raise unsatisfiable(
+            schema,
+            whitespace=whitespace,
+            property_order=property_order,
+            documents=documents,
+            format=format,
+            escapes=escapes,
+            limits=limits,
+        )
     return builder.build(ROOT), report
+
+
+def unsatisfiable(
+    schema: dict[str, Any] | bool,
+    *,
+    whitespace: str = "flexible",
+    property_order: str = "schema",
+    documents: Mapping[str, Any] = _NO_DOCUMENTS,
+    format: str = "enforce",
+    escapes: str = "needed",
+    limits: Limits | None = None,
+) -> UnsatisfiableError:
+    """The error for a schema without instances, which names the constraints that contradict each other.
+
+    Some schemas are empty only as a whole, which an engine finds; then this says why.
+    """
+
+    def is_empty(part: Any) -> bool:
+        builder, fragments = fresh(whitespace, escapes)
+        root, _ = _define(builder, fragments, ROOT, part, property_order, documents, True, format, Budget(limits))
+        return root == fragments.never or not is_productive(builder.build(ROOT))
+
+    found = contradiction(schema, is_empty)
+    return UnsatisfiableError("no instance can satisfy the schema" + (f": {', '.join(found)} contradict each other" if found else ""))
 
 
 def json_grammar(*, whitespace: str = "flexible", escapes: str = "needed") -> Grammar:
@@ -111,6 +138,7 @@ def _define(
     """Define `rule` as the grammar of a schema."""
     _check_option("property_order", property_order, ("schema", "any"))
     _check_option("format", format, ("enforce", "annotate"))
+    check_size(schema, budget.limits)
     current: Any = schema
     problems: list[Entry] = []
     before = len(builder.rules)
@@ -129,6 +157,8 @@ def _define(
             raise SchemaError(f"{locate(error.schema, error.keyword, current, documents)}: {error.message}") from None
         except (Inexact, RegexError) as error:
             entry = _problem(error, compilation, current)
+            if entry is None and isinstance(error, Inexact):
+                raise _unsupported(problems, error.reason, locate(error.schema, error.keyword, current, documents)) from None
             if entry is None or len(problems) >= MOST_PROBLEMS:
                 raise _unsupported(problems, str(error)) from None
             problems.append(entry)
@@ -186,7 +216,7 @@ def _widened(schema: Any, entry: Entry) -> Entry:
     return entry
 
 
-def _unsupported(problems: list[Entry], more: str = "") -> UnsupportedSchemaError:
+def _unsupported(problems: list[Entry], more: str = "", place: str = "") -> UnsupportedSchemaError:
     """The error that lists them all."""
     found = [(entry.pointer, entry.note) for entry in problems]
-    return UnsupportedSchemaError((*found, ("", more)) if more else tuple(found))
+    return UnsupportedSchemaError((*found, (place, more)) if more else tuple(found))

@@ -22,20 +22,23 @@ A format that is not in the list is an annotation.
 
 from __future__ import annotations
 
-import base64
-import zlib
 from collections.abc import Callable, Mapping
 from functools import cache
 from itertools import chain
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from stackmask.pda import language
 from stackmask.pda.dfa import Dfa
 from stackmask.pda.grammar import UTF8, GrammarBuilder, NodeId
+from stackmask.pda.limits import Limits
+from stackmask.pda.varints import unpack
 from stackmask.schema.formats_hosts import LONGEST_NAME, hostname_dfa, hostname_node
 from stackmask.schema.formats_idn import idn_hostname_node
 from stackmask.schema.formats_regex import ascii_text, regex_syntax_node
 from stackmask.schema.formats_tables import TABLES
+
+if TYPE_CHECKING:
+    from stackmask.pda.reference import Matcher
 
 
 def _alternatives(*parts: str) -> str:
@@ -208,6 +211,39 @@ def format_longest(name: str) -> int:
     return LONGEST_NAME if name == "hostname" else -1
 
 
+def format_accepts(name: str, text: str) -> bool:
+    """Whether a text has a format; those that have a grammar alone are asked of the reference engine."""
+    automaton = format_dfa(name)
+    if automaton is not None:
+        longest = format_longest(name)
+        return (longest < 0 or len(text) <= longest) and language.accepts(automaton, text)
+    matcher = _recogniser(name).fork()
+    return matcher.accept_bytes(text.encode("utf-8", "replace")) and matcher.is_completed()
+
+
+@cache
+def _recogniser(name: str) -> Matcher:
+    """A matcher at the beginning of a format's grammar, over single bytes."""
+    from stackmask.pda.reference import KernelGrammar, Matcher, TokenTrie  # few schemas need it
+
+    builder = GrammarBuilder()
+    root = builder.rule(name)
+    node = format_node(builder, name)
+    assert node is not None
+    builder.define(root, node)
+    limits = Limits()
+    trie = TokenTrie([bytes((byte,)) for byte in range(256)], 256)
+    kernel = KernelGrammar(
+        trie,
+        builder.build(root),
+        states=limits.states,
+        stack_depth=limits.stack_depth,
+        memory=limits.grammar_bytes,
+        seconds=limits.compile_seconds,
+    )
+    return Matcher(kernel, [])
+
+
 @cache
 def format_lengths(name: str) -> tuple[int, int | None]:
     """The lengths of the shortest and the longest text of a format; None where there is no longest."""
@@ -225,17 +261,7 @@ def _table(name: str) -> Dfa:
     Numbers are varints: per state twice the number of ranges, plus 1 if it accepts, and per range the gap before it, its length less one,
     and its target.
     """
-    numbers: list[int] = []
-    value = shift = 0
-    for byte in zlib.decompress(base64.b85decode(TABLES[name])):
-        if byte >= 128:
-            value |= (byte & 127) << shift
-            shift += 7
-        elif shift:
-            numbers.append(value | byte << shift)
-            value = shift = 0
-        else:
-            numbers.append(byte)
+    numbers = unpack(TABLES[name])
     rows = []
     accepting = []
     index = 1

@@ -8,15 +8,13 @@ A test compares the tables of automata with the patterns.
 
 from __future__ import annotations
 
-import base64
 import sys
 import textwrap
 import unicodedata
-import zlib
-from collections.abc import Iterable
 
 from stackmask.pda.dfa import Dfa
 from stackmask.pda.regex import regex_dfa
+from stackmask.pda.varints import pack
 from stackmask.schema.formats import PATTERNS
 
 HEAD = '''"""The automata of the formats, written by formats_generate.py: base85 of deflated varints, see formats.py."""
@@ -45,17 +43,6 @@ CLASSES: Final = {
 BIDI = {"AL": "R", "AN": "A", "EN": "E", "ES": "S", "CS": "S", "ET": "S", "NSM": "N", "ON": "O", "BN": "O"}
 
 
-def packed(numbers: Iterable[int]) -> str:
-    """Numbers as base85 of deflated varints."""
-    data = bytearray()
-    for number in numbers:
-        while number > 127:
-            data.append(number & 127 | 128)
-            number >>= 7
-        data.append(number)
-    return base64.b85encode(zlib.compress(bytes(data), 9)).decode()
-
-
 def entry(name: str, data: str) -> str:
     """One entry of a table."""
     lines = textwrap.wrap(data, 120)
@@ -71,7 +58,7 @@ def encoded(automaton: Dfa) -> str:
         for low, high, target in row:
             numbers += [low - place, high - low, target]
             place = high
-    return packed(numbers)
+    return pack(numbers)
 
 
 def idn_classes() -> dict[str, list[int]]:
@@ -135,7 +122,7 @@ def idn_table() -> str:
     for flags, points in idn_classes().items():
         ends = ranges_of(points)
         name = flags.encode("ascii", "backslashreplace").decode()
-        text += entry(name, packed(end - before for before, end in zip([0, *ends], ends, strict=False)))
+        text += entry(name, pack(end - before for before, end in zip([0, *ends], ends, strict=False)))
     return text + "}\n"
 
 

@@ -20,14 +20,14 @@ Chinese, j joins to the left, i joins to the right; or "@" and a character with 
 
 from __future__ import annotations
 
-import base64
-import zlib
 from functools import cache
+from itertools import accumulate
 from typing import Final
 
 from stackmask.pda import charset
 from stackmask.pda.charset import CharSet
 from stackmask.pda.grammar import UTF8, GrammarBuilder, NodeId
+from stackmask.pda.varints import unpack
 from stackmask.schema.formats_hosts import LONGEST_LABEL, plain_label_node, plain_name_node
 from stackmask.schema.formats_idn_tables import CLASSES
 
@@ -42,18 +42,7 @@ In a label so short one of these takes at most 3 octets, any other 5, and there 
 @cache
 def _class(flags: str) -> CharSet:
     """The code points with these flags, out of the gaps between the ends of their ranges."""
-    data = iter(zlib.decompress(base64.b85decode(CLASSES[flags])))
-    ends = []
-    place = 0
-    for byte in data:
-        value, shift = byte & 127, 7
-        while byte >= 128:
-            byte = next(data)
-            value |= (byte & 127) << shift
-            shift += 7
-        place += value
-        ends.append(place)
-    return tuple(ends)
+    return tuple(accumulate(unpack(CLASSES[flags])))
 
 
 @cache

@@ -16,7 +16,7 @@ from stackmask.pda.dfa import ANYTHING, NOTHING, Dfa
 from stackmask.pda.grammar import ALT, AUTOMATON, CHARS, GrammarBuilder, NodeId
 from stackmask.pda.regex import regex_dfa, regex_node
 from stackmask.schema.emit import except_words
-from stackmask.schema.formats import format_dfa, format_lengths, format_node
+from stackmask.schema.formats import format_accepts, format_dfa, format_lengths, format_node
 from stackmask.schema.fragments import Fragments, quoted
 from stackmask.schema.readers import Inexact
 from stackmask.schema.types import Text, high_bound
@@ -127,6 +127,9 @@ class Strings:
         for what, argument, holds in tests:
             if what == "words":
                 words = words & argument if holds else words - argument  # type: ignore[operator]
+            elif words and what == "format":
+                # Also formats that have no automaton can be asked of single words. The bound on the length is with the part.
+                words = frozenset(word for word in words if format_accepts(str(argument), word) is holds)
             elif words:
                 automaton = self.test((what, argument, holds))
                 words = frozenset(word for word in words if language.accepts(automaton, word))

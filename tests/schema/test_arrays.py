@@ -12,7 +12,7 @@ import pytest
 from support.engines import STOP, Engine, accepts, matcher, prepare
 from support.schemas import takes
 
-from stackmask.pda.exceptions import UnsatisfiableError
+from stackmask.pda.exceptions import UnsatisfiableError, UnsupportedSchemaError
 from stackmask.schema.compile import json_schema_grammar
 
 VALUES = (0, "x", None)
@@ -30,6 +30,7 @@ PARTS: tuple[dict[str, Any], ...] = (
     {"not": {"items": {"type": "integer"}}},
     {"not": {"prefixItems": [{"type": "integer"}, {"type": "string"}]}},
     {"items": {"enum": [0, "x", None]}, "uniqueItems": True},
+    {"not": {"items": {"enum": [0, "x"]}, "uniqueItems": True}},
     {"anyOf": [{"maxItems": 1}, {"prefixItems": [{"const": 0}]}]},
     {"prefixItems": [{"type": "integer"}], "unevaluatedItems": {"type": "null"}},
 )
@@ -48,6 +49,28 @@ def test_every_array(kernel: Engine, i: int, j: int) -> None:
         return
     start = kernel.Matcher(ready, [STOP])
     assert [takes(start, value) for value in ARRAYS] == expected
+
+
+@pytest.mark.parametrize(
+    ("schema", "named"),
+    [
+        ({"type": "array", "not": {"uniqueItems": True}}, True),
+        ({"type": "array", "items": {"type": "string"}, "not": {"uniqueItems": True}}, True),
+        ({"type": "array", "items": {"type": ["boolean", "null"]}, "not": {"uniqueItems": True}}, False),
+        ({"type": "array", "prefixItems": [{"enum": [1, 2]}] * 2, "items": False, "not": {"uniqueItems": True}}, False),
+    ],
+)
+def test_items_that_repeat(kernel: Engine, schema: dict[str, Any], named: bool) -> None:
+    """That two items are equal is exact where items are drawn from few values, and refused by name elsewhere."""
+    if named:
+        with pytest.raises(UnsupportedSchemaError, match="/not/uniqueItems"):
+            json_schema_grammar(schema)
+        return
+    start = kernel.Matcher(prepare(kernel, json_schema_grammar(schema)[0]), [STOP])
+    validator = jsonschema.Draft202012Validator(schema)
+    values = (1, 2, None, False, True)
+    for value in (list(items) for size in range(4) for items in itertools.product(values, repeat=size)):
+        assert takes(start, value) == validator.is_valid(value), value
 
 
 def test_large_counts_stay_counters(engine: Engine) -> None:

@@ -14,7 +14,8 @@ from support.engines import Engine, accepts, matcher
 from stackmask.pda.exceptions import LimitError, SchemaError, UnsatisfiableError, UnsupportedSchemaError
 from stackmask.pda.grammar import GrammarBuilder, print_grammar
 from stackmask.pda.limits import Limits
-from stackmask.schema.compile import json_grammar, json_schema_grammar, json_schema_node
+from stackmask.pda.productive import is_productive
+from stackmask.schema.compile import json_grammar, json_schema_grammar, json_schema_node, unsatisfiable
 
 CASES = tomllib.loads((CORPUS / "json_schema.toml").read_text(encoding="utf-8"))["case"]
 
@@ -153,6 +154,39 @@ def test_unsatisfiable_names_the_constraints(schema: Any, keywords: list[str]) -
     for keyword in keywords:
         assert keyword in str(caught.value)
     assert "title" not in str(caught.value)
+
+
+def test_what_only_an_engine_finds_empty() -> None:
+    """An object that needs itself without end is empty, and the error for it says why."""
+    schema = {"type": "object", "title": "t", "required": ["a"], "properties": {"a": {"$ref": "#"}, "b": {"type": "string"}}}
+    assert not is_productive(compiled(schema))
+    assert str(unsatisfiable(schema)).endswith("/type, /required, /properties/a/$ref contradict each other")
+    assert is_productive(compiled({**schema, "required": []}))
+
+
+def test_limits_on_the_schema() -> None:
+    """A schema that is deeper or longer than the limits is refused before it is read."""
+    schema: Any = {"enum": ["x" * 1000]}
+    for _ in range(50):
+        schema = {"items": schema}
+    for limits, name in ((Limits(nesting=50), "nesting"), (Limits(specification_bytes=1000), "specification_bytes")):
+        with pytest.raises(LimitError) as caught:
+            json_schema_grammar(schema, limits=limits)
+        assert caught.value.limit == name
+    json_schema_grammar(schema, limits=Limits(nesting=52, specification_bytes=2000))
+    round_and_round: dict[str, Any] = {}
+    round_and_round["items"] = round_and_round
+    with pytest.raises(LimitError, match="nested more than"):
+        json_schema_grammar(round_and_round)
+
+
+def test_required_keys_keep_the_place_where_they_are_declared(engine: Engine) -> None:
+    """A key that one subschema requires and another declares comes where that one has it."""
+    schema = {"type": "object", "required": ["c", "a"], "anyOf": [{"properties": {"a": {}, "b": {}, "c": {}}}, {"required": ["z"]}]}
+    start = matcher(engine, compiled(schema))
+    assert accepts(start, b'{"a":1,"b":2,"c":3}')
+    assert accepts(start, b'{"a":1,"b":2,"c":3,"d":4}')
+    assert not accepts(start, b'{"a":1,"b":2}')
 
 
 def test_product_of_alternatives_ends_in_a_limit() -> None:

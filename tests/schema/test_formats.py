@@ -7,14 +7,18 @@ import ipaddress
 import json
 import random
 import re
+from typing import Any
 
 import pytest
 from support import suite
+from support.engines import accepts as engine_accepts
+from support.engines import matcher
 
 from stackmask.pda import language
 from stackmask.pda.grammar import JSON, JSON_ANY, UTF8, Grammar, GrammarBuilder
 from stackmask.pda.reference import KernelGrammar, Matcher, TokenTrie
 from stackmask.pda.regex import regex_dfa
+from stackmask.schema.compile import json_schema_grammar
 from stackmask.schema.formats import NAMES, PATTERNS, format_dfa, format_lengths, format_longest, format_node
 from stackmask.schema.formats_generate import encoded
 from stackmask.schema.formats_hosts import hostname_dfa
@@ -253,3 +257,15 @@ def test_encodings(encoding: int) -> None:
             matcher = Matcher(kernel, [256])
             assert matcher.accept_bytes(spelling.encode()), spelling
             assert matcher.is_completed(), spelling
+
+
+def test_words_with_formats_that_are_grammars(kernel: Any) -> None:
+    """Of a list of words a format that has no automaton keeps those that have it, and `not` the others."""
+    for schema, expected in (
+        ({"enum": ["^a$", "(", 1], "format": "regex"}, ["^a$", 1]),
+        ({"enum": ["^a$", "("], "not": {"format": "regex"}}, ["("]),
+        ({"enum": ["a.b", "-", "b\u00fccher"], "format": "idn-hostname"}, ["a.b", "b\u00fccher"]),
+    ):
+        start = matcher(kernel, json_schema_grammar(schema)[0])
+        words = [value for value in schema["enum"] if engine_accepts(start, json.dumps(value, ensure_ascii=False).encode())]
+        assert words == expected
