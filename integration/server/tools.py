@@ -51,10 +51,11 @@ class Dialect:
         templates = template.values() if isinstance(template, Mapping) else [template or ""]
         found = FORMATS[name] if name is not None else detect_format("\n".join(map(str, templates)), vocabulary.special)
         self.format: Format = found or FORMATS[DEFAULT]
-        stops = vocabulary.stop_token_ids
-        self.stops = frozenset(name for name, token in vocabulary.special.items() if token in stops)
-        self.special = frozenset(name for name, token in vocabulary.special.items() if vocabulary.token_bytes(token) is None) - self.stops
-        self.shown = {vocabulary.special[name]: text for name, text in named_tokens(self.format, self.special).items()}
+        ids, stops = vocabulary.special, set(vocabulary.stop_token_ids)
+        spelled = named_tokens(self.format, (name for name, token in ids.items() if vocabulary.token_bytes(token) is None))
+        self.stops = frozenset(name for name in spelled if ids[name] in stops)
+        self.special = frozenset(spelled) - self.stops
+        self.shown = {ids[name]: text for name, text in spelled.items() if name in self.special}
         self._reasoning = False if has_reasoning_end else None
 
     def plan(

@@ -27,6 +27,7 @@ from stackmask.integration.engine import (  # noqa: E402
 )
 from stackmask.integration.engine.text import TextStream  # noqa: E402
 from stackmask.integration.generate import Generator  # noqa: E402
+from stackmask.integration.tools import Call, CallParser, Format, choose, named_tokens, read_tools, structural_tag  # noqa: E402
 from stackmask.pda.exceptions import RegexError  # noqa: E402
 
 PERSON = {
@@ -258,6 +259,31 @@ def test_tokens_without_text(engine):
         engine.generate(request(engine, constraint=Constraint("structural_tag", tag), max_tokens=2))
     hidden = engine.generate(request(engine, constraint=Constraint("structural_tag", tag), max_tokens=9))
     assert re.fullmatch("[a-z ]+", hidden.text)
+
+
+def test_tool_calls_between_special_tokens(engine):
+    """Calls that special tokens delimit: free text up to the first, arguments by the schema, closed within the budget, and read back."""
+    call = '<|tool|>{"name": "$name", "arguments": $arguments}<|system|>'
+    format = Format(name="made_up", families="none", parsers="none", calls=(call,), separator="")
+    parameters = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"], "additionalProperties": False}
+    tools = read_tools([{"type": "function", "name": "weather", "parameters": parameters}, {"type": "custom", "name": "say"}])
+    names = named_tokens(format, engine.vocabulary.special)
+    shown = {engine.vocabulary.special[name]: text for name, text in names.items()}
+    for choice, parallel, room in itertools.product(("auto", "required"), (True, False), (30, 60)):
+        tag = structural_tag(format, choose(tools, choice, parallel=parallel), special=names)
+        for seed in range(3):
+            sampling = Sampling(seed=seed, temperature=1.5, logit_bias=dict.fromkeys(shown, 4.0))
+            asked = request(engine, constraint=Constraint("structural_tag", tag), sampling=sampling, max_tokens=room, shown=shown)
+            answer = engine.generate(asked)
+            assert answer.complete, answer.text
+            pieces = CallParser(format, tools, special=names).feed(answer.text, final=True)
+            calls = [piece for piece in pieces if isinstance(piece, Call)]
+            assert answer.text.count("<|tool|>") == len(calls) <= (room if parallel else 1)
+            assert calls or choice == "auto"
+            for piece in calls:
+                assert piece.name == "say" or list(json.loads(piece.arguments)) == ["city"]
+    with pytest.raises(RequestError, match="cannot hold"):
+        engine.generate(request(engine, constraint=Constraint("structural_tag", tag), max_tokens=6))
 
 
 def test_what_is_shown_cannot_be_spelled(engine):

@@ -10,6 +10,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Literal
 
 import pytest
@@ -26,6 +27,7 @@ import httpx  # noqa: E402  # the client's own dependency
 from jsonschema import Draft202012Validator  # noqa: E402
 
 import stackmask  # noqa: E402
+from stackmask.integration.server.tools import Dialect  # noqa: E402
 
 ASK = [{"role": "user", "content": "Write a person as JSON with name, age."}]
 WEATHER = {
@@ -474,6 +476,28 @@ def test_another_format(coder):
         assert read and read == [(call["name"], call["text"]) for call in pieces]
         for name, arguments in read:
             check_call(name, arguments)
+
+
+def test_the_dialect_of_a_tokenizer():
+    """The format is told by the chat template and the tokens; of the tokens that it spells those are shown that do not end an answer."""
+    tokens = ["<|channel|>", "<|message|>", "<|constrain|>", "<|start|>", "<|end|>", "<|call|>", "<|return|>", "<|other|>"]
+    special = {name: 256 + place for place, name in enumerate(tokens)}
+    pieces = [*(bytes((byte,)) for byte in range(256)), *[None] * len(tokens)]
+    vocabulary = stackmask.Vocabulary.from_bytes(pieces, stop_token_ids=[261, 262], special=special)
+    dialect = Dialect(SimpleNamespace(chat_template=None), vocabulary, None, has_reasoning_end=False)
+    assert dialect.format.name == "harmony" and dialect.stops == {"<|call|>", "<|return|>"}
+    assert dialect.special == set(tokens) - {"<|call|>", "<|return|>", "<|other|>"} and set(dialect.shown) == {256, 257, 258, 259, 260}
+    plan, constraint, field = dialect.plan([WEATHER], "auto", None, None, None, "compact")
+    assert (field, constraint.kind) == ("tools", "structural_tag")
+    assert stackmask.Compiler(vocabulary).structural_tag(constraint.value)
+    text = " to=functions.get_weather<|channel|>commentary <|constrain|>json<|message|>{}"
+    text = re.sub("|".join(map(re.escape, tokens)), lambda name: dialect.shown[special[name[0]]], text)
+    assert [(call.name, call.arguments) for call in plan.parser().feed(text, final=True)] == [("get_weather", "{}")]
+    templates = SimpleNamespace(chat_template={"default": "", "tool_use": "<tool_call> <function=x> <parameter=y>"})
+    plain = stackmask.Vocabulary.from_bytes([b"a", None], stop_token_ids=[1])
+    assert Dialect(templates, plain, None, has_reasoning_end=True).format.name == "qwen3_coder"
+    assert Dialect(SimpleNamespace(), plain, None, has_reasoning_end=True).format.name == "hermes_compact"
+    assert Dialect(templates, plain, "glm45", has_reasoning_end=True).format.name == "glm45"
 
 
 def test_a_format_that_is_none():
