@@ -15,12 +15,10 @@ from stackmask.schema.compile import json_schema_node
 from stackmask.schema.escaped import escaped
 from stackmask.schema.structural_tag_fields import Fields, kind, refusal
 from stackmask.schema.structural_tag_pieces import Base, lay
-from stackmask.schema.structural_tag_styles import STYLES, styled
+from stackmask.schema.structural_tag_styles import STYLES, pattern_of, styled
 
 if TYPE_CHECKING:
     from stackmask.schema.structural_tag_formats import Writer
-
-_SYNTAX: Final = frozenset(r"^$\.*+?()[]{}|/-")
 
 
 class Contents:
@@ -48,13 +46,15 @@ class Contents:
         order = "any" if fields.flag("any_order") else "schema"
         excluded = fields.texts("excludes", optional=True)
         documents: dict[str, Any] = {}
+        clean: Any = {"$ref": _CLEAN} if excluded else True
         if excluded:
             documents = {_CONTENT: schema, _CLEAN: _clean(excluded)}
-            schema = {"allOf": [{"$ref": _CONTENT}, {"$ref": _CLEAN}]}
+        if excluded and style == "json":
+            schema = {"allOf": [{"$ref": _CONTENT}, clean]}
         try:
             node, _ = json_schema_node(
                 self.builder, schema, fragments=fragments, property_order=order, documents=documents, budget=w.budget,
-                run=Compilation.run if style == "json" else styled(style, w.literal),
+                run=Compilation.run if style == "json" else styled(style, w.literal, excluded, clean),
             )  # fmt: skip
         except (SchemaError, RegexError) as error:
             raise refusal(place, str(error)) from None
@@ -138,7 +138,7 @@ def parsed_schema(path: str, value: Any) -> Any:
 
 def _clean(excluded: tuple[str, ...]) -> dict[str, Any]:
     """The schema of values that hold none of these texts, in a string or in a key, at any depth."""
-    pattern = "|".join("".join(f"\\{c}" if c in _SYNTAX else c for c in text) for text in excluded)
+    pattern = pattern_of(excluded)
     return {
         "not": {"type": "string", "pattern": pattern},
         "propertyNames": {"not": {"pattern": pattern}},

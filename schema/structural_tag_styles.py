@@ -114,11 +114,16 @@ _KINDS: Final = {
 }  # fmt: skip
 
 
-def styled(style: str, literal: Callable[[str], NodeId]) -> Callable[[Compilation, RuleId, Any], NodeId]:
-    """What writes a schema's objects in a style; `literal` makes the nodes of the style's own texts."""
+def styled(
+    style: str, literal: Callable[[str], NodeId], excludes: tuple[str, ...] = (), clean: Any = True
+) -> Callable[[Compilation, RuleId, Any], NodeId]:
+    """What writes a schema's objects in a style; `literal` makes the nodes of the style's own texts.
+
+    No string and no key holds one of `excludes`; the schema `clean` says so for values in JSON.
+    """
 
     def run(compilation: Compilation, rule: RuleId, schema: Any) -> NodeId:
-        return _Styled(compilation, style, literal).run(rule, schema)
+        return _Styled(compilation, style, literal, excludes, clean).run(rule, schema)
 
     return run
 
@@ -126,7 +131,9 @@ def styled(style: str, literal: Callable[[str], NodeId]) -> Callable[[Compilatio
 class _Styled:
     """One schema on its way into a builder in one style."""
 
-    def __init__(self, compilation: Compilation, name: str, literal: Callable[[str], NodeId]) -> None:
+    def __init__(
+        self, compilation: Compilation, name: str, literal: Callable[[str], NodeId], excludes: tuple[str, ...], clean: Any
+    ) -> None:
         self.c = compilation
         self.name = name
         self.style = STYLES[name]
@@ -142,7 +149,10 @@ class _Styled:
         self.arrays = _Arrays(self, bare if self.style.separated else bare._replace(comma=f.empty))
         self.tails: dict[Conjunction, NodeId] = {}
         self.pending: list[tuple[RuleId, Conjunction]] = []
-        self.excluded = self.style.excluded or self.style.close
+        self.excludes = excludes
+        self.excluded = (self.style.excluded or self.style.close, *excludes)
+        self.free = free_text(self.excluded, compilation.budget) if excludes else closed_text(self.excluded[0])
+        self.clean = self.conjunction(clean, compilation.registry.root)
 
     def run(self, first: RuleId, schema: Any) -> NodeId:
         """Define a rule as the objects of a schema, and every rule that this needs."""
@@ -247,6 +257,8 @@ class _Styled:
             found += (("array", self.arrays.node(array)) for array in parts.arrays)
             found += (("object", self.objects.node(part)) for part in parts.objects)
         else:
+            if self.clean and (parts.arrays or parts.objects):
+                parts = self.algebra.normal(reduced(value | self.clean))
             if parts.arrays:
                 found.append(("array", self.padded(self.c.parts(Parts(arrays=parts.arrays)))))
             if parts.objects:
@@ -278,13 +290,17 @@ class _Styled:
         if self.style.item is not None and name == "object":
             node = self.declared(schema, scope)
             return None if node is None else (name, node)
-        return name, self.padded(self.c.value(value))
+        return name, self.padded(self.c.value(reduced(value | self.clean) if name in ("array", "object") else value))
 
     def padded(self, node: NodeId) -> NodeId:
         """A value with blanks around it."""
         if not self.style.padded or node == self.c.fragments.never:
             return node
         return self.b.seq(self.blank, node, self.blank)
+
+    def holds_excluded(self, text: str) -> bool:
+        """Whether a text holds what no string holds."""
+        return any(excluded in text for excluded in self.excluded)
 
     def word(self, word: str) -> NodeId:
         """One string."""
@@ -297,19 +313,18 @@ class _Styled:
         """The strings of a part, as they are."""
         b, never = self.b, self.c.fragments.never
         if text == FREE_TEXT:
-            return b.node(free_text(self.excluded))
+            return b.node(self.free)
         node: NodeId
         if text.words is not None:
-            node = self.alternatives([self.word(word) for word in sorted(text.words) if self.excluded not in word])
+            node = self.alternatives([self.word(word) for word in sorted(text.words) if not self.holds_excluded(word)])
         elif not text.tests:
             if 0 <= text.high < text.low:
                 return never
-            _, transitions, accepting, *_ = free_text(self.excluded)
+            _, transitions, accepting, *_ = self.free
             node = b.automaton(transitions, accepting, minimum=text.low, maximum=text.high)
         else:
-            if not all(what == "format" and holds and name in _PLAIN_FORMATS for what, name, holds in text.tests):
-                pattern = "".join(f"\\{c}" if c in _SYNTAX else c for c in self.excluded)
-                text = text._replace(tests=text.tests | {("pattern", pattern, False)})
+            if self.excludes or not all(what == "format" and holds and name in _PLAIN_FORMATS for what, name, holds in text.tests):
+                text = text._replace(tests=text.tests | {("pattern", pattern_of(self.excluded), False)})
             node = self.algebra.strings.inside(b, self.texts, text)
         return b.seq(self.blank, node, self.blank) if self.style.padded_text and node != never else node
 
@@ -325,11 +340,21 @@ def said(schema: Any, scope: Scope) -> int:
     return code
 
 
-@lru_cache(maxsize=len(STYLES))
-def free_text(excluded: str) -> Any:
-    """Texts without this one: the same node for every string of a style."""
+def pattern_of(texts: Sequence[str]) -> str:
+    """A regular expression that finds any of these texts."""
+    return "|".join("".join(f"\\{c}" if c in _SYNTAX else c for c in text) for text in texts)
+
+
+def free_text(excluded: tuple[str, ...], budget: Budget) -> Any:
+    """The automaton of texts without these, as a node."""
     builder = GrammarBuilder()
-    return builder.nodes[text_without(builder, (excluded,), budget=Budget())]
+    return builder.nodes[text_without(builder, excluded, budget=budget)]
+
+
+@lru_cache(maxsize=len(STYLES))
+def closed_text(excluded: str) -> Any:
+    """The same for the strings of a style."""
+    return free_text((excluded,), Budget())
 
 
 class _Objects(objects.Writer):
@@ -359,6 +384,8 @@ class _Objects(objects.Writer):
         style = self.styled.style
         if not name or style.ends_key in name or any("\ud800" <= character <= "\udfff" for character in name):
             raise SchemaError(f"{self.styled.name} cannot write the property {name!r}")
+        if any(excluded in name for excluded in self.styled.excludes):
+            return self.f.never
         node = self.b.literal((escape(name, quote=False).replace('"', "&quot;") if style.escaped else name).encode())
         self.names[node] = name
         return node
@@ -369,7 +396,11 @@ class _Objects(objects.Writer):
             return self.f.never
         if self.distinct:
             raise SchemaError(f"{self.styled.name} cannot count properties that are not declared; additionalProperties may be false")
-        left = WRITABLE if keys is ANY_TEXT else dfa.intersection(keys, WRITABLE, budget=self.facts.budget)
+        left = WRITABLE
+        if self.styled.excludes:
+            _, transitions, accepting, *_ = self.styled.free
+            left = dfa.intersection(left, dfa.minimize(Dfa(transitions, accepting), budget=self.facts.budget), budget=self.facts.budget)
+        left = left if keys is ANY_TEXT else dfa.intersection(keys, left, budget=self.facts.budget)
         left = without(left, [name for name in declared if accepts(left, name)])
         return self.f.never if left == dfa.NOTHING else self.b.automaton(left.transitions, left.accepting)
 
