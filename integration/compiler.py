@@ -20,7 +20,7 @@ from typing import Any, Final, Self
 
 from stackmask.integration.cache import Cache, CacheInfo
 from stackmask.integration.serialization import from_bytes, to_bytes
-from stackmask.integration.specification import parse_json, schema_key, schema_of_key
+from stackmask.integration.specification import is_plain, parse_json, schema_key, schema_of_key
 from stackmask.pda.choice import choice_grammar
 from stackmask.pda.engine import KernelGrammar
 from stackmask.pda.exceptions import GrammarError, LimitError, SchemaError, StructuralTagError, UnsatisfiableError
@@ -315,8 +315,8 @@ class Compiler:
 
         def front_end() -> tuple[Grammar, None]:
             # PERF: a copy out of the key takes longer than all else where most tags are known; a value made here is nobody else's
-            plain = value.__class__ is dict and (held or value is not tag)
-            return self._tags.grammar(value if plain else schema_of_key(key)), None
+            safe = is_plain(key) and (held or value is not tag)
+            return self._tags.grammar(value if safe else schema_of_key(key)), None
 
         return ("structural_tag", key), partial(self._compile, "structural_tag", front_end)
 

@@ -16,6 +16,8 @@ from typing import Any, Final, NoReturn
 from stackmask.pda.exceptions import LimitError, SchemaError, caret
 from stackmask.pda.limits import Limits
 
+ANY_JSON: Final = "$$ANY$$"
+"""What SGLang sends in place of a schema where it means any JSON."""
 _PROTOCOL: Final = 3  # the last one without frames and back references
 _COPIED: Final = b"\x00"  # what the key of a schema begins with that had to be copied, and no pickle
 
@@ -29,9 +31,9 @@ class _Serialiser(pickle.Pickler):
 
 
 def schema_key(schema: object, limits: Limits) -> bytes:
-    """The key of a schema: a mapping, a boolean, JSON text or a Python type."""
+    """The key of a schema: a mapping, a boolean, JSON text, `$$ANY$$` for any JSON, or a Python type."""
     if isinstance(schema, str):
-        schema = parse_json(schema, limits)
+        schema = schema == ANY_JSON or parse_json(schema, limits)
     if schema.__class__ is not dict and not isinstance(schema, Mapping | bool):
         schema = schema_of_type(schema)
     try:
@@ -42,10 +44,15 @@ def schema_key(schema: object, limits: Limits) -> bytes:
     return key
 
 
+def is_plain(key: bytes) -> bool:
+    """Whether the schema that has this key is made of plain values only."""
+    return not key.startswith(_COPIED)
+
+
 def schema_of_key(key: bytes) -> Any:
     """The schema that has this key, as a plain JSON value which nobody else has."""
     # the key was made here, out of plain values: loading it runs nothing
-    return _rebuild(pickle.loads(key[len(_COPIED) :])) if key.startswith(_COPIED) else pickle.loads(key)
+    return pickle.loads(key) if is_plain(key) else _rebuild(pickle.loads(key[len(_COPIED) :]))
 
 
 def _serialise(value: object) -> bytes:

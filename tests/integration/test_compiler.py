@@ -63,6 +63,33 @@ def test_every_kind(compiler):
     assert not accepts(compiler.choice(["yes", "no"]), "n")
 
 
+def test_any_json(compiler):
+    """`$$ANY$$` in place of a schema is any JSON, as SGLang means it."""
+    assert compiler.json_schema("$$ANY$$") is compiler.json()
+
+
+def test_structural_tags(compiler):
+    """Mappings, JSON text and models are the same tag, which can name special tokens; a tag inside is compiled once."""
+    call = {"begin": "<call>", "content": {"type": "json_schema", "json_schema": {"type": "integer"}}, "end": "."}
+    tag = {"type": "structural_tag", "format": {"type": "triggered_tags", "triggers": ["<call>"], "tags": [call]}}
+
+    class Model:
+        def model_dump(self, *, by_alias):
+            return tag
+
+    compiled = compiler.structural_tag(tag)
+    assert compiler.structural_tag(json.dumps(tag)) is compiled is compiler.structural_tag(Model())
+    assert compiler.submit("structural_tag", tag).result(10) is compiled
+    matcher = compiled.matcher()
+    assert [matcher.accept_token(token) for token in (97, NAMED, 49, 46, STOP)] == [True] * 5
+    other = {"begin": "<call>x", "content": {"type": "any_text"}, "end": "."}
+    both = compiler.structural_tag({**tag, "format": {**tag["format"], "tags": [call, other]}})
+    assert accepts(both, "<call>1.<call>xy.")
+    assert len(compiler._tags._kept.pieces) == 2
+    odd = {**call, "content": {**call["content"], "json_schema": MappingProxyType({"enum": [7]})}}
+    assert accepts(compiler.structural_tag({**tag, "format": {**tag["format"], "tags": [odd]}}), "<call>7.")
+
+
 def test_special_tokens_by_name(compiler):
     """EBNF and Lark grammars name special tokens of the vocabulary."""
     for grammar in (compiler.ebnf('root ::= "a" <call> "b"'), compiler.lark('start: "a" <call> "b"')):
