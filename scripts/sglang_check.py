@@ -168,6 +168,32 @@ def every_kind() -> str:
 
 
 @check
+def openai_requests() -> str:
+    """What SGLang's OpenAI protocol makes of response formats and of its own fields is served, each as its kind."""
+    from sglang.srt.entrypoints.openai.protocol import ChatCompletionRequest
+    from sglang_stage import failure
+
+    at = stage()
+    message = [{"role": "user", "content": "hello"}]
+    schema_format = {"type": "json_schema", "json_schema": {"name": "person", "schema": PERSON, "strict": True}}
+    fields: list[tuple[dict[str, Any], str]] = [
+        ({"response_format": {"type": "json_object"}}, "json"),
+        ({"response_format": schema_format}, "json"),
+        ({"response_format": TAG}, "structural_tag"),
+        ({"response_format": OLDER}, "structural_tag"),
+        ({"regex": REGEX}, "regex"),
+        ({"ebnf": EBNF}, "ebnf"),
+    ]
+    for field, kind in fields:
+        given = ChatCompletionRequest(model="demo", messages=message, **field).to_sampling_params([], {})
+        constraint = {name: given[name] for name in ("json_schema", "regex", "ebnf", "structural_tag") if given.get(name)}
+        request = at.new(**constraint)
+        assert not failure(request), failure(request)
+        assert request.grammar.kind == kind
+    return f"{len(fields)} requests"
+
+
+@check
 def asynchronous_compile() -> str:
     """The first request waits in the queue, the next is served by a copy at once, and the two go their own ways."""
     at = stage()
@@ -639,8 +665,8 @@ def tool_answers() -> str:
 
 def _rank(rank: int, port: int, results: Any) -> None:
     """One of two ranks; the second has no time to compile what is slow."""
-    os.environ["STACKMASK_SGLANG_COMPILE_SECONDS"] = "60" if rank == 0 else "0.1"
-    os.environ["SGLANG_GRAMMAR_MAX_POLL_ITERATIONS"] = "400"
+    os.environ["STACKMASK_SGLANG_COMPILE_SECONDS"] = "60" if rank == 0 else "0.4"
+    os.environ["SGLANG_GRAMMAR_MAX_POLL_ITERATIONS"] = "2000"
     import sglang_stage
     import torch.distributed as dist
     from sglang.srt.plugins import load_plugins
@@ -651,11 +677,12 @@ def _rank(rank: int, port: int, results: Any) -> None:
     at = sglang_stage.Stage(DEMO, "--grammar-backend", "stackmask", "--tp-size", "2")
     at.manager.grammar_sync_group, at.manager.grammar_sync_size = dist.group.WORLD, 2
     at.manager.is_grammar_sync_entry = rank == 0
+    slow = json.dumps({"enum": [f"word{index * 7919 % 1_000_003}" for index in range(400_000)]})
     found: list[Any] = []
     batches: list[list[dict[str, str]]] = [
         [{"regex": "a{3}"}],
-        [{"json_schema": SLOW}, {"regex": "b+"}],
-        [{"regex": "("}, {"json_schema": SLOW}],
+        [{"json_schema": slow}, {"regex": "b+"}],
+        [{"regex": "("}, {"json_schema": slow}],
     ]
     for batch in batches:
         requests = [at.request(**constraint) for constraint in batch]
