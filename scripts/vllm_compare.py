@@ -1,8 +1,8 @@
 """What each structured-output backend of vLLM takes and enforces, measured inside vLLM with the same requests.
 
-    DIRECTORY/bin/python scripts/vllm_compare.py [--schemas 300] [--json FILE]
+    DIRECTORY/bin/python scripts/vllm_compare.py [--schemas 300] [--json FILE] [--docs docs/vllm.md]
 
-Two tables in Markdown, for docs/vllm.md.
+Two tables in Markdown, as in docs/vllm.md.
 The first is time per request: MaskBench schemas, each with one valid instance that is replayed as the output (see `vllm_cpu_executor`),
 one request at a time, over the vocabulary of Llama 3: first with a cold grammar, then with the same schema once more.
 Times are CPU time: of the calling thread, and for the compilation of all threads but vLLM's own loop, since XGrammar compiles on several.
@@ -312,8 +312,8 @@ def quantile(values: list[float], part: float) -> float:
     return sorted(values)[min(len(values) - 1, int(part * len(values)))] if values else float("nan")
 
 
-def tables(results: dict[str, Any]) -> str:
-    """Both tables."""
+def times(results: dict[str, Any]) -> str:
+    """The table of times."""
     common = [
         request
         for request in results["stackmask"]["requests"]
@@ -339,7 +339,7 @@ def tables(results: dict[str, Any]) -> str:
 
     row("schemas", lambda requests: str(len(requests)))
     row("refused with an error", lambda requests: str(outcomes(requests, "refused")))
-    row("a valid instance forbidden", lambda requests: str(outcomes(requests, "forbidden")))
+    row("the instance as written is forbidden", lambda requests: str(outcomes(requests, "forbidden")))
     row("validation, per request", lambda requests: spread(requests, ["validate"], 1e3, "ms", each=False))
     row("compilation, per request", lambda requests: spread(requests, ["compile"], 1e3, "ms", each=False))
     row("fill, per token", lambda requests: spread(requests, ["fill"], 1, "us", each=True))
@@ -354,7 +354,11 @@ def tables(results: dict[str, Any]) -> str:
     row("fill, per token, second request", lambda requests: spread(again(requests), ["fill"], 1, "us", each=True))
     row("all of it, second request", lambda requests: spread(again(requests), PARTS, 1e3, "ms", each=False))
     tokens = sum(len(results["stackmask"]["requests"][request]["fill"]) for request in common)
-    first = f"{len(common)} requests that all three take, {tokens:,} tokens; mean / median / 99th percentile.\n\n" + "\n".join(lines)
+    return f"{len(common)} requests that all three take, {tokens:,} tokens; mean / median / 99th percentile.\n\n" + "\n".join(lines)
+
+
+def constraints(results: dict[str, Any]) -> str:
+    """The table of what is enforced."""
 
     def verdict(good: str, bad: str) -> str:
         if good.startswith("refused") or bad.startswith("refused"):
@@ -366,13 +370,24 @@ def tables(results: dict[str, Any]) -> str:
     lines = ["| constraint | " + " | ".join(BACKENDS) + " |", "|---|" + "---|" * len(BACKENDS)]
     for name, *_ in CONSTRAINTS:
         lines.append(f"| {name} | " + " | ".join(verdict(*results[backend]["constraints"][name]) for backend in BACKENDS) + " |")
-    return first + "\n\n" + "\n".join(lines)
+    return "\n".join(lines)
+
+
+def insert(document: Path, name: str, table: str) -> None:
+    """Put a table between its marks in a document."""
+    first, last = f"<!-- {name}: made by scripts/vllm_compare.py -->\n", f"<!-- end of {name} -->"
+    before, _, rest = document.read_text(encoding="utf-8").partition(first)
+    _, mark, after = rest.partition(last)
+    if not mark:
+        raise SystemExit(f"{document} has no place for the {name}")
+    document.write_text(f"{before}{first}{table}\n{mark}{after}", encoding="utf-8")
 
 
 def main() -> int:
     """Measure each backend in a process of its own, and print the tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--schemas", type=int, default=300, help="how many schemas of MaskBench")
+    parser.add_argument("--schemas", type=int, default=300, help="how many schemas of MaskBench; 0 for the table of constraints alone")
+    parser.add_argument("--docs", type=Path, help="write the tables into this document")
     parser.add_argument("--json", type=Path, help="write everything that was measured")
     parser.add_argument("--backend", choices=BACKENDS, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -388,7 +403,11 @@ def main() -> int:
             results[backend] = json.loads(file.read_text())
     if options.json:
         options.json.write_text(json.dumps(results))
-    print(tables(results))
+    made = {"constraints": constraints(results), **({"times": times(results)} if options.schemas else {})}
+    for name, table in made.items():
+        print(f"{table}\n")
+        if options.docs:
+            insert(options.docs, name, table)
     return 0
 
 
