@@ -53,12 +53,18 @@ def text_dispatch(
     # Graph states: 0 and 1 are the ends of the graph, state s of the watch is s + 2, and the tags' own states come after.
     edges: list[int] = [_START, 2, -1]
     after = {number: len(watch.moves) + 2 + number for number in range(len(tags))}
+    states = len(watch.moves) + 2 + len(tags)
+    for node in anywhere:  # one state for all of them, which every state of the watch leads to
+        edges += [states, 2 if loop else _END, node]
     for state, moves in enumerate(watch.moves):
+        budget.check_time()
         if any(number < after_mark for number in watch.complete[state]):
             continue
         edges += [state + 2, _END, -1]
-        for node in (*anywhere, *(somewhere[number - after_mark] for number in sorted(watch.complete[state]))):
-            edges += [state + 2, 2 if loop else _END, node]
+        if anywhere:
+            edges += [state + 2, states, -1]
+        for number in sorted(watch.complete[state]):
+            edges += [state + 2, 2 if loop else _END, somewhere[number - after_mark]]
         by_target: dict[int, list[str]] = {}
         for character, target in moves.items():
             by_target.setdefault(target, []).append(character)
@@ -74,7 +80,7 @@ def text_dispatch(
                     edges += [state + 2, after[number], node]
     for number, (_, node) in enumerate(tags):
         edges += [after[number], 2 if loop else _END, node]
-    return builder.graph(len(watch.moves) + 2 + len(tags), tuple(edges))
+    return builder.graph(states + bool(anywhere), tuple(edges))
 
 
 def text_without(builder: GrammarBuilder, excluded: Sequence[str], *, minimum: int = 0, maximum: int = -1, budget: Budget) -> NodeId:
@@ -89,6 +95,7 @@ def text_without(builder: GrammarBuilder, excluded: Sequence[str], *, minimum: i
             numbers[state] = len(numbers)
     transitions: list[tuple[tuple[int, int, int], ...]] = []
     for state in numbers:
+        budget.check_time()
         moves = watch.moves[state]
         row = [(lo, hi, 0) for lo, hi in pairs(complement(from_chars(moves)))]
         row += [(ord(character), ord(character), numbers[target]) for character, target in moves.items() if target in numbers]
@@ -137,11 +144,13 @@ def aho_corasick(words: Sequence[str], budget: Budget) -> Watch:
         budget.check_positions(len(moves))
     fallback = [0] * len(moves)
     todo = [0]
+    entries = 0
     for state in todo:
-        budget.check_time()
         own = dict(moves[state])
         if state:
             moves[state] = {**moves[fallback[state]], **own}
+        entries += len(moves[state])
+        budget.check_positions(entries)
         for character, target in own.items():
             fallback[target] = moves[fallback[state]].get(character, 0) if state else 0
             complete[target] |= complete[fallback[target]]

@@ -354,12 +354,13 @@ def _triggered_tags(w: Writer, fields: Fields, around: Around) -> Steps:
     once, first = fields.flag("stop_after_first"), fields.flag("at_least_one")
     tags = yield from _tags(w, fields)
     by_trigger: dict[str, list[NodeId]] = {trigger: [] for trigger in triggers}
+    lengths = sorted({len(trigger) for trigger in triggers})
     for index, tag in enumerate(tags):
         place = f"{fields.place('tags', index)}.begin"
         if not isinstance(tag.begin, str):
             raise refusal(place, "is a text: triggers are texts; tags that begin with tokens stand in token_triggered_tags")
         begin = tag.begin
-        found = [trigger for trigger in triggers if begin.startswith(trigger)]
+        found = [trigger for length in lengths if len(trigger := begin[:length]) == length and trigger in by_trigger]
         if len(found) != 1:
             listed = ", ".join(map(repr, found or triggers))
             raise refusal(place, f"{begin!r:.80} begins with {'more than one trigger' if found else 'none of the triggers'}: {listed:.300}")
