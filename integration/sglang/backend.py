@@ -55,15 +55,15 @@ class Settings:
     `whitespace` in JSON follows SGLang's `--constrained-json-...` options; `blanks` is the same as a number, where it is one.
     `compile_seconds` (COMPILE_SECONDS) bounds a compilation, and is never more than half of SGLang's own time limit.
     `cache_bytes` (CACHE_MB, in MiB) bounds the grammars that are kept, and the engine's tables of these.
-    `workers` (WORKERS) is the number of processes that compile; 0 compiles in a thread of the scheduler.
+    `workers` (WORKERS) is the number of processes that compile, started when they are needed; 0 compiles in a thread of the scheduler.
     `ranks_agree` says that failures for want of time are held back.
     """
 
     whitespace: str = "flexible"
     blanks: int | None = None
-    compile_seconds: float = 20.0
+    compile_seconds: float = 10.0
     cache_bytes: int = 512 << 20
-    workers: int = 1
+    workers: int = 4
     ranks_agree: bool = False
 
     @classmethod

@@ -681,6 +681,8 @@ class TestTags:
     @pytest.mark.parametrize(
         "tag",
         [
+            [],
+            "text",
             {"structures": {}, "triggers": []},
             {"structures": [1], "triggers": []},
             {"structures": [], "triggers": [], "speed": 1},
@@ -860,8 +862,8 @@ def test_settings_from_the_environment(modules):
     from stackmask.integration.sglang.backend import Settings
 
     given = Settings.from_server(ARGUMENTS, {"STACKMASK_SGLANG_CACHE_MB": "3", "STACKMASK_SGLANG_COMPILE_SECONDS": "1000"})
-    assert (given.cache_bytes, given.compile_seconds, given.workers) == (3 << 20, 25.0, 1)
-    assert Settings.from_server(ARGUMENTS, {}).compile_seconds == 20
+    assert (given.cache_bytes, given.compile_seconds, given.workers) == (3 << 20, 25.0, 4)
+    assert Settings.from_server(ARGUMENTS, {}).compile_seconds == 10
 
 
 def test_logits_on_other_devices(modules, monkeypatch):
