@@ -273,7 +273,7 @@ class _Styled:
         if len(value) != 1:
             return None
         (literal,) = value
-        if literal <= 1:
+        if literal < 0:
             return None
         schema, scope = self.algebra.entries[literal]
         code = said(schema, scope)
@@ -318,8 +318,7 @@ class _Styled:
         if text.words is not None:
             node = self.alternatives([self.word(word) for word in sorted(text.words) if not self.holds_excluded(word)])
         elif not text.tests:
-            if 0 <= text.high < text.low:
-                return never
+            assert text.high < 0 or text.low <= text.high, "the algebra has no empty parts"
             _, transitions, accepting, *_ = self.free
             node = b.automaton(transitions, accepting, minimum=text.low, maximum=text.high)
         else:

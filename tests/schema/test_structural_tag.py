@@ -165,6 +165,13 @@ def test_limits() -> None:
         structural_tag_grammar({"type": "tags_with_separator", "tags": tags, "separator": ""}, limits=Limits(rules=100))
     with pytest.raises(LimitError):
         structural_tag_grammar({"type": "any_text", "excludes": ["ab" * 50_000]}, limits=Limits(states=1000))
+    tree = {
+        "$ref": "#/$defs/0",
+        "$defs": {str(i): {"type": "object", "properties": {"a": {"$ref": f"#/$defs/{i + 1}"}}} for i in range(99)},
+    }
+    tree["$defs"]["99"] = {"type": "integer"}
+    with pytest.raises(LimitError, match="more than 50 rules"):
+        structural_tag_grammar({"type": "json_schema", "style": "cohere_xml", "json_schema": tree}, limits=Limits(rules=50))
     with pytest.raises(LimitError, match="more than 2000000 states"):  # each state of the watch has moves for all of them
         structural_tag_grammar({"type": "any_text", "excludes": [chr(0x4E00 + i) * 20 for i in range(5000)]})
     with pytest.raises(LimitError, match="compilation took more than"):
