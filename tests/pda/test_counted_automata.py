@@ -18,7 +18,7 @@ from stackmask.pda.grammar import JSON, JSON_ANY, UTF8, GrammarBuilder
 from stackmask.pda.regex import regex_dfa
 
 LETTERS = "abé"
-ENGINES = ("reference",)
+ENGINES = ("kernel", "reference")
 """The engines that know these nodes."""
 
 
@@ -86,6 +86,7 @@ def test_bounds(engine: str, data: Any) -> None:
     while pending:
         text, here = pending.pop()
         assert (text in words) == here.fork().accept_bytes(b">"), text
+        assert here.allowed_tokens() == [token for token in range(len(tokens)) if here.fork().accept_token(token)], text
         for letter in LETTERS:
             following = here.fork()
             leads = following.accept_bytes(letter.encode())
@@ -147,3 +148,20 @@ def test_exceptions(engine: str, encoding: int, words: list[str], others: list[s
             )
             assert twin.accept_bytes(escaped.encode())
             assert not twin.is_completed()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("maximum", [1, 2, 5])
+def test_no_byte_leads_past_the_bound(engine: str, maximum: int) -> None:
+    """With a token for every byte too, neither mask nor next bytes hold what leaves too few characters for the rest."""
+    rows = (((97, 97, 0), (98, 98, 1)), ((97, 97, 0), (98, 98, 1)))  # texts that end in b
+    builder = GrammarBuilder()
+    counted = builder.automaton(rows, (False, True), UTF8, maximum=maximum)
+    start = matcher(load_engine(engine), one_rule(builder, builder.seq(builder.literal(b"<"), counted, builder.literal(b">"))))
+    start.accept_bytes(b"<")
+    for text in map("".join, (word for size in range(maximum + 1) for word in product("ab", repeat=size))):
+        here = start.fork()
+        if here.accept_bytes(text.encode()):
+            allowed = [token for token in range(256) if here.fork().accept_token(token)]
+            assert here.allowed_tokens() == allowed, text
+            assert list(here.next_bytes()) == allowed, text
