@@ -13,7 +13,7 @@ from starlette.requests import Request as HttpRequest
 from stackmask.integration.engine import Answer
 from stackmask.integration.server.constraints import find_constraint
 from stackmask.integration.server.errors import ApiError, api_error
-from stackmask.integration.server.prompts import encode_messages, plain_messages
+from stackmask.integration.server.prompts import encode_text, plain_messages, render_messages
 from stackmask.integration.server.protocol import ChatRequest
 from stackmask.integration.server.serving import Prepared, Serving, sse
 from stackmask.integration.server.tools import ToolPlan, shown_tools
@@ -42,12 +42,13 @@ class Chat:
             raise ApiError("top_logprobs needs logprobs: true", param="top_logprobs")
         whitespace = serving.options.json_whitespace
         found = find_constraint(body, whitespace)
-        self.plan, constraint, field = serving.dialect.plan(body.tools, body.tool_choice, body.parallel_tool_calls, *found, whitespace)
-        prompt = encode_messages(
-            serving.tokenizer, plain_messages(body.messages), tools=shown_tools(body.tools), options=body.chat_template_kwargs or {}
+        messages, options = plain_messages(body.messages), body.chat_template_kwargs or {}
+        prompt = render_messages(serving.tokenizer, messages, tools=shown_tools(body.tools), options=options)
+        self.plan, constraint, field = serving.dialect.plan(
+            body.tools, body.tool_choice, body.parallel_tool_calls, *found, whitespace=whitespace, prompt=prompt
         )
         self.prepared = await serving.prepare(
-            [prompt],
+            [encode_text(serving.tokenizer, prompt, special=False)],
             constraint,
             field,
             fields=body,

@@ -26,10 +26,10 @@ def plain_messages(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]
     return result
 
 
-def encode_messages(
+def render_messages(
     tokenizer: Any, messages: Sequence[Mapping[str, Any]], *, tools: Sequence[Any] | None, options: Mapping[str, Any]
-) -> list[int]:
-    """The prompt of a chat."""
+) -> str:
+    """The prompt of a chat as a text, special tokens by their names."""
     if not getattr(tokenizer, "chat_template", None):
         raise ApiError("this model has no chat template; use /v1/completions", status=404, code="no_chat_template")
     reserved = options.keys() & {"tools", "add_generation_prompt", "tokenize", "conversation", "chat_template"}
@@ -45,7 +45,7 @@ def encode_messages(
         )
     except Exception as error:  # a template is a program of the model's author, and raises what it likes
         raise ApiError(f"the model's chat template refuses these messages: {str(error)[:300]}", param="messages") from None
-    return encode_text(tokenizer, text, special=False)
+    return text
 
 
 def encode_text(tokenizer: Any, text: str, *, special: bool) -> list[int]:

@@ -14,7 +14,7 @@ from starlette.requests import Request as HttpRequest
 from stackmask.integration.engine import Answer
 from stackmask.integration.server.constraints import Found, find_constraint, flat_format
 from stackmask.integration.server.errors import ApiError, api_error
-from stackmask.integration.server.prompts import encode_messages, plain_messages
+from stackmask.integration.server.prompts import encode_text, plain_messages, render_messages
 from stackmask.integration.server.protocol import ResponsesRequest, SamplingFields
 from stackmask.integration.server.serving import Prepared, Serving, sse
 from stackmask.integration.server.tools import ToolPlan, shown_tools
@@ -44,10 +44,13 @@ class Response:
         if body.text is not None and body.text.format is not None:
             found = flat_format(body.text.format, body.stackmask, whitespace)
         asked = find_constraint(body, whitespace, found)
-        self.plan, constraint, field = serving.dialect.plan(body.tools, body.tool_choice, body.parallel_tool_calls, *asked, whitespace)
-        prompt = encode_messages(serving.tokenizer, plain_messages(self._messages()), tools=shown_tools(body.tools), options={})
+        messages = plain_messages(self._messages())
+        prompt = render_messages(serving.tokenizer, messages, tools=shown_tools(body.tools), options={})
+        self.plan, constraint, field = serving.dialect.plan(
+            body.tools, body.tool_choice, body.parallel_tool_calls, *asked, whitespace=whitespace, prompt=prompt
+        )
         self.prepared = await serving.prepare(
-            [prompt],
+            [encode_text(serving.tokenizer, prompt, special=False)],
             constraint,
             field,
             fields=SamplingFields(temperature=body.temperature, top_p=body.top_p),

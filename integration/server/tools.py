@@ -36,11 +36,12 @@ class ToolPlan:
 
     dialect: Dialect
     choice: Choice
+    reasoning: bool
 
     def parser(self) -> CallParser:
         """A reader of one answer."""
         dialect = self.dialect
-        return CallParser(dialect.format, self.choice.tools, special=dialect.special, stops=dialect.stops)
+        return CallParser(dialect.format, self.choice.tools, special=dialect.special, stops=dialect.stops, reasoning=self.reasoning)
 
 
 class Dialect:
@@ -56,7 +57,7 @@ class Dialect:
         self.stops = frozenset(name for name in spelled if ids[name] in stops)
         self.special = frozenset(spelled) - self.stops
         self.shown = {ids[name]: text for name, text in spelled.items() if name in self.special}
-        self._reasoning = False if has_reasoning_end else None
+        self._has_reasoning_end = has_reasoning_end
 
     def plan(
         self,
@@ -65,9 +66,17 @@ class Dialect:
         parallel: bool | None,
         constraint: Constraint | None,
         field: str | None,
+        *,
         whitespace: str,
+        prompt: str,
     ) -> tuple[ToolPlan | None, Constraint | None, str | None]:
-        """What a request's tools come to, and the constraint of its answer, given the one that the request asks for and where."""
+        """What a request's tools come to, and the constraint of its answer, given the one that the request asks for and where.
+
+        Where the server knows what ends the reasoning, the engine reads past it. Otherwise the answer begins in it where the prompt ends
+        with its beginning, and may begin with it elsewhere.
+        """
+        begin = self.format.reasoning[0].strip()
+        thinks = not self._has_reasoning_end and bool(begin) and prompt.rstrip().endswith(begin)
         try:
             chosen = choose(read_tools(definitions), choice, parallel=parallel is not False)
             if chosen is None:
@@ -80,14 +89,14 @@ class Dialect:
                 chosen,
                 special=self.special,
                 stops=self.stops,
-                reasoning=self._reasoning,
+                reasoning=thinks or (False if self._has_reasoning_end else None),
                 compact=whitespace == "compact",
                 answer=None if constraint is None else answer_format(constraint, field),
             )
         except ToolError as error:
             raise ApiError(str(error), param=error.field, code="invalid_tools") from None
         name = "tools" if constraint is None else f"tools and {field}"
-        return ToolPlan(self, chosen), Constraint("structural_tag", tag), name
+        return ToolPlan(self, chosen, thinks), Constraint("structural_tag", tag), name
 
 
 def answer_format(constraint: Constraint, field: str | None) -> dict[str, Any]:

@@ -402,6 +402,23 @@ def test_tools_and_a_response_format(client):
         client.chat.completions.create(model="demo", messages=ASK, tools=[ADD], extra_body={"structured_outputs": {"choice": ["a"]}})
 
 
+def test_tools_behind_reasoning(client):
+    """Where the prompt begins the reasoning, the answer goes on in it, and calls come behind it."""
+    options = {
+        "tools": [WEATHER],
+        "tool_choice": "required",
+        "max_tokens": 120,
+        "extra_body": {"chat_template_kwargs": {"enable_thinking": True}},
+    }
+    for seed in range(3):
+        message = client.chat.completions.create(model="demo", messages=WEATHER_ASK, seed=seed, **options).choices[0].message
+        check_call("get_weather", message.tool_calls[0].function.arguments)
+        assert message.model_extra["reasoning_content"] and message.content is None
+        stream = client.chat.completions.create(model="demo", messages=WEATHER_ASK, seed=seed, stream=True, **options)
+        deltas = [choice.delta for chunk in stream for choice in chunk.choices]
+        assert "".join(delta.model_extra.get("reasoning_content") or "" for delta in deltas) == message.model_extra["reasoning_content"]
+
+
 def test_a_conversation_with_tools(client):
     """Calls and their results are read back from the history, custom ones too."""
     calls = [
@@ -487,7 +504,7 @@ def test_the_dialect_of_a_tokenizer():
     dialect = Dialect(SimpleNamespace(chat_template=None), vocabulary, None, has_reasoning_end=False)
     assert dialect.format.name == "harmony" and dialect.stops == {"<|call|>", "<|return|>"}
     assert dialect.special == set(tokens) - {"<|call|>", "<|return|>", "<|other|>"} and set(dialect.shown) == {256, 257, 258, 259, 260}
-    plan, constraint, field = dialect.plan([WEATHER], "auto", None, None, None, "compact")
+    plan, constraint, field = dialect.plan([WEATHER], "auto", None, None, None, whitespace="compact", prompt="<|start|>assistant")
     assert (field, constraint.kind) == ("tools", "structural_tag")
     assert stackmask.Compiler(vocabulary).structural_tag(constraint.value)
     text = " to=functions.get_weather<|channel|>commentary <|constrain|>json<|message|>{}"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.tool_calls import write_answer
+from support.tool_calls import functions, write_answer
 
 from stackmask.integration.tools import DEFAULT, FORMATS, MARK, Call, CallParser, Text, choose, detect_format, named_tokens, read_tools
 from stackmask.integration.tools.formats import STYLES
@@ -123,31 +123,6 @@ def test_every_way_to_cut_a_text_in_three(name):
     for first in range(len(text)):
         for second in range(first, len(text), 3):
             assert read(format, text, [text[:first], text[first:second], text[second:]]) == expected
-
-
-WORDS = st.text(st.characters(exclude_categories=["Cs", "Cn", "Cc"], exclude_characters="<>]["), max_size=8)
-SCALARS = {"string": WORDS, "integer": st.integers(-99, 99), "boolean": st.booleans(), "null": st.none()}
-
-
-@st.composite
-def functions(draw, *, nested):
-    """A function's schema, and arguments that fit it."""
-
-    def value(depth):
-        kind = draw(st.sampled_from([*SCALARS, *(("object", "array") if depth else ())]))
-        if kind in SCALARS:
-            return {"type": kind}, draw(SCALARS[kind])
-        if kind == "array":
-            schema, item = value(0)
-            return {"type": "array", "items": schema}, [item] * draw(st.integers(0, 2))
-        members = {key: value(depth - 1) for key in draw(st.lists(st.from_regex(r"[a-z_]{1,5}", fullmatch=True), max_size=3, unique=True))}
-        return {"type": "object", "properties": {key: one[0] for key, one in members.items()}}, {k: one[1] for k, one in members.items()}
-
-    members = {
-        key: value(2 if nested else 1) for key in draw(st.lists(st.from_regex(r"[a-z_]{1,8}", fullmatch=True), max_size=4, unique=True))
-    }
-    schema = {"type": "object", "properties": {key: one[0] for key, one in members.items()}}
-    return schema, {key: one[1] for key, one in members.items()}
 
 
 @settings(max_examples=150, deadline=None)

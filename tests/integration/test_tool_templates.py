@@ -6,8 +6,10 @@ import re
 from functools import cache
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
-from support.tool_calls import write_answer
+from support.tool_calls import functions, write_answer
 
 from stackmask import Compiler, Vocabulary
 from stackmask.integration.tools import FORMATS, MARK, Call, CallParser, Text, ToolError, choose, named_tokens, read_tools, structural_tag
@@ -351,3 +353,30 @@ def test_texts_that_read_in_two_ways(name):
         calls = [piece for piece in CallParser(format, tools).feed(answer, final=True) if isinstance(piece, Call)]
         errors = list(Draft202012Validator(BOUND).iter_errors(json.loads("".join(call.arguments for call in calls))))
         assert not errors, (answer, calls)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_reasoning_before_calls(name):
+    """An answer that begins inside the reasoning, one that may begin with it, and one that has none."""
+    format = FORMATS[name]
+    begin, end = format.reasoning
+    call = format.lead + write_answer(format, [(NOW, {})])
+    inside = ("hm" if format.layout != "either" else f"{begin}hm") + end + call
+    assert accepts(grammar_of(format, "required", reasoning=True), inside)
+    assert not accepts(grammar_of(format, "required"), inside)
+    parser = CallParser(format, TOOLS, reasoning=True)
+    pieces = [piece for character in inside for piece in parser.feed(character)] + parser.feed("", final=True)
+    assert "".join(piece.text for piece in pieces if isinstance(piece, Text) and piece.is_reasoning) == "hm"
+    assert [piece.name for piece in pieces if isinstance(piece, Call) and piece.begins] == ["now"]
+    maybe = grammar_of(format, "required", reasoning=None)
+    assert accepts(maybe, call) and (not begin or accepts(maybe, f"{begin}hm{end}{call}"))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data(), st.sampled_from(sorted(FORMATS)))
+def test_random_tools_are_accepted(data, name):
+    """Arguments that fit random schemas are written by the format and accepted by its tag."""
+    schema, arguments = data.draw(functions(nested=True))
+    tools = read_tools([{"type": "function", "name": "f", "parameters": {**schema, "additionalProperties": False}}])
+    answer = FORMATS[name].lead + write_answer(FORMATS[name], [(tools[0], arguments)])
+    assert accepts(grammar_of(FORMATS[name], "required", tools=tools), answer), answer

@@ -2,6 +2,8 @@
 
 import json
 
+from hypothesis import strategies as st
+
 from stackmask.integration.tools.formats import STYLES
 from stackmask.integration.tools.kinds import member
 from stackmask.integration.tools.spelling import bind, spellings
@@ -82,3 +84,28 @@ def _literal(note, value):
             )
         case _:
             return json.dumps(value, ensure_ascii=False)
+
+
+WORDS = st.text(st.characters(exclude_categories=["Cs", "Cn", "Cc"], exclude_characters="<>]["), max_size=8)
+SCALARS = {"string": WORDS, "integer": st.integers(-99, 99), "boolean": st.booleans(), "null": st.none()}
+
+
+@st.composite
+def functions(draw, *, nested):
+    """A function's schema, and arguments that fit it."""
+
+    def value(depth):
+        kind = draw(st.sampled_from([*SCALARS, *(("object", "array") if depth else ())]))
+        if kind in SCALARS:
+            return {"type": kind}, draw(SCALARS[kind])
+        if kind == "array":
+            schema, item = value(0)
+            return {"type": "array", "items": schema}, [item] * draw(st.integers(0, 2))
+        members = {key: value(depth - 1) for key in draw(st.lists(st.from_regex(r"[a-z_]{1,5}", fullmatch=True), max_size=3, unique=True))}
+        return {"type": "object", "properties": {key: one[0] for key, one in members.items()}}, {k: one[1] for k, one in members.items()}
+
+    members = {
+        key: value(2 if nested else 1) for key in draw(st.lists(st.from_regex(r"[a-z_]{1,8}", fullmatch=True), max_size=4, unique=True))
+    }
+    schema = {"type": "object", "properties": {key: one[0] for key, one in members.items()}}
+    return schema, {key: one[1] for key, one in members.items()}
