@@ -290,12 +290,12 @@ class CallParser:
 
 
 def _suffix(marked: str, rest: str) -> str:
-    """The end of a marked text that reads `rest` without its marks."""
+    """The end of a marked text that reads `rest` without its marks; `rest` itself where it is longer, as only malformed calls leave it."""
     place, left = len(marked), len(rest)
-    while left or marked[place - 1] == MARK:
+    while place and (left or marked[place - 1] == MARK):
         place -= 1
         left -= marked[place] != MARK
-    return marked[place:]
+    return rest if left else marked[place:]
 
 
 def _joined(pieces: list[Piece]) -> list[Piece]:

@@ -278,3 +278,18 @@ def test_the_documented_table():
     root = Path(__file__).parents[2]
     script = runpy.run_path(str(root / "scripts" / "tool_formats.py"))
     assert script["table"]() in (root / "docs" / "tool_calling.md").read_text("utf-8")
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.sampled_from(sorted(FORMATS)), st.randoms(use_true_random=False))
+def test_malformed_answers(name, rng):
+    """Whatever a model without a constraint writes, reading it ends, and does not depend on how it is cut."""
+    format = FORMATS[name]
+    calls = [(FUNCTION, {"city": "x<", "days": 1, "note": None}), (CUSTOM, 'q"{')][: rng.randint(1, 2)]
+    parts = re.findall(r"(?s).{1,6}", write_answer(format, calls, before=rng.choice(["", "hi "])))
+    for _ in range(rng.randint(0, 5)):
+        place = rng.randrange(len(parts))
+        parts[place : place + rng.randint(0, 1)] = [rng.choice([*parts, "<", "}", '"', "\n", "\\", "["])] * rng.randint(0, 1)
+        parts = parts or ["x"]
+    text = "".join(parts)
+    assert read(format, text) == read(format, text, list(text) or [""]) == read(format, text, [*parts, ""])
