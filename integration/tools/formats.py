@@ -544,11 +544,15 @@ _TABLE: Final = (
     ),
     Format(
         name="gigachat3",
-        families="GigaChat 3.1",
+        families="GigaChat 3, GigaChat 3.1",
         parsers="vLLM gigachat3; SGLang gigachat3",
-        calls=('<|function_call|>{"name": "$name", "arguments": $arguments}',),
+        calls=(
+            '<|function_call|>{"name": "$name", "arguments": $arguments}',
+            'function call<|role_sep|>\n{"name": "$name", "arguments": $arguments}',
+        ),
+        triggers=("<|function_call|>", "function call<|role_sep|>\n"),
         is_single=True,
-        detect=(("<|function_call|>",),),
+        detect=(("<|function_call|>",), ("function call<|role_sep|>",)),
     ),
     Format(
         name="plamo3",
@@ -610,6 +614,17 @@ _TABLE: Final = (
         layout="either",
         excludes=("[$name(",),
         detect=(("[func_name1(params_name1=params_value1",),),
+    ),
+    Format(
+        name="xlam",
+        families="xLAM 2, Llama xLAM",
+        parsers="vLLM xlam",
+        calls=(_NAMED,),
+        open="[",
+        close="]",
+        separator=", ",
+        layout="either",
+        excludes=('[{"name": "$name"',),
     ),
     Format(
         name="olmo3",

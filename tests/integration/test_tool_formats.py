@@ -121,7 +121,7 @@ def test_every_way_to_cut_a_text_in_three(name):
     text = write_answer(format, [(FUNCTION, {"city": "a<\\", "days": -1}), (EMPTY, {})], before="b<")
     expected = read(format, text)
     for first in range(len(text)):
-        for second in range(first, len(text), 3):
+        for second in range(first, len(text), 7):
             assert read(format, text, [text[:first], text[first:second], text[second:]]) == expected
 
 
