@@ -235,6 +235,7 @@ class TestRequests:
         assert isinstance(backend.compiler, WorkerCompiler)
         assert accepts(new(backend, "json", PERSON), ids(tokenizer, '{"name": "Bo"}'))
         assert "objekt" in failure(backend, "json", '{"type": "objekt"}')
+        backend.compiler._executor.shutdown()  # the worker that was started in advance may still be at it
         backend.compiler.close()
 
     def test_statistics(self, backend):
