@@ -9,6 +9,7 @@ neither recursive schemas nor deep ones recurse in Python.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from typing import Any, Final
 
 from stackmask.pda.budget import Budget
@@ -35,7 +36,7 @@ from stackmask.schema.keywords import (
     UNKNOWN,
     VALUES,
 )  # fmt: skip
-from stackmask.schema.numbers import INTEGERS, NUMBERS, NumberSet, number_node
+from stackmask.schema.numbers import INTEGERS, NUMBERS, NumberSet, decimal, number_node
 from stackmask.schema.readers import Inexact, Malformed, Schema, bounds, flag, item_schemas, mapping, names, number_set, schemas, types
 from stackmask.schema.references import Registry, Scope
 from stackmask.schema.strings import FREE as FREE_TEXT
@@ -414,7 +415,7 @@ class Compilation:
             if found is None:
                 reason = "its complement, that some two items are equal, is beyond any grammar where they are not drawn from few values"
                 raise Inexact(algebra.unique[0], "uniqueItems", reason)
-            values.update(dict.fromkeys(map(algebra.constant, found)))
+            values.update(dict.fromkeys(algebra.constant(decimal(value) if isinstance(value, Fraction) else value) for value in found))
         return [Array(prefix, rest, low, high, (*counts, Count(value, 0, 2, -1))) for value in sorted(values)]
 
     # Rules and the algebra.

@@ -68,6 +68,17 @@ def exact(value: int | float | Decimal | Fraction) -> Exact:
     return number
 
 
+def decimal(value: Fraction) -> Decimal:
+    """A decimal number as one, whatever the precision of the context.
+
+    >>> decimal(Fraction(-5, 4))
+    Decimal('-1.25')
+    """
+    places = numerals.scale(value)
+    digits = str(abs(value.numerator) * 10**places // value.denominator)
+    return Decimal((int(value < 0), tuple(map(int, digits)), -places))
+
+
 @dataclass(frozen=True, slots=True)
 class NumberSet:
     """A set of numbers; immutable, hashable, closed under `&`, `|`, `~` and `-`.

@@ -295,6 +295,8 @@ class _Member(NamedTuple):
 State = tuple[bool, int, int, tuple[int, ...]]
 """Whether a member was just written or one has to follow, the next declared key, how many members there were, and the clauses."""
 SATISFIED: Final = -1
+Witnesses = tuple[tuple[frozenset[int], Conjunction], ...]
+"""Undeclared keys that there have to be: the languages that each is in, and what its value meets."""
 
 
 class Writer:
@@ -387,9 +389,9 @@ class Writer:
             return object_node(b, f, pairs, b.alt(*extras) if extras else f.never)
         return _Chain(self, declared, undeclared, clauses, low, high).node()
 
-    def without_clauses(self, part: Object) -> Iterator[tuple[Object, tuple[tuple[frozenset[int], Literal], ...]]]:
-        """Parts without clauses, whose union is the part, each with what some undeclared keys must have: (their languages, literal)."""
-        stack: list[tuple[Object, tuple[tuple[frozenset[int], Literal], ...]]] = [(part, ())]
+    def without_clauses(self, part: Object) -> Iterator[tuple[Object, Witnesses]]:
+        """Parts without clauses, whose union is the part, each with what some different undeclared keys must have."""
+        stack: list[tuple[Object, Witnesses]] = [(part, ())]
         names = names_of(part)
         cells = sorted(key_space(part, names, self.facts).cells, key=sorted)
         produced = 0
@@ -407,7 +409,14 @@ class Writer:
                     for name in names
                     if member(self.facts, atom.keys, name)
                 ]
-                options += [(base, (*witnesses, (inside, atom.literal))) for inside in cells if in_cell(atom.keys, inside)]
+                met = frozenset((atom.literal,))
+                options += [(base, (*witnesses, (inside, met))) for inside in cells if in_cell(atom.keys, inside)]
+                # One key may be what several atoms ask for.
+                options += [
+                    (base, (*witnesses[:place], (inside, literals | met), *witnesses[place + 1 :]))
+                    for place, (inside, literals) in enumerate(witnesses)
+                    if in_cell(atom.keys, inside)
+                ]
             else:
                 yield current, witnesses
                 continue
@@ -419,7 +428,7 @@ class Writer:
                 if pruned is not None:
                     stack.append((pruned, wanted))
 
-    def permuted(self, part: Object, whole: Object, witnesses: tuple[tuple[frozenset[int], Literal], ...]) -> NodeId:
+    def permuted(self, part: Object, whole: Object, witnesses: Witnesses) -> NodeId:
         """An object with its keys in any order; `whole` is the part this is an alternative of, whose sets of keys cut the others."""
         b, f = self.b, self.f
         declared, undeclared = self.members(part._replace(order=tuple(names_of(whole))))
@@ -434,8 +443,8 @@ class Writer:
                 return f.never
         if witnesses:
             space, known = key_space(whole, names_of(whole), self.facts), _Known(part, self.facts)
-            for inside, literal in witnesses:
-                value = reduced(frozenset((literal, *(atom.literal for atom in known.general if in_cell(atom.keys, inside)))))
+            for inside, literals in witnesses:
+                value = reduced(literals | {atom.literal for atom in known.general if in_cell(atom.keys, inside)})
                 node = f.never if self.facts.is_empty(value) else self.pair(self.extra_key(*space.keys([inside])), value)
                 if node == f.never:
                     return node

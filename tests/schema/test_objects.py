@@ -105,3 +105,16 @@ def test_counts_over_many_members(kernel: Engine) -> None:
     for size, expected in ((1, False), (2, True), (4, True), (5, False)):
         assert accepts(start, json.dumps(dict.fromkeys(names[:size], 1)).encode()) is expected
         assert accepts(start, json.dumps({f"x{i}": None for i in range(size)}).encode()) is expected
+
+
+def test_one_key_for_several_conditions(kernel: Engine) -> None:
+    """One undeclared key may be what several conditions ask for, also where keys come in any order."""
+    schema = {
+        "type": "object",
+        "allOf": [{"not": {"propertyNames": {"pattern": "^a"}}}, {"not": {"const": {}}}, {"not": {"propertyNames": {"pattern": "b$"}}}],
+    }
+    validator = jsonschema.Draft202012Validator(schema)
+    for order in ("schema", "any"):
+        start = matcher(kernel, json_schema_grammar(schema, property_order=order)[0])
+        for value in ({}, {"c": 1}, {"a": 1}, {"b": 1}, {"a": 1, "b": 1}, {"a": 1, "ab": 1}, {"b": 1, "a": 1, "c": 1}):
+            assert accepts(start, json.dumps(value, separators=(",", ":")).encode()) == validator.is_valid(value), (order, value)

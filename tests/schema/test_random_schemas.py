@@ -83,7 +83,10 @@ def test_random_schemas(kernel: Engine, block: int, order: str) -> None:
         values = instances(source, schema)
         try:
             valid = [validator.is_valid(value) for value in values]
-        except RecursionError:
+        except BaseException as error:
+            # A schema that refers to itself; what jsonschema looks references up with panics then, which is no Exception.
+            if not isinstance(error, RecursionError) and type(error).__name__ != "PanicException":
+                raise
             continue
         try:
             grammar = json_schema_grammar(schema, property_order=order)[0]
