@@ -32,7 +32,10 @@ struct Part {
   };
   std::vector<Transfer> transfers;
   std::vector<u32> includes;                     // further parts of the same frame
-  std::vector<u32> poor;                         // nodes of the trie at which few texts end the frame: kept under guards only
+  struct Poor {
+    u32 node, texts;
+  };
+  std::vector<Poor> poor;                        // nodes of the trie at which so few texts end the frame: kept under guards only
 };
 
 struct Statistics {
@@ -124,8 +127,14 @@ class Automaton {
   bool byte_part(u32 frame, Part& part);
   bool chain_part(u32 frame, const Loop& loop, Part& part);
   bool closed_part(u32 frame, Part& part);
-  u64 closed_under(u32 frame);
-  std::vector<u64> closed_;                // by frame, what closed_under found
+  struct Closed {
+    bool known = false;
+    bool outside = false;                  // something besides the automaton reads these classes
+    u64 inside = 0;
+    u32 low = NONE, high = 0;              // the range of what a counted automaton still needs in these frames
+  };
+  Closed closed_under(u32 frame);
+  std::vector<Closed> closed_;             // by frame, what closed_under found
   bool sink_part(u32 frame, const Loop& loop, Part& part);
   void finish(Part& part);
   void emit(u32 node, Part& part);
@@ -135,13 +144,15 @@ class Automaton {
 
   // Guards.
   Map64 alive_;
-  u32 guard_values(u32 node, u32 limit);   // how many values the guards on these stacks have seen, saturated at limit
-  std::vector<u8> risky_;                  // by rule: 1 no, 2 yes
+  // How many values the guards on these stacks have seen, and the scopes on them if asked for; saturated at limit.
+  u32 guard_values(u32 node, u32 limit, bool scopes = false);
+  std::vector<u32> scope_texts_;           // by rule: at least so many values may stand in its scope, MANY_TEXTS for no end
   Map64 finishes_;
-  bool risky(u32 frame);                   // a frame of a scope with few values to read
+  bool risky(u32 frame);                   // a frame of a scope that a token may run out of values for
   bool finishes(u32 frame);                // its rule can end without a value that its scope has seen
   bool zero_forever(const Entry& entry);
   bool alive(const Entry& entry);          // some value that a guard below has not seen can still be read
+  bool seen_prefixes(u32 rest, std::vector<std::pair<u32, u32>>& counts);
   void refused_nodes(u32 list, u32 guard, std::vector<u32>& kept, std::vector<u32>& refused);
   void deny(u32 configuration, const std::vector<u32>& suspects, Mask& made);
   std::vector<std::pair<u32, u32>> hits_;  // (frame, node) where a frame ends or calls

@@ -192,11 +192,13 @@ Expressions read_expressions(nb::handle grammar) {
         spread(node[1]);
         break;
       case OP_AUTOMATON: {
-        need(4);
+        if (n != 6) need(4);
         const nb::tuple transitions = tuple_of(node[1]), accepting = tuple_of(node[2]);
         if (transitions.size() != accepting.size()) throw BadGrammar("malformed grammar: an automaton's transitions and accepting states differ in number");
         ex.ints.push_back(small_int(node[3]));
         ex.ints.push_back(static_cast<i32>(transitions.size()));
+        ex.ints.push_back(n == 6 ? small_int(node[4]) : 0);
+        ex.ints.push_back(n == 6 ? small_int(node[5]) : -1);
         for (std::size_t s = 0; s < transitions.size(); s++) {
           const nb::tuple list = tuple_of(transitions[s]);
           ex.ints.push_back(nb::object(accepting[s]).ptr() == Py_True || PyObject_IsTrue(nb::object(accepting[s]).ptr()) == 1);
@@ -208,6 +210,21 @@ Expressions read_expressions(nb::handle grammar) {
         }
         break;
       }
+      case OP_EXCEPT:
+        need(3);
+        ex.ints.push_back(small_int(node[2]));
+        for (nb::handle word : tuple_of(node[1])) {
+          if (!PyUnicode_Check(word.ptr())) throw BadGrammar("malformed grammar: a word is not a string");
+          Py_ssize_t length = 0;
+          const char* text = PyUnicode_AsUTF8AndSize(word.ptr(), &length);
+          if (text == nullptr) {
+            PyErr_Clear();
+            throw BadGrammar("malformed grammar: a word has a lone surrogate");
+          }
+          ex.ints.push_back(static_cast<i32>(ex.literals.size()));
+          ex.literals.emplace_back(text, static_cast<std::size_t>(length));
+        }
+        break;
       default:
         for (std::size_t i = 1; i < n; i++) ex.ints.push_back(small_int(node[i]));
     }

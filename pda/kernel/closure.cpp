@@ -36,6 +36,7 @@ void Closure::expand_head(const Item& item, const Head& head) {
   const Register reg = registers_.get(item.reg);
   Register outside = reg;
   outside.count = outside.used = 0;
+  if (head.automaton) return add(head.body, item.reg);
   if (!head.permutation) {
     const bool free = reg.count == COUNT_FREE, deep = reg.count == COUNT_DEEP;
     if (free || deep || head.maximum == NONE || reg.count < head.maximum) add(head.body, item.reg);
@@ -54,12 +55,22 @@ void Closure::expand_head(const Item& item, const Head& head) {
   if (complete) add(head.exit, registers_.id(outside));
 }
 
+// In a counted automaton: the characters that can still be counted keep the bounds.
+bool Closure::alive(const State& state, const Item& item) const {
+  if (state.least == NONE) return false;
+  const Head& head = nfa_.heads[state.body];
+  const u64 count = registers_.get(item.reg).count;
+  if (count >= COUNT_DEEP) return true;
+  return (head.maximum == NONE || count + state.least <= head.maximum) && (state.most == NONE || count + state.most >= head.minimum);
+}
+
 void Closure::run() {
   while (!pending_.empty()) {
     const Item item = pending_.back();
     pending_.pop_back();
     if (seen(item)) continue;
     const State& state = nfa_.states[item.state];
+    if (state.body != NONE && nfa_.heads[state.body].automaton && !alive(state, item)) continue;
     if (state.head != NONE) {
       expand_head(item, nfa_.heads[state.head]);
       continue;
@@ -77,11 +88,18 @@ void Closure::run() {
         }
         case EDGE_COUNT: {
           Register reg = registers_.get(item.reg);
-          const Head& head = nfa_.heads[nfa_.states[edge.target].head];
+          const Head& head = nfa_.heads[state.body];
           if (reg.count < COUNT_DEEP) {
             reg.count++;
             if (head.maximum == NONE && reg.count >= head.minimum) reg.count = COUNT_FREE;
           }
+          add(edge.target, registers_.id(reg));
+          break;
+        }
+        case EDGE_LEAVE: {
+          Register reg = registers_.get(item.reg);
+          if (reg.count == COUNT_DEEP || (reg.count != COUNT_FREE && reg.count < nfa_.heads[state.body].minimum)) break;
+          reg.count = reg.used = 0;
           add(edge.target, registers_.id(reg));
           break;
         }

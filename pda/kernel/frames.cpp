@@ -15,6 +15,10 @@ Frames::Frames(Nfa nfa, u32 longest_token, const Limits& limits)
   frames_[BOTTOM].flags = FRAME_BUILT;
   seen_sets_.intern(nullptr, 0);
   text_parents_.push_back({0, 0});
+  called_.assign(nfa_.rules.size(), 0);
+  for (const State& state : nfa_.states)
+    for (u32 e = state.first; e != NONE; e = nfa_.edges[e].next)
+      if (nfa_.edges[e].kind == EDGE_CALL) called_[nfa_.edges[e].data] = 1;
 }
 
 // INVARIANT: items_ and frames_ have the same size, so the limit is checked before either grows.
@@ -33,11 +37,14 @@ u32 Frames::intern_items(const std::vector<Item>& items) {
   Frame frame;
   for (const Item& item : items) {
     const State& state = nfa_.states[item.state];
-    if (item.state == nfa_.rules[state.rule].final) frame.flags |= FRAME_FINAL;
+    if (item.state == nfa_.rules[state.rule].final) {
+      frame.flags |= FRAME_FINAL;
+      if (called_[state.rule]) frame.flags |= FRAME_LEAVES;
+    }
     for (u32 e = state.first; e != NONE; e = nfa_.edges[e].next) {
       switch (nfa_.edges[e].kind) {
         case EDGE_BYTE: frame.flags |= FRAME_BYTES; break;
-        case EDGE_CALL: frame.flags |= FRAME_CALLS; break;
+        case EDGE_CALL: frame.flags |= FRAME_CALLS | FRAME_LEAVES; break;
         case EDGE_TOKEN: frame.flags |= FRAME_TOKENS; break;
         default: break;
       }
@@ -78,10 +85,14 @@ void Frames::build_edges(u32 frame) {
     Item back;
   };
   static thread_local std::vector<CallTo> calls;
+  static thread_local std::vector<std::pair<u32, Item>> tokens;
+  static thread_local std::vector<Item> targets;
+  static thread_local std::vector<Call> made;
   live.clear();
   calls.clear();
+  tokens.clear();
+  made.clear();
   const std::size_t count = items_.length(frame);
-  std::vector<std::pair<u32, Item>> tokens;
   for (std::size_t i = 0; i < count; i += 2) {
     const Item item{items_.at(frame)[i], items_.at(frame)[i + 1]};
     for (u32 e = nfa_.states[item.state].first; e != NONE; e = nfa_.edges[e].next) {
@@ -96,10 +107,11 @@ void Frames::build_edges(u32 frame) {
   bool simple = true;  // ranges are equal or disjoint
   for (std::size_t i = 1; i < live.size() && simple; i++)
     simple = live[i].lo > live[i - 1].hi || (live[i].lo == live[i - 1].lo && live[i].hi == live[i - 1].hi);
-  std::vector<Item> targets;
   auto add = [&](u8 lo, u8 hi) {
-    std::sort(targets.begin(), targets.end());
-    targets.erase(std::unique(targets.begin(), targets.end()), targets.end());
+    if (targets.size() > 1) {
+      std::sort(targets.begin(), targets.end());
+      targets.erase(std::unique(targets.begin(), targets.end()), targets.end());
+    }
     if (ranges_.size() > first) {  // the same as before, further on
       Range& last = ranges_.back();
       if (last.hi + 1 == lo && last.end - last.begin == targets.size() && std::equal(targets.begin(), targets.end(), pending_.begin() + last.begin)) {
@@ -156,7 +168,6 @@ void Frames::build_edges(u32 frame) {
   }
   std::sort(calls.begin(), calls.end(), [](const CallTo& a, const CallTo& b) { return a.rule != b.rule ? a.rule < b.rule : a.distinct < b.distinct; });
   const u32 first_call = static_cast<u32>(calls_.size());
-  std::vector<Call> made;
   for (std::size_t i = 0; i < calls.size();) {
     std::size_t j = i;
     closure_.begin();
@@ -209,7 +220,14 @@ u32 Frames::range_target(u32 frame, u32 index) {
 }
 
 u32 Frames::saturated(u32 frame) {
-  if (frames_[frame].saturated != NONE) return frames_[frame].saturated;
+  if (frames_[frame].saturated == NONE) {
+    const u32 result = saturated(frame, longest_token_);
+    frames_[frame].saturated = result;
+  }
+  return frames_[frame].saturated;
+}
+
+u32 Frames::saturated(u32 frame, u32 bytes) {
   if (frames_[frame].flags & FRAME_GUARD) return frame;
   std::vector<Item> items;
   bool changed = false;
@@ -220,11 +238,12 @@ u32 Frames::saturated(u32 frame) {
     if (body != NONE && !nfa_.heads[body].permutation) {
       Register reg = nfa_.registers.get(item.reg);
       const Head& head = nfa_.heads[body];
-      const u32 margin = longest_token_ / head.least + 2;  // a token completes at most this many bodies
+      const u64 margin = bytes / head.least + 2 + head.furthest;  // a token completes at most this many bodies
       const u32 before = reg.count;
       if (reg.count < COUNT_DEEP) {
-        if (static_cast<u64>(reg.count) + margin < head.minimum) reg.count = COUNT_DEEP;
-        else if (reg.count >= head.minimum && (head.maximum == NONE || static_cast<u64>(reg.count) + margin < head.maximum)) reg.count = COUNT_FREE;
+        const bool far = head.maximum == NONE || reg.count + margin < head.maximum;
+        if (reg.count + margin < head.minimum && (!head.automaton || (far && !head.bounded))) reg.count = COUNT_DEEP;
+        else if (reg.count >= head.minimum && far) reg.count = COUNT_FREE;
       }
       if (reg.count != before) {
         changed = true;
@@ -233,14 +252,47 @@ u32 Frames::saturated(u32 frame) {
     }
     items.push_back(item);
   }
-  u32 result = frame;
-  if (changed) {
-    std::sort(items.begin(), items.end());
-    items.erase(std::unique(items.begin(), items.end()), items.end());
-    result = intern_items(items);
+  if (!changed) return frame;
+  std::sort(items.begin(), items.end());
+  items.erase(std::unique(items.begin(), items.end()), items.end());
+  return intern_items(items);
+}
+
+std::pair<u32, u32> Frames::freed(u32 frame) {
+  std::vector<Item> items;
+  u32 needed = 0;
+  const std::size_t count = items_.length(frame);
+  for (std::size_t i = 0; i < count; i += 2) {
+    Item item{items_.at(frame)[i], items_.at(frame)[i + 1]};
+    if (const u32 body = nfa_.states[item.state].body; body != NONE) {
+      Register reg = nfa_.registers.get(item.reg);
+      reg.count = COUNT_FREE;
+      item.reg = nfa_.registers.id(reg);
+      needed = std::max(needed, nfa_.heads[body].furthest);
+    }
+    items.push_back(item);
   }
-  frames_[frame].saturated = result;
-  return result;
+  std::sort(items.begin(), items.end());
+  return {intern_items(items), needed};
+}
+
+u32 Frames::advanced(u32 frame, u32 more) {
+  std::vector<Item> items;
+  const std::size_t count = items_.length(frame);
+  for (std::size_t i = 0; i < count; i += 2) {
+    Item item{items_.at(frame)[i], items_.at(frame)[i + 1]};
+    const State& state = nfa_.states[item.state];
+    if (state.body != NONE) {
+      Register reg = nfa_.registers.get(item.reg);
+      reg.count += more;
+      const Head& head = nfa_.heads[state.body];
+      if (head.automaton ? static_cast<u64>(reg.count) + state.least > head.maximum : reg.count >= head.maximum) continue;  // no more can be read
+      item.reg = nfa_.registers.id(reg);
+    }
+    items.push_back(item);
+  }
+  std::sort(items.begin(), items.end());
+  return intern_items(items);
 }
 
 // The frame after any character above U+007F that is no space, or after any that is one; DEAD if they do not all lead to the same one.
@@ -262,21 +314,93 @@ u32 Frames::non_ascii_target(u32 frame, bool spaces) {
   return any ? intern_closure() : DEAD;
 }
 
-u32 Frames::counting(u32 frame, u32* left) {
-  u32 head = NONE, reg = 0;
+bool Frames::reads(const State& state, u64 inside) const {
+  for (u32 e = state.first; e != NONE; e = nfa_.edges[e].next) {
+    const Edge& edge = nfa_.edges[e];
+    if (edge.kind != EDGE_BYTE) continue;
+    if (edge.hi > 0x7F && (inside & (SIG_NON_ASCII | SIG_SPACE))) return true;
+    for (u32 b = edge.lo; b <= edge.hi && b < 128; b++)
+      if (signature_of_ascii(static_cast<u8>(b)) & inside) return true;
+  }
+  return false;
+}
+
+bool Frames::reads_outside(u32 frame, u64 inside) const {
   const std::size_t count = items_.length(frame);
   for (std::size_t i = 0; i < count; i += 2) {
-    const u32 body = nfa_.states[items_.at(frame)[i]].body;
-    if (body == NONE) continue;
-    if (head != NONE && (head != body || reg != items_.at(frame)[i + 1])) return NONE;
-    head = body;
-    reg = items_.at(frame)[i + 1];
+    const State& state = nfa_.states[items_.at(frame)[i]];
+    if ((state.body == NONE || !nfa_.heads[state.body].automaton) && reads(state, inside)) return true;
   }
-  if (head == NONE || nfa_.heads[head].permutation) return NONE;
-  const u32 done = nfa_.registers.get(reg).count;
-  if (done == COUNT_DEEP || (done < COUNT_DEEP && done < nfa_.heads[head].minimum)) return NONE;
-  *left = done == COUNT_FREE || nfa_.heads[head].maximum == NONE ? NONE : nfa_.heads[head].maximum - done;
-  return head;
+  return false;
+}
+
+bool Frames::counts_on(u32 frame, u32 next, u64 inside, u32* more) const {
+  const std::size_t count = items_.length(frame);
+  if (items_.length(next) != count || ((frames_[frame].flags | frames_[next].flags) & FRAME_GUARD)) return false;
+  u32 head = NONE, done = 0;
+  for (std::size_t i = 0; i < count; i += 2) {
+    const Item here{items_.at(frame)[i], items_.at(frame)[i + 1]}, there{items_.at(next)[i], items_.at(next)[i + 1]};
+    if (here.state != there.state) return false;
+    const State& state = nfa_.states[here.state];
+    if (state.body == NONE) {
+      if (here.reg != there.reg || reads(state, inside)) return false;
+      continue;
+    }
+    const Head& counting = nfa_.heads[state.body];
+    const Register before = nfa_.registers.get(here.reg), after = nfa_.registers.get(there.reg);
+    if (counting.permutation || counting.maximum == NONE || before.count >= COUNT_DEEP || before.count < counting.minimum || after.count != before.count + 1 ||
+        before.used != after.used || before.seen != after.seen || (head != NONE && (head != state.body || done != before.count)))
+      return false;
+    const u32 left = counting.maximum - before.count;
+    *more = std::min(head == NONE ? NONE : *more, left < state.settled ? 0 : left - state.settled);
+    head = state.body, done = before.count;
+  }
+  return head != NONE;
+}
+
+bool Frames::repeats(u32 frame) const {
+  const std::size_t count = items_.length(frame);
+  for (std::size_t i = 0; i < count; i += 2)
+    if (const u32 body = nfa_.states[items_.at(frame)[i]].body; body != NONE && !nfa_.heads[body].automaton && !nfa_.heads[body].permutation) return true;
+  return false;
+}
+
+u32 Frames::released(u32 frame, u32* left) {
+  std::vector<Item> items;
+  u32 head = NONE, reg_of = NONE;
+  *left = NONE;
+  const std::size_t count = items_.length(frame);
+  if (frames_[frame].flags & FRAME_GUARD) return frame;
+  for (std::size_t i = 0; i < count; i += 2) {
+    Item item{items_.at(frame)[i], items_.at(frame)[i + 1]};
+    const u32 body = nfa_.states[item.state].body;
+    if (body != NONE && nfa_.heads[body].automaton) {
+      if (head != NONE && (head != body || reg_of != item.reg)) return DEAD;
+      head = body, reg_of = item.reg;
+      Register reg = nfa_.registers.get(item.reg);
+      if (reg.count < COUNT_DEEP) {
+        if (reg.count < nfa_.heads[body].minimum && nfa_.heads[body].bounded) return DEAD;
+        if (nfa_.heads[body].maximum != NONE) *left = nfa_.heads[body].maximum - reg.count;
+      }
+      reg.count = COUNT_FREE;
+      item.reg = nfa_.registers.id(reg);
+    }
+    items.push_back(item);
+  }
+  if (head == NONE) return frame;
+  std::sort(items.begin(), items.end());
+  return intern_items(items);
+}
+
+std::pair<u32, u32> Frames::settled(u32 frame) const {
+  std::pair<u32, u32> range{NONE, 0};
+  const std::size_t count = items_.length(frame);
+  for (std::size_t i = 0; i < count; i += 2) {
+    const State& state = nfa_.states[items_.at(frame)[i]];
+    if (state.body == NONE || !nfa_.heads[state.body].automaton) continue;
+    range.first = std::min(range.first, state.settled), range.second = std::max(range.second, state.settled);
+  }
+  return range;
 }
 
 // Several repetitions may count in step: the blanks before a comma and those before a brace.
@@ -372,31 +496,98 @@ u32 Frames::origin(u32 frame) const {
 
 // ---- guards
 
-// A bound by looking at the frames ahead: where two bytes or more lead back to a frame there is no end of texts, and where a frame
-// has many live bytes there are as many.
+// A bound by looking at some frames ahead: where two bytes or more lead back to a frame there is no end of texts; elsewhere every text
+// is one of a byte and what follows it.
 u32 Frames::variety(u32 frame) {
-  constexpr std::size_t LOOK = 48;
+  constexpr std::size_t LOOK = 512;
   constexpr u32 ENDLESS = 1'000'000;
   if (frames_[frame].variety != NONE) return frames_[frame].variety;
-  u32 best = 0;
-  if (!(frames_[frame].flags & FRAME_GUARD)) {
-    std::vector<u32> seen{frame};
-    for (std::size_t i = 0; i < seen.size() && best < ENDLESS; i++) {
-      const u32 at = seen[i];
-      build(at);
-      u32 live = 0, back = 0;
-      for (u32 r = 0; r < frames_[at].range_count; r++) {
-        const Range range = this->range(at, r);
-        const u32 bytes = static_cast<u32>(range.hi - range.lo + 1);
-        live += bytes;
-        const u32 target = range_target(at, r);
-        if (target == at) back += bytes;
-        else if (target != DEAD && seen.size() < LOOK && std::find(seen.begin(), seen.end(), target) == seen.end()) seen.push_back(target);
-      }
-      best = std::max(best, back >= 2 ? ENDLESS : live);
+  if (frames_[frame].flags & FRAME_GUARD) return frames_[frame].variety = 0;
+  std::vector<u32> seen{frame};
+  std::vector<std::pair<u32, u32>> edges;  // (index into seen, bytes << 16 | index): what was looked at
+  std::vector<u32> bound{0};
+  for (std::size_t i = 0; i < seen.size(); i++) {
+    const u32 at = seen[i];
+    if (i > 0 && frames_[at].variety != NONE) {
+      bound[i] = frames_[at].variety;
+      continue;
     }
+    if (i >= LOOK) {
+      bound[i] = 1;  // there is a text, or it would have been trimmed
+      continue;
+    }
+    build(at);
+    if (frames_[at].flags & FRAME_FINAL) bound[i] = 1;
+    u32 back = 0;
+    for (u32 r = 0; r < frames_[at].range_count; r++) {
+      const Range range = this->range(at, r);
+      const u32 bytes = static_cast<u32>(range.hi - range.lo + 1);
+      const u32 target = range_target(at, r);
+      if (target == at) {
+        back += bytes;
+      } else if (target != DEAD) {
+        std::size_t j = static_cast<std::size_t>(std::find(seen.begin(), seen.end(), target) - seen.begin());
+        if (j == seen.size()) seen.push_back(target), bound.push_back(0);
+        edges.push_back({static_cast<u32>(i), bytes << 16 | static_cast<u32>(j)});
+      }
+    }
+    if (back >= 2) bound[i] = ENDLESS;
+    else if (frames_[at].call_count) bound[i] = std::max(bound[i], 1u);
   }
-  return frames_[frame].variety = best;
+  // Later frames first: an edge back to an earlier one adds nothing.
+  for (std::size_t e = edges.size(); e-- > 0;) {
+    const auto [from, packed] = edges[e];
+    const u32 to = packed & 0xFFFF, bytes = packed >> 16;
+    if (to > from) bound[from] = static_cast<u32>(std::min<u64>(ENDLESS, bound[from] + static_cast<u64>(bytes) * bound[to]));
+  }
+  return frames_[frame].variety = bound[0];
+}
+
+// Characters of a string repeat: a state reads two letters or more and is back.
+void Frames::find_endless() {
+  const std::size_t count = nfa_.states.size();
+  endless_.assign(count, 0);
+  std::vector<std::vector<u32>> before(count), callers(nfa_.rules.size());
+  std::vector<u32> work, reached;
+  for (u32 s = 0; s < count; s++) {
+    u32 letters = 0;
+    for (u32 e = nfa_.states[s].first; e != NONE; e = nfa_.edges[e].next) {
+      const Edge& edge = nfa_.edges[e];
+      if (edge.kind == EDGE_BYTE || edge.kind == EDGE_EPSILON || edge.kind == EDGE_ENTER || (edge.kind == EDGE_CALL && !(edge.flags & EDGE_DISTINCT)))
+        before[edge.target].push_back(s);
+      if (edge.kind == EDGE_CALL && !(edge.flags & EDGE_DISTINCT)) callers[edge.data].push_back(s);
+      if (edge.kind != EDGE_BYTE || edge.hi < 'a' || edge.lo > 'z') continue;
+      reached.assign(1, edge.target);
+      for (std::size_t i = 0; i < reached.size() && i < 16; i++)
+        for (u32 f = nfa_.states[reached[i]].first; f != NONE; f = nfa_.edges[f].next)
+          if (nfa_.edges[f].kind == EDGE_EPSILON) reached.push_back(nfa_.edges[f].target);
+      if (std::find(reached.begin(), reached.end(), s) != reached.end())
+        letters += static_cast<u32>(std::min<u8>(edge.hi, 'z') - std::max<u8>(edge.lo, 'a') + 1);
+    }
+    if (letters >= 2) endless_[s] = 1, work.push_back(s);
+  }
+  auto mark = [&](u32 s) {
+    if (!endless_[s]) endless_[s] = 1, work.push_back(s);
+  };
+  std::vector<u32> rule_of_start(count, NONE);
+  for (u32 r = 0; r < nfa_.rules.size(); r++)
+    if (!nfa_.rules[r].merged) rule_of_start[nfa_.rules[r].start] = r;
+  while (!work.empty()) {
+    const u32 s = work.back();
+    work.pop_back();
+    for (const u32 source : before[s]) mark(source);
+    if (rule_of_start[s] != NONE)
+      for (const u32 source : callers[rule_of_start[s]]) mark(source);
+  }
+}
+
+bool Frames::endless(u32 frame) {
+  if (frame == BOTTOM || (frames_[frame].flags & FRAME_GUARD)) return false;
+  if (endless_.empty()) find_endless();
+  const std::size_t count = items_.length(frame);
+  for (std::size_t i = 0; i < count; i += 2)
+    if (endless_[items_.at(frame)[i]]) return true;
+  return false;
 }
 
 u32 Frames::extend_text(u32 text, u8 byte) {
@@ -468,6 +659,16 @@ bool Frames::seen_any(u32 frame) const {
     if (reg.seen != NONE && reg.seen != 0) return true;
   }
   return false;
+}
+
+u32 Frames::seen_count(u32 frame) const {
+  std::size_t most = 0;
+  const std::size_t count = items_.length(frame);
+  for (std::size_t i = 0; i < count; i += 2) {
+    const Register reg = nfa_.registers.get(items_.at(frame)[i + 1]);
+    if (reg.seen != NONE) most = std::max(most, seen_sets_.length(reg.seen));
+  }
+  return static_cast<u32>(most);
 }
 
 std::vector<std::string> Frames::seen_values(u32 frame) const {

@@ -31,7 +31,8 @@ struct TokenEdge {
   u32 set, target;
 };
 
-enum FrameFlags : u8 { FRAME_FINAL = 1, FRAME_CALLS = 2, FRAME_BYTES = 4, FRAME_TOKENS = 8, FRAME_GUARD = 16, FRAME_BUILT = 32 };
+// FRAME_LEAVES: tokens may go on in another frame, a caller's or a callee's. The root ends to nobody if no rule calls it.
+enum FrameFlags : u8 { FRAME_FINAL = 1, FRAME_CALLS = 2, FRAME_BYTES = 4, FRAME_TOKENS = 8, FRAME_GUARD = 16, FRAME_BUILT = 32, FRAME_LEAVES = 128 };
 
 struct Frame {
   u8 flags = 0;
@@ -87,7 +88,11 @@ class Frames {
   const TokenEdge& token_edge(u32 frame, u32 index) const { return token_edges_[frames_[frame].tokens + index]; }
   bool only_ends(u32 frame) { return (frames_[frame].flags & (FRAME_FINAL | FRAME_CALLS | FRAME_BYTES | FRAME_TOKENS)) == FRAME_FINAL; }
 
-  u32 saturated(u32 frame);                     // counters that no token can exhaust are replaced by COUNT_DEEP and COUNT_FREE
+  // Counters that no token, or no text of so many bytes, can exhaust are replaced by COUNT_DEEP and COUNT_FREE.
+  u32 saturated(u32 frame);
+  u32 saturated(u32 frame, u32 bytes);
+  u32 advanced(u32 frame, u32 count);           // the frame with so many more counted
+  std::pair<u32, u32> freed(u32 frame);         // the frame far from its bounds, and how many an automaton in it may still need
   const Loop& loop(u32 frame);
   u32 non_ascii_target(u32 frame, bool spaces); // after any character above U+007F but spaces, or after any of these
   u32 after_exit(u32 frame, u32 exit) {         // as next, for the exits of trie.h
@@ -96,8 +101,14 @@ class Frames {
       if (frame != DEAD) frame = next(frame, static_cast<u8>(byte));
     return frame;
   }
-  // The one repetition that a frame is counting, above its minimum and by nothing else: NONE where there is none or several.
-  u32 counting(u32 frame, u32* left);           // left: bodies that may still follow, NONE for no bound
+  // `next`, the successor of a frame under some class, differs from it by having counted one more, and so does what follows, for `more`
+  // steps from `frame` on in all.
+  bool counts_on(u32 frame, u32 next, u64 inside, u32* more) const;
+  bool reads_outside(u32 frame, u64 inside) const;  // characters of the classes are read by what is in no counted automaton
+  bool repeats(u32 frame) const;                // inside of a counted repetition
+  // The frame without the bounds of the automaton that it counts in: itself where there is none, DEAD where it cannot be told.
+  u32 released(u32 frame, u32* left);           // left: characters up to the maximum, NONE for no bound
+  std::pair<u32, u32> settled(u32 frame) const; // the range of State::settled in it: characters that an automaton still needs
   const Run& run(u32 frame);
   u64 distance(u32 frame);                      // least bytes until the rule ends
   u32 origin(u32 frame) const;                  // where one of its items was written, for messages
@@ -117,6 +128,7 @@ class Frames {
   u32 after_value(u32 back, const std::string& text);
   u32 extend_text(u32 text, u8 byte);
   u32 variety(u32 frame);                       // at least this many texts end the frame, 1,000,000 for no end of them
+  bool endless(u32 frame);                      // a string can follow that has no end of values
   std::string text(u32 text) const;
   // The values that a frame has seen: whether any, and whether one equals the JSON text.
   bool in_scope(u32 frame) const {
@@ -124,6 +136,7 @@ class Frames {
   }
   u32 rule(u32 frame) const { return nfa_.states[items_.at(frame)[0]].rule; }
   bool seen_any(u32 frame) const;
+  u32 seen_count(u32 frame) const;
   std::vector<std::string> seen_values(u32 frame) const;
 
  private:
@@ -139,6 +152,8 @@ class Frames {
   std::vector<Item> pending_;
   std::vector<std::array<u32, 256>> tables_;
   std::vector<u32> entries_;
+  std::vector<u8> endless_;                     // by NFA state, made when first asked for
+  std::vector<u8> called_;                      // by rule: some rule calls it
   std::vector<Loop> loops_;
   std::vector<Run> runs_{Run()};                // the first stands for frames that are none
   Map64 texts_, popped_, values_after_;
@@ -148,6 +163,8 @@ class Frames {
   std::vector<std::string> values_;
   std::vector<u32> scratch_;
 
+  bool reads(const State& state, u64 inside) const;
+  void find_endless();
   void check_limit() const;
   u32 intern_closure();  // closure_.result as a frame, DEAD if empty
   u32 intern_items(const std::vector<Item>& items);

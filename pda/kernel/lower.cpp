@@ -71,6 +71,8 @@ class Lowering {
     const u32 added = nfa_.add_state(current_);
     nfa_.states[added].body = body_;
     nfa_.states[added].member = member_;
+    nfa_.states[added].least = least_counted_;
+    nfa_.states[added].most = most_counted_;
     return added;
   }
 
@@ -129,6 +131,9 @@ class Lowering {
             if (ex_.arg(node, i) >= 0) size += size_[static_cast<u32>(ex_.arg(node, i))];
           break;
         case OP_AUTOMATON: size = static_cast<u64>(ex_.arg(node, 1)); break;
+        case OP_EXCEPT:
+          for (std::size_t i = 1; i < n; i++) size += ex_.literals[static_cast<std::size_t>(ex_.arg(node, i))].size();
+          break;
         case OP_PERMUTE: size = 1000; break;
         default: break;
       }
@@ -240,7 +245,8 @@ class Lowering {
       case OP_SCOPE:
       case OP_DISTINCT: return empty(0);
       case OP_CALL: return nullable_[static_cast<u32>(ex_.rules[static_cast<std::size_t>(ex_.arg(node, 0))])] != 0;
-      case OP_AUTOMATON: return ex_.arg(node, 2) != 0;
+      case OP_AUTOMATON: return ex_.arg(node, 4) != 0 && ex_.arg(node, 2) <= 0;
+      case OP_EXCEPT: return n == 1 || !ex_.literals[static_cast<std::size_t>(ex_.arg(node, 1))].empty();
       case OP_GRAPH: {
         std::vector<u8> reached(static_cast<std::size_t>(ex_.arg(node, 0)), 0);
         reached[0] = 1;
@@ -299,6 +305,7 @@ class Lowering {
           if (byte > 0x7F) nfa_.states[at].partial_non_ascii = true;
           at = next;
         }
+        nfa_.any_escapes = nfa_.any_escapes || odd_escape(data);
         break;
       }
       case OP_BYTES:
@@ -338,7 +345,11 @@ class Lowering {
         }
         break;
       }
-      case OP_AUTOMATON: automaton(task); break;
+      case OP_AUTOMATON:
+        if (ex_.arg(node, 2) > 0 || ex_.arg(node, 3) >= 0) counted_automaton(task);
+        else automaton(task);
+        break;
+      case OP_EXCEPT: except(task); break;
       case OP_TOKENS: {
         TokenSet set;
         set.negated = ex_.arg(node, 0) != 0;
@@ -465,30 +476,198 @@ class Lowering {
     const u32 base = static_cast<u32>(nfa_.states.size());
     for (i32 i = 0; i < count; i++) state();
     epsilon(task.from, base);
-    std::size_t at = 2;
-    std::vector<std::pair<u32, std::vector<i32>>> by_target;  // parallel ranges to one target are lowered together
+    std::size_t at = 4;
     for (i32 i = 0; i < count; i++) {
       const u32 source = base + static_cast<u32>(i);
       if (ex_.arg(task.node, at)) epsilon(source, task.to);
-      const i32 transitions = ex_.arg(task.node, at + 1);
-      at += 2;
-      by_target.clear();
-      for (i32 t = 0; t < transitions; t++, at += 3) {
-        const u32 target = base + static_cast<u32>(ex_.arg(task.node, at + 2));
-        auto found = std::find_if(by_target.begin(), by_target.end(), [&](const auto& entry) { return entry.first == target; });
-        if (found == by_target.end()) found = by_target.insert(by_target.end(), {target, {}});
-        found->second.push_back(ex_.arg(task.node, at));
-        found->second.push_back(ex_.arg(task.node, at + 1));
-      }
-      for (const auto& [target, ranges] : by_target) {
-        if (encoding == RAW)
-          for (std::size_t r = 0; r < ranges.size(); r += 2) bytes(source, target, ranges[r], ranges[r + 1]);
-        else chars(source, target, ranges.data(), ranges.size(), encoding);
-      }
+      at = by_target(task.node, at);
+      for (const auto& [target, ranges] : by_target_) characters(source, base + target, ranges, encoding);
     }
   }
 
+  // The transitions of a DFA's state whose arguments begin `at`, by target: parallel ranges are lowered together. Where the next begin.
+  std::vector<std::pair<u32, std::vector<i32>>> by_target_;
+  std::size_t by_target(u32 node, std::size_t at) {
+    const i32 transitions = ex_.arg(node, at + 1);
+    at += 2;
+    by_target_.clear();
+    for (i32 t = 0; t < transitions; t++, at += 3) {
+      const u32 target = static_cast<u32>(ex_.arg(node, at + 2));
+      auto found = std::find_if(by_target_.begin(), by_target_.end(), [&](const auto& entry) { return entry.first == target; });
+      if (found == by_target_.end()) found = by_target_.insert(by_target_.end(), {target, {}});
+      found->second.push_back(ex_.arg(node, at));
+      found->second.push_back(ex_.arg(node, at + 1));
+    }
+    return at;
+  }
+  void characters(u32 source, u32 target, const std::vector<i32>& ranges, i32 encoding) {
+    if (encoding == RAW)
+      for (std::size_t r = 0; r < ranges.size(); r += 2) bytes(source, target, ranges[r], ranges[r + 1]);
+    else chars(source, target, ranges.data(), ranges.size(), encoding);
+  }
+
+  // A DFA whose characters are counted in the register. Each of its states is three: where it stands, from where it reads, and where
+  // it is reached, the character not counted yet. Each knows how many characters may still be counted, so that a closure leaves out
+  // what the bounds no longer allow.
+  void counted_automaton(const Task& task) {
+    if (task.in_body() || (apart_ && !task.whole && !scope_)) {
+      nfa_.add_edge(task.from, EDGE_CALL, task.to, outline(task.node), 0, 0, task.in_body() ? EDGE_IN_BODY : 0);
+      return;
+    }
+    const i32 encoding = ex_.arg(task.node, 0), count = ex_.arg(task.node, 1);
+    const i32 minimum = std::max(ex_.arg(task.node, 2), 0), maximum = ex_.arg(task.node, 3);
+    std::vector<u32> least, most;
+    lengths(task.node, least, most);
+    if (least[0] == NONE || (maximum >= 0 && least[0] > static_cast<u32>(maximum)) || most[0] < static_cast<u32>(minimum)) return;
+    counts_ = true;
+    const u32 id = static_cast<u32>(nfa_.heads.size());
+    const u32 head = state(), exit = state();
+    Head h;
+    h.automaton = true;
+    h.minimum = static_cast<u32>(minimum);
+    h.maximum = maximum < 0 ? NONE : static_cast<u32>(maximum);
+    h.exit = exit;
+    body_ = id;
+    std::vector<u32> stands, reached;
+    for (u32 i = 0; i < static_cast<u32>(count); i++) {
+      least_counted_ = least[i], most_counted_ = most[i];
+      stands.push_back(state());
+      least_counted_ = least[i] == NONE ? NONE : least[i] + 1;
+      most_counted_ = most[i] == NONE ? NONE : most[i] + 1;
+      reached.push_back(state());
+      nfa_.add_edge(reached[i], EDGE_COUNT, stands[i]);
+      if (least[i] != NONE) h.furthest = std::max(h.furthest, least[i] + 1);
+      h.bounded = h.bounded || (least[i] != NONE && most[i] != NONE);
+    }
+    std::size_t at = 4;
+    for (u32 i = 0; i < static_cast<u32>(count); i++) {
+      if (ex_.arg(task.node, at)) nfa_.add_edge(stands[i], EDGE_LEAVE, exit);
+      at = by_target(task.node, at);
+      if (by_target_.empty()) continue;
+      least_counted_ = NONE, most_counted_ = 0;
+      for (const auto& each : by_target_) {
+        if (least[each.first] == NONE) continue;
+        least_counted_ = std::min(least_counted_, least[each.first] + 1);
+        most_counted_ = std::max(most_counted_, most[each.first] == NONE ? NONE : most[each.first] + 1);
+      }
+      const u32 reads = state();
+      nfa_.states[reads].settled = least[i];
+      epsilon(stands[i], reads);
+      for (const auto& [target, ranges] : by_target_) {
+        least_counted_ = nfa_.states[reached[target]].least, most_counted_ = nfa_.states[reached[target]].most;
+        characters(reads, reached[target], ranges, encoding);
+      }
+    }
+    body_ = NONE;
+    least_counted_ = 0, most_counted_ = NONE;
+    h.body = stands[0];
+    nfa_.states[head].head = id;
+    nfa_.heads.push_back(std::move(h));
+    nfa_.add_edge(task.from, EDGE_ENTER, head);
+    epsilon(exit, task.to);
+  }
+  u32 least_counted_ = 0, most_counted_ = NONE;  // of the states being made
+
+  // From each state of a DFA the least number of characters to an accepting one (NONE where there is none), and the largest (NONE
+  // where there is no largest).
+  void lengths(u32 node, std::vector<u32>& least, std::vector<u32>& most) {
+    const u32 count = static_cast<u32>(ex_.arg(node, 1));
+    std::vector<std::vector<u32>> targets(count), sources(count);
+    std::vector<u32> work, waiting(count, 0);
+    least.assign(count, NONE);
+    most.assign(count, NONE);
+    std::size_t at = 4;
+    for (u32 i = 0; i < count; i++) {
+      if (ex_.arg(node, at)) least[i] = 0, work.push_back(i);
+      at = by_target(node, at);
+      for (const auto& each : by_target_) targets[i].push_back(each.first), sources[each.first].push_back(i);
+    }
+    for (std::size_t next = 0; next < work.size(); next++)
+      for (const u32 source : sources[work[next]])
+        if (least[source] == NONE) least[source] = least[work[next]] + 1, work.push_back(source);
+    // Kahn's order from the ends: a state on a cycle, or before one, never comes up.
+    work.clear();
+    for (u32 i = 0; i < count; i++) {
+      if (least[i] == NONE) continue;
+      for (const u32 target : targets[i]) waiting[i] += least[target] != NONE;
+      if (waiting[i] == 0) most[i] = 0, work.push_back(i);
+    }
+    for (std::size_t next = 0; next < work.size(); next++)
+      for (const u32 source : sources[work[next]]) {
+        if (least[source] == NONE || --waiting[source]) continue;
+        most[source] = 0;
+        for (const u32 target : targets[source])
+          if (least[target] != NONE) most[source] = std::max(most[source], most[target] + 1);
+        work.push_back(source);
+      }
+  }
+
+  // Any text but some words: their trie, with an end wherever no word ends, and a state for every text that has left it.
+  void except(const Task& task) {
+    const i32 encoding = ex_.arg(task.node, 0);
+    const std::size_t count = ex_.count(task.node) - 1;
+    const u32 outside = state();
+    epsilon(outside, task.to);
+    const i32 all[] = {0, 0x10FFFF};
+    chars(outside, outside, all, 2, encoding);
+    struct Branch {
+      std::size_t first, last;  // the words that begin like this
+      std::size_t depth;        // by so many bytes
+      u32 place;
+    };
+    const u32 start = state();
+    epsilon(task.from, start);
+    std::vector<Branch> branches{{0, count, 0, start}};
+    std::vector<i32> others;
+    auto word = [&](std::size_t i) -> const std::string& { return ex_.literals[static_cast<std::size_t>(ex_.arg(task.node, i + 1))]; };
+    while (!branches.empty()) {
+      const Branch at = branches.back();
+      branches.pop_back();
+      deadline_.check();
+      std::size_t i = at.first;
+      if (i < at.last && word(i).size() == at.depth) i++;
+      else epsilon(at.place, task.to);
+      others.clear();
+      i32 low = 0;
+      while (i < at.last) {
+        std::size_t end = at.depth;
+        const i32 code = decode(word(i), end);
+        std::size_t j = i + 1;
+        while (j < at.last && word(j).compare(at.depth, end - at.depth, word(i), at.depth, end - at.depth) == 0) j++;
+        const u32 below = state();
+        const i32 one[] = {code, code};
+        chars(at.place, below, one, 2, encoding);
+        if (low < code) others.insert(others.end(), {low, code - 1});
+        low = code + 1;
+        branches.push_back({i, j, end, below});
+        i = j;
+      }
+      if (low <= 0x10FFFF) others.insert(others.end(), {low, 0x10FFFF});
+      chars(at.place, outside, others.data(), others.size(), encoding);
+    }
+  }
+  // The code point at `at` of well-formed UTF-8, and where the next begins.
+  static i32 decode(const std::string& text, std::size_t& at) {
+    const u8 lead = static_cast<u8>(text[at++]);
+    if (lead < 0x80) return lead;
+    i32 code = lead < 0xE0 ? lead & 0x1F : lead < 0xF0 ? lead & 0x0F : lead & 0x07;
+    for (i32 more = lead < 0xE0 ? 1 : lead < 0xF0 ? 2 : 3; more > 0; more--) code = code << 6 | (static_cast<u8>(text[at++]) & 0x3F);
+    return code;
+  }
+
+  // A JSON text that begins here or before may spell a character by an escape that it does not need.
+  static bool odd_escape(const std::string& data) {
+    for (std::size_t i = data.find('\\'); i != std::string::npos; i = data.find('\\', i + 2)) {
+      if (i + 1 >= data.size()) return true;
+      if (data[i + 1] != 'u') continue;
+      const u32 code = static_cast<u32>(std::strtoul(data.substr(i + 2, 4).c_str(), nullptr, 16));
+      if (i + 6 > data.size() || code >= 0x20 || (code >= 8 && code <= 13 && code != 11)) return true;
+    }
+    return false;
+  }
+
   void bytes(u32 from, u32 to, i32 lo, i32 hi) {
+    nfa_.any_escapes = nfa_.any_escapes || (lo <= '\\' && '\\' <= hi);
     nfa_.add_edge(from, EDGE_BYTE, to, 0, static_cast<u8>(lo), static_cast<u8>(hi));
     if (hi > 0x7F) nfa_.states[from].partial_non_ascii = true;
   }
@@ -522,6 +701,7 @@ class Lowering {
       // Ranges that only the surrogates part are one: surrogates have no UTF-8.
       while (i + 2 < count && (ranges[i + 2] <= hi + 1 || (hi >= 0xD7FF && ranges[i + 2] <= 0xE000))) i += 2, hi = ranges[i + 1];
       if (encoding == UTF8) {
+        nfa_.any_escapes = nfa_.any_escapes || (lo <= '\\' && '\\' <= hi);
         utf8(from, to, lo, hi);
         continue;
       }
@@ -761,8 +941,8 @@ void Expressions::validate(u32 vocabulary_size) const {
         }
         break;
       case OP_AUTOMATON: {
-        need(n >= 2 && arg(node, 0) >= RAW && arg(node, 0) <= JSON_ANY && arg(node, 1) >= 1);
-        std::size_t at = 2;
+        need(n >= 4 && arg(node, 0) >= RAW && arg(node, 0) <= JSON_ANY && arg(node, 1) >= 1);
+        std::size_t at = 4;
         for (i32 s = 0; s < arg(node, 1); s++) {
           need(at + 1 < n && arg(node, at + 1) >= 0);
           const std::size_t transitions = static_cast<std::size_t>(arg(node, at + 1));
@@ -774,6 +954,12 @@ void Expressions::validate(u32 vocabulary_size) const {
         need(at == n);
         break;
       }
+      case OP_EXCEPT:
+        need(n >= 1 && arg(node, 0) >= UTF8 && arg(node, 0) <= JSON_ANY);
+        for (std::size_t i = 2; i < n; i++)
+          if (literals[static_cast<std::size_t>(arg(node, i - 1))] >= literals[static_cast<std::size_t>(arg(node, i))])
+            fail("node " + std::to_string(node) + " has words out of order");
+        break;
       case OP_TOKENS:
         need(n >= 1);
         for (std::size_t i = 1; i < n; i++)

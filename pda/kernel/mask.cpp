@@ -14,6 +14,7 @@ namespace stackmask {
 namespace {
 constexpr std::size_t DENSE = 1024;  // tokens from which a part keeps a bitmask
 constexpr u32 MANY_VALUES = 24;      // a frame that so many texts end is taken for one that a guard cannot exhaust at once
+constexpr u32 MANY_TEXTS = 100'000;  // more than any guard will have seen
 }
 
 void Automaton::emit(u32 node, Part& part) {
@@ -44,7 +45,7 @@ void Automaton::walk_seeds(Part& part) {
       if (guarded_part_) land(at, current, part);
       if (skip > 1) {
         const Frame& f = frames_[current];
-        if (!guarded_part_ && (f.flags & (FRAME_FINAL | FRAME_CALLS))) hits_.push_back({current, at});
+        if (!guarded_part_ && (f.flags & FRAME_LEAVES)) hits_.push_back({current, at});
         if ((f.flags & FRAME_BYTES) && !guarded_part_ && frames_.run(current).inside) {
           walk_run(at, current, part);
         } else if (f.flags & FRAME_BYTES) {
@@ -52,6 +53,7 @@ void Automaton::walk_seeds(Part& part) {
           if (!frames_.dense(current) && trie_->wide(at)) {
             for (u32 r = 0; r < frames_[current].range_count; r++) {
               const Range range = frames_.range(current, r);
+              if (frames_.range_target(current, r) == DEAD) continue;
               for (u32 b = range.lo; b <= range.hi; b++)
                 if (const u32 below = trie_->child(at, static_cast<u8>(b)); below != NONE) seeds_.push_back({below, frames_.range_target(current, r)});
             }
@@ -74,7 +76,7 @@ void Automaton::walk_seeds(Part& part) {
 // Below a node reached inside a bounded run of single bytes: the run's other bytes are counted here, not by a frame for each count.
 void Automaton::walk_run(u32 node, u32 frame, Part& part) {
   const Run run = frames_.run(frame);
-  const bool leaves = frames_[frame].flags & (FRAME_FINAL | FRAME_CALLS);
+  const bool leaves = frames_[frame].flags & FRAME_LEAVES;
   const TrieNode* nodes = trie_->nodes();
   std::vector<std::pair<u8, u32>> exits;
   frames_.build(frame);
@@ -117,8 +119,12 @@ void Automaton::walk_run(u32 node, u32 frame, Part& part) {
 // Under guards every node counts where a frame ends, and those where it does not and few texts are left to end it.
 void Automaton::land(u32 node, u32 frame, Part& part) {
   const u8 flags = frames_[frame].flags;
-  if (flags & (FRAME_FINAL | FRAME_CALLS)) hits_.push_back({frame, node});
-  if (risky(frame) || (!(flags & FRAME_FINAL) && trie_->nodes()[node].token >= 0 && frames_.variety(frame) < MANY_VALUES)) part.poor.push_back(node);
+  if (flags & FRAME_LEAVES) hits_.push_back({frame, node});
+  if (risky(frame)) {
+    part.poor.push_back({node, 0});
+  } else if (!(flags & FRAME_FINAL) && trie_->nodes()[node].token >= 0 && !frames_.endless(frame)) {
+    if (const u32 texts = frames_.variety(frame); texts < MANY_TEXTS) part.poor.push_back({node, texts});
+  }
 }
 
 void Automaton::walk(u32 node, u32 frame, Part& part) {
@@ -134,8 +140,9 @@ void Automaton::walk(u32 node, u32 frame, Part& part) {
   if (trie_->wide(node) && !frames_.dense(frame)) {
     for (u32 r = 0; r < frames_[frame].range_count; r++) {
       const Range range = frames_.range(frame, r);
-      for (u32 b = range.lo; b <= range.hi; b++)
-        if (const u32 child = trie_->child(node, static_cast<u8>(b)); child != NONE) walk_child(child, frames_.range_target(frame, r), part);
+      const u32 target = frames_.range_target(frame, r);
+      for (u32 b = range.lo; b <= range.hi && target != DEAD; b++)
+        if (const u32 child = trie_->child(node, static_cast<u8>(b)); child != NONE) walk_child(child, target, part);
     }
     return;
   }
@@ -233,8 +240,13 @@ bool Automaton::loop_part(u32 frame, Part& part) {
     if (!made) part = Part(), hits_.clear();
     return made;
   };
-  const bool made = (loop.inside == loop.live && attempt(chain_part(frame, loop, part))) || attempt(sink_part(frame, loop, part)) ||
-                    attempt(closed_part(frame, part)) || (loop.inside && attempt(chain_part(frame, loop, part)));
+  // A chain is the cheapest, where the frames ahead have no more classes in common than it has.
+  u32 left = NONE;
+  const u32 released = frames_.released(frame, &left);
+  const bool loops = released != DEAD && frames_.loop(released).target == released;
+  const bool simple = loop.inside == loop.live || frames_.repeats(frame) || (loops && (closed_under(released).inside & ~loop.inside) == 0);
+  const bool made = (simple && loop.inside && attempt(chain_part(frame, loop, part))) || attempt(sink_part(frame, loop, part)) ||
+                    attempt(closed_part(frame, part)) || (!simple && loop.inside && attempt(chain_part(frame, loop, part)));
   (made ? statistics.loops : statistics.loop_fallbacks)++;
   return made;
 }
@@ -246,7 +258,7 @@ bool Automaton::byte_part(u32 frame, Part& part) {
   const Run run = frames_.run(frame);
   const auto& [inside, left, bytes] = run;
   if (inside == 0) return false;
-  const bool leaves = frames_[frame].flags & (FRAME_FINAL | FRAME_CALLS);
+  const bool leaves = frames_[frame].flags & FRAME_LEAVES;
   if (leaves) {
     const NodeList* list = trie_->loop_nodes(inside, left);
     if (list->nodes.size() > 4096) return false;
@@ -259,11 +271,12 @@ bool Automaton::byte_part(u32 frame, Part& part) {
     for (u32 b = range.lo; b <= range.hi; b++) {
       if (b < 128 && bytes[b]) continue;
       const u32 target = frames_.next(frame, static_cast<u8>(b));
+      if (target == DEAD) continue;
       const NodeList* list = trie_->loop_exits(inside, b, 0, left);
       if (list->tokens.empty() && list->nodes.empty()) continue;
       exits.push_back({b, left});
       if (list->nodes.empty()) continue;
-      if (frames_[target].flags & (FRAME_FINAL | FRAME_CALLS))
+      if (frames_[target].flags & FRAME_LEAVES)
         for (const u32 node : list->nodes) hits_.push_back({target, node});
       part.includes.push_back(this->part(list_id(list), target));
     }
@@ -275,16 +288,14 @@ bool Automaton::byte_part(u32 frame, Part& part) {
 // Frames q0 q1 q2 ... where every character of a class leads from each to the next, until one leads to itself or none is left: what
 // happens depends on the number of characters only. A counter near its bounds is such a chain, an unbounded loop one of length 0.
 bool Automaton::chain_part(u32 frame, const Loop& loop, Part& part) {
-  constexpr u32 FLAGS = FRAME_FINAL | FRAME_CALLS;
   const u64 inside = loop.inside;
   const u32 longest = trie_->longest_loop(inside);
   u32 furthest = 0;  // characters before an exit
   for (u32 exit = 0; exit < EXITS; exit++)
     if (!(signature_of_exit(exit) & inside)) furthest = std::max(furthest, trie_->longest_exit(inside, exit));
   std::vector<u32> chain{frame};
-  u32 cap = NONE;  // characters that the chain can take, NONE if it loops
-  u32 left = NONE;
-  const bool counts = frames_.counting(frame, &left) != NONE;
+  u32 cap = NONE;       // characters that the chain can take, NONE if it loops
+  bool counts = false;  // what follows the last frame differs from it in its count alone
   for (;;) {
     const u32 last = chain.back();
     frames_.build(last);
@@ -297,40 +308,63 @@ bool Automaton::chain_part(u32 frame, const Loop& loop, Part& part) {
       cap = static_cast<u32>(chain.size() - 1);
       break;
     }
-    const bool loops = here.target == last;
-    if ((chain.size() > 1 || loops) && (frames_[last].flags & FLAGS)) return false;
+    const u32 next = guarded_part_ ? here.target : frames_.saturated(here.target);
+    const bool loops = next == last;
+    if ((chain.size() > 1 || loops) && (frames_[last].flags & FRAME_LEAVES)) return false;
     if (loops) break;
     if (chain.size() > longest + 1) break;  // no token is longer
-    if (counts && left != NONE && chain.size() > furthest + 1) {  // a counter goes on like this to its end
-      cap = left;
+    if (u32 more = 0; (!guarded_part_ || chain.size() > furthest + 1) && frames_.counts_on(last, next, inside, &more)) {
+      cap = static_cast<u32>(chain.size() - 1) + more;  // a counter goes on like this to its end
+      counts = true;
       break;
     }
-    chain.push_back(here.target);
+    chain.push_back(next);
   }
-  if (chain.size() > 1 && (frames_[chain.back()].flags & FLAGS)) return false;
+  if (chain.size() > 1 && (frames_[chain.back()].flags & FRAME_LEAVES)) return false;
   if (cap == 0) return false;
   if (guarded_part_)
     for (const u32 link : chain)
       if (frames_.variety(link) < MANY_VALUES) return false;
   // Exits, grouped by where they lead: (exit, from how many characters, to how many) -> frame.
   std::vector<std::pair<u32, u64>> exits;
+  const u32 tail = static_cast<u32>(chain.size() - 1);
+  const auto [freed, needed] = counts ? frames_.freed(chain[tail]) : std::pair<u32, u32>{DEAD, 0};
+  std::vector<u32> places;
+  auto frame_at = [&](u32 j) { return j <= tail ? chain[j] : counts ? frames_.advanced(chain[tail], j - tail) : chain[tail]; };
   for (u32 exit = 0; exit < EXITS; exit++) {
     if (signature_of_exit(exit) & inside) continue;
     if (exit >= 256 && !(inside & SIG_NON_ASCII)) continue;  // then its lead byte is an exit
     bool any = false;
     for (std::size_t j = 0; j < chain.size() && !any; j++) any = frames_.after_exit(chain[j], exit) != DEAD;
     if (!any) continue;
-    const u32 far = trie_->longest_exit(inside, exit);
-    for (u32 low = 0; low <= far && low < chain.size();) {
-      const u32 target = frames_.after_exit(chain[low], exit);
-      const u32 stands_for = target == DEAD ? DEAD : frames_.saturated(target);
-      u32 high = low + 1;
-      while (high <= far && high < chain.size()) {
-        const u32 other = frames_.after_exit(chain[high], exit);
-        if ((other == DEAD ? DEAD : frames_.saturated(other)) != stands_for) break;
-        high++;
+    const u32 far = std::min(trie_->longest_exit(inside, exit), cap);
+    // An exit out of what is counted leads to the same place from wherever it is taken. One that stays in it leads to where the bound
+    // is out of reach, but near the end; only where it occurs does that matter.
+    const u32 next = !counts || cap == tail ? DEAD : frame_at(tail + 1);
+    const bool alike = next == DEAD || frames_.after_exit(chain[tail], exit) == frames_.after_exit(next, exit);
+    auto leads_to = [&](u32 j) {
+      if (alike || j < tail) {
+        const u32 target = frames_.after_exit(chain[std::min(j, tail)], exit);
+        return target == DEAD || guarded_part_ ? target : frames_.saturated(target);
       }
-      if (high >= chain.size() && cap == NONE) high = far + 1;  // the last frame loops
+      if (!guarded_part_ && cap - j > trie_->loop_exits(inside, exit, j, j)->height + 2 + needed) return frames_.after_exit(freed, exit);
+      const u32 at = frame_at(j);
+      return at == DEAD ? DEAD : frames_.after_exit(at, exit);
+    };
+    places.clear();
+    for (u32 j = 0; j <= std::min(far, tail); j++) places.push_back(j);
+    if (alike) {
+      if (far > tail) places.push_back(far + 1);
+    } else {
+      for (const u16 j : trie_->exit_places(inside, exit))
+        if (j > tail && j <= far) places.push_back(j);
+    }
+    for (std::size_t i = 0; i < places.size();) {
+      const u32 low = places[i];
+      if (low > far) break;
+      const u32 target = leads_to(low);
+      u32 high = low + 1;
+      for (i++; i < places.size() && (places[i] > far || leads_to(places[i]) == target); i++) high = std::min(places[i], far) + 1;
       if (target != DEAD) {
         const NodeList* list = trie_->loop_exits(inside, exit, low, high - 1);
         if (!list->tokens.empty() || !list->nodes.empty()) exits.push_back({exit, static_cast<u64>(low) << 32 | (high - 1)});
@@ -339,12 +373,11 @@ bool Automaton::chain_part(u32 frame, const Loop& loop, Part& part) {
           for (const u32 node : list->leaves) land(node, target, part);
         }
         if (!list->nodes.empty()) {
-          if (!guarded_part_ && (frames_[target].flags & FLAGS))
+          if (!guarded_part_ && (frames_[target].flags & FRAME_LEAVES))
             for (const u32 node : list->nodes) hits_.push_back({target, node});
           part.includes.push_back(this->part(list_id(list), target, guarded_part_));
         }
       }
-      low = high;
     }
   }
   part.dense = trie_->loop_mask_with_exits(inside, cap, exits);
@@ -353,69 +386,84 @@ bool Automaton::chain_part(u32 frame, const Loop& loop, Part& part) {
 
 // The classes under which the frames that can be reached by them are closed: all are live there, none ends or calls. Unanchored
 // patterns and "any key but these" are such frames.
-u64 Automaton::closed_under(u32 frame) {
+Automaton::Closed Automaton::closed_under(u32 frame) {
   constexpr std::size_t LOOK = 256;
-  constexpr u64 KNOWN = 1ull << 59;  // no class has this bit
-  if (frame < closed_.size() && (closed_[frame] & KNOWN)) return closed_[frame] & ~KNOWN;
+  if (frame < closed_.size() && closed_[frame].known) return closed_[frame];
   u64 inside = frames_.loop(frame).live;
-  std::vector<u32> seen{frame};
-  auto add = [&](u32 target) {
-    if (std::find(seen.begin(), seen.end(), target) == seen.end()) seen.push_back(target);
-  };
-  for (std::size_t i = 0; i < seen.size() && inside; i++) {
-    const u32 at = seen[i];
+  std::vector<u32> seen;
+  // A class that leads to a frame which is no part of such a set, such as the backslash, is none of them; then all is looked at anew.
+  auto closed = [&](u32 at) {
+    if (at == DEAD) return false;
     frames_.build(at);
-    if (seen.size() > LOOK || !frames_.dense(at) || (i > 0 && (frames_[at].flags & (FRAME_FINAL | FRAME_CALLS)))) {
-      inside = 0;
-      break;
+    return frames_.dense(at) && !(frames_[at].flags & FRAME_LEAVES);
+  };
+  for (bool again = true; again && inside;) {
+    again = false;
+    seen.assign(1, frame);
+    auto reach = [&](u32 target, u64 classes) {
+      if (!closed(target)) inside &= ~classes, again = true;
+      else if (std::find(seen.begin(), seen.end(), target) == seen.end()) seen.push_back(target);
+    };
+    for (std::size_t i = 0; i < seen.size() && inside && !again; i++) {
+      const u32 at = seen[i];
+      if (seen.size() > LOOK) inside = 0;
+      again = (inside & ~frames_.loop(at).live) != 0;
+      inside &= frames_.loop(at).live;
+      for (u32 b = 0; b < 128; b++)
+        if (const u64 signature = signature_of_ascii(static_cast<u8>(b)); signature & inside) reach(frames_.next(at, static_cast<u8>(b)), signature);
+      if (inside & SIG_NON_ASCII) reach(frames_.non_ascii_target(at, false), SIG_NON_ASCII | SIG_INCOMPLETE);
+      if (inside & SIG_SPACE) reach(frames_.non_ascii_target(at, true), SIG_SPACE);
     }
-    inside &= frames_.loop(at).live;
-    for (u32 b = 0; b < 128; b++)
-      if (signature_of_ascii(static_cast<u8>(b)) & inside) add(frames_.next(at, static_cast<u8>(b)));
-    if (inside & SIG_NON_ASCII) add(frames_.non_ascii_target(at, false));
-    if (inside & SIG_SPACE) add(frames_.non_ascii_target(at, true));
   }
-  if (inside && std::find(seen.begin() + 1, seen.end(), frame) == seen.end() && (frames_[frame].flags & (FRAME_FINAL | FRAME_CALLS))) {
-    // The frame itself may end if no way leads back to it.
-    for (const u32 at : seen) {
-      frames_.build(at);
-      for (u32 b = 0; b < 128 && inside; b++)
-        if ((signature_of_ascii(static_cast<u8>(b)) & inside) && frames_.next(at, static_cast<u8>(b)) == frame) inside = 0;
-    }
+  Closed found;
+  found.known = true;
+  found.inside = inside;
+  for (const u32 at : seen) {
+    const auto [low, high] = frames_.settled(at);
+    found.low = std::min(found.low, low), found.high = std::max(found.high, high);
+    found.outside = found.outside || frames_.reads_outside(at, inside);
   }
-  if (closed_.size() < frames_.size()) closed_.resize(frames_.size(), 0);
-  closed_[frame] = inside | KNOWN;
+  if (closed_.size() < frames_.size()) closed_.resize(frames_.size());
+  closed_[frame] = found;
   if (inside)
     for (const u32 at : seen)
-      if (!(closed_[at] & KNOWN)) closed_[at] = inside | KNOWN;
-  return inside;
+      if (!closed_[at].known) closed_[at] = found;
+  return found;
 }
 
 // All tokens of the classes under which the frame is closed, and its exits by following the path to each.
 bool Automaton::closed_part(u32 frame, Part& part) {
   if (guarded_part_) return false;
-  const u64 inside = closed_under(frame);
+  u32 left = NONE;
+  const u32 released = frames_.released(frame, &left);
+  if (released == DEAD) return false;
+  const Closed closed = closed_under(released);
+  const u64 inside = closed.inside;
   if ((inside & ~(SIG_INCOMPLETE | SIG_SPACE)) == 0) return false;
+  if (left != NONE && closed.outside) return false;
+  // Characters that surely are in bounds, and those that may be, by where they lead.
+  const u32 surely = left == NONE ? NONE : left - std::min(left, closed.high), maybe = left == NONE ? NONE : left - std::min(left, closed.low);
   std::vector<std::pair<u32, u32>> landings;  // (frame, node)
-  u8 path[64];
   for (u32 exit = 0; exit < EXITS; exit++) {
     if ((signature_of_exit(exit) & inside) || (exit >= 256 && !(inside & SIG_NON_ASCII))) continue;
-    const NodeList* list = trie_->loop_exits(inside, exit, 0, NONE);
-    auto follow = [&](u32 node) {
-      const u32 depth = trie_->depths()[node];
-      if (depth > sizeof path) return false;
-      for (u32 at = node, i = depth; i-- > 0; at = trie_->parent(at)) path[i] = trie_->nodes()[at].byte();
-      u32 at = frame;
-      for (u32 i = 0; i < depth && at != DEAD; i++) at = frames_.next(at, path[i]);
-      if (at != DEAD) landings.push_back({at, node});
-      return true;
-    };
-    for (const u32 node : list->nodes)
-      if (!follow(node)) return false;
-    for (const u32 node : list->leaves)
-      if (!follow(node)) return false;
+    const Paths* paths = trie_->exit_paths(inside, exit);
+    path_[0] = frame;
+    for (std::size_t i = 0; i + 1 < paths->ways.size(); i++) {
+      const Paths::Way way = paths->ways[i];
+      u32 depth = way.common;
+      for (u32 b = way.begin; b < paths->ways[i + 1].begin; b++, depth++)
+        path_[depth + 1] = path_[depth] == DEAD ? DEAD : frames_.next(path_[depth], paths->bytes[b]);
+      if (path_[depth] != DEAD) landings.push_back({path_[depth], way.node});
+    }
   }
-  part.dense = trie_->loop_mask(inside, NONE);
+  part.dense = trie_->loop_mask(inside, surely);
+  if (surely != maybe)
+    for (const i32 token : trie_->loop_tokens(inside, surely + 1, maybe)) {
+      u32 at = frame;
+      for (const char byte : trie_->text(static_cast<u32>(token)))
+        if (at != DEAD) at = frames_.next(at, static_cast<u8>(byte));
+      if (at != DEAD) part.tokens.push_back(token);
+    }
   std::sort(landings.begin(), landings.end());
   std::vector<u32> below;
   for (std::size_t i = 0; i < landings.size();) {
@@ -426,7 +474,7 @@ bool Automaton::closed_part(u32 frame, Part& part) {
       emit(node, part);
       if (trie_->nodes()[node].skip() == 1) continue;
       below.push_back(node);
-      if (frames_[target].flags & (FRAME_FINAL | FRAME_CALLS)) hits_.push_back({target, node});
+      if (frames_[target].flags & FRAME_LEAVES) hits_.push_back({target, node});
     }
     if (!below.empty()) part.includes.push_back(this->part(node_lists_.intern(below.data(), below.size()), target));
   }
@@ -436,7 +484,6 @@ bool Automaton::closed_part(u32 frame, Part& part) {
 // A frame that is not itself a loop but leads into one, the sink, by all characters but those of some words ("any key but these"):
 // the sink's mask with the differences, found by following both through the trie while they differ.
 bool Automaton::sink_part(u32 frame, const Loop& loop, Part& part) {
-  constexpr u32 FLAGS = FRAME_FINAL | FRAME_CALLS;
   u32 sink = loop.target;
   for (u32 hops = 0; hops < 4; hops++) {
     frames_.build(sink);
@@ -447,7 +494,7 @@ bool Automaton::sink_part(u32 frame, const Loop& loop, Part& part) {
   }
   if (sink == frame) return false;
   const Loop at_sink = frames_.loop(sink);
-  if (at_sink.target != sink || (frames_[sink].flags & FLAGS)) return false;
+  if (at_sink.target != sink || (frames_[sink].flags & FRAME_LEAVES)) return false;
   if (guarded_part_ && frames_.variety(sink) < MANY_VALUES) return false;
   const u64 inside = at_sink.inside & loop.live;
   // With a space outside of the loop the paths below compare byte by byte what leaves it as a whole character.
@@ -473,7 +520,7 @@ bool Automaton::sink_part(u32 frame, const Loop& loop, Part& part) {
       }
       const bool still = pair.inside && (byte < 128 ? (signature_of_ascii(byte) & inside) != 0 : (inside & SIG_NON_ASCII) != 0);
       if (still && there != DEAD) {
-        if (here == DEAD || (frames_[here].flags & FLAGS)) return false;
+        if (here == DEAD || (frames_[here].flags & FRAME_LEAVES)) return false;
         if (guarded_part_) land(at, here, part);
         todo.push_back({at, here, there, true});
         continue;
@@ -502,7 +549,7 @@ bool Automaton::sink_part(u32 frame, const Loop& loop, Part& part) {
     }
     if (kept.empty()) continue;
     const u32 id = kept.size() == list->nodes.size() ? list_id(list) : node_lists_.intern(kept.data(), kept.size());
-    if (!guarded_part_ && (frames_[target].flags & FLAGS))
+    if (!guarded_part_ && (frames_[target].flags & FRAME_LEAVES))
       for (const u32 node : kept) hits_.push_back({target, node});
     part.includes.push_back(this->part(id, target, guarded_part_));
   }
@@ -528,8 +575,10 @@ const Automaton::Mask& Automaton::mask(u32 configuration) {
   std::vector<Visit> visits;
   std::vector<u32> parts, suspects;
   // Guards that have seen nothing cannot refuse what a token completes, unless it completes two values.
-  const u32 values = guarded_[configuration] ? guard_values(configuration, MANY_VALUES) : 0;
+  const u32 values = guarded_[configuration] ? guard_values(configuration, MANY_TEXTS) : 0;
   const bool guarded = values > 0 || (guarded_[configuration] & SCOPE_BELOW);
+  // With those of scopes, and those that a token completes itself.
+  const u32 all_values = guarded ? guard_values(configuration, MANY_TEXTS, true) + trie_->max_token_bytes() : 0;
   auto visit = [&](u32 nodes, u32 frame, u32 rest, bool passed) {
     const Visit v{nodes, frame, rest, passed};
     if (std::find(visits.begin(), visits.end(), v) == visits.end()) visits.push_back(v);
@@ -541,6 +590,10 @@ const Automaton::Mask& Automaton::mask(u32 configuration) {
     for (u32 t = 0; t < frames_[entry.frame].token_count; t++) made.token_sets.push_back(frames_.token_edge(entry.frame, t).set);
     if (frames_[entry.frame].flags & FRAME_BYTES) visit(root_list_, entry.frame, entry.rest, false);
   }
+  auto few_values = [&](u32 rule) {
+    const u32 entry = frames_.entry(rule);
+    return entry != DEAD && !frames_.endless(entry) && frames_.variety(entry) <= all_values;
+  };
   auto rest_of = [&](u32 back, bool distinct, u32 rest) { return push(distinct ? frames_.guard(back, IN_TOKEN) : back, rest); };
   // Goes on in `frame` at a set of trie nodes: there, and in whatever it calls before reading anything.
   std::vector<Entry> entering;
@@ -554,7 +607,7 @@ const Automaton::Mask& Automaton::mask(u32 configuration) {
       for (u32 c = 0; c < frames_[entry.frame].call_count; c++) {
         const Call call = frames_.call(entry.frame, c);
         if (frames_.entry(call.rule) == DEAD) continue;
-        if (guarded && call.distinct && frames_.variety(frames_.entry(call.rule)) < MANY_VALUES)
+        if (guarded && call.distinct && few_values(call.rule))
           suspects.insert(suspects.end(), node_lists_.at(nodes), node_lists_.at(nodes) + node_lists_.length(nodes));
         const Entry next{frames_.entry(call.rule), rest_of(call.back, call.distinct, entry.rest)};
         if (std::find(entering.begin(), entering.end(), next) == entering.end()) entering.push_back(next);
@@ -594,6 +647,9 @@ const Automaton::Mask& Automaton::mask(u32 configuration) {
       }
     }
   };
+  std::vector<std::pair<u32, u32>> prefixes;  // of seen_prefixes() for seen_rest
+  u32 seen_rest = NONE;
+  bool told = false;
   for (std::size_t v = 0; v < visits.size(); v++) {
     const Visit at = visits[v];
     // A guard that the token itself has entered counts too: ",true" behind [true ends a value that was seen.
@@ -604,10 +660,22 @@ const Automaton::Mask& Automaton::mask(u32 configuration) {
       open.pop_back();
       if (parts_[id].dense || !parts_[id].tokens.empty()) parts.push_back(id);
       open.insert(open.end(), parts_[id].includes.begin(), parts_[id].includes.end());
-      if (watched && guarded_[at.rest]) suspects.insert(suspects.end(), parts_[id].poor.begin(), parts_[id].poor.end());
+      if (watched && guarded_[at.rest] && !parts_[id].poor.empty()) {
+        if (seen_rest != at.rest) seen_rest = at.rest, told = !at.passed && seen_prefixes(at.rest, prefixes);
+        for (const Part::Poor& poor : parts_[id].poor) {
+          if (told && !at.passed && poor.texts > 0) {
+            // As many values must have been seen that begin like this as there are ways to go on.
+            const auto found = std::lower_bound(prefixes.begin(), prefixes.end(), std::pair<u32, u32>{poor.node, 0});
+            if (found == prefixes.end() || found->first != poor.node || found->second < poor.texts) continue;
+          } else if (poor.texts > all_values) {
+            continue;
+          }
+          suspects.push_back(poor.node);
+        }
+      }
       for (std::size_t t = 0; t < parts_[id].transfers.size(); t++) {
         const Part::Transfer transfer = parts_[id].transfers[t];
-        if (guarded && transfer.distinct)
+        if (guarded && transfer.distinct && few_values(transfer.rule))
           suspects.insert(suspects.end(), node_lists_.at(transfer.nodes), node_lists_.at(transfer.nodes) + node_lists_.length(transfer.nodes));
         if (transfer.rule == NONE) leave(transfer.nodes, at.rest, at.passed);
         else if (frames_.entry(transfer.rule) != DEAD)
@@ -629,24 +697,80 @@ const Automaton::Mask& Automaton::mask(u32 configuration) {
 
 // ---- guards
 
-u32 Automaton::guard_values(u32 node, u32 limit) {
+u32 Automaton::guard_values(u32 node, u32 limit, bool scopes) {
   u32 count = 0;
   std::vector<u32> todo{node}, seen;
   while (!todo.empty() && count < limit) {
     const u32 at = todo.back();
     todo.pop_back();
-    if (!(guarded_[at] & GUARD_BELOW) || std::find(seen.begin(), seen.end(), at) != seen.end()) continue;
+    if (!(guarded_[at] & (scopes ? GUARD_BELOW | SCOPE_BELOW : GUARD_BELOW)) || std::find(seen.begin(), seen.end(), at) != seen.end()) continue;
     if (seen.size() < 64) seen.push_back(at);
     for (u32 i = 0; i < entry_count(at); i++) {
       const Entry entry = entries(at)[i];
       if (frames_[entry.frame].flags & FRAME_GUARD) {
         const u32 back = frames_.guard_back(entry.frame);
-        if (frames_.seen_any(back)) count += static_cast<u32>(frames_.seen_values(back).size());
+        count += frames_.seen_count(back);
+      } else if (scopes && frames_.in_scope(entry.frame)) {
+        count += frames_.seen_count(entry.frame);
       }
       todo.push_back(entry.rest);
     }
   }
   return std::min(count, limit);
+}
+
+// Where one guard alone watches and its value is a string: the nodes on the way to strings that it has seen, with how many of their
+// spellings. False where a node does not tell how many values begin like it.
+bool Automaton::seen_prefixes(u32 rest, std::vector<std::pair<u32, u32>>& counts) {
+  counts.clear();
+  if (entry_count(rest) != 1 || frames_.nfa().any_escapes) return false;
+  const Entry entry = entries(rest)[0];
+  if (entry.frame == BOTTOM || !(frames_[entry.frame].flags & FRAME_GUARD) || guarded_[entry.rest] || frames_.guard_text(entry.frame) == IN_TOKEN) return false;
+  constexpr std::size_t SLASHES = 8;
+  std::string before = frames_.text(frames_.guard_text(entry.frame));
+  if (!before.empty() && before[0] != '"') return false;
+  // Of the characters that a seen string may hold only the slash has two spellings, as itself and behind a backslash.
+  for (std::size_t i = before.find('\\'); i != std::string::npos; i = before.find('\\', i + 1)) {
+    if (i + 1 == before.size() || before[i + 1] != '/') return false;
+    before.erase(i, 1);
+  }
+  struct Place {
+    std::size_t index, slashes;  // into the value; slashes from there on
+    u32 node;
+  };
+  std::vector<Place> places;
+  for (const std::string& value : frames_.seen_values(frames_.guard_back(entry.frame))) {
+    const std::size_t slashes = static_cast<std::size_t>(std::count(value.begin(), value.end(), '/'));
+    if (value[0] != '"' || slashes > SLASHES) return false;
+    for (const char byte : value)
+      if (static_cast<u8>(byte) < 0x20 || byte == '\\') return false;
+    if (value.compare(0, before.size(), before) != 0) continue;
+    places.assign(1, {before.size(), slashes - static_cast<std::size_t>(std::count(before.begin(), before.end(), '/')), 0});
+    while (!places.empty()) {
+      const Place at = places.back();
+      places.pop_back();
+      if (at.index == value.size()) continue;
+      const bool slash = value[at.index] == '/';
+      u32 node = trie_->child(at.node, static_cast<u8>(value[at.index]));
+      if (node != NONE) {
+        places.push_back({at.index + 1, at.slashes - slash, node});
+        counts.push_back({node, 1u << (at.slashes - slash)});
+      }
+      if (!slash || (node = trie_->child(at.node, '\\')) == NONE) continue;
+      counts.push_back({node, 1u << (at.slashes - 1)});
+      if ((node = trie_->child(node, '/')) == NONE) continue;
+      places.push_back({at.index + 1, at.slashes - 1, node});
+      counts.push_back({node, 1u << (at.slashes - 1)});
+    }
+  }
+  std::sort(counts.begin(), counts.end());
+  std::size_t out = 0;
+  for (std::size_t i = 0; i < counts.size(); i++) {
+    if (out && counts[out - 1].first == counts[i].first) counts[out - 1].second += counts[i].second;
+    else counts[out++] = counts[i];
+  }
+  counts.resize(out);
+  return true;
 }
 
 // Which of the nodes complete a value that the guard has seen. Strings without escapes are compared as text, down the trie; every
@@ -709,19 +833,25 @@ void Automaton::deny(u32 configuration, const std::vector<u32>& suspects, Mask& 
 bool Automaton::risky(u32 frame) {
   if (!frames_.in_scope(frame)) return false;
   const Nfa& nfa = frames_.nfa();
-  if (risky_.empty()) risky_.assign(nfa.rules.size(), 0);
+  if (scope_texts_.empty()) scope_texts_.assign(nfa.rules.size(), NONE);
   const u32 rule = frames_.rule(frame);
-  if (risky_[rule] == 0) {
-    risky_[rule] = 1;
+  if (scope_texts_[rule] == NONE) {
+    u32 texts = MANY_TEXTS;
+    scope_texts_[rule] = texts;
     std::vector<u32> callees;
     for (const State& state : nfa.states)
       if (state.rule == rule)
         for (u32 e = state.first; e != NONE; e = nfa.edges[e].next)
           if (nfa.edges[e].kind == EDGE_CALL && (nfa.edges[e].flags & EDGE_DISTINCT)) callees.push_back(nfa.edges[e].data);
-    for (const u32 callee : callees)
-      if (const u32 entry = frames_.entry(callee); entry == DEAD || frames_.variety(entry) < MANY_VALUES) risky_[rule] = 2;
+    for (const u32 callee : callees) {
+      const u32 entry = frames_.entry(callee);
+      if (entry == DEAD) texts = 0;
+      else if (!frames_.endless(entry)) texts = std::min(texts, frames_.variety(entry));
+    }
+    scope_texts_[rule] = texts;
   }
-  return risky_[rule] == 2;
+  const u32 texts = scope_texts_[rule];
+  return texts < MANY_TEXTS && texts <= frames_.seen_count(frame) + trie_->max_token_bytes();
 }
 
 // A search over the frames ahead. What is called is taken to end, but for values that a scope has run out of.
@@ -770,7 +900,7 @@ bool Automaton::alive(const Entry& entry) {
   if (!(guarded_[entry.rest] & GUARD_BELOW)) return true;
   const u32 values = guard_values(entry.rest, 1'000'000);
   if (values != 0 && zero_forever(entry)) return false;
-  if (values == 0 || frames_.variety(entry.frame) > values + 1) return true;
+  if (values == 0 || frames_.endless(entry.frame) || frames_.variety(entry.frame) > values + 1) return true;
   const u64 key = static_cast<u64>(entry.frame) << 32 | entry.rest;
   if (const u32* found = alive_.find(key)) return *found != 0;
   // A search over stacks of this one entry, by bytes, until the guard is popped. INVARIANT: nothing is interned as a configuration.

@@ -18,7 +18,7 @@ class Measure {
     for (const Rule& rule : nfa_.rules)
       if (!rule.merged) propose(rule.final, 0);
     for (u32 s = 0; s < states_; s++) {
-      if (nfa_.states[s].body == NONE) continue;
+      if (!counts_bodies(s)) continue;
       if (nfa_.states[s].head != NONE) propose(s, 0);  // the head after a separator: a separator ends there
       for (u32 e = nfa_.states[s].first; e != NONE; e = nfa_.edges[e].next)
         if (nfa_.edges[e].kind == EDGE_COUNT || nfa_.edges[e].kind == EDGE_MEMBER) propose(s, 0);
@@ -53,6 +53,10 @@ class Measure {
   using Entry = std::pair<u32, u32>;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue_;
 
+  // It lies in the body of a repetition or permutation, and measures to the body's end. In a counted automaton a state measures to
+  // the end of its rule.
+  bool counts_bodies(u32 s) const { return nfa_.states[s].body != NONE && !nfa_.heads[nfa_.states[s].body].automaton; }
+
   void propose(u32 node, u64 distance) {
     const u32 value = static_cast<u32>(std::min<u64>(distance, 0xF0000000u));
     if (value < best_[node]) {
@@ -80,7 +84,9 @@ class Measure {
       for (u32 e = nfa_.states[s].first; e != NONE; e = nfa_.edges[e].next) {
         const Edge& edge = nfa_.edges[e];
         add(s, edge);
-        if (edge.kind == EDGE_EPSILON || edge.kind == EDGE_SET || edge.kind == EDGE_ENTER) edges.push_back({edge.target, {s, NONE, 0}});
+        if (edge.kind == EDGE_EPSILON || edge.kind == EDGE_SET || edge.kind == EDGE_ENTER || edge.kind == EDGE_LEAVE ||
+            (edge.kind == EDGE_COUNT && !counts_bodies(s)))
+          edges.push_back({edge.target, {s, NONE, 0}});
         if (edge.kind == EDGE_CALL && nfa_.rules[edge.data].nullable && !(edge.flags & EDGE_NONEMPTY)) edges.push_back({edge.target, {s, NONE, 0}});
       }
     Closure closure(nfa_);
@@ -92,7 +98,7 @@ class Measure {
       for (const Item& item : closure.result)
         for (u32 e = nfa_.states[item.state].first; e != NONE; e = nfa_.edges[e].next) {
           // An edge inside of a body measures to the body's end only; its rule is then measured by its start, below.
-          if (nfa_.states[item.state].body == NONE) add(states_ + r, nfa_.edges[e]);
+          if (!counts_bodies(item.state)) add(states_ + r, nfa_.edges[e]);
         }
       if (!nfa_.rules[r].nullable) edges.push_back({nfa_.rules[r].start, {states_ + r, NONE, 0}});
     }
@@ -143,6 +149,11 @@ class Measure {
 
 u64 Nfa::distance_of_head(const Head& head, const Register& reg) const {
   const u64 exit = states[head.exit].distance;
+  if (head.automaton) {  // a lower bound: every character missing takes a byte
+    const u64 body = states[head.body].distance;
+    const u64 missing = reg.count < COUNT_DEEP && reg.count < head.minimum ? head.minimum - reg.count : 0;
+    return body == NONE ? NONE : std::max(body, exit + missing);
+  }
   if (!head.permutation) {
     const u64 missing = reg.count < COUNT_DEEP && reg.count < head.minimum ? head.minimum - reg.count : 0;
     if (missing == 0) return exit;
@@ -187,6 +198,10 @@ u64 Nfa::distance(Item item) const {
   if (state.body == NONE) return here;
   const Head& head = heads[state.body];
   Register reg = registers.get(item.reg);
+  if (head.automaton) {
+    const u64 missing = reg.count < COUNT_DEEP && reg.count < head.minimum ? head.minimum - reg.count : 0;
+    return here == NONE ? NONE : std::max(here, states[head.exit].distance + missing);
+  }
   if (!head.permutation) {
     if (reg.count < COUNT_DEEP) reg.count++;
     return here + distance_of_head(head, reg);

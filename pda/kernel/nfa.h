@@ -13,7 +13,7 @@ namespace stackmask {
 // The operators of pda/grammar.py, same numbers.
 enum Operator : i32 {
   OP_EMPTY, OP_NEVER, OP_LITERAL, OP_BYTES, OP_CHARS, OP_SEQ, OP_ALT, OP_REPEAT, OP_CALL, OP_GRAPH, OP_AUTOMATON, OP_TOKENS, OP_PERMUTE,
-  OP_SCOPE, OP_DISTINCT, OP_COUNT
+  OP_SCOPE, OP_DISTINCT, OP_LIMIT, OP_CAPTURE, OP_TEMPERATURE, OP_EXCEPT
 };
 enum Encoding : i32 { RAW, UTF8, JSON, JSON_ANY };
 constexpr i32 REQUIRED = 1, REPEATABLE = 2;
@@ -21,7 +21,8 @@ constexpr i32 REQUIRED = 1, REPEATABLE = 2;
 // The expressions as they come from Python. Arguments of node n: ints[begin, end).
 //   LITERAL: index into literals        BYTES: lo hi ...            CHARS: encoding lo hi ...      SEQ, ALT: nodes
 //   REPEAT: node minimum maximum        CALL: rule                  GRAPH: states (source target node) ...
-//   AUTOMATON: encoding states, then for each state: accepting count (lo hi target) ...
+//   AUTOMATON: encoding states minimum maximum, then for each state: accepting count (lo hi target) ...
+//   EXCEPT: encoding, indices into literals: words as UTF-8, sorted
 //   TOKENS: negated ids ...             PERMUTE: separator minimum maximum (node flags) ...        SCOPE, DISTINCT: node
 struct Expressions {
   struct Node {
@@ -46,7 +47,8 @@ enum EdgeKind : u8 {
                    // with data 2 nothing but spaces (NON_ASCII_SPACES of trie.h)
   EDGE_EPSILON,
   EDGE_ENTER,      // epsilon into a repetition: its counters start at zero
-  EDGE_COUNT,      // epsilon from the end of a repetition's body back to its head, one more counted
+  EDGE_COUNT,      // epsilon from the end of a repetition's body back to its head, or behind a counted automaton's character: one more counted
+  EDGE_LEAVE,      // epsilon out of a counted automaton, where it has counted enough
   EDGE_MEMBER,     // epsilon from the end of a permutation's member (data) back to its head
   EDGE_SET,        // epsilon that sets the register to data
   EDGE_CALL,       // rule data
@@ -71,14 +73,19 @@ struct State {
   u32 body = NONE;      // the head in whose body it lies
   u32 member = NONE;    // the member of that head, NONE for a separator
   u32 distance = NONE;  // least number of bytes to the end of the rule, or of the body where it lies in one
+  u32 least = 0, most = NONE;      // in a counted automaton: characters that can still be counted until it accepts
+  u32 settled = 0;                 // ... and `least` of the state of the DFA that its characters are read from
   bool partial_non_ascii = false;  // has EDGE_BYTEs above 0x7F that no EDGE_NON_ASCII describes
 };
 
 constexpr u8 NEVER_MEMBER = 0x80;  // cannot be read
 
-// Where a counted repetition or a permutation decides to go on or to leave.
+// Where a counted repetition or a permutation decides to go on or to leave, or a counted automaton begins.
 struct Head {
   bool permutation = false;
+  bool automaton = false;        // counts the characters of a DFA; its states are the body
+  u32 furthest = 0;              // of an automaton: the largest of its states' `least`
+  bool bounded = false;          // ... a state has a largest number of characters
   bool after_separator = false;  // a permutation's second head: members only
   u32 minimum = 0, maximum = NONE;
   u32 least = 1;                 // a body takes at least this many bytes
@@ -167,7 +174,7 @@ struct Nfa {
   Registers registers;
   u32 root = 0;
   u32 rewritten_rules = 0;  // of left recursion
-  bool any_escapes = false; // strings may spell any character as an escape
+  bool any_escapes = false; // a JSON text may spell characters by escapes that they do not need, the slash apart
 
   u32 add_state(u32 rule) {
     State state;
@@ -218,6 +225,7 @@ class Closure {
   std::vector<Mark> marks_;
   u32 epoch_ = 0;
   bool seen(const Item& item);
+  bool alive(const State& state, const Item& item) const;
   void expand_head(const Item& item, const Head& head);
 };
 

@@ -120,7 +120,7 @@ class Rewriter {
       for (u32 i = begin[s]; i < begin[s + 1]; i++)
         if (nfa_.states[back[i].source].body == nfa_.states[s].head || head.after_separator) mark(back[i].source);
       if (!head.permutation) {
-        if (head.minimum == 0 || productive[head.body]) mark(s);
+        if ((head.minimum == 0 && !head.automaton) || productive[head.body]) mark(s);
         return;
       }
       u64 members = 0, needed = 0;

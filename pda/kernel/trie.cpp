@@ -172,6 +172,12 @@ TokenTrie::TokenTrie(const std::vector<std::pair<const char*, std::size_t>>& tok
   close(0);
   nodes_[0].skip_byte = static_cast<u32>(nodes_.size()) << 8;
 
+  heights_.assign(nodes_.size(), 0);
+  for (u32 node = static_cast<u32>(nodes_.size()); node-- > 1;) heights_[parents_[node]] = std::max(heights_[parents_[node]], static_cast<u16>(heights_[node] + 1));
+
+  for (const Entry& entry : order) longest_first_.push_back(entry.id);
+  std::stable_sort(longest_first_.begin(), longest_first_.end(), [this](u32 a, u32 b) { return chars_[a] > chars_[b]; });
+
   // Nodes with many children get a table of them.
   wide_index_.assign(nodes_.size(), NONE);
   std::vector<u16> fanout(nodes_.size(), 0);
@@ -192,9 +198,18 @@ u32 TokenTrie::child(u32 node, u8 byte) const {
 }
 
 const u32* TokenTrie::loop_mask(u64 inside, u32 chars) const {
-  chars = std::min(chars, longest_loop(inside));
+  if (chars >= longest_loop(inside)) chars = NONE;
+  else loop_mask(inside, NONE);  // the shorter ones are made of it
   const std::lock_guard lock(mutex_);
   auto& found = masks_[{inside, chars}];
+  constexpr u32 FEW = 12;  // few tokens are longer
+  if (const auto whole = masks_.find({inside, NONE}); !found && chars != NONE && chars >= FEW && whole != masks_.end()) {
+    found = std::make_unique<std::vector<u32>>(*whole->second);
+    for (const u32 id : longest_first_) {
+      if (chars_[id] <= chars) break;
+      (*found)[id >> 5] &= ~(1u << (id & 31));
+    }
+  }
   if (!found) {
     auto mask = std::make_unique<std::vector<u32>>(words(), 0);
     const u64 outside = ~inside;
@@ -203,6 +218,19 @@ const u32* TokenTrie::loop_mask(u64 inside, u32 chars) const {
     found = std::move(mask);
   }
   return found->data();
+}
+
+const std::vector<i32>& TokenTrie::loop_tokens(u64 inside, u32 low, u32 high) const {
+  high = std::min(high, longest_loop(inside));
+  low = std::min(low, high + 1);
+  const std::lock_guard lock(mutex_);
+  auto& found = tokens_[{inside, static_cast<u64>(low) << 32 | high}];
+  if (!found) {
+    found = std::make_unique<std::vector<i32>>();
+    for (std::size_t id = 0; id < signatures_.size(); id++)
+      if ((signatures_[id] & ~inside) == 0 && chars_[id] >= low && chars_[id] <= high) found->push_back(static_cast<i32>(id));
+  }
+  return *found;
 }
 
 const u32* TokenTrie::loop_mask_with_exits(u64 inside, u32 chars, const std::vector<std::pair<u32, u64>>& exits) const {
@@ -242,9 +270,46 @@ const NodeList* TokenTrie::loop_exits(u64 inside, u32 exit, u32 low, u32 high) c
       if ((at.before & outside) != 0 || at.chars < low || at.chars > high) continue;
       for (i32 token = nodes_[at.node].token; token >= 0; token = same_[static_cast<std::size_t>(token)]) list->tokens.push_back(token);
       (nodes_[at.node].skip() > 1 ? list->nodes : list->leaves).push_back(at.node);
+      list->height = std::max<u32>(list->height, heights_[at.node]);
     }
-    list->hash = hash_words(list->nodes.data(), list->nodes.size());
     found = std::move(list);
+  }
+  return found.get();
+}
+
+const std::vector<u16>& TokenTrie::exit_places(u64 inside, u32 exit) const {
+  const std::lock_guard lock(mutex_);
+  auto& found = places_[{inside, exit}];
+  if (!found) {
+    found = std::make_unique<std::vector<u16>>();
+    const u64 outside = ~(inside & ~SIG_INCOMPLETE);
+    for (const Occurrence& at : occurrences_[exit])
+      if ((at.before & outside) == 0) found->push_back(static_cast<u16>(at.chars));
+    std::sort(found->begin(), found->end());
+    found->erase(std::unique(found->begin(), found->end()), found->end());
+  }
+  return *found;
+}
+
+const Paths* TokenTrie::exit_paths(u64 inside, u32 exit) const {
+  const NodeList* list = loop_exits(inside, exit, 0, NONE);
+  const std::lock_guard lock(mutex_);
+  auto& found = paths_[{inside, exit}];
+  if (!found) {
+    std::vector<u32> nodes(list->nodes.size() + list->leaves.size());
+    std::merge(list->nodes.begin(), list->nodes.end(), list->leaves.begin(), list->leaves.end(), nodes.begin());
+    auto paths = std::make_unique<Paths>();
+    std::string before, path;
+    for (const u32 node : nodes) {
+      path.assign(depths_[node], 0);
+      for (u32 at = node, i = depths_[node]; i-- > 0; at = parents_[at]) path[i] = static_cast<char>(nodes_[at].byte());
+      const std::size_t common = static_cast<std::size_t>(std::mismatch(path.begin(), path.end(), before.begin(), before.end()).first - path.begin());
+      paths->ways.push_back({node, static_cast<u32>(paths->bytes.size()), static_cast<u16>(common)});
+      paths->bytes.insert(paths->bytes.end(), path.begin() + static_cast<std::ptrdiff_t>(common), path.end());
+      before.swap(path);
+    }
+    paths->ways.push_back({NONE, static_cast<u32>(paths->bytes.size()), 0});
+    found = std::move(paths);
   }
   return found.get();
 }

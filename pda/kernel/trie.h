@@ -48,7 +48,18 @@ struct NodeList {
   std::vector<u32> nodes;
   std::vector<u32> leaves;  // those left out because they have no children
   std::vector<i32> tokens;  // that end at all of them
-  u64 hash = 0;
+  u32 height = 0;           // the largest number of bytes below one of them
+};
+
+// The ways to some nodes of the trie in its order, each with what it shares with the one before it left out.
+struct Paths {
+  struct Way {
+    u32 node;
+    u32 begin;    // its bytes that are new: bytes[begin, next way's begin)
+    u16 common;   // how many it shares
+  };
+  std::vector<Way> ways;  // and one more for the end
+  std::vector<u8> bytes;
 };
 
 class TokenTrie {
@@ -75,10 +86,16 @@ class TokenTrie {
 
   // Tokens whose signature lies in `inside` and that have at most `chars` characters, as a bitmask of words() words. Cached.
   const u32* loop_mask(u64 inside, u32 chars) const;
+  // Tokens whose signature lies in `inside`, of `low` to `high` characters. Cached.
+  const std::vector<i32>& loop_tokens(u64 inside, u32 low, u32 high) const;
   // loop_mask with the tokens that end with an exit after a path inside the loop. Cached.
   const u32* loop_mask_with_exits(u64 inside, u32 chars, const std::vector<std::pair<u32, u64>>& exits) const;
   // Nodes that `exit` leads to after a path inside the loop of `low` to `high` characters. Cached.
   const NodeList* loop_exits(u64 inside, u32 exit, u32 low, u32 high) const;
+  // The numbers of characters before an occurrence of `exit` on a path inside the loop, rising. Cached.
+  const std::vector<u16>& exit_places(u64 inside, u32 exit) const;
+  // The ways to what loop_exits() lists, leaves included. Cached.
+  const Paths* exit_paths(u64 inside, u32 exit) const;
   // Nodes with children on paths inside the loop of 1 to `high` characters. Cached.
   const NodeList* loop_nodes(u64 inside, u32 high) const;
   // The largest number of characters before an occurrence of `exit` on a path inside the loop. Cached.
@@ -98,6 +115,8 @@ class TokenTrie {
   std::vector<u64> signatures_;  // by token, ~0 for ids without text
   std::vector<u64> node_signatures_;  // by node
   std::vector<u16> node_chars_;
+  std::vector<u16> heights_;     // by node: bytes of the longest path below it
+  std::vector<u32> longest_first_;  // tokens with text by characters, falling
   std::vector<u16> chars_;       // by token; a token that ends inside a character counts it
   std::vector<Occurrence> occurrences_[EXITS];
   std::vector<u32> wide_index_;
@@ -115,6 +134,9 @@ class TokenTrie {
   mutable std::unordered_map<LoopKey, std::unique_ptr<std::vector<u32>>, LoopHash> masks_;
   mutable std::unordered_map<std::string, std::unique_ptr<std::vector<u32>>> exit_masks_;
   mutable std::unordered_map<LoopKey, std::unique_ptr<NodeList>, LoopHash> exits_;
+  mutable std::unordered_map<LoopKey, std::unique_ptr<std::vector<i32>>, LoopHash> tokens_;
+  mutable std::unordered_map<LoopKey, std::unique_ptr<Paths>, LoopHash> paths_;
+  mutable std::unordered_map<LoopKey, std::unique_ptr<std::vector<u16>>, LoopHash> places_;
   mutable std::unordered_map<LoopKey, u32, LoopHash> longest_;
 };
 

@@ -1,0 +1,146 @@
+"""Masks over a large vocabulary: what the kernel composes of whole classes of tokens is what it accepts token by token.
+
+Class loops, chains of counters and runs of blanks need tokens that are long and many; the vocabularies of the other tests are too small
+to reach them.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from support.engines import load_engine, matcher
+
+from stackmask.pda.grammar import JSON, JSON_ANY, UTF8, GrammarBuilder, NodeId
+from stackmask.pda.regex import regex_dfa
+
+ANY = (0, 0x10FFFF)
+SAMPLE = b"and the 12 lazy-dogs ran/over foo.bar \xc3\xa9t\xc3\xa9, "
+
+
+def vocabulary() -> list[bytes | None]:
+    """Every byte, words with what stands before and behind them in real vocabularies, long runs, and pieces of UTF-8."""
+    random = Random(1)
+    tokens = {bytes([byte]) for byte in range(256)}
+    ends = [
+        b"",
+        b'"',
+        b'",',
+        b'":',
+        b'","',
+        b"\\",
+        b"\\n",
+        b"\\u00",
+        b" ",
+        b"-",
+        b"/",
+        b".",
+        b"\n",
+        b"\xc3",
+        b"\xe2\x80",
+        "é".encode(),
+        b"1",
+        b"}",
+    ]
+    for _ in range(2500):
+        word = "".join(random.choice("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_") for _ in range(random.randint(1, 9))).encode()
+        tokens |= {
+            word,
+            b" " + word,
+            word + random.choice(ends),
+            b" " + word + random.choice(ends),
+            word + b" " + word[:3] + random.choice(ends),
+        }
+    for run in (b" ", b"-", b"=", b"a", b"\n", b"\t", b"0", "é".encode(), b"\\n"):
+        tokens |= {run * length + end for length in (2, 3, 5, 8, 15, 16, 31, 40, 64) for end in (b"", b'"', b",")}
+    tokens |= {b"%d%s" % (number, end) for number in range(300) for end in (b"", b",", b' "', b"  ,")}
+    return [*sorted(tokens), None]
+
+
+def string(builder: GrammarBuilder, minimum: int, maximum: int, ranges: tuple[int, ...] = ANY, encoding: int = JSON) -> NodeId:
+    """Characters of a string, counted."""
+    return builder.repeat(builder.chars(ranges, encoding), minimum, maximum)
+
+
+def pattern(builder: GrammarBuilder, text: str, minimum: int, maximum: int, encoding: int = JSON) -> NodeId:
+    """A pattern, its characters counted."""
+    automaton = regex_dfa(text, search=False)
+    return builder.automaton(automaton.transitions, automaton.accepting, encoding, minimum=minimum, maximum=maximum)
+
+
+def gap(builder: GrammarBuilder, node: NodeId) -> NodeId:
+    """What is read, up to 40 blanks, and a comma or a brace with their own."""
+    blanks = builder.repeat(builder.bytes((9, 10, 13, 13, 32, 32)), 0, 40)
+    return builder.seq(node, builder.alt(builder.seq(blanks, builder.literal(b",")), builder.seq(blanks, builder.literal(b"}"))))
+
+
+CASES = {
+    "any string": lambda b: string(b, 0, -1),
+    "to 20": lambda b: string(b, 0, 20),
+    "3 to 45": lambda b: string(b, 3, 45),
+    "70 exactly": lambda b: string(b, 70, 70),
+    "1 to 200": lambda b: string(b, 1, 200),
+    "escapes to 30": lambda b: string(b, 2, 30, encoding=JSON_ANY),
+    "letters to 40": lambda b: string(b, 0, 40, (97, 122)),
+    "part of the letters": lambda b: string(b, 0, 40, (32, 32, 97, 119, 0xE9, 0xE9)),
+    "counted and then free": lambda b: b.seq(string(b, 0, 30, (32, 32, 97, 122)), string(b, 0, -1, (97, 122))),
+    "foo in it": lambda b: pattern(b, ".*foo.*", 0, -1),
+    "foo in it, to 60": lambda b: pattern(b, ".*foo.*", 0, 60),
+    "foo in it, from 20": lambda b: pattern(b, ".*foo.*", 20, -1),
+    "words to 50": lambda b: pattern(b, r"(\S+\s+){2,}\S+", 5, 50),
+    "three words": lambda b: pattern(b, r"(\S+\s+){0,2}\S+", 0, 90),
+    "no slash to 40": lambda b: pattern(b, "[^/]*", 0, 40),
+    "two lengths": lambda b: pattern(b, "a{3,50}|[b-z ,]{4,200}", 4, 45),
+    "text to 35": lambda b: pattern(b, "[^x]*", 0, 35, UTF8),
+    "anything but words": lambda b: b.except_words(["and", "an", "the", "foo.bar", "été"], JSON),
+}
+
+
+@pytest.fixture(scope="module")
+def tokens() -> list[bytes | None]:
+    return vocabulary()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_masks_are_what_is_accepted(tokens: list[bytes | None], name: str) -> None:
+    """At every few characters, near the bounds at each, the mask holds the tokens that can be read to their end."""
+    builder = GrammarBuilder()
+    root = builder.rule("root")
+    builder.define(root, builder.seq(builder.literal(b'"'), CASES[name](builder), gap(builder, builder.literal(b'"'))))
+    start = matcher(load_engine("kernel"), builder.build(root), tokens, (len(tokens) - 1,))
+    assert start.accept_bytes(b'"')
+    text = SAMPLE * 6 if "letters" not in name and "counted" not in name else b"abcdef ghij" * 20
+    if name == "letters to 40":
+        text = text.replace(b" ", b"")
+    near = 0
+    for length in range(len(text)):
+        here = start.fork()
+        if not here.accept_bytes(text[:length]):
+            break
+        near = 0 if length % 9 == 0 or length < 4 else near + 1
+        if near and start.matching_prefix(text[: length + 12]) == length + 12:
+            continue
+        allowed = set(here.allowed_tokens())
+        for token, data in enumerate(tokens):
+            if data is not None:
+                assert (here.matching_prefix(data) == len(data)) == (token in allowed), (length, data)
+
+
+@pytest.mark.parametrize("value", [b"12", b"true", b'"x"'])
+def test_gaps_behind_values(tokens: list[bytes | None], value: bytes) -> None:
+    """Behind a value, and at every blank of the gap."""
+    builder = GrammarBuilder()
+    root = builder.rule("root")
+    digits = builder.repeat(builder.bytes((48, 57)), 1, -1)
+    values = builder.alt(digits, builder.literal(b"true"), builder.literal(b'"x"'))
+    builder.define(root, builder.seq(gap(builder, values), string(builder, 0, -1)))
+    start = matcher(load_engine("kernel"), builder.build(root), tokens, (len(tokens) - 1,))
+    for blanks in range(42):
+        here = start.fork()
+        if not here.accept_bytes(value + b" " * blanks):
+            assert blanks == 41
+            return
+        allowed = set(here.allowed_tokens())
+        for token, data in enumerate(tokens):
+            if data is not None:
+                assert (here.matching_prefix(data) == len(data)) == (token in allowed), (blanks, data)
