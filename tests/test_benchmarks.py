@@ -72,6 +72,8 @@ def test_crashes_and_hangs_cost_one_schema(benchmark):
         ("mask", ["--rounds", "1"]),
         ("nesting", ["--depth", "50"]),
         ("ambiguity", ["--rounds", "1"]),
+        ("tools", ["--rounds", "1", "--tools", "5", "--peer-tools", "0"]),
+        ("tools", ["--rounds", "1", "--tools", "5", "--peer-tools", "0", "--style", "qwen_xml"]),
         ("vocabulary", ["--rounds", "1"]),
         ("apply", ["--rounds", "1"]),
     ],
