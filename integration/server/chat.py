@@ -16,7 +16,7 @@ from stackmask.integration.server.errors import ApiError, api_error
 from stackmask.integration.server.prompts import encode_text, plain_messages, render_messages
 from stackmask.integration.server.protocol import ChatRequest
 from stackmask.integration.server.serving import Prepared, Serving, sse
-from stackmask.integration.server.tools import ToolPlan, shown_tools
+from stackmask.integration.server.tools import ToolPlan, checked_tools, shown_tools
 from stackmask.integration.tools import Call, Piece, Text
 
 
@@ -42,10 +42,11 @@ class Chat:
             raise ApiError("top_logprobs needs logprobs: true", param="top_logprobs")
         whitespace = serving.options.json_whitespace
         found = find_constraint(body, whitespace)
+        tools = checked_tools(body.tools)
         messages, options = plain_messages(body.messages), body.chat_template_kwargs or {}
         prompt = render_messages(serving.tokenizer, messages, tools=shown_tools(body.tools), options=options)
         self.plan, constraint, field = serving.dialect.plan(
-            body.tools, body.tool_choice, body.parallel_tool_calls, *found, whitespace=whitespace, prompt=prompt
+            tools, body.tool_choice, body.parallel_tool_calls, *found, whitespace=whitespace, prompt=prompt
         )
         self.prepared = await serving.prepare(
             [encode_text(serving.tokenizer, prompt, special=False)],

@@ -17,7 +17,7 @@ from stackmask.integration.server.errors import ApiError, api_error
 from stackmask.integration.server.prompts import encode_text, plain_messages, render_messages
 from stackmask.integration.server.protocol import ResponsesRequest, SamplingFields
 from stackmask.integration.server.serving import Prepared, Serving, sse
-from stackmask.integration.server.tools import ToolPlan, shown_tools
+from stackmask.integration.server.tools import ToolPlan, checked_tools, shown_tools
 from stackmask.integration.tools import Call, Piece, Text
 
 Json = dict[str, Any]
@@ -44,10 +44,11 @@ class Response:
         if body.text is not None and body.text.format is not None:
             found = flat_format(body.text.format, body.stackmask, whitespace)
         asked = find_constraint(body, whitespace, found)
+        tools = checked_tools(body.tools)
         messages = plain_messages(self._messages())
         prompt = render_messages(serving.tokenizer, messages, tools=shown_tools(body.tools), options={})
         self.plan, constraint, field = serving.dialect.plan(
-            body.tools, body.tool_choice, body.parallel_tool_calls, *asked, whitespace=whitespace, prompt=prompt
+            tools, body.tool_choice, body.parallel_tool_calls, *asked, whitespace=whitespace, prompt=prompt
         )
         self.prepared = await serving.prepare(
             [encode_text(serving.tokenizer, prompt, special=False)],

@@ -18,6 +18,7 @@ from stackmask.integration.tools import (
     CallParser,
     Choice,
     Format,
+    Tool,
     ToolError,
     choose,
     detect_format,
@@ -61,7 +62,7 @@ class Dialect:
 
     def plan(
         self,
-        definitions: Sequence[Mapping[str, Any]] | None,
+        tools: tuple[Tool, ...],
         choice: Any,
         parallel: bool | None,
         constraint: Constraint | None,
@@ -78,7 +79,7 @@ class Dialect:
         begin = self.format.reasoning[0].strip()
         thinks = not self._has_reasoning_end and bool(begin) and prompt.rstrip().endswith(begin)
         try:
-            chosen = choose(read_tools(definitions), choice, parallel=parallel is not False)
+            chosen = choose(tools, choice, parallel=parallel is not False)
             if chosen is None:
                 return None, constraint, field
             if chosen.is_required and constraint is not None:
@@ -121,8 +122,16 @@ def answer_format(constraint: Constraint, field: str | None) -> dict[str, Any]:
             raise ApiError(f"{field} and tools that may be called do not go together", param=field, code="conflicting_constraints")
 
 
+def checked_tools(definitions: Sequence[Mapping[str, Any]] | None) -> tuple[Tool, ...]:
+    """The tools of a request; what is wrong with them is an answer of status 400."""
+    try:
+        return read_tools(definitions)
+    except ToolError as error:
+        raise ApiError(str(error), param=error.field, code="invalid_tools") from None
+
+
 def shown_tools(definitions: Sequence[Mapping[str, Any]] | None) -> list[dict[str, Any]]:
-    """Tools in the form that chat templates know, functions: a custom tool is one with an argument that is its input."""
+    """Tools that were checked in the form that chat templates know, functions: a custom tool is one with an argument that is its input."""
     shown = []
     for definition in definitions or ():
         kind = str(definition.get("type"))

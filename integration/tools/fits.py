@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -16,7 +17,7 @@ NOTES: Final = frozenset(
 )
 _SHARED: Final = ("$defs", "definitions")
 _REFERENCES: Final = 32
-_SECONDS: Final = 0.5  # an answer waits for this; the tag that the schema is part of was compiled in a process of its own
+_SECONDS: Final = 1.0  # for all members; an answer waits for this, and the tag that the schema is part of was compiled elsewhere
 
 
 class Checker:
@@ -26,6 +27,7 @@ class Checker:
         self._shared = {name: root[name] for name in _SHARED if isinstance(root, Mapping) and name in root}
         self._root = root
         self._trie: TokenTrie | None = None
+        self._seconds = _SECONDS
         self._compiled: dict[int, KernelGrammar | None] = {}
 
     def allows_any_text(self, schema: Any) -> bool:
@@ -48,7 +50,9 @@ class Checker:
 
     def _compile(self, schema: Any) -> KernelGrammar | None:
         whole = {**self._shared, **schema} if isinstance(schema, Mapping) else schema
-        limits = Limits(compile_seconds=_SECONDS)
+        if self._seconds <= 0:
+            return None
+        start, limits = time.monotonic(), Limits(compile_seconds=self._seconds)
         if self._trie is None:
             self._trie = TokenTrie([*(bytes((byte,)) for byte in range(256)), None], 257)
         try:
@@ -63,3 +67,5 @@ class Checker:
             )
         except (GrammarError, LimitError):
             return None
+        finally:
+            self._seconds -= time.monotonic() - start

@@ -10,36 +10,43 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 KINDS: Final = frozenset(("string", "number", "integer", "boolean", "null", "object", "array"))
-_DEEP: Final = 32  # references and combinations followed from one schema
+_DEEP: Final = 32  # references and combinations inside each other that are followed
+_STEPS: Final = 10_000  # and in all
 
 
-def kinds(schema: Any, root: Any, depth: int = 0) -> frozenset[str]:
+def kinds(schema: Any, root: Any) -> frozenset[str]:
     """The kinds of value that `schema` allows, a part of the document `root`.
 
     >>> sorted(kinds({"anyOf": [{"type": "string"}, {"const": 3}]}, {}))
     ['integer', 'number', 'string']
     """
+    return _kinds(schema, root, 0, [_STEPS])
+
+
+def _kinds(schema: Any, root: Any, depth: int, steps: list[int]) -> frozenset[str]:
+    """The same, from some depth and with a number of steps left; where either is used up, everything is allowed."""
+    steps[0] -= 1
     if schema is False:
         return frozenset()
-    if not isinstance(schema, Mapping) or depth > _DEEP:
+    if not isinstance(schema, Mapping) or depth > _DEEP or steps[0] < 0:
         return KINDS
     found = KINDS
     types = schema.get("type")
     if isinstance(types, str):
         found &= _typed(types)
-    elif isinstance(types, Sequence):
+    elif isinstance(types, list):
         found &= frozenset[str]().union(*(_typed(kind) for kind in types if isinstance(kind, str)))
     if "const" in schema:
         found &= kinds_of(schema["const"])
-    if isinstance(schema.get("enum"), Sequence):
+    if isinstance(schema.get("enum"), list):
         found &= frozenset[str]().union(*map(kinds_of, schema["enum"]))
     if isinstance(schema.get("$ref"), str):
-        found &= kinds(resolve(schema["$ref"], root), root, depth + 1)
+        found &= _kinds(resolve(schema["$ref"], root), root, depth + 1, steps)
     for name in ("anyOf", "oneOf"):
-        if isinstance(schema.get(name), Sequence):
-            found &= frozenset[str]().union(*(kinds(part, root, depth + 8) for part in schema[name]))
-    for part in schema.get("allOf") or ():
-        found &= kinds(part, root, depth + 8)
+        if isinstance(schema.get(name), list):
+            found &= frozenset[str]().union(*(_kinds(part, root, depth + 1, steps) for part in schema[name]))
+    for part in schema["allOf"] if isinstance(schema.get("allOf"), list) else ():
+        found &= _kinds(part, root, depth + 1, steps)
     return found
 
 
@@ -76,11 +83,16 @@ def resolve(reference: str, root: Any) -> Any:
     return found
 
 
-def member(schema: Any, key: str | None, root: Any, depth: int = 0) -> Any:
+def member(schema: Any, key: str | None, root: Any) -> Any:
     """The schema of a member of an object, or with None of an item of an array; true where that is not plain to see."""
+    return _member(schema, key, root, 0, [_STEPS])
+
+
+def _member(schema: Any, key: str | None, root: Any, depth: int, steps: list[int]) -> Any:
     while isinstance(schema, Mapping) and isinstance(schema.get("$ref"), str) and depth < _DEEP:
         schema, depth = resolve(schema["$ref"], root), depth + 1
-    if not isinstance(schema, Mapping):
+    steps[0] -= 1
+    if not isinstance(schema, Mapping) or depth > _DEEP or steps[0] < 0:
         return True
     if key is None:
         return schema.get("items", True)
@@ -88,8 +100,8 @@ def member(schema: Any, key: str | None, root: Any, depth: int = 0) -> Any:
     if isinstance(properties, Mapping) and key in properties:
         return properties[key]
     for name in ("anyOf", "oneOf", "allOf"):
-        for part in schema.get(name) or () if depth < _DEEP else ():
-            if (found := member(part, key, root, depth + 8)) is not True:
+        for part in schema[name] if isinstance(schema.get(name), list) else ():
+            if (found := _member(part, key, root, depth + 1, steps)) is not True:
                 return found
     return schema.get("additionalProperties", True)
 

@@ -114,7 +114,7 @@ def _allowed(tools: tuple[Tool, ...], choice: Mapping[str, Any]) -> tuple[tuple[
 
 
 def _find(tools: tuple[Tool, ...], entry: Any, kind: Any) -> Tool:
-    inner = entry.get(kind, entry) if isinstance(entry, Mapping) else None
+    inner = entry.get(kind, entry) if isinstance(entry, Mapping) and isinstance(kind, str) else None
     name = inner.get("name") if isinstance(inner, Mapping) else None
     tool = next((tool for tool in tools if tool.name == name and tool.is_custom == (kind == "custom")), None)
     if tool is None:

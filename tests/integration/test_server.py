@@ -27,7 +27,7 @@ import httpx  # noqa: E402  # the client's own dependency
 from jsonschema import Draft202012Validator  # noqa: E402
 
 import stackmask  # noqa: E402
-from stackmask.integration.server.tools import Dialect  # noqa: E402
+from stackmask.integration.server.tools import Dialect, checked_tools  # noqa: E402
 
 ASK = [{"role": "user", "content": "Write a person as JSON with name, age."}]
 WEATHER = {
@@ -222,6 +222,12 @@ def test_every_spelling_of_a_constraint(client, body, pattern):
         ),
         ({"tools": [{**ADD, "function": {"name": "add", "parameters": {"type": "objekt"}}}]}, "objekt"),
         ({"tools": [ADD, ADD]}, "two tools"),
+        ({"tools": [{"type": "function", "function": 5}]}, "needs a name"),
+        ({"tools": [{"type": ["function"]}]}, "function and custom"),
+        ({"tools": [ADD], "tool_choice": {"type": "allowed_tools", "tools": [{"type": ["x"]}]}}, "none of the tools"),
+        ({"tools": [ADD], "tool_choice": {"type": "allowed_tools", "mode": [], "tools": [5]}}, "mode"),
+        ({"tools": [{"type": "custom", "name": "a", "format": {"type": "grammar", "grammar": 5}}]}, "lark or regex"),
+        ({"tools": [ADD], "messages": [{"role": "assistant", "tool_calls": [{"custom": {"name": 5}, "type": "custom"}]}]}, "custom's name"),
         ({"tools": [ADD], "tool_choice": {"type": "function", "function": {"name": "sub"}}}, "sub"),
         ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "image_url"),
         ({"messages": []}, "messages"),
@@ -504,7 +510,9 @@ def test_the_dialect_of_a_tokenizer():
     dialect = Dialect(SimpleNamespace(chat_template=None), vocabulary, None, has_reasoning_end=False)
     assert dialect.format.name == "harmony" and dialect.stops == {"<|call|>", "<|return|>"}
     assert dialect.special == set(tokens) - {"<|call|>", "<|return|>", "<|other|>"} and set(dialect.shown) == {256, 257, 258, 259, 260}
-    plan, constraint, field = dialect.plan([WEATHER], "auto", None, None, None, whitespace="compact", prompt="<|start|>assistant")
+    plan, constraint, field = dialect.plan(
+        checked_tools([WEATHER]), "auto", None, None, None, whitespace="compact", prompt="<|start|>assistant"
+    )
     assert (field, constraint.kind) == ("tools", "structural_tag")
     assert stackmask.Compiler(vocabulary).structural_tag(constraint.value)
     text = " to=functions.get_weather<|channel|>commentary <|constrain|>json<|message|>{}"

@@ -12,6 +12,7 @@ from support.tool_calls import functions, write_answer
 
 from stackmask.integration.tools import DEFAULT, FORMATS, MARK, Call, CallParser, Text, choose, detect_format, named_tokens, read_tools
 from stackmask.integration.tools.formats import STYLES
+from stackmask.integration.tools.kinds import KINDS, kinds
 from stackmask.integration.tools.spelling import bind, openers, spellings, triggers
 
 WEATHER = {
@@ -293,3 +294,19 @@ def test_malformed_answers(name, rng):
         parts = parts or ["x"]
     text = "".join(parts)
     assert read(format, text) == read(format, text, list(text) or [""]) == read(format, text, [*parts, ""])
+
+
+def test_hostile_schemas():
+    """Schemas whose combinations multiply, or whose references go in a circle, are read as allowing anything, and soon."""
+    wide = {
+        "$defs": {f"d{n}": {"anyOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 50} for n in range(20)},
+        "properties": {"a": {"$ref": "#/$defs/d0"}},
+    }
+    circle = {"$defs": {"x": {"$ref": "#/$defs/x"}}, "properties": {"a": {"$ref": "#/$defs/x"}}, "allOf": "no list"}
+    odd = {"properties": {"a": {"type": [["x"]], "enum": "no list", "anyOf": 5}}}
+    for schema in (wide, circle, odd):
+        tools = read_tools([{"type": "function", "name": "f", "parameters": schema}])
+        for name in ("qwen3_coder", "minimax_m3", "cohere_xml"):
+            text = write_answer(FORMATS[name], [(tools[0], {"a": "b"})])
+            assert read(FORMATS[name], text, tools=tools)[2] == [("f", '{"a": "b"}')]
+        assert kinds(schema, schema) == KINDS
