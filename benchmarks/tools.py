@@ -87,7 +87,7 @@ def walk(matcher: Any, mask: Any, tokens: list[int]) -> list[float]:
         if not matcher.accept_token(token):
             raise AssertionError(f"token {token} is refused")
 
-    return [once(lambda token=token: step(token)) for token in tokens]
+    return [once(partial(step, token)) for token in tokens]
 
 
 def peer(tokenizer: Any, count: int, style: str) -> list[str]:
