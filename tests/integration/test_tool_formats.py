@@ -278,7 +278,10 @@ def test_the_documented_table():
     """The table in the documentation is the one that the script prints."""
     root = Path(__file__).parents[2]
     script = runpy.run_path(str(root / "scripts" / "tool_formats.py"))
-    assert script["table"]() in (root / "docs" / "tool_calling.md").read_text("utf-8")
+    text = (root / "docs" / "tool_calling.md").read_text("utf-8")
+    assert script["table"]() in text
+    assert [name for name, format in sorted(FORMATS.items()) if not format.detect] == ["granite31", "llama3_tag", "mimo", "xlam"]
+    assert "`granite31`, `llama3_tag`, `mimo` and `xlam`" in text
 
 
 @settings(max_examples=300, deadline=None)
