@@ -163,7 +163,9 @@ class Compiler:
         self._vocabulary = vocabulary
         self._limits = limits or Limits()
         self._cache: Cache[CompiledGrammar] = Cache(cache_bytes)
-        self._tags = StructuralTags(vocabulary.special, limits=self._limits, key=self._tag_key)
+        special, tokens = vocabulary.special, vocabulary.tokens
+        spelled = [name for name, token in special.items() if tokens[token] is None]
+        self._tags = StructuralTags(special, spelled=spelled, limits=self._limits, key=self._tag_key)
         self._executor = ThreadPoolExecutor(threads or min(8, os.cpu_count() or 1), "stackmask-compile")
 
     @property

@@ -12,7 +12,7 @@ A field that nobody knows is an error, since a constraint is never ignored.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from stackmask.pda.budget import Budget
@@ -45,13 +45,19 @@ def structural_tag_grammar(
 class StructuralTags:
     """Compiles structural tags that may name the same special tokens; tags inside them that were seen before are not compiled again.
 
+    `spelled` are the names of those that have no text, so that a text in a tag that spells one means the token too; None for all.
     `key` gives the key by which a tag inside is found again, None for one that cannot be; without `key` nothing is kept.
     """
 
     def __init__(
-        self, special: Mapping[str, int], *, limits: Limits | None = None, key: Callable[[object], bytes | None] | None = None
+        self,
+        special: Mapping[str, int],
+        *,
+        spelled: Collection[str] | None = None,
+        limits: Limits | None = None,
+        key: Callable[[object], bytes | None] | None = None,
     ) -> None:
-        self._special = SpecialTokens(special)
+        self._special = SpecialTokens(special, spelled)
         self._limits = limits
         self._kept = None if key is None else Kept(Pieces(), key)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 _LEAD: Final = 2
@@ -11,15 +11,15 @@ _LEAD: Final = 2
 
 
 class SpecialTokens:
-    """Special tokens by name."""
+    """Tokens by name; `spelled` are those that have no text, whose names a tag spells to mean them: all of them where it is None."""
 
     __slots__ = ("_begin", "_by_lead", "_names", "ids")
 
-    def __init__(self, ids: Mapping[str, int]) -> None:
+    def __init__(self, ids: Mapping[str, int], spelled: Collection[str] | None = None) -> None:
         self.ids = ids
         self._names: dict[int, str] = {}
         self._by_lead: dict[str, list[str]] = {}
-        for name in sorted(filter(None, ids), key=len, reverse=True):
+        for name in sorted(filter(None, ids if spelled is None else spelled), key=len, reverse=True):
             self._names[ids[name]] = name
             self._by_lead.setdefault(name[:_LEAD], []).append(name)
         leads = sorted(self._by_lead, key=len, reverse=True)

@@ -321,3 +321,12 @@ def test_documentation_is_complete() -> None:
         assert len(rows) == 1, name
         assert all(f"`{field}`" in rows[0] for field in fields - {"type"}), name
     assert {json.loads(tag).get("style") for tag, _ in EXAMPLES} >= STYLES.keys()
+
+
+def test_tokens_with_a_name_and_a_text(reference: Engine) -> None:
+    """A token that has a text is found by its name, but a text that spells the name is just that text."""
+    tags = StructuralTags({"<|a|>": 300, "xy": 301}, spelled=["<|a|>"])
+    elements = [{"type": "const_string", "value": "<|a|>xy"}, {"type": "token", "token": "xy"}]
+    start = compiled(reference, tags.grammar({"type": "sequence", "elements": elements}))
+    assert generates(start, [300, "xy", 301])
+    assert not generates(start, [300, 301, 301])
