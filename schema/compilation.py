@@ -47,7 +47,9 @@ DEEPEST_INLINE: Final = 30
 FEW_VALUES: Final = 256
 """An array of unique items drawn from at most this many values is an automaton; from more, it is checked as it is generated."""
 TYPES: Final = ("null", "boolean", "number", "string", "array", "object")
-_NO_PROPERTIES: Final[Mapping[str, Any]] = {}
+MERGED: Final = frozenset({"type", "properties", "required", "additionalProperties", "allOf", "$ref"})
+"""The keywords of objects whose allOf is one object."""
+MOST_MERGED: Final = 64
 
 Pending = tuple[RuleId, Any, Scope | None]
 """A rule to be defined: by a subschema in a scope, or by a conjunction of literals, which has none."""
@@ -252,19 +254,22 @@ class Compilation:
         beyond = schema.get("additionalProperties", True)
         others = f.value if beyond is True else node(beyond)
         self.depth -= 1
-        declared = list(properties)
-        if not needed <= properties.keys():
-            for name in dict.fromkeys(required):
-                if name not in properties:
-                    declared.append(name)
-                    members.append((never if others == never else b.seq(b.literal(quoted(name)), colon, others), True))
-        if others == never:
-            extra = never
+        return self.closed(members, list(properties), required, others)
+
+    def closed(self, members: list[tuple[NodeId, bool]], declared: list[str], required: Sequence[str], others: NodeId) -> NodeId:
+        """An object of declared members, of required ones that nothing declares, and of `others`."""
+        b, f = self.builder, self.fragments
+        for name in dict.fromkeys(required):
+            if name not in declared:
+                declared.append(name)
+                members.append((f.never if others == f.never else b.seq(b.literal(quoted(name)), f.colon, others), True))
+        if others == f.never:
+            extra = f.never
         else:
             key = extra_key(b, f, declared)
-            extra = b.seq(b.distinct(key) if self.distinct else key, colon, others)
+            extra = b.seq(b.distinct(key) if self.distinct else key, f.colon, others)
         made = (objects.unordered if self.any_order else object_node)(b, f, members, extra)
-        return b.scope(made) if self.distinct and extra != never and made != never else made
+        return b.scope(made) if self.distinct and extra != f.never and made != f.never else made
 
     # Subschemas that say more.
 
@@ -291,6 +296,8 @@ class Compilation:
             node = self.reference(schema, said)
         elif said & ~TYPE in (ANY_OF, ONE_OF) or said == ALGEBRA:
             node = self.branches(schema, said)
+        if node is None and "allOf" in schema:
+            node = self.merged(schema)
         return self.general(schema) if node is None else node
 
     def values(self, schema: Schema, code: int) -> NodeId | None:
@@ -348,6 +355,63 @@ class Compilation:
         node = self.alternatives([self.node(branch) for branch in branches])
         self.depth -= 1
         return node
+
+    def merged(self, schema: Schema) -> NodeId | None:
+        """AllOf over objects that declare and require members and say nothing else, as one object; None for other subschemas."""
+        declared: dict[str, dict[tuple[int, Scope], Any]] = {}
+        required: list[str] = []
+        are_objects = False
+        looks = 0
+        todo: list[tuple[Any, Scope]] = [(schema, self.scope)]
+        while todo:
+            piece, scope = todo.pop()
+            looks += 1
+            if piece.__class__ is not dict or looks > MOST_MERGED:
+                return None
+            dialect = scope.resource.dialect
+            codes = dialect.keywords
+            alone = "$ref" in piece and dialect.lone_reference
+            if not alone:
+                for keyword in piece:
+                    # A resource of its own may be the subschema itself, which has been entered.
+                    code = codes.get(keyword, 0)
+                    if code and keyword not in MERGED and (code != RESOURCE or piece is not schema):
+                        return None
+                if "type" in piece:
+                    if piece["type"] != "object":
+                        return None
+                    are_objects = True
+                if piece.get("additionalProperties", True) is not True:
+                    return None
+                for name, value in mapping(piece, "properties").items():
+                    declared.setdefault(name, {})[id(value), scope] = value
+                if "required" in piece:
+                    required += names(piece, "required", piece["required"])
+                if "allOf" in piece:
+                    todo += [(branch, scope) for branch in reversed(schemas(piece, "allOf"))]
+            if "$ref" in piece:
+                todo.append(self.registry.resolve(scope, piece["$ref"], schema=piece))
+        if not are_objects:
+            return None
+        b, f, never = self.builder, self.fragments, self.fragments.never
+        needed = frozenset(required)
+        members: list[tuple[NodeId, bool]] = []
+        outer = self.scope
+        self.depth += 1
+        for name, said in declared.items():
+            if len(said) == 1:
+                (((_, scope), value),) = said.items()
+                self.enter(scope)
+                inner = self.node(value)
+                self.enter(outer)
+            else:
+                algebra = self.algebra[0]
+                both = reduced(frozenset(algebra.literal(value, scope) for (_, scope), value in said.items()))
+                inner = never if algebra.is_empty(both) else self.value(both)
+            pair = never if inner == never else b.node((SEQ, b.node((LITERAL, quoted(name))), f.colon, inner))
+            members.append((pair, name in needed))
+        self.depth -= 1
+        return self.closed(members, list(declared), required, f.value)
 
     def branch(self, schema: Any, kinds: Sequence[str], narrower: bool) -> NodeId | None:
         """A branch beside `type`, which may be narrower than the branch: None where it takes more than handlers to see to that."""
