@@ -8,6 +8,7 @@ A piece depends on its tag alone, so a grammar is the same whether its pieces ar
 from __future__ import annotations
 
 from collections import OrderedDict
+from functools import lru_cache
 from threading import Lock
 from typing import Final, NamedTuple
 
@@ -68,7 +69,7 @@ class Base(NamedTuple):
     """The fixed parts of JSON in one builder."""
 
     fragments: Fragments
-    places: list[NodeId]
+    places: tuple[NodeId, ...]
     """Where the nodes are that every piece takes as given."""
     rules: int
     """How many rules it takes as given."""
@@ -76,8 +77,14 @@ class Base(NamedTuple):
 
 def separate(whitespace: str) -> tuple[GrammarBuilder, Base]:
     """A builder for one piece."""
+    return fresh(whitespace, _ESCAPES)[0], _given(whitespace)
+
+
+@lru_cache(maxsize=16)
+def _given(whitespace: str) -> Base:
+    """What a builder for a piece begins with."""
     builder, fragments = fresh(whitespace, _ESCAPES)
-    return builder, Base(fragments, [NodeId(node) for node in range(len(builder.nodes))], len(builder.rules))
+    return Base(fragments, tuple(NodeId(node) for node in range(len(builder.nodes))), len(builder.rules))
 
 
 def cut(builder: GrammarBuilder, base: Base, begin: str | int, whitespace: str, rest: NodeId) -> Piece:
@@ -97,13 +104,13 @@ def lay(builder: GrammarBuilder, whitespace: str) -> Base:
     for rule, body in enumerate(template.rules[1:], 1):
         builder.define(RuleId(first + rule), places[body])
     moved = Fragments._make([*(places[node] for node in fragments[:-1]), fragments.encoding])
-    return Base(moved, places, len(template.rules))
+    return Base(moved, tuple(places), len(template.rules))
 
 
 def paste(builder: GrammarBuilder, base: Base, piece: Piece) -> NodeId:
     """Add a piece to a builder that has the fixed parts it refers to; gives what follows the tag's beginning."""
     first = len(builder.rules) - base.rules
-    places = base.places.copy()
+    places = list(base.places)
     for name, _ in piece.rules:
         builder.rule(name)
     extend(builder, piece.nodes, places, first)
