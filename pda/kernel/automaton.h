@@ -155,6 +155,8 @@ class Automaton {
   bool seen_prefixes(u32 rest, std::vector<std::pair<u32, u32>>& counts);
   void refused_nodes(u32 list, u32 guard, std::vector<u32>& kept, std::vector<u32>& refused);
   void deny(u32 configuration, const std::vector<u32>& suspects, Mask& made);
+  const ClassIndex* index_ = nullptr;         // of the node that the part being made begins at
+  std::vector<std::pair<u32, u32>> heavy_;    // (node, frame) to go on at
   std::vector<std::pair<u32, u32>> hits_;  // (frame, node) where a frame ends or calls
   std::vector<u32> path_;                  // frames by depth
   std::vector<std::pair<u32, u32>> seeds_;

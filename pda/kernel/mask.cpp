@@ -48,6 +48,8 @@ void Automaton::walk_seeds(Part& part) {
         if (!guarded_part_ && (f.flags & FRAME_LEAVES)) hits_.push_back({current, at});
         if ((f.flags & FRAME_BYTES) && !guarded_part_ && frames_.run(current).inside) {
           walk_run(at, current, part);
+        } else if ((f.flags & FRAME_BYTES) && trie_->heavy(at)) {
+          heavy_.push_back({at, current});  // its tokens may be taken by classes
         } else if (f.flags & FRAME_BYTES) {
           frames_.build(current);
           if (!frames_.dense(current) && trie_->wide(at)) {
@@ -208,13 +210,28 @@ u32 Automaton::part(u32 list, u32 frame, bool guarded) {
   const bool before = guarded_part_;
   guarded_part_ = guarded;
   Part made;
-  std::vector<std::pair<u32, u32>> outer;
+  std::vector<std::pair<u32, u32>> outer, outer_heavy;
   outer.swap(hits_);  // a loop asks for further parts while it is made
-  if (list != root_list_ || !loop_part(frame, made)) {
+  outer_heavy.swap(heavy_);
+  const ClassIndex* outer_index = index_;
+  const std::vector<u32> nodes(node_lists_.at(list), node_lists_.at(list) + node_lists_.length(list));
+  if (nodes.size() == 1 && (nodes[0] == 0 || trie_->heavy(nodes[0]))) index_ = trie_->classes(nodes[0]);
+  else index_ = nullptr;
+  if (index_ == nullptr || !loop_part(frame, made)) {
     made = Part();
-    const std::size_t count = node_lists_.length(list);
-    for (std::size_t i = 0; i < count; i++) walk(node_lists_.at(list)[i], frame, made);
+    heavy_.clear();
+    for (const u32 node : nodes) {
+      if (index_ == nullptr && trie_->heavy(node) && (frames_[frame].flags & FRAME_BYTES)) heavy_.push_back({node, frame});
+      else walk(node, frame, made);
+    }
   }
+  while (!heavy_.empty()) {
+    const auto [node, target] = heavy_.back();
+    heavy_.pop_back();
+    made.includes.push_back(part(node_lists_.intern(&node, 1), target, guarded));
+  }
+  index_ = outer_index;
+  heavy_.swap(outer_heavy);
   finish(made);
   guarded_part_ = before;
   hits_.swap(outer);
@@ -260,7 +277,7 @@ bool Automaton::byte_part(u32 frame, Part& part) {
   if (inside == 0) return false;
   const bool leaves = frames_[frame].flags & FRAME_LEAVES;
   if (leaves) {
-    const NodeList* list = trie_->loop_nodes(inside, left);
+    const NodeList* list = index_->loop_nodes(inside, left);
     if (list->nodes.size() > 4096) return false;
     for (const u32 node : list->nodes) hits_.push_back({frame, node});
   }
@@ -272,7 +289,7 @@ bool Automaton::byte_part(u32 frame, Part& part) {
       if (b < 128 && bytes[b]) continue;
       const u32 target = frames_.next(frame, static_cast<u8>(b));
       if (target == DEAD) continue;
-      const NodeList* list = trie_->loop_exits(inside, b, 0, left);
+      const NodeList* list = index_->loop_exits(inside, b, 0, left);
       if (list->tokens.empty() && list->nodes.empty()) continue;
       exits.push_back({b, left});
       if (list->nodes.empty()) continue;
@@ -281,7 +298,7 @@ bool Automaton::byte_part(u32 frame, Part& part) {
       part.includes.push_back(this->part(list_id(list), target));
     }
   }
-  part.dense = trie_->loop_mask_with_exits(inside, left, exits);
+  part.dense = index_->loop_mask_with_exits(inside, left, exits);
   return true;
 }
 
@@ -289,10 +306,10 @@ bool Automaton::byte_part(u32 frame, Part& part) {
 // happens depends on the number of characters only. A counter near its bounds is such a chain, an unbounded loop one of length 0.
 bool Automaton::chain_part(u32 frame, const Loop& loop, Part& part) {
   const u64 inside = loop.inside;
-  const u32 longest = trie_->longest_loop(inside);
+  const u32 longest = index_->longest_loop(inside);
   u32 furthest = 0;  // characters before an exit
   for (u32 exit = 0; exit < EXITS; exit++)
-    if (!(signature_of_exit(exit) & inside)) furthest = std::max(furthest, trie_->longest_exit(inside, exit));
+    if (!(signature_of_exit(exit) & inside)) furthest = std::max(furthest, index_->longest_exit(inside, exit));
   std::vector<u32> chain{frame};
   u32 cap = NONE;       // characters that the chain can take, NONE if it loops
   bool counts = false;  // what follows the last frame differs from it in its count alone
@@ -337,7 +354,7 @@ bool Automaton::chain_part(u32 frame, const Loop& loop, Part& part) {
     bool any = false;
     for (std::size_t j = 0; j < chain.size() && !any; j++) any = frames_.after_exit(chain[j], exit) != DEAD;
     if (!any) continue;
-    const u32 far = std::min(trie_->longest_exit(inside, exit), cap);
+    const u32 far = std::min(index_->longest_exit(inside, exit), cap);
     // An exit out of what is counted leads to the same place from wherever it is taken. One that stays in it leads to where the bound
     // is out of reach, but near the end; only where it occurs does that matter.
     const u32 next = !counts || cap == tail ? DEAD : frame_at(tail + 1);
@@ -347,7 +364,7 @@ bool Automaton::chain_part(u32 frame, const Loop& loop, Part& part) {
         const u32 target = frames_.after_exit(chain[std::min(j, tail)], exit);
         return target == DEAD || guarded_part_ ? target : frames_.saturated(target);
       }
-      if (!guarded_part_ && cap - j > trie_->loop_exits(inside, exit, j, j)->height + 2 + needed) return frames_.after_exit(freed, exit);
+      if (!guarded_part_ && cap - j > index_->loop_exits(inside, exit, j, j)->height + 2 + needed) return frames_.after_exit(freed, exit);
       const u32 at = frame_at(j);
       return at == DEAD ? DEAD : frames_.after_exit(at, exit);
     };
@@ -356,7 +373,7 @@ bool Automaton::chain_part(u32 frame, const Loop& loop, Part& part) {
     if (alike) {
       if (far > tail) places.push_back(far + 1);
     } else {
-      for (const u16 j : trie_->exit_places(inside, exit))
+      for (const u16 j : index_->exit_places(inside, exit))
         if (j > tail && j <= far) places.push_back(j);
     }
     for (std::size_t i = 0; i < places.size();) {
@@ -366,7 +383,7 @@ bool Automaton::chain_part(u32 frame, const Loop& loop, Part& part) {
       u32 high = low + 1;
       for (i++; i < places.size() && (places[i] > far || leads_to(places[i]) == target); i++) high = std::min(places[i], far) + 1;
       if (target != DEAD) {
-        const NodeList* list = trie_->loop_exits(inside, exit, low, high - 1);
+        const NodeList* list = index_->loop_exits(inside, exit, low, high - 1);
         if (!list->tokens.empty() || !list->nodes.empty()) exits.push_back({exit, static_cast<u64>(low) << 32 | (high - 1)});
         if (guarded_part_) {
           for (const u32 node : list->nodes) land(node, target, part);
@@ -380,7 +397,7 @@ bool Automaton::chain_part(u32 frame, const Loop& loop, Part& part) {
       }
     }
   }
-  part.dense = trie_->loop_mask_with_exits(inside, cap, exits);
+  part.dense = index_->loop_mask_with_exits(inside, cap, exits);
   return true;
 }
 
@@ -446,7 +463,7 @@ bool Automaton::closed_part(u32 frame, Part& part) {
   std::vector<std::pair<u32, u32>> landings;  // (frame, node)
   for (u32 exit = 0; exit < EXITS; exit++) {
     if ((signature_of_exit(exit) & inside) || (exit >= 256 && !(inside & SIG_NON_ASCII))) continue;
-    const Paths* paths = trie_->exit_paths(inside, exit);
+    const Paths* paths = index_->exit_paths(inside, exit);
     path_[0] = frame;
     for (std::size_t i = 0; i + 1 < paths->ways.size(); i++) {
       const Paths::Way way = paths->ways[i];
@@ -456,11 +473,11 @@ bool Automaton::closed_part(u32 frame, Part& part) {
       if (path_[depth] != DEAD) landings.push_back({path_[depth], way.node});
     }
   }
-  part.dense = trie_->loop_mask(inside, surely);
+  part.dense = index_->loop_mask(inside, surely);
   if (surely != maybe)
-    for (const i32 token : trie_->loop_tokens(inside, surely + 1, maybe)) {
+    for (const i32 token : index_->loop_tokens(inside, surely + 1, maybe)) {
       u32 at = frame;
-      for (const char byte : trie_->text(static_cast<u32>(token)))
+      for (const char byte : trie_->text(static_cast<u32>(token)).substr(index_->depth()))
         if (at != DEAD) at = frames_.next(at, static_cast<u8>(byte));
       if (at != DEAD) part.tokens.push_back(token);
     }
@@ -504,7 +521,7 @@ bool Automaton::sink_part(u32 frame, const Loop& loop, Part& part) {
     u32 node, here, there;  // frames from `frame` and from the sink
     bool inside;            // the path lies in the loop
   };
-  std::vector<Pair> todo{{0, frame, sink, true}};
+  std::vector<Pair> todo{{index_->node(), frame, sink, true}};
   std::vector<std::pair<u32, u32>> extra;  // (node, frame) to walk besides
   std::vector<u32> removed;                // exit nodes that the sink's exits have and this frame has not, or otherwise
   u32 visited = 0;
@@ -536,8 +553,8 @@ bool Automaton::sink_part(u32 frame, const Loop& loop, Part& part) {
     if ((signature_of_exit(exit) & inside) || (exit >= 256 && !(inside & SIG_NON_ASCII))) continue;
     const u32 target = frames_.after_exit(sink, exit);
     if (target == DEAD) continue;
-    const u32 furthest = trie_->longest_exit(inside, exit);
-    const NodeList* list = trie_->loop_exits(inside, exit, 0, furthest);
+    const u32 furthest = index_->longest_exit(inside, exit);
+    const NodeList* list = index_->loop_exits(inside, exit, 0, furthest);
     exits.push_back({exit, furthest});
     kept.clear();
     for (const u32 node : list->nodes)
@@ -553,7 +570,7 @@ bool Automaton::sink_part(u32 frame, const Loop& loop, Part& part) {
       for (const u32 node : kept) hits_.push_back({target, node});
     part.includes.push_back(this->part(id, target, guarded_part_));
   }
-  part.dense = trie_->loop_mask_with_exits(inside, NONE, exits);
+  part.dense = index_->loop_mask_with_exits(inside, NONE, exits);
   for (const u32 node : removed)
     for (i32 token = nodes[node].token; token >= 0; token = trie_->same(token)) part.holes.push_back(token);
   std::sort(part.holes.begin(), part.holes.end());

@@ -1,10 +1,7 @@
-// The vocabulary as a byte trie, laid out flat and depth first, with what class loops need to know about each token.
+// The vocabulary as a byte trie, laid out flat and depth first.
 //
 //   nodes:   root  a  a.b  a.b.c  a.d  b  ...         a node's subtree is the run [node, node + skip(node))
 //
-// Per token and per node a 64-bit signature says which byte classes occur on the way to it. A loop over a character class X
-// takes every token whose signature lies in X, and leaves by bytes outside of X, whose occurrences are listed per byte together
-// with the signature of what stands before them.
 #pragma once
 
 #include <memory>
@@ -12,54 +9,15 @@
 #include <unordered_map>
 
 #include "base.h"
+#include "classes.h"
 
 namespace stackmask {
-
-// Signature bits. ASCII bytes fall into classes; a character class is usable for loops as far as it is a union of them.
-constexpr u64 SIG_SPACE = 1ull << 60;       // one of NON_ASCII_SPACES
-constexpr u64 SIG_NON_ASCII = 1ull << 61;   // another complete, well-formed character above U+007F
-constexpr u64 SIG_INCOMPLETE = 1ull << 62;  // ends inside a character that may still become well-formed
-constexpr u64 SIG_MALFORMED = 1ull << 63;   // cannot be part of UTF-8 that starts at a character boundary
-// Characters that patterns single out by \s, \S and the dot: they have a bit of their own, and count as exits 256, 257, ... of a loop.
-constexpr u32 NON_ASCII_SPACES[] = {0x85,   0xA0,   0x1680, 0x2000, 0x2001, 0x2002, 0x2003, 0x2004, 0x2005, 0x2006,
-                                    0x2007, 0x2008, 0x2009, 0x200A, 0x2028, 0x2029, 0x202F, 0x205F, 0x3000, 0xFEFF};
-constexpr u32 EXITS = 256 + sizeof(NON_ASCII_SPACES) / sizeof(u32);
-std::string exit_text(u32 exit);                // the bytes of an exit: one, or those of a space
-u64 signature_of_exit(u32 exit);                // the class that holds the exit; lead bytes stand for the characters above U+007F
-u64 signature_of_ascii(u8 byte);            // the class bit of a byte below 0x80
-u64 signature_inside(const bool (&ascii)[128]);  // all class bits whose bytes are all in the set
 
 struct TrieNode {
   u32 skip_byte;  // subtree size << 8 | byte on the edge to this node
   i32 token;      // first token that ends here, -1 for none; more follow in same()
   u32 skip() const { return skip_byte >> 8; }
   u8 byte() const { return static_cast<u8>(skip_byte); }
-};
-
-// Where an exit occurs in the trie.
-struct Occurrence {
-  u64 before;  // signature of the path before it
-  u32 node;    // the node that it leads to
-  u32 chars;   // characters of the path before it
-};
-
-// A set of trie nodes, sorted, that have children.
-struct NodeList {
-  std::vector<u32> nodes;
-  std::vector<u32> leaves;  // those left out because they have no children
-  std::vector<i32> tokens;  // that end at all of them
-  u32 height = 0;           // the largest number of bytes below one of them
-};
-
-// The ways to some nodes of the trie in its order, each with what it shares with the one before it left out.
-struct Paths {
-  struct Way {
-    u32 node;
-    u32 begin;    // its bytes that are new: bytes[begin, next way's begin)
-    u16 common;   // how many it shares
-  };
-  std::vector<Way> ways;  // and one more for the end
-  std::vector<u8> bytes;
 };
 
 class TokenTrie {
@@ -74,6 +32,7 @@ class TokenTrie {
   const u16* depths() const { return depths_.data(); }
   u32 node_count() const { return static_cast<u32>(nodes_.size()); }
   i32 same(i32 token) const { return duplicates_ ? same_[static_cast<std::size_t>(token)] : -1; }  // the next token with the same bytes
+  u32 height(u32 node) const { return heights_[node]; }  // bytes of the longest path below
   u32 parent(u32 node) const { return parents_[node]; }
 
   // Children of a node in byte order: of a wide node by table, of others by hopping from sibling to sibling.
@@ -84,24 +43,10 @@ class TokenTrie {
   const std::string& text(u32 token) const { return texts_[token]; }
   u32 text_count() const { return static_cast<u32>(texts_.size()); }
 
-  // Tokens whose signature lies in `inside` and that have at most `chars` characters, as a bitmask of words() words. Cached.
-  const u32* loop_mask(u64 inside, u32 chars) const;
-  // Tokens whose signature lies in `inside`, of `low` to `high` characters. Cached.
-  const std::vector<i32>& loop_tokens(u64 inside, u32 low, u32 high) const;
-  // loop_mask with the tokens that end with an exit after a path inside the loop. Cached.
-  const u32* loop_mask_with_exits(u64 inside, u32 chars, const std::vector<std::pair<u32, u64>>& exits) const;
-  // Nodes that `exit` leads to after a path inside the loop of `low` to `high` characters. Cached.
-  const NodeList* loop_exits(u64 inside, u32 exit, u32 low, u32 high) const;
-  // The numbers of characters before an occurrence of `exit` on a path inside the loop, rising. Cached.
-  const std::vector<u16>& exit_places(u64 inside, u32 exit) const;
-  // The ways to what loop_exits() lists, leaves included. Cached.
-  const Paths* exit_paths(u64 inside, u32 exit) const;
-  // Nodes with children on paths inside the loop of 1 to `high` characters. Cached.
-  const NodeList* loop_nodes(u64 inside, u32 high) const;
-  // The largest number of characters before an occurrence of `exit` on a path inside the loop. Cached.
-  u32 longest_exit(u64 inside, u32 exit) const;
-  // The largest number of characters of a token inside the loop. Cached.
-  u32 longest_loop(u64 inside) const;
+  // What class loops ask about the tokens below a node: of the root at once, of another when first asked for.
+  const ClassIndex* classes(u32 node) const;
+  // Below a heavy node so many tokens stand that these are taken by classes, as those of the whole vocabulary are.
+  bool heavy(u32 node) const { return nodes_[node].skip() >= HEAVY && whole_[node]; }
   std::size_t bytes() const;
 
  private:
@@ -112,32 +57,14 @@ class TokenTrie {
   std::vector<i32> same_;
   bool duplicates_ = false;
   std::vector<std::string> texts_;
-  std::vector<u64> signatures_;  // by token, ~0 for ids without text
-  std::vector<u64> node_signatures_;  // by node
-  std::vector<u16> node_chars_;
   std::vector<u16> heights_;     // by node: bytes of the longest path below it
-  std::vector<u32> longest_first_;  // tokens with text by characters, falling
-  std::vector<u16> chars_;       // by token; a token that ends inside a character counts it
-  std::vector<Occurrence> occurrences_[EXITS];
   std::vector<u32> wide_index_;
   std::vector<std::vector<u32>> wide_;
 
-  struct LoopKey {
-    u64 inside;
-    u64 detail;
-    bool operator==(const LoopKey&) const = default;
-  };
-  struct LoopHash {
-    std::size_t operator()(const LoopKey& key) const { return mix(key.inside ^ mix(key.detail)); }
-  };
+  static constexpr u32 HEAVY = 8192;
+  std::vector<u8> whole_;  // by node: a character ends there
   mutable std::mutex mutex_;
-  mutable std::unordered_map<LoopKey, std::unique_ptr<std::vector<u32>>, LoopHash> masks_;
-  mutable std::unordered_map<std::string, std::unique_ptr<std::vector<u32>>> exit_masks_;
-  mutable std::unordered_map<LoopKey, std::unique_ptr<NodeList>, LoopHash> exits_;
-  mutable std::unordered_map<LoopKey, std::unique_ptr<std::vector<i32>>, LoopHash> tokens_;
-  mutable std::unordered_map<LoopKey, std::unique_ptr<Paths>, LoopHash> paths_;
-  mutable std::unordered_map<LoopKey, std::unique_ptr<std::vector<u16>>, LoopHash> places_;
-  mutable std::unordered_map<LoopKey, u32, LoopHash> longest_;
+  mutable std::unordered_map<u32, std::unique_ptr<ClassIndex>> classes_;
 };
 
 }  // namespace stackmask

@@ -7,6 +7,7 @@ to reach them.
 from __future__ import annotations
 
 from random import Random
+from string import ascii_letters
 
 import pytest
 from support.engines import load_engine, matcher
@@ -43,7 +44,7 @@ def vocabulary() -> list[bytes | None]:
         b"}",
     ]
     for _ in range(2500):
-        word = "".join(random.choice("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_") for _ in range(random.randint(1, 9))).encode()
+        word = "".join(random.choice(f"{ascii_letters}_") for _ in range(random.randint(1, 9))).encode()
         tokens |= {
             word,
             b" " + word,

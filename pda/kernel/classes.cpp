@@ -1,0 +1,287 @@
+#include "classes.h"
+
+#include <algorithm>
+#include <array>
+
+#include "trie.h"
+
+namespace stackmask {
+
+namespace {
+
+// Classes: digits; a-f, g-z, A-F, G-Z; tab, newline, carriage return; other control characters; DEL; space and each
+// punctuation mark by itself. DEL and the control characters must not share a class: JSON strings take one and not the other.
+std::array<u8, 128> ascii_classes() {
+  std::array<u8, 128> classes{};
+  u8 next = 9;
+  for (int b = 0; b < 128; b++) {
+    if (b == '\t') classes[b] = 5;
+    else if (b == '\n') classes[b] = 6;
+    else if (b == '\r') classes[b] = 7;
+    else if (b < 32) classes[b] = 8;
+    else if (b >= '0' && b <= '9') classes[b] = 0;
+    else if (b >= 'a' && b <= 'f') classes[b] = 1;
+    else if (b >= 'g' && b <= 'z') classes[b] = 2;
+    else if (b >= 'A' && b <= 'F') classes[b] = 3;
+    else if (b >= 'G' && b <= 'Z') classes[b] = 4;
+    else classes[b] = next++;
+  }
+  return classes;
+}
+const std::array<u8, 128> CLASSES = ascii_classes();
+
+// Signature and UTF-8 state of a path, extended byte by byte. `low` and `high` bound the next continuation byte.
+struct Path {
+  u64 signature = 0;
+  u16 chars = 0;
+  u8 pending = 0, low = 0x80, high = 0xBF;
+  u32 code = 0;          // of the character being read
+  u64 before = 0;        // signature before it
+  u32 space = NONE;      // the exit that just ended, if it is a space
+
+  void append(u8 byte) {
+    space = NONE;
+    if (pending) {
+      code = code << 6 | (byte & 0x3F);
+      if (byte < low || byte > high) {
+        signature |= SIG_MALFORMED;
+        pending = 0;
+      } else {
+        low = 0x80, high = 0xBF;
+        if (--pending == 0) {
+          const u32* found = std::find(std::begin(NON_ASCII_SPACES), std::end(NON_ASCII_SPACES), code);
+          if (found != std::end(NON_ASCII_SPACES)) space = 256 + static_cast<u32>(found - NON_ASCII_SPACES);
+          before = signature;
+          signature |= space == NONE ? SIG_NON_ASCII : SIG_SPACE;
+          chars++;
+        }
+        return;
+      }
+    }
+    low = 0x80, high = 0xBF;
+    if (byte < 0x80) signature |= 1ull << CLASSES[byte], chars++;
+    else if (byte >= 0xC2 && byte <= 0xDF) pending = 1;
+    else if (byte >= 0xE0 && byte <= 0xEF) pending = 2, low = byte == 0xE0 ? 0xA0 : 0x80, high = byte == 0xED ? 0x9F : 0xBF;
+    else if (byte >= 0xF0 && byte <= 0xF4) pending = 3, low = byte == 0xF0 ? 0x90 : 0x80, high = byte == 0xF4 ? 0x8F : 0xBF;
+    else signature |= SIG_MALFORMED;
+    if (pending) code = byte & (0x3Fu >> pending);
+  }
+  // The signature of a text that ends here.
+  u64 ended() const { return pending ? signature | SIG_INCOMPLETE : signature; }
+};
+
+}  // namespace
+
+std::string exit_text(u32 exit) {
+  if (exit < 256) return std::string(1, static_cast<char>(exit));
+  const u32 code = NON_ASCII_SPACES[exit - 256];
+  if (code < 0x800) return {static_cast<char>(0xC0 | code >> 6), static_cast<char>(0x80 | (code & 63))};
+  return {static_cast<char>(0xE0 | code >> 12), static_cast<char>(0x80 | (code >> 6 & 63)), static_cast<char>(0x80 | (code & 63))};
+}
+
+u64 signature_of_exit(u32 exit) { return exit < 128 ? signature_of_ascii(static_cast<u8>(exit)) : exit < 256 ? SIG_NON_ASCII : SIG_SPACE; }
+
+u64 signature_of_ascii(u8 byte) { return 1ull << CLASSES[byte]; }
+
+u64 signature_inside(const bool (&ascii)[128]) {
+  u64 inside = (1ull << 60) - 1, used = 0;
+  for (int b = 0; b < 128; b++) {
+    used |= 1ull << CLASSES[b];
+    if (!ascii[b]) inside &= ~(1ull << CLASSES[b]);
+  }
+  return inside & used;
+}
+
+ClassIndex::ClassIndex(const TokenTrie& trie, u32 node) : trie_(trie), node_(node) {
+  const TrieNode* nodes = trie.nodes();
+  const u32 base = depth(), end = node + nodes[node].skip();
+  std::vector<Path> paths(trie.max_token_bytes() + 1u);
+  std::vector<std::pair<u32, u32>> ends;  // (token, node)
+  node_signatures_.assign(end - node, 0);
+  node_chars_.assign(end - node, 0);
+  std::vector<u16> chars(end - node, 0);  // with the one that the node lies in
+  for (u32 at = node + 1; at < end; at++) {
+    const u32 level = trie.depths()[at] - base;
+    const Path& before = paths[level - 1];
+    const u8 byte = nodes[at].byte();
+    occurrences_[byte].push_back({before.ended(), at, before.chars});
+    Path& path = paths[level];
+    path = before;
+    path.append(byte);
+    if (path.space != NONE) occurrences_[path.space].push_back({path.before, at, path.chars - 1u});
+    node_signatures_[at - node] = path.ended();
+    node_chars_[at - node] = path.chars;
+    chars[at - node] = static_cast<u16>(path.chars + (path.pending ? 1 : 0));
+    for (i32 token = nodes[at].token; token >= 0; token = trie.same(token)) ends.push_back({static_cast<u32>(token), at});
+  }
+  std::sort(ends.begin(), ends.end());
+  for (const auto& [token, at] : ends) {
+    tokens_.push_back(token);
+    signatures_.push_back(node_signatures_[at - node]);
+    chars_.push_back(chars[at - node]);
+  }
+  for (u32 i = 0; i < tokens_.size(); i++) longest_first_.push_back(i);
+  std::stable_sort(longest_first_.begin(), longest_first_.end(), [this](u32 a, u32 b) { return chars_[a] > chars_[b]; });
+}
+
+u32 ClassIndex::depth() const { return trie_.depths()[node_]; }
+
+const u32* ClassIndex::loop_mask(u64 inside, u32 chars) const {
+  if (chars >= longest_loop(inside)) chars = NONE;
+  else loop_mask(inside, NONE);  // the shorter ones are made of it
+  const std::lock_guard lock(mutex_);
+  auto& found = masks_[{inside, chars}];
+  constexpr u32 FEW = 12;  // few tokens are longer
+  if (const auto whole = masks_.find({inside, NONE}); !found && chars != NONE && chars >= FEW && whole != masks_.end()) {
+    found = std::make_unique<std::vector<u32>>(*whole->second);
+    for (const u32 i : longest_first_) {
+      if (chars_[i] <= chars) break;
+      (*found)[tokens_[i] >> 5] &= ~(1u << (tokens_[i] & 31));
+    }
+  }
+  if (!found) {
+    auto mask = std::make_unique<std::vector<u32>>(trie_.words(), 0);
+    const u64 outside = ~inside;
+    for (std::size_t i = 0; i < tokens_.size(); i++)
+      (*mask)[tokens_[i] >> 5] |= static_cast<u32>((signatures_[i] & outside) == 0 && chars_[i] <= chars) << (tokens_[i] & 31);
+    found = std::move(mask);
+  }
+  return found->data();
+}
+
+const std::vector<i32>& ClassIndex::loop_tokens(u64 inside, u32 low, u32 high) const {
+  high = std::min(high, longest_loop(inside));
+  low = std::min(low, high + 1);
+  const std::lock_guard lock(mutex_);
+  auto& found = loop_tokens_[{inside, static_cast<u64>(low) << 32 | high}];
+  if (!found) {
+    found = std::make_unique<std::vector<i32>>();
+    for (std::size_t i = 0; i < tokens_.size(); i++)
+      if ((signatures_[i] & ~inside) == 0 && chars_[i] >= low && chars_[i] <= high) found->push_back(static_cast<i32>(tokens_[i]));
+  }
+  return *found;
+}
+
+const u32* ClassIndex::loop_mask_with_exits(u64 inside, u32 chars, const std::vector<std::pair<u32, u64>>& exits) const {
+  chars = std::min(chars, longest_loop(inside));
+  std::string key(reinterpret_cast<const char*>(&inside), 8);
+  key.append(reinterpret_cast<const char*>(&chars), 4);
+  for (const auto& [exit, range] : exits) {
+    key.append(reinterpret_cast<const char*>(&exit), 4);
+    key.append(reinterpret_cast<const char*>(&range), 8);
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    if (auto found = exit_masks_.find(key); found != exit_masks_.end()) return found->second->data();
+  }
+  const u32* base = loop_mask(inside, chars);
+  auto mask = std::make_unique<std::vector<u32>>(base, base + trie_.words());
+  for (const auto& [exit, range] : exits)
+    for (const i32 token : loop_exits(inside, exit, static_cast<u32>(range >> 32), static_cast<u32>(range))->tokens)
+      (*mask)[static_cast<u32>(token) >> 5] |= 1u << (token & 31);
+  const std::lock_guard lock(mutex_);
+  auto& found = exit_masks_[key];
+  if (!found) found = std::move(mask);
+  return found->data();
+}
+
+const NodeList* ClassIndex::loop_exits(u64 inside, u32 exit, u32 low, u32 high) const {
+  const u32 longest = longest_exit(inside, exit);
+  low = std::min(low, longest + 1);
+  high = std::min(high, longest);
+  const std::lock_guard lock(mutex_);
+  auto& found = exits_[{inside, static_cast<u64>(exit) << 48 | static_cast<u64>(low) << 24 | high}];
+  if (!found) {
+    auto list = std::make_unique<NodeList>();
+    // A path that ends inside a character cannot be left there: INCOMPLETE must not be inside.
+    const u64 outside = ~(inside & ~SIG_INCOMPLETE);
+    for (const Occurrence& at : occurrences_[exit]) {
+      if ((at.before & outside) != 0 || at.chars < low || at.chars > high) continue;
+      for (i32 token = trie_.nodes()[at.node].token; token >= 0; token = trie_.same(token)) list->tokens.push_back(token);
+      (trie_.nodes()[at.node].skip() > 1 ? list->nodes : list->leaves).push_back(at.node);
+      list->height = std::max<u32>(list->height, trie_.height(at.node));
+    }
+    found = std::move(list);
+  }
+  return found.get();
+}
+
+const std::vector<u16>& ClassIndex::exit_places(u64 inside, u32 exit) const {
+  const std::lock_guard lock(mutex_);
+  auto& found = places_[{inside, exit}];
+  if (!found) {
+    found = std::make_unique<std::vector<u16>>();
+    const u64 outside = ~(inside & ~SIG_INCOMPLETE);
+    for (const Occurrence& at : occurrences_[exit])
+      if ((at.before & outside) == 0) found->push_back(static_cast<u16>(at.chars));
+    std::sort(found->begin(), found->end());
+    found->erase(std::unique(found->begin(), found->end()), found->end());
+  }
+  return *found;
+}
+
+const Paths* ClassIndex::exit_paths(u64 inside, u32 exit) const {
+  const NodeList* list = loop_exits(inside, exit, 0, NONE);
+  const std::lock_guard lock(mutex_);
+  auto& found = paths_[{inside, exit}];
+  if (!found) {
+    std::vector<u32> nodes(list->nodes.size() + list->leaves.size());
+    std::merge(list->nodes.begin(), list->nodes.end(), list->leaves.begin(), list->leaves.end(), nodes.begin());
+    auto paths = std::make_unique<Paths>();
+    std::string before, path;
+    for (const u32 node : nodes) {
+      path.assign(trie_.depths()[node] - depth(), 0);
+      for (u32 at = node, i = static_cast<u32>(path.size()); i-- > 0; at = trie_.parent(at)) path[i] = static_cast<char>(trie_.nodes()[at].byte());
+      const std::size_t common = static_cast<std::size_t>(std::mismatch(path.begin(), path.end(), before.begin(), before.end()).first - path.begin());
+      paths->ways.push_back({node, static_cast<u32>(paths->bytes.size()), static_cast<u16>(common)});
+      paths->bytes.insert(paths->bytes.end(), path.begin() + static_cast<std::ptrdiff_t>(common), path.end());
+      before.swap(path);
+    }
+    paths->ways.push_back({NONE, static_cast<u32>(paths->bytes.size()), 0});
+    found = std::move(paths);
+  }
+  return found.get();
+}
+
+const NodeList* ClassIndex::loop_nodes(u64 inside, u32 high) const {
+  high = std::min(high, longest_loop(inside) + 1);
+  const std::lock_guard lock(mutex_);
+  auto& found = exits_[{inside, 0xFFFFull << 48 | high}];
+  if (!found) {
+    auto list = std::make_unique<NodeList>();
+    for (u32 i = 1; i < node_chars_.size(); i++)
+      if ((node_signatures_[i] & ~(inside & ~SIG_INCOMPLETE)) == 0 && node_chars_[i] <= high && trie_.nodes()[node_ + i].skip() > 1)
+        list->nodes.push_back(node_ + i);
+    found = std::move(list);
+  }
+  return found.get();
+}
+
+u32 ClassIndex::longest_exit(u64 inside, u32 exit) const {
+  const std::lock_guard lock(mutex_);
+  const auto [found, added] = longest_.try_emplace({inside, exit}, 0);
+  if (added) {
+    const u64 outside = ~(inside & ~SIG_INCOMPLETE);
+    for (const Occurrence& at : occurrences_[exit])
+      if ((at.before & outside) == 0) found->second = std::max(found->second, at.chars);
+  }
+  return found->second;
+}
+
+u32 ClassIndex::longest_loop(u64 inside) const {
+  const std::lock_guard lock(mutex_);
+  const auto [found, added] = longest_.try_emplace({inside, 0xFFFF}, 0);
+  if (added)
+    for (std::size_t i = 0; i < tokens_.size(); i++)
+      if ((signatures_[i] & ~inside) == 0) found->second = std::max(found->second, static_cast<u32>(chars_[i]));
+  return found->second;
+}
+
+std::size_t ClassIndex::bytes() const {
+  std::size_t total = tokens_.capacity() * 4 + signatures_.capacity() * 8 + chars_.capacity() * 2 + longest_first_.capacity() * 4 +
+                      node_signatures_.capacity() * 8 + node_chars_.capacity() * 2;
+  for (const auto& list : occurrences_) total += list.capacity() * sizeof(Occurrence);
+  return total;
+}
+
+}  // namespace stackmask

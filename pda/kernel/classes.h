@@ -1,0 +1,114 @@
+// What class loops need to know about the tokens below a node of the trie: all of them below the root.
+//
+// Per token and per node a 64-bit signature says which byte classes occur on the way to it. A loop over a character class X
+// takes every token whose signature lies in X, and leaves by bytes outside of X, whose occurrences are listed per byte together
+// with the signature of what stands before them.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+#include "base.h"
+
+namespace stackmask {
+
+// Signature bits. ASCII bytes fall into classes; a character class is usable for loops as far as it is a union of them.
+constexpr u64 SIG_SPACE = 1ull << 60;       // one of NON_ASCII_SPACES
+constexpr u64 SIG_NON_ASCII = 1ull << 61;   // another complete, well-formed character above U+007F
+constexpr u64 SIG_INCOMPLETE = 1ull << 62;  // ends inside a character that may still become well-formed
+constexpr u64 SIG_MALFORMED = 1ull << 63;   // cannot be part of UTF-8 that starts at a character boundary
+// Characters that patterns single out by \s, \S and the dot: they have a bit of their own, and count as exits 256, 257, ... of a loop.
+constexpr u32 NON_ASCII_SPACES[] = {0x85,   0xA0,   0x1680, 0x2000, 0x2001, 0x2002, 0x2003, 0x2004, 0x2005, 0x2006,
+                                    0x2007, 0x2008, 0x2009, 0x200A, 0x2028, 0x2029, 0x202F, 0x205F, 0x3000, 0xFEFF};
+constexpr u32 EXITS = 256 + sizeof(NON_ASCII_SPACES) / sizeof(u32);
+std::string exit_text(u32 exit);                // the bytes of an exit: one, or those of a space
+u64 signature_of_exit(u32 exit);                // the class that holds the exit; lead bytes stand for the characters above U+007F
+u64 signature_of_ascii(u8 byte);            // the class bit of a byte below 0x80
+u64 signature_inside(const bool (&ascii)[128]);  // all class bits whose bytes are all in the set
+
+// Where an exit occurs in the trie.
+struct Occurrence {
+  u64 before;  // signature of the path before it
+  u32 node;    // the node that it leads to
+  u32 chars;   // characters of the path before it
+};
+
+// A set of trie nodes, sorted, that have children.
+struct NodeList {
+  std::vector<u32> nodes;
+  std::vector<u32> leaves;  // those left out because they have no children
+  std::vector<i32> tokens;  // that end at all of them
+  u32 height = 0;           // the largest number of bytes below one of them
+};
+
+// The ways to some nodes of the trie in its order, each with what it shares with the one before it left out.
+struct Paths {
+  struct Way {
+    u32 node;
+    u32 begin;    // its bytes that are new: bytes[begin, next way's begin)
+    u16 common;   // how many it shares
+  };
+  std::vector<Way> ways;  // and one more for the end
+  std::vector<u8> bytes;
+};
+
+class TokenTrie;
+
+class ClassIndex {
+ public:
+  ClassIndex(const TokenTrie& trie, u32 node);
+  u32 node() const { return node_; }
+  u32 depth() const;  // of the node
+  u64 signature(u32 node) const { return node_signatures_[node - node_]; }
+
+  // Tokens whose signature lies in `inside` and that have at most `chars` characters, as a bitmask of words() words. Cached.
+  const u32* loop_mask(u64 inside, u32 chars) const;
+  // Tokens whose signature lies in `inside`, of `low` to `high` characters. Cached.
+  const std::vector<i32>& loop_tokens(u64 inside, u32 low, u32 high) const;
+  // loop_mask with the tokens that end with an exit after a path inside the loop. Cached.
+  const u32* loop_mask_with_exits(u64 inside, u32 chars, const std::vector<std::pair<u32, u64>>& exits) const;
+  // Nodes that `exit` leads to after a path inside the loop of `low` to `high` characters. Cached.
+  const NodeList* loop_exits(u64 inside, u32 exit, u32 low, u32 high) const;
+  // The numbers of characters before an occurrence of `exit` on a path inside the loop, rising. Cached.
+  const std::vector<u16>& exit_places(u64 inside, u32 exit) const;
+  // The ways to what loop_exits() lists, leaves included. Cached.
+  const Paths* exit_paths(u64 inside, u32 exit) const;
+  // Nodes with children on paths inside the loop of 1 to `high` characters. Cached.
+  const NodeList* loop_nodes(u64 inside, u32 high) const;
+  // The largest number of characters before an occurrence of `exit` on a path inside the loop. Cached.
+  u32 longest_exit(u64 inside, u32 exit) const;
+  // The largest number of characters of a token inside the loop. Cached.
+  u32 longest_loop(u64 inside) const;
+  std::size_t bytes() const;
+
+ private:
+  const TokenTrie& trie_;
+  u32 node_;
+  std::vector<u32> tokens_;           // rising
+  std::vector<u64> signatures_;       // by place in tokens_
+  std::vector<u16> chars_;            // by place in tokens_; a token that ends inside a character counts it
+  std::vector<u32> longest_first_;    // places in tokens_ by characters, falling
+  std::vector<u64> node_signatures_;  // by node, from node_ on
+  std::vector<u16> node_chars_;
+  std::vector<Occurrence> occurrences_[EXITS];
+
+  struct LoopKey {
+    u64 inside;
+    u64 detail;
+    bool operator==(const LoopKey&) const = default;
+  };
+  struct LoopHash {
+    std::size_t operator()(const LoopKey& key) const { return mix(key.inside ^ mix(key.detail)); }
+  };
+  mutable std::mutex mutex_;
+  mutable std::unordered_map<LoopKey, std::unique_ptr<std::vector<u32>>, LoopHash> masks_;
+  mutable std::unordered_map<std::string, std::unique_ptr<std::vector<u32>>> exit_masks_;
+  mutable std::unordered_map<LoopKey, std::unique_ptr<NodeList>, LoopHash> exits_;
+  mutable std::unordered_map<LoopKey, std::unique_ptr<std::vector<i32>>, LoopHash> loop_tokens_;
+  mutable std::unordered_map<LoopKey, std::unique_ptr<Paths>, LoopHash> paths_;
+  mutable std::unordered_map<LoopKey, std::unique_ptr<std::vector<u16>>, LoopHash> places_;
+  mutable std::unordered_map<LoopKey, u32, LoopHash> longest_;
+};
+
+}  // namespace stackmask
