@@ -8,7 +8,8 @@ neither recursive schemas nor deep ones recurse in Python.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Final
 
@@ -47,12 +48,26 @@ DEEPEST_INLINE: Final = 30
 FEW_VALUES: Final = 256
 """An array of unique items drawn from at most this many values is an automaton; from more, it is checked as it is generated."""
 TYPES: Final = ("null", "boolean", "number", "string", "array", "object")
-MERGED: Final = frozenset({"type", "properties", "required", "additionalProperties", "allOf", "$ref"})
-"""The keywords of objects whose allOf is one object."""
+MERGED: Final = frozenset({"type", "properties", "required", "additionalProperties", "allOf", "oneOf", "$ref"})
+"""The keywords of objects that say nothing but which members they have."""
 MOST_MERGED: Final = 64
 
 Pending = tuple[RuleId, Any, Scope | None]
 """A rule to be defined: by a subschema in a scope, or by a conjunction of literals, which has none."""
+
+
+@dataclass(slots=True)
+class _Gathered:
+    """What several subschemas say of the members of an object."""
+
+    declared: dict[str, dict[tuple[int, Scope], Any]] = field(default_factory=dict)
+    """Per key the subschemas for its value."""
+    required: list[str] = field(default_factory=list)
+    unions: list[tuple[Schema, Scope]] = field(default_factory=list)
+    """Those with a oneOf."""
+    are_objects: bool = False
+    allowed: Set[str] | None = None
+    """The keys that there may be, None for any."""
 
 
 class Compilation:
@@ -296,7 +311,7 @@ class Compilation:
             node = self.reference(schema, said)
         elif said & ~TYPE in (ANY_OF, ONE_OF) or said == ALGEBRA:
             node = self.branches(schema, said)
-        if node is None and "allOf" in schema:
+        if node is None and ("allOf" in schema or ("oneOf" in schema and said & ~TYPE != ONE_OF)):
             node = self.merged(schema)
         return self.general(schema) if node is None else node
 
@@ -357,12 +372,30 @@ class Compilation:
         return node
 
     def merged(self, schema: Schema) -> NodeId | None:
-        """AllOf over objects that declare and require members and say nothing else, as one object; None for other subschemas."""
-        declared: dict[str, dict[tuple[int, Scope], Any]] = {}
-        required: list[str] = []
-        are_objects = False
+        """Objects that declare and require members in several places: in allOf, by reference, and in the branches of one oneOf that differ.
+
+        None for subschemas that say anything else.
+        """
+        whole = self.gathered([(schema, self.scope)])
+        if whole is None or len(whole.unions) > 1:
+            return None
+        if not whole.unions:
+            return self.one_object(whole)
+        ((union, scope),) = whole.unions
+        branches = [(branch, scope) for branch in schemas(union, "oneOf")]
+        objects_of = [self.gathered([(schema, self.scope), branch], beside=union) for branch in branches]
+        if not all(found is not None and found.are_objects and not found.unions for found in objects_of):
+            return None
+        if not are_disjoint([glance(self.registry, schema, self.scope, branch) for branch in branches]):
+            return None
+        return self.alternatives([self.one_object(found) for found in objects_of if found is not None])
+
+    def gathered(self, todo: list[tuple[Any, Scope]], *, beside: Schema | None = None) -> _Gathered | None:
+        """What some subschemas together say of an object's members, None where they say more; the oneOf of `beside` is left aside."""
+        result = _Gathered()
+        first = todo[0][0]
+        todo = todo[::-1]
         looks = 0
-        todo: list[tuple[Any, Scope]] = [(schema, self.scope)]
         while todo:
             piece, scope = todo.pop()
             looks += 1
@@ -370,35 +403,46 @@ class Compilation:
                 return None
             dialect = scope.resource.dialect
             codes = dialect.keywords
-            alone = "$ref" in piece and dialect.lone_reference
-            if not alone:
+            if not ("$ref" in piece and dialect.lone_reference):
                 for keyword in piece:
                     # A resource of its own may be the subschema itself, which has been entered.
                     code = codes.get(keyword, 0)
-                    if code and keyword not in MERGED and (code != RESOURCE or piece is not schema):
+                    if code and keyword not in MERGED and (code != RESOURCE or piece is not first):
                         return None
                 if "type" in piece:
                     if piece["type"] != "object":
                         return None
-                    are_objects = True
-                if piece.get("additionalProperties", True) is not True:
+                    result.are_objects = True
+                properties = mapping(piece, "properties")
+                for name, value in properties.items():
+                    result.declared.setdefault(name, {})[id(value), scope] = value
+                beyond = piece.get("additionalProperties", True)
+                if beyond is False:
+                    result.allowed = properties.keys() & (properties.keys() if result.allowed is None else result.allowed)
+                elif beyond is not True:
                     return None
-                for name, value in mapping(piece, "properties").items():
-                    declared.setdefault(name, {})[id(value), scope] = value
                 if "required" in piece:
-                    required += names(piece, "required", piece["required"])
+                    result.required += names(piece, "required", piece["required"])
+                if "oneOf" in piece and piece is not beside:
+                    result.unions.append((piece, scope))
                 if "allOf" in piece:
                     todo += [(branch, scope) for branch in reversed(schemas(piece, "allOf"))]
             if "$ref" in piece:
                 todo.append(self.registry.resolve(scope, piece["$ref"], schema=piece))
-        if not are_objects:
-            return None
+        return result if result.are_objects or result.unions else None
+
+    def one_object(self, gathered: _Gathered) -> NodeId:
+        """The object with these members."""
         b, f, never = self.builder, self.fragments, self.fragments.never
-        needed = frozenset(required)
+        allowed, needed = gathered.allowed, frozenset(gathered.required)
+        if allowed is not None and not needed <= allowed:
+            return never
         members: list[tuple[NodeId, bool]] = []
         outer = self.scope
         self.depth += 1
-        for name, said in declared.items():
+        for name, said in gathered.declared.items():
+            if allowed is not None and name not in allowed:
+                continue
             if len(said) == 1:
                 (((_, scope), value),) = said.items()
                 self.enter(scope)
@@ -411,7 +455,7 @@ class Compilation:
             pair = never if inner == never else b.node((SEQ, b.node((LITERAL, quoted(name))), f.colon, inner))
             members.append((pair, name in needed))
         self.depth -= 1
-        return self.closed(members, list(declared), required, f.value)
+        return self.closed(members, list(gathered.declared), gathered.required, f.value if allowed is None else never)
 
     def branch(self, schema: Any, kinds: Sequence[str], narrower: bool) -> NodeId | None:
         """A branch beside `type`, which may be narrower than the branch: None where it takes more than handlers to see to that."""

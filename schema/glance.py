@@ -41,14 +41,14 @@ class Glance(NamedTuple):
     """For some of the required members, the values that they can have."""
 
 
-def glance(registry: Registry, schema: Any, scope: Scope) -> Glance:
-    """A look at a subschema and at those it has to meet: its references and what `allOf` lists."""
+def glance(registry: Registry, schema: Any, scope: Scope, *more: tuple[Any, Scope]) -> Glance:
+    """A look at a subschema, together with `more`, and at those it has to meet: its references and what `allOf` lists."""
     bits = ALL_TYPES
     listed: Values | None = None
     required: set[str] = set()
     allowed: frozenset[str] | None = None
     values: dict[str, Values] = {}
-    todo = [(schema, scope)]
+    todo = [(schema, scope), *more]
     for looks, (schema, scope) in enumerate(todo):
         if schema is False:
             return Glance(0, frozenset(), frozenset(), None, {})
