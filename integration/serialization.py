@@ -16,6 +16,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
+from math import inf
 from typing import Any, Final, NoReturn
 
 from stackmask.pda import grammar as ir
@@ -205,11 +206,23 @@ def _permute(place: _Place, members: Any, separator: object, minimum: Any, maxim
     )
 
 
+def _limit(place: _Place, node: object, tokens: object) -> Node | None:
+    return (ir.LIMIT, node, tokens) if place.holds([node]) and _is_index(tokens, _LARGEST) else None
+
+
+def _capture(place: _Place, node: object, name: object) -> Node | None:
+    return (ir.CAPTURE, node, name) if place.holds([node]) and isinstance(name, str) else None
+
+
+def _temperature(place: _Place, node: object, value: Any) -> Node | None:
+    return (ir.TEMPERATURE, node, value) if place.holds([node]) and type(value) is float and 0 <= value < inf else None
+
+
 def _check_node(node: Any, place: _Place) -> Node:
     """A node as the IR has it."""
     operator = node[0] if isinstance(node, list) and node else None
     checked: Node | None = None
-    if _is_index(operator, ir.DISTINCT + 1) or operator == ir.EXCEPT:
+    if _is_index(operator, ir.EXCEPT + 1):
         arguments = node[1:]
         if operator in _ARGUMENTS:
             counts, check = _ARGUMENTS[operator]
@@ -231,6 +244,9 @@ _ARGUMENTS: Final[dict[int, tuple[tuple[int, ...], Callable[..., Node | None]]]]
     ir.CALL: ((1,), _call),
     ir.GRAPH: ((2,), _graph),
     ir.AUTOMATON: ((3, 5), _automaton),
+    ir.LIMIT: ((2,), _limit),
+    ir.CAPTURE: ((2,), _capture),
+    ir.TEMPERATURE: ((2,), _temperature),
     ir.EXCEPT: ((2,), _except),
     ir.TOKENS: ((2,), _tokens),
     ir.PERMUTE: ((4,), _permute),

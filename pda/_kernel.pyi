@@ -48,6 +48,18 @@ class Matcher:
     def num_accepted(self) -> int:
         """How many steps rollback can undo."""
 
+    @property
+    def temperature(self) -> float | None:
+        """
+        The temperature that the next token is to be sampled at, None where the grammar does not say; the highest of several.
+        """
+
+    @property
+    def taken(self) -> list[int | bytes]:
+        """
+        What was accepted, tokens by their ids and texts, without stop tokens; nothing where the grammar has no CAPTURE.
+        """
+
     def is_terminated(self) -> bool:
         """Whether a stop token was accepted."""
 

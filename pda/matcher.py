@@ -1,7 +1,8 @@
 """One request's position in a grammar: the engine's matcher, with what people ask of it on top.
 
 The calls made for every token are the engine's own, unwrapped.
-Added here are `explain`, which turns a refusal into a sentence, and `forced_tokens`, which need the vocabulary beside the engine's state.
+Added here are `explain`, which turns a refusal into a sentence, `forced_tokens`, which need the vocabulary beside the engine's state, and
+`get_captures`, which needs the grammar.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stackmask.pda import engine
+from stackmask.pda.captures import CaptureReader
 from stackmask.pda.vocabulary import Vocabulary
 
 SHOWN_RULES = 8
@@ -69,11 +71,19 @@ class Explanation:
 class Matcher(engine.Matcher):
     """The state of one text being generated: which tokens may come next, and what happens when one does."""
 
-    __slots__ = ("_vocabulary",)
+    __slots__ = ("_captures", "_vocabulary")
 
-    def __init__(self, grammar: engine.KernelGrammar, vocabulary: Vocabulary, stop_token_ids: Iterable[int] | None = None) -> None:
+    def __init__(
+        self,
+        grammar: engine.KernelGrammar,
+        vocabulary: Vocabulary,
+        stop_token_ids: Iterable[int] | None = None,
+        *,
+        captures: CaptureReader | None = None,
+    ) -> None:
         super().__init__(grammar, vocabulary.stop_token_ids if stop_token_ids is None else list(stop_token_ids))
         self._vocabulary = vocabulary
+        self._captures = captures
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -84,6 +94,7 @@ class Matcher(engine.Matcher):
         """A matcher in the same state that goes its own way from here."""
         twin = super().fork()  # the engine's fork makes an instance of type(self)
         twin._vocabulary = self._vocabulary
+        twin._captures = self._captures
         return twin
 
     def forced_tokens(self) -> list[int]:
@@ -103,6 +114,15 @@ class Matcher(engine.Matcher):
             tokens.append(longest)
             forced = forced[lengths[longest] :]
         return tokens
+
+    def get_captures(self, *, deduplicate: bool = True) -> list[tuple[str, bytes]]:
+        """The names and texts of the captured parts so far, in the order of their ends; those that are not ended are left out.
+
+        Where the text can be read in several ways, `stackmask.pda.captures` says which one is taken. With `deduplicate` captures of the
+        same name at the same place count once.
+        """
+        steps = self.taken
+        return self._captures.read(steps, deduplicate=deduplicate) if steps and self._captures is not None else []
 
     def explain(self, token_or_bytes: int | bytes) -> Explanation:
         """Whether a token or a text fits here and, if not, which byte is refused and what was expected in its place."""

@@ -95,6 +95,7 @@ class Matcher:
         self._trie = grammar.trie
         self._stop = frozenset(self._checked(token_id) for token_id in stop_token_ids)
         self._history: list[tuple[Column, bool]] = [(self._chart.first(), False)]  # after each step; whether a stop token ended it
+        self._taken: list[int | bytes] = []  # the steps
 
     def __repr__(self) -> str:
         return f"<Matcher after {self.num_accepted} tokens{', terminated' if self.is_terminated() else ''}>"
@@ -103,6 +104,19 @@ class Matcher:
     def num_accepted(self) -> int:
         """How many steps rollback can undo."""
         return len(self._history) - 1
+
+    @property
+    def temperature(self) -> float | None:
+        """The temperature that the next token is to be sampled at, None where the grammar does not say; the highest of several."""
+        column, is_terminated = self._history[-1]
+        return None if is_terminated else self._chart.temperature(column)
+
+    @property
+    def taken(self) -> list[int | bytes]:
+        """What was accepted, tokens by their ids and texts, without stop tokens; nothing where the grammar has no CAPTURE."""
+        if not any(rule.capture is not None for rule in self._chart.program.rules):
+            return []
+        return [step for step, (_, is_terminated) in zip(self._taken, self._history[1:], strict=True) if not is_terminated]
 
     def is_terminated(self) -> bool:
         """Whether a stop token was accepted."""
@@ -117,6 +131,7 @@ class Matcher:
         following = self._after_token(self._history[-1], self._checked(token_id))
         if following is not None:
             self._history.append(following)
+            self._taken.append(token_id)
         return following is not None
 
     def accept_bytes(self, data: bytes) -> bool:
@@ -124,7 +139,8 @@ class Matcher:
         column, is_terminated = self._history[-1]
         following = self._after_bytes(column, data) if not is_terminated or not data else None
         if following is not None:
-            self._history.append((following, is_terminated))
+            self._history.append((self._chart.end_token(following) if data else following, is_terminated))
+            self._taken.append(bytes(data))
         return following is not None
 
     def validate_tokens(self, token_ids: Sequence[int]) -> int:
@@ -145,17 +161,20 @@ class Matcher:
         if n > self.num_accepted:
             raise RollbackError(f"cannot roll back {n} tokens, {self.num_accepted} were accepted")
         del self._history[len(self._history) - n :]
+        del self._taken[len(self._taken) - n :]
 
     def fork(self) -> Self:
         """An independent matcher in the same state, with the same history."""
         copy = object.__new__(type(self))
         copy._grammar, copy._chart, copy._trie, copy._stop = self._grammar, self._chart, self._trie, self._stop
         copy._history = list(self._history)
+        copy._taken = list(self._taken)
         return copy
 
     def reset(self) -> None:
         """Back to the beginning, with no history."""
         del self._history[1:]
+        self._taken.clear()
 
     def fill_next_token_bitmask(self, bitmask: npt.NDArray[np.int32] | Tensor, index: int = 0) -> bool:
         """Write the row of a bitmask: bit i of word w is 1 if token 32 w + i is allowed. False if all of them are."""
@@ -248,7 +267,7 @@ class Matcher:
         if is_terminated:
             return None
         following = self._chart.read_token(column, token_id, self._trie.tokens[token_id] if token_id < len(self._trie.tokens) else b"")
-        return None if following is None else (following, False)
+        return None if following is None else (self._chart.end_token(following), False)
 
     def _allowed(self, here: tuple[Column, bool]) -> set[int]:
         """The tokens allowed after some text: every token of the trie is tried, and every token that the grammar names."""

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 from heapq import heappop, heappush
 from math import inf
+from typing import Any, Protocol
 
 from stackmask.pda.exceptions import LimitError
 from stackmask.pda.reference_finite import Endless
@@ -33,16 +34,23 @@ NOTHING: Seen = frozenset()
 class Begun:
     """A rule begun at some offset with some values seen, and the items that wait for its end."""
 
-    __slots__ = ("depth", "done", "offset", "outer", "rule", "seen", "waiting")
+    __slots__ = ("depth", "done", "offset", "outer", "rule", "seen", "tokens", "waiting")
 
-    def __init__(self, rule: int, seen: Seen, offset: int, depth: int) -> None:
+    def __init__(self, rule: int, seen: Seen, offset: int, depth: int, tokens: int = 0) -> None:
         self.rule = rule
         self.seen = seen
         self.offset = offset
         self.depth = depth
+        self.tokens = tokens  # read before it began
         self.waiting: dict[Item, None] = {}
-        self.done: set[Seen] = set()  # the values seen at each of its ends in the column where it began
+        self.done: dict[Seen, Item] = {}  # the values seen at each of its ends in the column where it began, and what ended there
         self.outer: Cost = -1  # the least that is to be read after its end, once it is known
+
+    def twin(self) -> Begun:
+        """The same, with nobody waiting yet."""
+        twin = Begun(self.rule, self.seen, self.offset, self.depth, self.tokens)
+        twin.outer = -1 if self.depth else 0
+        return twin
 
 
 Item = tuple[int, Register, Seen, Begun]
@@ -51,7 +59,7 @@ Item = tuple[int, Register, Seen, Begun]
 class Column:
     """The items after some text; `previous` and `data` give the text back."""
 
-    __slots__ = ("data", "is_complete", "items", "offset", "previous", "reading")
+    __slots__ = ("begun", "data", "ended", "is_complete", "items", "offset", "previous", "reading", "tokens")
 
     def __init__(self, previous: Column | None, data: bytes) -> None:
         self.previous = previous
@@ -60,6 +68,9 @@ class Column:
         self.items: dict[Item, None] = {}
         self.reading: list[Item] = []  # those that read a byte or a token
         self.is_complete = False
+        self.tokens: int = previous.tokens if previous else 0  # read; the one that is being read does not count
+        self.begun: list[Begun] = []  # in this column
+        self.ended: set[Begun] = set()  # those with a limit that may end here
 
     def keep(self, begun: Container[Begun]) -> None:
         """Drop all items but those of these rules."""
@@ -82,6 +93,19 @@ class Column:
         return b"".join(reversed(parts))
 
 
+class Trace(Protocol):
+    """Is told how items come about; see captures."""
+
+    def caused(self, column: Column, item: Item, cause: Any) -> None:
+        """An item of a column, and why: what was read, a rule that ended, or None where its own rule begins."""
+
+    def called(self, column: Column, begun: Begun, waiting: Item, caller: Item) -> None:
+        """A rule begun in this column by an item, and what waits for its end."""
+
+    def replaced(self, column: Column, twins: dict[Begun, Begun]) -> None:
+        """Rules begun that a limit has cut some ways out of, by what stands in their place."""
+
+
 class Chart:
     """Makes the columns of one program."""
 
@@ -89,6 +113,7 @@ class Chart:
         self.program = program
         self.states = states
         self.stack_depth = stack_depth
+        self.trace: Trace | None = None
         self._endless = Endless(program) if program.has_distinct else None
         self._without: dict[Seen, Costs] = {NOTHING: program.costs}
         self._rules_without: dict[frozenset[int], Costs] = {frozenset(): program.costs}
@@ -113,6 +138,49 @@ class Chart:
         if text and before is not None:
             items += self._scan_byte(before, text[-1])
         return self._finish(Column(column, text), items)
+
+    def end_token(self, column: Column) -> Column:
+        """A column just made by reading a token or a part of one, as the one where the token ends.
+
+        Every rule begun that has spanned its limit and may end here ends: what is inside of it is cut.
+        INVARIANT: what follows it is there already, for no LIMIT is in a SCOPE.
+        """
+        if not self.program.has_limit:
+            return column
+        column.tokens += 1
+        for begun in column.begun:
+            begun.tokens = column.tokens
+        cut = {begun for begun in column.ended if column.tokens - begun.tokens >= self.program.rules[begun.rule].limit}
+        if cut:
+            above = _above(item[3] for item in column.items)
+            root = next(begun for begun in above if not begun.depth)
+            twins = {begun: begun.twin() for begun in _inside({begun: None for begun in above if begun not in cut}, root)}
+            for begun, twin in twins.items():
+                for state, register, seen, outer in begun.waiting:
+                    if outer in twins:
+                        twin.waiting[state, register, seen, twins[outer]] = None
+            if self.trace is not None:
+                self.trace.replaced(column, twins)
+            column.items = {(s, r, seen, twins[begun]): None for s, r, seen, begun in column.items if begun in twins}
+            column.reading = [(s, r, seen, twins[begun]) for s, r, seen, begun in column.reading if begun in twins]
+        return column
+
+    def temperature(self, column: Column) -> float | None:
+        """The highest temperature that something going on asks for, by the innermost rule that has one."""
+        rules = self.program.rules
+        found: list[float] = []
+        pending = list(reached := dict.fromkeys(item[3] for item in column.reading) if self.program.has_temperature else {})
+        while pending:
+            begun = pending.pop()
+            temperature = rules[begun.rule].temperature
+            if temperature is not None:
+                found.append(temperature)
+                continue
+            for waiting in begun.waiting:
+                if waiting[3] not in reached:
+                    reached[waiting[3]] = None
+                    pending.append(waiting[3])
+        return max(found, default=None)
 
     def bytes_after(self, column: Column) -> list[int]:
         """The bytes that may follow, sorted."""
@@ -158,23 +226,26 @@ class Chart:
         program, rules = self.program, self.program.rules
         begun_here: dict[tuple[int, Seen], Begun] = {}
         agenda: list[Item] = []
+        trace = self.trace if within is None else None
 
-        def add(state: int, register: Register, seen: Seen, begun: Begun) -> None:
+        def add(state: int, register: Register, seen: Seen, begun: Begun, cause: object = None) -> None:
             if seen and within is None and self._costs(seen).of(state, register) == inf:
                 return
             for target in program.closure(state):
                 item = (target, register, seen, begun)
+                if trace is not None:
+                    trace.caused(column, item, cause)
                 if item not in column.items:
                     column.items[item] = None
                     agenda.append(item)
             if len(column.items) > self.states:
                 raise LimitError(f"more than {self.states} states at once", limit="states", value=self.states)
 
-        def resume(waiting: Item, rule: int, seen: Seen) -> None:
+        def resume(waiting: Item, ended: Begun, seen: Seen, last: Item) -> None:
             state, register, before, begun = waiting
-            add(state, register, before if rules[rule].is_scope else seen, begun)
+            add(state, register, before if rules[ended.rule].is_scope else seen, begun, (ended, waiting, last))
 
-        def complete(begun: Begun, seen: Seen) -> None:
+        def complete(begun: Begun, seen: Seen, last: Item) -> None:
             rule = begun.rule
             if rules[rule].is_distinct:
                 text = column.text_from(begun.offset)
@@ -183,29 +254,36 @@ class Chart:
                     return
                 seen |= {value}
             if begun_here.get((rule, begun.seen)) is begun:
-                begun.done.add(seen)
+                begun.done.setdefault(seen, last)
             column.is_complete |= not begun.depth
+            if rules[rule].limit >= 0:
+                column.ended.add(begun)
             if begun is not within:
                 for waiting in list(begun.waiting):
                     # reading nothing does not count as an occurrence: see Program._trim
                     if not (begun_here.get((rule, begun.seen)) is begun and self._counts(waiting)):
-                        resume(waiting, rule, seen)
+                        resume(waiting, begun, seen, last)
 
-        def predict(callee: int, waiting: Item, seen: Seen) -> None:
+        def predict(callee: int, waiting: Item, seen: Seen, caller: Item) -> None:
             depth = waiting[3].depth + 1
             if depth > self.stack_depth:
                 raise LimitError(f"more than {self.stack_depth} rules inside one another", limit="stack_depth", value=self.stack_depth)
             inner = NOTHING if rules[callee].is_scope else seen
             begun = begun_here.get((callee, inner))
             if begun is None:
-                begun = begun_here[callee, inner] = Begun(callee, inner, column.offset, depth)
+                begun = begun_here[callee, inner] = Begun(callee, inner, column.offset, depth, column.tokens)
+                column.begun.append(begun)
                 begun.waiting[waiting] = None
+                if trace is not None:
+                    trace.called(column, begun, waiting, caller)
                 add(rules[callee].start, START, inner, begun)
             elif waiting not in begun.waiting:
                 begun.waiting[waiting] = None
+                if trace is not None:
+                    trace.called(column, begun, waiting, caller)
                 if not self._counts(waiting):
-                    for after in list(begun.done):
-                        resume(waiting, callee, after)
+                    for after, last in list(begun.done.items()):
+                        resume(waiting, begun, after, last)
 
         for item in items:
             add(*item)
@@ -214,11 +292,11 @@ class Chart:
             if program.states[state].bytes or program.states[state].tokens:
                 column.reading.append(item)
             if program.ends(state, register):
-                complete(begun, seen)
+                complete(begun, seen, item)
             blocked = self._costs(seen).rules if seen and within is None else None
             for callee, target, following in program.calls(state, register):
                 if blocked is None or blocked[callee] < inf:
-                    predict(callee, (target, following, seen, begun), seen)
+                    predict(callee, (target, following, seen, begun), seen, item)
         return column
 
     def _counts(self, waiting: Item) -> bool:

@@ -3,7 +3,7 @@
 A state reads bytes, reads tokens by id, calls a rule, or goes on without reading.
 PERMUTE and a REPEAT that counts are rules of their own, whose single states carry a register:
 the number of occurrences so far and, for PERMUTE, which members occurred.
-SCOPE and DISTINCT are rules of their own too, so that their begin and end are a call and a return.
+SCOPE, DISTINCT, LIMIT, CAPTURE and TEMPERATURE are rules of their own too, so that their begin and end are a call and a return.
 
     cost(state, register)    the least that the rest of the rule can read, as the number of bytes; a token by id costs more than any text
     calls(state, register)   the rules that may be called here, each with where to go on
@@ -23,8 +23,8 @@ from math import inf
 from typing import Any, Protocol
 
 from stackmask.pda import grammar as ir
-from stackmask.pda.exceptions import LimitError, UnsatisfiableError
-from stackmask.pda.grammar import CALL, DISTINCT, PERMUTE, REPEAT, REPEATABLE, REQUIRED, SCOPE, Grammar
+from stackmask.pda.exceptions import GrammarError, LimitError, UnsatisfiableError
+from stackmask.pda.grammar import CALL, CAPTURE, DISTINCT, LIMIT, PERMUTE, REPEAT, REPEATABLE, REQUIRED, SCOPE, TEMPERATURE, Grammar
 from stackmask.pda.reference_spelling import Spelling, spellings
 
 TOKEN_COST = 1 << 200  # more than any text, less than infinity: a token by id is something to read, but no text
@@ -39,7 +39,10 @@ class Vocabulary(Protocol):
     """What a grammar with TOKENS must know of a vocabulary."""
 
     size: int
-    with_text: frozenset[int]
+
+    @property
+    def with_text(self) -> frozenset[int]:
+        """The ids that have text."""
 
 
 @dataclass(slots=True)
@@ -67,6 +70,9 @@ class Rule:
     separator: int = -1
     minimum: int = 0
     maximum: int = -1
+    limit: int = -1
+    capture: str | None = None
+    temperature: float | None = None
 
 
 @dataclass(slots=True)
@@ -152,6 +158,18 @@ class Lowering:
 
     def _make_distinct(self, rule: int, arguments: Sequence[Any]) -> None:
         self.rules[rule].is_distinct = True
+        self._body(rule, arguments[0])
+
+    def _make_limit(self, rule: int, arguments: Sequence[Any]) -> None:
+        self.rules[rule].limit = arguments[1]
+        self._body(rule, arguments[0])
+
+    def _make_capture(self, rule: int, arguments: Sequence[Any]) -> None:
+        self.rules[rule].capture = arguments[1]
+        self._body(rule, arguments[0])
+
+    def _make_temperature(self, rule: int, arguments: Sequence[Any]) -> None:
+        self.rules[rule].temperature = arguments[1]
         self._body(rule, arguments[0])
 
     def _spell(self, source: int, target: int, spelling: Spelling) -> None:
@@ -300,7 +318,7 @@ class Lowering:
     def _checked(self, node: int) -> tuple[Any, ...]:
         """A node, whose operands are nodes before it: so the expressions have no cycle but through rules."""
         found = self.grammar.nodes[node]
-        if not found or found[0] not in (*range(ir.DISTINCT + 1), ir.EXCEPT):
+        if not found or found[0] not in range(ir.EXCEPT + 1):
             raise ValueError(f"node {node} has no operator that there is")
         for operand in _operands(found):
             if not 0 <= operand < node:
@@ -315,6 +333,9 @@ _MAKE: dict[Any, Any] = {
     PERMUTE: Lowering._make_permute,
     SCOPE: Lowering._make_scope,
     DISTINCT: Lowering._make_distinct,
+    LIMIT: Lowering._make_limit,
+    CAPTURE: Lowering._make_capture,
+    TEMPERATURE: Lowering._make_temperature,
 }
 
 
@@ -323,7 +344,7 @@ def _operands(node: tuple[Any, ...]) -> Iterator[int]:
     match node[0]:
         case ir.SEQ | ir.ALT:
             yield from node[1:]
-        case ir.REPEAT | ir.SCOPE | ir.DISTINCT:
+        case ir.REPEAT | ir.SCOPE | ir.DISTINCT | ir.LIMIT | ir.CAPTURE | ir.TEMPERATURE:
             yield node[1]
         case ir.GRAPH:
             yield from (part for part in node[2][2::3] if part >= 0)
@@ -344,13 +365,17 @@ class Program:
         self.rules = lowering.rules
         self.root = int(grammar.root)
         self.has_distinct = any(rule.is_distinct for rule in self.rules)
+        self.has_limit = any(rule.limit >= 0 for rule in self.rules)
+        self.has_temperature = any(rule.temperature is not None for rule in self.rules)
         self._remembered = max(memory // 200, 1000)
         self._closures: dict[int, tuple[int, ...]] = {}
         self._moves: dict[tuple[int, int], tuple[int, ...]] = {}
         self._callers = self._find_callers()
+        self._check_scopes()
         self.costs = self.costs_without(frozenset())
         if self.costs.rules[self.root] == inf:
             raise UnsatisfiableError(f"the grammar's root rule {grammar.names[grammar.root]!r} generates no finite text")
+        self._empty_limits()
         self._trim()
 
     def _find_callers(self) -> list[list[tuple[int, int]]]:
@@ -364,6 +389,29 @@ class Program:
                 for rule in {member for member, _ in owner.members} | {owner.separator} - {-1}:
                     callers[rule].append((number, -1))
         return callers
+
+    def _check_scopes(self) -> None:
+        """Refuse limits and temperatures in a SCOPE: that a rule may end does not mean there that something may follow it."""
+        callees: dict[int, set[int]] = {}
+        for callee, callers in enumerate(self._callers):
+            for number, _ in callers:
+                callees.setdefault(self.states[number].rule, set()).add(callee)
+        pending = [number for number, rule in enumerate(self.rules) if rule.is_scope]
+        reached = set(pending)
+        while pending:
+            rule = self.rules[number := pending.pop()]
+            if rule.limit >= 0 or rule.temperature is not None:
+                raise GrammarError("a LIMIT or a TEMPERATURE inside of a SCOPE")
+            pending += callees.get(number, set()) - reached
+            reached |= callees.get(number, set())
+
+    def _empty_limits(self) -> None:
+        """What may span no token is the empty text where there is one, and ends after its first token otherwise."""
+        for number, rule in enumerate(self.rules):
+            if rule.limit == 0 and self.costs.rules[number] == 0:
+                self.states[rule.start] = State(number, final=True)
+            elif rule.limit == 0:
+                rule.limit = 1
 
     def costs_without(self, blocked: frozenset[int]) -> Costs:
         """The cost of every state and rule where the rules `blocked` read nothing; inside a new SCOPE none is blocked."""

@@ -10,7 +10,8 @@ namespace stackmask {
 
 // A set of stacks is a node: entries (frame, rest) sorted by frame, where rest is the node below. Node 0 is no stack at all,
 // node 1 the empty stack. INVARIANT: a node is closed under popping (an entry whose frame may end brings the entries of its rest
-// along), holds a frame once (equal frames unite their rests), and no frame that only ends.
+// along), holds a frame once (equal frames unite their rests), and no frame that only ends but marks.
+// A mark stands for itself: what is below it is not brought along, so that stacks through it can be told from others and be cut.
 struct Entry {
   u32 frame, rest;
   bool operator==(const Entry&) const = default;
@@ -52,7 +53,14 @@ class Automaton {
   // The calls below need the lock.
   std::mutex mutex;
   u32 step(u32 configuration, u8 byte);                    // NO_STACK if the byte is refused
-  u32 step_token(u32 configuration, u32 token);            // by id and by text
+  // By id and by text, after `tokens` tokens: regions that have spanned their limit end where they may.
+  u32 step_token(u32 configuration, u32 token, u32 tokens);
+  // The last byte of a text that counts as a token.
+  u32 step_last(u32 configuration, u8 byte, u32 tokens);
+  bool limited() const { return limited_; }                // some rule has a limit: only then `tokens` and the clock matter
+  void clock(u32 tokens, u32 bytes) { now_tokens_ = tokens, now_bytes_ = bytes; }  // where a region that is entered begins
+  bool captures() const { return frames_.nfa().captures; }
+  double temperature(u32 configuration);                   // the highest that a stack asks for, by its innermost rule; negative for none
   u32 step_bytes(u32 configuration, const char* data, std::size_t count, std::size_t* accepted = nullptr);
   bool complete(u32 configuration);                        // the text may end here
   void fill(u32 configuration, u32* row);                  // all but stop tokens
@@ -93,7 +101,20 @@ class Automaton {
   static constexpr u8 GUARD_BELOW = 1, SCOPE_BELOW = 2;
   std::vector<u8> guarded_;       // by node: a guard, or a scope whose values may run out, is on one of its stacks
   std::vector<u32> depth_;        // by node: longest stack, saturated
-  Map64 steps_, unions_, pushes_, advances_, distances_, token_steps_;
+  Map64 steps_, unions_, pushes_, advances_, distances_, token_steps_, temperatures_;
+  bool limited_ = false;
+  bool entered_ = false;          // the step being computed entered a region, so it depends on the clock
+  bool record_ = false;           // ... and is to note the marks that it passes
+  std::vector<u32> passed_;
+  struct Recording {
+    Automaton& automaton;
+    explicit Recording(Automaton& a) : automaton(a) { a.passed_.clear(), a.record_ = a.limited_; }
+    ~Recording() { automaton.record_ = false; }
+  };
+  u32 now_tokens_ = 0, now_bytes_ = 0;
+  std::vector<u32> due_;          // by node: after how many tokens the first limit on its stacks is spanned
+  u32 mark(u32 rule, u32 rest);   // the node for calling a rule that leaves a mark
+  u32 cut(u32 configuration, u32 tokens);
   u32 intern(std::vector<Entry>& entries);
   const Entry* entries(u32 node) const { return reinterpret_cast<const Entry*>(nodes_.at(node)); }
   u32 entry_count(u32 node) const { return static_cast<u32>(nodes_.length(node) / 2); }

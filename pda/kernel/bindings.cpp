@@ -225,6 +225,17 @@ Expressions read_expressions(nb::handle grammar) {
           ex.literals.emplace_back(text, static_cast<std::size_t>(length));
         }
         break;
+      case OP_CAPTURE: need(3), ex.ints.push_back(small_int(node[1])); break;
+      case OP_TEMPERATURE: {
+        need(3);
+        const double value = PyFloat_AsDouble(nb::object(node[2]).ptr());
+        if (PyErr_Occurred()) throw nb::python_error();
+        if (!(value >= 0 && value < 1e300)) throw BadGrammar("malformed grammar: a temperature is not a number from 0");
+        ex.ints.push_back(small_int(node[1]));
+        ex.ints.push_back(static_cast<i32>(ex.numbers.size()));
+        ex.numbers.push_back(value);
+        break;
+      }
       default:
         for (std::size_t i = 1; i < n; i++) ex.ints.push_back(small_int(node[i]));
     }
@@ -341,6 +352,25 @@ NB_MODULE(_kernel, m) {
       .def("__repr__",
            [](const Matcher& self) { return "<Matcher after " + std::to_string(self.num_accepted()) + " tokens" + (self.is_terminated() ? ", terminated" : "") + ">"; })
       .def_prop_ro("num_accepted", &Matcher::num_accepted, "How many steps rollback can undo.")
+      .def_prop_ro(
+          "temperature",
+          [](const Matcher& self) -> std::optional<double> {
+            const double value = self.temperature();
+            return value < 0 ? std::nullopt : std::optional<double>(value);
+          },
+          "The temperature that the next token is to be sampled at, None where the grammar does not say; the highest of several.")
+      .def_prop_ro(
+          "taken",
+          [](const Matcher& self) {
+            nb::list steps;
+            for (const auto& [token, text] : self.taken()) {
+              if (token >= 0) steps.append(nb::int_(token));
+              else steps.append(to_bytes(text));
+            }
+            return steps;
+          },
+          nb::for_getter(nb::sig("def taken(self) -> list[int | bytes]")),
+          "What was accepted, tokens by their ids and texts, without stop tokens; nothing where the grammar has no CAPTURE.")
       .def("is_terminated", &Matcher::is_terminated, "Whether a stop token was accepted.")
       .def("is_completed", &Matcher::is_completed, "Whether a stop token is allowed now.")
       .def(

@@ -8,6 +8,8 @@ namespace stackmask {
 
 namespace {
 
+constexpr u32 MOST_REGIONS = 1024;  // of one rule with a limit, or a text would take memory quadratic in its length
+
 // What a negated token set stands for; edges that no token can take are removed.
 void resolve_token_sets(Nfa& nfa, const TokenTrie& trie) {
   for (TokenSet& set : nfa.token_sets) {
@@ -49,6 +51,8 @@ Automaton::Automaton(std::shared_ptr<const TokenTrie> trie, const Expressions& e
   nodes_.intern(nullptr, 0);
   guarded_.push_back(0);
   depth_.push_back(0);
+  due_.push_back(NONE);
+  for (const Rule& rule : frames_.nfa().rules) limited_ |= rule.limit != NONE;
   list.push_back({BOTTOM, NO_STACK});
   intern(list);
   const u32 root = 0;
@@ -57,7 +61,7 @@ Automaton::Automaton(std::shared_ptr<const TokenTrie> trie, const Expressions& e
   std::vector<Entry> start;
   const Nfa& nfa = frames_.nfa();
   const u32 entry = frames_.entry(nfa.root);
-  if (entry != DEAD) start.push_back({entry, EMPTY_STACK});
+  if (entry != DEAD) start.push_back({entry, nfa.rules[nfa.root].marked() ? mark(nfa.root, EMPTY_STACK) : EMPTY_STACK});
   if (nfa.rules[nfa.root].nullable) start.push_back({BOTTOM, NO_STACK});
   initial_ = close(start);
 }
@@ -67,14 +71,21 @@ u32 Automaton::intern(std::vector<Entry>& list) {
   const u32 id = nodes_.intern(reinterpret_cast<const u32*>(list.data()), list.size() * 2);
   if (id == guarded_.size()) {
     u8 guarded = 0;
-    u32 depth = 0;
+    u32 depth = 0, due = NONE, marks = 0;
     for (const Entry& entry : list) {
+      if (limited_) {
+        due = std::min(due, due_[entry.rest]);
+        if (frames_[entry.frame].flags & FRAME_MARK) due = std::min(due, frames_.mark_tokens(entry.frame) + frames_.marked_rule(entry.frame).limit), marks++;
+      }
       guarded |= guarded_[entry.rest];
       if (frames_[entry.frame].flags & FRAME_GUARD) guarded |= GUARD_BELOW;
       else if (risky(entry.frame)) guarded |= SCOPE_BELOW;
       depth = std::max(depth, depth_[entry.rest]);
     }
     guarded_.push_back(guarded);
+    if (limited_) due_.push_back(due);
+    if (marks > MOST_REGIONS)
+      throw LimitExceeded("states", MOST_REGIONS, "more than " + std::to_string(MOST_REGIONS) + " readings of a rule with a limit, begun at different places, go on at once");
     depth_.push_back(depth + 1);
     if (depth >= limits_.stack_depth)
       throw LimitExceeded("stack_depth", static_cast<double>(limits_.stack_depth), "the stack grew past " + std::to_string(limits_.stack_depth) + " entries");
@@ -94,7 +105,17 @@ u32 Automaton::push(u32 frame, u32 rest) {
   return node;
 }
 
-u32 Automaton::call_rest(const Call& call, u32 rest) { return push(call.distinct ? frames_.guard(call.back, 0) : call.back, rest); }
+u32 Automaton::mark(u32 rule, u32 rest) {
+  const bool limit = frames_.nfa().rules[rule].limit != NONE;
+  entered_ |= limit;
+  std::vector<Entry> single{{frames_.mark(rule, limit ? now_tokens_ : 0, limit ? now_bytes_ : 0), rest}};
+  return intern(single);
+}
+
+u32 Automaton::call_rest(const Call& call, u32 rest) {
+  const u32 back = push(call.distinct ? frames_.guard(call.back, 0) : call.back, rest);
+  return frames_.nfa().rules[call.rule].marked() ? mark(call.rule, back) : back;
+}
 
 // All stacks of both. Where both hold a frame its rests unite, so the work goes down the stacks: an explicit list of pairs to do.
 u32 Automaton::unite(u32 a, u32 b) {
@@ -177,6 +198,7 @@ u32 Automaton::close(std::vector<Entry>& raw) {
   for (std::size_t i = 0; i < raw.size(); i++) {
     const Entry entry = raw[i];
     if (!(frames_[entry.frame].flags & FRAME_FINAL)) continue;
+    if (record_ && (frames_[entry.frame].flags & FRAME_MARK)) passed_.push_back(entry.frame);
     for (u32 k = 0; k < entry_count(entry.rest); k++) {
       Entry below = entries(entry.rest)[k];
       if (frames_[below.frame].flags & FRAME_GUARD) {
@@ -238,8 +260,9 @@ u32 Automaton::close(std::vector<Entry>& raw) {
 u32 Automaton::step(u32 configuration, u8 byte) {
   const u64 key = static_cast<u64>(configuration) << 8 | byte;
   if (const u32* found = steps_.find(key)) return *found;
+  entered_ = false;
   const u32 result = compute_step(configuration, byte);
-  steps_.insert(key, result);
+  if (!entered_) steps_.insert(key, result);
   return result;
 }
 
@@ -267,13 +290,62 @@ u32 Automaton::step_bytes(u32 configuration, const char* data, std::size_t count
   return i == count ? configuration : NO_STACK;
 }
 
-u32 Automaton::step_token(u32 configuration, u32 token) {
-  u32 result = NO_STACK;
-  const std::string text = token < trie_->text_count() ? trie_->text(token) : std::string();
-  if (!text.empty()) result = step_bytes(configuration, text.data(), text.size());
-  if (frames_.nfa().token_sets.empty()) return result;
+u32 Automaton::step_last(u32 configuration, u8 byte, u32 tokens) {
+  clock(tokens + 1, 0);
+  const u32 result = step(configuration, byte);
+  if (!limited_ || result == NO_STACK || due_[result] > tokens + 1) return result;
+  const Recording recording(*this);
+  compute_step(configuration, byte);
+  return cut(result, tokens + 1);
+}
+
+// Without the stacks inside of the regions that have spanned their limit and may end here: those whose marks were passed. What
+// follows a region that ends is there already. INVARIANT: something is, for no mark lies in a SCOPE.
+u32 Automaton::cut(u32 configuration, u32 tokens) {
+  std::sort(passed_.begin(), passed_.end());
+  std::erase_if(passed_, [&](u32 mark) { return frames_.marked_rule(mark).limit == NONE || tokens - frames_.mark_tokens(mark) < frames_.marked_rule(mark).limit; });
+  if (passed_.empty()) return configuration;
+  std::unordered_map<u32, u32> done;
+  std::vector<u32> todo{configuration};
+  std::vector<Entry> kept;
+  while (!todo.empty()) {
+    const u32 node = todo.back();
+    const std::size_t waiting = todo.size();
+    kept.clear();
+    for (u32 i = 0; i < entry_count(node); i++) {
+      Entry entry = entries(node)[i];
+      if (std::binary_search(passed_.begin(), passed_.end(), entry.frame)) continue;
+      if (due_[entry.rest] <= tokens) {
+        const auto found = done.find(entry.rest);
+        if (found == done.end()) {
+          todo.push_back(entry.rest);
+          continue;
+        }
+        entry.rest = found->second;
+        if (entry.rest == NO_STACK) continue;
+      }
+      kept.push_back(entry);
+    }
+    if (todo.size() > waiting) continue;
+    done[node] = intern(kept);
+    todo.pop_back();
+  }
+  return done[configuration];
+}
+
+u32 Automaton::step_token(u32 configuration, u32 token, u32 tokens) {
+  static const std::string none;
+  const std::string& text = token < trie_->text_count() ? trie_->text(token) : none;
+  if (!limited_ && frames_.nfa().token_sets.empty()) return text.empty() ? NO_STACK : step_bytes(configuration, text.data(), text.size());
+  u32 before = text.empty() ? NO_STACK : configuration;  // the last byte
+  for (std::size_t i = 0; i + 1 < text.size() && before != NO_STACK; i++) {
+    clock(tokens, static_cast<u32>(i + 1));
+    before = step(before, static_cast<u8>(text[i]));
+  }
+  if (frames_.nfa().token_sets.empty()) return before == NO_STACK ? NO_STACK : step_last(before, static_cast<u8>(text.back()), tokens);
   const u64 key = static_cast<u64>(configuration) << 32 | token;
-  if (const u32* found = token_steps_.find(key)) return *found;
+  if (!limited_)
+    if (const u32* found = token_steps_.find(key)) return *found;
   std::vector<Entry> raw;
   for (u32 i = 0; i < entry_count(configuration); i++) {
     const Entry entry = entries(configuration)[i];
@@ -284,8 +356,16 @@ u32 Automaton::step_token(u32 configuration, u32 token) {
       if (frames_.nfa().token_sets[edge.set].contains(token)) raw.push_back({edge.target, entry.rest});
     }
   }
+  clock(tokens + 1, 0);
+  u32 result = before == NO_STACK ? NO_STACK : step(before, static_cast<u8>(text.back()));
+  const Recording recording(*this);
   if (!raw.empty()) result = unite(result, close(raw));
-  token_steps_.insert(key, result);
+  if (!limited_) {
+    token_steps_.insert(key, result);
+  } else if (result != NO_STACK && due_[result] <= tokens + 1) {
+    if (before != NO_STACK) compute_step(before, static_cast<u8>(text.back()));
+    result = cut(result, tokens + 1);
+  }
   return result;
 }
 
@@ -309,6 +389,31 @@ bool Automaton::reads_tokens(u32 configuration) {
   for (u32 i = 0; i < entry_count(configuration); i++)
     if (frames_[entries(configuration)[i].frame].flags & FRAME_TOKENS) return true;
   return false;
+}
+
+double Automaton::temperature(u32 configuration) {
+  if (frames_.nfa().temperatures.size() == 1) return -1;
+  std::vector<u32> todo{configuration};
+  while (!todo.empty()) {
+    const u32 node = todo.back();
+    const std::size_t waiting = todo.size();
+    u32 highest = 0;
+    for (u32 i = 0; i < entry_count(node); i++) {
+      const Entry entry = entries(node)[i];
+      if ((frames_[entry.frame].flags & FRAME_MARK) && frames_.marked_rule(entry.frame).temperature) {
+        highest = std::max(highest, frames_.marked_rule(entry.frame).temperature);
+      } else if (entry.frame != BOTTOM) {
+        const u32* below = temperatures_.find(entry.rest);
+        if (!below) todo.push_back(entry.rest);
+        else highest = std::max(highest, *below);
+      }
+    }
+    if (todo.size() > waiting) continue;
+    temperatures_.insert(node, highest);
+    todo.pop_back();
+  }
+  const u32 highest = *temperatures_.find(configuration);
+  return highest ? frames_.nfa().temperatures[highest] : -1;
 }
 
 u64 Automaton::distance(u32 configuration) {
@@ -450,6 +555,7 @@ void Automaton::reclaim() {
   nodes_ = Interner();
   guarded_.clear();
   depth_.clear();
+  due_.clear();
   std::vector<u32> map(used.size(), NONE);
   std::vector<Entry> list;
   for (u32 id = 0; id < used.size(); id++) {
@@ -463,7 +569,7 @@ void Automaton::reclaim() {
   initial_ = map[initial_];
   for (const Held& matcher : held)
     for (u32& id : *matcher.configurations) id = map[id & ~FLAG] | (id & FLAG);
-  alive_.clear(), steps_.clear(), unions_.clear(), pushes_.clear(), advances_.clear(), distances_.clear(), token_steps_.clear();
+  alive_.clear(), steps_.clear(), unions_.clear(), pushes_.clear(), advances_.clear(), distances_.clear(), token_steps_.clear(), temperatures_.clear();
   closed_.clear(), finishes_.clear();
   part_ids_.clear(), mask_ids_.clear(), node_lists_.clear(), shared_lists_.clear();
   std::vector<Part>().swap(parts_);
@@ -477,7 +583,7 @@ void Automaton::reclaim() {
 
 std::size_t Automaton::bytes() const {
   return frames_.bytes() + nodes_.bytes() + guarded_.capacity() + depth_.capacity() * 4 + alive_.bytes() + steps_.bytes() + unions_.bytes() + pushes_.bytes() +
-         advances_.bytes() + distances_.bytes() + token_steps_.bytes() + node_lists_.bytes() + part_ids_.bytes() + mask_ids_.bytes() + part_bytes_;
+         advances_.bytes() + distances_.bytes() + token_steps_.bytes() + temperatures_.bytes() + due_.capacity() * 4 + node_lists_.bytes() + part_ids_.bytes() + mask_ids_.bytes() + part_bytes_;
 }
 
 }  // namespace stackmask

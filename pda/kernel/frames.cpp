@@ -480,7 +480,7 @@ const Loop& Frames::loop(u32 frame) {
 }
 
 u64 Frames::distance(u32 frame) {
-  if (frame == BOTTOM) return 0;
+  if (frame == BOTTOM || (frames_[frame].flags & FRAME_MARK)) return 0;
   if (frames_[frame].flags & FRAME_GUARD) return distance(guard_back(frame));
   u64 best = NONE;
   const std::size_t count = items_.length(frame);
@@ -489,7 +489,7 @@ u64 Frames::distance(u32 frame) {
 }
 
 u32 Frames::origin(u32 frame) const {
-  if (frame == BOTTOM) return NONE;
+  if (frame == BOTTOM || (frames_[frame].flags & FRAME_MARK)) return NONE;
   if (frames_[frame].flags & FRAME_GUARD) return origin(guard_back(frame));
   return nfa_.states[items_.at(frame)[0]].origin;
 }
@@ -618,6 +618,18 @@ u32 Frames::guard(u32 back, u32 text) {
   return id;
 }
 
+u32 Frames::mark(u32 rule, u32 tokens, u32 bytes) {
+  const u32 words[5] = {NONE, NONE, rule, tokens, bytes};
+  check_limit();
+  const u32 id = items_.intern(words, 5);
+  if (id == frames_.size()) {
+    Frame frame;
+    frame.flags = FRAME_MARK | FRAME_FINAL | FRAME_BUILT;
+    frames_.push_back(frame);
+  }
+  return id;
+}
+
 u32 Frames::after_value(u32 back, const std::string& text) {
   const auto [found, added] = value_ids_.try_emplace(canonical_json(text), static_cast<u32>(values_.size()));
   if (added) values_.push_back(found->first);
@@ -706,6 +718,10 @@ std::vector<u32> Frames::keep(std::vector<u8>& used) {
   std::vector<Item> items;
   for (u32 f = 1; f < old_frames.size(); f++) {
     if (!used[f] || (old_frames[f].flags & FRAME_GUARD)) continue;
+    if (old_frames[f].flags & FRAME_MARK) {
+      map[f] = mark(old.at(f)[2], old.at(f)[3], old.at(f)[4]);
+      continue;
+    }
     items.clear();
     for (std::size_t i = 0; i < old.length(f); i += 2) items.push_back({old.at(f)[i], old.at(f)[i + 1]});
     map[f] = intern_items(items);

@@ -32,7 +32,7 @@ struct TokenEdge {
 };
 
 // FRAME_LEAVES: tokens may go on in another frame, a caller's or a callee's. The root ends to nobody if no rule calls it.
-enum FrameFlags : u8 { FRAME_FINAL = 1, FRAME_CALLS = 2, FRAME_BYTES = 4, FRAME_TOKENS = 8, FRAME_GUARD = 16, FRAME_BUILT = 32, FRAME_LEAVES = 128 };
+enum FrameFlags : u8 { FRAME_FINAL = 1, FRAME_CALLS = 2, FRAME_BYTES = 4, FRAME_TOKENS = 8, FRAME_GUARD = 16, FRAME_BUILT = 32, FRAME_MARK = 64, FRAME_LEAVES = 128 };
 
 struct Frame {
   u8 flags = 0;
@@ -130,9 +130,14 @@ class Frames {
   u32 variety(u32 frame);                       // at least this many texts end the frame, 1,000,000 for no end of them
   bool endless(u32 frame);                      // a string can follow that has no end of values
   std::string text(u32 text) const;
+  // Marks: a frame below those of a rule with a limit or a temperature, which ends as soon as they do. It says which rule it is and,
+  // for a limit, where its text began: after so many tokens, and so many bytes of one.
+  u32 mark(u32 rule, u32 tokens, u32 bytes);
+  const Rule& marked_rule(u32 mark) const { return nfa_.rules[items_.at(mark)[2]]; }
+  u32 mark_tokens(u32 mark) const { return items_.at(mark)[3]; }
   // The values that a frame has seen: whether any, and whether one equals the JSON text.
   bool in_scope(u32 frame) const {
-    return !(frames_[frame].flags & FRAME_GUARD) && frame != BOTTOM && nfa_.rules[rule(frame)].scope;
+    return !(frames_[frame].flags & (FRAME_GUARD | FRAME_MARK)) && frame != BOTTOM && nfa_.rules[rule(frame)].scope;
   }
   u32 rule(u32 frame) const { return nfa_.states[items_.at(frame)[0]].rule; }
   bool seen_any(u32 frame) const;

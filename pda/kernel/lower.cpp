@@ -35,6 +35,8 @@ class Lowering {
       nfa_.rules[job.rule].counts = counts_;
       counts_ = false;
     }
+    rank_temperatures();
+    if (std::any_of(nfa_.rules.begin(), nfa_.rules.end(), [](const Rule& rule) { return rule.marked(); })) check_scopes();
     return std::move(nfa_);
   }
 
@@ -135,6 +137,9 @@ class Lowering {
           for (std::size_t i = 1; i < n; i++) size += ex_.literals[static_cast<std::size_t>(ex_.arg(node, i))].size();
           break;
         case OP_PERMUTE: size = 1000; break;
+        case OP_CAPTURE: size = size_[static_cast<u32>(ex_.arg(node, 0))]; [[fallthrough]];
+        case OP_LIMIT:
+        case OP_TEMPERATURE: least = least_[static_cast<u32>(ex_.arg(node, 0))]; break;
         default: break;
       }
       size_[node] = static_cast<u32>(std::min<u64>(size, 1'000'000));
@@ -159,7 +164,10 @@ class Lowering {
         case OP_ALT:
           for (std::size_t i = 0; i < n; i++) child(i);
           break;
-        case OP_REPEAT: child(0); break;
+        case OP_REPEAT:
+        case OP_LIMIT:
+        case OP_CAPTURE:
+        case OP_TEMPERATURE: child(0); break;
         case OP_GRAPH:
           for (std::size_t i = 3; i < n; i += 3) child(i);
           break;
@@ -180,7 +188,8 @@ class Lowering {
     }
     for (u32 node = 0; node < ex_.nodes.size(); node++) {
       const i32 op = ex_.nodes[node].op;
-      shared_[node] = shared_[node] > 1 && size_[node] > SHARED && !distinct[node] && op != OP_CALL && op != OP_SCOPE && op != OP_DISTINCT;
+      shared_[node] = shared_[node] > 1 && size_[node] > SHARED && !distinct[node] && op != OP_CALL && op != OP_SCOPE && op != OP_DISTINCT &&
+                      op != OP_LIMIT && op != OP_TEMPERATURE;
     }
   }
 
@@ -202,7 +211,10 @@ class Lowering {
             break;
           case OP_REPEAT:
           case OP_SCOPE:
-          case OP_DISTINCT: child(ex_.arg(at, 0)); break;
+          case OP_DISTINCT:
+          case OP_LIMIT:
+          case OP_CAPTURE:
+          case OP_TEMPERATURE: child(ex_.arg(at, 0)); break;
           case OP_GRAPH:
             for (std::size_t i = 3; i < n; i += 3) child(ex_.arg(at, i));
             break;
@@ -243,7 +255,10 @@ class Lowering {
         return false;
       case OP_REPEAT: return (ex_.arg(node, 2) < 0 || ex_.arg(node, 1) <= ex_.arg(node, 2)) && (ex_.arg(node, 1) == 0 || empty(0));
       case OP_SCOPE:
-      case OP_DISTINCT: return empty(0);
+      case OP_DISTINCT:
+      case OP_LIMIT:
+      case OP_CAPTURE:
+      case OP_TEMPERATURE: return empty(0);
       case OP_CALL: return nullable_[static_cast<u32>(ex_.rules[static_cast<std::size_t>(ex_.arg(node, 0))])] != 0;
       case OP_AUTOMATON: return ex_.arg(node, 4) != 0 && ex_.arg(node, 2) <= 0;
       case OP_EXCEPT: return n == 1 || !ex_.literals[static_cast<std::size_t>(ex_.arg(node, 1))].empty();
@@ -366,7 +381,62 @@ class Lowering {
         nfa_.add_edge(task.from, EDGE_CALL, task.to, outline(static_cast<u32>(ex_.arg(node, 0))), 0, 0,
                       static_cast<u8>(body_flag | EDGE_NONEMPTY | EDGE_DISTINCT));
         break;
+      case OP_CAPTURE:
+        nfa_.captures = true;
+        tasks_.push_back({static_cast<u32>(ex_.arg(node, 0)), task.from, task.to, task.body, task.member, task.whole});
+        break;
+      case OP_LIMIT:
+      case OP_TEMPERATURE: mark(task); break;
       default: break;
+    }
+  }
+
+  // What a rule is as a whole is a property of the rule; of anything less a rule is made.
+  void mark(const Task& task) {
+    const u32 node = task.node, body = static_cast<u32>(ex_.arg(node, 0));
+    const bool limit = ex_.nodes[node].op == OP_LIMIT;
+    u32 tokens = limit ? static_cast<u32>(ex_.arg(node, 1)) : NONE;
+    if (tokens == 0) {
+      if (nullable(body)) return epsilon(task.from, task.to);  // that spans no token
+      tokens = 1;
+    }
+    if (!task.whole) {
+      nfa_.add_edge(task.from, EDGE_CALL, task.to, outline(node), 0, 0, task.in_body() ? EDGE_IN_BODY : 0);
+      return;
+    }
+    Rule& rule = nfa_.rules[current_];
+    if (limit) rule.limit = std::min(rule.limit, tokens);
+    else rule.temperature = temperature(ex_.numbers[static_cast<std::size_t>(ex_.arg(node, 1))]);
+    tasks_.push_back({body, task.from, task.to, task.body, task.member, true});
+  }
+  u32 temperature(double value) {
+    const auto found = std::find(nfa_.temperatures.begin() + 1, nfa_.temperatures.end(), value);
+    if (found == nfa_.temperatures.end()) nfa_.temperatures.push_back(value);
+    return static_cast<u32>(std::find(nfa_.temperatures.begin() + 1, nfa_.temperatures.end(), value) - nfa_.temperatures.begin());
+  }
+  // Temperatures by rank, so that the highest of some has the highest index.
+  void rank_temperatures() {
+    const std::vector<double> before = nfa_.temperatures;
+    std::sort(nfa_.temperatures.begin() + 1, nfa_.temperatures.end());
+    for (Rule& rule : nfa_.rules)
+      if (rule.temperature) rule.temperature = static_cast<u32>(std::lower_bound(nfa_.temperatures.begin() + 1, nfa_.temperatures.end(), before[rule.temperature]) - nfa_.temperatures.begin());
+  }
+  // Inside of a SCOPE that a rule may end does not mean that something may follow: the values may have run out.
+  void check_scopes() const {
+    std::vector<u8> reached(nfa_.rules.size(), 0);
+    std::vector<std::vector<u32>> callees(nfa_.rules.size());
+    for (const State& state : nfa_.states)
+      for (u32 e = state.first; e != NONE; e = nfa_.edges[e].next)
+        if (nfa_.edges[e].kind == EDGE_CALL) callees[state.rule].push_back(nfa_.edges[e].data);
+    std::vector<u32> work;
+    for (u32 r = 0; r < nfa_.rules.size(); r++)
+      if (nfa_.rules[r].scope) work.push_back(r), reached[r] = 1;
+    while (!work.empty()) {
+      const u32 r = work.back();
+      work.pop_back();
+      if (nfa_.rules[r].marked()) throw BadGrammar("a LIMIT or a TEMPERATURE inside of a SCOPE");
+      for (const u32 callee : callees[r])
+        if (!reached[callee]) reached[callee] = 1, work.push_back(callee);
     }
   }
 
@@ -971,7 +1041,10 @@ void Expressions::validate(u32 vocabulary_size) const {
         for (std::size_t i = 3; i < n; i += 2) child(i);
         break;
       case OP_SCOPE:
-      case OP_DISTINCT: need(n == 1), child(0); break;
+      case OP_DISTINCT:
+      case OP_CAPTURE: need(n == 1), child(0); break;
+      case OP_LIMIT: need(n == 2 && arg(node, 1) >= 0), child(0); break;
+      case OP_TEMPERATURE: need(n == 2), child(0); break;
       default: fail("node " + std::to_string(node) + " has an unknown operator");
     }
   }

@@ -645,6 +645,10 @@ const Automaton::Mask& Automaton::mask(u32 configuration) {
       for (u32 k = 0; k < entry_count(at.rest); k++) {
         const Entry below = entries(at.rest)[k];
         if (below.frame == BOTTOM) continue;
+        if (frames_[below.frame].flags & FRAME_MARK) {
+          leavings.push_back({at.nodes, below.rest, at.passed});
+          continue;
+        }
         if (!(frames_[below.frame].flags & FRAME_GUARD)) {
           go_on(at.nodes, below.frame, below.rest, at.passed);
           continue;

@@ -10,12 +10,15 @@ Matcher::Matcher(std::shared_ptr<Automaton> automaton, std::vector<u32> stop_tok
   stop_.erase(std::unique(stop_.begin(), stop_.end()), stop_.end());
   const std::lock_guard lock(automaton_->mutex);
   history_.push_back(automaton_->initial());
+  if (automaton_->limited()) tokens_.push_back(0);
   hold();
 }
 
 Matcher::Matcher(const Matcher& other) : automaton_(other.automaton_), stop_(other.stop_) {
   const std::lock_guard lock(automaton_->mutex);
   history_ = other.history_;
+  tokens_ = other.tokens_;
+  taken_ = other.taken_;
   hold();
 }
 
@@ -40,17 +43,23 @@ bool Matcher::is_completed() const {
   return automaton_->complete(history_.back() & ~TERMINATED);
 }
 
-u32 Matcher::after(u32 state, u32 token) const {
+void Matcher::advance(u32 state, bool read) {
+  history_.push_back(state);
+  if (!tokens_.empty()) tokens_.push_back(tokens_.back() + read);
+}
+
+u32 Matcher::after(u32 state, u32 token, u32 tokens) const {
   if (is_stop(token)) return automaton_->complete(state & ~TERMINATED) ? state | TERMINATED : NO_STACK;
   if (state & TERMINATED) return NO_STACK;
-  return automaton_->step_token(state, token);
+  return automaton_->step_token(state, token, tokens);
 }
 
 bool Matcher::accept_token(u32 token) {
   const std::lock_guard lock(automaton_->mutex);
-  const u32 next = after(history_.back(), token);
+  const u32 next = after(history_.back(), token, tokens());
   if (next == NO_STACK) return false;
-  history_.push_back(next);
+  advance(next, !is_stop(token));
+  if (automaton_->captures()) taken_.emplace_back(token, std::string());
   automaton_->collect();
   return true;
 }
@@ -60,10 +69,13 @@ bool Matcher::accept_bytes(const char* data, std::size_t count) {
   if (is_terminated() && count) return false;
   // A long text leaves many configurations behind: they may be collected on the way, so the way is held.
   history_.push_back(history_.back());
+  const u32 before = tokens();
   for (std::size_t i = 0; i < count; i++) {
     u32 next = NO_STACK;
     try {
-      next = automaton_->step(history_.back(), static_cast<u8>(data[i]));
+      const u8 byte = static_cast<u8>(data[i]);
+      automaton_->clock(before, static_cast<u32>(std::min<std::size_t>(i + 1, NONE)));
+      next = i + 1 == count ? automaton_->step_last(history_.back(), byte, before) : automaton_->step(history_.back(), byte);
     } catch (...) {
       history_.pop_back();
       throw;
@@ -75,6 +87,8 @@ bool Matcher::accept_bytes(const char* data, std::size_t count) {
     history_.back() = next;
     automaton_->collect();
   }
+  if (!tokens_.empty()) tokens_.push_back(before + (count != 0));
+  if (automaton_->captures()) taken_.emplace_back(-1, std::string(data, count));
   return true;
 }
 
@@ -82,7 +96,7 @@ std::size_t Matcher::validate_tokens(const std::vector<u32>& tokens) const {
   const std::lock_guard lock(automaton_->mutex);
   u32 state = history_.back();
   for (std::size_t i = 0; i < tokens.size(); i++) {
-    state = after(state, tokens[i]);
+    state = after(state, tokens[i], this->tokens() + static_cast<u32>(i));
     if (state == NO_STACK) return i;
   }
   return tokens.size();
@@ -93,6 +107,8 @@ void Matcher::rollback(i64 n) {
     throw BadRollback("cannot roll back " + std::to_string(n) + " tokens, " + std::to_string(num_accepted()) + " were accepted");
   const std::lock_guard lock(automaton_->mutex);
   history_.resize(history_.size() - static_cast<std::size_t>(n));
+  if (!tokens_.empty()) tokens_.resize(history_.size());
+  if (automaton_->captures()) taken_.resize(history_.size() - 1);
 }
 
 bool Matcher::fill(u32 state, u32* row) const {
@@ -126,11 +142,12 @@ bool Matcher::fill(u32* row) const {
 
 void Matcher::fill_drafts(const std::vector<u32>& tokens, const std::vector<i32>& parents, u32* rows) const {
   const std::lock_guard lock(automaton_->mutex);
-  std::vector<u32> states{history_.back()};
+  std::vector<u32> states{history_.back()}, read{this->tokens()};
   fill(states[0], rows);
   for (std::size_t i = 0; i < tokens.size(); i++) {
-    const u32 before = states[static_cast<std::size_t>(parents[i] + 1)];
-    states.push_back(before == NO_STACK ? NO_STACK : after(before, tokens[i]));
+    const auto parent = static_cast<std::size_t>(parents[i] + 1);
+    states.push_back(states[parent] == NO_STACK ? NO_STACK : after(states[parent], tokens[i], read[parent]));
+    read.push_back(read[parent] + 1);
     fill(states.back(), rows + (i + 1) * trie().words());
   }
 }
@@ -175,6 +192,18 @@ std::string Matcher::next_bytes(const char* data, std::size_t count) const {
   automaton_->live_bytes(state, live);
   for (u32 b = 0; b < 256; b++)
     if (live[b]) result.push_back(static_cast<char>(b));
+  return result;
+}
+
+double Matcher::temperature() const {
+  const std::lock_guard lock(automaton_->mutex);
+  return is_terminated() ? -1 : automaton_->temperature(history_.back());
+}
+
+std::vector<std::pair<i64, std::string>> Matcher::taken() const {
+  std::vector<std::pair<i64, std::string>> result;
+  for (std::size_t i = 0; i < taken_.size(); i++)
+    if (!(history_[i + 1] & TERMINATED)) result.push_back(taken_[i]);
   return result;
 }
 

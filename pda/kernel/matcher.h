@@ -20,7 +20,7 @@ class Matcher {
   bool accept_bytes(const char* data, std::size_t count);
   std::size_t validate_tokens(const std::vector<u32>& tokens) const;
   void rollback(i64 n);
-  void reset() { history_.resize(1); }
+  void reset() { rollback(num_accepted()); }
   bool fill(u32* row) const;  // false if every token is allowed
   // Row i + 1 is the mask after draft token i, whose parent is row parents[i] + 1; below a refused token rows are zero.
   void fill_drafts(const std::vector<u32>& tokens, const std::vector<i32>& parents, u32* rows) const;
@@ -29,6 +29,9 @@ class Matcher {
   std::size_t matching_prefix(const char* data, std::size_t count) const;
   std::string next_bytes(const char* data, std::size_t count) const;
   std::vector<std::string> rule_names(const char* data, std::size_t count) const;
+  double temperature() const;   // negative for none
+  // The steps but those by stop tokens, kept where the grammar has captures: a token, or -1 and a text.
+  std::vector<std::pair<i64, std::string>> taken() const;
 
  private:
   static constexpr u32 TERMINATED = 0x80000000u;
@@ -36,10 +39,14 @@ class Matcher {
   std::shared_ptr<Automaton> automaton_;
   std::vector<u32> stop_;       // sorted
   std::vector<u32> history_;    // configurations; TERMINATED once a stop token was accepted
+  std::vector<u32> tokens_;     // after each step, how many steps have read something; empty where no rule has a limit
+  std::vector<std::pair<i64, std::string>> taken_;
   std::size_t place_ = 0;       // of history_ in automaton_->held
   void hold();
   bool is_stop(u32 token) const;
-  u32 after(u32 state, u32 token) const;  // NO_STACK if refused
+  u32 tokens() const { return tokens_.empty() ? 0 : tokens_.back(); }
+  void advance(u32 state, bool read);
+  u32 after(u32 state, u32 token, u32 tokens) const;  // NO_STACK if refused
   bool fill(u32 state, u32* row) const;
 };
 

@@ -24,6 +24,7 @@ constexpr i32 REQUIRED = 1, REPEATABLE = 2;
 //   AUTOMATON: encoding states minimum maximum, then for each state: accepting count (lo hi target) ...
 //   EXCEPT: encoding, indices into literals: words as UTF-8, sorted
 //   TOKENS: negated ids ...             PERMUTE: separator minimum maximum (node flags) ...        SCOPE, DISTINCT: node
+//   LIMIT: node tokens                CAPTURE: node                TEMPERATURE: node, index into numbers
 struct Expressions {
   struct Node {
     i32 op;
@@ -32,6 +33,7 @@ struct Expressions {
   std::vector<Node> nodes;
   std::vector<i32> ints;
   std::vector<std::string> literals;
+  std::vector<double> numbers;
   std::vector<i32> rules;
   std::vector<std::string> names;
   i32 root = 0;
@@ -98,6 +100,8 @@ struct Head {
 struct Rule {
   u32 start = NONE, final = NONE;
   bool nullable = false;
+  u32 limit = NONE;       // the tokens that its text may span, NONE for no bound
+  u32 temperature = 0;    // of sampling inside of it, an index into temperatures, 0 for none
   bool scope = false;     // its frames carry a set of values seen
   bool counts = false;    // contains heads
   bool recursive = false;
@@ -106,6 +110,7 @@ struct Rule {
   u32 origin = 0;         // of its own states
   u32 rank = 0;           // callers at the same position have smaller ranks
   u32 shortest = NONE;    // least number of bytes of a text that is not empty
+  bool marked() const { return limit != NONE || temperature != 0; }  // a call of it leaves a mark on the stack
 };
 
 struct TokenSet {
@@ -171,10 +176,12 @@ struct Nfa {
   std::vector<TokenSet> token_sets;
   std::vector<Origin> origins;
   std::vector<std::string> names;
+  std::vector<double> temperatures{0};  // in rising order, from the second on
   Registers registers;
   u32 root = 0;
   u32 rewritten_rules = 0;  // of left recursion
   bool any_escapes = false; // a JSON text may spell characters by escapes that they do not need, the slash apart
+  bool captures = false;    // some part of a text can be asked for by a name
 
   u32 add_state(u32 rule) {
     State state;

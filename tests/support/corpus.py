@@ -11,6 +11,7 @@
     ["tokens", id, ...]  ["except", id, ...]                   TOKENS, negated
     ["permute", [[e, flags], ...], separator, minimum, maximum]
     ["scope", e]  ["distinct", e]
+    ["limit", e, tokens]  ["capture", e, "name"]  ["temperature", e, value]
 
 A text is a string, or an array of bytes.
 """
@@ -84,6 +85,12 @@ def _node(builder: GrammarBuilder, rules: dict[str, RuleId], expression: Any) ->
             return builder.except_words(rest[1:], ENCODINGS[rest[0]])
         case "tokens" | "except":
             return builder.tokens(tuple(rest), negated=operator == "except")
+        case "limit":
+            return builder.limit(node(rest[0]), tokens=rest[1])
+        case "capture":
+            return builder.capture(node(rest[0]), rest[1])
+        case "temperature":
+            return builder.temperature(node(rest[0]), rest[1])
         case "permute":
             members, separator, minimum, maximum = rest
             flat = tuple(number for member, flags in members for number in (node(member), flags))

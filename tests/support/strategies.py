@@ -116,6 +116,7 @@ class Features:
     tokens: bool = False
     permutations: bool = True
     distinct: bool = True
+    options: bool = False  # limits, captures and temperatures, which stand in no SCOPE
     encodings: tuple[int, ...] = (UTF8, UTF8, JSON, JSON_ANY)
 
 
@@ -160,6 +161,7 @@ class _Writer:
         kinds += ["graph"] if features.automata else []
         kinds += ["permute"] if features.permutations else []
         kinds += ["scope"] if features.distinct else []
+        kinds += ["option"] * 3 if features.options else []
         kind = self.draw(st.sampled_from(kinds))
         return getattr(self, kind)(depth - 1)  # type: ignore[no-any-return]
 
@@ -245,6 +247,16 @@ class _Writer:
         separator = self.draw(st.sampled_from((b",", b"", b", ", b"a")))
         minimum, maximum = self.draw(st.sampled_from(((0, -1), (0, -1), (1, -1), (2, 3), (0, 2), (3, 3), (2, -1))))
         return self.builder.permute(tuple(members), self.builder.literal(separator), minimum=minimum, maximum=maximum)
+
+    def option(self, depth: int) -> NodeId:
+        """An expression with a limit, a capture or a temperature."""
+        body = self.expression(depth)
+        match self.draw(st.integers(0, 4)):
+            case 0:
+                return self.builder.capture(body, self.draw(st.sampled_from("xy")))
+            case 1:
+                return self.builder.temperature(body, self.draw(st.sampled_from((0.0, 0.5, 2.0))))
+        return self.builder.limit(body, tokens=self.draw(st.sampled_from((0, 1, 1, 2, 2, 3, 5))))
 
     def scope(self, depth: int) -> NodeId:
         """An array of different values, DISTINCT in the same rule as its SCOPE."""
