@@ -7,6 +7,8 @@ r"""EBNF grammar texts as context-free grammars: llama.cpp's GBNF, XGrammar's EB
     think  ::= <think> !</think>* <[7]>  one token by its name or id, or any token but this one
     part   ::= Substring("a", "b")       XGrammar's macros: see ebnf_macros
     short[lazy] ::= [a-z]* ";"           the shortest text: none of whose beginnings is one; the body must be regular
+    text[max_tokens=9, capture] ::= .*   options of a rule: see ebnf_options
+    name   ::= [a-z]+ (= "=")            what follows the rule must begin so: see ebnf_lookahead
     /* comments */ // to the end of the line, # likewise; a rule may end in ;
 
 lark's LALR parser reads the text, so no step recurses on it, and the time is linear in its length, but for differences.
@@ -37,16 +39,19 @@ from lark.visitors import Transformer_NonRecursive
 
 from stackmask.pda.charset import ANY, case_closure, complement, from_ranges
 from stackmask.pda.ebnf_analysis import unproductive_rules, unreachable_rules
-from stackmask.pda.ebnf_difference import Difference, DifferenceError, define_regular
+from stackmask.pda.ebnf_difference import Automata, Difference, DifferenceError, Regular, define_regular
 from stackmask.pda.ebnf_lexer import EbnfLexer, Source, check_text
+from stackmask.pda.ebnf_lookahead import LookaheadError, work_in
 from stackmask.pda.ebnf_macros import MacroError, Named, expand
+from stackmask.pda.ebnf_options import OptionError, Options, read_options
 from stackmask.pda.exceptions import EbnfError, LimitError
 from stackmask.pda.grammar import Grammar, GrammarBuilder, NodeId, RuleId
 from stackmask.pda.limits import Limits
 
 _SYNTAX: Final = """
     start: rule*
-    rule: RULE alternatives _SEMICOLON?
+    rule: RULE alternatives lookahead? _SEMICOLON?
+    lookahead: LOOKAHEAD alternatives _RPAR
     alternatives: _alternative (_BAR _alternative)*
     _alternative: sequence | difference
     sequence: _item*
@@ -59,7 +64,7 @@ _SYNTAX: Final = """
     named: IDENTIFIER _EQUAL _value
     _value: IDENTIFIER | TEXT | INTEGER | BOOLEAN | tuple_
     tuple_: _LPAR (_value (_COMMA _value)* _COMMA?)? _RPAR
-    %declare RULE NAME STRING CLASS CODE ANY TOKEN QUANTIFIER MINUS _BAR _LPAR _RPAR _SEMICOLON
+    %declare RULE LOOKAHEAD NAME STRING CLASS CODE ANY TOKEN QUANTIFIER MINUS _BAR _LPAR _RPAR _SEMICOLON
     %declare MACRO IDENTIFIER TEXT INTEGER BOOLEAN _COMMA _EQUAL
 """
 
@@ -135,7 +140,8 @@ class _Emitter(Transformer_NonRecursive[Token, Any]):
         self.first_use: dict[str, int] = {}
         self.definition: dict[RuleId, int] = {}
         self.differences: list[Difference] = []
-        self.lazy: list[RuleId] = []
+        self.options: dict[RuleId, Options] = {}
+        self.lookaheads: dict[RuleId, NodeId] = {}
         self.current = ""
 
     def grammar(self, root: str) -> Grammar:
@@ -149,8 +155,13 @@ class _Emitter(Transformer_NonRecursive[Token, Any]):
         if root not in self.rules:
             raise self.error(f"no rule is named `{root}`{self.suggestion(root)}", min(self.definition.values()))
         written: dict[RuleId, tuple[NodeId, ...]] = {rule: (left, *taken) for rule, left, taken in self.differences}
-        written |= {rule: (self.builder.rules[rule],) for rule in self.lazy}
-        self.define_regular()
+        written |= {rule: (self.builder.rules[rule],) for rule in self.options}
+        if self.lookaheads:
+            bodies = {RuleId(rule): body for rule, body in enumerate(self.builder.rules)}
+            written = {rule: (body, *written.get(rule, ())) for rule, body in bodies.items()}
+            for rule, ahead in self.lookaheads.items():
+                written[rule] += (ahead,)
+        self.define_regular(self.rules[root])
         grammar = self.builder.build(self.rules[root])
         barren = unproductive_rules(grammar)
         if barren:
@@ -164,12 +175,22 @@ class _Emitter(Transformer_NonRecursive[Token, Any]):
             warnings.warn(f"rules that `{root}` never calls: {shown}", UnusedRuleWarning, stacklevel=3)
         return grammar
 
-    def define_regular(self) -> None:
-        """Give each difference and each lazy rule its automaton."""
+    def define_regular(self, root: RuleId) -> None:
+        """Give each difference and each rule with options its body, and work lookaheads in."""
+        lazy = [rule for rule, options in self.options.items() if options.lazy]
+        characters = {rule: options.max_chars for rule, options in self.options.items() if options.max_chars >= 0}
+        others = {rule: f"the option {option}" for rule, options in self.options.items() if (option := options.of_tokens())}
+        budget = self.source.budget
         try:
-            define_regular(self.builder, self.differences, self.lazy, self.source.budget)
-        except DifferenceError as error:
+            looking = others | dict.fromkeys(self.lookaheads, "a lookahead")
+            define_regular(self.builder, Regular(self.differences, lazy, characters, looking), budget)
+            if self.lookaheads:
+                automata = Automata(self.builder, Regular((), (), characters, others), budget)
+                work_in(self.builder, root, self.lookaheads, others, automata, budget)
+        except (DifferenceError, LookaheadError) as error:
             raise self.error(str(error), self.definition[error.rule]) from None
+        for rule, options in self.options.items():
+            self.builder.define(rule, options.around(self.builder, self.builder.rules[rule], self.builder.names[rule]))
 
     def error(self, message: str, position: int) -> EbnfError:
         """An error at a place of the text."""
@@ -196,20 +217,26 @@ class _Emitter(Transformer_NonRecursive[Token, Any]):
 
     def rule(self, children: list[Any]) -> None:
         """A rule's definition."""
-        token, body = children
+        token, body, *ahead = children
         name = self.current
         rule = self.rule_named(name)
-        options = token[len(name) :].rstrip("=:").strip()
-        for option in filter(None, options[1:-1].split(",")):
-            if option.strip() != "lazy":
-                key = option.partition("=")[0].strip()
-                raise self.error(f"rule option `{key}` is not supported; there is lazy", place(token) + token.index("["))
-            self.lazy.append(rule)
+        written = token[len(name) :].rstrip("=:").strip()
+        if written:
+            try:
+                self.options[rule] = read_options(written[1:-1])
+            except OptionError as error:
+                raise self.error(str(error), place(token) + token.index("[")) from None
         if rule in self.definition:
             line = self.source.text.count("\n", 0, self.definition[rule]) + 1
             raise self.error(f"rule `{name}` is defined already on line {line}", place(token))
         self.definition[rule] = place(token)
         self.builder.define(rule, body)
+        if ahead:
+            self.lookaheads[rule] = ahead[0]
+
+    def lookahead(self, children: list[Any]) -> NodeId:
+        """(= A) at the end of a rule."""
+        return children[1]  # type: ignore[no-any-return]
 
     def alternatives(self, children: list[NodeId]) -> NodeId:
         """A | B."""

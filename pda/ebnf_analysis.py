@@ -8,7 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from stackmask.pda.grammar import ALT, CALL, DISTINCT, GRAPH, NEVER, PERMUTE, REPEAT, SCOPE, SEQ, Grammar, Node, NodeId, RuleId
+from stackmask.pda.grammar import (
+    ALT,
+    CALL,
+    CAPTURE,
+    DISTINCT,
+    GRAPH,
+    LIMIT,
+    NEVER,
+    PERMUTE,
+    REPEAT,
+    SCOPE,
+    SEQ,
+    TEMPERATURE,
+    Grammar,
+    Node,
+    NodeId,
+    RuleId,
+)
 
 
 def unproductive_rules(grammar: Grammar) -> list[RuleId]:
@@ -62,13 +79,16 @@ def unreachable_rules(grammar: Grammar, also: Mapping[RuleId, tuple[NodeId, ...]
 
 def _parts(node: Node, size: int) -> Sequence[int]:
     """The vertices that a node is made of."""
+    return [size + node[1]] if node[0] == CALL else parts_of(node)  # type: ignore[operator]
+
+
+def parts_of(node: Node) -> Sequence[int]:
+    """The nodes that a node is made of; what it calls is none."""
     operator = node[0]
     if operator in (SEQ, ALT):
         return list(node[1:])  # type: ignore[arg-type]
-    if operator in (REPEAT, SCOPE, DISTINCT):
+    if operator in (REPEAT, SCOPE, DISTINCT, LIMIT, CAPTURE, TEMPERATURE):
         return [node[1]]  # type: ignore[list-item]
-    if operator == CALL:
-        return [size + node[1]]  # type: ignore[operator]
     if operator == GRAPH:
         return [part for part in node[2][2::3] if part >= 0]  # type: ignore[index]
     if operator == PERMUTE:

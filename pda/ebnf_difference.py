@@ -1,15 +1,16 @@
-"""What takes automata in EBNF: the difference `A - B` of W3C grammars, and the lazy rules of XGrammar.
+"""What takes automata in EBNF: the difference `A - B` of W3C grammars, and XGrammar's lazy rules and those with max_chars.
 
-A - B is what A generates and B does not; a lazy rule generates the texts of its body none of whose beginnings is one.
-Neither can be had of all context-free languages, so the parts must be regular: rules that do not call themselves.
+A - B is what A generates and B does not; a lazy rule generates the texts of its body none of whose beginnings is one, and one with
+max_chars those that are no longer.
+None of this can be had of all context-free languages, so the parts must be regular: rules that do not call themselves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from stackmask.pda import dfa, nfa
+from stackmask.pda import dfa, language, nfa
 from stackmask.pda.budget import Budget
 from stackmask.pda.dfa import Dfa
 from stackmask.pda.grammar import (
@@ -40,31 +41,54 @@ class DifferenceError(Exception):
         super().__init__(message)
 
 
-def define_regular(builder: GrammarBuilder, differences: Sequence[Difference], lazy: Sequence[RuleId], budget: Budget) -> None:
-    """Give each rule of a difference, and each lazy rule, its body."""
-    automata = _Automata(builder, differences, lazy, budget)
-    rules = [rule for rule, *_ in differences] + list(lazy)
+class Regular(NamedTuple):
+    """What is to become automata, and in `others` the rules with options that no automaton can carry."""
+
+    differences: Sequence[Difference]
+    lazy: Collection[RuleId]
+    characters: Mapping[RuleId, int]
+    others: Mapping[RuleId, str]
+
+
+def define_regular(builder: GrammarBuilder, regular: Regular, budget: Budget) -> None:
+    """Give each rule of a difference, each lazy rule, and each rule with a bound on its characters its body."""
+    automata = Automata(builder, regular, budget)
+    rules = list(dict.fromkeys([*(rule for rule, *_ in regular.differences), *regular.lazy, *regular.characters]))
     found = [automata.of_rule(rule) for rule in rules]
     for rule, automaton in zip(rules, found, strict=True):
         if automaton == dfa.NOTHING:
-            raise DifferenceError("this difference leaves nothing over" if rule not in lazy else "this rule generates no text", rule)
-        builder.define(rule, builder.automaton(automaton.transitions, automaton.accepting))
+            raise DifferenceError(
+                "this difference leaves nothing over" if rule not in regular.lazy else "this rule generates no text", rule
+            )
+        bounds = language.length_bounds(automaton)
+        assert bounds is not None
+        most = regular.characters.get(rule, -1)
+        if 0 <= most < bounds[0]:
+            raise DifferenceError(f"this rule generates no text of at most {most} characters: the shortest has {bounds[0]}", rule)
+        if bounds[1] is not None and bounds[1] <= most:
+            most = -1
+        builder.define(rule, builder.automaton(automaton.transitions, automaton.accepting, maximum=most))
 
 
-class _Automata:
+class Automata:
     """The automata of nodes, each found once; a vertex is a node, or a rule by its index from below: -1 - rule."""
 
-    def __init__(self, builder: GrammarBuilder, differences: Sequence[Difference], lazy: Sequence[RuleId], budget: Budget) -> None:
+    def __init__(self, builder: GrammarBuilder, regular: Regular, budget: Budget) -> None:
         self.builder = builder
-        self.lazy = frozenset(lazy)
-        self.differences = {rule: (left, *taken) for rule, left, taken in differences}
+        self.regular = regular
+        self.differences = {rule: (left, *taken) for rule, left, taken in regular.differences}
         self.budget = budget
         self.found: dict[int, Dfa] = {}
+        self.short: dict[int, Dfa] = {}
 
     def of_rule(self, rule: RuleId) -> Dfa:
         """The automaton of a rule: the parts of a vertex first, by depth, then the vertex."""
+        return self.of_vertex(-1 - rule, rule)
+
+    def of_vertex(self, first: int, rule: RuleId) -> Dfa:
+        """The automaton of a vertex; `rule` is where it stands, for messages."""
         open_vertices: set[int] = set()
-        stack = [-1 - rule]
+        stack = [first]
         while stack:
             vertex = stack[-1]
             missing = [part for part in self.parts(vertex) if part not in self.found]
@@ -76,11 +100,15 @@ class _Automata:
                         raise DifferenceError("what stands here must be text, but there are tokens or tags in it", rule)
                     self.found[vertex] = self.combine(vertex)
                 continue
+            if vertex < 0 and vertex != first and RuleId(-1 - vertex) in self.regular.others:
+                part = RuleId(-1 - vertex)
+                option = self.regular.others[part]
+                raise DifferenceError(f"what stands here must be text, but rule `{self.builder.names[part]}` has {option}", rule)
             if vertex in open_vertices:
                 raise DifferenceError("what stands here must be regular, but a rule in it calls itself", rule)
             open_vertices.add(vertex)
             stack += missing
-        return self.found[-1 - rule]
+        return self.found[first]
 
     def parts(self, vertex: int) -> Sequence[int]:
         """The vertices that a vertex is made of."""
@@ -94,14 +122,21 @@ class _Automata:
             return (node[1],)
         return (-1 - node[1],) if node[0] == CALL else ()
 
+    def bounded(self, vertex: int) -> Dfa:
+        """The automaton of a part, whose characters are counted in its states where it is a rule with a bound."""
+        most = self.regular.characters.get(RuleId(-1 - vertex), -1)
+        if most >= 0 and vertex not in self.short:
+            self.short[vertex] = dfa.restrict_length(self.found[vertex], 0, most, budget=self.budget)
+        return self.short.get(vertex, self.found[vertex])
+
     def combine(self, vertex: int) -> Dfa:
         """The automaton of a vertex whose parts have theirs."""
-        parts = [self.found[part] for part in self.parts(vertex)]
+        parts = [self.bounded(part) for part in self.parts(vertex)]
         if vertex < 0:
             result = parts[0]
             for taken in parts[1:]:
                 result = dfa.difference(result, taken, budget=self.budget)
-            return shortest_texts(result, self.budget) if RuleId(-1 - vertex) in self.lazy else result
+            return shortest_texts(result, self.budget) if RuleId(-1 - vertex) in self.regular.lazy else result
         node: tuple[Any, ...] = self.builder.nodes[vertex]
         operator, budget = node[0], self.budget
         if operator in _LEAVES:

@@ -106,6 +106,10 @@ class Source:
                 if value in ",=" and self.macro < 0:
                     raise self.unreadable(start)
                 self.count_group(value, start)
+                if value == "(" and self.macro < 0 and text.startswith("=", position):
+                    position += 1
+                    yield Token("LOOKAHEAD", "(=", start)
+                    continue
                 yield Token(_MARKS[value], value, start)
             elif self.macro >= 0:
                 yield Token(self.value(kind, value, start), value, start)
@@ -127,9 +131,6 @@ class Source:
             if len(self.groups) > self.limits.nesting:
                 deepest = self.limits.nesting
                 raise LimitError(f"groups are nested more than {deepest} deep", limit="nesting", value=deepest)
-            if self.macro < 0 and self.text.startswith("(=", start):
-                message = "lookahead (= ...) is not supported; XGrammar reads it as a promise that makes it faster, so leave it out"
-                raise EbnfError(message, self.text, start)
         elif mark == ")" and self.groups:
             self.groups.pop()
             if len(self.groups) == self.macro:

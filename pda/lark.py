@@ -7,7 +7,7 @@ r"""Lark grammar texts as context-free grammars, with llguidance's additions.
     think: <think> TEXT <[7]>           special tokens by name or id: <[1,5-9]> <[^7]> <[*]>
     data: %json {"type": "object"}      JSON Schemas, where the caller can compile them
     part: %regex {"substring_chars": "some text"}
-    line[lazy]: /.*;/                   the shortest match; line[suffix=";"]: /.*/ is the same
+    line[lazy]: /.*;/                   options of a rule: see lark_options
     %import common.INT                  from lark's common, python, lark and unicode; files are never read
     %ignore " "
 
@@ -20,7 +20,9 @@ this module. What any of lark's lexers accepts is generated here.
 An assertion in a terminal (`^`, `$`, `\b`, lookaround) sees the text of this terminal alone. lark shows it the whole input.
 
 Modifiers (`?rule`, `!rule`), aliases and priorities change lark's trees, not its language, and are read over.
-Refused by name: %declare, `stop`, `max_tokens`, `temperature`, `capture`, references to other grammars, parametric rules.
+A text that is captured or bounded by a rule's options begins with what is ignored before its first terminal.
+Refused by name: %declare, whose terminals have no text; references to other grammars (`@name`), since a text is one grammar; parametric
+rules, whose parameters are numbers that count; `stop=""`.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ from lark import Token, Tree
 from lark.exceptions import VisitError
 from lark.visitors import Transformer_NonRecursive
 
-from stackmask.pda import nfa
+from stackmask.pda import dfa, nfa
 from stackmask.pda.budget import Budget
 from stackmask.pda.charset import CharSet, from_chars
 from stackmask.pda.dfa import Dfa
@@ -44,8 +46,9 @@ from stackmask.pda.ebnf_lexer import check_text
 from stackmask.pda.exceptions import LarkError, LimitError
 from stackmask.pda.grammar import Grammar, GrammarBuilder, NodeId, RuleId
 from stackmask.pda.lark_definitions import Definition, Definitions
-from stackmask.pda.lark_ignore import Ignored, restrict
+from stackmask.pda.lark_ignore import Ignored, first_of, restrict
 from stackmask.pda.lark_lexer import read_json
+from stackmask.pda.lark_options import Options, part_ending, read_options
 from stackmask.pda.lark_terminals import Pattern, Terminal, TerminalBuilder, Terminals
 from stackmask.pda.limits import Limits
 
@@ -58,7 +61,6 @@ Value: TypeAlias = NodeId | str
 _LIMITS: Final = Limits()
 # What a JSON text may begin with.
 _JSON_FIRST: Final = from_chars('"-0123456789[fnt{')
-_REGULAR_OPTIONS: Final = frozenset({"lazy", "suffix"})
 
 
 def lark_grammar(
@@ -164,13 +166,12 @@ class _Compiler:
             if definition.options:
                 raise self.definitions.error("options stand behind the name of a rule, not of a terminal", definition.head)
             return self.terminal(self.build_terminal(definition), self.plan(definition), definition.head)
-        refused = next((option for option in definition.options if option not in _REGULAR_OPTIONS), None)
-        if refused is not None:
-            raise self.definitions.error(f"option `{refused}` is not supported; there are lazy and suffix", definition.head)
-        if definition.options:
-            return self.terminal(self.lazy(definition), self.plan(definition), definition.head)
+        options = read_options(definition.options, definition.head, self.definitions.error)
+        if options.is_lexeme:
+            return self.lexeme(definition, options)
         builder = _RuleBuilder(self, definition, arguments)
-        return self.builder.alt(*(builder.transform(body) for body in definition.bodies))
+        body = self.builder.alt(*(builder.transform(body) for body in definition.bodies))
+        return options.around(self.builder, body, str(definition.head))
 
     def terminal(self, terminal: Terminal, plan: Terminals, token: Token) -> NodeId:
         """A terminal, with what may be ignored before it."""
@@ -178,8 +179,12 @@ class _Compiler:
         if self.ignored is None:
             return node
         return self.ignored.before(
-            node, plan.first(terminal, token), lambda chars: restrict(plan.preferred(terminal, token), chars, self.budget)
+            node, plan.first(terminal, token), lambda chars: self.automaton(restrict(plan.preferred(terminal, token), chars, self.budget))
         )
+
+    def automaton(self, automaton: Dfa) -> NodeId | None:
+        """The node of an automaton, None where it has no text."""
+        return None if automaton == dfa.NOTHING else self.builder.automaton(automaton.transitions, automaton.accepting)
 
     def opaque(self, node: NodeId, first: CharSet) -> NodeId:
         """A node that is no terminal's but stands like one, with what may be ignored before it."""
@@ -192,17 +197,48 @@ class _Compiler:
             return Terminals(lambda message, _: error(f"{message} (in the imported `{definition.head}`)", definition.head), self.budget)
         return Terminals(error, self.budget)
 
-    def lazy(self, definition: Definition) -> Dfa:
-        """The terminal of a rule that ends as soon as it can, after its suffix if it has one; its body is read as a terminal's."""
+    def lexeme(self, definition: Definition, options: Options) -> NodeId:
+        """A rule that ends as soon as it can, after its ending if it has one; its body is read as a terminal's."""
+        ending = None if options.ending is None else self.ending(definition, options.ending)
+        shortest = self.shortest(definition, ending)
+        first = first_of(shortest)
+        plan = self.plan(definition)
+        if shortest == dfa.NOTHING:
+            return plan.node(self.builder, shortest, definition.head)  # which says so
+        if ending is None or not options.parts_ending:
+            ending = None
+        elif part_ending(shortest, ending, self.budget) is None:
+            raise self.definitions.error(
+                "which text is before the ending depends on the ending here, so it can neither be captured nor bounded", definition.head
+            )
+
+        def dressed(automaton: Dfa) -> NodeId | None:
+            parts = (automaton, None) if ending is None else part_ending(automaton, ending, self.budget)
+            if automaton == dfa.NOTHING or parts is None:
+                return None
+            text, end = self.automaton(parts[0]), None if parts[1] is None else self.automaton(parts[1])
+            assert text is not None
+            return options.around(self.builder, text, str(definition.head), end)
+
+        node = dressed(shortest)
+        assert node is not None
+        return (
+            node
+            if self.ignored is None
+            else self.ignored.before(node, first, lambda chars: dressed(restrict(shortest, chars, self.budget)))
+        )
+
+    def ending(self, definition: Definition, token: Token) -> Dfa:
+        """The automaton of a rule's suffix."""
+        ending = Definition(definition.head, definition.rename, [Tree("expansions", [token])])
+        return self.plan(definition).automaton(self.build_terminal(ending), token)
+
+    def shortest(self, definition: Definition, ending: Dfa | None) -> Dfa:
+        """The shortest texts of a rule's body as a terminal, and its ending if it has one."""
         plan = self.plan(definition)
         automaton = plan.automaton(self.build_terminal(definition), definition.head)
-        suffix = definition.options.get("suffix")
-        if suffix is not None:
-            ending = Definition(definition.head, definition.rename, [Tree("expansions", [suffix])])
-            end = plan.automaton(self.build_terminal(ending), suffix)
-            automaton = nfa.concatenation(automaton, end, budget=self.budget)
-        elif "suffix" in definition.options:
-            raise self.definitions.error('suffix takes a value, as in suffix=";"', definition.head)
+        if ending is not None:
+            automaton = nfa.concatenation(automaton, ending, budget=self.budget)
         return shortest_texts(automaton, self.budget)
 
     def build_terminal(self, definition: Definition, name: str = "") -> Terminal:

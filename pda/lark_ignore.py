@@ -40,18 +40,17 @@ class Ignored:
         self.determinize(automata, once)
         self.ends = frozenset(chars for chars in self.barred if chars is not None)
 
-    def before(self, node: NodeId, first: CharSet, restricted: Callable[[CharSet], Dfa | None]) -> NodeId:
+    def before(self, node: NodeId, first: CharSet, restricted: Callable[[CharSet], NodeId | None]) -> NodeId:
         """A terminal with what may be ignored before it.
 
-        `first` holds the characters that it may begin with; `restricted` gives the automaton of its texts that begin with one out of a set.
+        `first` holds the characters that it may begin with; `restricted` gives its texts that begin with one out of a set, None for none.
         """
         free = frozenset(chars for chars in self.ends if not intersection(chars, first))
         alternatives = [self.builder.seq(self.texts(free), node)]
         for chars in sorted(self.ends - free):
             left = difference(first, chars)
-            automaton = restricted(left) if left else None
-            if automaton is not None and automaton != dfa.NOTHING:
-                rest = self.builder.automaton(automaton.transitions, automaton.accepting)
+            rest = restricted(left) if left else None
+            if rest is not None:
                 alternatives.append(self.builder.seq(self.texts(frozenset({chars})), rest))
         return self.builder.alt(*alternatives)
 

@@ -1,0 +1,112 @@
+"""The options of an EBNF rule, in brackets behind its name; as XGrammar writes them.
+
+    lazy                the shortest texts: none of whose beginnings is one; the rule must be regular
+    max_chars=20        texts of at most so many characters; the rule must be regular
+    max_tokens=20       the text ends after so many tokens, or at the first end of a token after them where it may
+    temperature=0.5     tokens inside of it are to be sampled at this temperature: `matcher.temperature`
+    capture             its texts can be asked for by the rule's name, or by another one with capture="name": `matcher.get_captures()`
+
+They apply in this order.
+A bound on the characters is exact: XGrammar reads on where the rule cannot end in time, and this module generates no such text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any, Final
+
+from stackmask.pda.grammar import GrammarBuilder, NodeId
+
+_OPTION: Final = re.compile(r'\s*([A-Za-z_]+)\s*(?:=\s*("[^"\\]*"|[^\s",]+)\s*)?(?:,|$)')
+_MOST: Final = (1 << 31) - 1
+
+
+class OptionError(Exception):
+    """An option is unknown, or its value is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What stands in the brackets; -1 is no bound, and `capture` is empty for the rule's own name."""
+
+    lazy: bool = False
+    max_chars: int = -1
+    max_tokens: int = -1
+    temperature: float | None = None
+    capture: str | None = None
+
+    def around(self, builder: GrammarBuilder, body: NodeId, name: str) -> NodeId:
+        """The body of a rule of this name, within those options that its language does not have already."""
+        node = builder.limit(body, tokens=self.max_tokens)
+        if self.temperature is not None:
+            node = builder.temperature(node, self.temperature)
+        return node if self.capture is None else builder.capture(node, self.capture or name)
+
+    def of_tokens(self) -> str:
+        """One of the options that no automaton can carry, empty for none."""
+        if self.max_tokens >= 0:
+            return "max_tokens"
+        if self.temperature is not None:
+            return "temperature"
+        return "" if self.capture is None else "capture"
+
+
+def read_options(text: str) -> Options:
+    """The options between two brackets.
+
+    >>> read_options('max_tokens=5, capture="x"')
+    Options(lazy=False, max_chars=-1, max_tokens=5, temperature=None, capture='x')
+    """
+    found: dict[str, str | None] = {}
+    position = 0
+    while text[position:].strip():
+        match = _OPTION.match(text, position)
+        if match is None:
+            raise OptionError("options are written name or name=value, with commas between them")
+        key, value = match.groups()
+        if key not in _READERS:
+            raise OptionError(f"there is no rule option `{key}`; there are {', '.join(_READERS)}")
+        if key in found:
+            raise OptionError(f"the option `{key}` stands here twice")
+        found[key] = value
+        position = match.end()
+    values: dict[str, Any] = {key: _READERS[key](key, value) for key, value in found.items()}
+    return Options(**values)
+
+
+def _flag(key: str, value: str | None) -> bool:
+    if value is not None:
+        raise OptionError(f"the option {key} takes no value")
+    return True
+
+
+def _count(key: str, value: str | None) -> int:
+    if value is None or not re.fullmatch("[0-9]{1,10}", value) or not 1 <= int(value) <= _MOST:
+        raise OptionError(f"the option {key} takes a number from 1, as in {key}=20")
+    return int(value)
+
+
+def _temperature(key: str, value: str | None) -> float:
+    if value is None or not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,20})?([eE][+-]?[0-9]{1,3})?", value) or not isfinite(float(value)):
+        raise OptionError(f"the option {key} takes a number from 0, as in {key}=0.7")
+    return float(value)
+
+
+def _name(key: str, value: str | None) -> str:
+    if value is None:
+        return ""
+    if len(value) < 3 or value[0] != '"':
+        raise OptionError(f'the option {key} takes a name in quotes, as in {key}="name"')
+    return value[1:-1]
+
+
+_READERS: Final[dict[str, Callable[[str, str | None], object]]] = {
+    "lazy": _flag,
+    "max_chars": _count,
+    "max_tokens": _count,
+    "temperature": _temperature,
+    "capture": _name,
+}
