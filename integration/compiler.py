@@ -28,6 +28,7 @@ from stackmask.pda.grammar import AUTOMATON, CHARS, EXCEPT, GRAPH, LITERAL, PERM
 from stackmask.pda.limits import Limits
 from stackmask.pda.matcher import Matcher
 from stackmask.pda.regex import regex_grammar
+from stackmask.pda.splice import compact
 from stackmask.pda.vocabulary import Vocabulary
 from stackmask.schema.compile import json_schema_grammar, json_schema_node, unsatisfiable
 from stackmask.schema.report import Report
@@ -59,13 +60,14 @@ class CompileStats:
 class CompiledGrammar:
     """A grammar ready for one vocabulary, shared by all requests that use it; `report` says what a JSON Schema's keywords came to."""
 
-    __slots__ = ("__weakref__", "_fingerprint", "_grammar", "_kernel", "_report", "_static_size", "_stats", "_vocabulary")
+    __slots__ = ("__weakref__", "_fingerprint", "_grammar", "_is_shared", "_kernel", "_report", "_static_size", "_stats", "_vocabulary")
 
     def __init__(
         self, vocabulary: Vocabulary, grammar: Grammar, kernel: KernelGrammar, stats: CompileStats, report: Report | None = None
     ) -> None:
         self._vocabulary = vocabulary
         self._grammar = grammar
+        self._is_shared = stats.kind == "structural_tag"  # with parts of other tags, which StructuralTags keeps in one builder
         self._kernel = kernel
         self._stats = stats
         self._report = report
@@ -84,6 +86,8 @@ class CompiledGrammar:
     @property
     def grammar(self) -> Grammar:
         """The grammar as the front end made it; `stackmask.pda.grammar.print_grammar` shows it."""
+        if self._is_shared:  # PERF: only people and files ask, and an engine reads what is not reached in no time
+            self._grammar, self._is_shared = compact(self._grammar), False
         return self._grammar
 
     @property
@@ -110,7 +114,7 @@ class CompiledGrammar:
 
     def to_bytes(self) -> bytes:
         """The grammar and its report, to be had back by `from_bytes` for the same vocabulary."""
-        return to_bytes(self._grammar, self._report, vocabulary=self._vocabulary.fingerprint, kind=self._stats.kind)
+        return to_bytes(self.grammar, self._report, vocabulary=self._vocabulary.fingerprint, kind=self._stats.kind)
 
     @classmethod
     def from_bytes(cls, data: bytes, vocabulary: Vocabulary, *, limits: Limits | None = None) -> Self:

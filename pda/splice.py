@@ -6,10 +6,13 @@ Nodes are renumbered in one pass; since they are hash-consed, what both grammars
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from stackmask.pda import grammar as ir
 from stackmask.pda.grammar import ALT, SEQ, Grammar, GrammarBuilder, Node, NodeId, RuleId
+
+Places: TypeAlias = "list[NodeId] | dict[int, NodeId]"
+"""Where the nodes of one grammar are in another."""
 
 
 def splice(builder: GrammarBuilder, grammar: Grammar) -> NodeId:
@@ -51,29 +54,87 @@ def extend(builder: GrammarBuilder, nodes: Iterable[Any], places: list[NodeId], 
         add(place)
 
 
-def _one(node: Any, places: list[NodeId], _first: int) -> Node:
+def compact(grammar: Grammar) -> Grammar:
+    """The same grammar without what its root does not reach, numbered by how it is reached: equal for equal grammars.
+
+    >>> from stackmask.pda.choice import choice_grammar
+    >>> b = GrammarBuilder()
+    >>> unused = splice(b, choice_grammar(["a"]))
+    >>> root = b.rule("root")
+    >>> b.define(root, b.literal(b"x"))
+    >>> compact(b.build(root))
+    Grammar(nodes=((2, b'x'),), rules=(0,), names=('root',), root=0)
+    """
+    numbers: dict[int, int] = {grammar.root: 0}
+    rules = [int(grammar.root)]
+    places: dict[int, NodeId] = {}
+    nodes: list[Node] = []
+    for rule in rules:
+        stack: list[int] = [grammar.rules[rule]]
+        while stack:
+            number = stack[-1]
+            if number in places:
+                stack.pop()
+                continue
+            node: Any = grammar.nodes[number]
+            operator = node[0]
+            missing = [inner for inner in _operands(node) if inner not in places]
+            if missing:
+                stack += reversed(missing)
+                continue
+            stack.pop()
+            if operator == ir.CALL:
+                called = node[1]
+                if called not in numbers:
+                    numbers[called] = len(rules)
+                    rules.append(called)
+                moved: Node = (operator, numbers[called])
+            elif operator in _PLAIN:
+                moved = (operator, *[places[inner] for inner in node[1:]])
+            else:
+                renumber = _RENUMBER[operator]
+                moved = node if renumber is None else renumber(node, places, 0)
+            places[number] = NodeId(len(nodes))
+            nodes.append(moved)
+    bodies = tuple(places[grammar.rules[rule]] for rule in rules)
+    return Grammar(tuple(nodes), bodies, tuple(grammar.names[rule] for rule in rules), RuleId(0))
+
+
+def _operands(node: Any) -> Iterable[int]:
+    """The nodes that a node refers to."""
+    operator = node[0]
+    if operator in _PLAIN:
+        return node[1:]  # type: ignore[no-any-return]
+    if operator == ir.GRAPH:
+        return [inner for inner in node[2][2::3] if inner >= 0]
+    if operator == ir.PERMUTE:
+        return (*node[1][::2], node[2])
+    return (node[1],) if _RENUMBER[operator] is _one else ()
+
+
+def _one(node: Any, places: Places, _first: int) -> Node:
     """The first argument is a node."""
     return (node[0], places[node[1]], *node[2:])
 
 
-def _call(node: Any, _places: list[NodeId], first: int) -> Node:
+def _call(node: Any, _places: Places, first: int) -> Node:
     return (node[0], first + node[1])
 
 
-def _graph(node: Any, places: list[NodeId], _first: int) -> Node:
+def _graph(node: Any, places: Places, _first: int) -> Node:
     edges = list(node[2])
     edges[2::3] = [places[inner] if inner >= 0 else inner for inner in edges[2::3]]
     return (node[0], node[1], tuple(edges))
 
 
-def _permute(node: Any, places: list[NodeId], _first: int) -> Node:
+def _permute(node: Any, places: Places, _first: int) -> Node:
     members = list(node[1])
     members[::2] = [places[inner] for inner in members[::2]]
     return (node[0], tuple(members), places[node[2]], *node[3:])
 
 
 _PLAIN: Final = frozenset((SEQ, ALT))
-_RENUMBER: Final[dict[int, Callable[[Any, list[NodeId], int], Node] | None]] = {
+_RENUMBER: Final[dict[int, Callable[[Any, Places, int], Node] | None]] = {
     ir.EMPTY: None,
     ir.NEVER: None,
     ir.LITERAL: None,

@@ -62,17 +62,33 @@ class Kept(NamedTuple):
     key: Callable[[object], bytes | None]
 
 
+class Arena(NamedTuple):
+    """A builder that goes on from tag to tag, and the tags that it holds: by key, what they are and how many nodes they have."""
+
+    builder: GrammarBuilder
+    contents: Contents
+    tags: dict[bytes, tuple[_Tag, int]]
+
+
 class Writer:
     """A structural tag on its way into a builder."""
 
     def __init__(
-        self, builder: GrammarBuilder, contents: Contents, special: SpecialTokens, budget: Budget, kept: Kept | None = None
+        self,
+        builder: GrammarBuilder,
+        contents: Contents,
+        special: SpecialTokens,
+        budget: Budget,
+        kept: Kept | None = None,
+        arena: Arena | None = None,
     ) -> None:
         self.builder = builder
         self.contents = contents
         self.special = special
         self.budget = budget
         self.kept = kept
+        self.arena = arena
+        self.held = 0  # how many nodes the tags have that the arena held already
         self.literals: dict[str, NodeId] = {}
 
     def write(self, path: str, value: object) -> NodeId:
@@ -180,6 +196,9 @@ class Writer:
     def piece(self, path: str, value: object, content: Mapping[str, Any]) -> _Tag:
         """A tag around a format that holds no others."""
         key = None if self.kept is None else self.kept.key(value)
+        if self.arena is not None and key is not None and (found := self.arena.tags.get(key)) is not None:
+            self.held += found[1]
+            return found[0]
         piece = None if self.kept is None or key is None else self.kept.pieces.get(key)
         if piece is None:
             most = content.get("max_whitespace_cnt")
@@ -197,7 +216,10 @@ class Writer:
             if self.kept is not None and key is not None:
                 self.kept.pieces.put(key, piece)
         self.budget.check_time()
-        return _Tag(piece.begin, paste(self.builder, self.contents.base(piece.whitespace), piece))
+        tag = _Tag(piece.begin, paste(self.builder, self.contents.base(piece.whitespace), piece))
+        if self.arena is not None and key is not None:
+            self.arena.tags[key] = tag, len(piece.nodes)
+        return tag
 
     def tag_parts(self, fields: Fields) -> TagSteps:
         """A tag, with its content as a format of its own."""

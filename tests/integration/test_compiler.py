@@ -86,6 +86,10 @@ def test_structural_tags(compiler):
     both = compiler.structural_tag({**tag, "format": {**tag["format"], "tags": [call, other]}})
     assert accepts(both, "<call>1.<call>xy.")
     assert len(compiler._tags._kept.pieces) == 2
+    alone = Compiler(compiler.vocabulary).structural_tag({**tag, "format": {**tag["format"], "tags": [call, other]}})
+    assert alone.grammar == both.grammar
+    assert alone.fingerprint == both.fingerprint
+    assert CompiledGrammar.from_bytes(both.to_bytes(), compiler.vocabulary).fingerprint == both.fingerprint
     odd = {**call, "content": {**call["content"], "json_schema": MappingProxyType({"enum": [7]})}}
     assert accepts(compiler.structural_tag({**tag, "format": {**tag["format"], "tags": [odd]}}), "<call>7.")
 

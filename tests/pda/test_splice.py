@@ -9,7 +9,7 @@ from support.corpus import cases, read_grammar, read_text
 from support.engines import Engine, accepts, matcher
 
 from stackmask.pda.grammar import GrammarBuilder
-from stackmask.pda.splice import splice
+from stackmask.pda.splice import compact, splice
 
 CASES = [case for case in cases("grammar.toml") if not case.get("unsatisfiable")]
 
@@ -31,3 +31,21 @@ def test_corpus(kernel: Engine, case: dict[str, Any]) -> None:
     for text in map(read_text, case["rejects"]):
         if not any(byte in text for byte in b"<|>!"):
             assert not accepts(start, b"<!|" + text + b">"), text
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+def test_compact(kernel: Engine, case: dict[str, Any]) -> None:
+    """What is not reached is left out, however the rest was numbered, and the texts stay the same."""
+    grammar = read_grammar(case["rules"])
+    b = GrammarBuilder()
+    splice(b, read_grammar(CASES[-1]["rules"]))
+    root = b.rule("top")
+    b.define(root, splice(b, grammar))
+    moved = compact(b.build(root))
+    c = GrammarBuilder()
+    other = c.rule("top")
+    c.define(other, splice(c, grammar))
+    assert moved == compact(c.build(other)) == compact(moved)
+    start = matcher(kernel, moved)
+    assert all(accepts(start, read_text(text)) for text in case["accepts"])
+    assert not any(accepts(start, read_text(text)) for text in case["rejects"])

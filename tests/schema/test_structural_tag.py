@@ -7,6 +7,7 @@ import json
 import re
 import tomllib
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from pathlib import Path
 from random import Random
@@ -20,6 +21,7 @@ from support.structural_tags import accepts as recognised
 from stackmask.pda.exceptions import LimitError, StructuralTagError
 from stackmask.pda.grammar import Grammar, GrammarBuilder, NodeId
 from stackmask.pda.limits import Limits
+from stackmask.pda.splice import compact
 from stackmask.schema.structural_tag import StructuralTags, structural_tag_grammar
 from stackmask.schema.structural_tag_formats import FORMATS
 from stackmask.schema.structural_tag_pieces import Piece, Pieces
@@ -237,10 +239,40 @@ def test_kept_tags(kernel: Engine) -> None:
     kept = StructuralTags({}, key=lambda tag: json.dumps(tag).encode())
     for names in (["a", "bb"], ["bb", "c"], ["a", "c", "dd"], ["a", "bb"]):
         found = kept.grammar(agent(names))
-        assert found == structural_tag_grammar(agent(names))
+        assert compact(found) == compact(structural_tag_grammar(agent(names)))
         start = compiled(kernel, found)
         for name in ("a", "bb", "c", "dd"):
             assert generates(start, f'x<call>{name}:{{"a":"xx"}}</call>y') == (name in names)
+
+
+def test_kept_tags_after_an_error(kernel: Engine) -> None:
+    """What an error left half done is in no later grammar."""
+    kept = StructuralTags({}, key=lambda tag: json.dumps(tag).encode())
+    kept.grammar(agent(["a"]))
+    bad = agent(["a", "b"])
+    bad["format"]["tags"].append({"begin": "<call>", "content": {"type": "regex", "pattern": "("}, "end": ""})
+    with pytest.raises(StructuralTagError, match=r"format.tags\[2\].content.pattern"):
+        kept.grammar(bad)
+    assert generates(compiled(kernel, kept.grammar(agent(["a", "b"]))), '<call>b:{"a":"x"}</call>')
+
+
+def test_kept_tags_of_many_agents() -> None:
+    """Grammars do not grow with the tags of others, beyond a bound."""
+    kept = StructuralTags({}, key=lambda tag: json.dumps(tag).encode())
+    sizes = [len(kept.grammar(agent([f"{number}-{tool}" for tool in range(50)])).nodes) for number in range(40)]
+    assert sizes[0] < 500
+    assert max(sizes) < 6_000
+
+
+def test_kept_tags_in_threads() -> None:
+    """A thread that finds the kept grammar in use makes one of its own."""
+    kept = StructuralTags({}, key=lambda tag: json.dumps(tag).encode())
+    agents = [agent([str(number), "x", "yy"]) for number in range(20)]
+    alone = [compact(structural_tag_grammar(tag)) for tag in agents]
+    with ThreadPoolExecutor(8) as pool:
+        assert [compact(grammar) for grammar in pool.map(kept.grammar, agents * 3)] == alone * 3
+    with kept._lock:
+        assert compact(kept.grammar(agents[0])) == alone[0]
 
 
 def test_kept_tags_are_bounded() -> None:
