@@ -118,3 +118,44 @@ def test_one_key_for_several_conditions(kernel: Engine) -> None:
         start = matcher(kernel, json_schema_grammar(schema, property_order=order)[0])
         for value in ({}, {"c": 1}, {"a": 1}, {"b": 1}, {"a": 1, "b": 1}, {"a": 1, "ab": 1}, {"b": 1, "a": 1, "c": 1}):
             assert accepts(start, json.dumps(value, separators=(",", ":")).encode()) == validator.is_valid(value), (order, value)
+
+
+def opened(**properties: Any) -> dict[str, Any]:
+    """Objects with these members, the first of which is required."""
+    return {"type": "object", "properties": properties, "required": list(properties)[:1]}
+
+
+NUMBER, TEXT = {"type": "number"}, {"type": "string"}
+MERGED: tuple[dict[str, Any], ...] = (
+    {"allOf": [opened(a=NUMBER, b=TEXT), opened(c=NUMBER)]},
+    {"allOf": [opened(a=NUMBER, b=TEXT), {"properties": {"a": {"const": 0}}, "required": ["d"]}]},
+    {"allOf": [opened(a=NUMBER), {**opened(a=NUMBER, b=TEXT), "additionalProperties": False}]},
+    {"allOf": [{**opened(a={}, b={}), "additionalProperties": False}, {**opened(b={}, c={}), "additionalProperties": False}]},
+    {"allOf": [{**opened(a={}), "additionalProperties": False}, opened(b={})]},
+    {**opened(a=NUMBER), "allOf": [{"$ref": "#/$defs/x"}], "$defs": {"x": {"properties": {"b": TEXT}, "allOf": [{"required": ["b"]}]}}},
+    {**opened(a={}), "oneOf": [{"properties": {"a": {"const": 0}, "b": TEXT}}, {"properties": {"a": {"const": "x"}, "c": TEXT}}]},
+    {"type": "object", "required": ["d"], "oneOf": [{**opened(a={}, d={}), "additionalProperties": False}, opened(b={})]},
+    {"allOf": [opened(a={}), {"oneOf": [opened(b=TEXT), {"properties": {"b": False}}]}]},
+)
+
+
+@pytest.mark.parametrize("schema", MERGED)
+@pytest.mark.parametrize("order", ["schema", "any"])
+def test_objects_in_several_places(kernel: Engine, schema: dict[str, Any], order: str) -> None:
+    """What subschemas say together of the members of an object, written as one object or not, is what jsonschema makes of it."""
+    validator = jsonschema.Draft202012Validator(schema)
+    try:
+        ready = prepare(kernel, json_schema_grammar(schema, property_order=order)[0])
+    except UnsatisfiableError:
+        assert not any(map(validator.is_valid, objects()))
+        return
+    start = kernel.Matcher(ready, [STOP])
+    for value in (*objects(), 0, None, [], "x"):
+        assert takes(start, value) == validator.is_valid(value), value
+
+
+def test_plain_objects_need_no_algebra() -> None:
+    """Members that are declared here and there are one object, in the order in which a reader meets them."""
+    merged, _ = json_schema_grammar({**opened(a=NUMBER), "allOf": [opened(b=TEXT), opened(c={})]})
+    plain, _ = json_schema_grammar({**opened(a=NUMBER, b=TEXT, c={}), "required": ["a", "b", "c"]})
+    assert merged == plain
