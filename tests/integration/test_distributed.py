@@ -47,7 +47,7 @@ def test_four_ranks(tmp_path):
     assert found["refused everywhere"]
     assert all(message.startswith("rank 3: LimitError") for message in found["refused"].values())
     assert found["agree"] == found["masks"] == worker.REQUESTS - len(refused)
-    assert found["waits"] > 10, "the slow rank was waited for, without blocking"
+    assert found["waits"] >= worker.REQUESTS // worker.ROUND, "the slow rank was waited for, without blocking"
     assert len(set(found["fingerprints"])) == 1
     vocabulary = Vocabulary.from_bytes(worker.TOKENS, stop_token_ids=[worker.STOP], size=288)
     here = Compiler(vocabulary).json_schema({"type": "array", "items": {"enum": ["ab", 12]}})
