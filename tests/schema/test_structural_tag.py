@@ -19,7 +19,7 @@ from support.structural_tags import SPECIAL, random_format, token_of
 from support.structural_tags import accepts as recognised
 
 from stackmask.pda.exceptions import LimitError, StructuralTagError
-from stackmask.pda.grammar import Grammar, GrammarBuilder, NodeId
+from stackmask.pda.grammar import Grammar, NodeId
 from stackmask.pda.limits import Limits
 from stackmask.pda.splice import compact
 from stackmask.schema.structural_tag import StructuralTags, structural_tag_grammar
@@ -58,17 +58,6 @@ def generates(start: Any, text: str | Sequence[str | int]) -> bool:
     return bool(at.is_completed())
 
 
-def counts_tokens(engine: Engine) -> bool:
-    """Whether the engine has the node LIMIT."""
-    b = GrammarBuilder()
-    root = b.rule("root")
-    b.define(root, b.limit(b.repeat(b.literal(b"a")), tokens=1))
-    try:
-        return generates(compiled(engine, b.build(root)), [97])
-    except ValueError:
-        return False
-
-
 def parse(case: dict[str, Any], limits: Limits | None = None) -> Grammar:
     """The grammar of a case, with J written out."""
     tag = case["tag"]
@@ -80,8 +69,6 @@ def parse(case: dict[str, Any], limits: Limits | None = None) -> Grammar:
 @pytest.mark.parametrize("case", [case for case in CASES if "error" not in case], ids=lambda case: case["name"])
 def test_corpus(engine: Engine, case: dict[str, Any]) -> None:
     """A tag generates the texts listed as accepted, and none of those listed as rejected."""
-    if case.get("counts_tokens") and not counts_tokens(engine):
-        pytest.skip("this engine does not count tokens")
     start = compiled(engine, parse(case))
     assert [text for text in case["accepts"] if not generates(start, text)] == []
     assert [text for text in case["rejects"] if generates(start, text)] == []
@@ -362,3 +349,20 @@ def test_tokens_with_a_name_and_a_text(reference: Engine) -> None:
     start = compiled(reference, tags.grammar({"type": "sequence", "elements": elements}))
     assert generates(start, [300, "xy", 301])
     assert not generates(start, [300, 301, 301])
+
+
+def test_max_tokens(engine: Engine) -> None:
+    """Tokens are counted whatever their length, one that leaves the text included; then the tag ends."""
+    tokens = [*TOKENS[:256], b"ab", b"abc", b"c</", *[None] * 41]
+    kernel = engine.KernelGrammar(
+        engine.TokenTrie(tokens, 320),
+        structural_tag_grammar({"type": "tag", "begin": "<", "content": {"type": "any_text", "max_tokens": 2}, "end": "</"}),
+        states=200_000, stack_depth=100_000, memory=1 << 26, seconds=10.0,
+    )  # fmt: skip
+    start = engine.Matcher(kernel, [STOP])
+    for texts, allowed in (([60, 257, 257], True), ([60, 257, 258], True), ([60, 257, 97, 97], False), ([60, 257, 97, 60, 47], True)):
+        at = start.fork()
+        assert all(map(at.accept_token, texts)) is allowed, texts
+    at = start.fork()
+    assert all(map(at.accept_token, [60, 257, 257]))
+    assert set(at.allowed_tokens()) == {60}
