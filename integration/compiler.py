@@ -21,6 +21,7 @@ from typing import Any, Final, Self
 from stackmask.integration.cache import Cache, CacheInfo
 from stackmask.integration.serialization import from_bytes, to_bytes
 from stackmask.integration.specification import is_plain, parse_json, schema_key, schema_of_key
+from stackmask.pda.captures import CaptureReader
 from stackmask.pda.choice import choice_grammar
 from stackmask.pda.engine import KernelGrammar
 from stackmask.pda.exceptions import GrammarError, LimitError, SchemaError, StructuralTagError, UnsatisfiableError
@@ -60,10 +61,28 @@ class CompileStats:
 class CompiledGrammar:
     """A grammar ready for one vocabulary, shared by all requests that use it; `report` says what a JSON Schema's keywords came to."""
 
-    __slots__ = ("__weakref__", "_fingerprint", "_grammar", "_is_shared", "_kernel", "_report", "_static_size", "_stats", "_vocabulary")
+    __slots__ = (
+        "__weakref__",
+        "_captures",
+        "_fingerprint",
+        "_grammar",
+        "_is_shared",
+        "_kernel",
+        "_report",
+        "_static_size",
+        "_stats",
+        "_vocabulary",
+    )
 
     def __init__(
-        self, vocabulary: Vocabulary, grammar: Grammar, kernel: KernelGrammar, stats: CompileStats, report: Report | None = None
+        self,
+        vocabulary: Vocabulary,
+        grammar: Grammar,
+        kernel: KernelGrammar,
+        stats: CompileStats,
+        report: Report | None = None,
+        *,
+        limits: Limits | None = None,
     ) -> None:
         self._vocabulary = vocabulary
         self._grammar = grammar
@@ -73,10 +92,11 @@ class CompiledGrammar:
         self._report = report
         self._fingerprint: str | None = None
         self._static_size = _grammar_size(grammar)
+        self._captures = CaptureReader(grammar, vocabulary.size, vocabulary.token_bytes, limits or Limits())
 
     def matcher(self, stop_token_ids: Iterable[int] | None = None) -> Matcher:
         """A matcher at the start of a text; `stop_token_ids` in place of the vocabulary's."""
-        return Matcher(self._kernel, self._vocabulary, stop_token_ids)
+        return Matcher(self._kernel, self._vocabulary, stop_token_ids, captures=self._captures)
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -89,6 +109,11 @@ class CompiledGrammar:
         if self._is_shared:  # PERF: only people and files ask, and an engine reads what is not reached in no time
             self._grammar, self._is_shared = compact(self._grammar), False
         return self._grammar
+
+    @property
+    def has_temperature(self) -> bool:
+        """Whether some part of the text asks for a temperature: then `matcher.temperature` says which, else it is None."""
+        return self._kernel.has_temperature
 
     @property
     def stats(self) -> CompileStats:
@@ -137,7 +162,7 @@ class CompiledGrammar:
             vocabulary.trie, grammar, states=limits.states, stack_depth=limits.stack_depth, memory=limits.grammar_bytes, seconds=left
         )
         stats = CompileStats(kind, middle - start, time.monotonic() - middle, len(grammar.rules), len(grammar.nodes))
-        return cls(vocabulary, grammar, kernel, stats, report)
+        return cls(vocabulary, grammar, kernel, stats, report, limits=limits)
 
     def __copy__(self) -> Self:
         return self  # immutable, so it is its own copy

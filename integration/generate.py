@@ -211,7 +211,7 @@ class Generator:
                 times = [time.perf_counter()]
                 _mask(logits, rows, running)
                 times.append(time.perf_counter())
-                tokens = [sampler(logits[index], index) for index in running]
+                tokens = [sampler(logits[index], index, rows[index].temperature) for index in running]
                 times.append(time.perf_counter())
                 for index, token in zip(running, tokens, strict=True):
                     rows[index].accept(token)
@@ -309,6 +309,11 @@ class _Row:
         self.tokens: list[int] = []
         self.finish_reason: Literal["stop", "length"] | None = None
 
+    @property
+    def temperature(self) -> float | None:
+        """What the grammar wants the next token to be sampled at, None where it does not say."""
+        return None if self.matcher is None else self.matcher.temperature
+
     def accept(self, token: int) -> None:
         """Take the token that was sampled."""
         accepted = self.matcher is None or self.matcher.accept_token(token)
@@ -351,11 +356,13 @@ class _Sampler:
         for index, generator in enumerate(self.generators):
             generator.seed() if seed is None else generator.manual_seed(seed + index)
 
-    def __call__(self, logits: torch.Tensor, row: int) -> int:
-        """A token for one row of logits."""
-        if self.temperature == 0:
+    def __call__(self, logits: torch.Tensor, row: int, temperature: float | None) -> int:
+        """A token for one row of logits, at the temperature that its grammar asks for, where it does."""
+        if temperature is None:
+            temperature = self.temperature
+        if temperature == 0:
             return int(logits.argmax())
-        scaled = (logits.double() - logits.max()) / self.temperature  # the largest is 0, so a tiny temperature cannot overflow it
+        scaled = (logits.double() - logits.max()) / temperature  # the largest is 0, so a tiny temperature cannot overflow it
         return int(scaled.softmax(-1).cpu().multinomial(1, generator=self.generators[row]))
 
 

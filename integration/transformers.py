@@ -61,17 +61,29 @@ class GrammarLogitsProcessor(LogitsProcessor):
 
     Rows whose text has left the grammar, as drafts of an assistant model do, are not masked.
     Neither are scores of another width than the vocabulary: they are those of an assistant model with other tokens.
+
+    Where a grammar asks for a temperature, the scores of the row are scaled so that `generate` samples at it: `temperature` is what
+    `generate` itself is called with, whose own scaling comes after. Greedy decoding and beam search have no temperature.
     """
 
     supports_continuous_batching = False
 
-    def __init__(self, grammar: CompiledGrammar | Sequence[CompiledGrammar | None], *, prompt_length: int | None = None) -> None:
+    def __init__(
+        self,
+        grammar: CompiledGrammar | Sequence[CompiledGrammar | None],
+        *,
+        prompt_length: int | None = None,
+        temperature: float = 1.0,
+    ) -> None:
+        if not temperature > 0:
+            raise ValueError(f"the temperature of generate is {temperature}, which is not above zero")
         self._grammars = [grammar] if isinstance(grammar, CompiledGrammar) else list(grammar)
         sizes = {item.vocabulary.size for item in self._grammars if item is not None}
         if len(sizes) != 1:
             raise ValueError("the grammars are made for vocabularies of different sizes" if sizes else "a processor needs a grammar")
         self._size = sizes.pop()
         self._given_length = prompt_length
+        self._temperature = temperature
         self.reset()
 
     def reset(self) -> None:
@@ -99,7 +111,19 @@ class GrammarLogitsProcessor(LogitsProcessor):
         scores = scores.clone()
         everywhere = len(places) == len(self._rows)
         apply_token_bitmask_inplace(scores, self._bitmask, indices=None if everywhere else places)
+        self._scale(scores, places)
         return scores
+
+    def _scale(self, scores: torch.Tensor, places: list[int]) -> None:
+        """Divide the rows whose grammars ask for a temperature by it, and multiply them by the one that they will be divided by."""
+        for place in places:
+            row = self._rows[place]
+            wanted = None if row is None else row.matcher.temperature
+            if wanted == 0:
+                best = int(scores[place].argmax())
+                scores[place].masked_fill_(torch.arange(self._size, device=scores.device) != best, -torch.inf)
+            elif wanted is not None:
+                scores[place] = (scores[place] - scores[place].max()) * (self._temperature / wanted)
 
     def _begin(self, input_ids: torch.Tensor) -> int:
         """Where the generated text begins; at the first call, one matcher a row is made."""

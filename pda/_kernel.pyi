@@ -34,6 +34,10 @@ class KernelGrammar:
         """The bytes that the lazily built tables take."""
 
     @property
+    def has_temperature(self) -> bool:
+        """Whether some part of the text asks for a temperature."""
+
+    @property
     def statistics(self) -> dict[str, int]:
         """Counts of what was built, for tests and benchmarks."""
 

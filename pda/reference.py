@@ -83,6 +83,11 @@ class KernelGrammar:
         """The bytes that the tables take, which this engine does not count."""
         return 0
 
+    @property
+    def has_temperature(self) -> bool:
+        """Whether some part of the text asks for a temperature."""
+        return self.program.has_temperature
+
 
 class Matcher:
     """The text of one request so far, and what may follow it. Not for use by two threads at once."""

@@ -481,13 +481,15 @@ class Engine:
             sampler.adjust(table, sequence.tokens)
         original = table.clone() if request.logprobs is not None else table
         looks_first = _looks_first(sequence)
-        known = best[row] if sampler.is_greedy and not sampler.changes_logits else -1
+        guide = sequence.guide
+        temperature = None if guide is None else guide.temperature
+        known = best[row] if sampler.is_greedy and not sampler.changes_logits and temperature is None else -1
         if looks_first and sequence.guide is not None:
             known = self._best_allowed(sequence, row, known, table)
         forbidden = False
 
         def sample() -> int:
-            token = known if known >= 0 and not forbidden else sampler.draw(table)
+            token = known if known >= 0 and not forbidden else sampler.draw(table, temperature)
             if sequence.guide is not None and not looks_first and table[token] == -torch.inf:
                 raise self._stuck(sequence)
             return token
@@ -540,11 +542,11 @@ class Engine:
             return
         old = sequence.tokens[len(sequence.tokens) - jump.back :] if jump.back else []
         guide.rollback(jump.back)
-        fits = all(guide.accept(token) for token in jump.tokens)
-        assert fits, "forced text is refused"
-        if sequence.is_bounded and not guide.can_close(sequence.room - jump.saved):
-            guide.rollback(len(jump.tokens))
-            fits = all(guide.accept(token) for token in old) and guide.can_close(sequence.room)
+        # A grammar that counts tokens may have other limits spanned where the text is cut into other tokens.
+        taken = next((place for place, token in enumerate(jump.tokens) if not guide.accept(token)), len(jump.tokens))
+        if taken < len(jump.tokens) or (sequence.is_bounded and not guide.can_close(sequence.room - jump.saved)):
+            guide.rollback(taken)
+            fits = all(guide.accept(token) for token in old) and (not sequence.is_bounded or guide.can_close(sequence.room))
             assert fits, "what was said before is refused"
             return
         # the last token has no keys yet, those before it have
@@ -639,7 +641,8 @@ class Engine:
 
 def _looks_first(sequence: Sequence) -> bool:
     """Whether the most likely token is looked at before the row is masked."""
-    return sequence.sampler.is_greedy and not sequence.sampler.changes_logits and sequence.request.logprobs is None
+    has_temperature = sequence.guide is not None and sequence.guide.has_temperature
+    return sequence.sampler.is_greedy and not sequence.sampler.changes_logits and sequence.request.logprobs is None and not has_temperature
 
 
 def _ignore(event: Event) -> None:

@@ -21,7 +21,7 @@ Bitmask = npt.NDArray[np.int32]
 class Guide:
     """The state of one constrained answer."""
 
-    __slots__ = ("_end", "_plan", "_speller", "_stops", "_thoughts", "_twin", "matcher", "size")
+    __slots__ = ("_end", "_plan", "_speller", "_stops", "_thoughts", "_twin", "has_temperature", "matcher", "size")
 
     def __init__(self, grammar: CompiledGrammar, stops: Sequence[int], reasoning_end: Sequence[int], speller: Speller) -> None:
         self.matcher = grammar.matcher(stops)
@@ -30,6 +30,7 @@ class Guide:
         self._thoughts: list[int] | None = [] if reasoning_end else None  # None: there is no reasoning to end
         self._speller = speller
         self._twin = speller.twin(grammar, stops)  # what is completed in its place, where it asks for tokens
+        self.has_temperature = grammar.has_temperature
         self._stops = _row(stops, self.size)
         self._plan: list[int] | None = None
 
@@ -37,6 +38,11 @@ class Guide:
     def is_active(self) -> bool:
         """Whether the grammar has begun."""
         return self._thoughts is None or self._thoughts[-len(self._end) :] == list(self._end)
+
+    @property
+    def temperature(self) -> float | None:
+        """What the grammar wants the next token to be sampled at, None where it does not say."""
+        return self.matcher.temperature if self.has_temperature and self.is_active else None
 
     def fill(self, bitmask: Bitmask, row: int, drafts: Sequence[int], parents: Sequence[int] | None) -> None:
         """Fill a row for now and one after each draft."""

@@ -49,13 +49,15 @@ class Sampler:
             counts = torch.bincount(torch.tensor(tokens), minlength=logits.shape[-1])[: logits.shape[-1]].to(logits.device)
             logits -= self._sampling.presence_penalty * (counts > 0) + self._sampling.frequency_penalty * counts
 
-    def draw(self, logits: torch.Tensor) -> int:
-        """A token."""
+    def draw(self, logits: torch.Tensor, temperature: float | None = None) -> int:
+        """A token; at the temperature that the grammar asks for, where it does, else at the request's."""
         sampling = self._sampling
-        if sampling.temperature == 0:
+        if temperature is None:
+            temperature = sampling.temperature
+        if temperature == 0:
             return int(logits.argmax())
         # the largest is 0, so that no temperature, however small, overflows
-        scaled = (logits - logits.max()).double() / sampling.temperature
+        scaled = (logits - logits.max()).double() / temperature
         probabilities = _truncate(scaled.softmax(-1), sampling).cpu()
         # PERF: one uniform number and a search is ten times faster than multinomial over a large vocabulary
         sums = probabilities.cumsum(-1)

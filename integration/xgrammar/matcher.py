@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
 import torch
 
 from stackmask.integration.xgrammar.compiler import CompiledGrammar
-from stackmask.integration.xgrammar.exception import UnsupportedOptionError, refuse, runtime_errors
+from stackmask.integration.xgrammar.exception import refuse, runtime_errors
 from stackmask.pda.engine import fill_bitmasks, fill_draft_bitmasks
 from stackmask.pda.matcher import Matcher
 
@@ -62,13 +62,28 @@ class GrammarMatcher:
         time_threshold: float = -1.0,
         temperatures: torch.Tensor | None = None,
     ) -> bool:
-        """Fill a row for each node of a tree: node 0 is where the matcher is, every other is a draft token. False after too much time."""
-        refuse(temperatures=temperatures)
+        """Fill a row for each node of a tree: node 0 is where the matcher is, every other is a draft token. False after too much time.
+
+        `temperatures` gets those of nodes that have one.
+        """
         start = time.monotonic()
         parents = _parents(retrieve_next_token.tolist(), retrieve_next_sibling.tolist())
         with runtime_errors():
             fill_draft_bitmasks(self._matcher, draft_tokens.tolist()[1:], token_bitmask, 0, parents)
+        if temperatures is not None:
+            self._fill_temperatures(draft_tokens.tolist()[1:], parents, temperatures)
         return time_threshold <= 0 or time.monotonic() - start <= time_threshold
+
+    def _fill_temperatures(self, tokens: list[int], parents: list[int], temperatures: torch.Tensor) -> None:
+        """Write the temperature of every node that has one; a node below a refused token has none."""
+        places: list[GrammarMatcher | None] = [self]
+        for token, parent in zip(tokens, parents, strict=True):
+            before = places[parent + 1]
+            twin = None if before is None else before.fork()
+            places.append(twin if twin is not None and twin.accept_token(token) else None)
+        for index, place in enumerate(places):
+            if place is not None and place.temperature is not None:
+                temperatures[index] = place.temperature
 
     def find_jump_forward_string(self) -> str:
         """The text that must come next."""
@@ -79,9 +94,9 @@ class GrammarMatcher:
         with runtime_errors():
             self._matcher.rollback(num_tokens)
 
-    def get_captures(self, *, deduplicate: bool = True) -> NoReturn:
-        """Nothing is captured, so this is refused."""
-        raise UnsupportedOptionError("stackmask does not support XGrammar's get_captures; see docs/xgrammar.md")
+    def get_captures(self, *, deduplicate: bool = True) -> list[tuple[str, bytes]]:
+        """The names and texts of the captured parts so far, of one way to read the text."""
+        return self._matcher.get_captures(deduplicate=deduplicate)
 
     def is_terminated(self) -> bool:
         """Whether a stop token was accepted; with `terminate_without_stop_token`, whether the text is complete."""
@@ -109,8 +124,9 @@ class GrammarMatcher:
 
     @property
     def temperature(self) -> float | None:
-        """The default temperature; grammars set none."""
-        return self._temperature
+        """The temperature that the grammar asks for here, else the default."""
+        asked = self._matcher.temperature
+        return self._temperature if asked is None else asked
 
     @property
     def stop_token_ids(self) -> list[int]:

@@ -60,6 +60,7 @@ class Automaton {
   bool limited() const { return limited_; }                // some rule has a limit: only then `tokens` and the clock matter
   void clock(u32 tokens, u32 bytes) { now_tokens_ = tokens, now_bytes_ = bytes; }  // where a region that is entered begins
   bool captures() const { return frames_.nfa().captures; }
+  bool has_temperature() const { return frames_.nfa().temperatures.size() > 1; }
   double temperature(u32 configuration);                   // the highest that a stack asks for, by its innermost rule; negative for none
   u32 step_bytes(u32 configuration, const char* data, std::size_t count, std::size_t* accepted = nullptr);
   bool complete(u32 configuration);                        // the text may end here

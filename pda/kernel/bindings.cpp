@@ -320,6 +320,9 @@ NB_MODULE(_kernel, m) {
           },
           "The bytes that the lazily built tables take.")
       .def_prop_ro(
+          "has_temperature", [](const KernelGrammar& self) { return self.automaton->has_temperature(); },
+          "Whether some part of the text asks for a temperature.")
+      .def_prop_ro(
           "statistics",
           [](const KernelGrammar& self) {
             const std::lock_guard lock(self.automaton->mutex);

@@ -417,6 +417,20 @@ def test_bitmasks():
     assert set(bitmask.flatten().tolist()) == {-1}
 
 
+def test_rule_options(compiler):
+    """Captures and temperatures are the grammar's; a temperature that nothing asks for is the default."""
+    grammar = compiler.compile_grammar('root ::= word "!"\nword[capture, temperature=0.5] ::= [a-z]+')
+    matcher = xgr.GrammarMatcher(grammar, default_temperature=0.9)
+    temperatures = torch.zeros(4)
+    tree = [torch.tensor([1, 2, -1, -1]), torch.tensor([-1, -1, 3, -1]), torch.tensor([0, ord("a"), ord("!"), ord("A")])]
+    rows = xgr.allocate_token_bitmask(4, grammar.tokenizer_info.vocab_size)
+    assert matcher.traverse_draft_tree(*tree, rows, temperatures=temperatures)
+    assert temperatures.tolist() == pytest.approx([0.5, 0.5, 0.9, 0.0])
+    assert matcher.accept_string("ab!")
+    assert matcher.get_captures() == [("word", b"ab")]
+    assert matcher.temperature == 0.9
+
+
 @pytest.mark.parametrize(
     ("name", "call"),
     [
@@ -428,8 +442,6 @@ def test_bitmasks():
         ("named_grammars", lambda c, m: xgr.Grammar.from_lark('start: "a"', named_grammars={})),
         ("debug_print", lambda c, m: m.accept_token(97, debug_print=True)),
         ("debug_print", lambda c, m: xgr.BatchGrammarMatcher().batch_fill_next_token_bitmask([m], None, debug_print=True)),
-        ("temperatures", lambda c, m: m.traverse_draft_tree(*[torch.zeros(1)] * 4, temperatures=torch.zeros(1))),
-        ("get_captures", lambda c, m: m.get_captures()),
         ("backend", lambda c, m: xgr.apply_token_bitmask_inplace(torch.zeros(1, 3), xgr.allocate_token_bitmask(1, 3), backend="triton")),
     ],
 )
