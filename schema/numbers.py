@@ -193,15 +193,17 @@ def number_node(builder: GrammarBuilder, numbers: NumberSet, *, limits: Limits |
     negative = _magnitudes(_reflected(numbers.pieces))
     if negative and 0 in numbers:
         negative = _joined([ZERO, *negative])
+    written: dict[Piece, list[NodeId]] = {}
     if positive == (ZERO,) and numbers.pieces[-1][2] == EVERY:
         # The upper end of an interval of all numbers: 0.0 as well as 0.
         nodes = numerals.interval_nodes(builder, 0, True, 0, True, EVERY[0], states)
     else:
-        nodes = [node for piece in positive for node in _piece_nodes(builder, piece, states)]
+        written = {piece: _piece_nodes(builder, piece, states) for piece in positive}
+        nodes = [node for found in written.values() for node in found]
     if negative:
-        nodes.append(
-            builder.seq(builder.literal(b"-"), builder.alt(*(node for piece in negative for node in _piece_nodes(builder, piece, states))))
-        )
+        # What is written for a range on one side of 0 serves the other side too.
+        below = [node for piece in negative for node in written.get(piece) or _piece_nodes(builder, piece, states)]
+        nodes.append(builder.seq(builder.literal(b"-"), builder.alt(*below)))
     return builder.alt(*nodes)
 
 

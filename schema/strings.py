@@ -167,7 +167,7 @@ class Strings:
         return text
 
     def shortest(self, tests: Tests) -> int:
-        """The length of the shortest string that passes all tests, -1 where there is none; needs no automaton of them all."""
+        """At most the length of the shortest string that passes all tests, -1 where surely none does; needs no automaton of them all."""
         found = self.shortest_lengths.get(tests)
         if found is None:
             found = self.shortest_lengths[tests] = _shortest_common([self.test(test) for test in tests], self.budget)
@@ -316,8 +316,12 @@ def pattern_dfa(pattern: str, budget: Budget) -> Dfa:
     return found
 
 
+MOST_TUPLES: Final = 2_000
+"""How far a search for the shortest common text goes. What is empty and not found to be is found when it is written."""
+
+
 def _shortest_common(automata_of_tests: Sequence[Dfa], budget: Budget) -> int:
-    """The length of the shortest text that all automata accept, -1 where there is none.
+    """The length of the shortest text that all automata accept, or a lower one where the search is long; -1 where there is none.
 
     Breadth first over tuples of states, so it stops at the first text and never builds the product.
     """
@@ -342,6 +346,8 @@ def _shortest_common(automata_of_tests: Sequence[Dfa], budget: Budget) -> int:
         budget.check_states(len(seen))
         level = following
         length += 1
+        if len(seen) > MOST_TUPLES:
+            return length
     return -1
 
 
