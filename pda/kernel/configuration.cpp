@@ -194,18 +194,22 @@ u32 Automaton::advance(u32 node, u8 byte) {
 
 // The configuration for raw entries: what ends is popped, what is called is entered, and what eats nothing itself is dropped.
 u32 Automaton::close(std::vector<Entry>& raw) {
-  // Pops. `raw` grows; the entries of a rest are closed under popping, but a guard that lets a value pass may end again.
-  for (std::size_t i = 0; i < raw.size(); i++) {
-    const Entry entry = raw[i];
+  // Pops. The entries of a rest are closed under popping, but a guard that lets a value pass may end again, and a mark does.
+  std::vector<Entry> ending = raw;
+  for (std::size_t i = 0; i < ending.size(); i++) {
+    const Entry entry = ending[i];
     if (!(frames_[entry.frame].flags & FRAME_FINAL)) continue;
     if (record_ && (frames_[entry.frame].flags & FRAME_MARK)) passed_.push_back(entry.frame);
     for (u32 k = 0; k < entry_count(entry.rest); k++) {
       Entry below = entries(entry.rest)[k];
-      if (frames_[below.frame].flags & FRAME_GUARD) {
+      const u8 flags = frames_[below.frame].flags;
+      if (flags & FRAME_GUARD) {
         below.frame = frames_.pop_guard(below.frame);
         if (below.frame == DEAD) continue;
       }
-      if (std::find(raw.begin(), raw.end(), below) == raw.end()) raw.push_back(below);
+      if (std::find(raw.begin(), raw.end(), below) != raw.end()) continue;
+      raw.push_back(below);
+      if (flags & (FRAME_GUARD | FRAME_MARK)) ending.push_back(below);
     }
   }
   auto unify = [this](std::vector<Entry>& list) {

@@ -440,6 +440,16 @@ const Run& Frames::run(u32 frame) {
     for (const auto& body : bodies) good = good && body.second == bodies[0].second;
     if (good) run.inside = inside;
   }
+  // What follows differs by the count alone; the first frame of a rule is never final, and its successor may be.
+  if (run.inside) {
+    build(frame);
+    u32 after = DEAD;
+    for (u32 b = 0; b < 128 && after == DEAD; b++)
+      if (run.bytes[b]) after = next(frame, static_cast<u8>(b));
+    if (after == DEAD || items_.length(after) != count) run.inside = 0;
+    for (std::size_t i = 0; i < count && run.inside; i += 2)
+      if (items_.at(frame)[i] != items_.at(after)[i]) run.inside = 0;
+  }
   if (run.inside) runs_.push_back(run);
   frames_[frame].run = run.inside ? static_cast<u32>(runs_.size() - 1) : 0;
   return runs_[frames_[frame].run];

@@ -44,13 +44,13 @@ void Automaton::walk_seeds(Part& part) {
       u32 next = at + skip;
       if (guarded_part_) land(at, current, part);
       if (skip > 1) {
-        const Frame& f = frames_[current];
-        if (!guarded_part_ && (f.flags & FRAME_LEAVES)) hits_.push_back({current, at});
-        if ((f.flags & FRAME_BYTES) && !guarded_part_ && frames_.run(current).inside) {
+        const u8 flags = frames_[current].flags;  // run() may make frames
+        if (!guarded_part_ && (flags & FRAME_LEAVES)) hits_.push_back({current, at});
+        if ((flags & FRAME_BYTES) && !guarded_part_ && frames_.run(current).inside) {
           walk_run(at, current, part);
-        } else if ((f.flags & FRAME_BYTES) && trie_->heavy(at)) {
+        } else if ((flags & FRAME_BYTES) && trie_->heavy(at)) {
           heavy_.push_back({at, current});  // its tokens may be taken by classes
-        } else if (f.flags & FRAME_BYTES) {
+        } else if (flags & FRAME_BYTES) {
           frames_.build(current);
           if (!frames_.dense(current) && trie_->wide(at)) {
             for (u32 r = 0; r < frames_[current].range_count; r++) {

@@ -6,6 +6,7 @@ to reach them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 from string import ascii_letters
 
@@ -75,7 +76,7 @@ def gap(builder: GrammarBuilder, node: NodeId) -> NodeId:
     return builder.seq(node, builder.alt(builder.seq(blanks, builder.literal(b",")), builder.seq(blanks, builder.literal(b"}"))))
 
 
-CASES = {
+CASES: dict[str, Callable[[GrammarBuilder], NodeId]] = {
     "any string": lambda b: string(b, 0, -1),
     "to 20": lambda b: string(b, 0, 20),
     "3 to 45": lambda b: string(b, 3, 45),
@@ -145,3 +146,20 @@ def test_gaps_behind_values(tokens: list[bytes | None], value: bytes) -> None:
         for token, data in enumerate(tokens):
             if data is not None:
                 assert (here.matching_prefix(data) == len(data)) == (token in allowed), (blanks, data)
+
+
+def test_gaps_of_rules(tokens: list[bytes | None]) -> None:
+    """A gap inside of a counted list is a rule of its own, which may end after its first blank though not before."""
+    builder = GrammarBuilder()
+    blanks = builder.repeat(builder.bytes((9, 10, 13, 13, 32, 32)), 0, 40)
+    item = builder.seq(builder.literal(b","), blanks, builder.literal(b'"'), string(builder, 0, -1), builder.literal(b'"'))
+    root = builder.rule("root")
+    builder.define(root, builder.seq(builder.literal(b"["), builder.repeat(item, 0, 100), builder.literal(b"]")))
+    start = matcher(load_engine("kernel"), builder.build(root), tokens, (len(tokens) - 1,))
+    for text in (b'[,"x",', b'[,"x", ', b'[,"x",' + b" " * 39, b'[,"x",' + b" " * 40, b'[,"x"'):
+        here = start.fork()
+        assert here.accept_bytes(text)
+        allowed = set(here.allowed_tokens())
+        for token, data in enumerate(tokens):
+            if data is not None:
+                assert (here.matching_prefix(data) == len(data)) == (token in allowed), (text, data)
