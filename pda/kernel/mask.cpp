@@ -283,6 +283,7 @@ bool Automaton::byte_part(u32 frame, Part& part) {
   }
   statistics.loops++;
   std::vector<std::pair<u32, u64>> exits;
+  std::vector<std::pair<u32, std::vector<u32>>> groups;  // nodes by the frame they lead to: all digits lead to one
   for (u32 r = 0; r < frames_[frame].range_count; r++) {
     const Range range = frames_.range(frame, r);
     for (u32 b = range.lo; b <= range.hi; b++) {
@@ -295,8 +296,14 @@ bool Automaton::byte_part(u32 frame, Part& part) {
       if (list->nodes.empty()) continue;
       if (frames_[target].flags & FRAME_LEAVES)
         for (const u32 node : list->nodes) hits_.push_back({target, node});
-      part.includes.push_back(this->part(list_id(list), target));
+      auto group = std::find_if(groups.begin(), groups.end(), [&](const auto& each) { return each.first == target; });
+      if (group == groups.end()) group = groups.insert(groups.end(), {target, {}});
+      group->second.insert(group->second.end(), list->nodes.begin(), list->nodes.end());
     }
+  }
+  for (auto& [target, nodes] : groups) {
+    std::sort(nodes.begin(), nodes.end());
+    part.includes.push_back(this->part(node_lists_.intern(nodes.data(), nodes.size()), target));
   }
   part.dense = index_->loop_mask_with_exits(inside, left, exits);
   return true;
