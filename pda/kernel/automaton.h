@@ -138,6 +138,7 @@ class Automaton {
   std::vector<Part> parts_;
   Map64 part_ids_, mask_ids_;
   std::vector<Mask> masks_;
+  Interner mask_keys_;          // what a mask is made of
   std::size_t part_bytes_ = 0;
   u32 part(u32 nodes, u32 frame, bool guarded = false);
   bool guarded_part_ = false;              // the part being made is for guards: leaves of the trie and poor landings count

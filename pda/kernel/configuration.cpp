@@ -578,6 +578,7 @@ void Automaton::reclaim() {
   part_ids_.clear(), mask_ids_.clear(), node_lists_.clear(), shared_lists_.clear();
   std::vector<Part>().swap(parts_);
   std::vector<Mask>().swap(masks_);
+  mask_keys_.clear();
   part_bytes_ = 0;
   const u32 root = 0;
   node_lists_.intern(&root, 1);
@@ -587,7 +588,7 @@ void Automaton::reclaim() {
 
 std::size_t Automaton::bytes() const {
   return frames_.bytes() + nodes_.bytes() + guarded_.capacity() + depth_.capacity() * 4 + alive_.bytes() + steps_.bytes() + unions_.bytes() + pushes_.bytes() +
-         advances_.bytes() + distances_.bytes() + token_steps_.bytes() + temperatures_.bytes() + due_.capacity() * 4 + node_lists_.bytes() + part_ids_.bytes() + mask_ids_.bytes() + part_bytes_;
+         advances_.bytes() + distances_.bytes() + token_steps_.bytes() + temperatures_.bytes() + due_.capacity() * 4 + node_lists_.bytes() + part_ids_.bytes() + mask_ids_.bytes() + mask_keys_.bytes() + part_bytes_;
 }
 
 }  // namespace stackmask

@@ -717,10 +717,19 @@ const Automaton::Mask& Automaton::mask(u32 configuration) {
   std::stable_partition(parts.begin(), parts.end(), [this](u32 id) { return parts_[id].dense != nullptr; });
   made.parts = std::move(parts);
   if (!suspects.empty()) deny(configuration, suspects, made);
-  part_bytes_ += sizeof(Mask) + made.parts.capacity() * 4 + made.denied.capacity() * 4;
-  mask_ids_.insert(configuration, static_cast<u32>(masks_.size()));
-  masks_.push_back(std::move(made));
-  return masks_.back();
+  // Level by level a deep structure has the same masks.
+  std::vector<u32> key = made.parts;
+  key.push_back(NONE);
+  key.insert(key.end(), made.token_sets.begin(), made.token_sets.end());
+  key.push_back(NONE);
+  key.insert(key.end(), made.denied.begin(), made.denied.end());
+  const u32 id = mask_keys_.intern(key.data(), key.size());
+  mask_ids_.insert(configuration, id);
+  if (id == masks_.size()) {
+    part_bytes_ += sizeof(Mask) + made.parts.capacity() * 4 + made.denied.capacity() * 4;
+    masks_.push_back(std::move(made));
+  }
+  return masks_[id];
 }
 
 // ---- guards
