@@ -5,20 +5,13 @@ Nothing here knows of keywords; the callers say which nodes stand for the items 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from decimal import Decimal
-from typing import Final
 
 from stackmask.pda.exceptions import SchemaError
-from stackmask.pda.grammar import ALT, AUTOMATON, GRAPH, PERMUTE, SCOPE, SEQ, GrammarBuilder, NodeId
-from stackmask.schema.fragments import ANY_CHARACTER, Fragments, quoted
+from stackmask.pda.grammar import ALT, GRAPH, PERMUTE, SCOPE, SEQ, GrammarBuilder, NodeId
+from stackmask.schema.fragments import Fragments, quoted
 from stackmask.schema.numbers import exact
-
-Transitions = tuple[tuple[tuple[int, int, int], ...], ...]
-
-EXCEPT_NODES: Final = False
-"""Whether "any text but these words" is a node of its own; else its automaton is spelt out."""
-_EVERYWHERE: Final = ((*ANY_CHARACTER, 1),)
 
 
 def array_node(
@@ -136,52 +129,7 @@ def permuted_array(b: GrammarBuilder, f: Fragments, values: Sequence[NodeId], mi
 
 def extra_key(b: GrammarBuilder, f: Fragments, declared: Collection[str]) -> NodeId:
     """Any key but the declared ones, in quotes."""
-    return b.seq(f.quote, except_words(b, f, declared), f.quote) if declared else f.string
-
-
-def except_words(b: GrammarBuilder, f: Fragments, words: Iterable[str]) -> NodeId:
-    """Any text but these words, inside quotes."""
-    if EXCEPT_NODES:
-        return b.except_words(words, f.encoding)
-    return b.node((AUTOMATON, *excluding(words), f.encoding))
-
-
-def excluding(words: Iterable[str]) -> tuple[Transitions, tuple[bool, ...]]:
-    """The DFA over characters of every text but these words: their trie, and a state 1 for all that left it.
-
-    >>> excluding(["b"])
-    ((((0, 97, 1), (98, 98, 2), (99, 1114111, 1)), ((0, 1114111, 1),), ((0, 1114111, 1),)), (True, True, False))
-    """
-    root: dict[int, int] = {}
-    states: list[dict[int, int]] = [root, {}]
-    accepting = [True, True]
-    for word in words:
-        current, state = root, 0
-        for code in map(ord, word):
-            following = current.get(code)
-            if following is None:
-                following = len(states)
-                current[code] = following
-                states.append({})
-                accepting.append(True)
-            state, current = following, states[following]
-        accepting[state] = False
-    transitions: list[tuple[tuple[int, int, int], ...]] = []
-    for children in states:
-        if not children:
-            transitions.append(_EVERYWHERE)
-            continue
-        low = 0
-        row: list[tuple[int, int, int]] = []
-        for code in sorted(children) if len(children) > 1 else children:
-            if code > low:
-                row.append((low, code - 1, 1))
-            row.append((code, code, children[code]))
-            low = code + 1
-        if low <= 0x10FFFF:
-            row.append((low, 0x10FFFF, 1))
-        transitions.append(tuple(row))
-    return tuple(transitions), tuple(accepting)
+    return b.seq(f.quote, b.except_words(declared, f.encoding), f.quote) if declared else f.string
 
 
 def value_node(b: GrammarBuilder, f: Fragments, value: object) -> NodeId:

@@ -13,9 +13,8 @@ from stackmask.pda import dfa as automata
 from stackmask.pda import language
 from stackmask.pda.budget import Budget
 from stackmask.pda.dfa import ANYTHING, NOTHING, Dfa
-from stackmask.pda.grammar import ALT, AUTOMATON, CHARS, GrammarBuilder, NodeId
+from stackmask.pda.grammar import ALT, AUTOMATON, GrammarBuilder, NodeId
 from stackmask.pda.regex import regex_dfa, regex_node
-from stackmask.schema.emit import except_words
 from stackmask.schema.formats import format_accepts, format_dfa, format_lengths, format_node
 from stackmask.schema.fragments import Fragments, quoted
 from stackmask.schema.readers import Inexact
@@ -27,8 +26,6 @@ Tests = frozenset[tuple[str, object, bool]]
 _EXCLUDED: Final = ("words", False)
 MOST_PAIRS: Final = 8
 """Unions of more pairs of parts are put together before they meet."""
-COUNTED_AUTOMATA: Final = True
-"""Whether automata are written with bounds on the number of characters; else as the product with a counter."""
 
 
 class Strings:
@@ -283,14 +280,12 @@ class Strings:
                 return regex_node(b, argument, search=True, encoding=f.encoding, limits=self.budget.limits)
             if what == "words" and low == 0 and high < 0:
                 assert isinstance(argument, frozenset)
-                return except_words(b, f, argument)
+                return b.except_words(argument, f.encoding)
         automaton = self.all_of(tests)
         if automaton == NOTHING:
             return f.never
         if not self.within(text):
-            node = _ending_in_loops(b, automaton, low, high, f.encoding)
-            if node is None and COUNTED_AUTOMATA:
-                node = _counted(b, automaton, self.length_bounds(tests), low, high, f.encoding)
+            node = _counted(b, automaton, self.length_bounds(tests), low, high, f.encoding)
             if node is not None:
                 return node
             automaton = self.automaton(text)
@@ -429,46 +424,6 @@ def bounded(automaton: Dfa, low: int, high: int, budget: Budget) -> Dfa:
         if not len(rows) & 1023:
             budget.check_states(len(todo))
     return Dfa(tuple(rows), tuple(ends))
-
-
-def _ending_in_loops(b: GrammarBuilder, automaton: Dfa, low: int, high: int, encoding: int) -> NodeId | None:
-    """The accepted texts of bounded length, where every loop is one state that only leads to itself, as in `[a-z][a-z0-9]*`.
-
-    Then the loop is a counted repetition, and nothing else of the automaton is copied more than a few times. None for other automata.
-    """
-    transitions, accepting = automaton.transitions, automaton.accepting
-    loops = {
-        s: tuple(x for lo, hi, _ in row for x in (lo, hi)) for s, row in enumerate(transitions) if row and all(t == s for *_, t in row)
-    }
-    if not loops:
-        return None
-    start = (0, 0)
-    numbers = {start: 0}
-    todo = [start]
-    edges: list[int] = []
-    for state, count in todo:
-        number = numbers[state, count]
-        if state in loops:
-            if high < 0 or count <= high:
-                loop = b.node((CHARS, loops[state], encoding))
-                edges += (number, 1, b.repeat(loop, max(low - count, 0), high - count if high >= 0 else -1))
-            continue
-        if accepting[state] and low <= count and (high < 0 or count <= high):
-            edges += (number, 1, -1)
-        by_target: dict[int, list[int]] = {}
-        for lo, hi, target in transitions[state]:
-            by_target.setdefault(target, []).extend((lo, hi))
-        for target, ranges in by_target.items():
-            pair = (target, count + 1)
-            following = numbers.get(pair)
-            if following is None:
-                following = numbers[pair] = len(numbers) + 1
-                todo.append(pair)
-            edges += (number, following, b.node((CHARS, tuple(ranges), encoding)))
-        # A cycle of several states has no end of counts.
-        if len(todo) > 4 * len(accepting) + 16:
-            return None
-    return b.graph(len(numbers) + 1, tuple(edges))
 
 
 def _counted(
