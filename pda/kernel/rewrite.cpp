@@ -110,6 +110,8 @@ class Rewriter {
       for (const u32 member : head.members) heads.push_back({member, s});
     }
     std::sort(heads.begin(), heads.end());
+    std::vector<u8> concerns(n, 0);  // the first of a pair in heads
+    for (const auto& [state, head] : heads) concerns[state] = 1;
     auto mark = [&](u32 s) {
       if (!productive[s]) productive[s] = 1, work.push_back(s);
     };
@@ -141,8 +143,9 @@ class Rewriter {
       const u32 t = work.back();
       work.pop_back();
       deadline_.check();
-      for (auto at = std::lower_bound(heads.begin(), heads.end(), std::pair<u32, u32>{t, 0}); at != heads.end() && at->first == t; ++at)
-        visit_head(at->second);
+      if (concerns[t])
+        for (auto at = std::lower_bound(heads.begin(), heads.end(), std::pair<u32, u32>{t, 0}); at != heads.end() && at->first == t; ++at)
+          visit_head(at->second);
       for (u32 i = begin[t]; i < begin[t + 1]; i++) {
         const Back& edge = back[i];
         if (productive[edge.source]) continue;
