@@ -101,8 +101,7 @@ def test_long_region(engine: Engine) -> None:
         assert ord("a") in at.allowed_tokens(), i
         assert at.accept_token(ord("a") + i % 26)
     assert at.allowed_tokens() == [ord(">")]
-    if hasattr(compiled, "statistics"):
-        assert compiled.statistics["configurations"] < 30
+    assert getattr(compiled, "statistics", {}).get("configurations", 0) < 30  # which the reference engine does not count
     at.rollback(1)
     assert ord("a") in at.allowed_tokens()
 
