@@ -3,6 +3,8 @@
 A specification that is being compiled is a future which everybody who asks for it waits on.
 A failure reaches all of them and is forgotten: whoever asks later compiles anew.
 The least recently used grammars go first when the bytes are used up; a matcher keeps its grammar alive nevertheless.
+An exception that is kept holds the frames it came through, and so all that a compilation had made when it failed: these are cleared,
+and nothing here lets a future and its exception hold each other, which would last until the garbage collector comes.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from collections.abc import Callable, Hashable
 from concurrent.futures import CancelledError, Executor, Future
 from dataclasses import dataclass
 from threading import Lock
+from traceback import clear_frames
 from typing import Generic, Protocol, TypeVar
 
 
@@ -56,7 +59,10 @@ class Cache(Generic[S]):
         assert future is not None
         if owner:
             self._make(key, make, future)
-        return future.result()
+        try:
+            return future.result()
+        finally:
+            del future
 
     def submit(self, key: Hashable, make: Callable[[], S], executor: Executor) -> Future[S]:
         """A future of the value of `key`, which is the caller's own: cancelling it leaves the others waiting."""
@@ -109,7 +115,9 @@ class Cache(Generic[S]):
         except Exception as error:
             with self._lock:
                 del self._pending[key]
+            _clear(error)
             future.set_exception(error)
+            del future, make
         except BaseException:  # an interrupt concerns this thread alone
             self._give_up(key, future)
             raise
@@ -143,10 +151,24 @@ def _follow(future: Future[S]) -> Future[S]:
     def pass_on(done: Future[S]) -> None:
         if not follower.set_running_or_notify_cancel():
             return
-        try:
-            follower.set_result(done.result())
-        except (Exception, CancelledError) as error:
+        if done.cancelled():
+            follower.set_exception(CancelledError())
+        elif (error := done.exception()) is not None:
             follower.set_exception(error)
+        else:
+            follower.set_result(done.result())
 
     future.add_done_callback(pass_on)
     return follower
+
+
+def _clear(error: BaseException) -> None:
+    """Forget what the functions held that an exception came through, and those before it."""
+    seen: set[int] = set()
+    todo: list[BaseException | None] = [error]
+    while todo:
+        found = todo.pop()
+        if found is not None and id(found) not in seen:
+            seen.add(id(found))
+            clear_frames(found.__traceback__)
+            todo += (found.__cause__, found.__context__)

@@ -10,13 +10,25 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from functools import partial
 from multiprocessing.connection import Connection
-from typing import Any
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
-from stackmask.integration.compiler import _KINDS, Compiler
+from stackmask.integration.compiler import Compiler
+from stackmask.integration.specification import schema_of_key
 from stackmask.pda.exceptions import LimitError
 from stackmask.pda.vocabulary import Vocabulary
+
+GROWTH: Final = 32 << 20  # bytes that a worker may have grown by before another takes its place
+
+
+class Task(NamedTuple):
+    """A specification on its way to a worker, schemas by their keys; `explain` asks why it generates nothing, as an error."""
+
+    kind: str
+    arguments: tuple[Any, ...]
+    options: dict[str, Any]
+    explain: bool = False
 
 
 def main() -> None:
@@ -29,18 +41,25 @@ def main() -> None:
         vocabulary = Vocabulary.from_bytes([None] * size + [b"a"], stop_token_ids=[], special=special)
         compiler = Compiler(vocabulary, limits=limits, threads=1)
         channel.send(True)
+        bound = _resident() + GROWTH
         while True:
-            channel.send(_compile(compiler, channel.recv()))
+            answer = _compile(compiler, channel.recv())
+            channel.send((_resident() > bound, answer))
+            del answer  # before the next one is made
 
 
-def _compile(compiler: Compiler, job: tuple[str, tuple[Any, ...], dict[str, Any]]) -> tuple[Any, ...]:
+def _compile(compiler: Compiler, task: Task) -> tuple[Any, ...]:
     """The grammar and the entries of its report, or an error in parts: not every error can be made from its arguments."""
-    kind, arguments, options = job
+    kind, arguments, options, explain = task
     try:
-        _, make = _KINDS[kind](compiler, *arguments, **options)
-        assert isinstance(make, partial)
-        _, front_end = make.args
-        grammar, report = front_end()
+        if kind in ("json_schema", "structural_tag"):
+            arguments = (schema_of_key(arguments[0]), *arguments[1:])
+        if documents := options.get("documents"):
+            options = {**options, "documents": {uri: schema_of_key(key) for uri, key in documents.items()}}
+        job = compiler.read(kind, *arguments, **options)
+        if explain and job.explain is not None:
+            raise job.explain()
+        grammar, report = job.front_end()
         return grammar, None if report is None else report.entries
     except MemoryError:
         error: Exception = LimitError("compilation took more memory than a worker has", limit="memory")
@@ -52,13 +71,20 @@ def _compile(compiler: Compiler, job: tuple[str, tuple[Any, ...], dict[str, Any]
 
 
 def _limit_memory(memory: int) -> None:
-    """Bound the address space where the system can, and give way to the engine."""
+    """Bound the address space where the system can."""
     try:
         import resource
-    except ImportError:  # Windows has neither
+    except ImportError:  # Windows has none
         return
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-    os.nice(15)
+
+
+def _resident() -> int:
+    """The bytes of this process that lie in memory; 0 where the system does not say."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:  # another system than Linux
+        return 0
 
 
 if __name__ == "__main__":

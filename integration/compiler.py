@@ -16,7 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 from stackmask.integration.cache import Cache, CacheInfo
 from stackmask.integration.serialization import from_bytes, to_bytes
@@ -38,6 +38,7 @@ from stackmask.schema.structural_tag import StructuralTags
 FrontEnd = Callable[[], tuple[Grammar, Report | None]]
 
 _NODE_BYTES: Final = 160  # a tuple of three, its numbers and its place in the table
+_STATE_BYTES: Final = 100  # of the engine's automata, edges included: 64 to 148 over schemas of one to a million states
 _TABLES: Final = {LITERAL: (1, 1), CHARS: (16, 1), TOKENS: (16, 1), GRAPH: (16, 2), PERMUTE: (16, 1), AUTOMATON: (240, 1), EXCEPT: (80, 1)}
 """What an entry of a node's table takes, and where the table is; a state of an automaton is taken to have two transitions."""
 
@@ -91,7 +92,7 @@ class CompiledGrammar:
         self._stats = stats
         self._report = report
         self._fingerprint: str | None = None
-        self._static_size = _grammar_size(grammar)
+        self._static_size = _grammar_size(grammar) + _STATE_BYTES * kernel.statistics.get("states", 0)
         self._captures = CaptureReader(grammar, vocabulary.size, vocabulary.token_bytes, limits or Limits())
 
     def matcher(self, stop_token_ids: Iterable[int] | None = None) -> Matcher:
@@ -134,7 +135,7 @@ class CompiledGrammar:
 
     @property
     def size(self) -> int:
-        """About how many bytes it takes: the grammar by its nodes, and the engine's tables, which grow with use."""
+        """About how many bytes it takes: the grammar by its nodes, the engine's automata, and its tables, which grow with use."""
         return self._static_size + self._kernel.memory
 
     def to_bytes(self) -> bytes:
@@ -174,8 +175,13 @@ class CompiledGrammar:
         return f"<{type(self).__name__} {self._stats.kind} rules={self._stats.rules} nodes={self._stats.nodes}>"
 
 
-Job = tuple[Hashable, Callable[[], CompiledGrammar]]
-"""The key of a specification, and what compiles it."""
+class Job(NamedTuple):
+    """A specification that was read: what it is known by, what turns it into a grammar, and what says why that generates nothing."""
+
+    kind: str
+    key: Hashable
+    front_end: FrontEnd
+    explain: Callable[[], UnsatisfiableError] | None = None
 
 
 class Compiler:
@@ -233,8 +239,8 @@ class Compiler:
         `property_order` is "schema" or "any". `documents` are other schemas by the URI that a reference names; nothing is ever fetched.
         `lenient` turns keywords that cannot be enforced into entries of the report, instead of an error.
         """
-        return self._cache.get(
-            *self._json_schema(
+        return self._get(
+            self._json_schema(
                 schema,
                 whitespace=whitespace,
                 property_order=property_order,
@@ -251,42 +257,49 @@ class Compiler:
 
     def regex(self, pattern: str) -> CompiledGrammar:
         """The texts that a regular expression matches as a whole."""
-        return self._cache.get(*self._regex(pattern))
+        return self._get(self._regex(pattern))
 
     def ebnf(self, text: str, root: str = "root") -> CompiledGrammar:
         """The texts of a grammar in EBNF (GBNF and its relatives); it can name special tokens of the vocabulary."""
-        return self._cache.get(*self._ebnf(text, root))
+        return self._get(self._ebnf(text, root))
 
     def lark(self, text: str, start: str = "start") -> CompiledGrammar:
         """The texts of a grammar in Lark's language; it can name special tokens of the vocabulary."""
-        return self._cache.get(*self._lark(text, start))
+        return self._get(self._lark(text, start))
 
     def choice(self, options: Sequence[str]) -> CompiledGrammar:
         """One of some texts."""
-        return self._cache.get(*self._choice(options))
+        return self._get(self._choice(options))
 
     def structural_tag(self, tag: Mapping[str, Any] | str) -> CompiledGrammar:
         """Free text with tags whose content is constrained, as a mapping or JSON text; it can name special tokens of the vocabulary.
 
         Tags inside that were compiled before, as an agent's tools are in every request, are not compiled again.
         """
-        return self._cache.get(*self._structural_tag(tag, held=True))
+        return self._get(self._structural_tag(tag, held=True))
 
     def submit(self, kind: str, *arguments: Any, **options: Any) -> Future[CompiledGrammar]:
         """What the method called `kind` gives, as a future; one compilation serves all who wait for the same specification.
 
         A specification that is wrong is an exception of the future, never of this call.
         """
-        prepare = _KINDS.get(kind)
-        if prepare is None:
-            raise ValueError(f"no specification is called {kind!r}; there are {', '.join(_KINDS)}")
         try:
-            key, make = prepare(self, *arguments, **options)
+            job = self.read(kind, *arguments, **options)
         except (GrammarError, LimitError) as error:
             failed: Future[CompiledGrammar] = Future()
             failed.set_exception(error)
             return failed
-        return self._cache.submit(key, make, self._executor)
+        return self._cache.submit(job.key, partial(self._compile, job), self._executor)
+
+    def read(self, kind: str, *arguments: Any, **options: Any) -> Job:
+        """The specification of the method called `kind`, checked and normalised, and no more: for who compiles in a place of his own.
+
+        `job.front_end()` is its grammar, not made ready for the engine and kept nowhere, and the report on it.
+        """
+        prepare = _KINDS.get(kind)
+        if prepare is None:
+            raise ValueError(f"no specification is called {kind!r}; there are {', '.join(_KINDS)}")
+        return prepare(self, *arguments, **options)
 
     def _json_schema(
         self,
@@ -310,7 +323,7 @@ class Compiler:
 
         identity = ("json_schema", key, whitespace, property_order, others, lenient, format, escapes)
         front_end = partial(read, json_schema_grammar, lenient=lenient)
-        return identity, partial(self._compile, "json_schema", front_end, explain=partial(read, unsatisfiable))
+        return Job("json_schema", identity, front_end, partial(read, unsatisfiable))
 
     def _json(self, *, whitespace: str = "flexible", escapes: str = "needed") -> Job:
         return self._json_schema(True, whitespace=whitespace, escapes=escapes)
@@ -349,7 +362,7 @@ class Compiler:
             safe = is_plain(key) and (held or value is not tag)
             return self._tags.grammar(value if safe else schema_of_key(key)), None
 
-        return ("structural_tag", key), partial(self._compile, "structural_tag", front_end)
+        return Job("structural_tag", ("structural_tag", key), front_end)
 
     def _tag_key(self, tag: object) -> bytes | None:
         """The key of one tag in a structural tag, None where it holds what has none."""
@@ -363,16 +376,19 @@ class Compiler:
         texts = specification if isinstance(specification, tuple) else (specification,)
         # what is no text is refused by the front end, whose error says more than that it cannot be hashed
         key = (kind, specification, *options) if all(isinstance(text, str) for text in texts) else object()
-        return key, partial(self._compile, kind, lambda: (front_end(specification, limits=self._limits), None))
+        return Job(kind, key, lambda: (front_end(specification, limits=self._limits), None))
 
-    def _compile(self, kind: str, front_end: FrontEnd, *, explain: Callable[[], UnsatisfiableError] | None = None) -> CompiledGrammar:
-        """The grammar that a front end gives, in the engine; `explain` says more where the engine finds that it generates nothing."""
+    def _get(self, job: Job) -> CompiledGrammar:
+        return self._cache.get(job.key, partial(self._compile, job))
+
+    def _compile(self, job: Job) -> CompiledGrammar:
+        """The grammar of a specification in the engine; where that finds that it generates nothing, the front end says more."""
         start = time.monotonic()
-        grammar, report = front_end()
+        grammar, report = job.front_end()
         try:
-            return CompiledGrammar._make(self._vocabulary, kind, grammar, report, start, self._limits)
+            return CompiledGrammar._make(self._vocabulary, job.kind, grammar, report, start, self._limits)
         except UnsatisfiableError as error:
-            raise error if explain is None else explain() from None
+            raise error if job.explain is None else job.explain() from None
 
 
 _KINDS: Final[Mapping[str, Callable[..., Job]]] = MappingProxyType(

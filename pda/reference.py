@@ -84,6 +84,11 @@ class KernelGrammar:
         return 0
 
     @property
+    def statistics(self) -> dict[str, int]:
+        """Counts of what was built, which this engine does not keep."""
+        return {}
+
+    @property
     def has_temperature(self) -> bool:
         """Whether some part of the text asks for a temperature."""
         return self.program.has_temperature

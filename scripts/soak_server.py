@@ -1,10 +1,11 @@
 """Many streaming clients with a schema each against a server process: every answer valid, no error, no leak, steady pace.
 
-    python scripts/soak_server.py [--clients 64] [--seconds 120] [--no-hostile]
+    python scripts/soak_server.py [--clients 64] [--seconds 120] [--window 10] [--no-hostile]
 
-It starts `stackmask serve --demo`, lets the clients warm it up, measures the times between pieces of text for the first half, and again
-for the second half, in which schemas that take long to compile come in all the time. At the end it prints p50 and p99 of both, the
-memory after the warm-up and at the end, and what went wrong; the exit code is 1 where anything did.
+It starts `stackmask serve --demo` and lets the clients warm it up. Then calm windows take turns with hostile ones, in which schemas that
+take seconds to compile come in one after the other, so that whatever else the machine does weighs on both alike. At the end it prints
+p50 and p99 of the times between pieces of text in both, the memory after the warm-up and at the end, and what went wrong; the exit
+code is 1 where anything did. A calm window ends when the last slow schema of the one before is through.
 """
 
 from __future__ import annotations
@@ -26,8 +27,6 @@ from typing import Any
 import httpx
 from jsonschema import Draft202012Validator
 
-WARM_UP = 10.0
-
 
 @dataclass
 class Tally:
@@ -36,6 +35,7 @@ class Tally:
     gaps: dict[str, list[float]] = field(default_factory=lambda: {"warm-up": [], "calm": [], "hostile": []})
     answers: int = 0
     errors: list[str] = field(default_factory=list)
+    pairs: list[dict[str, float]] = field(default_factory=list)
     phase: str = "warm-up"
 
 
@@ -90,17 +90,28 @@ async def client(url: str, number: int, tally: Tally, until: float) -> None:
                 tally.errors.append(f"client {number}: {error!r}: {text[:200]}")
 
 
-async def attacker(url: str, until: float) -> int:
-    """Schemas that take long to compile, one after the other; how many."""
-    count = 0
+def hostile(number: int) -> dict[str, Any]:
+    """A schema that takes long to compile, of one of several kinds, or is refused after as long; no other number has it."""
+    letters = "".join(random.Random(number).sample("abcdefghijklmnopqrstuvwxyz", 26))
+    kinds: list[dict[str, Any]] = [
+        {"type": "string", "pattern": "^" + "".join(f"(?=.*{letter})" for letter in letters[:7]) + ".{8,64}$"},
+        {"type": "string", "not": {"pattern": f"^[{letters[:3]}]*{letters[0]}[{letters[:3]}]{{12}}$"}},
+        {"type": "string", "allOf": [{"pattern": f"{letters[0]}.{{{gap}}}{letters[1]}"} for gap in range(1, 9)]},
+        {
+            "type": "object",
+            "properties": {f"k{number}_{i}": {"type": "string", "pattern": f"^x{i}[a-z]{{0,{i % 50}}}$"} for i in range(5000)},
+        },
+    ]
+    return kinds[number % len(kinds)]
+
+
+async def attack(url: str, first: int, until: float) -> int:
+    """Slow schemas from the number `first` on, one after the other; the number of the next."""
     async with httpx.AsyncClient(timeout=120) as http:
         while time.monotonic() < until:
-            count += 1
-            wide = {
-                f"k{count}_{i}": {"type": "string", "pattern": f"^(?:[a-z]{{{i % 40}}}|x{i})*y{{3,{50 + i % 50}}}$"} for i in range(400)
-            }
-            await http.post(f"{url}/v1/grammar/check", json={"json_schema": {"type": "object", "properties": wide}})
-    return count
+            await http.post(f"{url}/v1/grammar/check", json={"json_schema": hostile(first)})
+            first += 1
+    return first
 
 
 def memory(process: int) -> int:
@@ -108,27 +119,53 @@ def memory(process: int) -> int:
     return int(re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{process}/status").read_text())[1]) * 1024  # type: ignore[index]
 
 
+def workers(process: int) -> int:
+    """Bytes of its children that lie in memory."""
+    children = Path(f"/proc/{process}/task").glob("*/children")
+    return sum(memory(int(child)) for task in children for child in task.read_text().split())
+
+
+def p99(gaps: list[float]) -> float:
+    """The 99th percentile in milliseconds."""
+    return 1e3 * statistics.quantiles(gaps, n=100)[98]
+
+
 async def run(arguments: argparse.Namespace, url: str, process: int) -> int:
     """The phases, and the verdict."""
     tally = Tally()
-    until = time.monotonic() + WARM_UP + arguments.seconds
+    until = time.monotonic() + arguments.warm_up + arguments.seconds
     clients = [asyncio.create_task(client(url, number, tally, until)) for number in range(arguments.clients)]
-    await asyncio.sleep(WARM_UP)
-    warm, tally.phase = memory(process), "calm"
-    await asyncio.sleep(arguments.seconds / 2)
     attacks = 0
-    if not arguments.no_hostile:
+    if not arguments.no_hostile:  # one of each kind, so that what they load is there
+        for _ in range(4):
+            attacks = await attack(url, attacks, time.monotonic() + 0.1)
+    await asyncio.sleep(max(0.0, until - arguments.seconds - time.monotonic()))
+    warm, warm_workers = memory(process), workers(process)
+    while time.monotonic() < until - arguments.window:
+        starts = {name: len(gaps) for name, gaps in tally.gaps.items()}
+        tally.phase = "calm"
+        await asyncio.sleep(arguments.window)
+        if arguments.no_hostile:
+            continue
         tally.phase = "hostile"
-        attacks = await attacker(url, until)
+        attacks = await attack(url, attacks, min(until, time.monotonic() + arguments.window))
+        pair = {name: tally.gaps[name][starts[name] :] for name in ("calm", "hostile")}
+        if min(map(len, pair.values())) > 100:
+            tally.pairs.append({name: p99(gaps) for name, gaps in pair.items()})
+        print(f"  {memory(process) / 1e6:.0f} MB, p99 {tally.pairs[-1]}", flush=True)
     await asyncio.gather(*clients)
-    end = memory(process)
+    end, end_workers = memory(process), workers(process)
     print(f"{arguments.clients} clients, {arguments.seconds:.0f} s: {tally.answers} answers, {len(tally.errors)} errors")
-    print(f"{attacks} slow schemas in the hostile half")
+    print(f"{attacks} slow schemas")
     for phase, gaps in tally.gaps.items():
         if len(gaps) > 100:
-            p99 = statistics.quantiles(gaps, n=100)[98]
-            print(f"{phase:8} between pieces: p50 {1e3 * statistics.median(gaps):.1f} ms, p99 {1e3 * p99:.1f} ms ({len(gaps)})")
+            print(f"{phase:8} between pieces: p50 {1e3 * statistics.median(gaps):.1f} ms, p99 {p99(gaps):.1f} ms ({len(gaps)})")
+    if tally.pairs:
+        rises = [100 * (pair["hostile"] / pair["calm"] - 1) for pair in tally.pairs]
+        print(f"p99 of a hostile window against the calm one before: {', '.join(f'{rise:+.1f} %' for rise in rises)}")
+        print(f"median {statistics.median(rises):+.1f} %")
     print(f"memory: {warm / 1e6:.0f} MB after the warm-up, {end / 1e6:.0f} MB at the end ({100 * (end / warm - 1):+.1f} %)")
+    print(f"with its workers {(warm + warm_workers) / 1e6:.0f} MB and {(end + end_workers) / 1e6:.0f} MB")
     for error in tally.errors[:10]:
         print(error)
     return int(bool(tally.errors) or end > 1.05 * warm)
@@ -139,6 +176,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=120.0)
+    parser.add_argument("--warm-up", type=float, default=20.0)
+    parser.add_argument("--window", type=float, default=10.0, help="seconds of a calm or a hostile window")
     parser.add_argument("--no-hostile", action="store_true")
     arguments = parser.parse_args()
     command = [sys.executable, "-m", "stackmask.integration.cli", "serve", "--demo", "--port", "0", "--grammar-cache-bytes", str(16 << 20)]

@@ -3,10 +3,14 @@
 Front ends are Python: a thread that runs one holds the interpreter, and every operation of the engine's step would wait for it.
 So a worker process turns the specification into a `Grammar` and sends that back; the engine's tables are built from it here.
 A worker that overruns its time or its memory is ended, and costs its own request an error; the next request gets a new one.
+A worker that grew over a large specification is replaced too, since Python gives little of its memory back,
+and this process gives free memory back to the system after a large grammar.
 """
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
 import pickle
 import queue
@@ -14,14 +18,15 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
 from concurrent.futures import Future
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any, Final
 
-from stackmask.integration.compiler import _KINDS, CompiledGrammar, Compiler
-from stackmask.integration.specification import schema_key, schema_of_key
-from stackmask.pda.exceptions import GrammarError, LimitError
+from stackmask.integration.compile_worker import Task
+from stackmask.integration.compiler import CompiledGrammar, Compiler, Job
+from stackmask.integration.specification import schema_key
+from stackmask.pda.exceptions import GrammarError, LimitError, UnsatisfiableError
 from stackmask.pda.grammar import Grammar
 from stackmask.pda.limits import Limits
 from stackmask.pda.matcher import allocate_token_bitmask
@@ -30,6 +35,8 @@ from stackmask.schema.report import Report
 
 GRACE: Final = 2.0  # seconds that a worker may take longer than its limit, which it minds by itself
 MEMORY: Final = 4 << 30  # bytes of address space of a worker
+NICENESS: Final = 15  # of a worker
+LARGE: Final = 1 << 20  # bytes of a grammar after which free memory is given back
 
 
 class WorkerCompiler(Compiler):
@@ -53,21 +60,19 @@ class WorkerCompiler(Compiler):
 
     def submit(self, kind: str, *arguments: Any, **options: Any) -> Future[CompiledGrammar]:
         """As the compiler's, in another process."""
-        prepare = _KINDS.get(kind)
-        if prepare is None:
-            return super().submit(kind, *arguments, **options)  # which says what there is
         if kind == "json":
             kind, arguments = "json_schema", (True, *arguments)  # which is what it is
-            prepare = _KINDS[kind]
         try:
-            key, _ = prepare(self, *arguments, **options)
-            if kind in ("json_schema", "structural_tag") and not isinstance(arguments[0], str | bool | dict):
-                arguments = (schema_of_key(schema_key(arguments[0], self.limits)), *arguments[1:])
+            job = self.read(kind, *arguments, **options)
+            task = _task(job, kind, arguments, options, self.limits)
         except (GrammarError, LimitError) as error:
             failed: Future[CompiledGrammar] = Future()
             failed.set_exception(error)
             return failed
-        return self._cache.submit(key, lambda: self._remote(kind, arguments, options), self._executor)
+        future = self._cache.submit(job.key, partial(self._remote, task), self._executor)
+        if not future.done():
+            future.add_done_callback(self._tidy)
+        return future
 
     def close(self) -> None:
         """End the workers; what they are doing fails."""
@@ -80,25 +85,41 @@ class WorkerCompiler(Compiler):
             if worker is not None:
                 worker.close()
 
-    def _remote(self, kind: str, arguments: tuple[Any, ...], options: Mapping[str, Any]) -> CompiledGrammar:
-        start = time.monotonic()
+    def _remote(self, task: Task) -> CompiledGrammar:
+        """The grammar of a specification in the engine."""
+        start, grammar, report = self._ask(task)
+        try:
+            compiled = CompiledGrammar._make(self.vocabulary, task.kind, grammar, report, start, self.limits)
+        except UnsatisfiableError as error:
+            if task.kind == "json_schema":  # the front end knows why
+                with contextlib.suppress(LimitError):
+                    self._ask(task._replace(explain=True))
+            raise error from None
+        # the first mask costs most: it is had here, so that the batch need not wait for it
+        compiled.matcher().fill_next_token_bitmask(allocate_token_bitmask(1, self.vocabulary.size))
+        return compiled
+
+    def _tidy(self, future: Future[CompiledGrammar]) -> None:
+        """Have free memory given back after what is large, or failed, once nothing here holds it any more."""
+        if future.cancelled() or future.exception() is not None or future.result().size >= LARGE:
+            with contextlib.suppress(RuntimeError):  # it is closed
+                self._executor.submit(_trim)
+
+    def _ask(self, task: Task) -> tuple[float, Grammar, Report | None]:
+        """What a worker makes of a task, and when it began: waiting for a worker is nobody's fault."""
         worker = self._idle.get()
         try:
             if worker is None:
                 worker = _Worker(self.vocabulary, self.limits, self._memory)
-            start = time.monotonic()  # waiting for a worker is nobody's fault
-            grammar, report = worker.compile(kind, arguments, options)
+            start = time.monotonic()
+            return start, *worker.compile(task)
         except _LostError as error:
-            if worker is not None:
-                worker.close()
-            worker = None
             raise error.reason from None
         finally:
+            if worker is not None and worker.is_over:
+                worker.close()
+                worker = None
             self._idle.put(worker)
-        compiled = CompiledGrammar._make(self.vocabulary, kind, grammar, report, start, self.limits)
-        # the first mask costs most: it is had here, so that the batch need not wait for it
-        compiled.matcher().fill_next_token_bitmask(allocate_token_bitmask(1, self.vocabulary.size))
-        return compiled
 
 
 class _LostError(Exception):
@@ -110,7 +131,7 @@ class _LostError(Exception):
 
 
 class _Worker:
-    """One process and the channel to it."""
+    """One process and the channel to it; `is_over` says that it takes no more tasks."""
 
     def __init__(self, vocabulary: Vocabulary, limits: Limits, memory: int) -> None:
         ours, theirs = socket.socketpair()
@@ -121,6 +142,9 @@ class _Worker:
                 stdin=subprocess.DEVNULL,
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
             )
+        with contextlib.suppress(AttributeError, OSError):  # Windows has no such thing
+            os.setpriority(os.PRIO_PROCESS, self._process.pid, NICENESS)  # from its first moment: its imports take as long as a grammar
+        self.is_over = False
         self._channel = Connection(ours.detach())
         self._seconds = limits.compile_seconds + GRACE
         self._limits = limits
@@ -131,14 +155,16 @@ class _Worker:
             self.close()
             raise LimitError("a process that compiles grammars could not be started", limit="memory") from None
 
-    def compile(self, kind: str, arguments: tuple[Any, ...], options: Mapping[str, Any]) -> tuple[Grammar, Report | None]:
+    def compile(self, task: Task) -> tuple[Grammar, Report | None]:
         """The grammar of a specification; what is wrong with it is raised here as it was there."""
+        data = pickle.dumps(task)
+        self.is_over = True  # unless it answers
         try:
-            self._channel.send_bytes(pickle.dumps((kind, arguments, dict(options))))
+            self._channel.send_bytes(data)
             if not self._channel.poll(self._seconds):
                 limit = self._limits.compile_seconds
                 raise _LostError(LimitError(f"compilation took more than {limit:g} s", limit="compile_seconds", value=limit))
-            answer = self._channel.recv()
+            self.is_over, answer = self._channel.recv()
         except (EOFError, OSError):
             raise _LostError(LimitError("compilation took more memory than a worker has", limit="memory")) from None
         if isinstance(answer[0], type):
@@ -155,3 +181,19 @@ class _Worker:
         self._channel.close()
         self._process.kill()
         self._process.wait()
+
+
+def _task(job: Job, kind: str, arguments: tuple[Any, ...], options: dict[str, Any], limits: Limits) -> Task:
+    """What a worker is sent: schemas by their keys, in which no object of the caller's is left."""
+    if kind in ("json_schema", "structural_tag"):
+        assert isinstance(job.key, tuple)
+        arguments = (job.key[1], *arguments[1:])
+    if options.get("documents"):
+        options = {**options, "documents": {uri: schema_key(document, limits) for uri, document in options["documents"].items()}}
+    return Task(kind, arguments, options)
+
+
+def _trim() -> None:
+    """Give what is free to the system, where the C library can: else it keeps what lies between what is in use."""
+    with contextlib.suppress(AttributeError, OSError):
+        ctypes.CDLL(None).malloc_trim(0)

@@ -1,5 +1,9 @@
 """Compilation in other processes: the same grammars and errors, and nothing that a worker does harms more than its request."""
 
+import gc
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 pytest.importorskip("torch")
@@ -8,10 +12,11 @@ pytest.importorskip("transformers")
 from stackmask.integration.compiler import Compiler
 from stackmask.integration.demo import demo_vocabulary
 from stackmask.integration.engine.compile import WorkerCompiler
-from stackmask.pda.exceptions import LimitError, RegexError, UnsupportedSchemaError
+from stackmask.pda.exceptions import LimitError, RegexError, UnsatisfiableError, UnsupportedSchemaError
 from stackmask.pda.limits import Limits
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^x+$"}}, "requird": ["a"]}
+EMPTY = {"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]}  # an instance would hold another without end
 
 
 @pytest.fixture(scope="module")
@@ -83,3 +88,82 @@ def test_limits_of_workers(vocabulary):
     with pytest.raises(LimitError, match=r"memory|started"):
         small.submit("json_schema", {"properties": wide}).result()
     small.close()
+
+
+class Tag:
+    """A structural tag as an object, such as an engine's own request types are."""
+
+    def __init__(self, **fields):
+        self.fields = fields
+
+    def model_dump(self, *, by_alias=False):
+        """The tag as plain data."""
+        assert by_alias
+        return self.fields
+
+
+def test_specifications_as_objects(vocabulary, compiler):
+    """A structural tag with `model_dump` and schemas that only this process knows the types of reach a worker as plain data."""
+    pydantic = pytest.importorskip("pydantic")
+
+    class Record(pydantic.BaseModel):
+        a: int
+
+    tag = Tag(type="structural_tag", format={"type": "const_string", "value": "yes"})
+    assert compiler.submit("structural_tag", tag).result().matcher().accept_bytes(b"yes")
+    assert compiler.submit("json_schema", Record).result().matcher().accept_bytes(b'{"a": 1}')
+    documents = {"https://example.org/r": Record}
+    grammar = compiler.submit("json_schema", {"$ref": "https://example.org/r"}, documents=documents).result()
+    assert grammar.fingerprint == Compiler(vocabulary).json_schema({"$ref": "https://example.org/r"}, documents=documents).fingerprint
+
+
+def test_a_schema_that_is_empty_as_a_whole(vocabulary, compiler):
+    """Where the engine finds that nothing is generated, the worker says why."""
+    with pytest.raises(UnsatisfiableError) as expected:
+        Compiler(vocabulary).json_schema(EMPTY)
+    with pytest.raises(UnsatisfiableError) as remote:
+        compiler.submit("json_schema", EMPTY).result()
+    assert str(remote.value) == str(expected.value)
+
+
+def test_a_worker_that_grew(vocabulary, compiler):
+    """After a specification that took much memory another worker takes over."""
+    assert compiler.submit("regex", "a").result()
+    first = compiler._idle.queue[-1]
+    assert first is not None
+    compiler.submit("json_schema", {"enum": [f"v{number}" for number in range(150_000)]}).result()
+    assert compiler._idle.queue[-1] is None
+    assert first._process.returncode is not None
+    assert compiler.submit("regex", "b").result()
+
+
+def test_the_size_of_a_grammar(vocabulary):
+    """What a cache counts includes the engine's automata, which may be far larger than the grammar that they are made from."""
+    pattern = "(?=.*a)(?=.*b)(?=.*c)(?=.*d)(?=.*e)[a-z]{8,64}"
+    grammar = Compiler(vocabulary).regex(pattern)
+    states = grammar._kernel.statistics.get("states", 0)
+    assert grammar.size >= 64 * states
+
+
+def test_failures_hold_nothing(compiler):
+    """What a compilation had made when it failed is gone at once, though its error lives on, and the garbage collector does not come."""
+    kept = []
+
+    class Large:
+        """Something that knows whether it is there."""
+
+    def make():
+        large = Large()
+        kept.append(weakref.ref(large))
+        raise LimitError("too large", limit="states")
+
+    gc.disable()
+    try:
+        with pytest.raises(LimitError) as direct:
+            compiler._cache.get("a", make)
+        with ThreadPoolExecutor(1) as executor, pytest.raises(LimitError) as remote:
+            compiler._cache.submit("b", make, executor).result()
+        assert [one() for one in kept] == [None, None]
+    finally:
+        gc.enable()
+    assert direct.value.limit == remote.value.limit == "states"
