@@ -10,7 +10,8 @@ its attention and its kernels are Hugging Face's.
             draft     guesses, cut at the first that the grammar forbids
             forward   one pass over all rows
             mask      all rows of all positions filled in one call, applied in one call, before temperature, top-k and top-p
-            choose    a token a row, and on along the guesses while they are what was drawn
+            choose    a token a row, and on along the guesses while they are what was drawn (`choosing.py`, with the masks)
+            jump      on over text that the grammar forces, for those who asked
             deliver   text to the listeners
 
 A request without a constraint costs one `is None` in every step.
@@ -26,28 +27,23 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, Final, Self
 
-import numpy as np
 import torch
 
 from stackmask.integration.compiler import CompiledGrammar, Compiler
 from stackmask.integration.engine.budget import Speller
+from stackmask.integration.engine.choosing import Chooser
 from stackmask.integration.engine.drafts import NO_DRAFT, Draft, DraftModel, lookup, merge
 from stackmask.integration.engine.guide import Guide
 from stackmask.integration.engine.jump import find_jump
 from stackmask.integration.engine.request import Answer, Event, Request, RequestError
-from stackmask.integration.engine.sampler import token_logprob
 from stackmask.integration.engine.sequence import Listener, Sequence
 from stackmask.integration.engine.slots import Slots
 from stackmask.integration.generate import encode_prompt
 from stackmask.integration.tokenizers import Vocabulary
-from stackmask.integration.torch import apply_token_bitmask_inplace
-from stackmask.pda.engine import fill_bitmasks
 from stackmask.pda.exceptions import StackmaskError, VocabularyError
-from stackmask.pda.matcher import allocate_token_bitmask
 
 PREFILL_TOKENS: Final = 512  # prompts of more tokens than this in all wait for the next step, so that those who run do not
 PREFILL_CHUNK: Final = 256
-FEW_WORDS: Final = 1024  # words of a mask row with a bit in them
 
 
 class EngineBusyError(StackmaskError):
@@ -132,10 +128,9 @@ class Engine:
         self._thread: threading.Thread | None = None
         self._closing = False
         self._after_step: list[Callable[[], None]] = []
-        self._bitmask = allocate_token_bitmask(max_running, self.vocabulary.size)
-        self._scratch = allocate_token_bitmask(1, self.vocabulary.size)
-        self._steps = self._finished = self._tokens = 0
-        self._seconds = {"model": 0.0, "mask": 0.0, "sample": 0.0, "prefill": 0.0}
+        self._chooser = Chooser(self.vocabulary, self.slots, max_running)
+        self._steps = self._finished = 0
+        self._seconds = {"model": 0.0, "prefill": 0.0}
 
     # what others call, from any thread
 
@@ -227,7 +222,8 @@ class Engine:
             compiling = sum(future is not None and not future.done() for _, future in self._waiting)
             waiting = len(self._waiting) - compiling
         return EngineInfo(
-            len(self._running), waiting, compiling, self._finished, self._steps, self.slots.forwards, self._tokens,
+            len(self._running), waiting, compiling, self._finished, self._steps, self.slots.forwards, self._chooser.tokens,
+            mask_seconds=self._chooser.mask_seconds, sample_seconds=self._chooser.sample_seconds,
             **{f"{name}_seconds": value for name, value in self._seconds.items()},
         )  # fmt: skip
 
@@ -274,7 +270,8 @@ class Engine:
                 drafts = [NO_DRAFT] * len(entering) + self._draft(before)
                 if before:
                     tables += self._forward(before, drafts[len(entering) :])
-                self._choose(sequences, tables, drafts)
+                self._chooser.choose(sequences, tables, drafts)
+                self._jump_forward(sequences)
                 self._deliver(sequences)
                 self._steps += 1
         for call in self._after_step:
@@ -387,156 +384,18 @@ class Engine:
             logits[place, len(sequence.pending) - 1 : len(row)] for place, (sequence, row) in enumerate(zip(running, tokens, strict=True))
         ]
 
-    def _choose(self, sequences: list[Sequence], tables: list[torch.Tensor], drafts: list[Draft]) -> None:
-        """Mask the logits, and take tokens from them."""
-        logits = tables[0] if len(tables) == 1 else torch.cat(tables)
-        start = perf_counter()
-        firsts = [0]
-        for draft in drafts:
-            firsts.append(firsts[-1] + 1 + len(draft.tokens))
-        self._mask(sequences, drafts, firsts, logits)
-        masked = perf_counter()
-        best: list[int] = []
-        if any(sequence.sampler.is_greedy for sequence in sequences):
-            best = logits.argmax(-1).tolist()
-        for sequence, draft, first in zip(sequences, drafts, firsts, strict=False):
-            if sequence.finish_reason is None:
+    def _jump_forward(self, sequences: list[Sequence]) -> None:
+        """Append what grammars force, for those who asked; who wants log-probabilities did not: forced tokens have none."""
+        for sequence in sequences:
+            request = sequence.request
+            if request.jump_forward and request.logprobs is None and sequence.guide is not None and sequence.finish_reason is None:
                 try:
-                    self._walk(sequence, draft, first, logits, best)
+                    self._jump(sequence, sequence.guide)
                 except StackmaskError as error:
                     sequence.fail(error)
-        guided = sum(sequence.guide is not None for sequence in sequences)
-        for sequence in sequences:
-            if sequence.guide is not None:
-                sequence.stats.mask_seconds += (masked - start) / guided
-        self._seconds["mask"] += masked - start
-        self._seconds["sample"] += perf_counter() - masked
-
-    def _mask(self, sequences: list[Sequence], drafts: list[Draft], firsts: list[int], logits: torch.Tensor) -> None:
-        """Fill the rows of all that are constrained and apply them: one call for those without drafts, one for all logits."""
-        if len(logits) > len(self._bitmask):
-            self._bitmask = allocate_token_bitmask(2 * len(logits), self.vocabulary.size)
-        plain: list[Sequence] = []
-        rows: list[int] = []
-        constrained: list[int] = []
-        for sequence, draft, first in zip(sequences, drafts, firsts, strict=False):
-            if (guide := sequence.guide) is None:
-                continue
-            if not _looks_first(sequence):
-                constrained += range(first, first + 1 + len(draft.tokens))
-            if draft.tokens or not guide.is_active:
-                self._fill(sequence, first, draft)
-            else:
-                plain.append(sequence)
-                rows.append(first)
-        try:
-            fill_bitmasks([sequence.guide.matcher for sequence in plain if sequence.guide], self._bitmask, rows)
-        except StackmaskError:  # one of them, by a limit: find out which, so that it fails alone
-            for sequence, row in zip(plain, rows, strict=True):
-                self._fill(sequence, row, NO_DRAFT)
-        if constrained:
-            mask = self._bitmask[: len(logits)]
-            apply_token_bitmask_inplace(logits, mask, indices=None if len(constrained) == len(logits) else constrained)
-
-    def _fill(self, sequence: Sequence, row: int, draft: Draft) -> None:
-        """Fill the rows of one request; an error is its own."""
-        assert sequence.guide is not None
-        try:
-            sequence.guide.fill(self._bitmask, row, draft.tokens, draft.parents)
-        except StackmaskError as error:
-            sequence.fail(error)
-
-    def _walk(self, sequence: Sequence, draft: Draft, first: int, logits: torch.Tensor, best: list[int]) -> None:
-        """Take a token, and another at the place of the guess that it was, as long as there is one."""
-        children = _children(draft)
-        node, path = -1, []
-        base = self.slots.lengths[sequence.row] - len(draft.tokens)
-        while True:
-            token = self._take(sequence, first + node + 1, logits, best)
-            if token is None:
-                sequence.finish_reason = "length"  # complete as it stands, and without room to go on
-                break
-            sequence.commit(token, self._scratch)
-            self._tokens += 1
-            following = children.get((node, token)) if draft.tokens else None
-            if sequence.finish_reason is not None or following is None:
-                break
-            node = following
-            path.append(node)
-        if draft.tokens:
-            sequence.stats.draft_accepted += len(path)
-            sequence.stats.rollbacks += len(path) < len(draft.tokens)
-            self.slots.keep(sequence.row, base, path)
-        if sequence.finish_reason is None:
-            sequence.pending = [sequence.tokens[-1]]
-            if sequence.request.jump_forward and sequence.guide is not None:
-                self._jump(sequence, sequence.guide)
-
-    def _take(self, sequence: Sequence, row: int, logits: torch.Tensor, best: list[int]) -> int | None:
-        """A token from one row of logits."""
-        sampler = sequence.sampler
-        request = sequence.request
-        table = logits[row]
-        if sampler.changes_logits:
-            sampler.adjust(table, sequence.tokens)
-        original = table.clone() if request.logprobs is not None else table
-        looks_first = _looks_first(sequence)
-        guide = sequence.guide
-        temperature = None if guide is None else guide.temperature
-        known = best[row] if sampler.is_greedy and not sampler.changes_logits and temperature is None else -1
-        if looks_first and sequence.guide is not None:
-            known = self._best_allowed(sequence, row, known, table)
-        forbidden = False
-
-        def sample() -> int:
-            token = known if known >= 0 and not forbidden else sampler.draw(table, temperature)
-            if sequence.guide is not None and not looks_first and table[token] == -torch.inf:
-                raise self._stuck(sequence)
-            return token
-
-        def forbid(token: int) -> None:
-            nonlocal forbidden
-            if looks_first and not forbidden:
-                apply_token_bitmask_inplace(table[None], self._bitmask[row : row + 1])
-            forbidden = True
-            table[token] = -torch.inf
-            if not torch.isfinite(table.max()):
-                table[sequence.guide.closing_token(sequence.room) or sequence.stops[0]] = 0.0  # type: ignore[union-attr]
-
-        token = sequence.choose(sample, forbid)
-        if token is not None and request.logprobs is not None and token not in sequence.stops:
-            sequence.add_logprob(token_logprob(original, token, request.logprobs))
-        return token
-
-    def _best_allowed(self, sequence: Sequence, row: int, best: int, table: torch.Tensor) -> int:
-        """The most likely token that is allowed, given the most likely of all.
-
-        PERF: a model that follows its grammar chooses what is allowed, and where few tokens are, looking at these is cheaper than
-        writing a whole row: of a step of 60 ms with 32 rows of 128,256 logits, masking all of them takes 3 ms.
-        """
-        mask = self._bitmask[row]
-        if int(mask[best >> 5]) >> (best & 31) & 1:
-            return best
-        words = np.flatnonzero(mask)
-        if not len(words):
-            raise self._stuck(sequence)
-        if len(words) > FEW_WORDS:
-            masked = table.clone()[None]
-            apply_token_bitmask_inplace(masked, self._bitmask[row : row + 1])
-            return int(masked.argmax())
-        bits = np.flatnonzero(np.unpackbits(np.ascontiguousarray(mask[words], dtype="<i4").view(np.uint8), bitorder="little"))
-        ids = words[bits >> 5] * 32 + (bits & 31)
-        return int(ids[int(table[torch.from_numpy(ids).to(table.device)].argmax())])
-
-    def _stuck(self, sequence: Sequence) -> VocabularyError:
-        assert sequence.guide is not None
-        expected = sequence.guide.matcher.next_bytes()[:8]
-        return VocabularyError(f"no token can go on here, though the grammar does: none in the vocabulary begins with {expected!r}")
 
     def _jump(self, sequence: Sequence, guide: Guide) -> None:
         """Append what the grammar forces; the model sees it in the next pass."""
-        if sequence.request.logprobs is not None:
-            return  # forced tokens have none
         jump = find_jump(guide, sequence.tokens, self.vocabulary, self._encode_plain)
         if jump is None or jump.saved >= sequence.room:
             return
@@ -639,12 +498,6 @@ class Engine:
         return left if request.max_tokens is None else min(request.max_tokens, left)
 
 
-def _looks_first(sequence: Sequence) -> bool:
-    """Whether the most likely token is looked at before the row is masked."""
-    has_temperature = sequence.guide is not None and sequence.guide.has_temperature
-    return sequence.sampler.is_greedy and not sequence.sampler.changes_logits and sequence.request.logprobs is None and not has_temperature
-
-
 def _ignore(event: Event) -> None:
     """A listener that listens to nothing."""
 
@@ -652,12 +505,6 @@ def _ignore(event: Event) -> None:
 def _before_stop(branch: list[int], stops: tuple[int, ...]) -> list[int]:
     """A branch up to its first stop token: what comes after it is never needed."""
     return branch[: next((place for place, token in enumerate(branch) if token in stops), len(branch))]
-
-
-def _children(draft: Draft) -> dict[tuple[int, int], int]:
-    """Which guess follows which by which token."""
-    parents = draft.parents if draft.parents is not None else range(-1, len(draft.tokens) - 1)
-    return {(parent, token): place for place, (parent, token) in enumerate(zip(parents, draft.tokens, strict=True))}
 
 
 def _row_parents(sequence: Sequence, draft: Draft) -> list[int] | None:

@@ -13,9 +13,12 @@ from stackmask.integration.engine.request import Sampling, TokenLogprob
 
 
 class Sampler:
-    """The random numbers of one request, and how it chooses."""
+    """The random numbers of one request, and how it chooses.
 
-    __slots__ = ("_bias", "_generator", "_sampling")
+    `is_greedy`: it takes the most likely token of the logits as they are. `changes_logits`: `adjust` does something.
+    """
+
+    __slots__ = ("_bias", "_generator", "_penalises", "_sampling", "changes_logits", "is_greedy")
 
     def __init__(self, sampling: Sampling) -> None:
         self._sampling = sampling
@@ -25,20 +28,9 @@ class Sampler:
         else:
             self._generator.manual_seed(sampling.seed & (1 << 63) - 1)
         self._bias = _bias_tensors(sampling.logit_bias)
-
-    @property
-    def is_greedy(self) -> bool:
-        """Whether it takes the most likely token of the logits as they are."""
-        return self._sampling.temperature == 0 and not self._penalises
-
-    @property
-    def changes_logits(self) -> bool:
-        """Whether `adjust` does anything."""
-        return self._bias is not None or self._penalises
-
-    @property
-    def _penalises(self) -> bool:
-        return bool(self._sampling.presence_penalty or self._sampling.frequency_penalty)
+        self._penalises = bool(sampling.presence_penalty or sampling.frequency_penalty)
+        self.is_greedy = sampling.temperature == 0 and not self._penalises
+        self.changes_logits = self._bias is not None or self._penalises
 
     def adjust(self, logits: torch.Tensor, tokens: Sequence[int]) -> None:
         """Add the biases and subtract the penalties, in place; what the grammar forbids stays at minus infinity."""

@@ -23,7 +23,10 @@ RETRIES: Final = 16  # tokens that would not leave room for an end and are drawn
 
 
 class Sequence:
-    """The state of a request from its submission to its answer."""
+    """The state of a request from its submission to its answer.
+
+    `looks_first`: its most likely token is looked at before its row is masked.
+    """
 
     def __init__(self, request: Request, vocabulary: Vocabulary, room: int, listener: Listener) -> None:
         self.request = request
@@ -33,6 +36,7 @@ class Sequence:
         self.stops = tuple(sorted({*vocabulary.stop_token_ids, *request.stop_token_ids}))
         self.sampler = Sampler(request.sampling)
         self.guide: Guide | None = None
+        self.looks_first = self.sampler.is_greedy and not self.sampler.changes_logits and request.logprobs is None
         self.tokens: list[int] = []
         self.pending: list[int] = []
         self.row = -1
@@ -58,6 +62,7 @@ class Sequence:
         if grammar is None:
             return
         self.guide = Guide(grammar, self.stops, self.request.reasoning_end, speller)
+        self.looks_first &= not self.guide.has_temperature
         self.stats.kind = grammar.stats.kind
         self.stats.compile_seconds = grammar.stats.seconds
         if self.is_bounded and not self.guide.can_close(self.max_tokens):
@@ -79,22 +84,27 @@ class Sequence:
         """Tokens left."""
         return self.max_tokens - len(self.tokens)
 
+    def accept(self, token: int) -> bool:
+        """Take a token that the mask allows; False where the budget does not."""
+        guide = self.guide
+        if guide is None:
+            return True
+        if self.request.finish_within_budget:
+            return guide.accept_within(token, self.max_tokens - len(self.tokens) - 1)
+        accepted = guide.accept(token)
+        assert accepted, f"the mask allowed token {token}, the matcher refuses it"
+        return True
+
     def choose(self, sample: Callable[[], int], forbid: Callable[[int], None]) -> int | None:
         """Take a token: `sample` draws one, `forbid` rules one out. None where the budget leaves nothing but to end here."""
         guide = self.guide
-        if guide is None:
-            return sample()
-        if not self.is_bounded:
-            token = sample()
-            accepted = guide.accept(token)
-            assert accepted, f"the mask allowed token {token}, the matcher refuses it"
-            return token
         for _ in range(RETRIES):
             token = sample()
-            if guide.accept_within(token, self.room - 1):
+            if self.accept(token):
                 return token
             self.closed = True
             forbid(token)
+        assert guide is not None, "nobody refuses a token"
         closing = guide.closing_token(self.room)
         if closing is not None:
             accepted = guide.accept_within(closing, self.room - 1)
