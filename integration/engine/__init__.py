@@ -6,6 +6,7 @@ with Engine(model, tokenizer) as engine:
     print(answer.text, answer.finish_reason)
 
 engine      the loop: admit, draft, forward, mask, sample, deliver
+choosing    masks over the logits of a step, and a token for each row
 request     what is asked for, and what comes back
 sequence    one answer in the making
 guide       its place in the grammar, where there is one

@@ -102,12 +102,19 @@ class Request:
     def __post_init__(self) -> None:
         if not self.prompt:
             raise RequestError("the prompt has no tokens", "prompt")
-        if self.max_tokens is not None and self.max_tokens < 1:
-            raise RequestError(f"max_tokens is {self.max_tokens}, which leaves no token", "max_tokens")
-        if not 0 <= self.speculation <= 64:
-            raise RequestError(f"speculation is {self.speculation}, outside 0 to 64", "speculation")
-        if not 1 <= self.draft_tree <= 8:
-            raise RequestError(f"draft_tree is {self.draft_tree}, outside 1 to 8", "draft_tree")
+        for name, value, low, high in (
+            ("max_tokens", self.max_tokens, 1, None),
+            ("logprobs", self.logprobs, 0, None),
+            ("speculation", self.speculation, 0, 64),
+            ("draft_tree", self.draft_tree, 1, 8),
+        ):
+            if value is None and high is None:
+                continue
+            if not isinstance(value, int) or isinstance(value, bool):
+                raise RequestError(f"{name} is {value!r}, which is no whole number", name)
+            if value < low or (high is not None and value > high):
+                bounds = f"below {low}" if high is None else f"outside {low} to {high}"
+                raise RequestError(f"{name} is {value}, {bounds}", name)
         if any(not stop for stop in self.stop):
             raise RequestError("a stop text is empty", "stop")
 

@@ -186,7 +186,16 @@ def test_errors_are_of_one_request(engine):
         engine.generate(Request(prompt=[10**6]))
     with pytest.raises(RequestError, match="temperature"):
         Sampling(temperature=-1)
-    with pytest.raises(RequestError, match="max_tokens"):
+
+
+@pytest.mark.parametrize("name", ["max_tokens", "logprobs", "speculation", "draft_tree"])
+@pytest.mark.parametrize("value", [-1, 1.0, "1", True, float("nan")])
+def test_wrong_numbers(engine, name, value):
+    """A number that is out of bounds, or is none, is refused before anything is done, and the error names its field."""
+    with pytest.raises(RequestError, match=name) as error:
+        request(engine, **{name: value})
+    assert error.value.field == name
+    with pytest.raises(RequestError, match=r"max_tokens is 0, below 1"):
         request(engine, max_tokens=0)
 
 
