@@ -3,8 +3,8 @@
     python scripts/budget_check.py maskbench-dev.jsonl.gz [--schemas 300]
 
 A file of lines with a `schema` each, of which so many are taken evenly, one request for each, with limits from 20 to 400 tokens, at
-temperature 1, on the demo model. The validator is jsonschema, which reads patterns as Python does, drops an empty one and divides floats: patterns
-are put into its words first, and numbers are decimal. The exit code is 1 where an answer was wrong.
+temperature 1, on the demo model. The validator is jsonschema. It reads patterns as Python does, drops an empty one and divides floats:
+so patterns are put into its words first, and numbers are decimal. The exit code is 1 where an answer was wrong.
 """
 
 from __future__ import annotations
