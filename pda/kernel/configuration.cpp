@@ -24,7 +24,7 @@ void resolve_token_sets(Nfa& nfa, const TokenTrie& trie) {
       const bool empty = edge.kind == EDGE_TOKEN && (nfa.token_sets[edge.data].negated
                                                          ? std::all_of(nfa.token_sets[edge.data].bits.begin(), nfa.token_sets[edge.data].bits.end(), [](u32 w) { return w == 0; })
                                                          : nfa.token_sets[edge.data].ids.empty());
-      if (empty) *link = edge.next;
+      if (empty) *link = edge.next, nfa.trimmed = false;
       else link = &nfa.edges[*link].next;
     }
 }

@@ -37,6 +37,7 @@ class Lowering {
     }
     rank_temperatures();
     if (std::any_of(nfa_.rules.begin(), nfa_.rules.end(), [](const Rule& rule) { return rule.marked(); })) check_scopes();
+    nfa_.trimmed = all_productive();
     return std::move(nfa_);
   }
 
@@ -191,6 +192,106 @@ class Lowering {
       shared_[node] = shared_[node] > 1 && size_[node] > SHARED && !distinct[node] && op != OP_CALL && op != OP_SCOPE && op != OP_DISTINCT &&
                       op != OP_LIMIT && op != OP_TEMPERATURE;
     }
+  }
+
+  // Whether every expression, and every state of its automata and graphs, can be read to its end. A fixpoint by rounds, since nodes stand
+  // behind their operands: a few where rules do not nest deeper. Where this does not tell, the states themselves are looked at.
+  bool all_productive() {
+    constexpr int ROUNDS = 12;
+    std::vector<u8> productive(ex_.nodes.size(), 0);
+    std::size_t missing = ex_.nodes.size();
+    for (int round = 0; round < ROUNDS && missing; round++) {
+      const std::size_t before = missing;
+      for (u32 node = 0; node < ex_.nodes.size(); node++)
+        if (!productive[node] && generates(node, productive)) productive[node] = 1, missing--;
+      if (missing == before) return false;
+    }
+    return missing == 0;
+  }
+  bool generates(u32 node, const std::vector<u8>& productive) {
+    deadline_.check();
+    const std::size_t n = ex_.count(node);
+    auto good = [&](std::size_t i) { return productive[static_cast<u32>(ex_.arg(node, i))] != 0; };
+    switch (ex_.nodes[node].op) {
+      case OP_NEVER: return false;
+      case OP_EMPTY:
+      case OP_LITERAL:
+      case OP_BYTES:
+      case OP_EXCEPT: return true;
+      case OP_CHARS:
+        for (std::size_t i = 1; i < n; i += 2)
+          if (!only_surrogates(ex_.arg(node, i), ex_.arg(node, i + 1))) return true;
+        return false;
+      case OP_TOKENS: return ex_.arg(node, 0) != 0 || n > 1;
+      case OP_SEQ:
+        for (std::size_t i = 0; i < n; i++)
+          if (!good(i)) return false;
+        return true;
+      case OP_ALT:
+        for (std::size_t i = 0; i < n; i++)
+          if (good(i)) return true;
+        return false;
+      case OP_REPEAT: return (ex_.arg(node, 2) < 0 || ex_.arg(node, 1) <= ex_.arg(node, 2)) && (ex_.arg(node, 1) == 0 || good(0));
+      case OP_CALL: return productive[static_cast<u32>(ex_.rules[static_cast<std::size_t>(ex_.arg(node, 0))])] != 0;
+      case OP_GRAPH: return graph_ends(node, productive);
+      case OP_AUTOMATON: return automaton_ends(node);
+      case OP_PERMUTE: {
+        long long required = 0, members = 0;
+        bool repeatable = false;
+        for (std::size_t i = 3; i < n; i += 2) {
+          if (!good(i)) return false;
+          members++;
+          required += (ex_.arg(node, i + 1) & REQUIRED) != 0;
+          repeatable = repeatable || (ex_.arg(node, i + 1) & REPEATABLE);
+        }
+        const long long least = std::max<long long>(required, ex_.arg(node, 1));
+        return good(0) && (ex_.arg(node, 2) < 0 || least <= ex_.arg(node, 2)) && (repeatable || least <= members);
+      }
+      case OP_SCOPE:
+      case OP_DISTINCT:
+      case OP_LIMIT:
+      case OP_CAPTURE:
+      case OP_TEMPERATURE: return good(0);
+      default: return false;
+    }
+  }
+  // From every state of the graph its end is reached.
+  bool graph_ends(u32 node, const std::vector<u8>& productive) const {
+    const std::size_t states = static_cast<std::size_t>(ex_.arg(node, 0)), n = ex_.count(node);
+    std::vector<std::vector<u32>> sources(states);
+    for (std::size_t i = 1; i < n; i += 3) {
+      if (const i32 label = ex_.arg(node, i + 2); label >= 0 && !productive[static_cast<u32>(label)]) return false;
+      sources[static_cast<std::size_t>(ex_.arg(node, i + 1))].push_back(static_cast<u32>(ex_.arg(node, i)));
+    }
+    return all_reach(sources, {1});
+  }
+  bool automaton_ends(u32 node) {
+    const std::size_t states = static_cast<std::size_t>(ex_.arg(node, 1));
+    const i32 minimum = ex_.arg(node, 2), maximum = ex_.arg(node, 3);
+    if (minimum > 0 || maximum >= 0) {
+      std::vector<u32> least, most;
+      lengths(node, least, most);
+      if (std::find(least.begin(), least.end(), NONE) != least.end()) return false;
+      return (maximum < 0 || least[0] <= static_cast<u32>(maximum)) && (minimum <= 0 || most[0] >= static_cast<u32>(minimum));
+    }
+    std::vector<std::vector<u32>> sources(states);
+    std::vector<u32> ends;
+    std::size_t at = 4;
+    for (u32 state = 0; state < states; state++) {
+      if (ex_.arg(node, at)) ends.push_back(state);
+      at = by_target(node, at);
+      for (const auto& each : by_target_) sources[each.first].push_back(state);
+    }
+    return all_reach(sources, std::move(ends));
+  }
+  static bool only_surrogates(i32 lo, i32 hi) { return lo >= 0xD800 && hi <= 0xDFFF; }  // which have no UTF-8
+  static bool all_reach(const std::vector<std::vector<u32>>& sources, std::vector<u32> ends) {
+    std::vector<u8> reaches(sources.size(), 0);
+    for (const u32 end : ends) reaches[end] = 1;
+    for (std::size_t i = 0; i < ends.size(); i++)
+      for (const u32 source : sources[ends[i]])
+        if (!reaches[source]) reaches[source] = 1, ends.push_back(source);
+    return ends.size() == sources.size();
   }
 
   // Which nodes may read nothing: a fixpoint over the rules.
@@ -563,6 +664,7 @@ class Lowering {
     by_target_.clear();
     for (i32 t = 0; t < transitions; t++, at += 3) {
       const u32 target = static_cast<u32>(ex_.arg(node, at + 2));
+      if (ex_.arg(node, 0) != RAW && only_surrogates(ex_.arg(node, at), ex_.arg(node, at + 1))) continue;
       auto found = std::find_if(by_target_.begin(), by_target_.end(), [&](const auto& entry) { return entry.first == target; });
       if (found == by_target_.end()) found = by_target_.insert(by_target_.end(), {target, {}});
       found->second.push_back(ex_.arg(node, at));

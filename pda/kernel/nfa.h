@@ -180,6 +180,7 @@ struct Nfa {
   Registers registers;
   u32 root = 0;
   u32 rewritten_rules = 0;  // of left recursion
+  bool trimmed = false;     // all that was lowered can be read to its end
   bool any_escapes = false; // a JSON text may spell characters by escapes that they do not need, the slash apart
   bool captures = false;    // some part of a text can be asked for by a name
 

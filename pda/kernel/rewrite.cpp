@@ -18,7 +18,7 @@ class Rewriter {
 
   void run() {
     find_nullable();
-    trim();
+    if (!nfa_.trimmed) trim();
     if (!left_recursive().empty()) {
       rewrite_left_recursion();
       trim();
