@@ -12,6 +12,7 @@ import argparse
 import re
 import subprocess
 import sys
+import tempfile
 import urllib.request
 
 
@@ -30,7 +31,8 @@ def main() -> int:
         try:
             fuzz = [arguments.schemathesis, "run", f"{found[1]}/openapi.json", "--checks", "not_a_server_error"]
             options = ["--max-examples", str(arguments.examples), "--seed", str(arguments.seed), "--request-timeout", "60"]
-            status = subprocess.run([*fuzz, *options], check=False).returncode
+            with tempfile.TemporaryDirectory() as folder:  # where it leaves files of its own
+                status = subprocess.run([*fuzz, *options], check=False, cwd=folder).returncode
             with urllib.request.urlopen(f"{found[1]}/health", timeout=10) as answer:
                 return status or int(answer.status != 200)
         finally:
