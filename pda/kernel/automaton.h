@@ -83,8 +83,8 @@ class Automaton {
     std::size_t* place;                                    // where this stands in held
   };
   std::vector<Held> held;
-  void collect() {                                         // past the memory limit, drops what no matcher holds
-    if ((++operations_ & 255) == 0 && bytes() > threshold_) reclaim();
+  void collect() {                                         // past the memory limit, or half of the frames allowed, drops what no matcher holds
+    if (frames_.size() > frame_threshold_ || ((++operations_ & 255) == 0 && bytes() > threshold_)) reclaim();
   }
 
  private:
@@ -94,7 +94,7 @@ class Automaton {
   u32 initial_ = 0;
   u32 operations_ = 0;
   bool measured_ = false;
-  u64 threshold_;
+  u64 threshold_, frame_threshold_;
   void reclaim();
 
   // Configurations.

@@ -46,7 +46,7 @@ Nfa compile(const Expressions& expressions, const TokenTrie& trie, const Limits&
 }  // namespace
 
 Automaton::Automaton(std::shared_ptr<const TokenTrie> trie, const Expressions& expressions, const Limits& limits)
-    : trie_(std::move(trie)), limits_(limits), frames_(compile(expressions, *trie_, limits), trie_->max_token_bytes(), limits), threshold_(limits.memory) {
+    : trie_(std::move(trie)), limits_(limits), frames_(compile(expressions, *trie_, limits), trie_->max_token_bytes(), limits), threshold_(limits.memory), frame_threshold_(limits.states / 2) {
   std::vector<Entry> list;
   nodes_.intern(nullptr, 0);
   guarded_.push_back(0);
@@ -584,6 +584,7 @@ void Automaton::reclaim() {
   node_lists_.intern(&root, 1);
   statistics.reclaims++;
   threshold_ = std::max<u64>(limits_.memory, 2 * bytes());
+  frame_threshold_ = std::max<u64>(limits_.states / 2, 2 * frames_.size());
 }
 
 std::size_t Automaton::bytes() const {

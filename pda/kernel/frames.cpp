@@ -15,6 +15,7 @@ Frames::Frames(Nfa nfa, u32 longest_token, const Limits& limits)
   frames_[BOTTOM].flags = FRAME_BUILT;
   seen_sets_.intern(nullptr, 0);
   text_parents_.push_back({0, 0});
+  base_registers_ = nfa_.registers.size();
   called_.assign(nfa_.rules.size(), 0);
   for (const State& state : nfa_.states)
     for (u32 e = state.first; e != NONE; e = nfa_.edges[e].next)
@@ -725,6 +726,35 @@ std::vector<u32> Frames::keep(std::vector<u8>& used) {
   frames_.emplace_back();
   frames_[BOTTOM].flags = FRAME_BUILT;
   map[BOTTOM] = BOTTOM;
+  // Registers and the values that they have seen are made anew as well, but for those that the NFA names.
+  const Registers old_registers = std::move(nfa_.registers);
+  const Interner old_seen = std::move(seen_sets_);
+  const std::vector<std::string> old_values = std::move(values_);
+  nfa_.registers = Registers();
+  seen_sets_ = Interner();
+  values_.clear();
+  value_ids_.clear();
+  seen_sets_.intern(nullptr, 0);
+  std::vector<u32> register_map(old_registers.size(), NONE), seen_map(old_seen.size(), NONE), set;
+  auto moved = [&](u32 id) {
+    if (register_map[id] != NONE) return register_map[id];
+    Register reg = old_registers.get(id);
+    if (reg.seen != NONE) {
+      if (seen_map[reg.seen] == NONE) {
+        set.clear();
+        for (std::size_t i = 0; i < old_seen.length(reg.seen); i++) {
+          const auto [found, added] = value_ids_.try_emplace(old_values[old_seen.at(reg.seen)[i]], static_cast<u32>(values_.size()));
+          if (added) values_.push_back(found->first);
+          set.push_back(found->second);
+        }
+        std::sort(set.begin(), set.end());
+        seen_map[reg.seen] = seen_sets_.intern(set.data(), set.size());
+      }
+      reg.seen = seen_map[reg.seen];
+    }
+    return register_map[id] = nfa_.registers.adopt(old_registers, reg);
+  };
+  for (u32 id = 0; id < base_registers_; id++) moved(id);
   std::vector<Item> items;
   for (u32 f = 1; f < old_frames.size(); f++) {
     if (!used[f] || (old_frames[f].flags & FRAME_GUARD)) continue;
@@ -733,7 +763,8 @@ std::vector<u32> Frames::keep(std::vector<u8>& used) {
       continue;
     }
     items.clear();
-    for (std::size_t i = 0; i < old.length(f); i += 2) items.push_back({old.at(f)[i], old.at(f)[i + 1]});
+    for (std::size_t i = 0; i < old.length(f); i += 2) items.push_back({old.at(f)[i], moved(old.at(f)[i + 1])});
+    std::sort(items.begin(), items.end());
     map[f] = intern_items(items);
   }
   for (u32 f = 1; f < old_frames.size(); f++) {

@@ -158,6 +158,7 @@ class Frames {
   std::vector<std::array<u32, 256>> tables_;
   std::vector<u32> entries_;
   std::vector<u8> endless_;                     // by NFA state, made when first asked for
+  u32 base_registers_;                          // those that the NFA was made with
   std::vector<u8> called_;                      // by rule: some rule calls it
   std::vector<Loop> loops_;
   std::vector<Run> runs_{Run()};                // the first stands for frames that are none

@@ -144,6 +144,12 @@ class Registers {
     const u32* words = registers_.at(id);
     return {words[0], words[1], words[2]};
   }
+  // A register of another table, with its own set of members.
+  u32 adopt(const Registers& other, Register reg) {
+    reg.used = sets_.intern(other.sets_.at(reg.used), other.sets_.length(reg.used));
+    return id(reg);
+  }
+  u32 size() const { return static_cast<u32>(registers_.size()); }
   bool used(u32 set, u32 member) const { return sets_.length(set) > member / 32 && (sets_.at(set)[member / 32] >> (member % 32) & 1); }
   u32 use(u32 set, u32 member) {
     std::vector<u32> words(sets_.at(set), sets_.at(set) + sets_.length(set));

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from decimal import Decimal
 from itertools import product
+from random import Random
 from typing import Any
 
 import pytest
-from support.engines import STOP, Engine, accepts, matcher, one_rule
+from support.engines import STOP, Engine, accepts, load_engine, matcher, one_rule, prepare
 
 from stackmask.pda.grammar import Grammar, GrammarBuilder
 
@@ -121,3 +122,28 @@ def test_dead_ends(engine: Engine, words: tuple[str, ...], *, digits: bool, blan
 
     assert at.accept_bytes(b"[")
     check("[", "", frozenset())
+
+
+def test_values_seen_are_forgotten() -> None:
+    """A grammar that serves request after request keeps only what its matchers hold: frames, counters and the values they have seen."""
+    builder = GrammarBuilder()
+    letters = builder.seq(builder.literal(b'"'), builder.repeat(builder.bytes((97, 122)), 1, -1), builder.literal(b'"'))
+    item = builder.distinct(letters)
+    more = builder.repeat(builder.seq(builder.literal(b","), item))
+    array = builder.scope(builder.seq(builder.literal(b"["), item, more, builder.literal(b"]")))
+    prepared = prepare(load_engine("kernel"), one_rule(builder, array), states=20_000, memory=1 << 20)
+    random = Random(3)
+    held = load_engine("kernel").Matcher(prepared, [STOP])
+    assert held.accept_bytes(b'["kept","also"')
+    sizes = []
+    for _ in range(400):
+        words = ["".join(random.choice("abcdefghij") for _ in range(8)) for _ in range(20)]
+        at = load_engine("kernel").Matcher(prepared, [STOP])
+        assert at.accept_bytes(("[" + ",".join(f'"{word}"' for word in dict.fromkeys(words))).encode())
+        assert not at.accept_bytes(f',"{words[0]}",'.encode())
+        at.allowed_tokens()
+        sizes.append(prepared.memory)
+    assert prepared.statistics["reclaims"] > 3
+    assert max(sizes) < 16 << 20
+    assert not held.accept_bytes(b',"kept",')
+    assert held.accept_bytes(b',"other"]')
