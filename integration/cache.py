@@ -135,9 +135,15 @@ class Cache(Generic[S]):
         future.set_running_or_notify_cancel()
 
     def _keep(self, key: Hashable, value: S) -> None:
-        """Put a value at the young end with its size of now, and drop old ones while there are too many bytes; under the lock."""
+        """Put a value at the young end with its size of now, and drop old ones while there are too many bytes; under the lock.
+
+        One that is too large by itself is not kept, and drops nothing: else a single hostile specification would cost all others theirs.
+        """
         _, before = self._ready.pop(key, (None, 0))
         size = value.size
+        if size > self._capacity:
+            self._size -= before
+            return
         self._ready[key] = value, size
         self._size += size - before
         while self._size > self._capacity and self._ready:

@@ -31,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-body-bytes", type=integer(1), default=16 << 20, metavar="N", help="longest request (default: 16 MiB)")
     grammar = parser.add_argument_group("grammars")
     grammar.add_argument("--json-whitespace", default="flexible", metavar="HOW", help="flexible (default), compact, or a regex")
-    grammar.add_argument("--grammar-threads", type=integer(1), metavar="N", help="compilations at a time (default: half the cores)")
+    grammar.add_argument("--grammar-threads", type=integer(1), metavar="N", help="compilations at a time (default: half the cores, or 2)")
     grammar.add_argument(
         "--grammar-cache-bytes", type=integer(0), default=512 << 20, metavar="N", help="compiled grammars (default: 512 MiB)"
     )

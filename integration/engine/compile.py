@@ -51,7 +51,7 @@ class WorkerCompiler(Compiler):
         workers: int | None = None,
         memory: int = MEMORY,
     ) -> None:
-        count = workers or max(1, (os.cpu_count() or 1) // 2)
+        count = workers or max(2, (os.cpu_count() or 1) // 2)  # at least two, so that a slow specification leaves one to the others
         super().__init__(vocabulary, limits=limits, cache_bytes=cache_bytes, threads=count)
         self._memory = memory
         self._idle: queue.LifoQueue[_Worker | None] = queue.LifoQueue()

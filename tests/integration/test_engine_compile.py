@@ -167,3 +167,21 @@ def test_failures_hold_nothing(compiler):
     finally:
         gc.enable()
     assert direct.value.limit == remote.value.limit == "states"
+
+
+def test_what_is_too_large_to_keep_costs_nobody(vocabulary):
+    """A grammar larger than the cache is not kept, and those that are stay."""
+    compiler = Compiler(vocabulary, cache_bytes=64 << 10)
+    small = compiler.choice(["a", "b"])
+    assert compiler.regex("(?=.*a)(?=.*b)(?=.*c)(?=.*d)(?=.*e)[a-z]{8,64}").size > 64 << 10
+    assert compiler.choice(["a", "b"]) is small
+    assert compiler.cache_info.entries == 1 and compiler.cache_info.size == small.size
+
+
+def test_a_slow_specification_leaves_a_worker_to_others(vocabulary):
+    """While one compiles for long, others are served."""
+    compiler = WorkerCompiler(vocabulary)
+    slow = compiler.submit("json_schema", {"allOf": [{"type": "string", "pattern": f"a.{{{gap}}}b"} for gap in range(1, 12)]})
+    assert compiler.submit("regex", "a").result()
+    assert not slow.done()
+    compiler.close()
