@@ -35,7 +35,7 @@ from stackmask.schema.report import Report
 
 GRACE: Final = 2.0  # seconds that a worker may take longer than its limit, which it minds by itself
 MEMORY: Final = 4 << 30  # bytes of address space of a worker
-NICENESS: Final = 15  # of a worker
+NICENESS: Final = 15  # of a worker, above this process's; 19 is the most there is
 LARGE: Final = 1 << 20  # bytes of a grammar after which free memory is given back
 
 
@@ -143,7 +143,8 @@ class _Worker:
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
             )
         with contextlib.suppress(AttributeError, OSError):  # Windows has no such thing
-            os.setpriority(os.PRIO_PROCESS, self._process.pid, NICENESS)  # from its first moment: its imports take as long as a grammar
+            # from its first moment: its imports take as long as a grammar
+            os.setpriority(os.PRIO_PROCESS, self._process.pid, min(19, os.getpriority(os.PRIO_PROCESS, 0) + NICENESS))
         self.is_over = False
         self._channel = Connection(ours.detach())
         self._seconds = limits.compile_seconds + GRACE
