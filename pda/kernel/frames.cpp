@@ -509,12 +509,12 @@ u32 Frames::origin(u32 frame) const {
 
 // A bound by looking at some frames ahead: where two bytes or more lead back to a frame there is no end of texts; elsewhere every text
 // is one of a byte and what follows it.
-u32 Frames::variety(u32 frame) {
-  constexpr std::size_t LOOK = 512;
+u32 Frames::variety(u32 frame, std::size_t look) {
   constexpr u32 ENDLESS = 1'000'000;
   if (frames_[frame].variety != NONE) return frames_[frame].variety;
   if (frames_[frame].flags & FRAME_GUARD) return frames_[frame].variety = 0;
   std::vector<u32> seen{frame};
+  std::unordered_map<u32, std::size_t> places{{frame, 0}};
   std::vector<std::pair<u32, u32>> edges;  // (index into seen, bytes << 16 | index): what was looked at
   std::vector<u32> bound{0};
   for (std::size_t i = 0; i < seen.size(); i++) {
@@ -523,7 +523,7 @@ u32 Frames::variety(u32 frame) {
       bound[i] = frames_[at].variety;
       continue;
     }
-    if (i >= LOOK) {
+    if (i >= look) {
       bound[i] = 1;  // there is a text, or it would have been trimmed
       continue;
     }
@@ -537,8 +537,9 @@ u32 Frames::variety(u32 frame) {
       if (target == at) {
         back += bytes;
       } else if (target != DEAD) {
-        std::size_t j = static_cast<std::size_t>(std::find(seen.begin(), seen.end(), target) - seen.begin());
-        if (j == seen.size()) seen.push_back(target), bound.push_back(0);
+        const auto [place, added] = places.try_emplace(target, seen.size());
+        const std::size_t j = place->second;
+        if (added) seen.push_back(target), bound.push_back(0);
         edges.push_back({static_cast<u32>(i), bytes << 16 | static_cast<u32>(j)});
       }
     }

@@ -127,7 +127,7 @@ class Frames {
   u32 pop_guard(u32 guard);                     // the frame after the value, DEAD if it was seen before
   u32 after_value(u32 back, const std::string& text);
   u32 extend_text(u32 text, u8 byte);
-  u32 variety(u32 frame);                       // at least this many texts end the frame, 1,000,000 for no end of them
+  u32 variety(u32 frame, std::size_t look = 48); // at least this many texts end the frame, 1,000,000 for no end; sees so many frames ahead
   bool endless(u32 frame);                      // a string can follow that has no end of values
   std::string text(u32 text) const;
   // Marks: a frame below those of a rule with a limit or a temperature, which ends as soon as they do. It says which rule it is and,

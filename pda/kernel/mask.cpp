@@ -883,7 +883,7 @@ bool Automaton::risky(u32 frame) {
     for (const u32 callee : callees) {
       const u32 entry = frames_.entry(callee);
       if (entry == DEAD) texts = 0;
-      else if (!frames_.endless(entry)) texts = std::min(texts, frames_.variety(entry));
+      else if (!frames_.endless(entry)) texts = std::min(texts, frames_.variety(entry, 512));
     }
     scope_texts_[rule] = texts;
   }
