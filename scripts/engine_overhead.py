@@ -116,7 +116,7 @@ def main() -> None:
             guided += masked
     step, rest, _ = (1e3 * statistics.median(column) for column in zip(*free, strict=True))
     whole, guided_rest, masks = (1e3 * statistics.median(column) for column in zip(*guided, strict=True))
-    step += 1e3 * arguments.pause
+    step, whole = step + 1e3 * arguments.pause, whole + 1e3 * arguments.pause
     print(f"batch {arguments.batch}, {len(tokenizer)} ids, medians of {len(free)} and {len(guided)} steps; milliseconds")
     print(f"a step without a constraint {step:.3f}, of which outside of the model {rest:.3f}; with a constraint {guided_rest:.3f}")
     print(f"a constraint adds {guided_rest - rest:.3f}: {100 * (guided_rest - rest) / step:.2f} % of the step")
