@@ -38,7 +38,6 @@ from stackmask.schema.structural_tag import StructuralTags
 FrontEnd = Callable[[], tuple[Grammar, Report | None]]
 
 _NODE_BYTES: Final = 160  # a tuple of three, its numbers and its place in the table
-_STATE_BYTES: Final = 100  # of the engine's automata, edges included: 64 to 148 over schemas of one to a million states
 _TABLES: Final = {LITERAL: (1, 1), CHARS: (16, 1), TOKENS: (16, 1), GRAPH: (16, 2), PERMUTE: (16, 1), AUTOMATON: (240, 1), EXCEPT: (80, 1)}
 """What an entry of a node's table takes, and where the table is; a state of an automaton is taken to have two transitions."""
 
@@ -92,7 +91,7 @@ class CompiledGrammar:
         self._stats = stats
         self._report = report
         self._fingerprint: str | None = None
-        self._static_size = _grammar_size(grammar) + _STATE_BYTES * kernel.statistics.get("states", 0)
+        self._static_size = _grammar_size(grammar)
         self._captures = CaptureReader(grammar, vocabulary.size, vocabulary.token_bytes, limits or Limits())
 
     def matcher(self, stop_token_ids: Iterable[int] | None = None) -> Matcher:

@@ -441,7 +441,16 @@ NB_MODULE(_kernel, m) {
           },
           "The longest start of the bytes that must follow that is text.")
       .def(
-          "shortest_completion", [](const Matcher& self) { return to_bytes(self.shortest_completion()); }, "A shortest text that completes the text so far.")
+          "shortest_completion",
+          [](const Matcher& self) {
+            std::string text;
+            {
+              const nb::gil_scoped_release release;
+              text = self.shortest_completion();
+            }
+            return to_bytes(text);
+          },
+          "A shortest text that completes the text so far.")
       .def(
           "matching_prefix", [](const Matcher& self, nb::bytes data) { return self.matching_prefix(data.c_str(), data.size()); }, nb::arg("data"),
           "How many of these bytes can be accepted from here.")

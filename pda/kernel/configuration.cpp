@@ -40,6 +40,9 @@ Nfa compile(const Expressions& expressions, const TokenTrie& trie, const Limits&
     if (!nfa.token_sets.empty()) resolve_token_sets(nfa, trie);
     rewrite(nfa, limits, deadline);
   }
+  nfa.states.shrink_to_fit();
+  nfa.edges.shrink_to_fit();
+  nfa.heads.shrink_to_fit();
   return nfa;
 }
 

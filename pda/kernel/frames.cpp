@@ -778,7 +778,8 @@ std::vector<u32> Frames::keep(std::vector<u8>& used) {
 }
 
 std::size_t Frames::bytes() const {
-  return items_.bytes() + frames_.capacity() * sizeof(Frame) + ranges_.capacity() * sizeof(Range) + calls_.capacity() * sizeof(Call) +
+  return nfa_.states.capacity() * sizeof(State) + nfa_.edges.capacity() * sizeof(Edge) + nfa_.heads.capacity() * sizeof(Head) +
+         nfa_.rules.capacity() * sizeof(Rule) + nfa_.origins.capacity() * sizeof(Origin) + items_.bytes() + frames_.capacity() * sizeof(Frame) + ranges_.capacity() * sizeof(Range) + calls_.capacity() * sizeof(Call) +
          pending_.capacity() * sizeof(Item) + tables_.capacity() * 1024 + loops_.capacity() * sizeof(Loop) + runs_.capacity() * sizeof(Run) + nfa_.registers.bytes() +
          texts_.bytes() + popped_.bytes() + values_after_.bytes() + text_parents_.capacity() * 8 + seen_sets_.bytes();
 }
