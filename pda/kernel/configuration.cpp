@@ -385,7 +385,8 @@ void Automaton::live_bytes(u32 configuration, bool (&live)[256]) {
     if (frame == BOTTOM) continue;
     frames_.build(frame);
     for (u32 r = 0; r < frames_[frame].range_count; r++)
-      for (u32 b = frames_.range(frame, r).lo; b <= frames_.range(frame, r).hi; b++) live[b] = live[b] || frames_.range_target(frame, r) != DEAD;
+      if (frames_.range_target(frame, r) != DEAD)
+        for (u32 b = frames_.range(frame, r).lo; b <= frames_.range(frame, r).hi; b++) live[b] = true;
   }
   // A guard may refuse a value that has been seen.
   if (guarded_[configuration])

@@ -228,28 +228,21 @@ u32 Frames::saturated(u32 frame) {
   return frames_[frame].saturated;
 }
 
-u32 Frames::saturated(u32 frame, u32 bytes) {
-  if (frames_[frame].flags & FRAME_GUARD) return frame;
+template <class F>
+u32 Frames::recounted(u32 frame, F change) {
   std::vector<Item> items;
-  bool changed = false;
   const std::size_t count = items_.length(frame);
+  bool changed = false;
   for (std::size_t i = 0; i < count; i += 2) {
     Item item{items_.at(frame)[i], items_.at(frame)[i + 1]};
-    const u32 body = nfa_.states[item.state].body;
-    if (body != NONE && !nfa_.heads[body].permutation) {
+    const State& state = nfa_.states[item.state];
+    if (state.body != NONE) {
       Register reg = nfa_.registers.get(item.reg);
-      const Head& head = nfa_.heads[body];
-      const u64 margin = bytes / head.least + 2 + head.furthest;  // a token completes at most this many bodies
       const u32 before = reg.count;
-      if (reg.count < COUNT_DEEP) {
-        const bool far = head.maximum == NONE || reg.count + margin < head.maximum;
-        if (reg.count + margin < head.minimum && (!head.automaton || (far && !head.bounded))) reg.count = COUNT_DEEP;
-        else if (reg.count >= head.minimum && far) reg.count = COUNT_FREE;
-      }
-      if (reg.count != before) {
-        changed = true;
-        item.reg = nfa_.registers.id(reg);
-      }
+      const bool stays = change(item, state, nfa_.heads[state.body], reg);
+      changed = changed || !stays || reg.count != before;
+      if (!stays) continue;
+      if (reg.count != before) item.reg = nfa_.registers.id(reg);
     }
     items.push_back(item);
   }
@@ -259,41 +252,33 @@ u32 Frames::saturated(u32 frame, u32 bytes) {
   return intern_items(items);
 }
 
+u32 Frames::saturated(u32 frame, u32 bytes) {
+  if (frames_[frame].flags & FRAME_GUARD) return frame;
+  return recounted(frame, [bytes](const Item&, const State&, const Head& head, Register& reg) {
+    if (head.permutation || reg.count >= COUNT_DEEP) return true;
+    const u64 margin = bytes / head.least + 2 + head.furthest;  // a token completes at most this many bodies
+    const bool far = head.maximum == NONE || reg.count + margin < head.maximum;
+    if (reg.count + margin < head.minimum && (!head.automaton || (far && !head.bounded))) reg.count = COUNT_DEEP;
+    else if (reg.count >= head.minimum && far) reg.count = COUNT_FREE;
+    return true;
+  });
+}
+
 std::pair<u32, u32> Frames::freed(u32 frame) {
-  std::vector<Item> items;
   u32 needed = 0;
-  const std::size_t count = items_.length(frame);
-  for (std::size_t i = 0; i < count; i += 2) {
-    Item item{items_.at(frame)[i], items_.at(frame)[i + 1]};
-    if (const u32 body = nfa_.states[item.state].body; body != NONE) {
-      Register reg = nfa_.registers.get(item.reg);
-      reg.count = COUNT_FREE;
-      item.reg = nfa_.registers.id(reg);
-      needed = std::max(needed, nfa_.heads[body].furthest);
-    }
-    items.push_back(item);
-  }
-  std::sort(items.begin(), items.end());
-  return {intern_items(items), needed};
+  const u32 result = recounted(frame, [&needed](const Item&, const State&, const Head& head, Register& reg) {
+    reg.count = COUNT_FREE;
+    needed = std::max(needed, head.furthest);
+    return true;
+  });
+  return {result, needed};
 }
 
 u32 Frames::advanced(u32 frame, u32 more) {
-  std::vector<Item> items;
-  const std::size_t count = items_.length(frame);
-  for (std::size_t i = 0; i < count; i += 2) {
-    Item item{items_.at(frame)[i], items_.at(frame)[i + 1]};
-    const State& state = nfa_.states[item.state];
-    if (state.body != NONE) {
-      Register reg = nfa_.registers.get(item.reg);
-      reg.count += more;
-      const Head& head = nfa_.heads[state.body];
-      if (head.automaton ? static_cast<u64>(reg.count) + state.least > head.maximum : reg.count >= head.maximum) continue;  // no more can be read
-      item.reg = nfa_.registers.id(reg);
-    }
-    items.push_back(item);
-  }
-  std::sort(items.begin(), items.end());
-  return intern_items(items);
+  return recounted(frame, [more](const Item&, const State& state, const Head& head, Register& reg) {
+    reg.count += more;
+    return head.automaton ? static_cast<u64>(reg.count) + state.least <= head.maximum : reg.count < head.maximum;  // else no more can be read
+  });
 }
 
 // The frame after any character above U+007F that is no space, or after any that is one; DEAD if they do not all lead to the same one.
@@ -367,30 +352,22 @@ bool Frames::repeats(u32 frame) const {
 }
 
 u32 Frames::released(u32 frame, u32* left) {
-  std::vector<Item> items;
-  u32 head = NONE, reg_of = NONE;
   *left = NONE;
-  const std::size_t count = items_.length(frame);
   if (frames_[frame].flags & FRAME_GUARD) return frame;
-  for (std::size_t i = 0; i < count; i += 2) {
-    Item item{items_.at(frame)[i], items_.at(frame)[i + 1]};
-    const u32 body = nfa_.states[item.state].body;
-    if (body != NONE && nfa_.heads[body].automaton) {
-      if (head != NONE && (head != body || reg_of != item.reg)) return DEAD;
-      head = body, reg_of = item.reg;
-      Register reg = nfa_.registers.get(item.reg);
-      if (reg.count < COUNT_DEEP) {
-        if (reg.count < nfa_.heads[body].minimum && nfa_.heads[body].bounded) return DEAD;
-        if (nfa_.heads[body].maximum != NONE) *left = nfa_.heads[body].maximum - reg.count;
-      }
-      reg.count = COUNT_FREE;
-      item.reg = nfa_.registers.id(reg);
+  u32 body = NONE, reg_of = NONE;
+  bool told = true;
+  const u32 result = recounted(frame, [&](const Item& item, const State& state, const Head& head, Register& reg) {
+    if (!head.automaton) return true;
+    if (body != NONE && (body != state.body || reg_of != item.reg)) told = false;
+    body = state.body, reg_of = item.reg;
+    if (reg.count < COUNT_DEEP) {
+      if (reg.count < head.minimum && head.bounded) told = false;
+      if (head.maximum != NONE) *left = head.maximum - reg.count;
     }
-    items.push_back(item);
-  }
-  if (head == NONE) return frame;
-  std::sort(items.begin(), items.end());
-  return intern_items(items);
+    reg.count = COUNT_FREE;
+    return true;
+  });
+  return told ? result : DEAD;
 }
 
 std::pair<u32, u32> Frames::settled(u32 frame) const {
@@ -674,15 +651,6 @@ u32 Frames::pop_guard(u32 guard) {
   const u32 result = after_value(guard_back(guard), text(guard_text(guard)));
   popped_.insert(guard, result);
   return result;
-}
-
-bool Frames::seen_any(u32 frame) const {
-  const std::size_t count = items_.length(frame);
-  for (std::size_t i = 0; i < count; i += 2) {
-    const Register reg = nfa_.registers.get(items_.at(frame)[i + 1]);
-    if (reg.seen != NONE && reg.seen != 0) return true;
-  }
-  return false;
 }
 
 u32 Frames::seen_count(u32 frame) const {

@@ -140,7 +140,7 @@ class Frames {
     return !(frames_[frame].flags & (FRAME_GUARD | FRAME_MARK)) && frame != BOTTOM && nfa_.rules[rule(frame)].scope;
   }
   u32 rule(u32 frame) const { return nfa_.states[items_.at(frame)[0]].rule; }
-  bool seen_any(u32 frame) const;
+  bool seen_any(u32 frame) const { return seen_count(frame) != 0; }
   u32 seen_count(u32 frame) const;
   std::vector<std::string> seen_values(u32 frame) const;
 
@@ -169,6 +169,9 @@ class Frames {
   std::vector<std::string> values_;
   std::vector<u32> scratch_;
 
+  // The frame with `change(item, state, head, register)` made to the register of each item in a body; the item goes where that is false.
+  template <class F>
+  u32 recounted(u32 frame, F change);
   bool reads(const State& state, u64 inside) const;
   void find_endless();
   void check_limit() const;

@@ -268,6 +268,15 @@ bool Automaton::loop_part(u32 frame, Part& part) {
   return made;
 }
 
+// A loop was left at these nodes for a frame: where that frame ends or calls, and what it takes below them. `shared` is the list that
+// holds just these nodes, if there is one.
+void Automaton::go_on_at(const std::vector<u32>& nodes, u32 frame, Part& part, const NodeList* shared) {
+  if (nodes.empty()) return;
+  if (!guarded_part_ && (frames_[frame].flags & FRAME_LEAVES))
+    for (const u32 node : nodes) hits_.push_back({frame, node});
+  part.includes.push_back(this->part(shared ? list_id(shared) : node_lists_.intern(nodes.data(), nodes.size()), frame, guarded_part_));
+}
+
 // A bounded run of single bytes, such as blanks: what can follow it does not depend on how many were read, so no frame is made for
 // each count.
 bool Automaton::byte_part(u32 frame, Part& part) {
@@ -294,8 +303,6 @@ bool Automaton::byte_part(u32 frame, Part& part) {
       if (list->tokens.empty() && list->nodes.empty()) continue;
       exits.push_back({b, left});
       if (list->nodes.empty()) continue;
-      if (frames_[target].flags & FRAME_LEAVES)
-        for (const u32 node : list->nodes) hits_.push_back({target, node});
       auto group = std::find_if(groups.begin(), groups.end(), [&](const auto& each) { return each.first == target; });
       if (group == groups.end()) group = groups.insert(groups.end(), {target, {}});
       group->second.insert(group->second.end(), list->nodes.begin(), list->nodes.end());
@@ -303,7 +310,7 @@ bool Automaton::byte_part(u32 frame, Part& part) {
   }
   for (auto& [target, nodes] : groups) {
     std::sort(nodes.begin(), nodes.end());
-    part.includes.push_back(this->part(node_lists_.intern(nodes.data(), nodes.size()), target));
+    go_on_at(nodes, target, part);
   }
   part.dense = index_->loop_mask_with_exits(inside, left, exits);
   return true;
@@ -314,8 +321,8 @@ bool Automaton::byte_part(u32 frame, Part& part) {
 bool Automaton::chain_part(u32 frame, const Loop& loop, Part& part) {
   const u64 inside = loop.inside;
   const u32 longest = index_->longest_loop(inside);
-  u32 furthest = 0;  // characters before an exit
-  for (u32 exit = 0; exit < EXITS; exit++)
+  u32 furthest = 0;  // characters before an exit, which only guards must know
+  for (u32 exit = 0; guarded_part_ && exit < EXITS; exit++)
     if (!(signature_of_exit(exit) & inside)) furthest = std::max(furthest, index_->longest_exit(inside, exit));
   std::vector<u32> chain{frame};
   u32 cap = NONE;       // characters that the chain can take, NONE if it loops
@@ -396,11 +403,7 @@ bool Automaton::chain_part(u32 frame, const Loop& loop, Part& part) {
           for (const u32 node : list->nodes) land(node, target, part);
           for (const u32 node : list->leaves) land(node, target, part);
         }
-        if (!list->nodes.empty()) {
-          if (!guarded_part_ && (frames_[target].flags & FRAME_LEAVES))
-            for (const u32 node : list->nodes) hits_.push_back({target, node});
-          part.includes.push_back(this->part(list_id(list), target, guarded_part_));
-        }
+        go_on_at(list->nodes, target, part, list);
       }
     }
   }
@@ -496,11 +499,9 @@ bool Automaton::closed_part(u32 frame, Part& part) {
     for (; i < landings.size() && landings[i].first == target; i++) {
       const u32 node = landings[i].second;
       emit(node, part);
-      if (trie_->nodes()[node].skip() == 1) continue;
-      below.push_back(node);
-      if (frames_[target].flags & FRAME_LEAVES) hits_.push_back({target, node});
+      if (trie_->nodes()[node].skip() > 1) below.push_back(node);
     }
-    if (!below.empty()) part.includes.push_back(this->part(node_lists_.intern(below.data(), below.size()), target));
+    go_on_at(below, target, part);
   }
   return true;
 }
@@ -571,11 +572,7 @@ bool Automaton::sink_part(u32 frame, const Loop& loop, Part& part) {
       for (const u32 node : list->leaves)
         if (!std::binary_search(removed.begin(), removed.end(), node)) land(node, target, part);
     }
-    if (kept.empty()) continue;
-    const u32 id = kept.size() == list->nodes.size() ? list_id(list) : node_lists_.intern(kept.data(), kept.size());
-    if (!guarded_part_ && (frames_[target].flags & FRAME_LEAVES))
-      for (const u32 node : kept) hits_.push_back({target, node});
-    part.includes.push_back(this->part(id, target, guarded_part_));
+    go_on_at(kept, target, part, kept.size() == list->nodes.size() ? list : nullptr);
   }
   part.dense = index_->loop_mask_with_exits(inside, NONE, exits);
   for (const u32 node : removed)
