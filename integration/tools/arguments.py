@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 from stackmask.integration.tools.fits import Checker
@@ -187,7 +188,21 @@ class InputReader(Base):
         return out
 
 
-class PairsReader(Base):
+class StateReader(Base):
+    """Reads by states, each a method that takes what it can off the buffer and says whether to go on at once."""
+
+    _state: Callable[[list[str]], bool]
+
+    def feed(self, text: str) -> str:
+        """What these characters add."""
+        self._buffer += text
+        out: list[str] = []
+        while not self.is_done and self._state(out):
+            pass
+        return "".join(out)
+
+
+class PairsReader(StateReader):
     """Arguments one after the other, each between two texts."""
 
     def __init__(self, tail: str, style: Style, schema: Any) -> None:
@@ -205,14 +220,6 @@ class PairsReader(Base):
         self._scanner = JsonScanner()
         self._scalar = ""
         self._values = Values(style, schema)
-
-    def feed(self, text: str) -> str:
-        """What these characters add."""
-        self._buffer += text
-        out: list[str] = []
-        while not self.is_done and self._state(out):
-            pass
-        return "".join(out)
 
     def _between(self, out: list[str]) -> bool:
         """Before an argument, or at the end."""

@@ -6,7 +6,7 @@ import json
 import re
 from typing import Final
 
-from stackmask.integration.tools.arguments import Base, JsonScanner, overlap
+from stackmask.integration.tools.arguments import JsonScanner, StateReader, overlap
 from stackmask.integration.tools.formats import Style
 from stackmask.integration.tools.spelling import BLANKS
 
@@ -14,7 +14,7 @@ _WORD: Final = re.compile(r"[A-Za-z0-9_.+-]+")
 _CLOSE: Final = {"{": "}", "[": "]"}
 
 
-class LiteralsReader(Base):
+class LiteralsReader(StateReader):
     """Reads arguments: `key=value` or `key:value` with commas between, and objects and arrays inside values."""
 
     def __init__(self, tail: str, style: Style) -> None:
@@ -26,14 +26,6 @@ class LiteralsReader(Base):
         self._count = [0]
         self._state = self._member
         self._scanner = JsonScanner()
-
-    def feed(self, text: str) -> str:
-        """What these characters add."""
-        self._buffer += text
-        out: list[str] = []
-        while not self.is_done and self._state(out):
-            pass
-        return "".join(out)
 
     def _member(self, out: list[str]) -> bool:
         """Before a member or an item, a comma, or the end of what holds them."""
