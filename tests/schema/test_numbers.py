@@ -14,6 +14,7 @@ import pytest
 from stackmask.pda.exceptions import LimitError
 from stackmask.pda.grammar import AUTOMATON, GrammarBuilder
 from stackmask.schema.numbers import INTEGERS, NOTHING, NUMBERS, NumberSet, exact, number_node
+from stackmask.schema.numerals import remainders_alike
 
 JSON_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
@@ -189,6 +190,20 @@ def test_bounds_beyond_64_bits() -> None:
     assert str(10**308) in Language(INTEGERS & between(None, 1e308))
     assert "1.0000000000000000001e308" not in Language(between(None, 1e308))
     assert "1e308" in Language(between(None, 1e308))
+
+
+@pytest.mark.parametrize(("period", "divisors"), [(24, [24]), (360, [40, 36]), (96, [32, 12]), (250, [125, 50]), (77, [7, 11])])
+def test_remainders_alike(period: int, divisors: list[int]) -> None:
+    """Remainders are alike just where no digits tell them apart, here by refinement until nothing changes."""
+    names = [tuple(rest % divisor == 0 for divisor in divisors) for rest in range(period)]
+    while True:
+        rows = [(names[rest], *(names[(10 * rest + digit) % period] for digit in range(10))) for rest in range(period)]
+        numbers = {row: number for number, row in enumerate(dict.fromkeys(rows))}
+        refined = [(numbers[row],) for row in rows]
+        if len(set(refined)) == len(set(names)):
+            break
+        names = refined
+    assert remainders_alike(period, divisors) == [names.index(name) for name in names]
 
 
 def test_large_multiples() -> None:
