@@ -18,6 +18,7 @@ What it leaves is removed by the engine, which knows which rules can generate te
 
 from __future__ import annotations
 
+import marshal
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
@@ -91,6 +92,8 @@ from stackmask.schema.types import (
 MOST_PARTS: Final = 4_000
 DEEPEST_EMPTINESS: Final = 3
 """How many levels of required members and items a test of emptiness looks down."""
+MOST_COMPARED: Final = 1 << 23
+"""Bytes of subschemas that are compared by what is written in them."""
 MOST_BRANCHES: Final = 12
 """Branches of one anyOf beside unevaluated keywords; each subset of them is a case."""
 
@@ -153,6 +156,8 @@ class Algebra:
         self.neutral = Scope(Resource("", True, DEFAULT, registry.root.resource.document), ())
         self.entries: list[tuple[Any, Scope]] = [(True, registry.root), (True, registry.root)]
         self.literals: dict[tuple[int, Scope], Literal] = {}
+        self.texts: dict[tuple[bytes, Scope], Literal] = {}
+        self.compared = 0
         self.constants: dict[object, Literal] = {}
         self.unions: dict[frozenset[Literal], Literal] = {}
         self.results: dict[Request, Any] = {(False, TRUE): EVERY}
@@ -175,7 +180,7 @@ class Algebra:
     # Numbers for subschemas, sets of values and languages.
 
     def literal(self, schema: Any, scope: Scope) -> Literal:
-        """The number of a subschema."""
+        """The number of a subschema; those that are written alike in one scope share it."""
         if schema.__class__ is bool:
             return TRUE if schema else FALSE
         if not isinstance(schema, dict):
@@ -185,9 +190,30 @@ class Algebra:
         key = (id(schema), scope)
         found = self.literals.get(key)
         if found is None:
-            found = self.literals[key] = len(self.entries)
-            self.entries.append((schema, scope))
+            text = self.written(schema)
+            found = self.texts.get((text, scope)) if text else None
+            if found is None:
+                found = len(self.entries)
+                self.entries.append((schema, scope))
+                if text:
+                    self.texts[text, scope] = found
+            self.literals[key] = found
         return found
+
+    def written(self, schema: Schema) -> bytes:
+        """What two subschemas have in common just when they are written alike; empty where it is not known.
+
+        PERF: branches of a oneOf are often copies of each other but for a few members, and members that are the same literal need no
+        complement to tell the branches apart. A text takes 3 us a KB, and a subschema is in those of all around it, so there is a limit.
+        """
+        if self.compared > MOST_COMPARED:
+            return b""
+        try:
+            text = marshal.dumps(schema, 2)  # a later version would mark the objects that it meets again
+        except ValueError:  # decimals, subclasses of the types of JSON, or too deep
+            return b""
+        self.compared += len(text)
+        return text
 
     def constant(self, value: object) -> Literal:
         """The number of the schema of one value."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -107,8 +108,23 @@ def test_literals_are_shared() -> None:
     assert it.literal(False, scope) == -TRUE
     assert it.literal(schema["a"], scope) == it.literal(schema["a"], scope) > TRUE
     assert it.constant([1, {"a": 2}]) == it.constant([1.0, {"a": 2}]) != it.constant([True, {"a": 2}])
+    alike = [{"items": [number]} for number in (1, 1, 1.0, True, Decimal(1), Decimal(1))]
+    first, second, *others = [it.literal(written, scope) for written in alike]
+    assert first == second, "what is written alike in one scope is one"
+    assert len({first, *others}) == 5, "and what is only equal is not, nor what may not be read twice"
     assert conjunction(3, -3) == NEVER
     assert conjunction(TRUE) == frozenset()
+
+
+def test_copies_in_branches_need_no_complement() -> None:
+    """Branches of a oneOf that overlap are told apart by where they differ, however large the members are that they share."""
+
+    def branch(kind: str) -> Any:
+        items = {"type": "array", "maxItems": 100, "items": {"type": "string", "maxLength": 9}}
+        return {"type": "object", "properties": {"kind": {"const": kind}, "a": items, "b": items}, "additionalProperties": False}
+
+    schema = json.loads(json.dumps({"oneOf": [branch("x"), branch("y"), branch("z")]}))
+    assert len(json_schema_grammar(schema)[0].nodes) < 100
 
 
 def test_union_of_required_stays_one_part() -> None:
