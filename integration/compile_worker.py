@@ -23,7 +23,7 @@ GROWTH: Final = 32 << 20  # bytes that a worker may have grown by before another
 
 
 class Task(NamedTuple):
-    """A specification on its way to a worker, schemas by their keys; `explain` asks why it generates nothing, as an error."""
+    """A specification on its way to a worker, schemas and tags by their keys; `explain` asks why it generates nothing, as an error."""
 
     kind: str
     arguments: tuple[Any, ...]
@@ -49,18 +49,17 @@ def main() -> None:
 
 
 def _compile(compiler: Compiler, task: Task) -> tuple[Any, ...]:
-    """The grammar and the entries of its report, or an error in parts: not every error can be made from its arguments."""
+    """The grammar and its report, or an error in parts: not every error can be made from its arguments."""
     kind, arguments, options, explain = task
     try:
-        if kind in ("json_schema", "structural_tag"):
+        if kind == "json_schema":
             arguments = (schema_of_key(arguments[0]), *arguments[1:])
         if documents := options.get("documents"):
             options = {**options, "documents": {uri: schema_of_key(key) for uri, key in documents.items()}}
         job = compiler.read(kind, *arguments, **options)
         if explain and job.explain is not None:
             raise job.explain()
-        grammar, report = job.front_end()
-        return grammar, None if report is None else report.entries
+        return job.front_end()
     except MemoryError:
         error: Exception = LimitError("compilation took more memory than a worker has", limit="memory")
     except RecursionError:

@@ -20,7 +20,8 @@ from typing import Any, Final, NamedTuple, Self
 
 from stackmask.integration.cache import Cache, CacheInfo
 from stackmask.integration.serialization import from_bytes, to_bytes
-from stackmask.integration.specification import is_plain, parse_json, schema_key, schema_of_key
+from stackmask.integration.specification import parse_json, schema_key, schema_of_key
+from stackmask.integration.tag_key import TagKey, entries_of_key, tag_key, tag_of_key
 from stackmask.pda.captures import CaptureReader
 from stackmask.pda.choice import choice_grammar
 from stackmask.pda.engine import KernelGrammar
@@ -59,7 +60,7 @@ class CompileStats:
 
 
 class CompiledGrammar:
-    """A grammar ready for one vocabulary, shared by all requests that use it; `report` says what a JSON Schema's keywords came to."""
+    """A grammar ready for one vocabulary, shared by all requests that use it; `report` says what the keywords of JSON Schemas came to."""
 
     __slots__ = (
         "__weakref__",
@@ -122,7 +123,7 @@ class CompiledGrammar:
 
     @property
     def report(self) -> Report | None:
-        """What is enforced of a JSON Schema; None for other specifications."""
+        """What is enforced of a JSON Schema, or of those in a structural tag; None for other specifications."""
         return self._report
 
     @property
@@ -199,7 +200,7 @@ class Compiler:
         self._cache: Cache[CompiledGrammar] = Cache(cache_bytes)
         special, tokens = vocabulary.special, vocabulary.tokens
         spelled = [name for name, token in special.items() if tokens[token] is None]
-        self._tags = StructuralTags(special, spelled=spelled, limits=self._limits, key=self._tag_key)
+        self._tags = StructuralTags(special, spelled=spelled, limits=self._limits)
         self._executor = ThreadPoolExecutor(threads or min(8, os.cpu_count() or 1), "stackmask-compile")
 
     @property
@@ -347,28 +348,26 @@ class Compiler:
         texts = options if isinstance(options, str | bytes) or not isinstance(options, Sequence) else tuple(options)
         return self._text("choice", choice_grammar, texts)
 
-    def _structural_tag(self, tag: Mapping[str, Any] | str, *, held: bool = False) -> Job:
-        try:
-            value: Any = tag.model_dump(by_alias=True) if hasattr(tag, "model_dump") else tag
-            if isinstance(value, str):
-                value = parse_json(value, self._limits)
-            key = schema_key(value, self._limits)
-        except SchemaError as error:
-            raise StructuralTagError(str(error)) from None
+    def _structural_tag(self, tag: Mapping[str, Any] | str | TagKey, *, held: bool = False) -> Job:
+        value: Any = None
+        if isinstance(tag, TagKey):
+            key = tag
+        else:
+            try:
+                value = tag.model_dump(by_alias=True) if hasattr(tag, "model_dump") else tag
+                if isinstance(value, str):
+                    value = parse_json(value, self._limits)
+                held = held or value is not tag  # a value made here is nobody else's
+                key, value = tag_key(value, self._limits)
+            except SchemaError as error:
+                raise StructuralTagError(str(error)) from None
 
-        def front_end() -> tuple[Grammar, None]:
-            # PERF: a copy out of the key takes longer than all else where most tags are known; a value made here is nobody else's
-            safe = is_plain(key) and (held or value is not tag)
-            return self._tags.grammar(value if safe else schema_of_key(key)), None
+        def front_end() -> tuple[Grammar, Report]:
+            # PERF: a copy out of the key takes longer than all else where most tags are known
+            grammar = self._tags.grammar(value if held else tag_of_key(key), key.parts)
+            return grammar, Report.later(partial(entries_of_key, key))
 
         return Job("structural_tag", ("structural_tag", key), front_end)
-
-    def _tag_key(self, tag: object) -> bytes | None:
-        """The key of one tag in a structural tag, None where it holds what has none."""
-        try:
-            return schema_key(tag, self._limits)
-        except (SchemaError, LimitError):
-            return None
 
     def _text(self, kind: str, front_end: Callable[..., Grammar], specification: Any, *options: str) -> Job:
         """The key of a specification that is text, or texts, and how to compile it."""

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Mapping
-from io import BytesIO
-from typing import Any, Final, NoReturn
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple, NoReturn
 
 from stackmask.pda.exceptions import LimitError, SchemaError, caret
 from stackmask.pda.limits import Limits
@@ -22,12 +21,31 @@ _PROTOCOL: Final = 3  # the last one without frames and back references
 _COPIED: Final = b"\x00"  # what the key of a schema begins with that had to be copied, and no pickle
 
 
-class _Serialiser(pickle.Pickler):
+class Serialiser(pickle.Pickler):
     """Serialises plain values only."""
+
+    def __init__(self) -> None:
+        chunks: list[bytes] = []
+        super().__init__(_Sink(chunks.append), _PROTOCOL)
+        self.fast = True
+        self._chunks = chunks
+
+    def key(self, value: object) -> bytes:
+        """The key of a plain value; after an error there are no others."""
+        self.dump(value)
+        key = b"".join(self._chunks)
+        self._chunks.clear()
+        return key
 
     def reducer_override(self, value: object) -> Any:
         """Refuse what is not built in."""
         raise TypeError(f"{type(value).__name__} is not plain")
+
+
+class _Sink(NamedTuple):
+    """What a pickler takes for a file."""
+
+    write: Callable[[bytes], None]
 
 
 def schema_key(schema: object, limits: Limits) -> bytes:
@@ -37,10 +55,10 @@ def schema_key(schema: object, limits: Limits) -> bytes:
     if schema.__class__ is not dict and not isinstance(schema, Mapping | bool):
         schema = schema_of_type(schema)
     try:
-        key = _serialise(schema)
+        key = Serialiser().key(schema)
     except (TypeError, ValueError, RecursionError):  # a value that is not plain, one that holds itself, or one that is deep
-        key = _COPIED + _serialise(_events(schema, limits))
-    _check_size(len(key), limits)
+        key = _COPIED + Serialiser().key(_events(schema, limits))
+    check_size(len(key), limits)
     return key
 
 
@@ -55,18 +73,9 @@ def schema_of_key(key: bytes) -> Any:
     return pickle.loads(key) if is_plain(key) else _rebuild(pickle.loads(key[len(_COPIED) :]))
 
 
-def _serialise(value: object) -> bytes:
-    """The key of a plain value."""
-    file = BytesIO()
-    serialiser = _Serialiser(file, _PROTOCOL)
-    serialiser.fast = True
-    serialiser.dump(value)
-    return file.getvalue()
-
-
 def parse_json(text: str, limits: Limits) -> Any:
     """The value of a JSON text."""
-    _check_size(len(text), limits)
+    check_size(len(text), limits)
     try:
         return json.loads(text, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
@@ -147,7 +156,8 @@ def _plain_value(value: object) -> tuple[Any, list[tuple[str | None, object]] | 
     raise SchemaError(f"a schema holds JSON values, not {type(value).__name__}")
 
 
-def _check_size(size: int, limits: Limits) -> None:
+def check_size(size: int, limits: Limits) -> None:
+    """Raise where a specification takes too many bytes."""
     if size > limits.specification_bytes:
         raise LimitError(
             f"the specification takes {size} bytes, more than {limits.specification_bytes}",

@@ -57,8 +57,9 @@ Encodings say how a code point is written as bytes:
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, NewType
 
 NodeId = NewType("NodeId", int)
@@ -240,7 +241,10 @@ class GrammarBuilder:
 
 
 def print_grammar(grammar: Grammar) -> str:
-    """The grammar as EBNF-like text, a rule a line, for people and error messages."""
+    """The grammar as EBNF-like text, a rule a line, for people and error messages; rules that share a name are numbered."""
+    shared = Counter(grammar.names)
+    names = (name if shared[name] == 1 else f"{name}{number}" for number, name in enumerate(grammar.names))
+    grammar = replace(grammar, names=tuple(names))
     return "\n".join(f"{name} ::= {_show(grammar, node, 0)}" for name, node in zip(grammar.names, grammar.rules, strict=True))
 
 

@@ -85,6 +85,7 @@ class Compilation:
         distinct: bool,
     ) -> None:
         self.builder = builder
+        self.before = len(builder.rules)
         self.fragments = fragments
         self.registry = registry
         self.budget = budget
@@ -121,11 +122,14 @@ class Compilation:
                 self.enter(scope)
                 node = self.node(subject)
             self.builder.define(rule, node)
-            self.budget.check_time()
-            if len(self.builder.rules) > self.budget.limits.rules:
-                raise LimitError(
-                    f"the schema needs more than {self.budget.limits.rules} rules", limit="rules", value=self.budget.limits.rules
-                )
+            self.check_rules()
+
+    def check_rules(self) -> None:
+        """Raise where there are too many rules, or the time is over."""
+        self.budget.check_time()
+        most = self.budget.limits.rules
+        if len(self.builder.rules) - self.before > most:
+            raise LimitError(f"the schema needs more than {most} rules", limit="rules", value=most)
 
     def source(self, what: str, argument: str) -> tuple[object, str, str] | None:
         """Where a pattern or format was first asked for: subschema, keyword, and the rest of the pointer."""

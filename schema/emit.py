@@ -69,7 +69,7 @@ def called(b: GrammarBuilder, node: NodeId) -> NodeId:
     operator = b.nodes[node][0]
     if operator not in (SEQ, ALT, GRAPH, PERMUTE, SCOPE) or (operator == SEQ and len(b.nodes[node]) <= 4):
         return node
-    rule = b.rule(f"item{len(b.rules)}")
+    rule = b.rule("item")
     b.define(rule, node)
     return b.call(rule)
 

@@ -7,7 +7,7 @@ A keyword that no draft knows is an annotation by the specification; where it lo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import lru_cache
@@ -58,10 +58,11 @@ class Report:
     annotation  requried  /requried  unknown keyword; did you mean "required"?
     """
 
-    __slots__ = ("_approximated", "_entries", "_formats", "_registry")
+    __slots__ = ("_approximated", "_entries", "_formats", "_make", "_registry")
 
     def __init__(self, registry: Registry, *, formats: bool = True, approximated: tuple[Entry, ...] = ()) -> None:
         self._registry: Registry | None = registry
+        self._make: Callable[[], tuple[Entry, ...]] | None = None
         self._formats = formats
         self._approximated = approximated
         self._entries: tuple[Entry, ...] | None = None
@@ -70,16 +71,26 @@ class Report:
     def of(cls, entries: tuple[Entry, ...]) -> Report:
         """A report out of its entries alone."""
         report = cls.__new__(cls)
-        report._registry, report._formats, report._approximated, report._entries = None, True, (), entries
+        report._registry, report._make, report._formats, report._approximated, report._entries = None, None, True, (), entries
+        return report
+
+    @classmethod
+    def later(cls, make: Callable[[], tuple[Entry, ...]]) -> Report:
+        """A report whose entries are made when it is first looked at."""
+        report = cls.of(())
+        report._make, report._entries = make, None
         return report
 
     @property
     def entries(self) -> tuple[Entry, ...]:
         """Every keyword occurrence, in the order of the schema."""
+        if self._entries is None and self._make is not None:
+            self._entries = self._make()
+            self._make = None
         if self._entries is None:
             assert self._registry is not None
             replaced = {(entry.pointer, entry.keyword): entry for entry in self._approximated}
-            found = [replaced.pop((entry.pointer, entry.keyword), entry) for entry in _entries(self._registry, self._formats)]
+            found = [replaced.pop((entry.pointer, entry.keyword), entry) for entry in schema_entries(self._registry, self._formats)]
             self._entries = (*found, *replaced.values())
             self._registry = None
         return self._entries
@@ -107,7 +118,7 @@ class Report:
         return hash(self.entries)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Report.of, (self.entries,)
+        return (Report.of, (self.entries,)) if self._make is None else (Report.later, (self._make,))
 
     def __repr__(self) -> str:
         return f"<Report of {len(self)} keywords, {len(self.warnings)} warnings>"
@@ -120,7 +131,7 @@ class Report:
         )
 
 
-def _entries(registry: Registry, formats: bool) -> Iterator[Entry]:
+def schema_entries(registry: Registry, formats: bool) -> Iterator[Entry]:
     """The entries of the root document, depth first in the order of the schema."""
     for uri in dict.fromkeys(registry.unknown_dialects):
         yield Entry("/$schema", "$schema", ANNOTATION, f"unknown dialect {uri!r}; read as draft {registry.root.resource.dialect.name}")

@@ -12,24 +12,21 @@ A field that nobody knows is an error, since a constraint is never ignored.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
-from threading import Lock
-from typing import Any, Final
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
+from typing import Any
 
 from stackmask.pda.budget import Budget
 from stackmask.pda.exceptions import LimitError
-from stackmask.pda.grammar import Grammar, GrammarBuilder, NodeId
+from stackmask.pda.grammar import Grammar, NodeId
 from stackmask.pda.limits import Limits
-from stackmask.schema.structural_tag_contents import Contents, parsed_schema
+from stackmask.schema.structural_tag_contents import parsed_schema
 from stackmask.schema.structural_tag_fields import Fields, refusal
-from stackmask.schema.structural_tag_formats import Arena, Kept, Writer
-from stackmask.schema.structural_tag_pieces import Pieces
+from stackmask.schema.structural_tag_formats import Writer
+from stackmask.schema.structural_tag_parts import Arena, Arenas, Part
 from stackmask.schema.structural_tag_special import SpecialTokens
 
 _NO_SPECIAL: Mapping[str, int] = {}
-_SPARE: Final = 2
-_MOST_UNUSED: Final = 5_000
-"""An arena is left when it has more nodes than twice those of its last tag and this."""
 
 
 def structural_tag_grammar(
@@ -47,62 +44,42 @@ def structural_tag_grammar(
 
 
 class StructuralTags:
-    """Compiles structural tags that may name the same special tokens; tags inside them that were seen before are not compiled again.
+    """Compiles structural tags that may name the same special tokens; the Parts inside them that were seen before are not compiled again.
 
     `spelled` are the names of those that have no text, so that a text in a tag that spells one means the token too; None for all.
-    `key` gives the key by which a tag inside is found again, None for one that cannot be; without `key` nothing is kept.
     """
 
-    def __init__(
-        self,
-        special: Mapping[str, int],
-        *,
-        spelled: Collection[str] | None = None,
-        limits: Limits | None = None,
-        key: Callable[[object], bytes | None] | None = None,
-    ) -> None:
+    def __init__(self, special: Mapping[str, int], *, spelled: Collection[str] | None = None, limits: Limits | None = None) -> None:
         self._special = SpecialTokens(special, spelled)
         self._limits = limits
-        self._kept = None if key is None else Kept(Pieces(), key)
-        self._arena: Arena | None = None
-        self._lock = Lock()
+        self._arenas = Arenas()
 
-    def grammar(self, tag: Mapping[str, Any] | str) -> Grammar:
-        """The grammar of a structural tag.
+    def grammar(self, tag: Mapping[str, Any] | str, keys: Sequence[bytes] = ()) -> Grammar:
+        """The grammar of a structural tag; `keys` are those of its Parts.
 
-        With a `key` it may hold parts of others that its root does not reach; `stackmask.pda.splice.compact` leaves them out.
+        Where there are any it may hold parts of others that its root does not reach; `stackmask.pda.splice.compact` leaves them out.
         """
-        if self._kept is None or not self._lock.acquire(blocking=False):
-            return self._made(tag, _arena())[0]
-        try:
-            arena, self._arena = self._arena or _arena(), None  # which is dropped where an error leaves it half done
-            grammar, used = self._made(tag, arena)
-            # PERF: an engine reads 15 nodes in a microsecond, reachable or not
-            if len(arena.builder.nodes) <= _SPARE * used + _MOST_UNUSED:
-                self._arena = arena
-            return grammar
-        finally:
-            self._lock.release()
-
-    def _made(self, tag: Mapping[str, Any] | str, arena: Arena) -> tuple[Grammar, int]:
-        """The grammar of a tag that is added to an arena, and about how many nodes of it this one uses."""
         budget = Budget(self._limits)
         fields = Fields.of("", _parsed(tag, budget.limits))
-        builder = arena.builder
-        nodes, rules = len(builder.nodes), len(builder.rules)
-        root = builder.rule("root")
-        writer = Writer(builder, arena.contents, self._special, budget, self._kept, arena)
-        builder.define(root, _written(writer, fields))
-        most = budget.limits.rules
-        if len(builder.rules) - rules > most:
-            raise LimitError(f"the structural tag needs more than {most} rules", limit="rules", value=most)
-        return builder.build(root), len(builder.nodes) - nodes + writer.held
-
-
-def _arena() -> Arena:
-    """An empty arena."""
-    builder = GrammarBuilder()
-    return Arena(builder, Contents(builder), {})
+        arena = self._arenas.take(keys) if keys else Arena()
+        mark = arena.mark()
+        used = 0
+        try:
+            writer = Writer(arena, self._special, budget)
+            builder = arena.builder
+            root = builder.rule("root")
+            builder.define(root, _written(writer, fields))
+            most = budget.limits.rules
+            if len(builder.rules) - mark.rules + writer.held_rules > most:
+                raise LimitError(f"the structural tag needs more than {most} rules", limit="rules", value=most)
+            used = len(builder.nodes) - mark.nodes + writer.held
+            return builder.build(root)
+        except BaseException:
+            arena.restore(mark)
+            raise
+        finally:
+            if keys:
+                self._arenas.give(arena, used)
 
 
 def _parsed(tag: object, limits: Limits) -> object:
@@ -136,11 +113,16 @@ def _written(writer: Writer, fields: Fields) -> NodeId:
 
 def _triggered(fields: Fields) -> dict[str, Any]:
     """The newer form of the older one."""
-    tags = []
+    tags: list[object] = []
     for index, item in enumerate(fields.items("structures")):
-        structure = Fields.of(fields.place("structures", index), item)
-        structure.only(("begin", "schema", "end"), "a structure")
-        schema = parsed_schema(structure.place("schema"), structure.values.get("schema"))
-        content = {"type": "json_schema", "json_schema": schema}
-        tags.append({"begin": structure.text("begin"), "content": content, "end": structure.text("end")})
+        place = fields.place("structures", index)
+        tags.append(Part(item.key, partial(_structure, place, item)) if isinstance(item, Part) else _structure(place, item))
     return {"type": "triggered_tags", "triggers": fields.required("triggers"), "tags": tags}
+
+
+def _structure(path: str, value: object) -> dict[str, Any]:
+    """The tag that a structure stands for."""
+    fields = Fields.of(path, value.open() if isinstance(value, Part) else value)
+    fields.only(("begin", "schema", "end"), "a structure")
+    content = {"type": "json_schema", "json_schema": parsed_schema(fields.place("schema"), fields.values.get("schema"))}
+    return {"begin": fields.text("begin"), "content": content, "end": fields.text("end")}

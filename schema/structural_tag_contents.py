@@ -14,98 +14,86 @@ from stackmask.schema.compilation import Compilation
 from stackmask.schema.compile import json_schema_node
 from stackmask.schema.escaped import escaped
 from stackmask.schema.structural_tag_fields import Fields, kind, refusal
-from stackmask.schema.structural_tag_pieces import Base, lay
 from stackmask.schema.structural_tag_styles import STYLES, pattern_of, styled
 
 if TYPE_CHECKING:
     from stackmask.schema.structural_tag_formats import Writer
 
 
-class Contents:
-    """The contents that one builder holds; `base` are the fixed parts that it began with, where it did."""
+def schema(w: Writer, fields: Fields) -> NodeId:
+    """A json_schema format."""
+    place = fields.place("json_schema")
+    value = schema_value(place, fields.values.get("json_schema"))
+    fragments = w.arena.base(blanks(fields.count("max_whitespace_cnt")))
+    style = fields.values.get("style", "json")
+    if not isinstance(style, str) or (style != "json" and style not in STYLES):
+        raise refusal(fields.place("style"), f"{style!r:.60} is no style; there are {', '.join(sorted((*STYLES, 'json')))}")
+    order = "any" if fields.flag("any_order") else "schema"
+    excluded = fields.texts("excludes", optional=True)
+    documents: dict[str, Any] = {}
+    clean: Any = {"$ref": _CLEAN} if excluded else True
+    if excluded:
+        documents = {_CONTENT: value, _CLEAN: _clean(excluded)}
+    if excluded and style == "json":
+        value = {"allOf": [{"$ref": _CONTENT}, clean]}
+    try:
+        node, _ = json_schema_node(
+            w.builder, value, fragments=fragments, property_order=order, documents=documents, budget=w.budget,
+            run=Compilation.run if style == "json" else styled(style, w.literal, excluded, clean),
+        )  # fmt: skip
+    except (SchemaError, RegexError) as error:
+        raise refusal(place, str(error)) from None
+    if node == fragments.never:
+        raise refusal(place, f"no {'instance' if style == 'json' else 'object'} can satisfy the schema")
+    return node
 
-    def __init__(self, builder: GrammarBuilder, whitespace: str = "", base: Base | None = None) -> None:
-        self.builder = builder
-        self._bases: dict[str, Base] = {} if base is None else {whitespace: base}
 
-    def base(self, whitespace: str) -> Base:
-        """The fixed parts of JSON with these blanks."""
-        found = self._bases.get(whitespace)
-        if found is None:
-            found = self._bases[whitespace] = lay(self.builder, whitespace)
-        return found
+def grammar(w: Writer, fields: Fields) -> NodeId:
+    """A grammar in EBNF or in Lark's language."""
+    place, text = fields.place("grammar"), fields.text("grammar")
+    syntax = fields.values.get("syntax") or "ebnf"
+    try:
+        if syntax == "ebnf":
+            from stackmask.pda.ebnf import ebnf_grammar  # PERF: lark takes a third of the time that `import stackmask` would take
 
-    def node(self, w: Writer, fields: Fields) -> NodeId:
-        """A json_schema format."""
-        place = fields.place("json_schema")
-        schema = schema_value(place, fields.values.get("json_schema"))
-        fragments = self.base(blanks(fields.count("max_whitespace_cnt"))).fragments
-        style = fields.values.get("style", "json")
-        if not isinstance(style, str) or (style != "json" and style not in STYLES):
-            raise refusal(fields.place("style"), f"{style!r:.60} is no style; there are {', '.join(sorted((*STYLES, 'json')))}")
-        order = "any" if fields.flag("any_order") else "schema"
-        excluded = fields.texts("excludes", optional=True)
-        documents: dict[str, Any] = {}
-        clean: Any = {"$ref": _CLEAN} if excluded else True
-        if excluded:
-            documents = {_CONTENT: schema, _CLEAN: _clean(excluded)}
-        if excluded and style == "json":
-            schema = {"allOf": [{"$ref": _CONTENT}, clean]}
-        try:
-            node, _ = json_schema_node(
-                self.builder, schema, fragments=fragments, property_order=order, documents=documents, budget=w.budget,
-                run=Compilation.run if style == "json" else styled(style, w.literal, excluded, clean),
-            )  # fmt: skip
-        except (SchemaError, RegexError) as error:
-            raise refusal(place, str(error)) from None
-        if node == fragments.never:
-            raise refusal(place, f"no {'instance' if style == 'json' else 'object'} can satisfy the schema")
-        return node
+            return _spliced(w, fields, ebnf_grammar(text, special=w.special.ids, limits=w.budget.limits))
+        if syntax == "lark":
+            from stackmask.pda.lark import lark_grammar
 
-    def grammar(self, w: Writer, fields: Fields) -> NodeId:
-        """A grammar in EBNF or in Lark's language."""
-        place, text = fields.place("grammar"), fields.text("grammar")
-        syntax = fields.values.get("syntax") or "ebnf"
-        try:
-            if syntax == "ebnf":
-                from stackmask.pda.ebnf import ebnf_grammar  # PERF: lark takes a third of the time that `import stackmask` would take
+            def json_node(builder: GrammarBuilder, schema: Any) -> NodeId:
+                return json_schema_node(builder, schema, limits=w.budget.limits)[0]
 
-                return self.spliced(fields, ebnf_grammar(text, special=w.special.ids, limits=w.budget.limits))
-            if syntax == "lark":
-                from stackmask.pda.lark import lark_grammar
+            return _spliced(w, fields, lark_grammar(text, special=w.special.ids, json_node=json_node, limits=w.budget.limits))
+    except (EbnfError, LarkError, RegexError) as error:
+        raise refusal(place, str(error)) from None
+    raise refusal(fields.place("syntax"), f"{syntax!r:.60} is no syntax; there are ebnf and lark")
 
-                def json_node(builder: GrammarBuilder, schema: Any) -> NodeId:
-                    return json_schema_node(builder, schema, limits=w.budget.limits)[0]
 
-                return self.spliced(fields, lark_grammar(text, special=w.special.ids, json_node=json_node, limits=w.budget.limits))
-        except (EbnfError, LarkError, RegexError) as error:
-            raise refusal(place, str(error)) from None
-        raise refusal(fields.place("syntax"), f"{syntax!r:.60} is no syntax; there are ebnf and lark")
+def regex(w: Writer, fields: Fields) -> NodeId:
+    """A regular expression that matches as a whole."""
+    place, pattern = fields.place("pattern"), fields.text("pattern")
+    try:
+        if fields.values.get("escape") is not None:
+            return _spliced(w, fields, regex_grammar(pattern, limits=w.budget.limits))
+        node = regex_node(w.builder, pattern, search=False, budget=w.budget)
+    except RegexError as error:
+        raise refusal(place, str(error)) from None
+    if node == w.builder.never():
+        raise refusal(place, "this pattern matches no text")
+    return node
 
-    def regex(self, w: Writer, fields: Fields) -> NodeId:
-        """A regular expression that matches as a whole."""
-        place, pattern = fields.place("pattern"), fields.text("pattern")
-        try:
-            if fields.values.get("escape") is not None:
-                return self.spliced(fields, regex_grammar(pattern, limits=w.budget.limits))
-            node = regex_node(self.builder, pattern, search=False, budget=w.budget)
-        except RegexError as error:
-            raise refusal(place, str(error)) from None
-        if node == self.builder.never():
-            raise refusal(place, "this pattern matches no text")
-        return node
 
-    def spliced(self, fields: Fields, grammar: Grammar) -> NodeId:
-        """The texts of a grammar, escaped as inside a JSON string where the format says so."""
-        match fields.values.get("escape"):
-            case None:
-                return splice(self.builder, grammar)
-            case "json":
-                try:
-                    return splice(self.builder, escaped(grammar))
-                except StructuralTagError as error:
-                    raise refusal(fields.path, str(error)) from None
-        raise refusal(fields.place("escape"), "is `json`: there is no other way to escape a text")
+def _spliced(w: Writer, fields: Fields, grammar: Grammar) -> NodeId:
+    """The texts of a grammar, escaped as inside a JSON string where the format says so."""
+    match fields.values.get("escape"):
+        case None:
+            return splice(w.builder, grammar)
+        case "json":
+            try:
+                return splice(w.builder, escaped(grammar))
+            except StructuralTagError as error:
+                raise refusal(fields.path, str(error)) from None
+    raise refusal(fields.place("escape"), "is `json`: there is no other way to escape a text")
 
 
 _CONTENT: Final = "stackmask:content"

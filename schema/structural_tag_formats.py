@@ -18,11 +18,11 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from stackmask.pda.budget import Budget
 from stackmask.pda.ebnf_dispatch import DispatchError, text_dispatch, text_without, token_dispatch
 from stackmask.pda.exceptions import LimitError
-from stackmask.pda.grammar import GrammarBuilder, NodeId
+from stackmask.pda.grammar import NodeId
+from stackmask.schema import structural_tag_contents as contents
 from stackmask.schema.fragments import ANY_CHARACTER
-from stackmask.schema.structural_tag_contents import Contents, blanks
 from stackmask.schema.structural_tag_fields import MOST, Fields, checked_count, checked_text, kind, refusal
-from stackmask.schema.structural_tag_pieces import Pieces, cut, paste, separate
+from stackmask.schema.structural_tag_parts import Arena, Part, Tag
 from stackmask.schema.structural_tag_special import SpecialTokens
 
 
@@ -45,50 +45,18 @@ Steps: TypeAlias = Generator[Inner, NodeId, NodeId]
 Handler: TypeAlias = "Callable[[Writer, Fields, Around], NodeId | Steps]"
 
 
-class _Tag(NamedTuple):
-    """A tag read: what it begins with, a text or a token, and all that follows."""
-
-    begin: str | int
-    rest: NodeId
-
-
-TagSteps: TypeAlias = Generator[Inner, NodeId, _Tag]
-
-
-class Kept(NamedTuple):
-    """The tags that were compiled before, and what gives a tag its key, None for one that cannot be found again."""
-
-    pieces: Pieces
-    key: Callable[[object], bytes | None]
-
-
-class Arena(NamedTuple):
-    """A builder that goes on from tag to tag, and the tags that it holds: by key, what they are and how many nodes they have."""
-
-    builder: GrammarBuilder
-    contents: Contents
-    tags: dict[bytes, tuple[_Tag, int]]
+TagSteps: TypeAlias = Generator[Inner, NodeId, Tag]
 
 
 class Writer:
     """A structural tag on its way into a builder."""
 
-    def __init__(
-        self,
-        builder: GrammarBuilder,
-        contents: Contents,
-        special: SpecialTokens,
-        budget: Budget,
-        kept: Kept | None = None,
-        arena: Arena | None = None,
-    ) -> None:
-        self.builder = builder
-        self.contents = contents
+    def __init__(self, arena: Arena, special: SpecialTokens, budget: Budget) -> None:
+        self.arena = arena
+        self.builder = arena.builder
         self.special = special
         self.budget = budget
-        self.kept = kept
-        self.arena = arena
-        self.held = 0  # how many nodes the tags have that the arena held already
+        self.held = self.held_rules = 0  # how many nodes and rules the tags have that the arena held already
         self.literals: dict[str, NodeId] = {}
 
     def write(self, path: str, value: object) -> NodeId:
@@ -114,6 +82,8 @@ class Writer:
 
     def begin(self, inner: Inner) -> NodeId | Steps:
         """The node of a format, or the generator that makes it."""
+        if inner.value.__class__ is Part:
+            return self.after(self.part(inner.path, inner.value))
         fields = Fields.of(inner.path, inner.value)
         name = checked_text(fields.place("type"), fields.required("type"))
         found = FORMATS.get(name)
@@ -187,39 +157,29 @@ class Writer:
 
     def tag(self, path: str, value: object) -> TagSteps:
         """A tag: what it begins with, its content and its ends."""
-        if value.__class__ is dict:
-            content = value.get("content")
-            if content.__class__ is dict and content.get("type") in _LEAVES:
-                return self.piece(path, value, content)
+        if value.__class__ is Part:
+            return self.part(path, value)
         return (yield from self.tag_parts(Fields.of(path, value)))
 
-    def piece(self, path: str, value: object, content: Mapping[str, Any]) -> _Tag:
-        """A tag around a format that holds no others."""
-        key = None if self.kept is None else self.kept.key(value)
-        if self.arena is not None and key is not None and (found := self.arena.tags.get(key)) is not None:
-            self.held += found[1]
-            return found[0]
-        piece = None if self.kept is None or key is None else self.kept.pieces.get(key)
-        if piece is None:
-            most = content.get("max_whitespace_cnt")
-            whitespace = blanks(most) if most.__class__ is int and most >= 0 else blanks(None)
-            builder, base = separate(whitespace)
-            inner = Writer(builder, Contents(builder, whitespace, base), self.special, self.budget)
-            steps = inner.tag_parts(Fields.of(path, value))
-            content_node = inner.begin(next(steps))
-            assert isinstance(content_node, int)
-            try:
-                steps.send(content_node)
-            except StopIteration as finished:
-                tag = finished.value
-            piece = cut(builder, base, tag.begin, whitespace, tag.rest)
-            if self.kept is not None and key is not None:
-                self.kept.pieces.put(key, piece)
-        self.budget.check_time()
-        tag = _Tag(piece.begin, paste(self.builder, self.contents.base(piece.whitespace), piece))
-        if self.arena is not None and key is not None:
-            self.arena.tags[key] = tag, len(piece.nodes)
-        return tag
+    def part(self, path: str, part: Part) -> Tag:
+        """A tag that may be there already; it holds no other formats than its content."""
+        found = self.arena.tags.get(part.key)
+        if found is not None:
+            self.held += found.nodes
+            self.held_rules += found.rules
+            return found
+        nodes, rules = len(self.builder.nodes), len(self.builder.rules)
+        steps = self.tag_parts(Fields.of(path, part.open()))
+        content = self.begin(next(steps))
+        assert isinstance(content, int)
+        try:
+            steps.send(content)
+        except StopIteration as finished:
+            found = finished.value
+        assert found is not None
+        found.nodes, found.rules = len(self.builder.nodes) - nodes, len(self.builder.rules) - rules
+        self.arena.tags[part.key] = found
+        return found
 
     def tag_parts(self, fields: Fields) -> TagSteps:
         """A tag, with its content as a format of its own."""
@@ -230,7 +190,7 @@ class Writer:
         first = checked_text(fields.place("begin"), begin) if isinstance(begin, str) else self.begin_token(fields.place("begin"), begin)
         around, end = self.ends(fields)
         content = yield Inner(fields.place("content"), fields.required("content"), around)
-        return _Tag(first, self.rule("tag", self.builder.seq(content, end)))
+        return Tag(first, self.rule("tag", self.builder.seq(content, end)))
 
     def begin_token(self, path: str, value: object) -> int:
         """What a tag begins with where it is no text."""
@@ -260,10 +220,13 @@ class Writer:
                 tokens.append(token)
         return Around(tuple(texts), tuple(tokens)), self.builder.alt(*dict.fromkeys(nodes))
 
-    def whole(self, tag: _Tag) -> NodeId:
-        """A tag with its beginning."""
-        begin = self.literal(tag.begin) if isinstance(tag.begin, str) else self.builder.tokens((tag.begin,))
-        return self.builder.seq(begin, tag.rest)
+    def after(self, tag: Tag, length: int = 0) -> NodeId:
+        """A tag without so many characters of its beginning."""
+        found = tag.after.get(length)
+        if found is None:
+            begin = self.literal(tag.begin[length:]) if isinstance(tag.begin, str) else self.builder.tokens((tag.begin,))
+            found = tag.after[length] = self.builder.seq(begin, tag.rest)
+        return found
 
 
 # Formats that hold no others.
@@ -286,20 +249,20 @@ def _any_text(w: Writer, fields: Fields, around: Around) -> NodeId:
 
 
 def _json_schema(w: Writer, fields: Fields, _around: Around) -> NodeId:
-    return w.contents.node(w, fields)
+    return contents.schema(w, fields)
 
 
 def _qwen_xml_parameter(w: Writer, fields: Fields, _around: Around) -> NodeId:
     """The deprecated name of the style qwen_xml."""
-    return w.contents.node(w, Fields(fields.path, {**fields.values, "style": "qwen_xml"}))
+    return contents.schema(w, Fields(fields.path, {**fields.values, "style": "qwen_xml"}))
 
 
 def _grammar(w: Writer, fields: Fields, _around: Around) -> NodeId:
-    return w.contents.grammar(w, fields)
+    return contents.grammar(w, fields)
 
 
 def _regex(w: Writer, fields: Fields, _around: Around) -> NodeId:
-    return w.contents.regex(w, fields)
+    return contents.regex(w, fields)
 
 
 def _token(w: Writer, fields: Fields, _around: Around) -> NodeId:
@@ -357,14 +320,15 @@ def _repeat(w: Writer, fields: Fields, around: Around) -> Steps:
 
 
 def _tag(w: Writer, fields: Fields, _around: Around) -> Steps:
-    return w.whole((yield from w.tag(fields.path, fields.values)))
+    return w.after((yield from w.tag(fields.path, fields.values)))
 
 
-def _tags(w: Writer, fields: Fields) -> Generator[Inner, NodeId, list[_Tag]]:
+def _tags(w: Writer, fields: Fields) -> Generator[Inner, NodeId, list[Tag]]:
     """The tags of a format that has a list of them."""
     found = []
     for index, item in enumerate(fields.items("tags")):
-        found.append((yield from w.tag(fields.place("tags", index), item)))
+        place = fields.place("tags", index)
+        found.append(w.part(place, item) if item.__class__ is Part else (yield from w.tag_parts(Fields.of(place, item))))
     return found
 
 
@@ -378,23 +342,23 @@ def _triggered_tags(w: Writer, fields: Fields, around: Around) -> Steps:
     by_trigger: dict[str, list[NodeId]] = {trigger: [] for trigger in triggers}
     lengths = sorted({len(trigger) for trigger in triggers})
     for index, tag in enumerate(tags):
-        place = f"{fields.place('tags', index)}.begin"
-        if not isinstance(tag.begin, str):
-            raise refusal(place, "is a text: triggers are texts; tags that begin with tokens stand in token_triggered_tags")
         begin = tag.begin
+        if not isinstance(begin, str):
+            place = f"{fields.place('tags', index)}.begin"
+            raise refusal(place, "is a text: triggers are texts; tags that begin with tokens stand in token_triggered_tags")
         found = [trigger for length in lengths if len(trigger := begin[:length]) == length and trigger in by_trigger]
         if len(found) != 1:
-            listed = ", ".join(map(repr, found or triggers))
+            place, listed = f"{fields.place('tags', index)}.begin", ", ".join(map(repr, found or triggers))
             raise refusal(place, f"{begin!r:.80} begins with {'more than one trigger' if found else 'none of the triggers'}: {listed:.300}")
-        by_trigger[found[0]].append(b.seq(w.literal(begin[len(found[0]) :]), tag.rest))
+        by_trigger[found[0]].append(w.after(tag, len(found[0])))
     for index, trigger in enumerate(triggers):
         if not by_trigger[trigger]:
             raise refusal(fields.place("triggers", index), f"no tag begins with {trigger!r:.80}")
     if first and once:
-        return b.alt(*map(w.whole, tags))
+        return b.alt(*map(w.after, tags))
     groups = [(trigger, w.rule("triggered", b.alt(*dict.fromkeys(nodes)))) for trigger, nodes in by_trigger.items()]
     node = w.dispatch(fields.place("triggers"), groups, excluded, loop=not once)
-    return b.seq(b.alt(*map(w.whole, tags)), node) if first else node
+    return b.seq(b.alt(*map(w.after, tags)), node) if first else node
 
 
 def _token_triggered_tags(w: Writer, fields: Fields, around: Around) -> Steps:
@@ -406,11 +370,11 @@ def _token_triggered_tags(w: Writer, fields: Fields, around: Around) -> Steps:
     tags = yield from _tags(w, fields)
     by_trigger: dict[int, list[NodeId]] = {trigger: [] for trigger in triggers}
     for index, tag in enumerate(tags):
-        place = f"{fields.place('tags', index)}.begin"
         if isinstance(tag.begin, str):
+            place = f"{fields.place('tags', index)}.begin"
             raise refusal(place, "is a token: triggers are tokens; tags that begin with texts stand in triggered_tags")
         if tag.begin not in by_trigger:
-            raise refusal(place, f"token {tag.begin} is none of the trigger_tokens")
+            raise refusal(f"{fields.place('tags', index)}.begin", f"token {tag.begin} is none of the trigger_tokens")
         by_trigger[tag.begin].append(tag.rest)
     for index, token in enumerate(triggers):
         if not by_trigger[token]:
@@ -418,10 +382,10 @@ def _token_triggered_tags(w: Writer, fields: Fields, around: Around) -> Steps:
         if token in excluded:
             raise refusal(fields.place("trigger_tokens", index), f"token {token} is a trigger and excluded")
     if first and once:
-        return b.alt(*map(w.whole, tags))
+        return b.alt(*map(w.after, tags))
     groups = [(token, w.rule("triggered", b.alt(*dict.fromkeys(nodes)))) for token, nodes in by_trigger.items()]
     node = token_dispatch(b, groups, excluded, loop=not once)
-    return b.seq(b.alt(*map(w.whole, tags)), node) if first else node
+    return b.seq(b.alt(*map(w.after, tags)), node) if first else node
 
 
 def _tags_with_separator(w: Writer, fields: Fields, _around: Around) -> Steps:
@@ -430,7 +394,7 @@ def _tags_with_separator(w: Writer, fields: Fields, _around: Around) -> Steps:
     separator = w.literal(fields.text("separator"))
     once, first = fields.flag("stop_after_first"), fields.flag("at_least_one")
     tags = yield from _tags(w, fields)
-    node = b.alt(*map(w.whole, tags))
+    node = b.alt(*map(w.after, tags))
     if not once:
         node = b.graph(3, (0, 2, node, 2, 0, separator, 2, 1, -1))
     return node if first else b.optional(node)
@@ -475,8 +439,6 @@ def _entry(handler: Handler, *fields: str) -> tuple[Handler, frozenset[str]]:
 
 
 _TAG_FIELDS: Final = frozenset(("type", "begin", "content", "end"))
-_LEAVES: Final = ("json_schema", "any_text", "grammar", "regex", "const_string", "any_tokens", "qwen_xml_parameter")
-"""Formats that hold no others."""
 FORMATS: Final[Mapping[str, tuple[Handler, frozenset[str]]]] = {
     "any_text": _entry(_any_text, "excludes", "max_tokens", "max_chars"),
     "const_string": _entry(_const_string, "value"),

@@ -30,7 +30,7 @@ from stackmask.pda.charset import complement, from_chars, union
 from stackmask.pda.dfa import ANYTHING as ANY_TEXT
 from stackmask.pda.dfa import Dfa
 from stackmask.pda.ebnf_dispatch import text_without
-from stackmask.pda.exceptions import LimitError, SchemaError
+from stackmask.pda.exceptions import SchemaError
 from stackmask.pda.grammar import ALT, UTF8, GrammarBuilder, NodeId, RuleId
 from stackmask.pda.language import accepts
 from stackmask.schema import arrays, objects
@@ -168,10 +168,7 @@ class _Styled:
                 continue
             rule, value = self.pending.pop()
             self.b.define(rule, self.written(value))
-            self.c.budget.check_time()
-            if len(self.b.rules) > self.c.budget.limits.rules:
-                most = self.c.budget.limits.rules
-                raise LimitError(f"the schema needs more than {most} rules", limit="rules", value=most)
+            self.c.check_rules()
         return node
 
     def conjunction(self, schema: Any, scope: Scope) -> Conjunction:

@@ -174,8 +174,8 @@ class _Worker:
             error.args = args
             vars(error).update(fields)
             raise error
-        grammar, entries = answer
-        return grammar, None if entries is None else Report.of(entries)
+        grammar, report = answer
+        return grammar, report
 
     def close(self) -> None:
         """End the process."""
@@ -185,7 +185,7 @@ class _Worker:
 
 
 def _task(job: Job, kind: str, arguments: tuple[Any, ...], options: dict[str, Any], limits: Limits) -> Task:
-    """What a worker is sent: schemas by their keys, in which no object of the caller's is left."""
+    """What a worker is sent: schemas and structural tags by their keys, in which no object of the caller's is left."""
     if kind in ("json_schema", "structural_tag"):
         assert isinstance(job.key, tuple)
         arguments = (job.key[1], *arguments[1:])

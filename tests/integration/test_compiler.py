@@ -5,6 +5,7 @@ import enum
 import gc
 import hashlib
 import json
+import pickle
 import random
 import struct
 import sys
@@ -85,13 +86,40 @@ def test_structural_tags(compiler):
     other = {"begin": "<call>x", "content": {"type": "any_text"}, "end": "."}
     both = compiler.structural_tag({**tag, "format": {**tag["format"], "tags": [call, other]}})
     assert accepts(both, "<call>1.<call>xy.")
-    assert len(compiler._tags._kept.pieces) == 2
+    assert len(compiler._tags._arenas._free[-1].tags) == 2
     alone = Compiler(compiler.vocabulary).structural_tag({**tag, "format": {**tag["format"], "tags": [call, other]}})
     assert alone.grammar == both.grammar
     assert alone.fingerprint == both.fingerprint
     assert CompiledGrammar.from_bytes(both.to_bytes(), compiler.vocabulary).fingerprint == both.fingerprint
     odd = {**call, "content": {**call["content"], "json_schema": MappingProxyType({"enum": [7]})}}
     assert accepts(compiler.structural_tag({**tag, "format": {**tag["format"], "tags": [odd]}}), "<call>7.")
+
+
+def test_report_of_a_structural_tag(compiler):
+    """It lists the keywords of all schemas inside, by their pointers into the tag, whichever form the tag has."""
+    schema = {"type": "object", "properties": {"a/b": {"type": "string", "format": "no-such"}}, "requried": []}
+    call = {"begin": "<", "content": {"type": "json_schema", "json_schema": schema}, "end": ">"}
+    inner = {
+        "type": "tags_with_separator",
+        "tags": [{**call, "end": "<"}, {**call, "content": {"type": "optional", "content": call["content"]}}],
+    }
+    inner["separator"] = ","
+    rules = [["x", {"type": "qwen_xml_parameter", "json_schema": schema}], ["y", {"type": "any_text"}]]
+    format = {"type": "sequence", "elements": [inner, {"type": "tag", **call}, {"type": "dispatch", "rules": rules}]}
+    report = compiler.structural_tag({"type": "structural_tag", "format": format}).report
+    places = ["0/tags/0/content", "0/tags/1/content/content", "1/content", "2/rules/0/1"]
+    keywords = ["type", "properties", "requried", "properties/a~1b/type", "properties/a~1b/format"]
+    assert [entry.pointer for entry in report] == [f"/format/elements/{place}/json_schema/{name}" for place in places for name in keywords]
+    assert {entry.note for entry in report.warnings} == {"unknown format 'no-such'", 'unknown keyword; did you mean "required"?'}
+    again = compiler.structural_tag({"type": "structural_tag", "format": format}).report
+    assert pickle.loads(pickle.dumps(again)) == report
+    assert CompiledGrammar.from_bytes(compiler.structural_tag(format).to_bytes(), compiler.vocabulary).report.entries[0].pointer == (
+        "/elements/0/tags/0/content/json_schema/type"
+    )
+    structures = [{"begin": "<a", "schema": json.dumps(schema), "end": ">"}, {"begin": "<b", "schema": None, "end": ">"}]
+    older = compiler.structural_tag({"type": "structural_tag", "structures": structures, "triggers": ["<"]})
+    assert [entry.pointer for entry in older.report] == [f"/structures/0/schema/{name}" for name in keywords]
+    assert len(compiler.structural_tag({"type": "any_text"}).report) == 0
 
 
 def test_special_tokens_by_name(compiler):

@@ -31,6 +31,13 @@ def compiler(vocabulary):
     compiler.close()
 
 
+TAG = {
+    "type": "triggered_tags",
+    "triggers": ["<"],
+    "tags": [{"begin": "<a", "content": {"type": "json_schema", "json_schema": {"enum": [1], "typo": 2}}, "end": "<|end|>"}],
+}
+
+
 def test_the_same_grammars(vocabulary, compiler):
     """Each kind gives what a compiler in this process gives, report included; the second time it is there at once."""
     plain = Compiler(vocabulary, threads=1)
@@ -41,13 +48,14 @@ def test_the_same_grammars(vocabulary, compiler):
         ("ebnf", 'root ::= "a" <|end|>'),
         ("lark", 'start: "a" "b"'),
         ("choice", ["a", "b"]),
+        ("structural_tag", TAG),
     ):
         grammar = compiler.submit(kind, *arguments).result()
         expected = getattr(plain, kind)(*arguments)
         assert grammar.fingerprint == expected.fingerprint, kind
-        assert (grammar.report is None) == (expected.report is None)
+        assert grammar.report == expected.report
         assert compiler.submit(kind, *arguments).done()
-    assert compiler.cache_info.misses == 6
+    assert compiler.cache_info.misses == 7
 
 
 def test_the_same_errors(compiler):

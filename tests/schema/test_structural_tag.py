@@ -8,6 +8,7 @@ import re
 import tomllib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from random import Random
@@ -24,7 +25,7 @@ from stackmask.pda.limits import Limits
 from stackmask.pda.splice import compact
 from stackmask.schema.structural_tag import StructuralTags, structural_tag_grammar
 from stackmask.schema.structural_tag_formats import FORMATS
-from stackmask.schema.structural_tag_pieces import Piece, Pieces
+from stackmask.schema.structural_tag_parts import Arena, Arenas, Part, Tag
 from stackmask.schema.structural_tag_styles import STYLES
 
 CORPUS = Path(__file__).parents[1] / "corpus"
@@ -221,11 +222,20 @@ def agent(names: Sequence[str]) -> dict[str, Any]:
     return {"type": "structural_tag", "format": {"type": "triggered_tags", "triggers": ["<call>"], "tags": tags}}
 
 
+def kept_grammar(kept: StructuralTags, tag: dict[str, Any]) -> Grammar:
+    """The grammar of a tag with Parts in the place of those inside it."""
+    name = "structures" if "structures" in tag else "tags"
+    format = tag if "structures" in tag else tag["format"]
+    parts = [Part(json.dumps(inner).encode(), partial(dict, inner)) for inner in format[name]]
+    format = {**format, name: parts}
+    return kept.grammar(format if "structures" in tag else {**tag, "format": format}, [part.key for part in parts])
+
+
 def test_kept_tags(kernel: Engine) -> None:
     """A compiler that has seen tags before makes the same grammar as one that has not."""
-    kept = StructuralTags({}, key=lambda tag: json.dumps(tag).encode())
+    kept = StructuralTags({})
     for names in (["a", "bb"], ["bb", "c"], ["a", "c", "dd"], ["a", "bb"]):
-        found = kept.grammar(agent(names))
+        found = kept_grammar(kept, agent(names))
         assert compact(found) == compact(structural_tag_grammar(agent(names)))
         start = compiled(kernel, found)
         for name in ("a", "bb", "c", "dd"):
@@ -234,45 +244,72 @@ def test_kept_tags(kernel: Engine) -> None:
 
 def test_kept_tags_after_an_error(kernel: Engine) -> None:
     """What an error left half done is in no later grammar."""
-    kept = StructuralTags({}, key=lambda tag: json.dumps(tag).encode())
-    kept.grammar(agent(["a"]))
+    kept = StructuralTags({})
+    kept_grammar(kept, agent(["a"]))
     bad = agent(["a", "b"])
     bad["format"]["tags"].append({"begin": "<call>", "content": {"type": "regex", "pattern": "("}, "end": ""})
     with pytest.raises(StructuralTagError, match=r"format.tags\[2\].content.pattern"):
-        kept.grammar(bad)
-    assert generates(compiled(kernel, kept.grammar(agent(["a", "b"]))), '<call>b:{"a":"x"}</call>')
+        kept_grammar(kept, bad)
+    assert len(kept._arenas) == 1
+    again = kept_grammar(kept, agent(["a", "b"]))
+    assert compact(again) == compact(structural_tag_grammar(agent(["a", "b"])))
+    assert generates(compiled(kernel, again), '<call>b:{"a":"x"}</call>')
 
 
 def test_kept_tags_of_many_agents() -> None:
     """Grammars do not grow with the tags of others, beyond a bound."""
-    kept = StructuralTags({}, key=lambda tag: json.dumps(tag).encode())
-    sizes = [len(kept.grammar(agent([f"{number}-{tool}" for tool in range(50)])).nodes) for number in range(40)]
+    kept = StructuralTags({})
+    sizes = [len(kept_grammar(kept, agent([f"{number}-{tool}" for tool in range(50)])).nodes) for number in range(40)]
     assert sizes[0] < 500
     assert max(sizes) < 6_000
 
 
 def test_kept_tags_in_threads() -> None:
     """A thread that finds the kept grammar in use makes one of its own."""
-    kept = StructuralTags({}, key=lambda tag: json.dumps(tag).encode())
+    kept = StructuralTags({})
     agents = [agent([str(number), "x", "yy"]) for number in range(20)]
     alone = [compact(structural_tag_grammar(tag)) for tag in agents]
     with ThreadPoolExecutor(8) as pool:
-        assert [compact(grammar) for grammar in pool.map(kept.grammar, agents * 3)] == alone * 3
-    with kept._lock:
-        assert compact(kept.grammar(agents[0])) == alone[0]
+        assert [compact(grammar) for grammar in pool.map(partial(kept_grammar, kept), agents * 3)] == alone * 3
+    assert 1 <= len(kept._arenas) <= 8
 
 
 def test_kept_tags_are_bounded() -> None:
-    """Pieces that were used longest ago are forgotten."""
-    piece = Piece("<", "flexible", ((0,),) * 10, (), NodeId(0))
-    pieces = Pieces(35)
-    for key in (b"a", b"b", b"c"):
-        pieces.put(key, piece)
-    assert pieces.get(b"a") is piece
-    pieces.put(b"d", piece)
-    pieces.put(b"d", piece)
-    assert [key for key in (b"a", b"b", b"c", b"d") if pieces.get(key)] == [b"a", b"c", b"d"]
-    assert len(pieces) == 3
+    """Arenas that were used longest ago are forgotten; tags go where most of them are, or where there is room."""
+    arenas = Arenas()
+    held = []
+    for number in range(70):
+        arena = arenas.take([b"a%d" % number, b"b"])
+        assert not arena.tags
+        arena.tags[b"a%d" % number] = Tag("<", NodeId(0))
+        arena.builder.nodes += [(0,)] * 6_000
+        held.append(arena)
+        arenas.give(arena, 6_000)
+    assert len(arenas) == 64
+    assert arenas.take([b"a7", b"x"]) is held[7]
+    assert arenas.take([b"a7", b"x"]) is not held[7]
+    assert arenas.take([b"a8", b"x", b"y"]) is not held[8]
+    arenas.give(held[7], 200)
+    assert arenas.take([b"a7"]) is not held[7]
+    small = Arena()
+    arenas.give(small, 0)
+    assert arenas.take([b"z"]) is small
+
+
+def test_kept_structures(kernel: Engine) -> None:
+    """The older form keeps its structures, and its errors their paths."""
+    kept = StructuralTags({})
+    tag: dict[str, Any] = {
+        "type": "structural_tag",
+        "structures": [{"begin": "<a", "schema": '{"enum":[7]}', "end": ">"}],
+        "triggers": ["<"],
+    }
+    for _ in range(2):
+        found = kept_grammar(kept, tag)
+        assert compact(found) == compact(structural_tag_grammar(tag))
+        assert generates(compiled(kernel, found), "x<a7>")
+    with pytest.raises(StructuralTagError, match=r"^structures\[0\].schema: is not JSON"):
+        kept_grammar(kept, {**tag, "structures": [{"begin": "<a", "schema": "{", "end": ">"}]})
 
 
 class Model:

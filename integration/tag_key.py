@@ -1,0 +1,155 @@
+"""Structural tags as callers hand them over, with keys that say which are the same, and which of the tags in them are.
+
+A structural tag is cut into parts, the tags inside it that can be kept, and what is left without them. Each is serialised once, as schemas
+are: the key of the whole is made of these, and a compiler finds a part again by its own.
+So where one of many tools has changed, the others are read once and no more.
+"""
+
+from __future__ import annotations
+
+import pickle
+from functools import partial
+from io import BytesIO
+from typing import Any, Final, NamedTuple
+
+from stackmask.integration.specification import Serialiser, check_size, is_plain, schema_key, schema_of_key
+from stackmask.pda.limits import Limits
+from stackmask.schema.report import Entry
+from stackmask.schema.structural_tag_parts import LEAVES, Part
+from stackmask.schema.structural_tag_report import tag_entries
+
+_ONE: Final = ("format", "content")
+"""Fields that hold a format."""
+_MANY: Final = ("elements", "tags", "structures")
+"""Fields that hold a list of formats, or of what has one in it."""
+
+
+class TagKey(NamedTuple):
+    """The key of a structural tag: what is left without the parts, and the keys of these."""
+
+    rest: bytes
+    parts: tuple[bytes, ...]
+
+
+def tag_key(tag: object, limits: Limits) -> tuple[TagKey, Any]:
+    """The key of a structural tag, and the tag with Parts in it, which share values with the caller's."""
+    if (cut := _Cut.of(tag)) is None:
+        # a value that is not plain, one that holds itself, or one that is deep
+        copied = schema_key(tag, limits)
+        tag = schema_of_key(copied)
+        if (cut := _Cut.of(tag)) is None:
+            return TagKey(copied, ()), tag
+    key = TagKey(cut.rest, cut.parts)
+    check_size(len(key.rest) + sum(map(len, key.parts)), limits)
+    return key, cut.tag
+
+
+def tag_of_key(key: TagKey) -> Any:
+    """The structural tag that has this key, with Parts in it, which nobody else has."""
+    return _opened(key, [Part(part, partial(pickle.loads, part)) for part in key.parts])
+
+
+def entries_of_key(key: TagKey) -> tuple[Entry, ...]:
+    """What became of the keywords of the schemas in the structural tag that has this key."""
+    return tuple(tag_entries(_opened(key, list(map(pickle.loads, key.parts)))))
+
+
+def _opened(key: TagKey, parts: list[Any]) -> Any:
+    """The structural tag with this key and with these in the place of its parts."""
+    # the key was made here, out of plain values: loading it runs nothing
+    return _Opener(BytesIO(key.rest), parts).load() if is_plain(key.rest) else schema_of_key(key.rest)
+
+
+class _Cut:
+    """A structural tag on its way to its key."""
+
+    def __init__(self, tag: dict[str, Any]) -> None:
+        self._serialiser = Serialiser()
+        self._stack: list[dict[str, Any]] = []
+        self._seen: set[int] = set()
+        self.tag = self._copied(tag)
+        while self._stack:
+            self._cut(self._stack.pop())
+        rest = _RestSerialiser()
+        self.rest = rest.key(self.tag)
+        self.parts = tuple([part.key for part in rest.parts])
+
+    @classmethod
+    def of(cls, tag: object) -> _Cut | None:
+        """A structural tag in parts, None where it is not made of plain values."""
+        if tag.__class__ is not dict:
+            return None
+        try:
+            return cls(tag)
+        except (TypeError, ValueError, RecursionError):
+            return None
+
+    def _cut(self, format: dict[str, Any]) -> None:
+        """Put parts and copies in the place of what a copy of a format holds."""
+        for name in _ONE:
+            if name in format:
+                format[name] = self._inside(format[name], "format")
+        for name in _MANY:
+            if format.get(name).__class__ is list:
+                format[name] = [self._inside(item, name) for item in format[name]]
+        if format.get("rules").__class__ is list:
+            format["rules"] = [
+                [rule[0], self._inside(rule[1], "format")] if rule.__class__ is list and len(rule) == 2 else rule
+                for rule in format["rules"]
+            ]
+
+    def _inside(self, value: Any, where: str) -> Any:
+        """What takes the place of a format or tag."""
+        if value.__class__ is not dict:
+            return value
+        if where == "structures":
+            return self._part(value)
+        content = value.get("content")
+        if content.__class__ is dict and value.get("type", "tag" if where == "tags" else None) == "tag":
+            leaf = content.get("type")
+            if leaf.__class__ is str and leaf in LEAVES:
+                return self._part(value)
+        # INVARIANT: what stands in several places is copied once, so this ends with a value that holds itself
+        return value if id(value) in self._seen else self._copied(value)
+
+    def _copied(self, value: dict[str, Any]) -> dict[str, Any]:
+        """A copy that is still to be cut."""
+        self._seen.add(id(value))
+        copy = dict(value)
+        self._stack.append(copy)
+        return copy
+
+    def _part(self, value: dict[str, Any]) -> Part:
+        """A tag by its key."""
+        return Part(self._serialiser.key(value), partial(_same, value))
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+class _RestSerialiser(Serialiser):
+    """Serialises a structural tag but for its parts, which it lists."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts: list[Part] = []
+
+    def persistent_id(self, value: object) -> int | None:
+        """The number of a part."""
+        if not isinstance(value, Part):
+            return None
+        self.parts.append(value)
+        return len(self.parts)
+
+
+class _Opener(pickle.Unpickler):
+    """Reads what _RestSerialiser wrote."""
+
+    def __init__(self, file: BytesIO, parts: list[Any]) -> None:
+        super().__init__(file)
+        self._parts = parts
+
+    def persistent_load(self, number: Any) -> Any:
+        """The part with a number."""
+        return self._parts[number - 1]
