@@ -38,7 +38,20 @@ from stackmask.schema.keywords import (
     VALUES,
 )  # fmt: skip
 from stackmask.schema.numbers import INTEGERS, NUMBERS, NumberSet, decimal, number_node
-from stackmask.schema.readers import Inexact, Malformed, Schema, bounds, flag, item_schemas, mapping, names, number_set, schemas, types
+from stackmask.schema.readers import (
+    Inexact,
+    Malformed,
+    Schema,
+    bounds,
+    flag,
+    integer_set,
+    item_schemas,
+    mapping,
+    names,
+    number_set,
+    schemas,
+    types,
+)  # fmt: skip
 from stackmask.schema.references import Registry, Scope
 from stackmask.schema.strings import FREE as FREE_TEXT
 from stackmask.schema.types import ANYTHING, CONSTANTS, EVERY, FALSE, Array, Conjunction, Count, Literal, Parts, reduced
@@ -206,7 +219,7 @@ class Compilation:
 
     def integer(self, schema: Schema, code: int) -> NodeId:
         """`type: integer`."""
-        return self.numbers(INTEGERS & number_set(schema)) if code & NUMBER else self.fragments.integer
+        return self.numbers(integer_set(schema)) if code & NUMBER else self.fragments.integer
 
     def number(self, schema: Schema, code: int) -> NodeId:
         """`type: number`."""
@@ -273,18 +286,17 @@ class Compilation:
         beyond = schema.get("additionalProperties", True)
         others = f.value if beyond is True else node(beyond)
         self.depth -= 1
-        return self.closed(members, list(properties), required, others)
+        return self.closed(members, dict(properties), required, others)
 
-    def closed(self, members: list[tuple[NodeId, bool]], declared: list[str], required: Sequence[str], others: NodeId) -> NodeId:
+    def closed(self, members: list[tuple[NodeId, bool]], declared: dict[str, Any], required: Sequence[str], others: NodeId) -> NodeId:
         """An object of declared members, of required ones that nothing declares, and of `others`."""
         b, f = self.builder, self.fragments
-        for name in dict.fromkeys(required):
+        for name in required:
             if name not in declared:
-                declared.append(name)
+                declared[name] = None
                 members.append((f.never if others == f.never else b.seq(b.literal(quoted(name)), f.colon, others), True))
-        if others == f.never:
-            extra = f.never
-        else:
+        extra = f.never
+        if others != f.never:
             key = extra_key(b, f, declared)
             extra = b.seq(b.distinct(key) if self.distinct else key, f.colon, others)
         made = (objects.unordered if self.any_order else object_node)(b, f, members, extra)
@@ -459,7 +471,7 @@ class Compilation:
             pair = never if inner == never else b.node((SEQ, b.node((LITERAL, quoted(name))), f.colon, inner))
             members.append((pair, name in needed))
         self.depth -= 1
-        return self.closed(members, list(gathered.declared), gathered.required, f.value if allowed is None else never)
+        return self.closed(members, dict.fromkeys(gathered.declared), gathered.required, f.value if allowed is None else never)
 
     def branch(self, schema: Any, kinds: Sequence[str], narrower: bool) -> NodeId | None:
         """A branch beside `type`, which may be narrower than the branch: None where it takes more than handlers to see to that."""

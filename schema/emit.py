@@ -82,11 +82,17 @@ def object_node(b: GrammarBuilder, f: Fragments, members: Sequence[tuple[NodeId,
     stand before as many commas as there are optional members left, and an engine would follow them all.
     """
     never, comma = f.never, f.comma
-    if any(required and node == never for node, required in members):
-        return never
-    members = [(node, required) for node, required in members if node != never]
-    count = len(members)
-    last = max((i for i, (_, required) in enumerate(members) if required), default=-1)
+    last = count = -1
+    for node, required in members:
+        if node != never:
+            count += 1
+            if required:
+                last = count
+        elif required:
+            return never
+    count += 1
+    if count < len(members):
+        members = [(node, required) for node, required in members if node != never]
     if not count:
         if extra == never:
             return b.seq(f.open_object, f.blank, f.close_object)

@@ -104,6 +104,17 @@ class NumberSet:
         return NumberSet(_joined([(start, end, EVERY)]))
 
     @staticmethod
+    def whole(low: int | None, high: int | None) -> NumberSet:
+        """Every integer between two bounds; None is no bound.
+
+        >>> NumberSet.whole(2, 7) == INTEGERS & NumberSet.interval(2, 7)
+        True
+        """
+        start: Cut = BELOW if low is None else (low, 0)
+        end: Cut = ABOVE if high is None else (high, 1)
+        return NumberSet(((start, end, WHOLE),) if start < end else ())
+
+    @staticmethod
     def multiples(step: int | float | Decimal | Fraction) -> NumberSet:
         """The multiples of a positive number."""
         exact_step = exact(step)
@@ -189,6 +200,8 @@ def number_node(builder: GrammarBuilder, numbers: NumberSet, *, limits: Limits |
     if numbers.pieces == INTEGERS.pieces:
         return builder.automaton(*numerals.INTEGER, numerals.RAW)
     states = min((limits or Limits()).states, numerals.STATES)
+    if len(numbers.pieces) == 1 and numbers.pieces[0][0] >= ZERO_CUTS[0]:
+        return builder.alt(*_piece_nodes(builder, numbers.pieces[0], states))
     positive = _magnitudes(numbers.pieces)
     negative = _magnitudes(_reflected(numbers.pieces))
     if negative and 0 in numbers:

@@ -107,6 +107,8 @@ def blanks(most: int | None) -> str:
 
 def schema_value(path: str, value: Any) -> Any:
     """A schema as plain values: an object, a boolean, or a model of another library that has a schema."""
+    if value.__class__ is dict:
+        return value
     if hasattr(value, "model_json_schema"):
         value = value.model_json_schema()
     if not isinstance(value, bool | Mapping):

@@ -26,6 +26,8 @@ class Fields:
     @classmethod
     def of(cls, path: str, value: object) -> Self:
         """The fields of a mapping, or of a model that can be written out as one."""
+        if value.__class__ is dict:
+            return cls(path, value)  # type: ignore[arg-type]
         if hasattr(value, "model_dump"):
             value = value.model_dump(by_alias=True)
         if not isinstance(value, Mapping):
@@ -39,8 +41,10 @@ class Fields:
 
     def only(self, known: Iterable[str], what: str) -> None:
         """Refuse any field but the known ones: a constraint is never ignored."""
-        for name in self.values:
-            if name not in known:
+        if self.values.keys() - known:
+            for name in self.values:
+                if name in known:
+                    continue
                 listed = ", ".join(sorted(known))
                 raise refusal(self.place(str(name)), f"is no field of {what}, which has {listed}")
 
@@ -84,12 +88,16 @@ class Fields:
 
     def texts(self, name: str, *, optional: bool = False) -> tuple[str, ...]:
         """A list of texts that are not empty."""
+        if optional and self.values.get(name) is None:
+            return ()
         found = (checked_text(self.place(name, i), item, empty=False) for i, item in enumerate(self.items(name, optional=optional)))
         return tuple(dict.fromkeys(found))
 
 
 def checked_text(path: str, value: object, *, empty: bool = True) -> str:
     """A text that has a UTF-8 form."""
+    if value.__class__ is str and value and value.isascii():
+        return value
     if not isinstance(value, str):
         raise refusal(path, f"is a text, not {kind(value)}")
     if not value and not empty:

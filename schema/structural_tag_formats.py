@@ -85,7 +85,7 @@ class Writer:
         if inner.value.__class__ is Part:
             return self.after(self.part(inner.path, inner.value))
         fields = Fields.of(inner.path, inner.value)
-        name = checked_text(fields.place("type"), fields.required("type"))
+        name = fields.text("type")
         found = FORMATS.get(name)
         if found is None:
             raise refusal(fields.place("type"), f"{name!r:.60} is no type of a format; there are {', '.join(sorted(FORMATS))}")
@@ -187,7 +187,7 @@ class Writer:
         if fields.values.get("type", "tag") != "tag":
             raise refusal(fields.place("type"), "is `tag`: no other format stands here")
         begin = fields.required("begin")
-        first = checked_text(fields.place("begin"), begin) if isinstance(begin, str) else self.begin_token(fields.place("begin"), begin)
+        first = fields.text("begin") if isinstance(begin, str) else self.begin_token(fields.place("begin"), begin)
         around, end = self.ends(fields)
         content = yield Inner(fields.place("content"), fields.required("content"), around)
         return Tag(first, self.rule("tag", self.builder.seq(content, end)))
@@ -201,6 +201,8 @@ class Writer:
     def ends(self, fields: Fields) -> tuple[Around, NodeId]:
         """What a tag ends with: a text, a token, or any of a list."""
         path, value = fields.place("end"), fields.required("end")
+        if value.__class__ is str and value:  # PERF: nearly always
+            return Around((checked_text(path, value),)), self.literal(value)
         many = isinstance(value, list | tuple)
         if many and not value:
             raise refusal(path, "needs at least one item")

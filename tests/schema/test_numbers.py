@@ -8,13 +8,15 @@ import random
 import re
 from decimal import Decimal
 from fractions import Fraction
+from typing import Any
 
 import pytest
 
-from stackmask.pda.exceptions import LimitError
+from stackmask.pda.exceptions import LimitError, SchemaError
 from stackmask.pda.grammar import AUTOMATON, GrammarBuilder
 from stackmask.schema.numbers import INTEGERS, NOTHING, NUMBERS, NumberSet, exact, number_node
 from stackmask.schema.numerals import remainders_alike
+from stackmask.schema.readers import integer_set, number_set
 
 JSON_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
@@ -297,7 +299,7 @@ def test_minus_zero() -> None:
 
 
 @pytest.mark.parametrize("high", [1, 5, 9, 10, 19, 90, 99, 100, 101, 109, 190, 255, 909, 999, 1000, 1234])
-@pytest.mark.parametrize("low", [0, 1, 2, 17])
+@pytest.mark.parametrize("low", [0, 1, 2, 17, 99, 100, 101, 998])
 def test_small_ranges(low: int, high: int) -> None:
     """Every integer of a range and none beside it."""
     language = Language(INTEGERS & between(low, high))
@@ -305,6 +307,35 @@ def test_small_ranges(low: int, high: int) -> None:
         assert (str(value) in language) == (low <= value <= high)
     assert "00" not in language
     assert "" not in language
+
+
+def test_large_ranges() -> None:
+    """Bounds of any length, and the numbers around them."""
+    source = random.Random(2)
+    for _ in range(60):
+        low = source.randrange(2, 10 ** source.randint(1, 25))
+        high = low + source.randrange(10 ** source.randint(0, 26))
+        language = Language(INTEGERS & between(low, high))
+        near = [bound + step for bound in (low, high, 10 ** len(str(low)), 10 ** (len(str(high)) - 1)) for step in (-10, -1, 0, 1, 10)]
+        for value in (*near, (low + high) // 2, low // 10, high * 10, source.randrange(high + 1)):
+            assert (str(value) in language) == (low <= value <= high), (low, high, value)
+        assert f"0{low}" not in language
+
+
+@pytest.mark.parametrize("low", [None, 0, -3, 7, -(2**70), True, 1.0, 2.5, "x"])
+@pytest.mark.parametrize("high", [None, 2, 7, 2**64, False, 1e300, []])
+def test_keywords_of_integers(low: Any, high: Any) -> None:
+    """What the keywords say of integers is what they say of numbers, as far as these are integers; errors too."""
+    for bounds in ({"minimum": low, "maximum": high}, {"minimum": low}, {"maximum": high}, {}):
+        for other in ({}, {"exclusiveMinimum": True}, {"exclusiveMaximum": 5}, {"multipleOf": 3}):
+            schema = {**bounds, **other}
+            try:
+                expected = INTEGERS & number_set(schema)
+            except SchemaError as error:
+                with pytest.raises(type(error), match=re.escape(str(error))):
+                    integer_set(schema)
+            else:
+                assert integer_set(schema) == expected
 
 
 def test_values_out_of_the_ordinary() -> None:
