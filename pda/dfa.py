@@ -10,6 +10,7 @@ The alphabet is all scalar values: no transition reads a surrogate.
 
 Inside an operation a row is a list of (target, label), labels interned in Labels.
 That makes an entry of a row cost one dictionary lookup, however many ranges its label has.
+Products have rows of one target for each class of characters instead (dense.py), where these are few.
 Minimisation is Hopcroft's "process the smaller half" in the coalgebraic form of Jacobs and Wissmann, "Fast coalgebraic bisimilarity
 minimization" (POPL 2023): O(m log n) for m entries, and partial automata need no sink.
 
@@ -18,13 +19,15 @@ Not here: questions about a language (language.py), concatenation, repetition an
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
+from operator import add
 from typing import Final, TypeAlias
 
 from stackmask.pda import charset
 from stackmask.pda.budget import Budget
 from stackmask.pda.charset import CharSet
+from stackmask.pda.dense import MOST_CLASSES, DenseRow, Stretch, dense, side_by_side, widened
 from stackmask.pda.labels import NO_LABEL, LabelId, Labels
 
 Transitions: TypeAlias = tuple[tuple[tuple[int, int, int], ...], ...]
@@ -207,6 +210,63 @@ def _fold(automata: tuple[Dfa, ...], unit: Dfa, left_sink: bool, right_sink: boo
 
 def _product(left: Dfa, right: Dfa, left_sink: bool, right_sink: bool, conjunction: bool, budget: Budget) -> Dfa:
     """Union (two sinks), intersection (conjunction, no sink) or difference (a sink on the right)."""
+    one, other = dense(left.transitions), dense(right.transitions)
+    if one is None or other is None:
+        return _labelled_product(left, right, left_sink, right_sink, conjunction, budget)
+    stretches, classes = side_by_side((one, other))
+    # Class 0 leads nowhere on its side, and so in the product unless a sink completes it.
+    chosen = [i for i, (p, q) in enumerate(classes) if (p or left_sink) and (q or right_sink) and (p or q)]
+    if not chosen or len(chosen) > MOST_CLASSES:
+        return _labelled_product(left, right, left_sink, right_sink, conjunction, budget)
+    width = len(other.rows) + right_sink
+    nowhere = -len(one.rows) * width - width
+    dead = nowhere if not (left_sink and right_sink) else len(one.rows) * width + width - 1
+    one_rows = _keys(one.rows, [classes[i][0] for i in chosen], width, left_sink, nowhere)
+    other_rows = _keys(other.rows, [classes[i][1] for i in chosen], 1, right_sink, nowhere)
+    numbers = {0: 0}
+    todo = [0]
+    rows: list[DenseRow] = []
+    number = numbers.__getitem__
+    for pair in todo:
+        p, q = divmod(pair, width)
+        targets = list(map(add, one_rows[p], other_rows[q]))
+        for target in set(targets):
+            if target not in numbers:
+                if target < 0 or target == dead:
+                    numbers[target] = -1
+                else:
+                    numbers[target] = len(todo)
+                    todo.append(target)
+        rows.append(tuple(map(number, targets)))
+        if not len(rows) & 0xFF:
+            budget.check_states(len(todo))
+    budget.check_states(len(todo))
+    left_accepting, right_accepting = (*left.accepting, False), (*right.accepting, False)
+    pairs = [divmod(pair, width) for pair in todo]
+    if conjunction:
+        accepting = [left_accepting[p] and right_accepting[q] for p, q in pairs]
+    elif left_sink:
+        accepting = [left_accepting[p] or right_accepting[q] for p, q in pairs]
+    else:
+        accepting = [left_accepting[p] and not right_accepting[q] for p, q in pairs]
+    place = {number: place for place, number in enumerate(chosen)}
+    return _canonical_dense(rows, accepting, [(lo, hi, place[its]) for lo, hi, its in stretches if its in place], budget)
+
+
+def _keys(rows: list[DenseRow], classes: list[int], factor: int, sink: bool, nowhere: int) -> list[DenseRow]:
+    """The rows of one side of a product with the part that each target has in the number of a pair."""
+    parts = [target * factor for target in range(len(rows) + sink)]
+    if not sink:
+        parts.append(nowhere)  # the last is what -1 picks, and so the sink where there is one
+    part = parts.__getitem__
+    found = [tuple(map(part, row)) for row in widened(rows, classes)]
+    if sink:
+        found.append((parts[-1],) * len(classes))
+    return found
+
+
+def _labelled_product(left: Dfa, right: Dfa, left_sink: bool, right_sink: bool, conjunction: bool, budget: Budget) -> Dfa:
+    """As _product, by rows of labels: where there are many classes, most of them with few targets."""
     labels = Labels()
     left_rows, left_accepting = _completed(left, labels, left_sink)
     right_rows, right_accepting = _completed(right, labels, right_sink)
@@ -337,9 +397,9 @@ def canonical(rows: list[Row], accepting: list[bool], labels: Labels, budget: Bu
         return NOTHING
     if not all(live):
         rows = [[entry for entry in row if live[entry[0]]] if live[state] else [] for state, row in enumerate(rows)]
-    block = _minimize(rows, accepting, live, predecessors, labels, budget)
+    block = _minimize(accepting, live, predecessors, lambda block: lambda state: _signature(rows[state], block, labels), budget)
     representative: dict[int, int] = {}
-    for state, number in enumerate(block):
+    for state, number in enumerate(block[:-1]):
         representative.setdefault(number, state)
     quotient: list[Row] = [[] for _ in representative]
     place = {number: index for index, number in enumerate(representative)}
@@ -349,6 +409,63 @@ def canonical(rows: list[Row], accepting: list[bool], labels: Labels, budget: Bu
             by_target.setdefault(place[block[target]], []).append(label)
         quotient[place[number]] = [(target, labels.union(found)) for target, found in by_target.items()]
     return _number(quotient, [accepting[state] for state in representative.values()], 0, labels)
+
+
+def _canonical_dense(rows: list[DenseRow], accepting: list[bool], stretches: list[Stretch], budget: Budget) -> Dfa:
+    """As `canonical`, for rows by classes, which are in the order of their first characters."""
+    predecessors: list[list[int]] = [[] for _ in rows]
+    predecessors.append([])  # what the target -1 picks
+    for state, row in enumerate(rows):
+        for target in set(row):
+            predecessors[target].append(state)
+    live = _live(accepting, predecessors)
+    if not live[0]:
+        return NOTHING
+    if not all(live):
+        kept = [*(state if alive else -1 for state, alive in enumerate(live)), -1].__getitem__
+        rows = [tuple(map(kept, row)) for row in rows]
+    block = _minimize(accepting, live, predecessors, lambda block: lambda state: tuple(map(block.__getitem__, rows[state])), budget)
+    representative: dict[int, int] = {}
+    for state, number in enumerate(block[:-1]):
+        representative.setdefault(number, state)
+    numbers = {block[0]: 0, -1: -1}
+    order = [0]
+    classes = block.__getitem__
+    templates: dict[tuple[int, ...], list[tuple[int, int, int]]] = {}
+    transitions: list[tuple[tuple[int, int, int], ...]] = []
+    for state in order:
+        targets = list(map(classes, rows[state]))
+        places = dict.fromkeys(targets, 0)
+        slots = [-1, *(target for target in places if target >= 0)]
+        for place, target in enumerate(slots):
+            places[target] = place
+            if target not in numbers:
+                numbers[target] = len(order)
+                order.append(representative[target])
+        # Rows differ in their targets more than in which characters go together.
+        pattern = tuple([places[target] for target in targets])
+        template = templates.get(pattern)
+        if template is None:
+            template = templates[pattern] = _template(pattern, stretches)
+        its = [numbers[target] for target in slots]
+        transitions.append(tuple([(lo, hi, its[place]) for lo, hi, place in template]))
+    return Dfa(tuple(transitions), tuple([accepting[state] for state in order]))
+
+
+def _template(pattern: tuple[int, ...], stretches: list[Stretch]) -> list[tuple[int, int, int]]:
+    """The ranges of a row whose classes lead to these of its targets, 0 for none."""
+    row: list[tuple[int, int, int]] = []
+    end = last = 0
+    for lo, hi, number in stretches:
+        place = pattern[number]
+        if place:
+            if place == last and lo == end + 1:
+                row[-1] = (row[-1][0], hi, place)
+            else:
+                row.append((lo, hi, place))
+            end = hi
+        last = place
+    return row
 
 
 def _predecessors(rows: list[Row]) -> list[list[int]]:
@@ -372,11 +489,15 @@ def _live(accepting: list[bool], predecessors: list[list[int]]) -> list[bool]:
 
 
 def _minimize(
-    rows: list[Row], accepting: list[bool], live: list[bool], predecessors: list[list[int]], labels: Labels, budget: Budget
+    accepting: list[bool],
+    live: list[bool],
+    predecessors: list[list[int]],
+    signatures: Callable[[list[int]], Callable[[int], Hashable]],
+    budget: Budget,
 ) -> list[int]:
-    """The number of the equivalence class of every state.
+    """The number of the equivalence class of every state, and -1.
 
-    A state's signature is its row with every target replaced by its class.
+    A state's signature is its row with every target replaced by its class; `signatures` makes that function of the classes.
         all states are dirty
         while a class has dirty states:
             split it by signature, its clean states being one part (they kept the signature they were put together for)
@@ -385,17 +506,19 @@ def _minimize(
     """
     # A dead state has no transitions either: class 2 keeps it apart from the accepting end of the automaton and from the rest.
     block = [int(accepts) if alive else 2 for accepts, alive in zip(accepting, live, strict=True)]
+    signature = signatures(block)
     members: dict[int, set[int]] = {}
     for state, number in enumerate(block):
         members.setdefault(number, set()).add(state)
+    block.append(-1)  # what the target -1 picks
     dirty: dict[int, set[int]] = {number: set(states) for number, states in members.items() if len(states) > 1 and number != 2}
     fresh = 3
     rounds = 0
     while dirty:
         number, states = dirty.popitem()
-        parts: dict[frozenset[tuple[int, LabelId]], list[int]] = {}
+        parts: dict[Hashable, list[int]] = {}
         for state in states:
-            parts.setdefault(_signature(rows[state], block, labels), []).append(state)
+            parts.setdefault(signature(state), []).append(state)
         whole = members[number]
         clean = len(whole) - len(states)
         if clean == 0 and len(parts) == 1:

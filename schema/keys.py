@@ -18,6 +18,7 @@ from stackmask.schema.types import Keys
 
 MOST_CELLS: Final = 256
 SINK: Final = -1
+_SURROGATES: Final = (0xD800, 0xE000)
 Row = tuple[tuple[int, int, int], ...]
 Cell = frozenset[int]
 """The keys that are in just these languages."""
@@ -36,7 +37,9 @@ class Partition:
         self.rows: list[list[tuple[int, int, int]]] = []
         self.inside: list[Cell] = []
         """Per state the languages of the strings that end there."""
-        if languages:
+        if len(languages) == 1:
+            self._complete(*languages[0])
+        elif languages:
             self._run(languages)
         else:
             self.rows, self.inside = [list(ANYTHING.transitions[0])], [frozenset()]
@@ -45,6 +48,29 @@ class Partition:
             raise LimitError(f"the patterns of one object cut its keys into more than {MOST_CELLS} sets", limit="states", value=MOST_CELLS)
         self.before: list[list[int]] | None = None
         self.automata: dict[frozenset[Cell], Dfa] = {}
+
+    def _complete(self, number: int, automaton: Dfa) -> None:
+        """One automaton and a sink, if there is any use for one."""
+        inside, outside = frozenset((number,)), frozenset[int]()
+        sink = len(automaton.accepting)
+        is_used = False
+        for row in automaton.transitions:
+            whole: list[tuple[int, int, int]] = []
+            end = 0
+            for entry in row:
+                if entry[0] != end and (end, entry[0]) != _SURROGATES:
+                    whole.append((end, entry[0] - 1, sink))
+                    is_used = True
+                whole.append(entry)
+                end = entry[1] + 1
+            if end <= 0x10FFFF:
+                whole.append((end, 0x10FFFF, sink))
+                is_used = True
+            self.rows.append(whole)
+        self.inside = [inside if accepts else outside for accepts in automaton.accepting]
+        if is_used:
+            self.rows.append([(0, 0x10FFFF, sink)])
+            self.inside.append(outside)
 
     def _run(self, languages: Sequence[tuple[int, Dfa]]) -> None:
         """The product of the automata, each completed by a sink."""

@@ -7,11 +7,13 @@ to tell which keys a pattern takes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import getitem
 from typing import Final
 
 from stackmask.pda import dfa as automata
 from stackmask.pda import language
 from stackmask.pda.budget import Budget
+from stackmask.pda.dense import Dense, dense, side_by_side, widened
 from stackmask.pda.dfa import ANYTHING, NOTHING, Dfa
 from stackmask.pda.grammar import ALT, AUTOMATON, GrammarBuilder, NodeId
 from stackmask.pda.regex import regex_dfa, regex_node
@@ -34,6 +36,7 @@ class Strings:
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
         self.tests: dict[tuple[str, object, bool], Dfa] = {}
+        self.dense: dict[tuple[str, object, bool], tuple[Dense, Sequence[bool]] | None] = {}
         self.combined: dict[Tests, Dfa] = {frozenset(): ANYTHING}
         self.bounded: dict[Text, Dfa] = {}
         self.shortest_lengths: dict[Tests, int] = {}
@@ -70,6 +73,14 @@ class Strings:
                 found = automata.from_strings(argument, budget=self.budget)
             self.tests[test] = found
         return found
+
+    def by_classes(self, test: tuple[str, object, bool]) -> tuple[Dense, Sequence[bool]] | None:
+        """The automaton of one test by its classes of characters, and which of its states accept; None where it is too large."""
+        if test not in self.dense:
+            automaton = self.test(test)
+            table = dense(automaton.transitions)
+            self.dense[test] = None if table is None else (table, automaton.accepting)
+        return self.dense[test]
 
     def all_of(self, tests: Tests) -> Dfa:
         """The automaton of the strings that pass every test."""
@@ -167,7 +178,9 @@ class Strings:
         """At most the length of the shortest string that passes all tests, -1 where surely none does; needs no automaton of them all."""
         found = self.shortest_lengths.get(tests)
         if found is None:
-            found = self.shortest_lengths[tests] = _shortest_common([self.test(test) for test in tests], self.budget)
+            automata_of_tests = [self.by_classes(test) for test in tests]
+            known = [automaton for automaton in automata_of_tests if automaton is not None]
+            found = self.shortest_lengths[tests] = _shortest_common(known, self.budget) if known else 0
         return found
 
     def longest(self, tests: Tests, enough: int) -> int:
@@ -315,53 +328,33 @@ MOST_TUPLES: Final = 2_000
 """How far a search for the shortest common text goes. What is empty and not found to be is found when it is written."""
 
 
-def _shortest_common(automata_of_tests: Sequence[Dfa], budget: Budget) -> int:
+def _shortest_common(automata_of_tests: Sequence[tuple[Dense, Sequence[bool]]], budget: Budget) -> int:
     """The length of the shortest text that all automata accept, or a lower one where the search is long; -1 where there is none.
 
     Breadth first over tuples of states, so it stops at the first text and never builds the product.
     """
-    rows = [automaton.transitions for automaton in automata_of_tests]
-    accepting = [automaton.accepting for automaton in automata_of_tests]
-    start = (0,) * len(rows)
+    # Class 0 leads nowhere: only the characters that all automata read matter.
+    shared = [classes for classes in side_by_side([table for table, _ in automata_of_tests])[1] if all(classes)]
+    ends = [accepting for _, accepting in automata_of_tests]
+    rows = [widened(table.rows, [classes[place] for classes in shared]) for place, (table, _) in enumerate(automata_of_tests)]
+    start = (0,) * len(automata_of_tests)
     seen = {start}
     level = [start]
     length = 0
     while level:
-        following: list[tuple[int, ...]] = []
+        if any(all(map(getitem, ends, states)) for states in level):
+            return length
+        following: set[tuple[int, ...]] = set()
         for states in level:
-            if all(ends[state] for ends, state in zip(accepting, states, strict=True)):
-                return length
-            pieces: list[tuple[int, int, tuple[int, ...]]] = [(lo, hi, (target,)) for lo, hi, target in rows[0][states[0]]]
-            for transitions, state in zip(rows[1:], states[1:], strict=True):
-                pieces = _meet(pieces, transitions[state])
-            for _, _, targets in pieces:
-                if targets not in seen:
-                    seen.add(targets)
-                    following.append(targets)
+            following.update(zip(*map(getitem, rows, states), strict=True))
+        following -= seen
+        level = [states for states in following if -1 not in states]
+        seen.update(level)
         budget.check_states(len(seen))
-        level = following
         length += 1
         if len(seen) > MOST_TUPLES:
             return length
     return -1
-
-
-def _meet(left: list[tuple[int, int, tuple[int, ...]]], right: tuple[tuple[int, int, int], ...]) -> list[tuple[int, int, tuple[int, ...]]]:
-    """The ranges of one sorted row cut by those of another, with the targets of both."""
-    result = []
-    i = j = 0
-    while i < len(left) and j < len(right):
-        lo, hi, targets = left[i]
-        other_lo, other_hi, target = right[j]
-        first = lo if lo > other_lo else other_lo
-        last = hi if hi < other_hi else other_hi
-        if first <= last:
-            result.append((first, last, (*targets, target)))
-        if hi < other_hi:
-            i += 1
-        else:
-            j += 1
-    return result
 
 
 def _merge_excluded(tests: Tests) -> Tests:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import random
+from types import ModuleType
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stackmask.pda import dfa, language, nfa
+from stackmask.pda import dense, dfa, language, nfa
 from stackmask.pda.budget import Budget
 from stackmask.pda.dfa import ANYTHING, EPSILON, NOTHING, Dfa
 from stackmask.pda.exceptions import LimitError
@@ -74,6 +76,16 @@ def test_boolean_algebra(left: Dfa, right: Dfa) -> None:
     assert dfa.equivalent(left, right) == (left == right)
     assert dfa.contains(union, left)
     assert dfa.contains(left, intersection)
+
+
+@pytest.mark.parametrize("limit", [(dfa, "MOST_CLASSES"), (dense, "MOST_CELLS")])
+@given(left=automata, right=automata)
+def test_products_by_labels(limit: tuple[ModuleType, str], left: Dfa, right: Dfa) -> None:
+    """Automata of too many classes or states for rows by classes have the same products."""
+    operations = (dfa.union, dfa.intersection, dfa.difference)
+    by_classes = [operation(left, right) for operation in operations]
+    with patch.object(*limit, 0):
+        assert [operation(left, right) for operation in operations] == by_classes
 
 
 @given(automata, automata)

@@ -1,0 +1,102 @@
+"""Automata by classes of characters: a row is a tuple of targets, one for each class, and -1 where there is none.
+
+Two characters are in one class where no state tells them apart, so patterns have few classes, however many ranges these are of.
+Automata that are read side by side share the classes that all of them together tell apart.
+A step of a product is then one addition for each class, and a signature of a state one lookup for each, all of it in loops of the
+interpreter that are written in C: a state of a product takes 10 us where rows of ranges take 30.
+
+Where classes are many, as in the tree of thousands of words, rows of labels are shorter: `MOST_CLASSES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from operator import itemgetter
+from typing import Final, NamedTuple, TypeAlias
+
+MOST_CLASSES: Final = 64
+"""Automata of more classes than this are better read by ranges."""
+MOST_CELLS: Final = 1 << 20
+"""What a table of all states and stretches of characters may have; it takes 20 ms."""
+_BOUNDS: Final = (0, 0xD800, 0xE000, 0x110000)
+_SURROGATES: Final = 0xD800
+
+Ranges: TypeAlias = Sequence[Sequence[tuple[int, int, int]]]
+DenseRow: TypeAlias = tuple[int, ...]
+Stretch: TypeAlias = tuple[int, int, int]
+"""The first and the last of some neighbouring characters, and their class."""
+
+
+class Dense(NamedTuple):
+    """The rows of one automaton by its classes; class 0 holds the characters that no state reads."""
+
+    points: tuple[int, ...]
+    """Where stretches of one class begin, and the end."""
+    classes: tuple[int, ...]
+    """The class of each stretch."""
+    rows: list[DenseRow]
+
+
+def dense(transitions: Ranges) -> Dense | None:
+    """An automaton by its classes, None where it has very many states that many ranges tell apart."""
+    cuts = set(_BOUNDS)
+    for row in transitions:
+        for lo, hi, _ in row:
+            cuts.add(lo)
+            cuts.add(hi + 1)
+    points = sorted(cuts)
+    place = {point: index for index, point in enumerate(points)}
+    size = len(points) - 1
+    if len(transitions) * size > MOST_CELLS:
+        return None
+    wide: list[list[int]] = []
+    for row in transitions:
+        cells = [-1] * size
+        for lo, hi, target in row:
+            start, end = place[lo], place[hi + 1]
+            if end == start + 1:
+                cells[start] = target
+            else:
+                cells[start:end] = [target] * (end - start)
+        wide.append(cells)
+    columns = list(zip(*wide, strict=True))
+    numbers: dict[tuple[int, ...], int] = {(-1,) * len(wide): 0}
+    classes = tuple([numbers.setdefault(column, len(numbers)) for column in columns])
+    return Dense(tuple(points), classes, list(zip(*numbers, strict=True)))
+
+
+def side_by_side(automata: Sequence[Dense]) -> tuple[list[Stretch], list[tuple[int, ...]]]:
+    """The classes that some automata together tell apart, in the order of their first characters.
+
+    Given are the stretches of one class, surrogates left out, and what each class is in each automaton.
+    """
+    if len(automata) == 1:
+        points, whole = automata[0].points, [(number,) for number in automata[0].classes]
+    else:
+        points = tuple(sorted(set(chain.from_iterable(one.points for one in automata))))
+        stretched: list[list[int]] = []
+        for one in automata:
+            ends = {end: index for index, end in enumerate(one.points)}
+            classes: list[int] = []
+            current = 0
+            for point in points[:-1]:
+                current = ends.get(point, current)
+                classes.append(one.classes[current])
+            stretched.append(classes)
+        whole = list(zip(*stretched, strict=True))
+    numbers: dict[tuple[int, ...], int] = {}
+    stretches = [
+        (start, end - 1, numbers.setdefault(key, len(numbers)))
+        for start, end, key in zip(points, points[1:], whole, strict=False)
+        if start != _SURROGATES
+    ]
+    return stretches, list(numbers)
+
+
+def widened(rows: Iterable[DenseRow], classes: Sequence[int]) -> list[DenseRow]:
+    """The rows by the classes of several automata, each of which is in one of this one's."""
+    if len(classes) < 2:
+        return [tuple([row[number] for number in classes]) for row in rows]
+    pick = itemgetter(*classes)
+    return [pick(row) for row in rows]
