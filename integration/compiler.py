@@ -26,7 +26,7 @@ from stackmask.pda.captures import CaptureReader
 from stackmask.pda.choice import choice_grammar
 from stackmask.pda.engine import KernelGrammar
 from stackmask.pda.exceptions import GrammarError, LimitError, SchemaError, StructuralTagError, UnsatisfiableError
-from stackmask.pda.grammar import AUTOMATON, CHARS, EXCEPT, GRAPH, LITERAL, PERMUTE, TOKENS, Grammar, GrammarBuilder, NodeId
+from stackmask.pda.grammar import Grammar, GrammarBuilder, NodeId, memory_of
 from stackmask.pda.limits import Limits
 from stackmask.pda.matcher import Matcher
 from stackmask.pda.regex import regex_grammar
@@ -37,10 +37,6 @@ from stackmask.schema.report import Report
 from stackmask.schema.structural_tag import StructuralTags
 
 FrontEnd = Callable[[], tuple[Grammar, Report | None]]
-
-_NODE_BYTES: Final = 160  # a tuple of three, its numbers and its place in the table
-_TABLES: Final = {LITERAL: (1, 1), CHARS: (16, 1), TOKENS: (16, 1), GRAPH: (16, 2), PERMUTE: (16, 1), AUTOMATON: (240, 1), EXCEPT: (80, 1)}
-"""What an entry of a node's table takes, and where the table is; a state of an automaton is taken to have two transitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +88,7 @@ class CompiledGrammar:
         self._stats = stats
         self._report = report
         self._fingerprint: str | None = None
-        self._static_size = _grammar_size(grammar)
+        self._static_size = memory_of(grammar.nodes, len(grammar.rules)) if grammar.memory < 0 else grammar.memory
         self._captures = CaptureReader(grammar, vocabulary.size, vocabulary.token_bytes, limits or Limits())
 
     def matcher(self, stop_token_ids: Iterable[int] | None = None) -> Matcher:
@@ -400,9 +396,3 @@ _KINDS: Final[Mapping[str, Callable[..., Job]]] = MappingProxyType(
         "structural_tag": Compiler._structural_tag,
     }
 )
-
-
-def _grammar_size(grammar: Grammar) -> int:
-    """About how many bytes a grammar takes, by its nodes and the tables in them; within a factor of two of the truth."""
-    tables = [_TABLES[node[0]][0] * len(node[_TABLES[node[0]][1]]) for node in grammar.nodes if node[0] in _TABLES]  # type: ignore[arg-type]
-    return _NODE_BYTES * (len(grammar.nodes) + len(grammar.rules)) + sum(tables)

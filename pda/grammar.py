@@ -58,7 +58,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NewType
 
@@ -100,12 +100,16 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class Grammar:
-    """A context-free grammar over bytes and tokens; `rules[r]` is the node of rule r, `names[r]` its name for messages."""
+    """A context-free grammar over bytes and tokens; `rules[r]` is the node of rule r, `names[r]` its name for messages.
+
+    `memory` is what `memory_of` says of it where its front end has asked, else -1.
+    """
 
     nodes: tuple[Node, ...]
     rules: tuple[NodeId, ...]
     names: tuple[str, ...]
     root: RuleId
+    memory: int = field(default=-1, compare=False, repr=False)
 
 
 @dataclass(slots=True)
@@ -238,6 +242,17 @@ class GrammarBuilder:
     def build(self, root: RuleId) -> Grammar:
         """The finished grammar."""
         return Grammar(tuple(self.nodes), tuple(self.rules), tuple(self.names), root)
+
+
+_NODE_BYTES: Final = 160  # a tuple of three, its numbers and its place in the table
+_TABLES: Final = {LITERAL: (1, 1), CHARS: (16, 1), TOKENS: (16, 1), GRAPH: (16, 2), PERMUTE: (16, 1), AUTOMATON: (240, 1), EXCEPT: (80, 1)}
+"""What an entry of a node's table takes, and where the table is; a state of an automaton is taken to have two transitions."""
+
+
+def memory_of(nodes: Sequence[Node], rules: int) -> int:
+    """About how many bytes nodes take, by the tables in them, and so many rules; within a factor of two of the truth."""
+    tables = [_TABLES[node[0]][0] * len(node[_TABLES[node[0]][1]]) for node in nodes if node[0] in _TABLES]  # type: ignore[arg-type, index]
+    return _NODE_BYTES * (len(nodes) + rules) + sum(tables)
 
 
 def print_grammar(grammar: Grammar) -> str:

@@ -73,7 +73,7 @@ class StructuralTags:
             if len(builder.rules) - mark.rules + writer.held_rules > most:
                 raise LimitError(f"the structural tag needs more than {most} rules", limit="rules", value=most)
             used = len(builder.nodes) - mark.nodes + writer.held
-            return builder.build(root)
+            return arena.build(root)
         except BaseException:
             arena.restore(mark)
             raise

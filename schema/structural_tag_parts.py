@@ -10,10 +10,11 @@ Agents that have nothing in common get builders of their own, which keeps gramma
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from threading import Lock
 from typing import Any, Final, NamedTuple
 
-from stackmask.pda.grammar import GrammarBuilder, NodeId, RuleId
+from stackmask.pda.grammar import Grammar, GrammarBuilder, NodeId, RuleId, memory_of
 from stackmask.pda.splice import extend
 from stackmask.schema.fragments import Fragments, fresh
 
@@ -61,6 +62,14 @@ class Mark(NamedTuple):
     tags: int
 
 
+class Measured(NamedTuple):
+    """How many nodes and rules take how many bytes."""
+
+    nodes: int
+    rules: int
+    memory: int
+
+
 class Arena:
     """A builder that goes on from tag to tag, with the fixed parts of JSON in it by their blanks, and tags by their keys."""
 
@@ -68,6 +77,15 @@ class Arena:
         self.builder = GrammarBuilder()
         self.tags: dict[bytes, Tag] = {}
         self._bases: dict[str, Fragments] = {}
+        self._measured = Measured(0, 0, 0)
+
+    def build(self, root: RuleId) -> Grammar:
+        """The grammar with this root, and with all that the arena holds."""
+        b, before = self.builder, self._measured
+        # PERF: a look at every node would take as long as all else where most tags are known
+        more = memory_of(b.nodes[before.nodes :], len(b.rules) - before.rules)
+        self._measured = Measured(len(b.nodes), len(b.rules), before.memory + more)
+        return replace(b.build(root), memory=self._measured.memory)
 
     def base(self, whitespace: str) -> Fragments:
         """The fixed parts of JSON with these blanks."""

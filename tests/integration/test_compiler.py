@@ -27,7 +27,7 @@ from stackmask.integration.serialization import from_bytes, to_bytes
 from stackmask.integration.specification import schema_key, schema_of_key
 from stackmask.pda import grammar as ir
 from stackmask.pda.exceptions import GrammarError, LimitError, RegexError, SchemaError, StackmaskError, StructuralTagError
-from stackmask.pda.grammar import Grammar, GrammarBuilder, print_grammar
+from stackmask.pda.grammar import Grammar, GrammarBuilder, memory_of, print_grammar
 from stackmask.pda.limits import Limits
 from stackmask.pda.vocabulary import Vocabulary
 from stackmask.schema.compile import json_schema_grammar
@@ -474,7 +474,7 @@ def test_the_size_is_about_right():
         gc.collect()
         allocated = tracemalloc.get_traced_memory()[0]
         tracemalloc.stop()
-        assert allocated / 3 < compiler_module._grammar_size(grammar) < allocated * 3
+        assert allocated / 3 < memory_of(grammar.nodes, len(grammar.rules)) < allocated * 3
 
 
 def test_overhead_of_the_facade(compiler, monkeypatch):

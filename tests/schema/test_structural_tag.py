@@ -20,7 +20,7 @@ from support.structural_tags import SPECIAL, random_format, token_of
 from support.structural_tags import accepts as recognised
 
 from stackmask.pda.exceptions import LimitError, StructuralTagError
-from stackmask.pda.grammar import Grammar, NodeId
+from stackmask.pda.grammar import Grammar, NodeId, memory_of
 from stackmask.pda.limits import Limits
 from stackmask.pda.splice import compact
 from stackmask.schema.structural_tag import StructuralTags, structural_tag_grammar
@@ -237,6 +237,7 @@ def test_kept_tags(kernel: Engine) -> None:
     for names in (["a", "bb"], ["bb", "c"], ["a", "c", "dd"], ["a", "bb"]):
         found = kept_grammar(kept, agent(names))
         assert compact(found) == compact(structural_tag_grammar(agent(names)))
+        assert found.memory == memory_of(found.nodes, len(found.rules))
         start = compiled(kernel, found)
         for name in ("a", "bb", "c", "dd"):
             assert generates(start, f'x<call>{name}:{{"a":"xx"}}</call>y') == (name in names)
