@@ -302,14 +302,14 @@ NB_MODULE(_kernel, m) {
       .def(
           "__init__",
           [](KernelGrammar* self, std::shared_ptr<TokenTrie> trie, nb::object grammar, i64 states, i64 stack_depth, i64 memory, double seconds) {
-            const Expressions ex = read_expressions(grammar);
+            auto ex = std::make_shared<const Expressions>(read_expressions(grammar));
             Limits limits;
             limits.states = static_cast<u64>(std::max<i64>(states, 0));
             limits.stack_depth = static_cast<u64>(std::max<i64>(stack_depth, 0));
             limits.memory = static_cast<u64>(std::max<i64>(memory, 0));
             limits.seconds = seconds;
             const nb::gil_scoped_release release;
-            new (self) KernelGrammar{std::make_shared<Automaton>(std::move(trie), ex, limits)};
+            new (self) KernelGrammar{std::make_shared<Automaton>(std::move(trie), std::move(ex), limits)};
           },
           nb::arg("trie"), nb::arg("grammar"), nb::kw_only(), nb::arg("states"), nb::arg("stack_depth"), nb::arg("memory"), nb::arg("seconds"))
       .def_prop_ro(

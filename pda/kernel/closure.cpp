@@ -69,6 +69,10 @@ void Closure::run() {
     const Item item = pending_.back();
     pending_.pop_back();
     if (seen(item)) continue;
+    if (nfa_.states[item.state].pending != NONE) {
+      nfa_.expand(item.state);
+      if (marks_.size() < nfa_.states.size()) marks_.resize(nfa_.states.size(), {0, 0});
+    }
     const State& state = nfa_.states[item.state];
     if (state.body != NONE && nfa_.heads[state.body].automaton && !alive(state, item)) continue;
     if (state.head != NONE) {

@@ -10,52 +10,22 @@ namespace {
 
 constexpr u32 MOST_REGIONS = 1024;  // of one rule with a limit, or a text would take memory quadratic in its length
 
-// What a negated token set stands for; edges that no token can take are removed.
-void resolve_token_sets(Nfa& nfa, const TokenTrie& trie) {
-  for (TokenSet& set : nfa.token_sets) {
-    if (!set.negated) continue;
-    set.bits.assign(trie.words(), 0);
-    for (u32 id = 0; id < trie.text_count(); id++)
-      if (!trie.text(id).empty() && !std::binary_search(set.ids.begin(), set.ids.end(), id)) set.bits[id >> 5] |= 1u << (id & 31);
-  }
-  for (State& state : nfa.states)
-    for (u32* link = &state.first; *link != NONE;) {
-      const Edge& edge = nfa.edges[*link];
-      const bool empty = edge.kind == EDGE_TOKEN && (nfa.token_sets[edge.data].negated
-                                                         ? std::all_of(nfa.token_sets[edge.data].bits.begin(), nfa.token_sets[edge.data].bits.end(), [](u32 w) { return w == 0; })
-                                                         : nfa.token_sets[edge.data].ids.empty());
-      if (empty) *link = edge.next, nfa.trimmed = false;
-      else link = &nfa.edges[*link].next;
-    }
-}
-
-Nfa compile(const Expressions& expressions, const TokenTrie& trie, const Limits& limits) {
+Nfa compile(std::shared_ptr<const Expressions> expressions, const TokenTrie& trie, const Limits& limits) {
   Deadline deadline(limits.seconds);
-  expressions.validate(trie.size());
-  Nfa nfa = lower(expressions, limits, deadline);
-  if (!nfa.token_sets.empty()) resolve_token_sets(nfa, trie);
-  rewrite(nfa, limits, deadline);
-  if (nfa.rewritten_rules && !nfa.heads.empty()) {
-    nfa = lower(expressions, limits, deadline, true);
-    if (!nfa.token_sets.empty()) resolve_token_sets(nfa, trie);
-    rewrite(nfa, limits, deadline);
-  }
-  nfa.states.shrink_to_fit();
-  nfa.edges.shrink_to_fit();
-  nfa.heads.shrink_to_fit();
-  return nfa;
+  expressions->validate(trie.size());
+  return lower(std::move(expressions), trie, limits, deadline);
 }
 
 }  // namespace
 
-Automaton::Automaton(std::shared_ptr<const TokenTrie> trie, const Expressions& expressions, const Limits& limits)
-    : trie_(std::move(trie)), limits_(limits), frames_(compile(expressions, *trie_, limits), trie_->max_token_bytes(), limits), threshold_(limits.memory), frame_threshold_(limits.states / 2) {
+Automaton::Automaton(std::shared_ptr<const TokenTrie> trie, std::shared_ptr<const Expressions> expressions, const Limits& limits)
+    : trie_(std::move(trie)), limits_(limits), frames_(compile(std::move(expressions), *trie_, limits), trie_->max_token_bytes(), limits), threshold_(limits.memory), frame_threshold_(limits.states / 2) {
   std::vector<Entry> list;
   nodes_.intern(nullptr, 0);
   guarded_.push_back(0);
   depth_.push_back(0);
   due_.push_back(NONE);
-  for (const Rule& rule : frames_.nfa().rules) limited_ |= rule.limit != NONE;
+  limited_ = frames_.nfa().limited;
   list.push_back({BOTTOM, NO_STACK});
   intern(list);
   const u32 root = 0;
@@ -533,7 +503,7 @@ void Automaton::rule_names(u32 configuration, std::vector<std::string>& names) {
       if (entry.frame == BOTTOM) continue;
       const Nfa& nfa = frames_.nfa();
       for (u32 origin = frames_.origin(entry.frame); origin != NONE && names.size() < 64; origin = nfa.origins[origin].parent) {
-        const u32 name = nfa.rules[nfa.origins[origin].rule].name;
+        const u32 name = nfa.origins[origin].name;
         if (name < nfa.names.size() && (names.empty() || names.back() != nfa.names[name])) names.push_back(nfa.names[name]);
       }
       if (below == NO_STACK) below = entry.rest;

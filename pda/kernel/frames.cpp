@@ -9,17 +9,13 @@ constexpr u32 TABLE_BYTES = 24;  // live bytes from which a frame gets a table
 }
 
 Frames::Frames(Nfa nfa, u32 longest_token, const Limits& limits)
-    : nfa_(std::move(nfa)), limits_(limits), closure_(nfa_), longest_token_(longest_token), entries_(nfa_.rules.size(), NONE) {
+    : nfa_(std::move(nfa)), limits_(limits), closure_(nfa_), longest_token_(longest_token) {
   items_.intern(nullptr, 0);
   frames_.emplace_back();
   frames_[BOTTOM].flags = FRAME_BUILT;
   seen_sets_.intern(nullptr, 0);
   text_parents_.push_back({0, 0});
   base_registers_ = nfa_.registers.size();
-  called_.assign(nfa_.rules.size(), 0);
-  for (const State& state : nfa_.states)
-    for (u32 e = state.first; e != NONE; e = nfa_.edges[e].next)
-      if (nfa_.edges[e].kind == EDGE_CALL) called_[nfa_.edges[e].data] = 1;
 }
 
 // INVARIANT: items_ and frames_ have the same size, so the limit is checked before either grows.
@@ -40,7 +36,7 @@ u32 Frames::intern_items(const std::vector<Item>& items) {
     const State& state = nfa_.states[item.state];
     if (item.state == nfa_.rules[state.rule].final) {
       frame.flags |= FRAME_FINAL;
-      if (called_[state.rule]) frame.flags |= FRAME_LEAVES;
+      if (state.rule != nfa_.root || nfa_.root_called) frame.flags |= FRAME_LEAVES;
     }
     for (u32 e = state.first; e != NONE; e = nfa_.edges[e].next) {
       switch (nfa_.edges[e].kind) {
@@ -58,6 +54,7 @@ u32 Frames::intern_items(const std::vector<Item>& items) {
 u32 Frames::intern_closure() { return intern_items(closure_.result); }
 
 u32 Frames::entry(u32 rule) {
+  if (entries_.size() <= rule) entries_.resize(nfa_.rules.size(), NONE);
   if (entries_[rule] != NONE) return entries_[rule];
   u32 reg = 0;
   if (nfa_.rules[rule].scope) {
@@ -165,7 +162,6 @@ void Frames::build_edges(u32 frame) {
     f.ranges = first;
     f.range_count = static_cast<u32>(ranges_.size()) - first;
     f.table = table;
-    f.flags |= FRAME_BUILT;
   }
   std::sort(calls.begin(), calls.end(), [](const CallTo& a, const CallTo& b) { return a.rule != b.rule ? a.rule < b.rule : a.distinct < b.distinct; });
   const u32 first_call = static_cast<u32>(calls_.size());
@@ -191,6 +187,7 @@ void Frames::build_edges(u32 frame) {
   f.call_count = static_cast<u32>(made.size());
   f.tokens = first_token;
   f.token_count = static_cast<u32>(tokens.size());
+  f.flags |= FRAME_BUILT;
 }
 
 u32 Frames::resolve_range(u32 index) {
@@ -532,19 +529,34 @@ u32 Frames::variety(u32 frame, std::size_t look) {
   return frames_[frame].variety = bound[0];
 }
 
-// Characters of a string repeat: a state reads two letters or more and is back.
-void Frames::find_endless() {
-  const std::size_t count = nfa_.states.size();
-  endless_.assign(count, 0);
-  std::vector<std::vector<u32>> before(count), callers(nfa_.rules.size());
-  std::vector<u32> work, reached;
-  for (u32 s = 0; s < count; s++) {
+// Characters of a string repeat: a state reads two letters or more and is back. Looks at a rule and at all that it calls.
+void Frames::find_endless(u32 rule) {
+  std::vector<u32> rules{rule}, list, work, reached;
+  std::vector<std::pair<u32, u32>> before;  // (state, a state that leads to it): a call begins where the rule that it calls does
+  known_.resize(nfa_.rules.size(), 0);
+  known_[rule] = 1;
+  for (std::size_t r = 0; r < rules.size(); r++) {
+    const std::vector<u32> states = nfa_.complete_rule(rules[r]);
+    known_.resize(nfa_.rules.size(), 0);
+    for (const u32 s : states)
+      for (u32 e = nfa_.states[s].first; e != NONE; e = nfa_.edges[e].next)
+        if (const u32 callee = nfa_.edges[e].data; nfa_.edges[e].kind == EDGE_CALL && !known_[callee]) known_[callee] = 1, rules.push_back(callee);
+    list.insert(list.end(), states.begin(), states.end());
+  }
+  endless_.resize(nfa_.states.size(), 0);
+  auto mark = [&](u32 s) {
+    if (!endless_[s]) endless_[s] = 1, work.push_back(s);
+  };
+  for (const u32 s : list) {
     u32 letters = 0;
     for (u32 e = nfa_.states[s].first; e != NONE; e = nfa_.edges[e].next) {
       const Edge& edge = nfa_.edges[e];
       if (edge.kind == EDGE_BYTE || edge.kind == EDGE_EPSILON || edge.kind == EDGE_ENTER || (edge.kind == EDGE_CALL && !(edge.flags & EDGE_DISTINCT)))
-        before[edge.target].push_back(s);
-      if (edge.kind == EDGE_CALL && !(edge.flags & EDGE_DISTINCT)) callers[edge.data].push_back(s);
+        before.push_back({edge.target, s});
+      if (edge.kind == EDGE_CALL && !(edge.flags & EDGE_DISTINCT)) {
+        before.push_back({nfa_.rules[edge.data].start, s});
+        if (endless_[nfa_.rules[edge.data].start]) mark(s);
+      }
       if (edge.kind != EDGE_BYTE || edge.hi < 'a' || edge.lo > 'z') continue;
       reached.assign(1, edge.target);
       for (std::size_t i = 0; i < reached.size() && i < 16; i++)
@@ -553,26 +565,19 @@ void Frames::find_endless() {
       if (std::find(reached.begin(), reached.end(), s) != reached.end())
         letters += static_cast<u32>(std::min<u8>(edge.hi, 'z') - std::max<u8>(edge.lo, 'a') + 1);
     }
-    if (letters >= 2) endless_[s] = 1, work.push_back(s);
+    if (letters >= 2) mark(s);
   }
-  auto mark = [&](u32 s) {
-    if (!endless_[s]) endless_[s] = 1, work.push_back(s);
-  };
-  std::vector<u32> rule_of_start(count, NONE);
-  for (u32 r = 0; r < nfa_.rules.size(); r++)
-    if (!nfa_.rules[r].merged) rule_of_start[nfa_.rules[r].start] = r;
+  std::sort(before.begin(), before.end());
   while (!work.empty()) {
     const u32 s = work.back();
     work.pop_back();
-    for (const u32 source : before[s]) mark(source);
-    if (rule_of_start[s] != NONE)
-      for (const u32 source : callers[rule_of_start[s]]) mark(source);
+    for (auto at = std::lower_bound(before.begin(), before.end(), std::pair<u32, u32>{s, 0}); at != before.end() && at->first == s; ++at) mark(at->second);
   }
 }
 
 bool Frames::endless(u32 frame) {
   if (frame == BOTTOM || (frames_[frame].flags & FRAME_GUARD)) return false;
-  if (endless_.empty()) find_endless();
+  if (const u32 at = rule(frame); at >= known_.size() || !known_[at]) find_endless(at);
   const std::size_t count = items_.length(frame);
   for (std::size_t i = 0; i < count; i += 2)
     if (endless_[items_.at(frame)[i]]) return true;
@@ -746,7 +751,7 @@ std::vector<u32> Frames::keep(std::vector<u8>& used) {
 }
 
 std::size_t Frames::bytes() const {
-  return nfa_.states.capacity() * sizeof(State) + nfa_.edges.capacity() * sizeof(Edge) + nfa_.heads.capacity() * sizeof(Head) +
+  return (nfa_.unlowered ? nfa_.unlowered->bytes() : 0) + nfa_.states.capacity() * sizeof(State) + nfa_.edges.capacity() * sizeof(Edge) + nfa_.heads.capacity() * sizeof(Head) +
          nfa_.rules.capacity() * sizeof(Rule) + nfa_.origins.capacity() * sizeof(Origin) + items_.bytes() + frames_.capacity() * sizeof(Frame) + ranges_.capacity() * sizeof(Range) + calls_.capacity() * sizeof(Call) +
          pending_.capacity() * sizeof(Item) + tables_.capacity() * 1024 + loops_.capacity() * sizeof(Loop) + runs_.capacity() * sizeof(Run) + nfa_.registers.bytes() +
          texts_.bytes() + popped_.bytes() + values_after_.bytes() + text_parents_.capacity() * 8 + seen_sets_.bytes();

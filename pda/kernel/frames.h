@@ -157,9 +157,9 @@ class Frames {
   std::vector<Item> pending_;
   std::vector<std::array<u32, 256>> tables_;
   std::vector<u32> entries_;
-  std::vector<u8> endless_;                     // by NFA state, made when first asked for
+  std::vector<u8> endless_;                     // by NFA state, of the rules that are known
+  std::vector<u8> known_;                       // by rule: endless_ tells of its states
   u32 base_registers_;                          // those that the NFA was made with
-  std::vector<u8> called_;                      // by rule: some rule calls it
   std::vector<Loop> loops_;
   std::vector<Run> runs_{Run()};                // the first stands for frames that are none
   Map64 texts_, popped_, values_after_;
@@ -173,7 +173,7 @@ class Frames {
   template <class F>
   u32 recounted(u32 frame, F change);
   bool reads(const State& state, u64 inside) const;
-  void find_endless();
+  void find_endless(u32 rule);
   void check_limit() const;
   u32 intern_closure();  // closure_.result as a frame, DEAD if empty
   u32 intern_items(const std::vector<Item>& items);

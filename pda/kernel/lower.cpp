@@ -1,427 +1,228 @@
 // Expressions to NFAs: Thompson's construction, with characters spelled out as bytes and long repetitions as counters.
 #include <algorithm>
 #include <array>
-#include <map>
+#include <unordered_map>
+#include <unordered_set>
 
-#include "nfa.h"
-#include "trie.h"
+#include "facts.h"
 
 namespace stackmask {
 
 namespace {
 
-constexpr u64 UNROLL = 24;  // states a repetition may be unrolled to instead of counted
-constexpr u32 SHARED = 12;  // states from which an expression that stands in several places becomes a rule
+constexpr u64 INLINE_GROWTH = 4;    // inlining small rules may multiply the states of a grammar by this
+constexpr u64 INLINE_FLOOR = 2048;  // ... or up to this many states in all
 
-class Lowering {
+class Lowering final : public Source {
  public:
-  Lowering(const Expressions& expressions, const Limits& limits, Deadline& deadline, bool apart)
-      : ex_(expressions), limits_(limits), deadline_(deadline), apart_(apart) {}
+  // With `apart` calls stay calls, and counted repetitions are rules of their own: left recursion through counters would leave no way to
+  // measure what is left to read.
+  Lowering(std::shared_ptr<const Expressions> expressions, std::shared_ptr<const Facts> facts, const Limits& limits, bool apart)
+      : expressions_(std::move(expressions)), known_(std::move(facts)), ex_(*expressions_), facts_(*known_), limits_(limits), apart_(apart),
+        budget_(std::max(facts_.states * INLINE_GROWTH, INLINE_FLOOR)) {}
 
-  Nfa run() {
-    nfa_.names = ex_.names;
+  void begin(Nfa& nfa) {
+    nfa_ = &nfa;
+    nfa.names = ex_.names;
+    nfa.root_called = facts_.root_called;
+    nfa.limited = facts_.limited;
     rule_of_.assign(ex_.rules.size(), NONE);
-    sizes();
-    nfa_.root = rule(ex_.root);
-    while (!pending_.empty()) {
-      const Pending job = pending_.back();
-      pending_.pop_back();
-      current_ = job.rule;
-      scope_ = nfa_.rules[job.rule].scope;
-      Rule& rule = nfa_.rules[job.rule];
-      rule.start = nfa_.add_state(job.rule);
-      rule.final = nfa_.add_state(job.rule);
-      lower(job.node, rule.start, rule.final);
-      nfa_.rules[job.rule].counts = counts_;
-      counts_ = false;
+    nfa.root = rule(static_cast<u32>(ex_.root));
+  }
+
+  void expand(Nfa& nfa, u32 state, Deadline* deadline) override {
+    nfa_ = &nfa;
+    deadline_ = deadline;
+    const Before before(*this, state);
+    try {
+      here_ = state;
+      current_ = nfa.states[state].rule;
+      scope_ = nfa.rules[current_].scope;
+      least_counted_ = 0, most_counted_ = NONE;
+      tasks_.clear();
+      for (u32 d = nfa.states[state].pending; d != NONE; d = deferred_[d].next) tasks_.push_back(deferred_[d].task);
+      nfa.states[state].pending = NONE;
+      while (!tasks_.empty()) {
+        const Task task = tasks_.back();
+        tasks_.pop_back();
+        check();
+        step(task);
+      }
+    } catch (...) {
+      before.restore(*this);
+      throw;
     }
-    rank_temperatures();
-    if (std::any_of(nfa_.rules.begin(), nfa_.rules.end(), [](const Rule& rule) { return rule.marked(); })) check_scopes();
-    nfa_.trimmed = all_productive();
-    return std::move(nfa_);
+  }
+
+  std::size_t bytes() const override {
+    return ex_.bytes() + facts_.bytes() + deferred_.capacity() * sizeof(Deferred) + rule_of_.capacity() * sizeof(u32) + tails_.bytes() + escapes_.bytes();
   }
 
  private:
   struct Task {
     u32 node, from, to;
-    u32 body, member;  // the counted body it lies in
+    u32 body, member;    // the counted body it lies in
+    u32 origin;
     bool whole = false;  // the whole of a rule, which is not made a rule again
     bool in_body() const { return body != NONE; }
   };
-  struct Pending {
-    u32 rule, node;
+  struct Deferred {
+    Task task;
+    u32 next;
   };
+  std::shared_ptr<const Expressions> expressions_;
+  std::shared_ptr<const Facts> known_;
   const Expressions& ex_;
-  const Limits& limits_;
-  Deadline& deadline_;
-  bool apart_;  // counted repetitions are rules of their own
-  Nfa nfa_;
+  const Facts& facts_;
+  Limits limits_;
+  bool apart_;
+  u64 budget_;                    // states up to which small rules are inlined
+  Nfa* nfa_ = nullptr;
+  Deadline* deadline_ = nullptr;
   std::vector<u32> rule_of_;      // rules of the expressions -> rules of the NFA
-  std::map<std::pair<u32, bool>, u32> outlined_;
-  std::vector<Pending> pending_;
+  std::unordered_map<u64, u32> outlined_;
   std::vector<Task> tasks_;
-  std::vector<u32> size_;         // states that a node takes, saturated
-  std::vector<u32> least_;        // bytes that a node reads at least, as far as can be told without following calls
-  std::vector<u8> shared_;        // stands in several places and is large: a rule, or lowering would be exponential
-  std::vector<u8> nullable_;      // computed when first asked for
-  u32 current_ = 0, body_ = NONE, member_ = NONE;
-  bool scope_ = false, counts_ = false;
+  std::vector<Deferred> deferred_;
+  u32 here_ = NONE;               // the state being expanded
+  u32 current_ = 0, body_ = NONE, member_ = NONE, origin_ = 0;
+  bool scope_ = false;
+  u32 least_counted_ = 0, most_counted_ = NONE;  // of the states being made
+
+  // What an expansion may add to, so that one that fails can be undone.
+  struct Before {
+    u32 at;
+    State state;
+    std::size_t states, edges, heads, rules, origins, deferred;
+    bool counts;
+    Before(const Lowering& l, u32 s)
+        : at(s), state(l.nfa_->states[s]), states(l.nfa_->states.size()), edges(l.nfa_->edges.size()), heads(l.nfa_->heads.size()), rules(l.nfa_->rules.size()),
+          origins(l.nfa_->origins.size()), deferred(l.deferred_.size()), counts(l.nfa_->rules[state.rule].counts) {}
+    void restore(Lowering& l) const {
+      Nfa& nfa = *l.nfa_;
+      nfa.states.resize(states);
+      nfa.states[at] = state;
+      nfa.edges.resize(edges);
+      nfa.heads.resize(heads);
+      nfa.rules.resize(rules);
+      nfa.rules[state.rule].counts = counts;
+      nfa.origins.resize(origins);
+      l.deferred_.resize(deferred);
+      for (u32& rule : l.rule_of_)
+        if (rule != NONE && rule >= rules) rule = NONE;
+      std::erase_if(l.outlined_, [this](const auto& entry) { return entry.second >= rules; });
+      l.tails_.clear();
+      l.escapes_.clear();
+    }
+  };
+
+  void check() {
+    if (deadline_) deadline_->check();
+  }
 
   u32 state() {
-    if (nfa_.states.size() >= limits_.states)
+    if (nfa_->states.size() >= limits_.states)
       throw LimitExceeded("states", static_cast<double>(limits_.states), "the grammar needs more than " + std::to_string(limits_.states) + " NFA states");
-    deadline_.check();
-    const u32 added = nfa_.add_state(current_);
-    nfa_.states[added].body = body_;
-    nfa_.states[added].member = member_;
-    nfa_.states[added].least = least_counted_;
-    nfa_.states[added].most = most_counted_;
+    check();
+    const u32 added = nfa_->add_state(current_);
+    State& made = nfa_->states[added];
+    made.body = body_;
+    made.member = member_;
+    made.origin = origin_;
+    made.least = least_counted_;
+    made.most = most_counted_;
     return added;
   }
 
-  u32 new_rule(u32 node, u32 name, bool scope) {
+  void defer(const Task& task) {
+    u32& pending = nfa_->states[task.from].pending;
+    deferred_.push_back({task, pending});
+    pending = static_cast<u32>(deferred_.size() - 1);
+  }
+  // Now if it begins here or is small, else when a closure comes to where it begins.
+  void later(const Task& task) {
+    const i32 op = ex_.nodes[task.node].op;
+    if (task.from == here_ || op == OP_LITERAL || op == OP_BYTES || op == OP_EMPTY) tasks_.push_back(task);
+    else defer(task);
+  }
+  void part(const Task& task, i32 node, u32 from, u32 to) { later({static_cast<u32>(node), from, to, task.body, task.member, task.origin}); }
+
+  u32 new_rule(u32 vertex, u32 node, u32 name, bool scope) {
+    const u32 id = static_cast<u32>(nfa_->rules.size());
     Rule rule;
     rule.name = name;
     rule.scope = scope;
-    rule.origin = static_cast<u32>(nfa_.origins.size());
-    const u32 id = static_cast<u32>(nfa_.rules.size());
-    nfa_.origins.push_back({id, NONE});
-    nfa_.rules.push_back(rule);
-    pending_.push_back({id, node});
+    rule.nullable = facts_.is(node, NULLABLE);
+    rule.rank = facts_.rank[vertex] * 2 + scope;
+    rule.origin = static_cast<u32>(nfa_->origins.size());
+    // What a rule is as a whole is a property of the rule.
+    bool empty = false;
+    for (i32 op = ex_.nodes[node].op; !empty && (op == OP_CAPTURE || op == OP_LIMIT || op == OP_TEMPERATURE); op = ex_.nodes[node].op) {
+      const u32 inner = static_cast<u32>(ex_.arg(node, 0));
+      if (op == OP_LIMIT) {
+        empty = ex_.arg(node, 1) == 0 && facts_.is(inner, NULLABLE);  // that spans no token
+        if (!empty) rule.limit = std::min(rule.limit, std::max(1u, static_cast<u32>(ex_.arg(node, 1))));
+      } else if (op == OP_TEMPERATURE) {
+        const auto& values = nfa_->temperatures;
+        const double value = ex_.numbers[static_cast<std::size_t>(ex_.arg(node, 1))];
+        rule.temperature = static_cast<u32>(std::lower_bound(values.begin() + 1, values.end(), value) - values.begin());
+      }
+      node = inner;
+    }
+    nfa_->origins.push_back({name, NONE});
+    nfa_->rules.push_back(rule);
+    if (nfa_->states.size() + 2 > limits_.states)
+      throw LimitExceeded("states", static_cast<double>(limits_.states), "the grammar needs more than " + std::to_string(limits_.states) + " NFA states");
+    const u32 start = nfa_->add_state(id), final = nfa_->add_state(id);
+    nfa_->rules[id].start = start;
+    nfa_->rules[id].final = final;
+    if (empty) epsilon(start, final);
+    else defer({node, start, final, NONE, NONE, rule.origin, true});
     return id;
   }
-  u32 rule(i32 index) {
-    u32& found = rule_of_[static_cast<std::size_t>(index)];
-    if (found == NONE) found = new_rule(static_cast<u32>(ex_.rules[static_cast<std::size_t>(index)]), static_cast<u32>(index), false);
+  u32 rule(u32 index) {
+    u32& found = rule_of_[index];
+    if (found == NONE) found = new_rule(static_cast<u32>(ex_.nodes.size()) + index, static_cast<u32>(ex_.rules[index]), index, false);
     return found;
   }
   // A rule of its own for a node.
   u32 outline(u32 node, bool scope = false) {
-    const auto [found, added] = outlined_.try_emplace({node, scope}, 0);
-    if (added) found->second = new_rule(node, nfa_.rules[current_].name, scope);
-    return found->second;
+    const u64 key = static_cast<u64>(node) << 1 | scope;
+    const auto found = outlined_.find(key);
+    if (found != outlined_.end()) return found->second;
+    const u32 made = new_rule(node, node, nfa_->origins[origin_].name, scope);
+    outlined_.emplace(key, made);
+    return made;
+  }
+  void call(const Task& task, u32 rule, u8 flags = 0) { nfa_->add_edge(task.from, EDGE_CALL, task.to, rule, 0, 0, static_cast<u8>(flags | (task.in_body() ? EDGE_IN_BODY : 0))); }
+
+  // Whether a rule or a shared node becomes a part of what calls it here.
+  bool merges(u32 vertex, const Task& task) const {
+    if (apart_ || !facts_.is(vertex, INLINED) || (task.in_body() && facts_.is(vertex, COUNTING))) return false;
+    return facts_.is(vertex, CALLED_ONCE) || nfa_->states.size() + facts_.whole[vertex] <= budget_;
   }
 
-  // Children have smaller indices than their parents, so one pass forward sees children first.
-  void sizes() {
-    size_.resize(ex_.nodes.size());
-    least_.assign(ex_.nodes.size(), 0);
-    for (u32 node = 0; node < ex_.nodes.size(); node++) {
-      u64 size = 1, least = 0;
-      const std::size_t n = ex_.count(node);
-      switch (ex_.nodes[node].op) {
-        case OP_LITERAL: least = size = ex_.literals[static_cast<std::size_t>(ex_.arg(node, 0))].size(); break;
-        case OP_BYTES: least = 1; break;
-        case OP_CHARS: least = 1, size = ex_.arg(node, 0) == JSON_ANY ? 12 : n > 3 || ex_.arg(node, n - 1) > 127 ? 8 : 1; break;
-        case OP_SEQ:
-        case OP_ALT:
-          least = ex_.nodes[node].op == OP_ALT ? NONE : 0;
-          for (std::size_t i = 0; i < n; i++) {
-            const u32 part = static_cast<u32>(ex_.arg(node, i));
-            size += size_[part];
-            least = ex_.nodes[node].op == OP_ALT ? std::min<u64>(least, least_[part]) : least + least_[part];
-          }
-          break;
-        case OP_REPEAT: {
-          least = static_cast<u64>(ex_.arg(node, 1)) * least_[static_cast<u32>(ex_.arg(node, 0))];
-          const u64 body = size_[static_cast<u32>(ex_.arg(node, 0))];
-          const u64 times = static_cast<u64>(std::max({1, ex_.arg(node, 1), ex_.arg(node, 2)}));
-          size = body * times <= UNROLL ? body * times : body + 3;
-          break;
-        }
-        case OP_GRAPH:
-          for (std::size_t i = 3; i < n; i += 3)
-            if (ex_.arg(node, i) >= 0) size += size_[static_cast<u32>(ex_.arg(node, i))];
-          break;
-        case OP_AUTOMATON: size = static_cast<u64>(ex_.arg(node, 1)); break;
-        case OP_EXCEPT:
-          for (std::size_t i = 1; i < n; i++) size += ex_.literals[static_cast<std::size_t>(ex_.arg(node, i))].size();
-          break;
-        case OP_PERMUTE: size = 1000; break;
-        case OP_CAPTURE: size = size_[static_cast<u32>(ex_.arg(node, 0))]; [[fallthrough]];
-        case OP_LIMIT:
-        case OP_TEMPERATURE: least = least_[static_cast<u32>(ex_.arg(node, 0))]; break;
-        default: break;
-      }
-      size_[node] = static_cast<u32>(std::min<u64>(size, 1'000'000));
-      least_[node] = static_cast<u32>(std::min<u64>(least, 1'000'000));
-    }
-    find_shared();
-  }
-
-  void find_shared() {
-    shared_.assign(ex_.nodes.size(), 0);
-    std::vector<u8> distinct(ex_.nodes.size(), 0);  // holds a DISTINCT of a scope outside of it, which must stay in its rule
-    for (u32 node = 0; node < ex_.nodes.size(); node++) {
-      const std::size_t n = ex_.count(node);
-      auto child = [&](std::size_t i) {
-        const i32 c = ex_.arg(node, i);
-        if (c < 0) return;
-        shared_[static_cast<u32>(c)] = static_cast<u8>(std::min(2, shared_[static_cast<u32>(c)] + 1));
-        distinct[node] |= distinct[static_cast<u32>(c)];
-      };
-      switch (ex_.nodes[node].op) {
-        case OP_SEQ:
-        case OP_ALT:
-          for (std::size_t i = 0; i < n; i++) child(i);
-          break;
-        case OP_REPEAT:
-        case OP_LIMIT:
-        case OP_CAPTURE:
-        case OP_TEMPERATURE: child(0); break;
-        case OP_GRAPH:
-          for (std::size_t i = 3; i < n; i += 3) child(i);
-          break;
-        case OP_PERMUTE:
-          child(0);
-          for (std::size_t i = 3; i < n; i += 2) child(i);
-          break;
-        case OP_SCOPE:
-          child(0);
-          distinct[node] = 0;
-          break;
-        case OP_DISTINCT:
-          child(0);
-          distinct[node] = 1;
-          break;
-        default: break;
-      }
-    }
-    for (u32 node = 0; node < ex_.nodes.size(); node++) {
-      const i32 op = ex_.nodes[node].op;
-      shared_[node] = shared_[node] > 1 && size_[node] > SHARED && !distinct[node] && op != OP_CALL && op != OP_SCOPE && op != OP_DISTINCT &&
-                      op != OP_LIMIT && op != OP_TEMPERATURE;
-    }
-  }
-
-  // Whether every expression, and every state of its automata and graphs, can be read to its end. A fixpoint by rounds, since nodes stand
-  // behind their operands: a few where rules do not nest deeper. Where this does not tell, the states themselves are looked at.
-  bool all_productive() {
-    constexpr int ROUNDS = 12;
-    std::vector<u8> productive(ex_.nodes.size(), 0);
-    std::size_t missing = ex_.nodes.size();
-    for (int round = 0; round < ROUNDS && missing; round++) {
-      const std::size_t before = missing;
-      for (u32 node = 0; node < ex_.nodes.size(); node++)
-        if (!productive[node] && generates(node, productive)) productive[node] = 1, missing--;
-      if (missing == before) return false;
-    }
-    return missing == 0;
-  }
-  bool generates(u32 node, const std::vector<u8>& productive) {
-    deadline_.check();
-    const std::size_t n = ex_.count(node);
-    auto good = [&](std::size_t i) { return productive[static_cast<u32>(ex_.arg(node, i))] != 0; };
-    switch (ex_.nodes[node].op) {
-      case OP_NEVER: return false;
-      case OP_EMPTY:
-      case OP_LITERAL:
-      case OP_BYTES:
-      case OP_EXCEPT: return true;
-      case OP_CHARS:
-        for (std::size_t i = 1; i < n; i += 2)
-          if (!only_surrogates(ex_.arg(node, i), ex_.arg(node, i + 1))) return true;
-        return false;
-      case OP_TOKENS: return ex_.arg(node, 0) != 0 || n > 1;
-      case OP_SEQ:
-        for (std::size_t i = 0; i < n; i++)
-          if (!good(i)) return false;
-        return true;
-      case OP_ALT:
-        for (std::size_t i = 0; i < n; i++)
-          if (good(i)) return true;
-        return false;
-      case OP_REPEAT: return (ex_.arg(node, 2) < 0 || ex_.arg(node, 1) <= ex_.arg(node, 2)) && (ex_.arg(node, 1) == 0 || good(0));
-      case OP_CALL: return productive[static_cast<u32>(ex_.rules[static_cast<std::size_t>(ex_.arg(node, 0))])] != 0;
-      case OP_GRAPH: return graph_ends(node, productive);
-      case OP_AUTOMATON: return automaton_ends(node);
-      case OP_PERMUTE: {
-        long long required = 0, members = 0;
-        bool repeatable = false;
-        for (std::size_t i = 3; i < n; i += 2) {
-          if (!good(i)) return false;
-          members++;
-          required += (ex_.arg(node, i + 1) & REQUIRED) != 0;
-          repeatable = repeatable || (ex_.arg(node, i + 1) & REPEATABLE);
-        }
-        const long long least = std::max<long long>(required, ex_.arg(node, 1));
-        return good(0) && (ex_.arg(node, 2) < 0 || least <= ex_.arg(node, 2)) && (repeatable || least <= members);
-      }
-      case OP_SCOPE:
-      case OP_DISTINCT:
-      case OP_LIMIT:
-      case OP_CAPTURE:
-      case OP_TEMPERATURE: return good(0);
-      default: return false;
-    }
-  }
-  // From every state of the graph its end is reached.
-  bool graph_ends(u32 node, const std::vector<u8>& productive) const {
-    const std::size_t states = static_cast<std::size_t>(ex_.arg(node, 0)), n = ex_.count(node);
-    std::vector<std::vector<u32>> sources(states);
-    for (std::size_t i = 1; i < n; i += 3) {
-      if (const i32 label = ex_.arg(node, i + 2); label >= 0 && !productive[static_cast<u32>(label)]) return false;
-      sources[static_cast<std::size_t>(ex_.arg(node, i + 1))].push_back(static_cast<u32>(ex_.arg(node, i)));
-    }
-    return all_reach(sources, {1});
-  }
-  bool automaton_ends(u32 node) {
-    const std::size_t states = static_cast<std::size_t>(ex_.arg(node, 1));
-    const i32 minimum = ex_.arg(node, 2), maximum = ex_.arg(node, 3);
-    if (minimum > 0 || maximum >= 0) {
-      std::vector<u32> least, most;
-      lengths(node, least, most);
-      if (std::find(least.begin(), least.end(), NONE) != least.end()) return false;
-      return (maximum < 0 || least[0] <= static_cast<u32>(maximum)) && (minimum <= 0 || most[0] >= static_cast<u32>(minimum));
-    }
-    std::vector<std::vector<u32>> sources(states);
-    std::vector<u32> ends;
-    std::size_t at = 4;
-    for (u32 state = 0; state < states; state++) {
-      if (ex_.arg(node, at)) ends.push_back(state);
-      at = by_target(node, at);
-      for (const auto& each : by_target_) sources[each.first].push_back(state);
-    }
-    return all_reach(sources, std::move(ends));
-  }
-  static bool only_surrogates(i32 lo, i32 hi) { return lo >= 0xD800 && hi <= 0xDFFF; }  // which have no UTF-8
-  static bool all_reach(const std::vector<std::vector<u32>>& sources, std::vector<u32> ends) {
-    std::vector<u8> reaches(sources.size(), 0);
-    for (const u32 end : ends) reaches[end] = 1;
-    for (std::size_t i = 0; i < ends.size(); i++)
-      for (const u32 source : sources[ends[i]])
-        if (!reaches[source]) reaches[source] = 1, ends.push_back(source);
-    return ends.size() == sources.size();
-  }
-
-  // Which nodes may read nothing: a fixpoint over the rules.
-  bool nullable(u32 node) {
-    if (nullable_.empty()) {
-      nullable_.assign(ex_.nodes.size(), 0);
-      std::vector<std::vector<u32>> parents(ex_.nodes.size());
-      std::vector<std::vector<u32>> callers(ex_.rules.size());
-      for (u32 at = 0; at < ex_.nodes.size(); at++) {
-        const std::size_t n = ex_.count(at);
-        auto child = [&](i32 c) {
-          if (c >= 0) parents[static_cast<u32>(c)].push_back(at);
-        };
-        switch (ex_.nodes[at].op) {
-          case OP_SEQ:
-          case OP_ALT:
-            for (std::size_t i = 0; i < n; i++) child(ex_.arg(at, i));
-            break;
-          case OP_REPEAT:
-          case OP_SCOPE:
-          case OP_DISTINCT:
-          case OP_LIMIT:
-          case OP_CAPTURE:
-          case OP_TEMPERATURE: child(ex_.arg(at, 0)); break;
-          case OP_GRAPH:
-            for (std::size_t i = 3; i < n; i += 3) child(ex_.arg(at, i));
-            break;
-          case OP_PERMUTE:
-            for (std::size_t i = 3; i < n; i += 2) child(ex_.arg(at, i));
-            break;
-          case OP_CALL: callers[static_cast<u32>(ex_.arg(at, 0))].push_back(at); break;
-          default: break;
-        }
-      }
-      for (u32 r = 0; r < ex_.rules.size(); r++)
-        for (const u32 call : callers[r]) parents[static_cast<u32>(ex_.rules[r])].push_back(call);
-      std::vector<u32> work;
-      for (u32 at = static_cast<u32>(ex_.nodes.size()); at-- > 0;) work.push_back(at);
-      while (!work.empty()) {
-        const u32 at = work.back();
-        work.pop_back();
-        deadline_.check();
-        if (nullable_[at] || !derives_empty(at)) continue;
-        nullable_[at] = 1;
-        for (const u32 parent : parents[at]) work.push_back(parent);
-      }
-    }
-    return nullable_[node];
-  }
-  bool derives_empty(u32 node) const {
-    const std::size_t n = ex_.count(node);
-    auto empty = [&](std::size_t i) { return nullable_[static_cast<u32>(ex_.arg(node, i))] != 0; };
-    switch (ex_.nodes[node].op) {
-      case OP_EMPTY: return true;
-      case OP_SEQ:
-        for (std::size_t i = 0; i < n; i++)
-          if (!empty(i)) return false;
-        return true;
-      case OP_ALT:
-        for (std::size_t i = 0; i < n; i++)
-          if (empty(i)) return true;
-        return false;
-      case OP_REPEAT: return (ex_.arg(node, 2) < 0 || ex_.arg(node, 1) <= ex_.arg(node, 2)) && (ex_.arg(node, 1) == 0 || empty(0));
-      case OP_SCOPE:
-      case OP_DISTINCT:
-      case OP_LIMIT:
-      case OP_CAPTURE:
-      case OP_TEMPERATURE: return empty(0);
-      case OP_CALL: return nullable_[static_cast<u32>(ex_.rules[static_cast<std::size_t>(ex_.arg(node, 0))])] != 0;
-      case OP_AUTOMATON: return ex_.arg(node, 4) != 0 && ex_.arg(node, 2) <= 0;
-      case OP_EXCEPT: return n == 1 || !ex_.literals[static_cast<std::size_t>(ex_.arg(node, 1))].empty();
-      case OP_GRAPH: {
-        std::vector<u8> reached(static_cast<std::size_t>(ex_.arg(node, 0)), 0);
-        reached[0] = 1;
-        for (bool changed = true; changed;) {
-          changed = false;
-          for (std::size_t i = 1; i < n; i += 3) {
-            const i32 label = ex_.arg(node, i + 2);
-            const auto source = static_cast<std::size_t>(ex_.arg(node, i)), target = static_cast<std::size_t>(ex_.arg(node, i + 1));
-            if (reached[source] && !reached[target] && (label < 0 || nullable_[static_cast<u32>(label)])) reached[target] = 1, changed = true;
-          }
-        }
-        return reached[1];
-      }
-      case OP_PERMUTE: {
-        if (ex_.arg(node, 1) > 0) return false;  // also where minimum > maximum
-        for (std::size_t i = 3; i < n; i += 2)
-          if (ex_.arg(node, i + 1) & REQUIRED) return false;
-        return true;
-      }
-      default: return false;
-    }
-  }
-
-  void lower(u32 root, u32 from, u32 to) {
-    tasks_.push_back({root, from, to, NONE, NONE, true});
-    while (!tasks_.empty()) {
-      const Task task = tasks_.back();
-      tasks_.pop_back();
-      deadline_.check();
-      step(task);
-    }
-  }
-
-  void epsilon(u32 from, u32 to) { nfa_.add_edge(from, EDGE_EPSILON, to); }
+  void epsilon(u32 from, u32 to) { nfa_->add_edge(from, EDGE_EPSILON, to); }
 
   void step(const Task& task) {
     const u32 node = task.node;
+    if (!facts_.is(node, PRODUCTIVE)) return;
     body_ = task.body;
     member_ = task.member;
-    const u8 body_flag = task.in_body() ? EDGE_IN_BODY : 0;
+    origin_ = task.origin;
     const std::size_t n = ex_.count(node);
-    if (shared_[node] && !task.whole) {
-      nfa_.add_edge(task.from, EDGE_CALL, task.to, outline(node), 0, 0, body_flag);
-      return;
-    }
+    if (facts_.is(node, SHARED) && !task.whole && !merges(node, task)) return call(task, outline(node));
     switch (ex_.nodes[node].op) {
       case OP_EMPTY: epsilon(task.from, task.to); break;
-      case OP_NEVER: break;
       case OP_LITERAL: {
         const std::string& data = ex_.literals[static_cast<std::size_t>(ex_.arg(node, 0))];
         u32 at = task.from;
         for (std::size_t i = 0; i < data.size(); i++) {
           const u32 next = i + 1 == data.size() ? task.to : state();
           const u8 byte = static_cast<u8>(data[i]);
-          nfa_.add_edge(at, EDGE_BYTE, next, 0, byte, byte);
-          if (byte > 0x7F) nfa_.states[at].partial_non_ascii = true;
+          nfa_->add_edge(at, EDGE_BYTE, next, 0, byte, byte);
+          if (byte > 0x7F) nfa_->states[at].partial_non_ascii = true;
           at = next;
         }
-        nfa_.any_escapes = nfa_.any_escapes || odd_escape(data);
         break;
       }
       case OP_BYTES:
@@ -434,122 +235,89 @@ class Lowering {
         u32 at = task.from;
         for (std::size_t i = 0; i < n; i++) {
           const u32 next = i + 1 == n ? task.to : state();
-          tasks_.push_back({static_cast<u32>(ex_.arg(node, i)), at, next, task.body, task.member});
+          part(task, ex_.arg(node, i), at, next);
           at = next;
         }
         break;
       }
       case OP_ALT:
-        for (std::size_t i = 0; i < n; i++) tasks_.push_back({static_cast<u32>(ex_.arg(node, i)), task.from, task.to, task.body, task.member});
+        for (std::size_t i = 0; i < n; i++) part(task, ex_.arg(node, i), task.from, task.to);
         break;
       case OP_REPEAT: repeat(task); break;
-      case OP_CALL: nfa_.add_edge(task.from, EDGE_CALL, task.to, rule(ex_.arg(node, 0)), 0, 0, body_flag); break;
-      case OP_GRAPH: {
-        const u32 base = static_cast<u32>(nfa_.states.size());
-        for (i32 i = 0; i < ex_.arg(node, 0); i++) state();
-        epsilon(task.from, base);
-        epsilon(base + 1, task.to);
-        for (std::size_t i = 1; i < n; i += 3) {
-          const u32 source = base + static_cast<u32>(ex_.arg(node, i)), target = base + static_cast<u32>(ex_.arg(node, i + 1));
-          const i32 label = ex_.arg(node, i + 2);
-          if (label < 0) {
-            epsilon(source, target);
-            continue;
-          }
-          // Fresh ends: an expression's loops must not meet the edges of its neighbours.
-          tasks_.push_back({static_cast<u32>(label), source, target, task.body, task.member});
-        }
+      case OP_CALL: {
+        const u32 called = static_cast<u32>(ex_.arg(node, 0)), vertex = static_cast<u32>(ex_.nodes.size()) + called;
+        if (!merges(vertex, task)) return call(task, rule(called));
+        const u32 origin = static_cast<u32>(nfa_->origins.size());
+        nfa_->origins.push_back({called, task.origin});
+        later({static_cast<u32>(ex_.rules[called]), task.from, task.to, task.body, task.member, origin, true});
         break;
       }
+      case OP_GRAPH: graph(task); break;
       case OP_AUTOMATON:
         if (ex_.arg(node, 2) > 0 || ex_.arg(node, 3) >= 0) counted_automaton(task);
         else automaton(task);
         break;
       case OP_EXCEPT: except(task); break;
       case OP_TOKENS: {
-        TokenSet set;
-        set.negated = ex_.arg(node, 0) != 0;
-        for (std::size_t i = 1; i < n; i++) set.ids.push_back(static_cast<u32>(ex_.arg(node, i)));
-        std::sort(set.ids.begin(), set.ids.end());
-        nfa_.token_sets.push_back(std::move(set));
-        nfa_.add_edge(task.from, EDGE_TOKEN, task.to, static_cast<u32>(nfa_.token_sets.size() - 1));
+        const auto found = std::lower_bound(facts_.token_sets.begin(), facts_.token_sets.end(), std::pair<u32, u32>{node, 0});
+        nfa_->add_edge(task.from, EDGE_TOKEN, task.to, found->second);
         break;
       }
       case OP_PERMUTE: permute(task); break;
-      case OP_SCOPE: nfa_.add_edge(task.from, EDGE_CALL, task.to, outline(static_cast<u32>(ex_.arg(node, 0)), true), 0, 0, body_flag); break;
+      case OP_SCOPE: call(task, outline(static_cast<u32>(ex_.arg(node, 0)), true)); break;
       case OP_DISTINCT:
         if (!scope_) throw BadGrammar("DISTINCT outside of a SCOPE of the same rule");
-        nfa_.add_edge(task.from, EDGE_CALL, task.to, outline(static_cast<u32>(ex_.arg(node, 0))), 0, 0,
-                      static_cast<u8>(body_flag | EDGE_NONEMPTY | EDGE_DISTINCT));
+        call(task, outline(static_cast<u32>(ex_.arg(node, 0))), EDGE_NONEMPTY | EDGE_DISTINCT);
         break;
-      case OP_CAPTURE:
-        nfa_.captures = true;
-        tasks_.push_back({static_cast<u32>(ex_.arg(node, 0)), task.from, task.to, task.body, task.member, task.whole});
-        break;
+      case OP_CAPTURE: later({static_cast<u32>(ex_.arg(node, 0)), task.from, task.to, task.body, task.member, task.origin, task.whole}); break;
       case OP_LIMIT:
-      case OP_TEMPERATURE: mark(task); break;
+        if (ex_.arg(node, 1) == 0 && facts_.is(static_cast<u32>(ex_.arg(node, 0)), NULLABLE)) return epsilon(task.from, task.to);  // that spans no token
+        [[fallthrough]];
+      case OP_TEMPERATURE: call(task, outline(node)); break;
       default: break;
     }
   }
 
-  // What a rule is as a whole is a property of the rule; of anything less a rule is made.
-  void mark(const Task& task) {
-    const u32 node = task.node, body = static_cast<u32>(ex_.arg(node, 0));
-    const bool limit = ex_.nodes[node].op == OP_LIMIT;
-    u32 tokens = limit ? static_cast<u32>(ex_.arg(node, 1)) : NONE;
-    if (tokens == 0) {
-      if (nullable(body)) return epsilon(task.from, task.to);  // that spans no token
-      tokens = 1;
+  // Of the edges those that lead to the end.
+  void graph(const Task& task) {
+    const u32 node = task.node, states = static_cast<u32>(ex_.arg(node, 0));
+    const std::size_t n = ex_.count(node);
+    auto good = [&](std::size_t i) { return ex_.arg(node, i + 2) < 0 || facts_.is(static_cast<u32>(ex_.arg(node, i + 2)), PRODUCTIVE); };
+    std::vector<u32> begin(states + 1, 0), sources, ends{1};  // the edges into s: sources[begin[s], begin[s + 1])
+    std::vector<u8> leads(states, 0);
+    for (std::size_t i = 1; i < n; i += 3) begin[static_cast<std::size_t>(ex_.arg(node, i + 1)) + 1] += good(i);
+    for (u32 i = 1; i <= states; i++) begin[i] += begin[i - 1];
+    sources.resize(begin[states]);
+    std::vector<u32> cursor(begin.begin(), begin.end() - 1);
+    for (std::size_t i = 1; i < n; i += 3)
+      if (good(i)) sources[cursor[static_cast<std::size_t>(ex_.arg(node, i + 1))]++] = static_cast<u32>(ex_.arg(node, i));
+    leads[1] = 1;
+    while (!ends.empty()) {
+      const u32 end = ends.back();
+      ends.pop_back();
+      for (u32 i = begin[end]; i < begin[end + 1]; i++)
+        if (!leads[sources[i]]) leads[sources[i]] = 1, ends.push_back(sources[i]);
     }
-    if (!task.whole) {
-      nfa_.add_edge(task.from, EDGE_CALL, task.to, outline(node), 0, 0, task.in_body() ? EDGE_IN_BODY : 0);
-      return;
-    }
-    Rule& rule = nfa_.rules[current_];
-    if (limit) rule.limit = std::min(rule.limit, tokens);
-    else rule.temperature = temperature(ex_.numbers[static_cast<std::size_t>(ex_.arg(node, 1))]);
-    tasks_.push_back({body, task.from, task.to, task.body, task.member, true});
-  }
-  u32 temperature(double value) {
-    const auto found = std::find(nfa_.temperatures.begin() + 1, nfa_.temperatures.end(), value);
-    if (found == nfa_.temperatures.end()) nfa_.temperatures.push_back(value);
-    return static_cast<u32>(std::find(nfa_.temperatures.begin() + 1, nfa_.temperatures.end(), value) - nfa_.temperatures.begin());
-  }
-  // Temperatures by rank, so that the highest of some has the highest index.
-  void rank_temperatures() {
-    const std::vector<double> before = nfa_.temperatures;
-    std::sort(nfa_.temperatures.begin() + 1, nfa_.temperatures.end());
-    for (Rule& rule : nfa_.rules)
-      if (rule.temperature) rule.temperature = static_cast<u32>(std::lower_bound(nfa_.temperatures.begin() + 1, nfa_.temperatures.end(), before[rule.temperature]) - nfa_.temperatures.begin());
-  }
-  // Inside of a SCOPE that a rule may end does not mean that something may follow: the values may have run out.
-  void check_scopes() const {
-    std::vector<u8> reached(nfa_.rules.size(), 0);
-    std::vector<std::vector<u32>> callees(nfa_.rules.size());
-    for (const State& state : nfa_.states)
-      for (u32 e = state.first; e != NONE; e = nfa_.edges[e].next)
-        if (nfa_.edges[e].kind == EDGE_CALL) callees[state.rule].push_back(nfa_.edges[e].data);
-    std::vector<u32> work;
-    for (u32 r = 0; r < nfa_.rules.size(); r++)
-      if (nfa_.rules[r].scope) work.push_back(r), reached[r] = 1;
-    while (!work.empty()) {
-      const u32 r = work.back();
-      work.pop_back();
-      if (nfa_.rules[r].marked()) throw BadGrammar("a LIMIT or a TEMPERATURE inside of a SCOPE");
-      for (const u32 callee : callees[r])
-        if (!reached[callee]) reached[callee] = 1, work.push_back(callee);
+    const u32 base = static_cast<u32>(nfa_->states.size());
+    for (u32 i = 0; i < states; i++) state();
+    epsilon(task.from, base);
+    epsilon(base + 1, task.to);
+    for (std::size_t i = 1; i < n; i += 3) {
+      if (!good(i) || !leads[static_cast<std::size_t>(ex_.arg(node, i + 1))]) continue;
+      const u32 source = base + static_cast<u32>(ex_.arg(node, i)), target = base + static_cast<u32>(ex_.arg(node, i + 1));
+      // Fresh ends: an expression's loops must not meet the edges of its neighbours.
+      if (ex_.arg(node, i + 2) < 0) epsilon(source, target);
+      else part(task, ex_.arg(node, i + 2), source, target);
     }
   }
-
   void repeat(const Task& task) {
     const u32 body = static_cast<u32>(ex_.arg(task.node, 0));
     const i32 minimum = ex_.arg(task.node, 1), maximum = ex_.arg(task.node, 2);
-    if (maximum >= 0 && minimum > maximum) return;  // an impossible number of times is nothing
-    if (maximum == 0) return epsilon(task.from, task.to);
+    if (maximum == 0 || !facts_.is(body, PRODUCTIVE)) return epsilon(task.from, task.to);
     if (maximum < 0 && minimum <= 1) {  // * and +
       const u32 in = state(), out = state();
       epsilon(task.from, in);
-      tasks_.push_back({body, in, out, task.body, task.member});
+      part(task, ex_.arg(task.node, 0), in, out);
       epsilon(out, in);
       epsilon(out, task.to);
       if (minimum == 0) epsilon(in, task.to);
@@ -557,35 +325,31 @@ class Lowering {
     }
     if (minimum == 0 && maximum == 1) {
       epsilon(task.from, task.to);
-      tasks_.push_back({body, task.from, task.to, task.body, task.member});
+      part(task, ex_.arg(task.node, 0), task.from, task.to);
       return;
     }
-    const u64 times = static_cast<u64>(std::max(minimum, maximum));
-    if (size_[body] * times <= UNROLL) {
+    if (!counted_repeat(ex_, facts_, task.node)) {
       u32 at = task.from;
       for (i32 i = 0; i < std::max(minimum, maximum); i++) {
         if (i >= minimum) epsilon(at, task.to);
         const bool last = maximum > 0 && i + 1 == maximum;
         const u32 next = last ? task.to : state();
-        tasks_.push_back({body, at, next, task.body, task.member});
+        part(task, ex_.arg(task.node, 0), at, next);
         at = next;
       }
       if (maximum < 0) {  // {n,}: the last body loops
         const u32 out = state();
         epsilon(at, task.to);
-        tasks_.push_back({body, at, out, task.body, task.member});
+        part(task, ex_.arg(task.node, 0), at, out);
         epsilon(out, at);
       }
       return;
     }
-    if (task.in_body() || (apart_ && !task.whole && !scope_)) {  // an item has one counter: a repetition inside of a counted one gets a frame of its own
-      nfa_.add_edge(task.from, EDGE_CALL, task.to, outline(task.node), 0, 0, task.in_body() ? EDGE_IN_BODY : 0);
-      return;
-    }
+    if (own_rule(task)) return;  // an item has one counter: a repetition inside of a counted one gets a frame of its own
     // A body that may read nothing counts for nothing: (body without the empty text){0,maximum}.
-    const bool empty = nullable(body);
-    counts_ = true;
-    const u32 id = static_cast<u32>(nfa_.heads.size());
+    const bool empty = facts_.is(body, NULLABLE);
+    nfa_->rules[current_].counts = true;
+    const u32 id = static_cast<u32>(nfa_->heads.size());
     const u32 head = state(), exit = state();
     body_ = id;
     const u32 start = state(), end = state();
@@ -595,24 +359,28 @@ class Lowering {
     h.maximum = maximum < 0 ? NONE : static_cast<u32>(maximum);
     h.body = start;
     h.exit = exit;
-    h.least = std::max(1u, least_[body]);
+    h.least = std::max(1u, facts_.least[body]);
     h.byte = ex_.nodes[body].op == OP_BYTES;
-    nfa_.states[head].head = id;
-    nfa_.heads.push_back(std::move(h));
-    nfa_.add_edge(task.from, EDGE_ENTER, head);
-    nfa_.add_edge(end, EDGE_COUNT, head);
+    nfa_->states[head].head = id;
+    nfa_->heads.push_back(std::move(h));
+    nfa_->add_edge(task.from, EDGE_ENTER, head);
+    nfa_->add_edge(end, EDGE_COUNT, head);
     epsilon(exit, task.to);
-    if (empty) nfa_.add_edge(start, EDGE_CALL, end, outline(body), 0, 0, EDGE_IN_BODY | EDGE_NONEMPTY);
-    else tasks_.push_back({body, start, end, id, 0});
+    if (empty) nfa_->add_edge(start, EDGE_CALL, end, outline(body), 0, 0, EDGE_IN_BODY | EDGE_NONEMPTY);
+    else later({body, start, end, id, 0, task.origin});
+  }
+
+  // What counts, in a body that is counted, or where it has to be a rule.
+  bool own_rule(const Task& task) {
+    if (!task.in_body() && (!apart_ || task.whole || scope_)) return false;
+    call(task, outline(task.node));
+    return true;
   }
 
   void permute(const Task& task) {
-    if (task.in_body() || (apart_ && !task.whole && !scope_)) {
-      nfa_.add_edge(task.from, EDGE_CALL, task.to, outline(task.node), 0, 0, task.in_body() ? EDGE_IN_BODY : 0);
-      return;
-    }
-    counts_ = true;
-    const u32 id = static_cast<u32>(nfa_.heads.size());
+    if (own_rule(task)) return;
+    nfa_->rules[current_].counts = true;
+    const u32 id = static_cast<u32>(nfa_->heads.size());
     const u32 head = state(), exit = state();
     body_ = id;
     const u32 second = state(), separator = state();
@@ -622,56 +390,47 @@ class Lowering {
     h.maximum = ex_.arg(task.node, 2) < 0 ? NONE : static_cast<u32>(ex_.arg(task.node, 2));
     h.body = separator;
     h.exit = exit;
+    if (!facts_.is(static_cast<u32>(ex_.arg(task.node, 0)), PRODUCTIVE)) h.maximum = std::min(h.maximum, 1u);
     for (std::size_t i = 3; i < ex_.count(task.node); i += 2) {
       const u32 member = static_cast<u32>(ex_.arg(task.node, i));
       member_ = static_cast<u32>(h.members.size());
       const u32 start = state(), end = state();
-      tasks_.push_back({member, start, end, id, member_});
-      nfa_.add_edge(end, EDGE_MEMBER, head, static_cast<u32>(h.members.size()));
+      later({member, start, end, id, member_, task.origin});
+      nfa_->add_edge(end, EDGE_MEMBER, head, member_);
       h.members.push_back(start);
-      h.flags.push_back(static_cast<u8>(ex_.arg(task.node, i + 1)));
+      h.flags.push_back(facts_.is(member, PRODUCTIVE) ? static_cast<u8>(ex_.arg(task.node, i + 1)) : NEVER_MEMBER);
     }
     body_ = member_ = NONE;
-    tasks_.push_back({static_cast<u32>(ex_.arg(task.node, 0)), separator, second, id, NONE});
-    nfa_.states[head].head = id;
-    nfa_.heads.push_back(h);
+    later({static_cast<u32>(ex_.arg(task.node, 0)), separator, second, id, NONE, task.origin});
+    nfa_->states[head].head = id;
+    nfa_->heads.push_back(h);
     h.after_separator = true;
-    nfa_.states[second].head = static_cast<u32>(nfa_.heads.size());
-    nfa_.heads.push_back(std::move(h));
-    nfa_.add_edge(task.from, EDGE_ENTER, head);
+    nfa_->states[second].head = static_cast<u32>(nfa_->heads.size());
+    nfa_->heads.push_back(std::move(h));
+    nfa_->add_edge(task.from, EDGE_ENTER, head);
     epsilon(exit, task.to);
   }
 
+  // Of the states those that lead to an accepting one.
   void automaton(const Task& task) {
-    const i32 encoding = ex_.arg(task.node, 0), count = ex_.arg(task.node, 1);
-    const u32 base = static_cast<u32>(nfa_.states.size());
-    for (i32 i = 0; i < count; i++) state();
+    const i32 encoding = ex_.arg(task.node, 0);
+    const u32 count = static_cast<u32>(ex_.arg(task.node, 1));
+    std::vector<u32> least;
+    automaton_lengths(ex_, task.node, least, nullptr);
+    const u32 base = static_cast<u32>(nfa_->states.size());
+    for (u32 i = 0; i < count; i++) state();
     epsilon(task.from, base);
     std::size_t at = 4;
-    for (i32 i = 0; i < count; i++) {
-      const u32 source = base + static_cast<u32>(i);
+    for (u32 i = 0; i < count; i++) {
+      const u32 source = base + i;
       if (ex_.arg(task.node, at)) epsilon(source, task.to);
-      at = by_target(task.node, at);
-      for (const auto& [target, ranges] : by_target_) characters(source, base + target, ranges, encoding);
+      at = by_target(ex_, task.node, at, by_target_);
+      for (const auto& [target, ranges] : by_target_)
+        if (least[target] != NONE) characters(source, base + target, ranges, encoding);
     }
   }
 
-  // The transitions of a DFA's state whose arguments begin `at`, by target: parallel ranges are lowered together. Where the next begin.
-  std::vector<std::pair<u32, std::vector<i32>>> by_target_;
-  std::size_t by_target(u32 node, std::size_t at) {
-    const i32 transitions = ex_.arg(node, at + 1);
-    at += 2;
-    by_target_.clear();
-    for (i32 t = 0; t < transitions; t++, at += 3) {
-      const u32 target = static_cast<u32>(ex_.arg(node, at + 2));
-      if (ex_.arg(node, 0) != RAW && only_surrogates(ex_.arg(node, at), ex_.arg(node, at + 1))) continue;
-      auto found = std::find_if(by_target_.begin(), by_target_.end(), [&](const auto& entry) { return entry.first == target; });
-      if (found == by_target_.end()) found = by_target_.insert(by_target_.end(), {target, {}});
-      found->second.push_back(ex_.arg(node, at));
-      found->second.push_back(ex_.arg(node, at + 1));
-    }
-    return at;
-  }
+  ByTarget by_target_;
   void characters(u32 source, u32 target, const std::vector<i32>& ranges, i32 encoding) {
     if (encoding == RAW)
       for (std::size_t r = 0; r < ranges.size(); r += 2) bytes(source, target, ranges[r], ranges[r + 1]);
@@ -682,17 +441,13 @@ class Lowering {
   // it is reached, the character not counted yet. Each knows how many characters may still be counted, so that a closure leaves out
   // what the bounds no longer allow.
   void counted_automaton(const Task& task) {
-    if (task.in_body() || (apart_ && !task.whole && !scope_)) {
-      nfa_.add_edge(task.from, EDGE_CALL, task.to, outline(task.node), 0, 0, task.in_body() ? EDGE_IN_BODY : 0);
-      return;
-    }
+    if (own_rule(task)) return;
     const i32 encoding = ex_.arg(task.node, 0), count = ex_.arg(task.node, 1);
     const i32 minimum = std::max(ex_.arg(task.node, 2), 0), maximum = ex_.arg(task.node, 3);
     std::vector<u32> least, most;
-    lengths(task.node, least, most);
-    if (least[0] == NONE || (maximum >= 0 && least[0] > static_cast<u32>(maximum)) || most[0] < static_cast<u32>(minimum)) return;
-    counts_ = true;
-    const u32 id = static_cast<u32>(nfa_.heads.size());
+    automaton_lengths(ex_, task.node, least, &most);
+    nfa_->rules[current_].counts = true;
+    const u32 id = static_cast<u32>(nfa_->heads.size());
     const u32 head = state(), exit = state();
     Head h;
     h.automaton = true;
@@ -707,73 +462,37 @@ class Lowering {
       least_counted_ = least[i] == NONE ? NONE : least[i] + 1;
       most_counted_ = most[i] == NONE ? NONE : most[i] + 1;
       reached.push_back(state());
-      nfa_.add_edge(reached[i], EDGE_COUNT, stands[i]);
+      nfa_->add_edge(reached[i], EDGE_COUNT, stands[i]);
       if (least[i] != NONE) h.furthest = std::max(h.furthest, least[i] + 1);
       h.bounded = h.bounded || (least[i] != NONE && most[i] != NONE);
     }
     std::size_t at = 4;
     for (u32 i = 0; i < static_cast<u32>(count); i++) {
-      if (ex_.arg(task.node, at)) nfa_.add_edge(stands[i], EDGE_LEAVE, exit);
-      at = by_target(task.node, at);
+      if (ex_.arg(task.node, at)) nfa_->add_edge(stands[i], EDGE_LEAVE, exit);
+      at = by_target(ex_, task.node, at, by_target_);
+      std::erase_if(by_target_, [&](const auto& each) { return least[each.first] == NONE; });
       if (by_target_.empty()) continue;
       least_counted_ = NONE, most_counted_ = 0;
       for (const auto& each : by_target_) {
-        if (least[each.first] == NONE) continue;
         least_counted_ = std::min(least_counted_, least[each.first] + 1);
         most_counted_ = std::max(most_counted_, most[each.first] == NONE ? NONE : most[each.first] + 1);
       }
       const u32 reads = state();
-      nfa_.states[reads].settled = least[i];
+      nfa_->states[reads].settled = least[i];
       epsilon(stands[i], reads);
       for (const auto& [target, ranges] : by_target_) {
-        least_counted_ = nfa_.states[reached[target]].least, most_counted_ = nfa_.states[reached[target]].most;
+        least_counted_ = nfa_->states[reached[target]].least, most_counted_ = nfa_->states[reached[target]].most;
         characters(reads, reached[target], ranges, encoding);
       }
     }
     body_ = NONE;
     least_counted_ = 0, most_counted_ = NONE;
     h.body = stands[0];
-    nfa_.states[head].head = id;
-    nfa_.heads.push_back(std::move(h));
-    nfa_.add_edge(task.from, EDGE_ENTER, head);
+    nfa_->states[head].head = id;
+    nfa_->heads.push_back(std::move(h));
+    nfa_->add_edge(task.from, EDGE_ENTER, head);
     epsilon(exit, task.to);
   }
-  u32 least_counted_ = 0, most_counted_ = NONE;  // of the states being made
-
-  // From each state of a DFA the least number of characters to an accepting one (NONE where there is none), and the largest (NONE
-  // where there is no largest).
-  void lengths(u32 node, std::vector<u32>& least, std::vector<u32>& most) {
-    const u32 count = static_cast<u32>(ex_.arg(node, 1));
-    std::vector<std::vector<u32>> targets(count), sources(count);
-    std::vector<u32> work, waiting(count, 0);
-    least.assign(count, NONE);
-    most.assign(count, NONE);
-    std::size_t at = 4;
-    for (u32 i = 0; i < count; i++) {
-      if (ex_.arg(node, at)) least[i] = 0, work.push_back(i);
-      at = by_target(node, at);
-      for (const auto& each : by_target_) targets[i].push_back(each.first), sources[each.first].push_back(i);
-    }
-    for (std::size_t next = 0; next < work.size(); next++)
-      for (const u32 source : sources[work[next]])
-        if (least[source] == NONE) least[source] = least[work[next]] + 1, work.push_back(source);
-    // Kahn's order from the ends: a state on a cycle, or before one, never comes up.
-    work.clear();
-    for (u32 i = 0; i < count; i++) {
-      if (least[i] == NONE) continue;
-      for (const u32 target : targets[i]) waiting[i] += least[target] != NONE;
-      if (waiting[i] == 0) most[i] = 0, work.push_back(i);
-    }
-    for (std::size_t next = 0; next < work.size(); next++)
-      for (const u32 source : sources[work[next]]) {
-        if (least[source] == NONE || --waiting[source]) continue;
-        most[source] = 0;
-        for (const u32 target : targets[source])
-          if (least[target] != NONE) most[source] = std::max(most[source], most[target] + 1);
-        work.push_back(source);
-      }
-  }
-
   // Any text but some words: their trie, with an end wherever no word ends, and a state for every text that has left it.
   void except(const Task& task) {
     const i32 encoding = ex_.arg(task.node, 0);
@@ -795,7 +514,7 @@ class Lowering {
     while (!branches.empty()) {
       const Branch at = branches.back();
       branches.pop_back();
-      deadline_.check();
+      check();
       std::size_t i = at.first;
       if (i < at.last && word(i).size() == at.depth) i++;
       else epsilon(at.place, task.to);
@@ -827,21 +546,9 @@ class Lowering {
     return code;
   }
 
-  // A JSON text that begins here or before may spell a character by an escape that it does not need.
-  static bool odd_escape(const std::string& data) {
-    for (std::size_t i = data.find('\\'); i != std::string::npos; i = data.find('\\', i + 2)) {
-      if (i + 1 >= data.size()) return true;
-      if (data[i + 1] != 'u') continue;
-      const u32 code = static_cast<u32>(std::strtoul(data.substr(i + 2, 4).c_str(), nullptr, 16));
-      if (i + 6 > data.size() || code >= 0x20 || (code >= 8 && code <= 13 && code != 11)) return true;
-    }
-    return false;
-  }
-
   void bytes(u32 from, u32 to, i32 lo, i32 hi) {
-    nfa_.any_escapes = nfa_.any_escapes || (lo <= '\\' && '\\' <= hi);
-    nfa_.add_edge(from, EDGE_BYTE, to, 0, static_cast<u8>(lo), static_cast<u8>(hi));
-    if (hi > 0x7F) nfa_.states[from].partial_non_ascii = true;
+    nfa_->add_edge(from, EDGE_BYTE, to, 0, static_cast<u8>(lo), static_cast<u8>(hi));
+    if (hi > 0x7F) nfa_->states[from].partial_non_ascii = true;
   }
 
   // One code point out of the ranges, as bytes.
@@ -855,7 +562,7 @@ class Lowering {
     const u64 key = static_cast<u64>(to) << 2 | static_cast<u64>(encoding);
     if (all_escapes) {
       if (const u32* found = escapes_.find(key)) {
-        nfa_.add_edge(from, EDGE_BYTE, *found, 0, '\\', '\\');
+        nfa_->add_edge(from, EDGE_BYTE, *found, 0, '\\', '\\');
         escape = *found;
       }
     }
@@ -863,7 +570,7 @@ class Lowering {
     auto backslash = [&] {
       if (escape == NONE) {
         escape = state();
-        nfa_.add_edge(from, EDGE_BYTE, escape, 0, '\\', '\\');
+        nfa_->add_edge(from, EDGE_BYTE, escape, 0, '\\', '\\');
       }
       return escape;
     };
@@ -873,7 +580,6 @@ class Lowering {
       // Ranges that only the surrogates part are one: surrogates have no UTF-8.
       while (i + 2 < count && (ranges[i + 2] <= hi + 1 || (hi >= 0xD7FF && ranges[i + 2] <= 0xE000))) i += 2, hi = ranges[i + 1];
       if (encoding == UTF8) {
-        nfa_.any_escapes = nfa_.any_escapes || (lo <= '\\' && '\\' <= hi);
         utf8(from, to, lo, hi);
         continue;
       }
@@ -881,9 +587,8 @@ class Lowering {
       if (escapes_known) continue;
       static constexpr std::pair<i32, char> SHORT[] = {{'"', '"'}, {'\\', '\\'}, {'/', '/'}, {8, 'b'}, {12, 'f'}, {10, 'n'}, {13, 'r'}, {9, 't'}};
       for (const auto& [code, letter] : SHORT)
-        if (lo <= code && code <= hi) nfa_.add_edge(backslash(), EDGE_BYTE, to, 0, static_cast<u8>(letter), static_cast<u8>(letter));
+        if (lo <= code && code <= hi) nfa_->add_edge(backslash(), EDGE_BYTE, to, 0, static_cast<u8>(letter), static_cast<u8>(letter));
       if (encoding == JSON_ANY) {
-        nfa_.any_escapes = true;
         unicode_escape(backslash(), to, lo, hi);
       } else {
         static constexpr i32 LONG[][2] = {{0, 7}, {11, 11}, {14, 31}};  // control characters without a short escape
@@ -910,9 +615,9 @@ class Lowering {
     for (std::size_t i = 0; i < count && only_spaces; i += 2)
       for (i32 code = std::max(ranges[i], 0x80); code <= ranges[i + 1] && only_spaces; code++)
         only_spaces = std::find(std::begin(NON_ASCII_SPACES), std::end(NON_ASCII_SPACES), static_cast<u32>(code)) != std::end(NON_ASCII_SPACES);
-    if (every_other) nfa_.add_edge(from, EDGE_NON_ASCII, to, every_space ? 0 : 1);
-    else if (only_spaces) nfa_.add_edge(from, EDGE_NON_ASCII, to, 2);
-    else nfa_.states[from].partial_non_ascii = true;
+    if (every_other) nfa_->add_edge(from, EDGE_NON_ASCII, to, every_space ? 0 : 1);
+    else if (only_spaces) nfa_->add_edge(from, EDGE_NON_ASCII, to, 2);
+    else nfa_->states[from].partial_non_ascii = true;
   }
 
   // lo..hi lies in the ranges, surrogates apart.
@@ -940,15 +645,15 @@ class Lowering {
     if (const u32* found = tails_.find(key)) return *found;
     const u32 at = state();
     tails_.insert(key, at);
-    nfa_.states[at].partial_non_ascii = true;
-    nfa_.add_edge(at, EDGE_BYTE, kind == 1 ? to : tail(to, kind - 1, 0x80, 0xBF), 0, static_cast<u8>(lo), static_cast<u8>(hi));
+    nfa_->states[at].partial_non_ascii = true;
+    nfa_->add_edge(at, EDGE_BYTE, kind == 1 ? to : tail(to, kind - 1, 0x80, 0xBF), 0, static_cast<u8>(lo), static_cast<u8>(hi));
     return at;
   }
 
   // UTF-8 byte ranges (RFC 3629), after Thompson's utf8 construction: split where the encoded length or a prefix changes.
   void utf8(u32 from, u32 to, i32 lo, i32 hi) {
     if (lo <= 0x7F) {
-      nfa_.add_edge(from, EDGE_BYTE, to, 0, static_cast<u8>(lo), static_cast<u8>(std::min(hi, 0x7F)));
+      nfa_->add_edge(from, EDGE_BYTE, to, 0, static_cast<u8>(lo), static_cast<u8>(std::min(hi, 0x7F)));
       lo = 0x80;
     }
     if (lo > hi) return;
@@ -956,7 +661,7 @@ class Lowering {
       struct Group { u8 lo, hi; i32 kind, low, high; };
       static constexpr Group GROUPS[] = {{0xC2, 0xDF, 1, 0x80, 0xBF}, {0xE0, 0xE0, 2, 0xA0, 0xBF}, {0xE1, 0xEC, 2, 0x80, 0xBF}, {0xED, 0xED, 2, 0x80, 0x9F},
                                          {0xEE, 0xEF, 2, 0x80, 0xBF}, {0xF0, 0xF0, 3, 0x90, 0xBF}, {0xF1, 0xF3, 3, 0x80, 0xBF}, {0xF4, 0xF4, 3, 0x80, 0x8F}};
-      for (const Group& g : GROUPS) nfa_.add_edge(from, EDGE_BYTE, tail(to, g.kind, g.low, g.high), 0, g.lo, g.hi);
+      for (const Group& g : GROUPS) nfa_->add_edge(from, EDGE_BYTE, tail(to, g.kind, g.low, g.high), 0, g.lo, g.hi);
       return;
     }
     static constexpr i32 BLOCKS[][3] = {{0x80, 0x7FF, 2}, {0x800, 0xD7FF, 3}, {0xE000, 0xFFFF, 3}, {0x10000, 0x10FFFF, 4}};
@@ -992,15 +697,15 @@ class Lowering {
       const i32 left = length - 1 - i;
       bool full = true;  // the rest spans everything: share its states
       for (i32 j = i + 1; j < length; j++) full = full && utf8_byte(lo, length, j) == 0x80 && utf8_byte(hi, length, j) == 0xBF;
-      if (i > 0) nfa_.states[at].partial_non_ascii = true;
+      if (i > 0) nfa_->states[at].partial_non_ascii = true;
       if (left == 0) {
-        nfa_.add_edge(at, EDGE_BYTE, to, 0, low, high);
+        nfa_->add_edge(at, EDGE_BYTE, to, 0, low, high);
       } else if (full) {
-        nfa_.add_edge(at, EDGE_BYTE, tail(to, left, 0x80, 0xBF), 0, low, high);
+        nfa_->add_edge(at, EDGE_BYTE, tail(to, left, 0x80, 0xBF), 0, low, high);
         return;
       } else {
         const u32 next = state();
-        nfa_.add_edge(at, EDGE_BYTE, next, 0, low, high);
+        nfa_->add_edge(at, EDGE_BYTE, next, 0, low, high);
         at = next;
       }
     }
@@ -1009,7 +714,7 @@ class Lowering {
   // \uXXXX for lo..hi after the backslash; a surrogate pair above U+FFFF; lone surrogates never.
   void unicode_escape(u32 from, u32 to, i32 lo, i32 hi) {
     const u32 digits = state();
-    nfa_.add_edge(from, EDGE_BYTE, digits, 0, 'u', 'u');
+    nfa_->add_edge(from, EDGE_BYTE, digits, 0, 'u', 'u');
     static constexpr i32 BLOCKS[][2] = {{0, 0xD7FF}, {0xE000, 0xFFFF}};
     for (const auto& block : BLOCKS) {
       const i32 low = std::max(lo, block[0]), high = std::min(hi, block[1]);
@@ -1026,19 +731,19 @@ class Lowering {
       }
       const u32 middle = state(), slash = state(), second = state();
       hexadecimal(digits, middle, 0xD800 + high_first, 0xD800 + high_last, 4);
-      nfa_.add_edge(middle, EDGE_BYTE, slash, 0, '\\', '\\');
-      nfa_.add_edge(slash, EDGE_BYTE, second, 0, 'u', 'u');
+      nfa_->add_edge(middle, EDGE_BYTE, slash, 0, '\\', '\\');
+      nfa_->add_edge(slash, EDGE_BYTE, second, 0, 'u', 'u');
       hexadecimal(second, to, 0xDC00 + low_first, 0xDC00 + low_last, 4);
       lo = ((high_last << 10) | low_last) + 1;
     }
   }
 
   void hex_digits(u32 from, u32 to, i32 lo, i32 hi) {
-    if (lo <= 9) nfa_.add_edge(from, EDGE_BYTE, to, 0, static_cast<u8>('0' + lo), static_cast<u8>('0' + std::min(hi, 9)));
+    if (lo <= 9) nfa_->add_edge(from, EDGE_BYTE, to, 0, static_cast<u8>('0' + lo), static_cast<u8>('0' + std::min(hi, 9)));
     if (hi >= 10) {
       const i32 low = std::max(lo, 10) - 10, high = hi - 10;
-      nfa_.add_edge(from, EDGE_BYTE, to, 0, static_cast<u8>('a' + low), static_cast<u8>('a' + high));
-      nfa_.add_edge(from, EDGE_BYTE, to, 0, static_cast<u8>('A' + low), static_cast<u8>('A' + high));
+      nfa_->add_edge(from, EDGE_BYTE, to, 0, static_cast<u8>('a' + low), static_cast<u8>('a' + high));
+      nfa_->add_edge(from, EDGE_BYTE, to, 0, static_cast<u8>('A' + low), static_cast<u8>('A' + high));
     }
   }
 
@@ -1152,8 +857,46 @@ void Expressions::validate(u32 vocabulary_size) const {
   }
 }
 
-Nfa lower(const Expressions& expressions, const Limits& limits, Deadline& deadline, bool apart) {
-  return Lowering(expressions, limits, deadline, apart).run();
+std::size_t Expressions::bytes() const {
+  std::size_t total = nodes.capacity() * sizeof(Node) + (ints.capacity() + rules.capacity()) * sizeof(i32) + numbers.capacity() * sizeof(double);
+  for (const std::string& literal : literals) total += sizeof(std::string) + (literal.capacity() > 15 ? literal.capacity() : 0);
+  return total;
+}
+
+std::size_t Facts::bytes() const {
+  return flags.capacity() + 4 * (size.capacity() + least.capacity() + whole.capacity() + rank.capacity()) + token_sets.capacity() * sizeof(token_sets[0]);
+}
+
+std::vector<u32> Nfa::complete_rule(u32 rule) {
+  std::vector<u32> found{rules[rule].start};
+  std::unordered_set<u32> seen{rules[rule].start};
+  auto add = [&](u32 state) {
+    if (seen.insert(state).second) found.push_back(state);
+  };
+  for (std::size_t i = 0; i < found.size(); i++) {
+    const u32 at = found[i];
+    expand(at);
+    for (u32 e = states[at].first; e != NONE; e = edges[e].next) add(edges[e].target);
+    if (states[at].head == NONE) continue;
+    const Head& head = heads[states[at].head];
+    add(head.body);
+    add(head.exit);
+    for (const u32 member : head.members) add(member);
+  }
+  return found;
+}
+
+Nfa lower(std::shared_ptr<const Expressions> expressions, const TokenTrie& trie, const Limits& limits, Deadline& deadline) {
+  Nfa nfa;
+  const auto facts = std::make_shared<const Facts>(find_facts(*expressions, trie, nfa, deadline));
+  auto lowering = std::make_unique<Lowering>(std::move(expressions), facts, limits, facts->left_recursive);
+  lowering->begin(nfa);
+  nfa.unlowered = std::move(lowering);
+  if (facts->left_recursive || facts->nested_distinct) nfa.complete(deadline);
+  if (!facts->left_recursive) return nfa;
+  nfa.unlowered.reset();
+  rewrite(nfa, limits, deadline);
+  return nfa;
 }
 
 }  // namespace stackmask

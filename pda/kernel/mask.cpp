@@ -866,17 +866,15 @@ void Automaton::deny(u32 configuration, const std::vector<u32>& suspects, Mask& 
 
 bool Automaton::risky(u32 frame) {
   if (!frames_.in_scope(frame)) return false;
-  const Nfa& nfa = frames_.nfa();
-  if (scope_texts_.empty()) scope_texts_.assign(nfa.rules.size(), NONE);
   const u32 rule = frames_.rule(frame);
+  if (scope_texts_.size() <= rule) scope_texts_.resize(rule + 1, NONE);
   if (scope_texts_[rule] == NONE) {
     u32 texts = MANY_TEXTS;
-    scope_texts_[rule] = texts;
     std::vector<u32> callees;
-    for (const State& state : nfa.states)
-      if (state.rule == rule)
-        for (u32 e = state.first; e != NONE; e = nfa.edges[e].next)
-          if (nfa.edges[e].kind == EDGE_CALL && (nfa.edges[e].flags & EDGE_DISTINCT)) callees.push_back(nfa.edges[e].data);
+    Nfa& nfa = frames_.nfa();
+    for (const u32 state : nfa.complete_rule(rule))
+      for (u32 e = nfa.states[state].first; e != NONE; e = nfa.edges[e].next)
+        if (nfa.edges[e].kind == EDGE_CALL && (nfa.edges[e].flags & EDGE_DISTINCT)) callees.push_back(nfa.edges[e].data);
     for (const u32 callee : callees) {
       const u32 entry = frames_.entry(callee);
       if (entry == DEAD) texts = 0;

@@ -14,6 +14,7 @@ class Measure {
   Measure(Nfa& nfa, Deadline& deadline) : nfa_(nfa), deadline_(deadline) {}
 
   void run() {
+    nfa_.complete(deadline_);
     index();
     for (const Rule& rule : nfa_.rules)
       if (!rule.merged) propose(rule.final, 0);

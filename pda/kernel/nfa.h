@@ -1,14 +1,20 @@
 // A grammar as one NFA per rule, over bytes, calls and tokens: the result of lowering the expressions of pda/grammar.py.
+// States are made when a closure first comes to where they begin.
 //
+// facts.cpp    what generates a text and what the empty one, what becomes a rule and what is inlined, told from the expressions
 // lower.cpp    expressions -> states and edges (Thompson 1968), UTF-8 and JSON escapes included
-// rewrite.cpp  unproductive parts removed, left recursion rewritten, small rules inlined
+// rewrite.cpp  left recursion rewritten, in what was lowered to the end
 // measure.cpp  least lengths
 // closure.cpp  epsilon closures
 #pragma once
 
+#include <memory>
+
 #include "base.h"
 
 namespace stackmask {
+
+class TokenTrie;
 
 // The operators of pda/grammar.py, same numbers.
 enum Operator : i32 {
@@ -40,8 +46,11 @@ struct Expressions {
 
   std::size_t count(u32 node) const { return nodes[node].end - nodes[node].begin; }
   i32 arg(u32 node, std::size_t i) const { return ints[nodes[node].begin + i]; }
+  std::size_t bytes() const;
   void validate(u32 vocabulary_size) const;  // BadGrammar for anything lower() could trip over
 };
+
+struct Nfa;
 
 enum EdgeKind : u8 {
   EDGE_BYTE,       // lo..hi
@@ -69,6 +78,7 @@ struct Edge {
 
 struct State {
   u32 first = NONE;     // first edge, NONE for none
+  u32 pending = NONE;   // what is still to be lowered from here, NONE for nothing: Source knows
   u32 rule = 0;         // the rule whose frames it occurs in
   u32 origin = 0;       // where it was written, for messages: an index into origins
   u32 head = NONE;      // index into heads, NONE for ordinary states
@@ -169,9 +179,19 @@ struct Item {
   auto operator<=>(const Item&) const = default;
 };
 
-// A rule, and where it was inlined into.
+// A rule's name, and where it was inlined into.
 struct Origin {
-  u32 rule, parent;  // parent NONE: the frame's own rule
+  u32 name, parent;  // parent NONE: the frame's own rule
+};
+
+// The expressions behind an NFA that is not lowered to the end.
+class Source {
+ public:
+  virtual ~Source() = default;
+  // Lowers what is pending at a state. It adds edges from this state and from new ones only, so closures made before stay right; an
+  // exception leaves the NFA as it was.
+  virtual void expand(Nfa& nfa, u32 state, Deadline* deadline) = 0;
+  virtual std::size_t bytes() const = 0;
 };
 
 struct Nfa {
@@ -186,9 +206,11 @@ struct Nfa {
   Registers registers;
   u32 root = 0;
   u32 rewritten_rules = 0;  // of left recursion
-  bool trimmed = false;     // all that was lowered can be read to its end
+  bool root_called = false; // some rule calls the root
+  bool limited = false;     // some rule has a limit
   bool any_escapes = false; // a JSON text may spell characters by escapes that they do not need, the slash apart
   bool captures = false;    // some part of a text can be asked for by a name
+  std::unique_ptr<Source> unlowered;  // of what is pending
 
   u32 add_state(u32 rule) {
     State state;
@@ -197,6 +219,15 @@ struct Nfa {
     states.push_back(state);
     return static_cast<u32>(states.size() - 1);
   }
+  void expand(u32 state) {
+    if (states[state].pending != NONE) unlowered->expand(*this, state, nullptr);
+  }
+  // Lowers all there is.
+  void complete(Deadline& deadline) {
+    for (u32 state = 0; state < states.size(); state++)
+      if (states[state].pending != NONE) unlowered->expand(*this, state, &deadline);
+  }
+  std::vector<u32> complete_rule(u32 rule);  // lowers all of one rule; its states
   // Least number of bytes that an item still has to read until its rule ends.
   u64 distance(Item item) const;
   u64 distance_of_head(const Head& head, const Register& reg) const;
@@ -231,7 +262,7 @@ class Closure {
   struct Mark {
     u32 epoch, reg;
   };
-  const Nfa& nfa_;
+  Nfa& nfa_;
   Registers& registers_;
   std::vector<Item> pending_;
   Map64 extra_;  // items whose state has been seen with another register
@@ -246,10 +277,10 @@ class Closure {
 // Members of a permutation that may come next: those that leave room for what is required.
 bool member_available(const Registers& registers, const Head& head, const Register& reg, u32 member);
 
-// Every rule reachable from the root. With `apart` counted repetitions are rules of their own: left recursion through counters would
-// leave no way to measure what is left to read.
-Nfa lower(const Expressions& expressions, const Limits& limits, Deadline& deadline, bool apart = false);
-void rewrite(Nfa& nfa, const Limits& limits, Deadline& deadline);                    // Unsatisfiable if nothing is left
-void measure(Nfa& nfa, Deadline& deadline);                                          // fills State::distance and Rule::shortest
+// An NFA that is lowered as far as closures come. Where rules call themselves before they read anything, it is lowered to the end and
+// rewritten. Unsatisfiable if it generates nothing.
+Nfa lower(std::shared_ptr<const Expressions> expressions, const TokenTrie& trie, const Limits& limits, Deadline& deadline);
+void rewrite(Nfa& nfa, const Limits& limits, Deadline& deadline);
+void measure(Nfa& nfa, Deadline& deadline);  // lowers all there is; fills State::distance and Rule::shortest
 
 }  // namespace stackmask

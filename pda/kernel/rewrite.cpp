@@ -1,4 +1,4 @@
-// What makes an NFA per rule fit for the run: nothing unproductive, no left recursion, few calls.
+// What makes left recursive NFAs fit for the run: no left recursion, and few calls.
 #include <algorithm>
 
 #include "nfa.h"
@@ -18,14 +18,15 @@ class Rewriter {
 
   void run() {
     find_nullable();
-    if (!nfa_.trimmed) trim();
-    if (!left_recursive().empty()) {
-      rewrite_left_recursion();
-      trim();
-    }
+    rewrite_left_recursion();
+    trim();
     mark_recursive();
     inline_rules();
     rank();
+    nfa_.root_called = false;
+    for (const State& state : nfa_.states)
+      for (u32 e = state.first; e != NONE; e = nfa_.edges[e].next)
+        nfa_.root_called = nfa_.root_called || (nfa_.edges[e].kind == EDGE_CALL && nfa_.edges[e].data == nfa_.root);
   }
 
  private:
@@ -471,7 +472,7 @@ class Rewriter {
   // An origin with its outermost rule inlined into `parent`.
   u32 under(u32 origin, u32 parent) {
     std::vector<u32> chain;
-    for (u32 at = origin; at != NONE && chain.size() < 64; at = nfa_.origins[at].parent) chain.push_back(nfa_.origins[at].rule);
+    for (u32 at = origin; at != NONE && chain.size() < 64; at = nfa_.origins[at].parent) chain.push_back(nfa_.origins[at].name);
     for (; !chain.empty(); chain.pop_back()) {
       nfa_.origins.push_back({chain.back(), parent});
       parent = static_cast<u32>(nfa_.origins.size() - 1);

@@ -1,0 +1,58 @@
+// What is known of expressions before any of them is lowered: some passes over the nodes, and no states. It decides which of them become
+// rules, which calls are inlined, and in which order calls are expanded; so rules can be lowered as they are reached.
+#pragma once
+
+#include "nfa.h"
+#include "trie.h"
+
+namespace stackmask {
+
+// Vertices are the nodes, and behind them the rules: rule r is vertex `nodes + r`.
+enum VertexFlags : u8 {
+  PRODUCTIVE = 1,  // generates a text
+  NULLABLE = 2,    // ... the empty one
+  REACHED = 4,     // from the root, through what is productive
+  SHARED = 8,      // stands in several places and is large: a rule, or lowering would be exponential
+  INLINED = 16,    // a rule, or a shared node, that becomes a part of what calls it
+  CALLED_ONCE = 32,
+  COUNTING = 64,   // lowered to something that counts, outside of calls
+  OPEN = 128,      // it may end where it may also go on
+};
+
+struct Facts {
+  std::vector<u8> flags;         // by vertex
+  std::vector<u32> size;         // by node: about how many states it takes, saturated
+  std::vector<u32> least;        // by node: bytes that it reads at least, as far as can be told without following calls
+  std::vector<u32> whole;        // by vertex: states, with those of what is inlined
+  std::vector<u32> rank;         // by vertex: smaller than that of anything that it may call before it has read something
+  std::vector<std::pair<u32, u32>> token_sets;  // (node, index into those of the NFA), sorted
+  u64 states = 0;                // about how many all reached expressions take, each lowered once
+  bool left_recursive = false;
+  bool root_called = false;
+  bool limited = false;          // a LIMIT is reached
+  bool nested_distinct = false;  // a DISTINCT lies where lowering may have to refuse it
+
+  bool is(u32 vertex, u8 flag) const { return flags[vertex] & flag; }
+  std::size_t bytes() const;
+};
+
+constexpr u64 UNROLL = 24;  // states a repetition may be unrolled to instead of counted
+
+// The texts of some rules are bounded in ways that only a counter can keep: not *, + and ?, and nothing that is short when unrolled.
+bool counted_repeat(const Expressions& expressions, const Facts& facts, u32 node);
+
+// Fills in what the NFA has of the whole grammar: token sets, temperatures, captures, escapes. Unsatisfiable where the root generates
+// nothing; BadGrammar for what no lowering can do.
+Facts find_facts(const Expressions& expressions, const TokenTrie& trie, Nfa& nfa, Deadline& deadline);
+
+// The transitions of a DFA's state whose arguments begin `at`, by target: parallel ranges are lowered together. Where the next begin.
+using ByTarget = std::vector<std::pair<u32, std::vector<i32>>>;
+std::size_t by_target(const Expressions& expressions, u32 node, std::size_t at, ByTarget& result);
+
+inline bool only_surrogates(i32 lo, i32 hi) { return lo >= 0xD800 && hi <= 0xDFFF; }  // which have no UTF-8
+
+// From each state of a DFA the least number of characters to an accepting one (NONE where there is none), and if asked for the largest
+// (NONE where there is no largest).
+void automaton_lengths(const Expressions& expressions, u32 node, std::vector<u32>& least, std::vector<u32>* most);
+
+}  // namespace stackmask
