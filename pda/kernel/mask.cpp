@@ -587,6 +587,7 @@ bool Automaton::sink_part(u32 frame, const Loop& loop, Part& part) {
 const Automaton::Mask& Automaton::mask(u32 configuration) {
   if (const u32* found = mask_ids_.find(configuration)) return masks_[*found];
   statistics.masks++;
+  seeds_.clear(), hits_.clear(), heavy_.clear();  // what a limit may have left
   Mask made;
   struct Visit {
     u32 nodes, frame, rest;
