@@ -48,6 +48,8 @@ class Partition:
             raise LimitError(f"the patterns of one object cut its keys into more than {MOST_CELLS} sets", limit="states", value=MOST_CELLS)
         self.before: list[list[int]] | None = None
         self.automata: dict[frozenset[Cell], Dfa] = {}
+        self.words: dict[str, Cell] = {}
+        self.endless: dict[Cell, bool] = {}
 
     def _complete(self, number: int, automaton: Dfa) -> None:
         """One automaton and a sink, if there is any use for one."""
@@ -106,6 +108,12 @@ class Partition:
 
     def cell(self, word: str) -> Cell:
         """The cell that a string is in."""
+        found = self.words.get(word)
+        if found is None:
+            found = self.words[word] = self._cell(word)
+        return found
+
+    def _cell(self, word: str) -> Cell:
         state = 0
         for point in map(ord, word):
             for _, hi, target in self.rows[state]:
@@ -113,6 +121,13 @@ class Partition:
                     state = target
                     break
         return self.inside[state]
+
+    def is_endless(self, cell: Cell) -> bool:
+        """Whether infinitely many strings are in a cell."""
+        found = self.endless.get(cell)
+        if found is None:
+            found = self.endless[cell] = not language.is_finite(self.automaton([cell]))
+        return found
 
     def automaton(self, cells: Iterable[Cell]) -> Dfa:
         """The automaton of the strings in these cells, trimmed but not minimal."""
@@ -165,9 +180,12 @@ class KeySpace:
 
     def _has_more(self, cell: Cell) -> bool:
         """Whether a cell has a key that is not declared."""
+        if self.partition.is_endless(cell):
+            return True
         names = len(set(self.declared[cell]))
         found = language.count(self.partition.automaton([cell]), names + 1)
-        return found is None or found > names
+        assert found is not None
+        return found > names
 
     def keys(self, cells: Iterable[Cell]) -> tuple[Dfa, list[str]]:
         """The undeclared keys in these cells: an automaton, and the declared keys that it accepts."""

@@ -39,7 +39,7 @@ from stackmask.schema.types import (
 )
 
 FREE: Final = Object()
-DISTRIBUTED: Final = 4
+DISTRIBUTED: Final = 16
 """Two parts unite by distribution when that makes at most this many clauses."""
 GRAPH_STATES: Final = 200_000
 MOST_OPTIONS: Final = 5_000
@@ -311,6 +311,8 @@ class Writer:
         self.value = value
         self.any_order = any_order
         self.always_distinct = self.distinct = distinct
+        self.extra_keys: dict[tuple[int, frozenset[str]], NodeId] = {}
+        """Nodes for the keys of an automaton but some declared ones, which many objects may share."""
 
     def node(self, part: Object) -> NodeId:
         """The objects of a part."""
@@ -361,8 +363,14 @@ class Writer:
         if keys is ANYTHING:
             key = extra_key(b, f, declared)
         else:
-            left = without(keys, declared) if declared else keys
-            key = b.seq(f.quote, b.node((AUTOMATON, left.transitions, left.accepting, f.encoding)), f.quote)
+            # The partition that an automaton is from keeps it as long as this writer is there.
+            known = (id(keys), frozenset(declared))
+            found = self.extra_keys.get(known)
+            if found is None:
+                left = without(keys, declared) if declared else keys
+                found = b.seq(f.quote, b.node((AUTOMATON, left.transitions, left.accepting, f.encoding)), f.quote)
+                self.extra_keys[known] = found
+            key = found
         return b.seq(b.distinct(key) if self.distinct else key, f.colon)
 
     def pair(self, key: NodeId, value: Conjunction) -> NodeId:
