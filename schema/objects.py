@@ -41,6 +41,8 @@ from stackmask.schema.types import (
 FREE: Final = Object()
 DISTRIBUTED: Final = 16
 """Two parts unite by distribution when that makes at most this many clauses."""
+COMPARED: Final = 64
+"""In a union of at most this many parts each is compared with each."""
 GRAPH_STATES: Final = 200_000
 MOST_OPTIONS: Final = 5_000
 """Alternatives that one object may need where its keys come in any order."""
@@ -78,10 +80,11 @@ def intersect(a: Object, b: Object) -> Object:
         return b
     if b == FREE:
         return a
+    atoms = tuple(dict.fromkeys(a.atoms + b.atoms))
     return Object(
         a.order if not b.order else tuple(dict.fromkeys(a.order + b.order)),
-        tuple(dict.fromkeys(a.atoms + b.atoms)),
-        tuple(dict.fromkeys(a.clauses + b.clauses)),
+        atoms,
+        _needed(atoms, a.clauses + b.clauses),
         max(a.low, b.low),
         high_bound(a.high, b.high),
     )
@@ -103,8 +106,50 @@ def complement(part: Object) -> list[Object]:
     return result
 
 
+def _needed(atoms: Iterable[Atom], clauses: Iterable[Clause]) -> tuple[Clause, ...]:
+    """The clauses that hold neither whenever the atoms do nor whenever another clause does."""
+    found = dict.fromkeys(clauses)
+    if not found:
+        return ()
+    settled = frozenset(atoms)
+    sets = {clause: frozenset(clause) for clause in found}
+    return tuple(
+        clause
+        for clause, its in sets.items()
+        if settled.isdisjoint(its) and not (len(sets) > 1 and any(other < its for other in sets.values()))
+    )
+
+
+class _Demands(NamedTuple):
+    """A part as what it asks for, to be compared with others."""
+
+    part: Object
+    atoms: frozenset[Atom]
+    clauses: tuple[frozenset[Atom], ...]
+
+
+def _implies(a: _Demands, b: _Demands) -> bool:
+    """Whether a glance tells that all objects of one part are of the other, and written in the same order."""
+    if not b.atoms <= a.atoms or a.part.order != b.part.order or a.part.low < b.part.low:
+        return False
+    if b.part.high >= 0 and not 0 <= a.part.high <= b.part.high:
+        return False
+    return all(not a.atoms.isdisjoint(clause) or any(one <= clause for one in a.clauses) for clause in b.clauses)
+
+
+def _largest(parts: Iterable[Object]) -> list[Object]:
+    """The parts that no other one holds."""
+    kept: list[_Demands] = []
+    for part in parts:
+        demands = _Demands(part, frozenset(part.atoms), tuple([frozenset(clause) for clause in part.clauses]))
+        if not any(_implies(demands, other) for other in kept):
+            kept = [other for other in kept if not _implies(other, demands)]
+            kept.append(demands)
+    return [demands.part for demands in kept]
+
+
 def unite(parts: Iterable[Object]) -> tuple[Object, ...]:
-    """A union, with parts of few clauses put together."""
+    """A union, with parts of few clauses put together, and without parts that others hold."""
     result: list[Object] = []
     few: dict[int, int] = {}  # the places of parts of few clauses, and how many those are
     seen: set[Object] = set()
@@ -130,7 +175,8 @@ def unite(parts: Iterable[Object]) -> tuple[Object, ...]:
             few[found] = size
         else:
             few.pop(found, None)
-    return tuple(dict.fromkeys(result))
+    kept = dict.fromkeys(result)
+    return tuple(_largest(kept) if 1 < len(kept) <= COMPARED else kept)
 
 
 def _size(part: Object) -> int:
@@ -149,7 +195,8 @@ def _distributed(a: Object, b: Object) -> Object:
             if not any(atom.negated() in clause for atom in clause):
                 clauses.append(clause)
     order = tuple(dict.fromkeys(a.order + b.order))
-    return Object(order, tuple(c[0] for c in clauses if len(c) == 1), tuple(c for c in clauses if len(c) > 1))
+    atoms = tuple(dict.fromkeys(c[0] for c in clauses if len(c) == 1))
+    return Object(order, atoms, _needed(atoms, (c for c in clauses if len(c) > 1)))
 
 
 class _Known:
@@ -224,7 +271,8 @@ def prune(part: Object, facts: Facts) -> Object | None:
         clauses = kept
     if 0 <= part.high < len(known.required):
         return None
-    return part._replace(atoms=tuple(dict.fromkeys(atoms)), clauses=tuple(dict.fromkeys(clauses)))
+    settled = tuple(dict.fromkeys(atoms))
+    return part._replace(atoms=settled, clauses=_needed(settled, clauses))
 
 
 def _reduced_clause(clause: Clause, known: _Known, facts: Facts) -> Clause | None:
@@ -243,18 +291,18 @@ def _reduced_clause(clause: Clause, known: _Known, facts: Facts) -> Clause | Non
                     return None
                 if facts.is_empty(reduced(value | {atom.literal})):
                     continue
-                if _implies(value, atom.literal, facts):
+                if _surely(value, atom.literal, facts):
                     return None
             elif not atom.every:
                 if facts.is_empty(known.value(name, atom.literal)):
                     continue
-            elif _implies(known.value(name), atom.literal, facts):
+            elif _surely(known.value(name), atom.literal, facts):
                 return None
         kept.append(atom)
     return tuple(kept)
 
 
-def _implies(value: Conjunction, literal: Literal, facts: Facts) -> bool:
+def _surely(value: Conjunction, literal: Literal, facts: Facts) -> bool:
     """Whether all that meets a conjunction surely meets a literal, where that is cheap to tell."""
     return literal in value or (bool(value) and facts.is_small(literal) and facts.is_empty(reduced(value | {-literal})))
 

@@ -13,7 +13,10 @@ from support.engines import STOP, Engine, accepts, matcher, prepare
 from support.schemas import takes
 
 from stackmask.pda.exceptions import UnsatisfiableError
+from stackmask.schema import objects as algebra_of_objects
 from stackmask.schema.compile import json_schema_grammar
+from stackmask.schema.objects import lacks, plain, requires
+from stackmask.schema.types import Object
 
 KEYS = ("a", "b", "c", "d")
 
@@ -67,6 +70,18 @@ def test_declared_order(engine: Engine) -> None:
     assert accepts(start, b'{"b":1,"a":1,"r":1,"x":1}')
     for text in (b'{"a":1,"b":1,"r":1}', b'{"r":1,"a":1}', b'{"x":1,"r":1}', b'{"a":1,"a":1,"r":1}', b'{"b":1,"r":1,"b":1}'):
         assert not accepts(start, text)
+
+
+def test_parts_and_clauses_that_say_nothing_new() -> None:
+    """A clause that another one implies goes, and a part of a union that another one holds, unless its keys come in another order."""
+    one, two, three = requires("a"), lacks("b"), plain("c", 5)
+    both = algebra_of_objects.intersect(Object(clauses=((one, two, three), (one, two))), Object(atoms=(three,), clauses=((two, one),)))
+    assert both.clauses == ((one, two), (two, one))
+    assert algebra_of_objects.intersect(Object(atoms=(one,)), both).clauses == ()
+    wide, narrow = Object(clauses=((one, two),), high=9), Object(atoms=(three,), clauses=((one,),), low=1, high=8)
+    assert algebra_of_objects.unite([narrow, wide]) == algebra_of_objects.unite([wide, narrow]) == (wide,)
+    for other in (narrow._replace(order=("c",)), narrow._replace(high=-1), narrow._replace(clauses=((one, three),))):
+        assert set(algebra_of_objects.unite([other, wide])) == {other, wide}
 
 
 @pytest.mark.parametrize("required", [(), ("p3",), ("p0", "p9")])
