@@ -42,7 +42,7 @@ FREE: Final = Object()
 DISTRIBUTED: Final = 16
 """Two parts unite by distribution when that makes at most this many clauses."""
 COMPARED: Final = 64
-"""In a union of at most this many parts each is compared with each."""
+"""Of at most this many clauses, and parts of a union, each is compared with each."""
 GRAPH_STATES: Final = 200_000
 MOST_OPTIONS: Final = 5_000
 """Alternatives that one object may need where its keys come in any order."""
@@ -108,16 +108,21 @@ def complement(part: Object) -> list[Object]:
 
 def _needed(atoms: Iterable[Atom], clauses: Iterable[Clause]) -> tuple[Clause, ...]:
     """The clauses that hold neither whenever the atoms do nor whenever another clause does."""
-    found = dict.fromkeys(clauses)
-    if not found:
+    sets: dict[frozenset[Atom], Clause] = {}
+    for clause in clauses:
+        sets.setdefault(frozenset(clause), clause)
+    if not sets:
         return ()
     settled = frozenset(atoms)
-    sets = {clause: frozenset(clause) for clause in found}
-    return tuple(
-        clause
-        for clause, its in sets.items()
-        if settled.isdisjoint(its) and not (len(sets) > 1 and any(other < its for other in sets.values()))
-    )
+    sizes: dict[int, list[frozenset[Atom]]] = {}
+    if 1 < len(sets) <= COMPARED:
+        for its in sets:
+            sizes.setdefault(len(its), []).append(its)
+    kept: list[Clause] = []
+    for its, clause in sets.items():
+        if settled.isdisjoint(its) and not any(any(map(its.issuperset, few)) for size, few in sizes.items() if size < len(its)):
+            kept.append(clause)
+    return tuple(kept)
 
 
 class _Demands(NamedTuple):
