@@ -125,9 +125,38 @@ class Matcher:
 def fill_bitmasks(matchers: object, bitmask: object, rows: object | None = None) -> None:
     """Fill the row of every matcher: `rows[i]`, or i."""
 
+class BitmaskFiller:
+    """
+    Fills bitmasks in a thread of its own while its caller does something else.
+    """
+
+    def __init__(self) -> None: ...
+    def begin(self, matchers: object, bitmask: object, rows: object | None = None) -> None:
+        """
+        Begin what `fill_bitmasks` does. Until `end`, leave the matchers as they are and the rows unread.
+        """
+
+    def end(self) -> None:
+        """Wait until the rows are filled; what went wrong is raised here."""
+
+def accept_tokens(matchers: object, token_ids: object) -> list[bool]:
+    """
+    `accept_token` for every matcher and the token at its place. Where one raises an error, none has gone on.
+    """
+
+def completion_lengths(matchers: object) -> list[int]:
+    """
+    The length in bytes of what `shortest_completion` gives for every matcher, -1 where it raises an error.
+    """
+
 def mask_logits(logits: object, bitmask: object, forbidden: int, rows: Sequence[int] | None = None) -> None:
     """
     Replace the logits that a bitmask forbids by `forbidden`, given as the bits of a logit; rows of both by the same index.
+    """
+
+def best_tokens(logits: object, bitmask: object | None, rows: Sequence[int] | None = None) -> list[int]:
+    """
+    The token with the largest logit in each row, float32, of those that the bitmask allows if there is one; -1 where it allows none.
     """
 
 def fill_draft_bitmasks(matcher: Matcher, draft_token_ids: object, bitmask: object, row: int, parents: object | None = None) -> None:

@@ -11,10 +11,32 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING or os.environ.get("STACKMASK_KERNEL") == "python":
-    from stackmask.pda.reference import KernelGrammar, Matcher, TokenTrie, fill_bitmasks, fill_draft_bitmasks, mask_logits
+    from stackmask.pda.reference import (
+        BitmaskFiller,
+        KernelGrammar,
+        Matcher,
+        TokenTrie,
+        accept_tokens,
+        best_tokens,
+        completion_lengths,
+        fill_bitmasks,
+        fill_draft_bitmasks,
+        mask_logits,
+    )
 else:
     try:
-        from stackmask.pda._kernel import KernelGrammar, Matcher, TokenTrie, fill_bitmasks, fill_draft_bitmasks, mask_logits
+        from stackmask.pda._kernel import (
+            BitmaskFiller,
+            KernelGrammar,
+            Matcher,
+            TokenTrie,
+            accept_tokens,
+            best_tokens,
+            completion_lengths,
+            fill_bitmasks,
+            fill_draft_bitmasks,
+            mask_logits,
+        )
     except ImportError as error:
         raise ImportError(
             "the compiled kernel stackmask.pda._kernel cannot be imported: "
@@ -22,4 +44,15 @@ else:
             "or set STACKMASK_KERNEL=python to use the slow reference engine."
         ) from error
 
-__all__ = ["KernelGrammar", "Matcher", "TokenTrie", "fill_bitmasks", "fill_draft_bitmasks", "mask_logits"]
+__all__ = [
+    "BitmaskFiller",
+    "KernelGrammar",
+    "Matcher",
+    "TokenTrie",
+    "accept_tokens",
+    "best_tokens",
+    "completion_lengths",
+    "fill_bitmasks",
+    "fill_draft_bitmasks",
+    "mask_logits",
+]

@@ -22,7 +22,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 import numpy.typing as npt
 
-from stackmask.pda.exceptions import RollbackError
+from stackmask.pda.exceptions import LimitError, RollbackError, StackmaskError
 from stackmask.pda.grammar import Grammar
 from stackmask.pda.reference_earley import Begun, Chart, Column
 from stackmask.pda.reference_program import Program
@@ -316,9 +316,7 @@ class Matcher:
 
 def fill_bitmasks(matchers: Sequence[Matcher], bitmask: npt.NDArray[np.int32] | Tensor, rows: Sequence[int] | None = None) -> None:
     """Fill the row of every matcher: `rows[i]`, or i."""
-    for matcher in matchers:
-        if not isinstance(matcher, Matcher):
-            raise TypeError(f"{type(matcher).__name__} is no Matcher")
+    _check_matchers(matchers)
     places = list(range(len(matchers))) if rows is None else list(rows)
     if len(places) != len(matchers):
         raise ValueError(f"{len(matchers)} matchers, but {len(places)} rows")
@@ -330,6 +328,62 @@ def fill_bitmasks(matchers: Sequence[Matcher], bitmask: npt.NDArray[np.int32] | 
         array = _rows(bitmask, matchers[0]._trie.size, places)
         for matcher, row in zip(matchers, places, strict=True):
             matcher._fill(array[row], matcher._history[-1])
+
+
+class BitmaskFiller:
+    """Fills bitmasks in a thread of its own while its caller does something else; here it is done when it begins."""
+
+    def __init__(self) -> None:
+        self._has_begun = False
+        self._error: Exception | None = None
+
+    def begin(self, matchers: Sequence[Matcher], bitmask: npt.NDArray[np.int32] | Tensor, rows: Sequence[int] | None = None) -> None:
+        """Begin what `fill_bitmasks` does. Until `end`, leave the matchers as they are and the rows unread."""
+        if self._has_begun:
+            raise ValueError("it has begun already; call end first")
+        try:
+            fill_bitmasks(matchers, bitmask, rows)
+        except StackmaskError as error:
+            self._error = error
+        self._has_begun = True
+
+    def end(self) -> None:
+        """Wait until the rows are filled; what went wrong is raised here."""
+        if not self._has_begun:
+            raise ValueError("nothing has begun")
+        self._has_begun = False
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+
+
+def accept_tokens(matchers: Sequence[Matcher], token_ids: Sequence[int]) -> list[bool]:
+    """`accept_token` for every matcher and the token at its place. Where one raises an error, none has gone on."""
+    _check_matchers(matchers)
+    if len(token_ids) != len(matchers):
+        raise ValueError(f"there are {'more' if len(token_ids) > len(matchers) else 'fewer'} tokens than matchers")
+    checked = [matcher._checked(token_id) for matcher, token_id in zip(matchers, token_ids, strict=True)]
+    accepted: list[bool] = []
+    try:
+        for matcher, token_id in zip(matchers, checked, strict=True):
+            accepted.append(matcher.accept_token(token_id))
+    except BaseException:
+        for matcher, went_on in reversed(list(zip(matchers, accepted, strict=False))):
+            matcher.rollback(int(went_on))
+        raise
+    return accepted
+
+
+def completion_lengths(matchers: Sequence[Matcher]) -> list[int]:
+    """The length in bytes of what `shortest_completion` gives for every matcher, -1 where it raises an error."""
+    _check_matchers(matchers)
+    lengths = []
+    for matcher in matchers:
+        try:
+            lengths.append(len(matcher.shortest_completion()))
+        except (ValueError, LimitError):
+            lengths.append(-1)
+    return lengths
 
 
 def fill_draft_bitmasks(
@@ -356,16 +410,41 @@ def fill_draft_bitmasks(
         matcher._fill(array[row + offset], here)
 
 
+def best_tokens(logits: npt.NDArray[np.float32], bitmask: npt.NDArray[np.int32] | None, rows: Sequence[int] | None = None) -> list[int]:
+    """The token with the largest logit in each row, float32, of those that the bitmask allows if there is one; -1 where it allows none."""
+    if logits.dtype != np.float32:
+        raise TypeError("the logits are not float32")
+    if bitmask is not None and rows is None and len(logits) != len(bitmask):
+        raise ValueError("the logits and the bitmask have different numbers of rows")
+    best = []
+    for row in range(len(logits)) if rows is None else rows:
+        allowed = np.arange(logits.shape[1]) if bitmask is None else _allowed_columns(bitmask[row], logits.shape[1])
+        values = np.nan_to_num(logits[row][allowed], nan=-np.inf, posinf=np.inf, neginf=-np.inf)
+        best.append(int(allowed[values.argmax()]) if len(allowed) else -1)
+    return best
+
+
 def mask_logits(logits: npt.NDArray[Any], bitmask: npt.NDArray[np.int32], forbidden: int, rows: Sequence[int] | None = None) -> None:
     """Replace the logits that a bitmask forbids by `forbidden`, given as the bits of a logit; rows of both by the same index."""
     if rows is None and len(logits) != len(bitmask):
         raise ValueError("the logits and the bitmask have different numbers of rows")
     bits = logits.view(np.dtype(f"u{logits.dtype.itemsize}"))
     for row in range(len(logits)) if rows is None else rows:
-        allowed = np.flatnonzero(np.unpackbits(np.ascontiguousarray(bitmask[row]).view(np.uint8), bitorder="little"))
         is_forbidden = np.ones(logits.shape[1], dtype=np.bool_)
-        is_forbidden[allowed[allowed < logits.shape[1]]] = False
+        is_forbidden[_allowed_columns(bitmask[row], logits.shape[1])] = False
         bits[row][is_forbidden] = forbidden
+
+
+def _check_matchers(matchers: Sequence[object]) -> None:
+    for matcher in matchers:
+        if not isinstance(matcher, Matcher):
+            raise TypeError(f"{type(matcher).__name__} is no Matcher")
+
+
+def _allowed_columns(row: npt.NDArray[np.int32], width: int) -> npt.NDArray[np.intp]:
+    """The numbers of the bits of a bitmask row that are set, those below `width`."""
+    columns = np.flatnonzero(np.unpackbits(np.ascontiguousarray(row, dtype="<i4").view(np.uint8), bitorder="little"))
+    return columns[columns < width]
 
 
 def _rows(bitmask: Any, size: int, rows: Sequence[int]) -> npt.NDArray[np.int32]:

@@ -4,8 +4,11 @@
 
 A model of the demo model's size with random weights and as many logits as the tokenizer has ids; greedy, `batch` requests of which all
 or none have a JSON Schema. Both run in turns. Times are those of the CPU that the engine's thread had, so that whatever else the
-machine does counts little. The forward pass does the same in both, and takes 30 times as long as all that a constraint adds: what is
-compared is the rest of the step, in relation to the whole. `--pause` adds a simulated forward pass to that whole.
+machine does counts little. Masks are filled by a thread beside it, which counts where the step has to wait for it, by the clock.
+
+With `--pause` there is no model: a forward pass is a pause of so many seconds, and its logits are made in advance. So steps are the same
+but for the constraint, and can be held against each other by the clock, which is what a request sees. The thread asks for the time until
+the pause is over, as one that waits for a GPU does; with `--sleep` it sleeps, and finds its caches as whoever came in between left them.
 
 A random model likes no token that the grammar allows, so that in every row another has to be looked for: with a trained model less is.
 """
@@ -16,6 +19,7 @@ import argparse
 import statistics
 import time
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -34,6 +38,29 @@ SCHEMA = {
     },
     "required": ["name", "age", "email", "tags", "address"],
 }
+
+
+class Pause:
+    """What an engine needs of a model, in which a pass is a pause."""
+
+    device = torch.device("cpu")
+
+    def __init__(self, config: LlamaConfig, batch: int, seconds: float, *, sleeps: bool) -> None:
+        self.config = config
+        self.seconds = seconds
+        self.sleeps = sleeps
+        self._logits = torch.randn(8, batch, 1, config.vocab_size)
+        self._passes = 0
+
+    def __call__(self, input_ids: torch.Tensor, **options: Any) -> Any:
+        """A pass."""
+        end = time.perf_counter() + self.seconds
+        if self.sleeps:
+            time.sleep(self.seconds)
+        while time.perf_counter() < end:
+            pass
+        self._passes += 1
+        return SimpleNamespace(logits=self._logits[self._passes % 8, : len(input_ids)])
 
 
 @dataclass
@@ -55,13 +82,23 @@ class Clock:
         self.model.forward = timed
 
 
-def run(engine: Engine, clock: Clock, batch: int, steps: int, constraint: Constraint | None) -> list[tuple[float, float, float]]:
-    """Of each step of a full batch: seconds in all, those outside of the model, and those of filling and applying masks."""
+@dataclass
+class Step:
+    """Seconds of a step: by the clock, of the engine's thread, of that outside of the model, of filling and applying masks."""
+
+    clock: float
+    cpu: float
+    rest: float
+    masks: float
+
+
+def run(engine: Engine, clock: Clock | None, batch: int, steps: int, constraint: Constraint | None) -> list[Step]:
+    """The steps of a full batch."""
     request = Request(
         prompt=[5, 6, 7],
         constraint=constraint,
         sampling=Sampling(temperature=0),
-        max_tokens=steps + 20,
+        max_tokens=steps + 200,  # so that the end of the budget is not near
         finish_within_budget=constraint is not None,
     )
     tickets = [engine.submit(request, lambda event: None, patient=True) for _ in range(batch)]
@@ -69,11 +106,13 @@ def run(engine: Engine, clock: Clock, batch: int, steps: int, constraint: Constr
         engine.step()
     times = []
     for _ in range(steps):
-        masks, clock.seconds = engine.info.mask_seconds, 0.0
-        start = time.thread_time()
+        masks = engine.info.mask_seconds
+        if clock is not None:
+            clock.seconds = 0.0
+        began, start = time.perf_counter(), time.thread_time()
         engine.step()
-        taken = time.thread_time() - start
-        times.append((taken, taken - clock.seconds, engine.info.mask_seconds - masks))
+        taken, cpu = time.perf_counter() - began, time.thread_time() - start
+        times.append(Step(taken, cpu, cpu - (clock.seconds if clock is not None else 0.0), engine.info.mask_seconds - masks))
         if engine.info.running < batch:
             break
     for ticket in tickets:
@@ -90,7 +129,8 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--rounds", type=int, default=4)
-    parser.add_argument("--pause", type=float, default=0.0, help="seconds that each forward pass is made to take longer")
+    parser.add_argument("--pause", type=float, default=0.0, help="seconds of a pause in the place of a forward pass")
+    parser.add_argument("--sleep", action="store_true", help="sleep in a pause")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(0)
@@ -99,28 +139,37 @@ def main() -> None:
         vocab_size=len(tokenizer),
         hidden_size=128,
         intermediate_size=256,
-        num_hidden_layers=3,
+        num_hidden_layers=0 if arguments.pause else 3,
         num_attention_heads=4,
         tie_word_embeddings=True,
     )
-    model = LlamaForCausalLM(config).eval()
+    model: Any = (
+        Pause(config, arguments.batch, arguments.pause, sleeps=arguments.sleep) if arguments.pause else LlamaForCausalLM(config).eval()
+    )
     engine = Engine(model, tokenizer, max_running=arguments.batch)
-    clock = Clock(model)
+    clock = None if arguments.pause else Clock(model)
     constraint = Constraint("json_schema", SCHEMA)
-    free, guided = [], []
+    free: list[Step] = []
+    guided: list[Step] = []
     for number in range(arguments.rounds + 1):
         plain = run(engine, clock, arguments.batch, arguments.steps, None)
         masked = run(engine, clock, arguments.batch, arguments.steps, constraint)
         if number:  # the first round warms up
             free += plain
             guided += masked
-    step, rest, _ = (1e3 * statistics.median(column) for column in zip(*free, strict=True))
-    whole, guided_rest, masks = (1e3 * statistics.median(column) for column in zip(*guided, strict=True))
-    step, whole = step + 1e3 * arguments.pause, whole + 1e3 * arguments.pause
+
+    def both(name: str) -> tuple[float, float, float]:
+        without, with_one = (1e3 * statistics.median(getattr(step, name) for step in steps) for steps in (free, guided))
+        return without, with_one, with_one - without
+
     print(f"batch {arguments.batch}, {len(tokenizer)} ids, medians of {len(free)} and {len(guided)} steps; milliseconds")
-    print(f"a step without a constraint {step:.3f}, of which outside of the model {rest:.3f}; with a constraint {guided_rest:.3f}")
-    print(f"a constraint adds {guided_rest - rest:.3f}: {100 * (guided_rest - rest) / step:.2f} % of the step")
-    print(f"filling and applying masks {masks:.3f}: {100 * masks / step:.2f} %; steps as a whole {whole:.3f} against {step:.3f}")
+    print("a step by the clock: {:.3f} without a constraint, {:.3f} with one, {:+.3f}".format(*both("clock")))
+    print("processor time of its thread: {:.3f} and {:.3f}, {:+.3f}; outside of the model".format(*both("cpu")), end=" ")
+    print("{:.3f} and {:.3f}, {:+.3f}".format(*both("rest")))
+    step = both("clock" if arguments.pause else "cpu")[0]
+    added = both("clock" if arguments.pause else "rest")[2]
+    print(f"a constraint adds {added:.3f}: {100 * added / step:.2f} % of the step")
+    print(f"of which waiting for masks and applying them: {both('masks')[1]:.3f}")
 
 
 if __name__ == "__main__":

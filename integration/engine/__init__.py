@@ -5,7 +5,8 @@ with Engine(model, tokenizer) as engine:
     answer = engine.generate(Request(engine.encode("Anna, 31"), constraint=Constraint("json_schema", schema)))
     print(answer.text, answer.finish_reason)
 
-engine      the loop: admit, draft, forward, mask, sample, deliver
+engine      the loop: admit, draft, forward, choose, deliver
+masks       the masks of a step, filled while the model runs
 choosing    masks over the logits of a step, and a token for each row
 request     what is asked for, and what comes back
 sequence    one answer in the making

@@ -43,6 +43,7 @@ class Speller:
         self._vocabulary = vocabulary
         self._spelt: dict[bytes, tuple[int, ...] | None] = {}  # PERF: inside a string each step asks for the same completion
         self._bytes = bytes(byte for byte in range(256) if bytes([byte]) in self._ids)
+        self.has_every_byte = len(self._bytes) == 256
 
     def has_bytes(self, data: bytes) -> bool:
         """Whether every byte of `data` is a token by itself."""

@@ -8,9 +8,9 @@ its attention and its kernels are Hugging Face's.
 
     step:   admit     waiting requests whose grammar is compiled, each prompt in a pass of its own
             draft     guesses, cut at the first that the grammar forbids
-            forward   one pass over all rows
-            mask      all rows of all positions filled in one call, applied in one call, before temperature, top-k and top-p
-            choose    a token a row, and on along the guesses while they are what was drawn (`choosing.py`, with the masks)
+            forward   one pass over all rows, while the masks of all rows and positions are filled beside it (`masks.py`)
+            choose    masks applied in one call, before temperature, top-k and top-p; a token a row, and on along the guesses while they
+                      are what was drawn (`choosing.py`)
             jump      on over text that the grammar forces, for those who asked
             deliver   text to the listeners
 
@@ -35,6 +35,7 @@ from stackmask.integration.engine.choosing import Chooser
 from stackmask.integration.engine.drafts import NO_DRAFT, Draft, DraftModel, lookup, merge
 from stackmask.integration.engine.guide import Guide
 from stackmask.integration.engine.jump import find_jump
+from stackmask.integration.engine.masks import Masks
 from stackmask.integration.engine.request import Answer, Event, Request, RequestError
 from stackmask.integration.engine.sequence import Listener, Sequence
 from stackmask.integration.engine.slots import Slots
@@ -128,7 +129,8 @@ class Engine:
         self._thread: threading.Thread | None = None
         self._closing = False
         self._after_step: list[Callable[[], None]] = []
-        self._chooser = Chooser(self.vocabulary, self.slots, max_running)
+        self._masks = Masks(self.vocabulary, max_running)
+        self._chooser = Chooser(self.vocabulary, self.slots, self._masks)
         self._steps = self._finished = 0
         self._seconds = {"model": 0.0, "prefill": 0.0}
 
@@ -266,10 +268,16 @@ class Engine:
             before = list(self._running)
             self._running = before + entering
             sequences = entering + before
-            if sequences:
+            if not sequences:
+                self._masks.clear()
+            else:
                 drafts = [NO_DRAFT] * len(entering) + self._draft(before)
-                if before:
-                    tables += self._forward(before, drafts[len(entering) :])
+                self._masks.begin(sequences, drafts)
+                try:
+                    if before:
+                        tables += self._forward(before, drafts[len(entering) :])
+                finally:
+                    self._masks.end(sequences, drafts)
                 self._chooser.choose(sequences, tables, drafts)
                 self._jump_forward(sequences)
                 self._deliver(sequences)

@@ -21,7 +21,7 @@ Bitmask = npt.NDArray[np.int32]
 class Guide:
     """The state of one constrained answer."""
 
-    __slots__ = ("_end", "_plan", "_speller", "_stops", "_thoughts", "_twin", "has_temperature", "matcher", "size")
+    __slots__ = ("_end", "_plan", "_speller", "_spells_bytes", "_stops", "_thoughts", "_twin", "has_temperature", "matcher", "size")
 
     def __init__(self, grammar: CompiledGrammar, stops: Sequence[int], reasoning_end: Sequence[int], speller: Speller) -> None:
         self.matcher = grammar.matcher(stops)
@@ -33,11 +33,22 @@ class Guide:
         self.has_temperature = grammar.has_temperature
         self._stops = _row(stops, self.size)
         self._plan: list[int] | None = None
+        self._spells_bytes = speller.has_every_byte
 
     @property
     def is_active(self) -> bool:
         """Whether the grammar has begun."""
         return self._thoughts is None or self._thoughts[-len(self._end) :] == list(self._end)
+
+    @property
+    def reasons(self) -> bool:
+        """Whether there is reasoning before the grammar."""
+        return self._thoughts is not None
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether its matcher alone says what a token leads to: the grammar has begun and is its own twin."""
+        return self._twin is None and self.is_active
 
     @property
     def temperature(self) -> float | None:
@@ -126,11 +137,18 @@ class Guide:
 
     def accept_within(self, token: int, room: int) -> bool:
         """Take a token if the text can still be completed by `room` tokens after it; False and unchanged if not."""
-        plan = self._plan
         accepted = self.accept(token)
         assert accepted, f"the mask allowed token {token}, the matcher refuses it"
+        return self.keep_within(token, -1, room)
+
+    def keep_within(self, token: int, length: int, room: int) -> bool:
+        """The same for a token that was taken: the shortest completion is now `length` bytes long, -1 if nobody knows."""
+        plan = self._plan
         if plan and plan[0] == token:
             self._plan = plan[1:]  # as short as it has to be, and had without spelling anything
+            return True
+        if 0 <= length <= room and self._spells_bytes:
+            self._plan = None
             return True
         if self.is_terminated or self.can_close(room):
             return True

@@ -132,7 +132,8 @@ class TokenLogprob:
 class RequestStats:
     """What one request took. Seconds are wall-clock; those of a batch are shared out among its rows.
 
-    `forwards` are the forward passes that it took part in after its prompt; `mask_seconds` is filling and applying masks and accepting.
+    `forwards` are the forward passes that it took part in after its prompt;
+    `mask_seconds` is waiting for masks and applying them.
     """
 
     kind: str | None = None

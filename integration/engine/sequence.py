@@ -111,14 +111,23 @@ class Sequence:
             assert accepted, "the shortest completion is refused"
         return closing
 
-    def commit(self, token: int, scratch: npt.NDArray[np.int32]) -> None:
-        """Record a token that was taken, and end where it ends the answer."""
+    def keep(self, token: int, length: int) -> bool:
+        """Keep a token that the matcher took, if the budget allows it; False and as before it if not.
+
+        It left `length` bytes to a completion, -1 if nobody knows.
+        """
+        guide = self.guide
+        assert guide is not None
+        return not self.request.finish_within_budget or guide.keep_within(token, length, self.max_tokens - len(self.tokens) - 1)
+
+    def commit(self, token: int, scratch: npt.NDArray[np.int32], *, may_end: bool = True) -> None:
+        """Record a token that was taken, and end where it ends the answer; without `may_end` the text is not complete."""
         if token in self.stops:
             self.finish_reason = "length" if self.closed else "stop"
             return
         self.tokens.append(token)
         self.stats.tokens += 1
-        if self.guide is not None and self.guide.is_at_end(scratch):
+        if may_end and self.guide is not None and self.guide.is_at_end(scratch):
             self.finish_reason = "length" if self.closed else "stop"
         elif len(self.tokens) >= self.max_tokens:
             self.finish_reason = "length"

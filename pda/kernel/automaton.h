@@ -2,6 +2,7 @@
 //
 //   configuration.cpp   sets of stacks, interned; what a byte or a token makes of one
 //   mask.cpp            which tokens a configuration allows, composed of parts
+//   measure.cpp         how much it still lacks
 #pragma once
 
 #include "frames.h"
@@ -69,6 +70,7 @@ class Automaton {
   bool reads_tokens(u32 configuration);                    // by id
   u64 distance(u32 configuration);                         // least bytes to completion
   std::string shortest(u32 configuration);
+  u64 shortest_length(u32 configuration);                  // of that text
   void rule_names(u32 configuration, std::vector<std::string>& names);
   std::size_t bytes() const;
   Statistics statistics;
@@ -102,7 +104,7 @@ class Automaton {
   static constexpr u8 GUARD_BELOW = 1, SCOPE_BELOW = 2;
   std::vector<u8> guarded_;       // by node: a guard, or a scope whose values may run out, is on one of its stacks
   std::vector<u32> depth_;        // by node: longest stack, saturated
-  Map64 steps_, unions_, pushes_, advances_, distances_, token_steps_, temperatures_;
+  Map64 steps_, unions_, pushes_, advances_, distances_, lengths_, token_steps_, temperatures_;
   bool limited_ = false;
   bool entered_ = false;          // the step being computed entered a region, so it depends on the clock
   bool record_ = false;           // ... and is to note the marks that it passes
@@ -125,6 +127,7 @@ class Automaton {
   u32 close(std::vector<Entry>& raw);
   u32 call_rest(const Call& call, u32 rest);
   u32 compute_step(u32 configuration, u8 byte);
+  u32 below(u32 configuration, u64 length);  // the first step to less than this length, NO_STACK where a guard may refuse what follows
 
   // Masks.
   struct Mask {

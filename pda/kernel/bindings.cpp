@@ -7,10 +7,9 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
-#include <set>
 
+#include "filler.h"
 #include "logits.h"
-#include "matcher.h"
 
 namespace nb = nanobind;
 using namespace stackmask;
@@ -123,16 +122,35 @@ void mask_rows(const Logits& logits, const Bitmask& bitmask, u64 forbidden, cons
              reinterpret_cast<const u32*>(bitmask.data() + static_cast<i64>(row) * bitmask.stride(0)), bitmask.shape(1), static_cast<T>(forbidden));
 }
 
-void mask_logits(const Logits& logits, const Bitmask& bitmask, u64 forbidden, std::optional<std::vector<std::size_t>> rows) {
-  const std::size_t count = std::min(logits.shape(0), bitmask.shape(0));
+// The rows that are asked for, or all; their columns must lie side by side.
+void check_rows(const Logits& logits, const Bitmask* bitmask, std::optional<std::vector<std::size_t>>& rows) {
+  const std::size_t count = bitmask ? std::min(logits.shape(0), bitmask->shape(0)) : logits.shape(0);
   if (!rows) {
-    if (logits.shape(0) != bitmask.shape(0)) throw nb::value_error("the logits and the bitmask have different numbers of rows");
+    if (bitmask && logits.shape(0) != bitmask->shape(0)) throw nb::value_error("the logits and the bitmask have different numbers of rows");
     rows.emplace(count);
     for (std::size_t i = 0; i < count; ++i) (*rows)[i] = i;
   }
   for (const std::size_t row : *rows)
     if (row >= count) throw nb::index_error("a row is outside the logits or the bitmask");
-  if ((logits.shape(1) > 1 && logits.stride(1) != 1) || (bitmask.shape(1) > 1 && bitmask.stride(1) != 1)) throw nb::value_error("the columns of logits and bitmask must be contiguous");
+  if ((logits.shape(1) > 1 && logits.stride(1) != 1) || (bitmask && bitmask->shape(1) > 1 && bitmask->stride(1) != 1))
+    throw nb::value_error("the columns of logits and bitmask must be contiguous");
+}
+
+std::vector<i64> best_tokens(const Logits& logits, const std::optional<Bitmask>& bitmask, std::optional<std::vector<std::size_t>> rows) {
+  if (logits.dtype() != nb::dtype<float>()) throw nb::type_error("the logits are not float32");
+  check_rows(logits, bitmask ? &*bitmask : nullptr, rows);
+  std::vector<i64> best;
+  best.reserve(rows->size());
+  const nb::gil_scoped_release release;
+  for (const std::size_t row : *rows) {
+    const u32* mask = bitmask ? reinterpret_cast<const u32*>(bitmask->data() + static_cast<i64>(row) * bitmask->stride(0)) : nullptr;
+    best.push_back(best_of_row(static_cast<const float*>(logits.data()) + static_cast<i64>(row) * logits.stride(0), logits.shape(1), mask, mask ? bitmask->shape(1) : 0));
+  }
+  return best;
+}
+
+void mask_logits(const Logits& logits, const Bitmask& bitmask, u64 forbidden, std::optional<std::vector<std::size_t>> rows) {
+  check_rows(logits, &bitmask, rows);
   switch (logits.dtype().bits) {
     case 16: return mask_rows<u16>(logits, bitmask, forbidden, *rows);
     case 32: return mask_rows<u32>(logits, bitmask, forbidden, *rows);
@@ -271,6 +289,19 @@ std::shared_ptr<TokenTrie> make_trie(nb::object tokens, i64 size) {
 
 nb::bytes to_bytes(const std::string& text) { return nb::bytes(text.data(), text.size()); }
 
+// The matchers of a batch, which stay alive while the GIL is let go.
+struct Batch {
+  std::vector<Matcher*> matchers;
+  std::vector<nb::object> alive;
+  explicit Batch(nb::handle given) {
+    for (nb::handle matcher : nb::iter(given)) {
+      if (!nb::isinstance<Matcher>(matcher)) throw nb::type_error("a matcher was expected");
+      matchers.push_back(nb::cast<Matcher*>(matcher));
+      alive.push_back(nb::borrow(matcher));
+    }
+  }
+};
+
 // Ids of the batch's rows: given, or 0, 1, 2 ...
 std::vector<i64> rows_of(nb::handle rows, std::size_t count) {
   std::vector<i64> result;
@@ -281,9 +312,32 @@ std::vector<i64> rows_of(nb::handle rows, std::size_t count) {
   for (nb::handle row : nb::iter(rows)) result.push_back(nb::cast<i64>(row));
   if (result.size() != count)
     throw nb::value_error((std::to_string(count) + " matchers, but " + std::to_string(result.size()) + " rows").c_str());
-  if (std::set<i64>(result.begin(), result.end()).size() != result.size()) throw nb::value_error("two matchers have the same row");
+  std::vector<i64> sorted = result;
+  std::sort(sorted.begin(), sorted.end());
+  if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end()) throw nb::value_error("two matchers have the same row");
   return result;
 }
+
+// What a call to fill bitmasks is about, checked.
+struct Fill {
+  Batch batch;
+  std::optional<Rows> target;
+  std::vector<u32*> rows;
+  Fill(nb::handle matchers, nb::handle bitmask, nb::handle places) : batch(matchers) {
+    const std::vector<Matcher*>& list = batch.matchers;
+    const std::vector<i64> wanted = rows_of(places, list.size());
+    for (const Matcher* matcher : list)
+      if (matcher->trie().size() != list[0]->trie().size()) throw nb::value_error("the matchers have vocabularies of different sizes");
+    if (list.empty()) return;
+    target.emplace(bitmask, list[0]->trie());
+    for (const i64 place : wanted) rows.push_back(target->row(place));
+  }
+};
+
+struct BitmaskFiller {
+  std::optional<Fill> fill;
+  Filler filler;  // ends before what it fills is let go
+};
 
 }  // namespace
 
@@ -463,29 +517,90 @@ NB_MODULE(_kernel, m) {
 
   m.def(
       "fill_bitmasks",
-      [](nb::object matchers, nb::handle bitmask, nb::object rows) {
-        std::vector<const Matcher*> list;
-        std::vector<nb::object> alive;
-        for (nb::handle matcher : nb::iter(matchers)) {
-          if (!nb::isinstance<Matcher>(matcher)) throw nb::type_error("a matcher was expected");
-          list.push_back(nb::cast<const Matcher*>(matcher));
-          alive.push_back(nb::borrow(matcher));
-        }
-        const std::vector<i64> places = rows_of(rows, list.size());
-        for (const Matcher* matcher : list)
-          if (matcher->trie().size() != list[0]->trie().size()) throw nb::value_error("the matchers have vocabularies of different sizes");
-        if (list.empty()) return;
-        const Rows target(bitmask, list[0]->trie());
-        std::vector<u32*> pointers;
-        for (const i64 place : places) pointers.push_back(target.row(place));
+      [](nb::handle matchers, nb::handle bitmask, nb::handle rows) {
+        const Fill fill(matchers, bitmask, rows);
         const nb::gil_scoped_release release;
-        for (std::size_t i = 0; i < list.size(); i++) list[i]->fill(pointers[i]);
+        for (std::size_t i = 0; i < fill.rows.size(); i++) fill.batch.matchers[i]->fill(fill.rows[i]);
       },
       nb::arg("matchers"), nb::arg("bitmask"), nb::arg("rows") = nb::none(), "Fill the row of every matcher: `rows[i]`, or i.");
+
+  nb::class_<BitmaskFiller>(m, "BitmaskFiller", "Fills bitmasks in a thread of its own while its caller does something else.")
+      .def(nb::init<>())
+      .def(
+          "begin",
+          [](BitmaskFiller& self, nb::handle matchers, nb::handle bitmask, nb::handle rows) {
+            if (self.fill) throw nb::value_error("it has begun already; call end first");
+            self.fill.emplace(matchers, bitmask, rows);
+            self.filler.begin(self.fill->batch.matchers, self.fill->rows);
+          },
+          nb::arg("matchers"), nb::arg("bitmask"), nb::arg("rows") = nb::none(),
+          "Begin what `fill_bitmasks` does. Until `end`, leave the matchers as they are and the rows unread.")
+      .def(
+          "end",
+          [](BitmaskFiller& self) {
+            if (!self.fill) throw nb::value_error("nothing has begun");
+            std::exception_ptr error;
+            {
+              const nb::gil_scoped_release release;
+              error = self.filler.end();
+            }
+            self.fill.reset();
+            if (error) std::rethrow_exception(error);
+          },
+          "Wait until the rows are filled; what went wrong is raised here.");
+
+  m.def(
+      "accept_tokens",
+      [](nb::handle matchers, nb::handle token_ids) {
+        const Batch batch(matchers);
+        const std::vector<Matcher*>& list = batch.matchers;
+        std::vector<u32> tokens;
+        for (nb::handle id : nb::iter(token_ids)) {
+          if (tokens.size() < list.size()) tokens.push_back(checked_token(list[tokens.size()]->trie(), nb::cast<i64>(id)));
+          else throw nb::value_error("there are more tokens than matchers");
+        }
+        if (tokens.size() < list.size()) throw nb::value_error("there are fewer tokens than matchers");
+        std::vector<bool> accepted;
+        const nb::gil_scoped_release release;
+        try {
+          for (std::size_t i = 0; i < list.size(); i++) accepted.push_back(list[i]->accept_token(tokens[i]));
+        } catch (...) {
+          for (std::size_t i = accepted.size(); i-- > 0;)
+            if (accepted[i]) list[i]->rollback(1);
+          throw;
+        }
+        return accepted;
+      },
+      nb::arg("matchers"), nb::arg("token_ids"), nb::sig("def accept_tokens(matchers: object, token_ids: object) -> list[bool]"),
+      "`accept_token` for every matcher and the token at its place. Where one raises an error, none has gone on.");
+
+  m.def(
+      "completion_lengths",
+      [](nb::handle matchers) {
+        const Batch batch(matchers);
+        std::vector<i64> lengths;
+        const nb::gil_scoped_release release;
+        for (const Matcher* matcher : batch.matchers) {
+          try {
+            lengths.push_back(static_cast<i64>(matcher->completion_length()));
+          } catch (const LimitExceeded&) {
+            lengths.push_back(-1);
+          } catch (const BadGrammar&) {
+            lengths.push_back(-1);
+          }
+        }
+        return lengths;
+      },
+      nb::arg("matchers"), nb::sig("def completion_lengths(matchers: object) -> list[int]"),
+      "The length in bytes of what `shortest_completion` gives for every matcher, -1 where it raises an error.");
 
   m.def("mask_logits", &mask_logits, nb::arg("logits"), nb::arg("bitmask"), nb::arg("forbidden"), nb::arg("rows") = nb::none(),
         nb::sig("def mask_logits(logits: object, bitmask: object, forbidden: int, rows: collections.abc.Sequence[int] | None = None) -> None"),
         "Replace the logits that a bitmask forbids by `forbidden`, given as the bits of a logit; rows of both by the same index.");
+
+  m.def("best_tokens", &best_tokens, nb::arg("logits"), nb::arg("bitmask").none(), nb::arg("rows") = nb::none(),
+        nb::sig("def best_tokens(logits: object, bitmask: object | None, rows: collections.abc.Sequence[int] | None = None) -> list[int]"),
+        "The token with the largest logit in each row, float32, of those that the bitmask allows if there is one; -1 where it allows none.");
 
   m.def(
       "fill_draft_bitmasks",

@@ -547,7 +547,7 @@ void Automaton::reclaim() {
   initial_ = map[initial_];
   for (const Held& matcher : held)
     for (u32& id : *matcher.configurations) id = map[id & ~FLAG] | (id & FLAG);
-  alive_.clear(), steps_.clear(), unions_.clear(), pushes_.clear(), advances_.clear(), distances_.clear(), token_steps_.clear(), temperatures_.clear();
+  alive_.clear(), steps_.clear(), unions_.clear(), pushes_.clear(), advances_.clear(), distances_.clear(), lengths_.clear(), token_steps_.clear(), temperatures_.clear();
   closed_.clear(), finishes_.clear();
   part_ids_.clear(), mask_ids_.clear(), node_lists_.clear(), shared_lists_.clear();
   std::vector<Part>().swap(parts_);
@@ -563,7 +563,7 @@ void Automaton::reclaim() {
 
 std::size_t Automaton::bytes() const {
   return frames_.bytes() + nodes_.bytes() + guarded_.capacity() + depth_.capacity() * 4 + alive_.bytes() + steps_.bytes() + unions_.bytes() + pushes_.bytes() +
-         advances_.bytes() + distances_.bytes() + token_steps_.bytes() + temperatures_.bytes() + due_.capacity() * 4 + node_lists_.bytes() + part_ids_.bytes() + mask_ids_.bytes() + mask_keys_.bytes() + part_bytes_;
+         advances_.bytes() + distances_.bytes() + lengths_.bytes() + token_steps_.bytes() + temperatures_.bytes() + due_.capacity() * 4 + node_lists_.bytes() + part_ids_.bytes() + mask_ids_.bytes() + mask_keys_.bytes() + part_bytes_;
 }
 
 }  // namespace stackmask

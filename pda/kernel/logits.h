@@ -1,10 +1,12 @@
 // Applying a bitmask to logits of any type, as bits: kept & logit | ~kept & forbidden, eight lanes a byte of the mask.
+// And the largest logit that a bitmask allows, for which nothing need be written: blocks that hold nothing larger are passed over.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 namespace stackmask {
 
@@ -43,6 +45,36 @@ void mask_row(T* row, std::size_t columns, const std::uint32_t* mask, std::size_
     for (unsigned bit = 0; column < columns && bit < 32; ++bit, ++column)
       if (!((mask[whole] >> bit) & 1)) row[column] = forbidden;
   std::fill(row + column, row + columns, forbidden);
+}
+
+// The first of the largest logits whose bits are set in `mask`, -1 where none is; all count where `mask` is null. What is no number is
+// smaller than all that is.
+inline std::int64_t best_of_row(const float* row, std::size_t columns, const std::uint32_t* mask, std::size_t words) {
+  constexpr std::size_t BLOCK = 32, LANES = 8;
+  if (mask) columns = std::min(columns, BLOCK * words);
+  float best = -std::numeric_limits<float>::infinity();
+  std::int64_t found = -1, first = -1;
+  for (std::size_t begin = 0; begin < columns; begin += BLOCK) {
+    const std::uint32_t allowed = mask ? mask[begin / BLOCK] : 0xFFFFFFFFu;
+    if (allowed == 0) continue;
+    const std::size_t count = std::min(BLOCK, columns - begin);
+    if (count == BLOCK && first >= 0) {
+      float largest[LANES];
+      std::fill_n(largest, LANES, best);
+      for (std::size_t at = 0; at < BLOCK; at += LANES)
+        for (std::size_t lane = 0; lane < LANES; ++lane) largest[lane] = row[begin + at + lane] > largest[lane] ? row[begin + at + lane] : largest[lane];
+      bool is_larger = false;
+      for (const float value : largest) is_larger |= value > best;
+      if (!is_larger) continue;
+    }
+    for (std::size_t bit = 0; bit < count; ++bit) {
+      if (!(allowed >> bit & 1)) continue;
+      const auto column = static_cast<std::int64_t>(begin + bit);
+      if (first < 0) first = column;
+      if (row[column] > best) best = row[column], found = column;
+    }
+  }
+  return found >= 0 ? found : first;
 }
 
 }  // namespace stackmask

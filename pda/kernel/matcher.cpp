@@ -174,6 +174,11 @@ std::string Matcher::shortest_completion() const {
   return is_terminated() ? std::string() : automaton_->shortest(history_.back());
 }
 
+u64 Matcher::completion_length() const {
+  const std::lock_guard lock(automaton_->mutex);
+  return is_terminated() ? 0 : automaton_->shortest_length(history_.back());
+}
+
 std::size_t Matcher::matching_prefix(const char* data, std::size_t count) const {
   const std::lock_guard lock(automaton_->mutex);
   if (is_terminated()) return 0;

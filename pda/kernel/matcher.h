@@ -26,6 +26,7 @@ class Matcher {
   void fill_drafts(const std::vector<u32>& tokens, const std::vector<i32>& parents, u32* rows) const;
   std::string jump_forward() const;
   std::string shortest_completion() const;
+  u64 completion_length() const;  // of that text
   std::size_t matching_prefix(const char* data, std::size_t count) const;
   std::string next_bytes(const char* data, std::size_t count) const;
   std::vector<std::string> rule_names(const char* data, std::size_t count) const;

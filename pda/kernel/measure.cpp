@@ -1,9 +1,11 @@
 // Least lengths: of what every state still has to read, and of every rule's texts. Knuth's generalisation of Dijkstra's algorithm
 // (1977): values are settled in increasing order, a call's weight is known once its rule is settled.
+// What these lengths say of a configuration is a bound; the length of its shortest completion is this bound wherever a way goes straight
+// down to an end, which is remembered of every configuration on the way.
 #include <algorithm>
 #include <queue>
 
-#include "nfa.h"
+#include "automaton.h"
 
 namespace stackmask {
 
@@ -225,5 +227,46 @@ u64 Nfa::distance(Item item) const {
 }
 
 void measure(Nfa& nfa, Deadline& deadline) { Measure(nfa, deadline).run(); }
+
+u64 Automaton::shortest_length(u32 configuration) {
+  if (const u32* known = lengths_.find(configuration)) return *known;
+  if (complete(configuration)) return 0;
+  // Down by the way that shortest() takes, up to where it may have to search; regions make a step depend on more than the configuration.
+  std::vector<u32> way;
+  u32 here = configuration;
+  u64 left = distance(here);
+  bool straight = !limited_ && left <= limits_.stack_depth;
+  while (straight && !complete(here)) {
+    if (const u32* known = lengths_.find(here)) {
+      straight = *known == left;
+      break;
+    }
+    way.push_back(here);
+    here = below(here, left);
+    straight = here != NO_STACK && distance(here) + 1 == left;
+    left--;
+  }
+  if (!straight) {
+    const u64 length = shortest(configuration).size();
+    if (!limited_) lengths_.insert(configuration, static_cast<u32>(length));
+    return length;
+  }
+  for (std::size_t i = 0; i < way.size(); i++) lengths_.insert(way[i], static_cast<u32>(left + way.size() - i));
+  return left + way.size();
+}
+
+u32 Automaton::below(u32 configuration, u64 length) {
+  if (guarded_[configuration]) return NO_STACK;
+  for (u32 i = 0; i < entry_count(configuration); i++) {
+    const u32 frame = entries(configuration)[i].frame;
+    if (frame == BOTTOM) continue;
+    frames_.build(frame);
+    for (u32 r = 0; r < frames_[frame].range_count; r++) {
+      const u32 next = step(configuration, frames_.range(frame, r).lo);
+      if (next != NO_STACK && distance(next) < length) return guarded_[next] ? NO_STACK : next;
+    }
+  }
+  return NO_STACK;
+}
 
 }  // namespace stackmask

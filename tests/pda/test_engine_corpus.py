@@ -66,6 +66,7 @@ def test_every_prefix_has_a_completion(engine: Engine, case: dict[str, Any]) -> 
         for i, byte in enumerate(text):
             assert at.accept_token(byte)
             before, rest = rest, at.shortest_completion()
+            assert engine.completion_lengths([at]) == [len(rest)]
             assert len(before) - 1 <= len(rest) <= len(text) - i - 1
             assert accepts(at, rest)
 

@@ -16,7 +16,18 @@ from support.engines import BYTES, STOP, Engine, matcher, one_rule, prepare
 from stackmask.pda.exceptions import LimitError, UnsatisfiableError
 from stackmask.pda.grammar import JSON_ANY, Grammar, GrammarBuilder, NodeId, RuleId
 
-NAMES = ("KernelGrammar", "Matcher", "TokenTrie", "fill_bitmasks", "fill_draft_bitmasks", "mask_logits")
+NAMES = (
+    "BitmaskFiller",
+    "KernelGrammar",
+    "Matcher",
+    "TokenTrie",
+    "accept_tokens",
+    "best_tokens",
+    "completion_lengths",
+    "fill_bitmasks",
+    "fill_draft_bitmasks",
+    "mask_logits",
+)
 METHODS = [name for name in vars(__import__("stackmask.pda.reference", fromlist=["Matcher"]).Matcher) if not name.startswith("_")]
 
 
@@ -107,6 +118,38 @@ def test_mask_logits_checks_rows(engine: Engine) -> None:
         engine.mask_logits(logits, bitmask, 0)
     with pytest.raises(IndexError):
         engine.mask_logits(logits, bitmask, 0, [2])
+
+
+@pytest.mark.parametrize("width", [1, 31, 32, 33, 100, 300])
+@pytest.mark.parametrize("rows", [None, [2, 0], []])
+def test_best_tokens(engine: Engine, width: int, rows: list[int] | None) -> None:
+    """The first of the largest logits that are allowed, in rows with many equal ones, infinities and what is no number."""
+    random = np.random.default_rng(0)
+    values = np.array([-np.inf, np.nan, np.inf, 0.0, -0.0, *random.normal(size=20)], np.float32)
+    for _ in range(20):
+        logits = random.choice(values, (3, width))
+        for words in (max(width // 32, 1), (width + 31) // 32, (width + 31) // 32 + 2):
+            bitmask = random.integers(-(1 << 31), (1 << 31) - 1, (3, words), dtype=np.int32, endpoint=True)
+            bitmask[random.random((3, words)) < 0.3] = random.choice([0, -1, 1])
+            for mask in (bitmask, None):
+                expected = []
+                for row in range(3) if rows is None else rows:
+                    columns = range(width) if mask is None else range(min(width, 32 * words))
+                    allowed = [column for column in columns if mask is None or int(mask[row, column // 32]) >> column % 32 & 1]
+                    numbers = [column for column in allowed if not np.isnan(logits[row, column])] or allowed
+                    expected.append(max(numbers, key=lambda column: logits[row, column]) if allowed else -1)
+                assert engine.best_tokens(logits, mask, rows) == expected
+
+
+def test_best_tokens_checks_what_it_is_given(engine: Engine) -> None:
+    """Logits of another type, different numbers of rows, or a row that is not there, are errors."""
+    logits, bitmask = np.zeros((3, 40), np.float32), np.zeros((2, 2), np.int32)
+    with pytest.raises(TypeError):
+        engine.best_tokens(logits.astype(np.float16), None)
+    with pytest.raises(ValueError, match="rows"):
+        engine.best_tokens(logits, bitmask)
+    with pytest.raises(IndexError):
+        engine.best_tokens(logits, bitmask, [2])
 
 
 # limits and bad grammars

@@ -108,6 +108,7 @@ def test_shortest_completion(engine: Engine, grammar: Grammar, seed: int) -> Non
     for _ in range(8):
         assert accepts(at, rest)
         assert (not rest) == at.is_completed()
+        assert engine.completion_lengths([at, at]) == [len(rest)] * 2
         if not walk(at, random, 1) or at.is_terminated():
             break
         before, rest = rest, shortest(at)
@@ -119,7 +120,8 @@ def test_completions_keep_values_distinct(engine: Engine, grammar: Grammar, seed
     """With DISTINCT too the shortest completion completes."""
     at, random = begin(engine, grammar, list(BYTES)), Random(seed)
     for _ in range(4):
-        assert accepts(at, shortest(at))
+        assert accepts(at, rest := shortest(at))
+        assert engine.completion_lengths([at]) == [len(rest)]
         if not walk(at, random, 2) or at.is_terminated():
             break
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pytest
 from support.engines import BYTES, STOP, Engine, mask_of, matcher, one_rule, prepare
 
+from stackmask.pda.exceptions import LimitError
 from stackmask.pda.grammar import JSON_ANY, Grammar, GrammarBuilder
 
 Bitmask = npt.NDArray[np.int32]
@@ -399,7 +400,101 @@ def test_shortest_completion(engine: Engine) -> None:
     assert at.shortest_completion() == b""
 
 
+def test_completion_lengths(engine: Engine) -> None:
+    """The lengths of the shortest completions of a batch; -1 where there is none in bytes, or it is too long to be written."""
+    b = GrammarBuilder()
+    long = prepare(engine, one_rule(b, b.repeat(b.repeat(b.literal(b"a"), 1 << 20, 1 << 20), 1 << 20, 1 << 20)))
+    b = GrammarBuilder()
+    token = prepare(engine, one_rule(b, b.tokens((3,))))
+    b = GrammarBuilder()
+    counted = prepare(engine, one_rule(b, b.seq(b.literal(b"<"), b.repeat(b.literal(b"ab"), 2, 9), b.literal(b">"))))
+    matchers = [engine.Matcher(grammar, [STOP]) for grammar in (long, token, counted, counted, counted, counted)]
+    for at, text in zip(matchers[2:], (b"<", b"<ab", b"<abababa", b"<abab>"), strict=True):
+        assert at.accept_bytes(text)
+    assert engine.completion_lengths(matchers) == [-1, -1, 5, 3, 2, 0]
+    assert matchers[-1].accept_token(STOP)
+    assert engine.completion_lengths(matchers[-1:]) == [0]
+    assert engine.completion_lengths([]) == []
+    with pytest.raises(TypeError):
+        engine.completion_lengths([None])
+
+
 # batches and drafts
+
+
+def test_filling_beside(engine: Engine) -> None:
+    """A filler gives what `fill_bitmasks` gives, one batch after the other, and an error when the batch is waited for."""
+    b = GrammarBuilder()
+    deep = b.rule("deep")
+    b.define(deep, b.seq(b.literal(b"("), b.alt(b.call(deep), b.literal(b"x")), b.literal(b")")))
+    grammar = prepare(engine, b.build(deep))
+    filler = engine.BitmaskFiller()
+    matchers = [engine.Matcher(grammar, [STOP]) for _ in range(4)]
+    for number in range(20):
+        expected, bitmask = np.zeros((2, 6, WORDS), np.int32)
+        assert matchers[number % 4].accept_bytes(b"(")
+        engine.fill_bitmasks(matchers, expected, [4, 0, 2, 1])
+        filler.begin(matchers, bitmask, [4, 0, 2, 1])
+        filler.end()
+        assert np.array_equal(bitmask, expected)
+    filler.begin([], bitmask)
+    filler.end()
+    with pytest.raises(ValueError, match="same row"):
+        filler.begin(matchers, bitmask, [0, 1, 1, 2])
+    with pytest.raises(ValueError, match="nothing has begun"):
+        filler.end()
+    filler.begin(matchers, bitmask)
+    with pytest.raises(ValueError, match="already"):
+        filler.begin(matchers, bitmask)
+    del filler  # waits
+
+
+def test_filling_beside_meets_a_limit(engine: Engine) -> None:
+    """What filling raises is raised where the filler is waited for, and the next batch is filled."""
+    b = GrammarBuilder()
+    deep = b.rule("deep")
+    b.define(deep, b.seq(b.literal(b"("), b.alt(b.call(deep), b.literal(b"x")), b.literal(b")")))
+    grammar = prepare(engine, b.build(deep), [b"(" * 30, b"x", b")", b"(", None], stack_depth=20)
+    filler = engine.BitmaskFiller()
+    at, bitmask = engine.Matcher(grammar, [4]), np.zeros((1, 1), np.int32)
+    for _ in range(2):
+        with pytest.raises(LimitError):
+            at.fill_next_token_bitmask(bitmask)
+        filler.begin([at], bitmask)
+        with pytest.raises(LimitError):
+            filler.end()
+
+
+def test_accept_tokens(engine: Engine) -> None:
+    """Each matcher takes its token, or refuses it by itself; where a token is out of range, nobody takes any."""
+    b = GrammarBuilder()
+    grammar = prepare(engine, one_rule(b, b.seq(b.literal(b"a"), b.alt(b.literal(b"b"), b.literal(b"c")))))
+    matchers = [engine.Matcher(grammar, [STOP]) for _ in range(3)]
+    assert engine.accept_tokens(matchers, [ord("a"), ord("b"), ord("a")]) == [True, False, True]
+    assert engine.accept_tokens(matchers, [ord("b"), ord("a"), ord("c")]) == [True, True, True]
+    assert [at.num_accepted for at in matchers] == [2, 1, 2]
+    with pytest.raises(ValueError, match="out of range"):
+        engine.accept_tokens(matchers, [STOP, ord("b"), 1 << 20])
+    for tokens in ([STOP], [STOP] * 4):
+        with pytest.raises(ValueError, match="tokens than matchers"):
+            engine.accept_tokens(matchers, tokens)
+    assert [at.num_accepted for at in matchers] == [2, 1, 2]
+
+
+def test_accept_tokens_all_or_none(engine: Engine) -> None:
+    """Where one matcher meets a limit, the others have not gone on."""
+    b = GrammarBuilder()
+    deep = b.rule("deep")
+    b.define(deep, b.seq(b.literal(b"("), b.alt(b.call(deep), b.literal(b"x")), b.literal(b")")))
+    grammar = prepare(engine, b.build(deep), stack_depth=20)
+    shallow, last = (engine.Matcher(grammar, [STOP]) for _ in range(2))
+    with pytest.raises(LimitError):
+        for _ in range(100):
+            before = shallow.num_accepted
+            shallow.reset()
+            assert engine.accept_tokens([shallow, last], [ord("(")] * 2) == [True, True]
+    assert (shallow.num_accepted, before) == (0, 1)
+    assert last.num_accepted == pytest.approx(20, abs=3)
 
 
 def test_batches(engine: Engine) -> None:

@@ -1,0 +1,101 @@
+"""Which rows of a step are whose, and what becomes of each; the same from step to step while the same requests run without drafts.
+
+PERF: asking every request in every step what to do with it takes longer than all that is then done for it.
+"""
+
+from __future__ import annotations
+
+from stackmask.integration.engine.drafts import Draft
+from stackmask.integration.engine.sequence import Sequence
+from stackmask.pda.matcher import Matcher
+
+
+class Layout:
+    """The rows of some sequences: one for each, and one for each of its drafts.
+
+    `firsts`     the first row of each sequence
+    `plain`      those whose mask is the matcher's own, with `matchers` and `rows`
+    `others`     those with drafts, and those in whose reasoning the grammar has not begun: sequence, row, draft
+    `masked`     rows to mask before they are sampled from
+    `guided`     those whose best allowed token can be taken at once, with `guided_places`, `guided_matchers` and `guided_rows`
+    `free`       those whose best token can be taken at once, with `free_rows`
+    `single`     the places of those who are gone through one by one; `single_guided` and `single_free` are the rows of the greedy ones of
+                 these, whose best token is looked for among the allowed ones or all
+    """
+
+    __slots__ = (
+        "_is_lasting",
+        "_sequences",
+        "count",
+        "firsts",
+        "free",
+        "free_rows",
+        "guided",
+        "guided_matchers",
+        "guided_places",
+        "guided_rows",
+        "masked",
+        "matchers",
+        "others",
+        "plain",
+        "rows",
+        "single",
+        "single_free",
+        "single_guided",
+    )
+
+    def __init__(self, sequences: list[Sequence], drafts: list[Draft]) -> None:
+        self._sequences = sequences
+        self._is_lasting = True
+        self.firsts: list[int] = []
+        self.plain: list[Sequence] = []
+        self.matchers: list[Matcher] = []
+        self.rows: list[int] = []
+        self.others: list[tuple[Sequence, int, Draft]] = []
+        self.masked: list[int] = []
+        self.guided: list[Sequence] = []
+        self.guided_places: list[int] = []
+        self.guided_matchers: list[Matcher] = []
+        self.guided_rows: list[int] = []
+        self.free: list[Sequence] = []
+        self.free_rows: list[int] = []
+        self.single: list[int] = []
+        self.single_free: list[int] = []
+        self.single_guided: list[int] = []
+        self.count = 0
+        for place, (sequence, draft) in enumerate(zip(sequences, drafts, strict=True)):
+            self.firsts.append(self.count)
+            if sequence.finish_reason is None:
+                self._add(place, sequence, draft)
+            self.count += 1 + len(draft.tokens)
+
+    def fits(self, sequences: list[Sequence], drafts: list[Draft]) -> bool:
+        """Whether it is that of these sequences too."""
+        return self._is_lasting and sequences == self._sequences and not any(draft.tokens for draft in drafts)
+
+    def _add(self, place: int, sequence: Sequence, draft: Draft) -> None:
+        row, guide = self.count, sequence.guide
+        rows = range(row, row + 1 + len(draft.tokens))
+        if draft.tokens or (guide is not None and guide.reasons):
+            self._is_lasting = False
+        if guide is not None:
+            if draft.tokens or not guide.is_active:
+                self.others.append((sequence, row, draft))
+            else:
+                self.plain.append(sequence)
+                self.matchers.append(guide.matcher)
+                self.rows.append(row)
+            if not sequence.looks_first:
+                self.masked += rows
+        if not sequence.looks_first or draft.tokens or (guide is not None and not guide.is_direct):
+            self.single.append(place)
+            if sequence.sampler.is_greedy:
+                (self.single_guided if sequence.looks_first and guide is not None else self.single_free).extend(rows)
+        elif guide is None:
+            self.free.append(sequence)
+            self.free_rows.append(row)
+        else:
+            self.guided.append(sequence)
+            self.guided_places.append(place)
+            self.guided_matchers.append(guide.matcher)
+            self.guided_rows.append(row)

@@ -1,0 +1,64 @@
+"""The bitmask of a batch, filled by a thread of the kernel's while the model runs.
+
+Which rows there will be is known before the forward pass. So masks take no time from a step, unless filling them takes longer than that.
+Rows of drafts, and of requests whose grammar has not begun, are filled by their requests.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+from stackmask.integration.engine.drafts import NO_DRAFT, Draft
+from stackmask.integration.engine.layout import Layout
+from stackmask.integration.engine.sequence import Sequence
+from stackmask.pda.engine import BitmaskFiller
+from stackmask.pda.exceptions import StackmaskError
+from stackmask.pda.matcher import allocate_token_bitmask
+from stackmask.pda.vocabulary import Vocabulary
+
+
+class Masks:
+    """The rows of a step: `bits` are those of `layout`, filled after `end`; `seconds` is what the caller waited for them."""
+
+    def __init__(self, vocabulary: Vocabulary, rows: int) -> None:
+        self.bits = allocate_token_bitmask(rows, vocabulary.size)
+        self.layout = Layout([], [])
+        self.seconds = 0.0
+        self._size = vocabulary.size
+        self._filler = BitmaskFiller()
+
+    def begin(self, sequences: list[Sequence], drafts: list[Draft]) -> None:
+        """Have the rows of all without drafts filled, in one call; until `end`, their matchers stay as they are."""
+        start = perf_counter()
+        if not self.layout.fits(sequences, drafts):
+            self.layout = Layout(sequences, drafts)
+        layout = self.layout
+        if layout.count > len(self.bits):
+            self.bits = allocate_token_bitmask(2 * layout.count, self._size)
+        self._filler.begin(layout.matchers, self.bits, layout.rows)
+        self.seconds = perf_counter() - start
+
+    def end(self, sequences: list[Sequence], drafts: list[Draft]) -> None:
+        """Wait for the rows; a request whose rows cannot be filled has failed, and has no part in the layout any more."""
+        start = perf_counter()
+        layout = self.layout
+        others = layout.others
+        try:
+            self._filler.end()
+        except StackmaskError:  # of some row: each by itself
+            others = others + [(sequence, row, NO_DRAFT) for sequence, row in zip(layout.plain, layout.rows, strict=True)]
+        failed = False
+        for sequence, row, draft in others:
+            assert sequence.guide is not None
+            try:
+                sequence.guide.fill(self.bits, row, draft.tokens, draft.parents)
+            except StackmaskError as error:
+                sequence.fail(error)
+                failed = True
+        if failed:
+            self.layout = Layout(sequences, drafts)
+        self.seconds += perf_counter() - start
+
+    def clear(self) -> None:
+        """Forget the sequences of the last step."""
+        self.layout = Layout([], [])

@@ -1,0 +1,76 @@
+// A thread that fills rows of a bitmask while its owner does something else: a forward pass, say. It knows nothing of Python, so that
+// neither waits for the other's interpreter.
+#pragma once
+
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "matcher.h"
+
+namespace stackmask {
+
+class Filler {
+ public:
+  Filler() = default;
+  Filler(const Filler&) = delete;
+  ~Filler() {
+    if (!thread_.joinable()) return;
+    {
+      const std::lock_guard lock(mutex_);
+      over_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+
+  // Until end() the matchers are not to be changed and the rows not to be read.
+  void begin(std::vector<Matcher*> matchers, std::vector<u32*> rows) {
+    if (rows.empty()) return;
+    {
+      const std::lock_guard lock(mutex_);
+      matchers_ = std::move(matchers), rows_ = std::move(rows);
+      busy_ = true;
+    }
+    if (thread_.joinable()) changed_.notify_all();
+    else thread_ = std::thread([this] { run(); });
+  }
+
+  // The error of the first row that has one, after which the others are as they were.
+  std::exception_ptr end() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return !busy_; });
+    return std::exchange(error_, nullptr);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::thread thread_;
+  bool busy_ = false, over_ = false;
+  std::vector<Matcher*> matchers_;
+  std::vector<u32*> rows_;
+  std::exception_ptr error_;
+
+  void run() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [this] { return busy_ || over_; });
+      if (!busy_) return;
+      lock.unlock();
+      try {
+        for (std::size_t i = 0; i < matchers_.size(); i++) matchers_[i]->fill(rows_[i]);
+      } catch (...) {
+        error_ = std::current_exception();
+      }
+      lock.lock();
+      busy_ = false;
+      changed_.notify_all();
+    }
+  }
+};
+
+}  // namespace stackmask
