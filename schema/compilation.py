@@ -580,18 +580,22 @@ class Compilation:
             if literal > 0:
                 schema, scope = self.algebra[0].entries[literal]
                 if schema.__class__ is dict:
-                    outer = self.scope
-                    self.enter(scope)
-                    self.depth += 1
-                    node = self.node(schema)
-                    self.depth -= 1
-                    self.enter(outer)
-                    found = self.rules.get(node)
-                    if found is None:
-                        # The parts of a graph are written once for each edge.
-                        found = self.rules[node] = called(self.builder, node)
-                    return found
+                    return self.shared(schema, scope)
         return self.by_parts(conjunction)
+
+    def shared(self, schema: Schema, scope: Scope) -> NodeId:
+        """The node of a subschema that may be used more than once."""
+        outer = self.scope
+        self.enter(scope)
+        self.depth += 1
+        node = self.node(schema)
+        self.depth -= 1
+        self.enter(outer)
+        found = self.rules.get(node)
+        if found is None:
+            # The parts of a graph are written once for each edge.
+            found = self.rules[node] = called(self.builder, node)
+        return found
 
     def parts(self, parts: Parts) -> NodeId:
         """The node of a union of typed parts."""

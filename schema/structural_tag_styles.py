@@ -20,7 +20,7 @@ with other punctuation.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from html import escape
 from typing import Any, Final, NamedTuple
 
@@ -34,13 +34,14 @@ from stackmask.pda.exceptions import SchemaError
 from stackmask.pda.grammar import ALT, UTF8, GrammarBuilder, NodeId, RuleId
 from stackmask.pda.language import accepts
 from stackmask.schema import arrays, objects
+from stackmask.schema.algebra import Algebra
 from stackmask.schema.compilation import Compilation
 from stackmask.schema.emit import called, object_node
-from stackmask.schema.fragments import ANY_CHARACTER
+from stackmask.schema.fragments import ANY_CHARACTER, Fragments
 from stackmask.schema.keys import without
-from stackmask.schema.keywords import BEYOND_LOCAL, STRING, TYPE, UNKNOWN
+from stackmask.schema.keywords import BEYOND_LOCAL, LOCAL, STRING, TYPE, UNKNOWN, VALUES
 from stackmask.schema.numbers import NUMBERS
-from stackmask.schema.readers import mapping, names
+from stackmask.schema.readers import bounds, mapping, names
 from stackmask.schema.references import Scope
 from stackmask.schema.strings import FREE as FREE_TEXT
 from stackmask.schema.types import ANYTHING, CONSTANTS, FALSE, Array, Conjunction, Object, Parts, Text, reduced
@@ -138,21 +139,49 @@ class _Styled:
         self.name = name
         self.style = STYLES[name]
         self.literal = literal
-        self.algebra, _, writer = compilation.algebra
-        b, f = compilation.builder, compilation.fragments
-        self.b = b
-        self.blank = f.blank
-        # The same punctuation as in JSON, but spelt as nothing or as blanks.
-        bare = f._replace(open_object=f.empty, close_object=f.empty, comma=f.blank, colon=f.empty, open_array=f.empty, close_array=f.empty)
-        self.texts = f._replace(encoding=UTF8, character=b.chars(ANY_CHARACTER), quote=f.empty)
-        self.objects = _Objects(self, bare, writer)
-        self.arrays = _Arrays(self, bare if self.style.separated else bare._replace(comma=f.empty))
+        self.b = compilation.builder
+        self.blank = compilation.fragments.blank
         self.tails: dict[Conjunction, NodeId] = {}
+        self.framed: dict[tuple[str, NodeId], NodeId] = {}
         self.pending: list[tuple[RuleId, Conjunction]] = []
         self.excludes = excludes
         self.excluded = (self.style.excluded or self.style.close, *excludes)
         self.free = free_text(self.excluded, compilation.budget) if excludes else closed_text(self.excluded[0])
-        self.clean = self.conjunction(clean, compilation.registry.root)
+        self.said_clean = clean
+
+    # PERF: the algebra and its writers are made for the first schema that needs them, which most tools never have
+
+    @cached_property
+    def algebra(self) -> Algebra:
+        """The algebra of the schema."""
+        return self.c.algebra[0]
+
+    @cached_property
+    def bare(self) -> Fragments:
+        """The same punctuation as in JSON, but spelt as nothing or as blanks."""
+        f = self.c.fragments
+        return f._replace(open_object=f.empty, close_object=f.empty, comma=f.blank, colon=f.empty, open_array=f.empty, close_array=f.empty)
+
+    @cached_property
+    def texts(self) -> Fragments:
+        """The parts of strings without quotes and escapes."""
+        f = self.c.fragments
+        return f._replace(encoding=UTF8, character=self.b.chars(ANY_CHARACTER), quote=f.empty)
+
+    @cached_property
+    def objects(self) -> _Objects:
+        """What writes object parts."""
+        return _Objects(self, self.bare, self.c.algebra[2])
+
+    @cached_property
+    def arrays(self) -> _Arrays:
+        """What writes array parts."""
+        return _Arrays(self, self.bare if self.style.separated else self.bare._replace(comma=self.c.fragments.empty))
+
+    @cached_property
+    def clean(self) -> Conjunction:
+        """What values in JSON have to be, beside what the schema says of them."""
+        return self.conjunction(self.said_clean, self.c.registry.root)
 
     def run(self, first: RuleId, schema: Any) -> NodeId:
         """Define a rule as the objects of a schema, and every rule that this needs."""
@@ -178,20 +207,50 @@ class _Styled:
     def declared(self, schema: Any, scope: Scope) -> NodeId | None:
         """A schema that only lists its properties, None for others.
 
-        PERF: such schemas, which tools mostly have, cost half without the algebra.
+        PERF: such schemas, which tools mostly have, cost a third without the algebra.
         """
         code = said(schema, scope)
         if not code & TYPE or code & BEYOND_LOCAL or schema["type"] != "object":
             return None
-        b, writer = self.b, self.objects
         properties = mapping(schema, "properties")
         needed = dict.fromkeys(names(schema, "required", schema["required"]) if "required" in schema else ())
         beyond = schema.get("additionalProperties", True)
-        others = self.conjunction(beyond, scope)
-        members = [(writer.pair(writer.key(name), self.conjunction(value, scope)), name in needed) for name, value in properties.items()]
-        members += ((writer.pair(writer.key(name), others), True) for name in needed if name not in properties)
-        extra = writer.pair(writer.undeclared(others, [*properties, *needed]), others)
-        return (objects.unordered if writer.any_order else object_node)(b, writer.f, members, extra)
+        members = [(self.member(name, value, scope), name in needed) for name, value in properties.items()]
+        never = self.c.fragments.never
+        if beyond is False:
+            members += ((never, True) for name in needed if name not in properties)
+            extra = never
+        else:
+            others = self.conjunction(beyond, scope)
+            writer = self.objects
+            members += ((writer.pair(self.key(name), others), True) for name in needed if name not in properties)
+            extra = writer.pair(writer.undeclared(others, [*properties, *needed]), others)
+        return (objects.unordered if self.c.any_order else object_node)(self.b, self.bare, members, extra)
+
+    def member(self, name: str, schema: Any, scope: Scope) -> NodeId:
+        """A declared member."""
+        key = self.key(name)
+        if schema is False or key == self.c.fragments.never:
+            return self.c.fragments.never
+        found = self.simple(schema, scope)
+        return self.pair(key, self.tail(self.conjunction(schema, scope)) if found is None else self.frame(*found))
+
+    def key(self, name: str) -> NodeId:
+        """A declared key."""
+        style = self.style
+        if not name or style.ends_key in name or (not name.isascii() and any("\ud800" <= character <= "\udfff" for character in name)):
+            raise SchemaError(f"{self.name} cannot write the property {name!r}")
+        if self.excludes and any(excluded in name for excluded in self.excludes):
+            return self.c.fragments.never
+        return self.b.literal((escape(name, quote=False).replace('"', "&quot;") if style.escaped else name).encode())
+
+    def pair(self, key: NodeId, tail: NodeId) -> NodeId:
+        """A key and what follows it."""
+        if tail == self.c.fragments.never:
+            return tail
+        b, style, literal = self.b, self.style, self.literal
+        node = b.seq(literal(style.before), key, literal(style.between), tail)
+        return b.seq(node, key, literal(style.repeats_key)) if style.repeats_key else node
 
     def alternatives(self, nodes: Sequence[NodeId]) -> NodeId:
         """Any of the nodes, those that are never left out."""
@@ -220,22 +279,30 @@ class _Styled:
 
     def written(self, value: Conjunction) -> NodeId:
         """The alternatives of what follows a key, one for each kind that the opening tells apart."""
-        b, style = self.b, self.style
         kinds: dict[str, list[NodeId]] = {}
         for kind, node in self.typed(value):
-            kinds.setdefault(style.kinds[kind] if style.kinds is not None else "", []).append(node)
-        alternatives = []
-        for kind, nodes in kinds.items():
-            inside = self.alternatives(nodes)
-            if inside == self.c.fragments.never:
-                continue
-            opening: list[NodeId] = []
-            for text in style.opening:
-                if opening:
-                    opening.append(self.blank)
-                opening.append(self.literal(text.replace("{}", kind)))
-            alternatives.append(b.seq(*opening, inside, self.literal(style.close)))
-        return self.alternatives(alternatives)
+            kinds.setdefault(self.style.kinds[kind] if self.style.kinds is not None else "", []).append(node)
+        return self.alternatives([self.tagged(kind, self.alternatives(nodes)) for kind, nodes in kinds.items()])
+
+    def frame(self, kind: str, node: NodeId) -> NodeId:
+        """What follows a key: the opening, a value of one kind and the close."""
+        name = self.style.kinds[kind] if self.style.kinds is not None else ""
+        found = self.framed.get((name, node))
+        if found is None:
+            found = self.framed[name, node] = called(self.b, self.tagged(name, node))
+        return found
+
+    def tagged(self, kind: str, inside: NodeId) -> NodeId:
+        """A value in the opening for its kind and the close."""
+        b, style, literal = self.b, self.style, self.literal
+        if inside == self.c.fragments.never:
+            return inside
+        opening: list[NodeId] = []
+        for text in style.opening:
+            if opening:
+                opening.append(self.blank)
+            opening.append(literal(text.replace("{}", kind)))
+        return b.seq(*opening, inside, literal(style.close))
 
     def typed(self, value: Conjunction) -> list[tuple[str, NodeId]]:
         """The values of a conjunction by their kinds."""
@@ -263,31 +330,43 @@ class _Styled:
         return found
 
     def plain(self, value: Conjunction) -> tuple[str, NodeId] | None:
-        """The values of a subschema that says a type and what concerns this type only, None for others.
-
-        PERF: most parameters are of this form, and cost a third of the time without their normal form.
-        """
+        """The values of a conjunction that is a simple subschema, None for others."""
         if len(value) != 1:
             return None
         (literal,) = value
         if literal < 0:
             return None
         schema, scope = self.algebra.entries[literal]
+        found = self.simple(schema, scope)
+        if found is None and self.style.item is not None:
+            node = self.declared(schema, scope)
+            return None if node is None else ("object", node)
+        return found
+
+    def simple(self, schema: Any, scope: Scope) -> tuple[str, NodeId] | None:
+        """The values of a subschema that says a type and what concerns this type only, or lists strings; None for others.
+
+        PERF: most parameters are of this form, and cost a third of the time without their normal form.
+        """
         code = said(schema, scope)
-        if not code & TYPE or code & BEYOND_LOCAL:
-            return None
-        kind = schema["type"]
+        kind = schema["type"] if code & TYPE else None
         if kind.__class__ is not str:
             return None
+        if code & BEYOND_LOCAL:
+            if kind != "string" or code & (BEYOND_LOCAL | LOCAL) != VALUES or "const" in schema or schema["enum"].__class__ is not list:
+                return None
+            return kind, self.string(Text(words=frozenset(value for value in schema["enum"] if isinstance(value, str))))
         if kind == "string":
-            return ("string", self.string(FREE_TEXT)) if not code & STRING else None
+            if not code & STRING:
+                return kind, self.string(FREE_TEXT)
+            if "pattern" in schema or "format" in schema:
+                return None
+            low, high = bounds(schema, "minLength", "maxLength")
+            return kind, self.c.fragments.never if 0 <= high < low else self.string(Text(low, high))
         name = _KINDS.get(kind)
-        if name is None or (self.style.item is not None and name == "array"):
+        if name is None or (name in ("array", "object") and (self.style.item is not None or self.excludes)):
             return None
-        if self.style.item is not None and name == "object":
-            node = self.declared(schema, scope)
-            return None if node is None else (name, node)
-        return name, self.padded(self.c.value(reduced(value | self.clean) if name in ("array", "object") else value))
+        return name, self.padded(self.c.shared(schema, scope))
 
     def padded(self, node: NodeId) -> NodeId:
         """A value with blanks around it."""
@@ -359,12 +438,11 @@ class _Objects(objects.Writer):
     def __init__(self, styled: _Styled, bare: Any, json: objects.Writer) -> None:
         super().__init__(styled.b, bare, json.facts, styled.tail, any_order=json.any_order, distinct=False)
         self.styled = styled
-        self.names: dict[NodeId, str] = {}
 
     def members(self, part: Object) -> tuple[list[objects._Member], list[objects._Member]]:
         """The declared keys that can occur, and the cells of the others; here with keys as the style writes them."""
         declared, undeclared = super().members(part)
-        declared = [member._replace(key=self.key(member.name or "")) for member in declared]
+        declared = [member._replace(key=self.styled.key(member.name or "")) for member in declared]
         for member in undeclared:
             self.undeclared(member.value)
         return declared, [member for member in undeclared if member.key != self.f.never]
@@ -374,17 +452,6 @@ class _Objects(objects.Writer):
         if self.styled.style.repeats_key and value != ANYTHING and FALSE not in value:
             raise SchemaError(f"{self.styled.name} writes declared properties only, since a tag repeats its name when it is closed")
         return self.f.never if FALSE in value else self.extra_key(ANY_TEXT, declared)
-
-    def key(self, name: str) -> NodeId:
-        """A declared key."""
-        style = self.styled.style
-        if not name or style.ends_key in name or any("\ud800" <= character <= "\udfff" for character in name):
-            raise SchemaError(f"{self.styled.name} cannot write the property {name!r}")
-        if any(excluded in name for excluded in self.styled.excludes):
-            return self.f.never
-        node = self.b.literal((escape(name, quote=False).replace('"', "&quot;") if style.escaped else name).encode())
-        self.names[node] = name
-        return node
 
     def extra_key(self, keys: Dfa, declared: Sequence[str]) -> NodeId:
         """The keys of an automaton but the declared ones, as far as they can be written."""
@@ -404,12 +471,7 @@ class _Objects(objects.Writer):
         """A member."""
         if FALSE in value or key == self.f.never:
             return self.f.never
-        tail = self.value(value)
-        if tail == self.f.never:
-            return tail
-        b, style, literal = self.b, self.styled.style, self.styled.literal
-        node = b.seq(literal(style.before), key, literal(style.between), tail)
-        return b.seq(node, key, literal(style.repeats_key)) if style.repeats_key else node
+        return self.styled.pair(key, self.value(value))
 
 
 class _Arrays(arrays.Writer):
