@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -123,17 +124,18 @@ class Matcher:
 
     @property
     def taken(self) -> list[int | bytes]:
-        """What was accepted, tokens by their ids and texts, without stop tokens; nothing where the grammar has no CAPTURE."""
+        """What was accepted, tokens by their ids and texts, without stop tokens nobody asked for; nothing where there is no CAPTURE."""
         if not any(rule.capture is not None for rule in self._chart.program.rules):
             return []
-        return [step for step, (_, is_terminated) in zip(self._taken, self._history[1:], strict=True) if not is_terminated]
+        steps = zip(self._taken, pairwise(self._history), strict=True)
+        return [step for step, ((before, _), (after, is_terminated)) in steps if not is_terminated or after is not before]
 
     def is_terminated(self) -> bool:
         """Whether a stop token was accepted."""
         return self._history[-1][1]
 
     def is_completed(self) -> bool:
-        """Whether a stop token is allowed now."""
+        """Whether the text may end here: then every stop token is allowed."""
         return self._history[-1][0].is_complete
 
     def accept_token(self, token_id: int) -> bool:
@@ -272,12 +274,18 @@ class Matcher:
 
     def _after_token(self, here: tuple[Column, bool], token_id: int) -> tuple[Column, bool] | None:
         column, is_terminated = here
-        if token_id in self._stop:
-            return (column, True) if column.is_complete else None
-        if is_terminated:
+        is_stop = token_id in self._stop
+        if is_stop and column.is_complete:
+            return column, True
+        text = self._trie.tokens[token_id] if token_id < len(self._trie.tokens) else b""
+        if is_terminated or (is_stop and text):
             return None
-        following = self._chart.read_token(column, token_id, self._trie.tokens[token_id] if token_id < len(self._trie.tokens) else b"")
-        return None if following is None else (self._chart.end_token(following), False)
+        following = self._chart.read_token(column, token_id, text)
+        if following is None:
+            return None
+        following = self._chart.end_token(following)
+        # A grammar that asks for a stop token gets it where the text may end behind it.
+        return None if is_stop and not following.is_complete else (following, is_stop)
 
     def _allowed(self, here: tuple[Column, bool]) -> set[int]:
         """The tokens allowed after some text: every token of the trie is tried, and every token that the grammar names."""
@@ -294,7 +302,7 @@ class Matcher:
                 if following is not None:
                     pending.append((child, following))
         allowed.update(self._chart.ids_after(column))
-        return (allowed - self._stop) | (self._stop if column.is_complete else frozenset())
+        return (allowed - self._stop) | {token_id for token_id in self._stop if self._after_token(here, token_id) is not None}
 
     def _fill(self, row: npt.NDArray[np.int32], here: tuple[Column, bool] | None) -> bool:
         """Write one row; all zeros where there is no text to go on from."""

@@ -427,9 +427,9 @@ NB_MODULE(_kernel, m) {
             return steps;
           },
           nb::for_getter(nb::sig("def taken(self) -> list[int | bytes]")),
-          "What was accepted, tokens by their ids and texts, without stop tokens; nothing where the grammar has no CAPTURE.")
+          "What was accepted, tokens by their ids and texts, without stop tokens nobody asked for; nothing where there is no CAPTURE.")
       .def("is_terminated", &Matcher::is_terminated, "Whether a stop token was accepted.")
-      .def("is_completed", &Matcher::is_completed, "Whether a stop token is allowed now.")
+      .def("is_completed", &Matcher::is_completed, "Whether the text may end here: then every stop token is allowed.")
       .def(
           "accept_token", [](Matcher& self, i64 token_id) { return self.accept_token(checked_token(self.trie(), token_id)); }, nb::arg("token_id"),
           "Go on by a token; False, and nothing changes, where it is not allowed.")

@@ -49,9 +49,12 @@ void Matcher::advance(u32 state, bool read) {
 }
 
 u32 Matcher::after(u32 state, u32 token, u32 tokens) const {
-  if (is_stop(token)) return automaton_->complete(state & ~TERMINATED) ? state | TERMINATED : NO_STACK;
-  if (state & TERMINATED) return NO_STACK;
-  return automaton_->step_token(state, token, tokens);
+  if (!is_stop(token)) return state & TERMINATED ? NO_STACK : automaton_->step_token(state, token, tokens);
+  if (automaton_->complete(state & ~TERMINATED)) return state | TERMINATED;
+  // A grammar that asks for a stop token gets it where the text may end behind it.
+  if (trie().has_text(token)) return NO_STACK;
+  const u32 next = automaton_->step_token(state, token, tokens);
+  return next != NO_STACK && automaton_->complete(next) ? next | TERMINATED : NO_STACK;
 }
 
 bool Matcher::accept_token(u32 token) {
@@ -111,7 +114,7 @@ void Matcher::rollback(i64 n) {
   if (automaton_->captures()) taken_.resize(history_.size() - 1);
 }
 
-bool Matcher::fill(u32 state, u32* row) const {
+bool Matcher::fill(u32 state, u32 tokens, u32* row) const {
   const u32 words = trie().words();
   if (words == 0) return false;
   if (state == NO_STACK) {
@@ -124,7 +127,7 @@ bool Matcher::fill(u32 state, u32* row) const {
   for (const u32 token : stop_) {
     const u32 bit = 1u << (token & 31);
     if (complete) row[token >> 5] |= bit;
-    else row[token >> 5] &= ~bit;
+    else if (row[token >> 5] & bit && after(state, token, tokens) == NO_STACK) row[token >> 5] &= ~bit;
   }
   if (row[0] != ~0u && trie().size() >= 32) return true;
   for (u32 w = 0; w < trie().size() / 32; w++)
@@ -135,7 +138,7 @@ bool Matcher::fill(u32 state, u32* row) const {
 
 bool Matcher::fill(u32* row) const {
   const std::lock_guard lock(automaton_->mutex);
-  const bool needed = fill(history_.back(), row);
+  const bool needed = fill(history_.back(), tokens(), row);
   automaton_->collect();
   return needed;
 }
@@ -143,12 +146,12 @@ bool Matcher::fill(u32* row) const {
 void Matcher::fill_drafts(const std::vector<u32>& tokens, const std::vector<i32>& parents, u32* rows) const {
   const std::lock_guard lock(automaton_->mutex);
   std::vector<u32> states{history_.back()}, read{this->tokens()};
-  fill(states[0], rows);
+  fill(states[0], read[0], rows);
   for (std::size_t i = 0; i < tokens.size(); i++) {
     const auto parent = static_cast<std::size_t>(parents[i] + 1);
     states.push_back(states[parent] == NO_STACK ? NO_STACK : after(states[parent], tokens[i], read[parent]));
     read.push_back(read[parent] + 1);
-    fill(states.back(), rows + (i + 1) * trie().words());
+    fill(states.back(), read.back(), rows + (i + 1) * trie().words());
   }
 }
 
@@ -208,7 +211,7 @@ double Matcher::temperature() const {
 std::vector<std::pair<i64, std::string>> Matcher::taken() const {
   std::vector<std::pair<i64, std::string>> result;
   for (std::size_t i = 0; i < taken_.size(); i++)
-    if (!(history_[i + 1] & TERMINATED)) result.push_back(taken_[i]);
+    if (!(history_[i + 1] & TERMINATED) || (history_[i + 1] ^ history_[i]) & ~TERMINATED) result.push_back(taken_[i]);
   return result;
 }
 

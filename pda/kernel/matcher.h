@@ -31,7 +31,7 @@ class Matcher {
   std::string next_bytes(const char* data, std::size_t count) const;
   std::vector<std::string> rule_names(const char* data, std::size_t count) const;
   double temperature() const;   // negative for none
-  // The steps but those by stop tokens, kept where the grammar has captures: a token, or -1 and a text.
+  // The steps but those by stop tokens that the grammar did not ask for, kept where the grammar has captures: a token, or -1 and a text.
   std::vector<std::pair<i64, std::string>> taken() const;
 
  private:
@@ -48,7 +48,7 @@ class Matcher {
   u32 tokens() const { return tokens_.empty() ? 0 : tokens_.back(); }
   void advance(u32 state, bool read);
   u32 after(u32 state, u32 token, u32 tokens) const;  // NO_STACK if refused
-  bool fill(u32 state, u32* row) const;
+  bool fill(u32 state, u32 tokens, u32* row) const;
 };
 
 }  // namespace stackmask

@@ -42,6 +42,7 @@ class TokenTrie {
   // The bytes of a token below text_count(): ids without text have none.
   const std::string& text(u32 token) const { return texts_[token]; }
   u32 text_count() const { return static_cast<u32>(texts_.size()); }
+  bool has_text(u32 token) const { return token < text_count() && !texts_[token].empty(); }
 
   // What class loops ask about the tokens below a node: of the root at once, of another when first asked for.
   const ClassIndex* classes(u32 node) const;

@@ -129,6 +129,17 @@ def test_special_tokens_by_name(compiler):
         assert [matcher.accept_token(token) for token in (97, NAMED, 98, STOP)] == [True] * 4
 
 
+def test_captures_that_end_with_a_stop_token(compiler):
+    """A stop token that the grammar asks for is part of what is captured, as a token without text; another one is not."""
+    grammar = compiler.ebnf('root ::= body <call>?\nbody[capture="body"] ::= [ab]+ <call> | "c"')
+    for text, token in ((b"ab", NAMED), (b"c", STOP), (b"c", NAMED)):
+        matcher = grammar.matcher([NAMED, STOP])
+        assert matcher.accept_bytes(text)
+        assert matcher.accept_token(token)
+        assert matcher.is_terminated()
+        assert matcher.get_captures() == [("body", text)]
+
+
 def test_what_a_compiled_grammar_says(compiler, vocabulary):
     """Statistics, the grammar in words, the vocabulary, a fingerprint that depends on both."""
     grammar = compiler.regex("a+b")

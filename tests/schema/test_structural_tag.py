@@ -357,6 +357,85 @@ def test_text_never_matches_special_tokens(engine: Engine, special: dict[str, in
     assert not generates(start, ["x", 301, "<|a|>"])
 
 
+SAID = {"type": "any_text"}
+STOPPED: list[tuple[Any, list[list[str | int]], list[list[str | int]]]] = [
+    ({"type": "tag", "begin": "(", "content": SAID, "end": {"token": 305}}, [["(x", 305]], [["(x", 306], ["(x", STOP], [305]]),
+    ({"type": "tag", "begin": "(", "content": SAID, "end": [".", {"token": 305}]}, [["(x", 305], ["(x.", 306]], [["(x", 306]]),
+    ({"type": "tag", "begin": {"token": 304}, "content": SAID, "end": "<|a|>"}, [[304, "a", 305]], [[305], [304, 306]]),
+    (
+        {"type": "triggered_tags", "triggers": ["("], "tags": [{"begin": "(", "content": SAID, "end": {"token": 305}}]},
+        [["x(y", 305], ["x", 305], ["x", 306]],
+        [["x(y", 306], ["x(y", STOP]],
+    ),
+    ({"type": "sequence", "elements": [{"type": "token", "token": 305}, {"type": "const_string", "value": "x"}]}, [], [[305]]),
+    (
+        {
+            "type": "sequence",
+            "elements": [{"type": "token", "token": 306}, {"type": "optional", "content": {"type": "token", "token": 305}}],
+        },
+        [[306]],
+        [[305]],
+    ),
+    ({"type": "sequence", "elements": [{"type": "token", "token": 304}, {"type": "token", "token": 90}]}, [], [[304, 90], [304, "Z"]]),
+]
+
+
+@pytest.mark.parametrize(("tag", "ended", "refused"), STOPPED)
+def test_stop_tokens_that_a_tag_asks_for(engine: Engine, tag: Any, ended: list[list[str | int]], refused: list[list[str | int]]) -> None:
+    """They end the text where nothing has to follow them, and stand nowhere else."""
+    trie = engine.TokenTrie(TOKENS, 320)
+    grammar = structural_tag_grammar(tag, special={"<|a|>": 305})
+    kernel = engine.KernelGrammar(trie, grammar, states=200_000, stack_depth=100_000, memory=1 << 26, seconds=10.0)
+    for parts, is_ended in [*((parts, True) for parts in ended), *((parts, False) for parts in refused)]:
+        at = engine.Matcher(kernel, [305, 306, STOP, ord("Z")])
+        steps = [token for part in parts for token in ([part] if isinstance(part, int) else part.encode())]
+        assert at.validate_tokens(steps) == len(steps) if is_ended else at.validate_tokens(steps) < len(steps)
+        for token in steps[:-1]:
+            if not at.accept_token(token):
+                break
+        before = at.num_accepted
+        assert (steps[-1] in at.allowed_tokens()) is is_ended
+        assert at.accept_token(steps[-1]) is is_ended
+        assert at.is_terminated() is is_ended
+        if is_ended:
+            assert at.is_completed()
+            assert at.allowed_tokens() == sorted([305, 306, STOP, ord("Z")])
+            at.rollback(1)
+            assert (at.num_accepted, at.is_terminated()) == (before, False)
+            assert at.fork().accept_token(steps[-1])
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_stop_tokens_in_random_tags(engine: Engine, seed: int) -> None:
+    """A stop token is allowed where the text is complete, and where reading it completes the text; other tokens do not know of it."""
+    random = Random(seed)
+    stops = [300, 303, 305, 65, STOP]
+    try:
+        grammar = structural_tag_grammar(random_format(random, random.randint(1, 3)))
+    except StructuralTagError:
+        return
+    kernel = engine.KernelGrammar(engine.TokenTrie(TOKENS, 320), grammar, states=200_000, stack_depth=100_000, memory=1 << 26, seconds=10.0)
+    for _ in range(6):
+        plain, at = engine.Matcher(kernel, [STOP]), engine.Matcher(kernel, stops)
+        for _ in range(25):
+            expected = set(plain.allowed_tokens()) - set(stops)
+            for token in stops:
+                reader = plain.fork()
+                if plain.is_completed() or (token not in (65, STOP) and reader.accept_token(token) and reader.is_completed()):
+                    expected.add(token)
+            assert at.allowed_tokens() == sorted(expected)
+            for token in stops:
+                twin = at.fork()
+                assert (twin.accept_token(token), twin.is_terminated()) == (token in expected,) * 2
+            likely = [token for token in sorted(expected - set(stops)) if token in LIKELY or token >= 300]
+            following = likely or sorted(expected - set(stops))
+            if not following:
+                break
+            token = random.choice(following)
+            assert plain.accept_token(token)
+            assert at.accept_token(token)
+
+
 DOCUMENTATION = (Path(__file__).parents[2] / "docs" / "structural_tags.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```json\n(.*?)```\n```text\n(.*?)\n```", DOCUMENTATION, re.DOTALL)
 
