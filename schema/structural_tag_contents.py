@@ -39,7 +39,7 @@ def schema(w: Writer, fields: Fields) -> NodeId:
     try:
         node, _ = json_schema_node(
             w.builder, value, fragments=fragments, property_order=order, documents=documents, budget=w.budget,
-            run=Compilation.run if style == "json" else styled(style, w.literal, excluded, clean),
+            run=Compilation.run if style == "json" else styled(style, w.literal, w.arena.known, excluded, clean),
         )  # fmt: skip
     except (SchemaError, RegexError) as error:
         raise refusal(place, str(error)) from None

@@ -59,6 +59,7 @@ class Mark(NamedTuple):
     nodes: int
     rules: int
     bases: int
+    known: int
     tags: int
 
 
@@ -76,6 +77,7 @@ class Arena:
     def __init__(self) -> None:
         self.builder = GrammarBuilder()
         self.tags: dict[bytes, Tag] = {}
+        self.known: dict[object, NodeId] = {}  # nodes that several tags share
         self._bases: dict[str, Fragments] = {}
         self._measured = Measured(0, 0, 0)
 
@@ -96,7 +98,7 @@ class Arena:
 
     def mark(self) -> Mark:
         """How much there is now."""
-        return Mark(len(self.builder.nodes), len(self.builder.rules), len(self._bases), len(self.tags))
+        return Mark(len(self.builder.nodes), len(self.builder.rules), len(self._bases), len(self.known), len(self.tags))
 
     def restore(self, mark: Mark) -> None:
         """Forget everything that came after a mark."""
@@ -104,7 +106,7 @@ class Arena:
         for node in b.nodes[mark.nodes :]:
             del b.index[node]
         del b.nodes[mark.nodes :], b.rules[mark.rules :], b.names[mark.rules :]
-        for table, size in ((self._bases, mark.bases), (self.tags, mark.tags)):
+        for table, size in ((self._bases, mark.bases), (self.known, mark.known), (self.tags, mark.tags)):
             while len(table) > size:
                 table.popitem()
         for tag in self.tags.values():

@@ -31,7 +31,7 @@ from stackmask.pda.dfa import ANYTHING as ANY_TEXT
 from stackmask.pda.dfa import Dfa
 from stackmask.pda.ebnf_dispatch import text_without
 from stackmask.pda.exceptions import SchemaError
-from stackmask.pda.grammar import ALT, UTF8, GrammarBuilder, NodeId, RuleId
+from stackmask.pda.grammar import ALT, AUTOMATON, UTF8, GrammarBuilder, Node, NodeId, RuleId
 from stackmask.pda.language import accepts
 from stackmask.schema import arrays, objects
 from stackmask.schema.algebra import Algebra
@@ -116,15 +116,15 @@ _KINDS: Final = {
 
 
 def styled(
-    style: str, literal: Callable[[str], NodeId], excludes: tuple[str, ...] = (), clean: Any = True
+    style: str, literal: Callable[[str], NodeId], known: dict[object, NodeId], excludes: tuple[str, ...] = (), clean: Any = True
 ) -> Callable[[Compilation, RuleId, Any], NodeId]:
-    """What writes a schema's objects in a style; `literal` makes the nodes of the style's own texts.
+    """What writes a schema's objects in a style; `literal` makes the nodes of the style's own texts, `known` are nodes that others share.
 
     No string and no key holds one of `excludes`; the schema `clean` says so for values in JSON.
     """
 
     def run(compilation: Compilation, rule: RuleId, schema: Any) -> NodeId:
-        return _Styled(compilation, style, literal, excludes, clean).run(rule, schema)
+        return _Styled(compilation, style, literal, known, excludes, clean).run(rule, schema)
 
     return run
 
@@ -133,12 +133,19 @@ class _Styled:
     """One schema on its way into a builder in one style."""
 
     def __init__(
-        self, compilation: Compilation, name: str, literal: Callable[[str], NodeId], excludes: tuple[str, ...], clean: Any
+        self,
+        compilation: Compilation,
+        name: str,
+        literal: Callable[[str], NodeId],
+        known: dict[object, NodeId],
+        excludes: tuple[str, ...],
+        clean: Any,
     ) -> None:
         self.c = compilation
         self.name = name
         self.style = STYLES[name]
         self.literal = literal
+        self.known = known
         self.b = compilation.builder
         self.blank = compilation.fragments.blank
         self.tails: dict[Conjunction, NodeId] = {}
@@ -220,6 +227,10 @@ class _Styled:
         if beyond is False:
             members += ((never, True) for name in needed if name not in properties)
             extra = never
+        elif beyond is True and not self.excludes:
+            tail = self.tail(ANYTHING)
+            members += ((self.pair(self.key(name), tail), True) for name in needed if name not in properties)
+            extra = never if self.style.repeats_key else self.pair(self.b.node(undeclared_keys([*properties, *needed])), tail)
         else:
             others = self.conjunction(beyond, scope)
             writer = self.objects
@@ -263,12 +274,22 @@ class _Styled:
         found = self.tails.get(value)
         if found is None:
             if self.style.item is None:
-                found = called(self.b, self.written(value))
+                found = self.tails[value] = (
+                    self.anything() if value == ANYTHING and not self.excludes else called(self.b, self.written(value))
+                )
             else:  # members in members: values may be recursive
                 rule = self.b.rule("value")
-                found = self.b.call(rule)
+                found = self.tails[value] = self.b.call(rule)
                 self.pending.append((rule, value))
-            self.tails[value] = found
+        return found
+
+    def anything(self) -> NodeId:
+        """What follows a key whose value may be anything; written once in a builder, since many tools allow undeclared properties."""
+        f = self.c.fragments
+        key = (self.name, self.c.any_order, f.value, f.blank)
+        found = self.known.get(key)
+        if found is None:
+            found = self.known[key] = called(self.b, self.written(ANYTHING))
         return found
 
     def item(self, value: Conjunction) -> NodeId:
@@ -432,6 +453,48 @@ def closed_text(excluded: str) -> Any:
     return free_text((excluded,), Budget())
 
 
+def undeclared_keys(declared: Sequence[str]) -> Node:
+    """The keys that are written though the schema does not declare them, but these: the trie of these, and state 1 for all others.
+
+    PERF: most tools allow undeclared keys, and `keys.without` takes three times as long.
+    """
+    children: list[dict[int, int]] = [{}, {}]
+    accepting = [False, True]
+    for name in declared:
+        if not (name.isascii() and name.isidentifier()) and not accepts(WRITABLE, name):
+            continue
+        state = 0
+        for code in map(ord, name):
+            following = children[state].get(code)
+            if following is None:
+                following = children[state][code] = len(children)
+                children.append({})
+                accepting.append(True)
+            state = following
+        accepting[state] = False
+    rows = []
+    for own in children:
+        if len(own) == 1:
+            ((code, child),) = own.items()
+            rows.append((*_others(0, code - 1), (code, code, child), *_others(code + 1, 0x10FFFF)))
+            continue
+        row: list[tuple[int, int, int]] = []
+        least = 0
+        for code in sorted(own):
+            if least < code:
+                row += _others(least, code - 1)
+            row.append((code, code, own[code]))
+            least = code + 1
+        rows.append((*row, *_others(least, 0x10FFFF)))
+    return AUTOMATON, tuple(rows), tuple(accepting), UTF8
+
+
+@lru_cache(maxsize=2048)
+def _others(least: int, most: int) -> tuple[tuple[int, int, int], ...]:
+    """The moves to state 1 by the characters between two."""
+    return tuple((max(lo, least), min(hi, most), 1) for lo, hi, _ in WRITABLE.transitions[1] if lo <= most and hi >= least)
+
+
 class _Objects(objects.Writer):
     """Object parts written in a style."""
 
@@ -459,6 +522,8 @@ class _Objects(objects.Writer):
             return self.f.never
         if self.distinct:
             raise SchemaError(f"{self.styled.name} cannot count properties that are not declared; additionalProperties may be false")
+        if keys is ANY_TEXT and not self.styled.excludes:
+            return self.b.node(undeclared_keys(declared))
         left = WRITABLE
         if self.styled.excludes:
             _, transitions, accepting, *_ = self.styled.free

@@ -16,10 +16,11 @@ from typing import Any
 
 import pytest
 from support.engines import Engine
+from support.schemas import Schemas
 from support.structural_tags import SPECIAL, random_format, token_of
 from support.structural_tags import accepts as recognised
 
-from stackmask.pda.exceptions import LimitError, StructuralTagError
+from stackmask.pda.exceptions import LimitError, StructuralTagError, UnsatisfiableError
 from stackmask.pda.grammar import Grammar, NodeId, memory_of
 from stackmask.pda.limits import Limits
 from stackmask.pda.splice import compact
@@ -295,6 +296,74 @@ def test_kept_tags_are_bounded() -> None:
     small = Arena()
     arenas.give(small, 0)
     assert arenas.take([b"z"]) is small
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_kept_tags_of_random_schemas(seed: int) -> None:
+    """What a tag becomes depends on nothing that was compiled before it, and errors leave nothing behind."""
+    kept, source = StructuralTags({}), Schemas(seed)
+    alone: list[tuple[dict[str, Any], Grammar]] = []
+    for number in range(25):
+        schema = source.root()
+        if source.random.random() < 0.7:
+            schema = {"type": "object", "properties": {"p": schema, "q": source.schema(1)}, "required": ["p"]}
+            schema |= source.random.choice([{}, {"additionalProperties": False}])
+        style = source.random.choice(["json", "json", *sorted(STYLES)])
+        inner = {"begin": f"<{number}>", "content": {"type": "json_schema", "json_schema": schema, "style": style}, "end": "<"}
+        tag = {"type": "structural_tag", "format": {"type": "tags_with_separator", "tags": [inner], "separator": ""}}
+        try:
+            grammar = compact(structural_tag_grammar(tag))
+        except StructuralTagError as error:
+            with pytest.raises(StructuralTagError, match=re.escape(str(error))):
+                kept_grammar(kept, tag)
+            continue
+        assert [compact(kept_grammar(kept, tag)) for _ in range(2)] == [grammar] * 2
+        alone.append((inner, grammar))
+        some = source.random.sample([one for one, _ in alone], min(4, len(alone)))
+        tag["format"] |= {"tags": some, "at_least_one": True}
+        assert compact(kept_grammar(kept, tag)) == compact(structural_tag_grammar(tag))
+
+
+SIMPLE = [
+    {"type": "string"}, {"type": "string", "minLength": 1, "maxLength": 3}, {"type": "string", "maxLength": 0},
+    {"type": "string", "minLength": 2}, {"type": "string", "minLength": 3, "maxLength": 2},
+    {"type": "string", "enum": ["a", "b</parameter>", "", 7, "a"]}, {"type": "string", "enum": [7]},
+    {"type": "string", "enum": ["ab", "c"], "maxLength": 1}, {"type": "string", "enum": ["a"], "const": "b"},
+    {"type": "string", "const": "b"}, {"type": "string", "pattern": "^[ab]+$"}, {"type": "string", "format": "date"},
+    {"type": "integer", "minimum": 3, "maximum": 12}, {"type": "integer", "minimum": 5, "maximum": 4},
+    {"type": "number", "exclusiveMinimum": 2}, {"type": "integer", "enum": [1, 2.0]}, {"type": "boolean"}, {"type": "null"}, {"type": ["string", "null"]}, {"enum": ["a", 1]},
+    {"type": "array", "items": {"type": "null"}}, {"type": "object", "properties": {"x": {"type": "null"}}},
+    {"type": "object", "properties": {"x": {"enum": [1]}}, "additionalProperties": False}, True, False, {},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("style", sorted(STYLES))
+def test_simple_parameters(kernel: Engine, style: str) -> None:
+    """A schema that only lists its parameters is written without the algebra, and means what it means with it."""
+    random = Random(style)
+    for _ in range(25):
+        names = random.sample(["a", "b", "c1", "d-e"], 3)
+        schema: dict[str, Any] = {"type": "object", "properties": {name: random.choice(SIMPLE) for name in names}}
+        schema |= {"required": random.sample([*names, "e"], random.randint(0, 2))} | random.choice([{}, {"additionalProperties": False}])
+        found = []
+        for same in (schema, {"allOf": [schema, {"minProperties": 0}, {"maxProperties": 50}]}):
+            content = {"type": "json_schema", "json_schema": same, "style": style, "max_whitespace_cnt": 1}
+            with contextlib.suppress(UnsatisfiableError):
+                try:
+                    found.append(compiled(kernel, structural_tag_grammar(content)))
+                except StructuralTagError as error:
+                    if "cannot count properties" in str(error):
+                        content["json_schema"] = {"allOf": [schema]}
+                        found.append(compiled(kernel, structural_tag_grammar(content)))
+                        continue
+                    assert "no object can satisfy" in str(error)
+        if not found:
+            continue
+        assert len(found) == 2
+        for one, other in (found, found[::-1]):
+            for _ in range(4):
+                text = walk(one, random, random.randint(10, 60))
+                assert text is None or generates(other, text), (schema, text)
 
 
 def test_kept_structures(kernel: Engine) -> None:
