@@ -331,7 +331,8 @@ SIMPLE = [
     {"type": "string", "enum": ["ab", "c"], "maxLength": 1}, {"type": "string", "enum": ["a"], "const": "b"},
     {"type": "string", "const": "b"}, {"type": "string", "pattern": "^[ab]+$"}, {"type": "string", "format": "date"},
     {"type": "integer", "minimum": 3, "maximum": 12}, {"type": "integer", "minimum": 5, "maximum": 4},
-    {"type": "number", "exclusiveMinimum": 2}, {"type": "integer", "enum": [1, 2.0]}, {"type": "boolean"}, {"type": "null"}, {"type": ["string", "null"]}, {"enum": ["a", 1]},
+    {"type": "number", "exclusiveMinimum": 2}, {"type": "integer", "enum": [1, 2.0]},
+    {"type": "boolean"}, {"type": "null"}, {"type": ["string", "null"]}, {"enum": ["a", 1]},
     {"type": "array", "items": {"type": "null"}}, {"type": "object", "properties": {"x": {"type": "null"}}},
     {"type": "object", "properties": {"x": {"enum": [1]}}, "additionalProperties": False}, True, False, {},
 ]  # fmt: skip
