@@ -10,8 +10,9 @@ Where classes are many, as in the tree of thousands of words, rows of labels are
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
+from math import inf
 from operator import itemgetter
 from typing import Final, NamedTuple, TypeAlias
 
@@ -24,6 +25,7 @@ _SURROGATES: Final = 0xD800
 
 Ranges: TypeAlias = Sequence[Sequence[tuple[int, int, int]]]
 DenseRow: TypeAlias = tuple[int, ...]
+Automaton: TypeAlias = tuple[list[DenseRow], Sequence[bool]]
 Stretch: TypeAlias = tuple[int, int, int]
 """The first and the last of some neighbouring characters, and their class."""
 
@@ -100,3 +102,41 @@ def widened(rows: Iterable[DenseRow], classes: Sequence[int]) -> list[DenseRow]:
         return [tuple([row[number] for number in classes]) for row in rows]
     pick = itemgetter(*classes)
     return [pick(row) for row in rows]
+
+
+def common_lengths(one: Automaton, other: Automaton) -> Callable[[int, int], bool] | None:
+    """Whether texts from a state of each automaton may have the same length, going by the least and the largest; None where all may."""
+    least, most = _lengths(*one)
+    its_least, its_most = _lengths(*other)
+    if most[0] == its_most[0] == inf:
+        return None
+    return lambda p, q: least[p] <= its_most[q] and its_least[q] <= most[p]
+
+
+def _lengths(rows: list[DenseRow], accepting: Sequence[bool]) -> tuple[list[float], list[float]]:
+    """For every state the lengths of the shortest text accepted from it and of the longest; all states are live."""
+    before: list[list[int]] = [[] for _ in rows]
+    left = []
+    for state, row in enumerate(rows):
+        targets = {*row}
+        targets.discard(-1)
+        left.append(len(targets))
+        for target in targets:
+            before[target].append(state)
+    least: list[float] = [0 if accepts else inf for accepts in accepting]
+    todo = [state for state, accepts in enumerate(accepting) if accepts]
+    for state in todo:
+        for source in before[state]:
+            if least[source] == inf:
+                least[source] = least[state] + 1
+                todo.append(source)
+    # From the states without successors back; those that a cycle can be reached from are never done.
+    most: list[float] = [inf] * len(rows)
+    todo = [state for state, number in enumerate(left) if not number]
+    for state in todo:
+        most[state] = max((most[target] + 1 for target in {*rows[state]} if target >= 0), default=0)
+        for source in before[state]:
+            left[source] -= 1
+            if not left[source]:
+                todo.append(source)
+    return least, most

@@ -20,15 +20,18 @@ Not here: questions about a language (language.py), concatenation, repetition an
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import add
 from typing import Final, TypeAlias
 
 from stackmask.pda import charset
 from stackmask.pda.budget import Budget
 from stackmask.pda.charset import CharSet
-from stackmask.pda.dense import MOST_CLASSES, DenseRow, Stretch, dense, side_by_side, widened
+from stackmask.pda.dense import MOST_CLASSES, Dense, DenseRow, Stretch, common_lengths, dense, side_by_side, widened
 from stackmask.pda.labels import NO_LABEL, LabelId, Labels
+
+LARGE_PRODUCT: Final = 1_000
+"""Pairs of states of a product that looks at lengths first."""
 
 Transitions: TypeAlias = tuple[tuple[tuple[int, int, int], ...], ...]
 Row: TypeAlias = list[tuple[int, LabelId]]
@@ -40,9 +43,18 @@ class Dfa:
 
     transitions: Transitions
     accepting: tuple[bool, ...]
+    tables: list[Dense | None] = field(default_factory=list, init=False, repr=False, compare=False)
+    """The rows by classes, once they were needed; see `by_classes`."""
 
     def __repr__(self) -> str:
         return f"<Dfa of {len(self.accepting)} states, {sum(map(len, self.transitions))} transitions>"
+
+
+def by_classes(automaton: Dfa) -> Dense | None:
+    """The rows of an automaton by classes of characters, None where it has too many of both; kept with the automaton."""
+    if not automaton.tables:
+        automaton.tables.append(dense(automaton.transitions))
+    return automaton.tables[0]
 
 
 NOTHING: Final = Dfa(((),), (False,))
@@ -210,7 +222,7 @@ def _fold(automata: tuple[Dfa, ...], unit: Dfa, left_sink: bool, right_sink: boo
 
 def _product(left: Dfa, right: Dfa, left_sink: bool, right_sink: bool, conjunction: bool, budget: Budget) -> Dfa:
     """Union (two sinks), intersection (conjunction, no sink) or difference (a sink on the right)."""
-    one, other = dense(left.transitions), dense(right.transitions)
+    one, other = by_classes(left), by_classes(right)
     if one is None or other is None:
         return _labelled_product(left, right, left_sink, right_sink, conjunction, budget)
     stretches, classes = side_by_side((one, other))
@@ -227,12 +239,16 @@ def _product(left: Dfa, right: Dfa, left_sink: bool, right_sink: bool, conjuncti
     todo = [0]
     rows: list[DenseRow] = []
     number = numbers.__getitem__
+    # PERF: where a side has texts of few lengths only, as a timestamp of 24 characters, few of the pairs in reach lead to an end.
+    bounds = None
+    if conjunction and len(one.rows) * len(other.rows) > LARGE_PRODUCT:
+        bounds = common_lengths((one.rows, left.accepting), (other.rows, right.accepting))
     for pair in todo:
         p, q = divmod(pair, width)
         targets = list(map(add, one_rows[p], other_rows[q]))
         for target in set(targets):
             if target not in numbers:
-                if target < 0 or target == dead:
+                if target < 0 or target == dead or (bounds is not None and not bounds(*divmod(target, width))):
                     numbers[target] = -1
                 else:
                     numbers[target] = len(todo)
@@ -250,7 +266,7 @@ def _product(left: Dfa, right: Dfa, left_sink: bool, right_sink: bool, conjuncti
     else:
         accepting = [left_accepting[p] and not right_accepting[q] for p, q in pairs]
     place = {number: place for place, number in enumerate(chosen)}
-    return _canonical_dense(rows, accepting, [(lo, hi, place[its]) for lo, hi, its in stretches if its in place], budget)
+    return _canonical_dense(rows, [(lo, hi, place[its]) for lo, hi, its in stretches if its in place], accepting, budget)
 
 
 def _keys(rows: list[DenseRow], classes: list[int], factor: int, sink: bool, nowhere: int) -> list[DenseRow]:
@@ -391,6 +407,9 @@ def canonical(rows: list[Row], accepting: list[bool], labels: Labels, budget: Bu
 
     The labels of a row are disjoint; several entries may share a target.
     """
+    used = tuple(sorted({label for row in rows for _, label in row}))
+    if used and sum(len(labels.sets[label]) for label in used) <= 2 * MOST_CLASSES:
+        return _canonical_dense(*_by_minterms(rows, used, labels), accepting, budget)
     predecessors = _predecessors(rows)
     live = _live(accepting, predecessors)
     if not live[0]:
@@ -411,7 +430,25 @@ def canonical(rows: list[Row], accepting: list[bool], labels: Labels, budget: Bu
     return _number(quotient, [accepting[state] for state in representative.values()], 0, labels)
 
 
-def _canonical_dense(rows: list[DenseRow], accepting: list[bool], stretches: list[Stretch], budget: Budget) -> Dfa:
+def _by_minterms(rows: list[Row], used: tuple[LabelId, ...], labels: Labels) -> tuple[list[DenseRow], list[Stretch]]:
+    """Rows of labels by the classes that all of these tell apart, and the stretches of these classes."""
+    parts = sorted(labels.partition(used), key=lambda part: labels.sets[part[0]])
+    stretches = sorted((lo, hi, number) for number, (part, _) in enumerate(parts) for lo, hi in charset.pairs(labels.sets[part]))
+    members: dict[LabelId, list[int]] = {}
+    for number, (_, holding) in enumerate(parts):
+        for label in holding:
+            members.setdefault(label, []).append(number)
+    dense_rows: list[DenseRow] = []
+    for row in rows:
+        cells = [-1] * len(parts)
+        for target, label in row:
+            for number in members[label]:
+                cells[number] = target
+        dense_rows.append(tuple(cells))
+    return dense_rows, stretches
+
+
+def _canonical_dense(rows: list[DenseRow], stretches: list[Stretch], accepting: list[bool], budget: Budget) -> Dfa:
     """As `canonical`, for rows by classes, which are in the order of their first characters."""
     predecessors: list[list[int]] = [[] for _ in rows]
     predecessors.append([])  # what the target -1 picks

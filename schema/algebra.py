@@ -177,6 +177,10 @@ class Algebra:
         self.level = 0
         self.facts = Facts(self.is_empty, self.is_small, self.partition, self.holds, budget)
 
+    def release(self) -> None:
+        """Let go of the questions about itself that it hands out; nothing can be asked after that."""
+        del self.facts
+
     # Numbers for subschemas, sets of values and languages.
 
     def literal(self, schema: Any, scope: Scope) -> Literal:

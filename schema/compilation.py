@@ -144,6 +144,12 @@ class Compilation:
         if len(self.builder.rules) - self.before > most:
             raise LimitError(f"the schema needs more than {most} rules", limit="rules", value=most)
 
+    def release(self) -> None:
+        """Let go of the algebra and what writes its parts, which know this compilation: else they would wait for the garbage collector."""
+        if self.machinery is not None:
+            self.machinery[0].release()
+            self.machinery = None
+
     def source(self, what: str, argument: str) -> tuple[object, str, str] | None:
         """Where a pattern or format was first asked for: subschema, keyword, and the rest of the pointer."""
         return None if self.machinery is None else self.machinery[0].strings.sources.get((what, argument))

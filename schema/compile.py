@@ -173,6 +173,8 @@ def _define(
             return node, Report(
                 registry if not problems else Registry(schema, documents), formats=format == "enforce", approximated=tuple(problems)
             )
+        finally:
+            compilation.release()
 
 
 def _check_option(option: str, value: str, allowed: tuple[str, str]) -> None:

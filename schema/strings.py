@@ -13,8 +13,8 @@ from typing import Final
 from stackmask.pda import dfa as automata
 from stackmask.pda import language
 from stackmask.pda.budget import Budget
-from stackmask.pda.dense import Dense, dense, side_by_side, widened
-from stackmask.pda.dfa import ANYTHING, NOTHING, Dfa
+from stackmask.pda.dense import side_by_side, widened
+from stackmask.pda.dfa import ANYTHING, NOTHING, Dfa, by_classes
 from stackmask.pda.grammar import ALT, AUTOMATON, GrammarBuilder, NodeId
 from stackmask.pda.regex import regex_dfa, regex_node
 from stackmask.schema.formats import format_accepts, format_dfa, format_lengths, format_node
@@ -36,7 +36,6 @@ class Strings:
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
         self.tests: dict[tuple[str, object, bool], Dfa] = {}
-        self.dense: dict[tuple[str, object, bool], tuple[Dense, Sequence[bool]] | None] = {}
         self.combined: dict[Tests, Dfa] = {frozenset(): ANYTHING}
         self.bounded: dict[Text, Dfa] = {}
         self.shortest_lengths: dict[Tests, int] = {}
@@ -73,14 +72,6 @@ class Strings:
                 found = automata.from_strings(argument, budget=self.budget)
             self.tests[test] = found
         return found
-
-    def by_classes(self, test: tuple[str, object, bool]) -> tuple[Dense, Sequence[bool]] | None:
-        """The automaton of one test by its classes of characters, and which of its states accept; None where it is too large."""
-        if test not in self.dense:
-            automaton = self.test(test)
-            table = dense(automaton.transitions)
-            self.dense[test] = None if table is None else (table, automaton.accepting)
-        return self.dense[test]
 
     def all_of(self, tests: Tests) -> Dfa:
         """The automaton of the strings that pass every test."""
@@ -178,9 +169,7 @@ class Strings:
         """At most the length of the shortest string that passes all tests, -1 where surely none does; needs no automaton of them all."""
         found = self.shortest_lengths.get(tests)
         if found is None:
-            automata_of_tests = [self.by_classes(test) for test in tests]
-            known = [automaton for automaton in automata_of_tests if automaton is not None]
-            found = self.shortest_lengths[tests] = _shortest_common(known, self.budget) if known else 0
+            found = self.shortest_lengths[tests] = _shortest_common([self.test(test) for test in tests], self.budget)
         return found
 
     def longest(self, tests: Tests, enough: int) -> int:
@@ -328,16 +317,19 @@ MOST_TUPLES: Final = 2_000
 """How far a search for the shortest common text goes. What is empty and not found to be is found when it is written."""
 
 
-def _shortest_common(automata_of_tests: Sequence[tuple[Dense, Sequence[bool]]], budget: Budget) -> int:
+def _shortest_common(automata_of_tests: Sequence[Dfa], budget: Budget) -> int:
     """The length of the shortest text that all automata accept, or a lower one where the search is long; -1 where there is none.
 
-    Breadth first over tuples of states, so it stops at the first text and never builds the product.
+    Breadth first over tuples of states, so it stops at the first text and never builds the product; without automata that are very large.
     """
+    known = [(table, automaton.accepting) for automaton in automata_of_tests if (table := by_classes(automaton)) is not None]
+    if not known:
+        return 0
     # Class 0 leads nowhere: only the characters that all automata read matter.
-    shared = [classes for classes in side_by_side([table for table, _ in automata_of_tests])[1] if all(classes)]
-    ends = [accepting for _, accepting in automata_of_tests]
-    rows = [widened(table.rows, [classes[place] for classes in shared]) for place, (table, _) in enumerate(automata_of_tests)]
-    start = (0,) * len(automata_of_tests)
+    shared = [classes for classes in side_by_side([table for table, _ in known])[1] if all(classes)]
+    ends = [accepting for _, accepting in known]
+    rows = [widened(table.rows, [classes[place] for classes in shared]) for place, (table, _) in enumerate(known)]
+    start = (0,) * len(known)
     seen = {start}
     level = [start]
     length = 0

@@ -85,6 +85,9 @@ def test_products_by_labels(limit: tuple[ModuleType, str], left: Dfa, right: Dfa
     operations = (dfa.union, dfa.intersection, dfa.difference)
     by_classes = [operation(left, right) for operation in operations]
     with patch.object(*limit, 0):
+        again = [Dfa(automaton.transitions, automaton.accepting) for automaton in (left, right)]
+        assert [operation(*again) for operation in operations] == by_classes
+    with patch.object(dfa, "LARGE_PRODUCT", 0):
         assert [operation(left, right) for operation in operations] == by_classes
 
 
