@@ -7,18 +7,23 @@ The declared keys come last: those in a set are taken out of its automaton along
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
+from itertools import compress
+from operator import getitem
 from typing import Final
 
 from stackmask.pda import language
 from stackmask.pda.budget import Budget
-from stackmask.pda.dfa import ANYTHING, NOTHING, Dfa
+from stackmask.pda.dense import side_by_side, widened
+from stackmask.pda.dfa import ANYTHING, NOTHING, Dfa, by_classes
 from stackmask.pda.exceptions import LimitError
 from stackmask.schema.types import Keys
 
 MOST_CELLS: Final = 256
 SINK: Final = -1
 _SURROGATES: Final = (0xD800, 0xE000)
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 Row = tuple[tuple[int, int, int], ...]
 Cell = frozenset[int]
 """The keys that are in just these languages."""
@@ -76,18 +81,45 @@ class Partition:
 
     def _run(self, languages: Sequence[tuple[int, Dfa]]) -> None:
         """The product of the automata, each completed by a sink."""
+        known = [by_classes(automaton) for _, automaton in languages]
+        tables = [table for table in known if table is not None]
+        if len(tables) < len(known):
+            self._run_by_ranges(languages)
+            return
+        stretches, classes = side_by_side(tables)
+        # The last row is what the sink, -1, picks.
+        lost = (SINK,) * len(classes)
+        rows = [[*widened(table.rows, [its[place] for its in classes]), lost] for place, table in enumerate(tables)]
+        todo = [(0,) * len(languages)]
+        index = {todo[0]: 0}
+        for states in todo:
+            targets = list(zip(*map(getitem, rows, states), strict=True))
+            for target in dict.fromkeys(targets):
+                if target not in index:
+                    index[target] = len(todo)
+                    todo.append(target)
+            numbers = [index[target] for target in targets]
+            row: list[tuple[int, int, int]] = []
+            for lo, hi, its in stretches:
+                number = numbers[its]
+                if row and row[-1][2] == number and row[-1][1] + 1 == lo:
+                    row[-1] = (row[-1][0], hi, number)
+                else:
+                    row.append((lo, hi, number))
+            self.rows.append(row)
+            if not len(todo) & 63:
+                self.budget.check_states(len(todo))
+        self._note_cells(languages, todo)
+
+    def _run_by_ranges(self, languages: Sequence[tuple[int, Dfa]]) -> None:
+        """As `_run`, for automata that are too large for tables."""
         tables = [automaton.transitions for _, automaton in languages]
-        finals = [automaton.accepting for _, automaton in languages]
-        numbers = [number for number, _ in languages]
         start = (0,) * len(languages)
         index = {start: 0}
         todo = [start]
-        shared: dict[Cell, Cell] = {}
         for states in todo:
             # What a state is in no need to spell out are the automata that have failed: they take no part in the row.
             running = [place for place, state in enumerate(states) if state != SINK]
-            inside = frozenset(numbers[place] for place in running if finals[place][states[place]])
-            self.inside.append(shared.setdefault(inside, inside))
             row: list[tuple[int, int, int]] = []
             for lo, hi, targets in _side_by_side([tables[place][states[place]] for place in running]):
                 following = [SINK] * len(states)
@@ -105,6 +137,19 @@ class Partition:
             self.rows.append(row)
             if not len(todo) & 63:
                 self.budget.check_states(len(todo))
+        self._note_cells(languages, todo)
+
+    def _note_cells(self, languages: Sequence[tuple[int, Dfa]], todo: Sequence[tuple[int, ...]]) -> None:
+        """The cells of the states, by which automata accept."""
+        finals = [(*automaton.accepting, False) for _, automaton in languages]
+        numbers = [number for number, _ in languages]
+        cells: dict[tuple[bool, ...], Cell] = {}
+        for states in todo:
+            accepting = tuple(map(getitem, finals, states))
+            found = cells.get(accepting)
+            if found is None:
+                found = cells[accepting] = frozenset(compress(numbers, accepting))
+            self.inside.append(found)
 
     def cell(self, word: str) -> Cell:
         """The cell that a string is in."""
@@ -175,7 +220,8 @@ class KeySpace:
             self.declared, self.cells = {cell: list(declared) for cell in partition.cells}, list(partition.cells)
             return
         for name in declared:
-            self.declared.setdefault(partition.cell(name), []).append(name)
+            if name.isascii() or not _SURROGATE.search(name):  # a key with a lone surrogate is no text, and in no cell
+                self.declared.setdefault(partition.cell(name), []).append(name)
         self.cells = [cell for cell in partition.cells if cell not in self.declared or self._has_more(cell)]
 
     def _has_more(self, cell: Cell) -> bool:

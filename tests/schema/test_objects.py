@@ -6,16 +6,24 @@ import itertools
 import json
 from collections.abc import Iterator
 from typing import Any
+from unittest.mock import patch
 
 import jsonschema
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support.engines import STOP, Engine, accepts, matcher, prepare
 from support.schemas import takes
 
+from stackmask.pda.budget import Budget
+from stackmask.pda.dfa import minimize
 from stackmask.pda.exceptions import UnsatisfiableError
+from stackmask.schema import keys
 from stackmask.schema import objects as algebra_of_objects
 from stackmask.schema.compile import json_schema_grammar
+from stackmask.schema.keys import Partition
 from stackmask.schema.objects import lacks, plain, requires
+from stackmask.schema.strings import pattern_dfa
 from stackmask.schema.types import Object
 
 KEYS = ("a", "b", "c", "d")
@@ -70,6 +78,19 @@ def test_declared_order(engine: Engine) -> None:
     assert accepts(start, b'{"b":1,"a":1,"r":1,"x":1}')
     for text in (b'{"a":1,"b":1,"r":1}', b'{"r":1,"a":1}', b'{"x":1,"r":1}', b'{"a":1,"a":1,"r":1}', b'{"b":1,"r":1,"b":1}'):
         assert not accepts(start, text)
+
+
+@pytest.mark.parametrize("patterns", [["^[^x]*$"], ["^[^x]*$", "^b"]])
+def test_lone_surrogates_among_patterns(kernel: Engine, patterns: list[str]) -> None:
+    """A key that no text can be, and that may not be there, is in the way of no other."""
+    schema = {
+        "type": "object",
+        "properties": {"\ud800": False, "b": True},
+        "patternProperties": {pattern: {"type": "string"} for pattern in patterns},
+    }
+    start = matcher(kernel, json_schema_grammar(schema)[0])
+    assert accepts(start, '{"b":"","\u00e9":"","x":1}'.encode())
+    assert not accepts(start, b'{"y":1}')
 
 
 def test_parts_and_clauses_that_say_nothing_new() -> None:
@@ -174,3 +195,14 @@ def test_plain_objects_need_no_algebra() -> None:
     merged, _ = json_schema_grammar({**opened(a=NUMBER), "allOf": [opened(b=TEXT), opened(c={})]})
     plain, _ = json_schema_grammar({**opened(a=NUMBER, b=TEXT, c={}), "required": ["a", "b", "c"]})
     assert merged == plain
+
+
+@given(st.lists(st.sampled_from(["^a", "b$", "[ab]+c", "^[^x]*$", "é", "^.{2,5}$", "a.*b", r"\d"]), min_size=2, max_size=4, unique=True))
+def test_cells_of_large_automata(patterns: list[str]) -> None:
+    """The cells of several patterns are the same where the automata are too large for tables."""
+    languages = [(number, pattern_dfa(pattern, Budget())) for number, pattern in enumerate(patterns)]
+    partition = Partition(languages, Budget())
+    with patch.object(keys, "by_classes", lambda automaton: None):
+        other = Partition(languages, Budget())
+    assert partition.cells.keys() == other.cells.keys()
+    assert all(minimize(partition.automaton([cell])) == minimize(other.automaton([cell])) for cell in partition.cells)
