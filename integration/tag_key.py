@@ -15,13 +15,19 @@ from typing import Any, Final, NamedTuple
 from stackmask.integration.specification import Serialiser, check_size, is_plain, schema_key, schema_of_key
 from stackmask.pda.limits import Limits
 from stackmask.schema.report import Entry
-from stackmask.schema.structural_tag_parts import LEAVES, Part
+from stackmask.schema.structural_tag_parts import HOLDERS, LEAVES, Part
 from stackmask.schema.structural_tag_report import tag_entries
 
 _ONE: Final = ("format", "content")
 """Fields that hold a format."""
 _MANY: Final = ("elements", "tags", "structures")
 """Fields that hold a list of formats, or of what has one in it."""
+_LISTS: Final = (b"triggered_tags", b"tags_with_separator", b"dispatch")
+"""What is in the key of a format that holds a list of tags or rules."""
+_LARGEST: Final = 1_000
+"""How many formats there may be in a part."""
+_MOST_TRIES: Final = 20
+"""How many tags may turn out to be no parts after they have been serialised, which takes the time of all that is in them."""
 
 
 class TagKey(NamedTuple):
@@ -67,6 +73,7 @@ class _Cut:
         self._serialiser = Serialiser()
         self._stack: list[dict[str, Any]] = []
         self._seen: set[int] = set()
+        self._tries = 0
         self.tag = self._copied(tag)
         while self._stack:
             self._cut(self._stack.pop())
@@ -106,9 +113,12 @@ class _Cut:
             return self._part(value)
         content = value.get("content")
         if content.__class__ is dict and value.get("type", "tag" if where == "tags" else None) == "tag":
-            leaf = content.get("type")
-            if leaf.__class__ is str and leaf in LEAVES:
-                return self._part(value)
+            name = content.get("type")
+            if name.__class__ is str and (name in LEAVES or (name in HOLDERS and self._tries < _MOST_TRIES)):
+                part = self._part(value)
+                if name in LEAVES or not any(map(part.key.__contains__, _LISTS)) or _is_part(content):
+                    return part
+                self._tries += 1
         # INVARIANT: what stands in several places is copied once, so this ends with a value that holds itself
         return value if id(value) in self._seen else self._copied(value)
 
@@ -126,6 +136,21 @@ class _Cut:
 
 def _same(value: Any) -> Any:
     return value
+
+
+def _is_part(content: Any) -> bool:
+    """Whether what stands in a tag holds no list of tags or rules."""
+    todo = [content]
+    for format in todo:
+        name = format.get("type") if format.__class__ is dict else None
+        if name.__class__ is not str or (name not in LEAVES and name not in HOLDERS) or len(todo) > _LARGEST:
+            return False
+        if name in HOLDERS:
+            elements = format.get("elements")
+            todo += elements if elements.__class__ is list else ()
+            if "content" in format:
+                todo.append(format["content"])
+    return True
 
 
 class _RestSerialiser(Serialiser):

@@ -13,7 +13,7 @@ But where a tag spells the name of one (`<|tool_call|>` at its beginning, say), 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from stackmask.pda.budget import Budget
 from stackmask.pda.ebnf_dispatch import DispatchError, text_dispatch, text_without, token_dispatch
@@ -46,6 +46,7 @@ Handler: TypeAlias = "Callable[[Writer, Fields, Around], NodeId | Steps]"
 
 
 TagSteps: TypeAlias = Generator[Inner, NodeId, Tag]
+Result = TypeVar("Result")
 
 
 class Writer:
@@ -58,27 +59,39 @@ class Writer:
         self.budget = budget
         self.held = self.held_rules = 0  # how many nodes and rules the tags have that the arena held already
         self.literals: dict[str, NodeId] = {}
+        self.nested = 0  # how many formats there are around the one that is being written
 
     def write(self, path: str, value: object) -> NodeId:
         """The node of a format and of all formats inside it."""
-        stack: list[Steps] = []
-        nesting = self.budget.limits.nesting
-        found: NodeId | Steps = self.begin(Inner(path, value, Around()))
-        while True:
-            if isinstance(found, int):
-                if not stack:
-                    return found
-            else:
-                if len(stack) >= nesting:
+        found = self.begin(Inner(path, value, Around()))
+        return found if isinstance(found, int) else self.run(found)
+
+    def run(self, steps: Generator[Inner, NodeId, Result]) -> Result:
+        """What a generator gives in the end, after all formats that it asks for are written."""
+        stack: list[Generator[Inner, NodeId, Any]] = [steps]
+        around, nesting = self.nested, self.budget.limits.nesting
+        node: NodeId | None = None
+        try:
+            while True:
+                self.nested = around + len(stack)
+                if self.nested > nesting:
                     raise LimitError(f"the structural tag is nested more than {nesting} deep", limit="nesting", value=nesting)
-                stack.append(found)
-            try:
-                inner = stack[-1].send(found) if isinstance(found, int) else next(found)
-            except StopIteration as finished:
-                stack.pop()
-                found = finished.value
-            else:
-                found = self.begin(inner)
+                try:
+                    inner = next(stack[-1]) if node is None else stack[-1].send(node)
+                except StopIteration as finished:
+                    stack.pop()
+                    if not stack:
+                        return finished.value  # type: ignore[no-any-return]
+                    node = finished.value
+                else:
+                    found = self.begin(inner)
+                    if isinstance(found, int):
+                        node = found
+                    else:
+                        node = None
+                        stack.append(found)
+        finally:
+            self.nested = around
 
     def begin(self, inner: Inner) -> NodeId | Steps:
         """The node of a format, or the generator that makes it."""
@@ -162,21 +175,14 @@ class Writer:
         return (yield from self.tag_parts(Fields.of(path, value)))
 
     def part(self, path: str, part: Part) -> Tag:
-        """A tag that may be there already; it holds no other formats than its content."""
+        """A tag that may be there already; what is in it has no parts."""
         found = self.arena.tags.get(part.key)
         if found is not None:
             self.held += found.nodes
             self.held_rules += found.rules
             return found
         nodes, rules = len(self.builder.nodes), len(self.builder.rules)
-        steps = self.tag_parts(Fields.of(path, part.open()))
-        content = self.begin(next(steps))
-        assert isinstance(content, int)
-        try:
-            steps.send(content)
-        except StopIteration as finished:
-            found = finished.value
-        assert found is not None
+        found = self.run(self.tag_parts(Fields.of(path, part.open())))
         found.nodes, found.rules = len(self.builder.nodes) - nodes, len(self.builder.rules) - rules
         self.arena.tags[part.key] = found
         return found

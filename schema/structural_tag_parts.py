@@ -18,8 +18,12 @@ from stackmask.pda.grammar import Grammar, GrammarBuilder, NodeId, RuleId, memor
 from stackmask.pda.splice import extend
 from stackmask.schema.fragments import Fragments, fresh
 
-LEAVES: Final = frozenset(("json_schema", "any_text", "grammar", "regex", "const_string", "any_tokens", "qwen_xml_parameter"))
-"""Formats that hold no others: a tag around one of these can be kept."""
+LEAVES: Final = frozenset(
+    ("json_schema", "any_text", "grammar", "regex", "const_string", "any_tokens", "qwen_xml_parameter", "token", "exclude_token")
+)
+"""Formats that hold no others."""
+HOLDERS: Final = frozenset(("sequence", "or", "optional", "star", "plus", "repeat", "tag"))
+"""Formats that hold others, but no list of tags or rules: a tag in which there are only these and leaves can be kept."""
 _SPARE: Final = 2
 _MOST_UNUSED: Final = 5_000
 """An arena is left when it has more nodes than twice those of its last grammar and this."""

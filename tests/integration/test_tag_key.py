@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import copy
 import json
+import re
+from random import Random
 from types import MappingProxyType
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.structural_tags import random_format
 
 from stackmask.integration.tag_key import TagKey, entries_of_key, tag_key, tag_of_key
-from stackmask.pda.exceptions import LimitError, SchemaError
+from stackmask.pda.exceptions import LimitError, SchemaError, StructuralTagError
 from stackmask.pda.limits import Limits
+from stackmask.pda.splice import compact
+from stackmask.schema.structural_tag import StructuralTags, structural_tag_grammar
 from stackmask.schema.structural_tag_parts import Part
 
 LEAF = {"begin": "<", "content": {"type": "json_schema", "json_schema": {"type": "integer"}}, "end": ">"}
@@ -50,10 +55,9 @@ def key_of(tag: object) -> TagKey:
 
 
 def test_parts() -> None:
-    """Tags around a format that holds no others are parts; equal ones have equal keys."""
+    """Tags that hold no list of tags or rules are parts; equal ones have equal keys."""
     key = key_of(TAG)
-    assert len(key.parts) == 4
-    assert len(set(key.parts)) == 3
+    assert len(key.parts) == len(set(key.parts)) == 4
     assert key == key_of(json.loads(json.dumps(TAG))) == key_of({**TAG})
     assert opened(tag_of_key(key)) == TAG
     assert [entry.pointer for entry in entries_of_key(key)] == [
@@ -78,6 +82,55 @@ def test_any_change_is_another_key(path: tuple[Any, ...]) -> None:
         same = type(holder[path[-1]]) is type(other) and holder[path[-1]] == other
         holder[path[-1]] = other
         assert (key_of(changed) == key_of(TAG)) is same
+
+
+def test_what_is_a_part() -> None:
+    """A tag around lists of tags or rules is cut further, wherever they stand; one that only names them is not."""
+    rules = {"type": "dispatch", "rules": [["x", {"type": "any_text"}]]}
+    calls = {
+        "type": "tags_with_separator",
+        "separator": "",
+        "tags": [LEAF, {**LEAF, "content": {"type": "const_string", "value": "dispatch"}}],
+    }
+    for inner, count in (
+        (LEAF["content"], 1),
+        (rules, 0),
+        (calls, 2),
+        ({"type": "regex", "pattern": "triggered_tags"}, 1),
+    ):
+        for content in (inner, {"type": "sequence", "elements": [{"type": "any_text"}, inner]}, {"type": "star", "content": inner}):
+            tag = {"type": "tag", "begin": "<", "content": content, "end": ">"}
+            assert len(key_of({"format": tag}).parts) == len(key_of({"type": "or", "elements": [tag]}).parts) == count
+    wide = {
+        "type": "tag",
+        "begin": "",
+        "content": {"type": "or", "elements": [{"type": "const_string", "value": "dispatch"}] * 2_000},
+        "end": "",
+    }
+    assert not key_of({"format": wide}).parts
+    nested = calls
+    for _ in range(50):
+        nested = {"type": "tag", "begin": "", "content": {"type": "star", "content": nested}, "end": ""}
+    assert len(key_of({"format": nested}).parts) == 2
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_grammars_of_random_tags(seed: int) -> None:
+    """A tag is the same grammar whether its parts were there before or not, and has the same errors."""
+    random = Random(seed)
+    kept = StructuralTags({})
+    formats = [random_format(random, random.randint(1, 3)) for _ in range(6)]
+    for tag in [*formats, {"type": "sequence", "elements": formats[:3]}, {"type": "or", "elements": formats[2:]}] * 2:
+        key, value = tag_key(tag, LIMITS)
+        try:
+            expected = structural_tag_grammar(tag)
+        except StructuralTagError as error:
+            for same in (value, tag_of_key(key)):
+                with pytest.raises(StructuralTagError, match=f"^{re.escape(str(error))}$"):
+                    kept.grammar(same, key.parts)
+            continue
+        for same in (value, tag_of_key(key)):
+            assert compact(kept.grammar(same, key.parts)) == compact(expected)
 
 
 FORMATS = st.recursive(
