@@ -32,9 +32,10 @@ class Serialiser(pickle.Pickler):
 
     def key(self, value: object) -> bytes:
         """The key of a plain value; after an error there are no others."""
+        chunks = self._chunks
         self.dump(value)
-        key = b"".join(self._chunks)
-        self._chunks.clear()
+        key = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        chunks.clear()
         return key
 
     def reducer_override(self, value: object) -> Any:

@@ -8,7 +8,6 @@ So where one of many tools has changed, the others are read once and no more.
 from __future__ import annotations
 
 import pickle
-from functools import partial
 from io import BytesIO
 from typing import Any, Final, NamedTuple
 
@@ -52,7 +51,7 @@ def tag_key(tag: object, limits: Limits) -> tuple[TagKey, Any]:
 
 def tag_of_key(key: TagKey) -> Any:
     """The structural tag that has this key, with Parts in it, which nobody else has."""
-    return _opened(key, [Part(part, partial(pickle.loads, part)) for part in key.parts])
+    return _opened(key, [Part(part, part, pickle.loads) for part in key.parts])
 
 
 def entries_of_key(key: TagKey) -> tuple[Entry, ...]:
@@ -131,11 +130,7 @@ class _Cut:
 
     def _part(self, value: dict[str, Any]) -> Part:
         """A tag by its key."""
-        return Part(self._serialiser.key(value), partial(_same, value))
-
-
-def _same(value: Any) -> Any:
-    return value
+        return Part(self._serialiser.key(value), value)
 
 
 def _is_part(content: Any) -> bool:

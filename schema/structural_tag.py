@@ -116,7 +116,7 @@ def _triggered(fields: Fields) -> dict[str, Any]:
     tags: list[object] = []
     for index, item in enumerate(fields.items("structures")):
         place = fields.place("structures", index)
-        tags.append(Part(item.key, partial(_structure, place, item)) if isinstance(item, Part) else _structure(place, item))
+        tags.append(Part(item.key, item, partial(_structure, place)) if isinstance(item, Part) else _structure(place, item))
     return {"type": "triggered_tags", "triggers": fields.required("triggers"), "tags": tags}
 
 

@@ -35,13 +35,18 @@ _SAMPLE: Final = 16
 
 
 class Part:
-    """A tag inside a structural tag, in whose place it stands: what it is known by, and what gives its value."""
+    """A tag inside a structural tag, in whose place it stands: what it is known by, and its value or what makes that."""
 
-    __slots__ = ("key", "open")
+    __slots__ = ("_make", "_value", "key")
 
-    def __init__(self, key: bytes, open: Callable[[], Any]) -> None:
+    def __init__(self, key: bytes, value: Any, make: Callable[[Any], Any] | None = None) -> None:
         self.key = key
-        self.open = open
+        self._value = value
+        self._make = make
+
+    def open(self) -> Any:
+        """The value."""
+        return self._value if self._make is None else self._make(self._value)
 
 
 class Tag:

@@ -227,7 +227,7 @@ def kept_grammar(kept: StructuralTags, tag: dict[str, Any]) -> Grammar:
     """The grammar of a tag with Parts in the place of those inside it."""
     name = "structures" if "structures" in tag else "tags"
     format = tag if "structures" in tag else tag["format"]
-    parts = [Part(json.dumps(inner).encode(), partial(dict, inner)) for inner in format[name]]
+    parts = [Part(json.dumps(inner).encode(), dict(inner)) for inner in format[name]]
     format = {**format, name: parts}
     return kept.grammar(format if "structures" in tag else {**tag, "format": format}, [part.key for part in parts])
 
