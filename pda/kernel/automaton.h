@@ -46,7 +46,7 @@ struct Statistics {
 
 class Automaton {
  public:
-  Automaton(std::shared_ptr<const TokenTrie> trie, std::shared_ptr<const Expressions> expressions, const Limits& limits);
+  Automaton(std::shared_ptr<const TokenTrie> trie, std::shared_ptr<Expressions> expressions, const Limits& limits);
 
   const TokenTrie& trie() const { return *trie_; }
   u32 initial() const { return initial_; }

@@ -7,6 +7,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <mutex>
 
 #include "filler.h"
 #include "logits.h"
@@ -161,108 +162,187 @@ void mask_logits(const Logits& logits, const Bitmask& bitmask, u64 forbidden, st
 
 // ---- grammars
 
-i32 small_int(nb::handle value) {
-  if (!PyLong_CheckExact(value.ptr()) && !PyBool_Check(value.ptr())) throw BadGrammar("malformed grammar: a node has an argument that is not an integer");
+[[noreturn]] void malformed(const char* what) { throw BadGrammar(std::string("malformed grammar: ") + what); }
+
+i32 small_int(PyObject* value) {
+  if (!PyLong_CheckExact(value) && !PyBool_Check(value)) malformed("a node has an argument that is not an integer");
   int overflow = 0;
-  const long result = PyLong_AsLongAndOverflow(value.ptr(), &overflow);
-  if (overflow || result < INT32_MIN || result > INT32_MAX) throw BadGrammar("malformed grammar: a number of a node does not fit 32 bits");
+  const long result = PyLong_AsLongAndOverflow(value, &overflow);
+  if (overflow || result < INT32_MIN || result > INT32_MAX) malformed("a number of a node does not fit 32 bits");
   return static_cast<i32>(result);
 }
 
-nb::tuple tuple_of(nb::handle value) {
-  if (!PyTuple_Check(value.ptr())) throw BadGrammar("malformed grammar: a tuple was expected");
-  return nb::borrow<nb::tuple>(value);
+PyObject* checked_tuple(PyObject* value) {
+  if (!PyTuple_Check(value)) malformed("a tuple was expected");
+  return value;
 }
 
-Expressions read_expressions(nb::handle grammar) {
-  Expressions ex;
-  const nb::tuple nodes = tuple_of(grammar.attr("nodes"));
-  ex.nodes.reserve(nodes.size());
-  ex.ints.reserve(nodes.size() * 4);
-  for (nb::handle item : nodes) {
-    const nb::tuple node = tuple_of(item);
-    const std::size_t n = node.size();
-    if (n == 0) throw BadGrammar("malformed grammar: a node is empty");
-    const i32 op = small_int(node[0]);
-    const u32 begin = static_cast<u32>(ex.ints.size());
-    auto spread = [&](nb::handle values) {
-      for (nb::handle value : tuple_of(values)) ex.ints.push_back(small_int(value));
-    };
-    auto need = [&](std::size_t count) {
-      if (n != count) throw BadGrammar("malformed grammar: a node has the wrong number of arguments");
-    };
-    switch (op) {
-      case OP_LITERAL: {
-        need(2);
-        const nb::object data = node[1];
-        if (!PyBytes_Check(data.ptr())) throw BadGrammar("malformed grammar: a literal is not bytes");
-        ex.ints.push_back(static_cast<i32>(ex.literals.size()));
-        ex.literals.emplace_back(PyBytes_AS_STRING(data.ptr()), static_cast<std::size_t>(PyBytes_GET_SIZE(data.ptr())));
-        break;
-      }
-      case OP_BYTES: need(2), spread(node[1]); break;
-      case OP_CHARS: need(3), ex.ints.push_back(small_int(node[2])), spread(node[1]); break;
-      case OP_GRAPH: need(3), ex.ints.push_back(small_int(node[1])), spread(node[2]); break;
-      case OP_TOKENS: need(3), ex.ints.push_back(small_int(node[2])), spread(node[1]); break;
-      case OP_PERMUTE:
-        need(5);
-        for (std::size_t i : {2, 3, 4}) ex.ints.push_back(small_int(node[i]));
-        spread(node[1]);
-        break;
-      case OP_AUTOMATON: {
-        if (n != 6) need(4);
-        const nb::tuple transitions = tuple_of(node[1]), accepting = tuple_of(node[2]);
-        if (transitions.size() != accepting.size()) throw BadGrammar("malformed grammar: an automaton's transitions and accepting states differ in number");
-        ex.ints.push_back(small_int(node[3]));
-        ex.ints.push_back(static_cast<i32>(transitions.size()));
-        ex.ints.push_back(n == 6 ? small_int(node[4]) : 0);
-        ex.ints.push_back(n == 6 ? small_int(node[5]) : -1);
-        for (std::size_t s = 0; s < transitions.size(); s++) {
-          const nb::tuple list = tuple_of(transitions[s]);
-          ex.ints.push_back(nb::object(accepting[s]).ptr() == Py_True || PyObject_IsTrue(nb::object(accepting[s]).ptr()) == 1);
-          ex.ints.push_back(static_cast<i32>(list.size()));
-          for (nb::handle transition : list) {
-            if (tuple_of(transition).size() != 3) throw BadGrammar("malformed grammar: a transition is not (lo, hi, target)");
-            spread(transition);
-          }
-        }
-        break;
-      }
-      case OP_EXCEPT:
-        need(3);
-        ex.ints.push_back(small_int(node[2]));
-        for (nb::handle word : tuple_of(node[1])) {
-          if (!PyUnicode_Check(word.ptr())) throw BadGrammar("malformed grammar: a word is not a string");
-          Py_ssize_t length = 0;
-          const char* text = PyUnicode_AsUTF8AndSize(word.ptr(), &length);
-          if (text == nullptr) {
-            PyErr_Clear();
-            throw BadGrammar("malformed grammar: a word has a lone surrogate");
-          }
-          ex.ints.push_back(static_cast<i32>(ex.literals.size()));
-          ex.literals.emplace_back(text, static_cast<std::size_t>(length));
-        }
-        break;
-      case OP_CAPTURE: need(3), ex.ints.push_back(small_int(node[1])); break;
-      case OP_TEMPERATURE: {
-        need(3);
-        const double value = PyFloat_AsDouble(nb::object(node[2]).ptr());
-        if (PyErr_Occurred()) throw nb::python_error();
-        if (!(value >= 0 && value < 1e300)) throw BadGrammar("malformed grammar: a temperature is not a number from 0");
-        ex.ints.push_back(small_int(node[1]));
-        ex.ints.push_back(static_cast<i32>(ex.numbers.size()));
-        ex.numbers.push_back(value);
-        break;
-      }
-      default:
-        for (std::size_t i = 1; i < n; i++) ex.ints.push_back(small_int(node[i]));
-    }
-    ex.nodes.push_back({op, begin, static_cast<u32>(ex.ints.size())});
+std::string_view utf8(PyObject* text, const char* wrong) {
+  Py_ssize_t length = 0;
+  const char* bytes = PyUnicode_AsUTF8AndSize(text, &length);
+  if (bytes == nullptr) {
+    PyErr_Clear();
+    malformed(wrong);
   }
-  for (nb::handle rule : tuple_of(grammar.attr("rules"))) ex.rules.push_back(small_int(rule));
-  for (nb::handle name : tuple_of(grammar.attr("names"))) ex.names.push_back(nb::cast<std::string>(name));
-  ex.root = small_int(grammar.attr("root"));
-  return ex;
+  return {bytes, static_cast<std::size_t>(length)};
+}
+
+// PERF: tuples are read by the C API; their items live as long as the tuple, which its caller holds.
+void read_node(Expressions& ex, PyObject* node) {
+  const std::size_t n = static_cast<std::size_t>(PyTuple_GET_SIZE(checked_tuple(node)));
+  auto item = [&](std::size_t i) { return PyTuple_GET_ITEM(node, static_cast<Py_ssize_t>(i)); };
+  if (n == 0) malformed("a node is empty");
+  const i32 op = small_int(item(0));
+  const u32 begin = static_cast<u32>(ex.ints.size());
+  auto add = [&](i32 value) { ex.ints.push_back(value); };
+  auto spread = [&](PyObject* values) {
+    const Py_ssize_t count = PyTuple_GET_SIZE(checked_tuple(values));
+    for (Py_ssize_t i = 0; i < count; i++) add(small_int(PyTuple_GET_ITEM(values, i)));
+  };
+  auto need = [&](std::size_t count) {
+    if (n != count) malformed("a node has the wrong number of arguments");
+  };
+  switch (op) {
+    case OP_LITERAL: {
+      need(2);
+      if (!PyBytes_Check(item(1))) malformed("a literal is not bytes");
+      add(static_cast<i32>(ex.literals.size()));
+      ex.literals.push_back({PyBytes_AS_STRING(item(1)), static_cast<std::size_t>(PyBytes_GET_SIZE(item(1)))});
+      break;
+    }
+    case OP_BYTES: need(2), spread(item(1)); break;
+    case OP_CHARS: need(3), add(small_int(item(2))), spread(item(1)); break;
+    case OP_GRAPH: need(3), add(small_int(item(1))), spread(item(2)); break;
+    case OP_TOKENS: need(3), add(small_int(item(2))), spread(item(1)); break;
+    case OP_PERMUTE:
+      need(5);
+      for (std::size_t i : {2, 3, 4}) add(small_int(item(i)));
+      spread(item(1));
+      break;
+    case OP_AUTOMATON: {
+      if (n != 6) need(4);
+      PyObject *transitions = checked_tuple(item(1)), *accepting = checked_tuple(item(2));
+      const Py_ssize_t states = PyTuple_GET_SIZE(transitions);
+      if (states != PyTuple_GET_SIZE(accepting)) malformed("an automaton's transitions and accepting states differ in number");
+      add(small_int(item(3)));
+      add(static_cast<i32>(states));
+      add(n == 6 ? small_int(item(4)) : 0);
+      add(n == 6 ? small_int(item(5)) : -1);
+      for (Py_ssize_t s = 0; s < states; s++) {
+        PyObject* list = checked_tuple(PyTuple_GET_ITEM(transitions, s));
+        const Py_ssize_t count = PyTuple_GET_SIZE(list);
+        const int accepts = PyObject_IsTrue(PyTuple_GET_ITEM(accepting, s));
+        if (accepts < 0) throw nb::python_error();
+        add(accepts);
+        add(static_cast<i32>(count));
+        for (Py_ssize_t t = 0; t < count; t++) {
+          PyObject* transition = PyTuple_GET_ITEM(list, t);
+          if (PyTuple_GET_SIZE(checked_tuple(transition)) != 3) malformed("a transition is not (lo, hi, target)");
+          spread(transition);
+        }
+      }
+      break;
+    }
+    case OP_EXCEPT: {
+      need(3);
+      add(small_int(item(2)));
+      PyObject* words = checked_tuple(item(1));
+      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(words); i++) {
+        PyObject* word = PyTuple_GET_ITEM(words, i);
+        if (!PyUnicode_Check(word)) malformed("a word is not a string");
+        add(static_cast<i32>(ex.literals.size()));
+        ex.literals.push_back(utf8(word, "a word has a lone surrogate"));
+      }
+      break;
+    }
+    case OP_CAPTURE: need(3), add(small_int(item(1))); break;
+    case OP_TEMPERATURE: {
+      need(3);
+      const double value = PyFloat_AsDouble(item(2));
+      if (PyErr_Occurred()) throw nb::python_error();
+      if (!(value >= 0 && value < 1e300)) malformed("a temperature is not a number from 0");
+      add(small_int(item(1)));
+      add(static_cast<i32>(ex.numbers.size()));
+      ex.numbers.push_back(value);
+      break;
+    }
+    default:
+      for (std::size_t i = 1; i < n; i++) add(small_int(item(i)));
+  }
+  ex.nodes.push_back({op, begin, static_cast<u32>(ex.ints.size())});
+}
+
+nb::tuple tuple_of(nb::handle value) { return nb::borrow<nb::tuple>(checked_tuple(value.ptr())); }
+
+// The large grammar read last. One that begins with the same nodes, as those of a builder that goes on do, is read from where they differ.
+// INVARIANT: nodes are told by identity, which stays theirs as long as their tuple is held here.
+struct Last {
+  nb::object nodes, names;
+  std::shared_ptr<const Expressions> expressions;
+  std::weak_ptr<const TokenTrie> trie;
+};
+constexpr std::size_t LAST_LEAST = 500, LAST_MOST = 100'000;  // nodes
+
+std::mutex& last_mutex() {
+  static std::mutex mutex;
+  return mutex;
+}
+Last& last() {
+  static Last* const found = new Last;  // which outlives the interpreter
+  return *found;
+}
+
+// How many items two tuples share from the first on.
+std::size_t shared(const nb::tuple& tuple, nb::handle before) {
+  const std::size_t count = std::min(tuple.size(), static_cast<std::size_t>(PyTuple_GET_SIZE(before.ptr())));
+  std::size_t i = 0;
+  while (i < count && PyTuple_GET_ITEM(tuple.ptr(), static_cast<Py_ssize_t>(i)) == PyTuple_GET_ITEM(before.ptr(), static_cast<Py_ssize_t>(i))) i++;
+  return i;
+}
+
+std::shared_ptr<Expressions> read_expressions(nb::handle grammar, const std::shared_ptr<const TokenTrie>& trie) {
+  const auto made = std::make_shared<Expressions>();
+  Expressions& ex = *made;
+  const nb::tuple nodes = tuple_of(grammar.attr("nodes")), names = tuple_of(grammar.attr("names"));
+  for (nb::handle rule : tuple_of(grammar.attr("rules"))) ex.rules.push_back(small_int(rule.ptr()));
+  ex.root = small_int(nb::object(grammar.attr("root")).ptr());
+  std::size_t named = 0;
+  if (nodes.size() >= LAST_LEAST) {
+    Last before;
+    {
+      const std::lock_guard lock(last_mutex());
+      before = last();
+    }
+    const std::size_t count = before.expressions ? shared(nodes, before.nodes) : 0;
+    if (count >= LAST_LEAST) {
+      const Expressions& other = *before.expressions;
+      ex.begin_as(other, count);
+      named = shared(names, before.names);
+      ex.names.assign(other.names, named);
+      const bool same_rules = ex.rules.size() >= other.rules.size() && std::equal(other.rules.begin(), other.rules.end(), ex.rules.begin());
+      if (same_rules && before.trie.lock() == trie) {
+        ex.checked = static_cast<u32>(count);
+        if (count == other.nodes.size()) ex.generates = other.generates;
+      }
+    }
+  }
+  const std::size_t known = ex.nodes.size();
+  ex.nodes.reserve(nodes.size());
+  ex.ints.reserve(ex.ints.size() + (nodes.size() - known) * 4);
+  for (std::size_t i = known; i < nodes.size(); i++) read_node(ex, PyTuple_GET_ITEM(nodes.ptr(), static_cast<Py_ssize_t>(i)));
+  for (std::size_t i = named; i < names.size(); i++) {
+    PyObject* name = PyTuple_GET_ITEM(names.ptr(), static_cast<Py_ssize_t>(i));
+    if (!PyUnicode_Check(name)) malformed("a name is not a string");
+    ex.names.push_back(utf8(name, "a name has a lone surrogate"));
+  }
+  return made;
+}
+
+void remember(nb::handle grammar, std::shared_ptr<const Expressions> expressions, const std::shared_ptr<const TokenTrie>& trie) {
+  if (expressions->nodes.size() < LAST_LEAST || expressions->nodes.size() > LAST_MOST) return;
+  Last now{grammar.attr("nodes"), grammar.attr("names"), std::move(expressions), trie};
+  const std::lock_guard lock(last_mutex());
+  std::swap(last(), now);
 }
 
 struct KernelGrammar {
@@ -356,14 +436,17 @@ NB_MODULE(_kernel, m) {
       .def(
           "__init__",
           [](KernelGrammar* self, std::shared_ptr<TokenTrie> trie, nb::object grammar, i64 states, i64 stack_depth, i64 memory, double seconds) {
-            auto ex = std::make_shared<const Expressions>(read_expressions(grammar));
+            const std::shared_ptr<Expressions> expressions = read_expressions(grammar, trie);
             Limits limits;
             limits.states = static_cast<u64>(std::max<i64>(states, 0));
             limits.stack_depth = static_cast<u64>(std::max<i64>(stack_depth, 0));
             limits.memory = static_cast<u64>(std::max<i64>(memory, 0));
             limits.seconds = seconds;
-            const nb::gil_scoped_release release;
-            new (self) KernelGrammar{std::make_shared<Automaton>(std::move(trie), std::move(ex), limits)};
+            {
+              const nb::gil_scoped_release release;
+              new (self) KernelGrammar{std::make_shared<Automaton>(trie, expressions, limits)};
+            }
+            remember(grammar, expressions, trie);
           },
           nb::arg("trie"), nb::arg("grammar"), nb::kw_only(), nb::arg("states"), nb::arg("stack_depth"), nb::arg("memory"), nb::arg("seconds"))
       .def_prop_ro(

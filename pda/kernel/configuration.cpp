@@ -10,7 +10,7 @@ namespace {
 
 constexpr u32 MOST_REGIONS = 1024;  // of one rule with a limit, or a text would take memory quadratic in its length
 
-Nfa compile(std::shared_ptr<const Expressions> expressions, const TokenTrie& trie, const Limits& limits) {
+Nfa compile(std::shared_ptr<Expressions> expressions, const TokenTrie& trie, const Limits& limits) {
   Deadline deadline(limits.seconds);
   expressions->validate(trie.size());
   return lower(std::move(expressions), trie, limits, deadline);
@@ -18,7 +18,7 @@ Nfa compile(std::shared_ptr<const Expressions> expressions, const TokenTrie& tri
 
 }  // namespace
 
-Automaton::Automaton(std::shared_ptr<const TokenTrie> trie, std::shared_ptr<const Expressions> expressions, const Limits& limits)
+Automaton::Automaton(std::shared_ptr<const TokenTrie> trie, std::shared_ptr<Expressions> expressions, const Limits& limits)
     : trie_(std::move(trie)), limits_(limits), frames_(compile(std::move(expressions), *trie_, limits), trie_->max_token_bytes(), limits), threshold_(limits.memory), frame_threshold_(limits.states / 2) {
   std::vector<Entry> list;
   nodes_.intern(nullptr, 0);
@@ -504,7 +504,7 @@ void Automaton::rule_names(u32 configuration, std::vector<std::string>& names) {
       const Nfa& nfa = frames_.nfa();
       for (u32 origin = frames_.origin(entry.frame); origin != NONE && names.size() < 64; origin = nfa.origins[origin].parent) {
         const u32 name = nfa.origins[origin].name;
-        if (name < nfa.names.size() && (names.empty() || names.back() != nfa.names[name])) names.push_back(nfa.names[name]);
+        if (name < nfa.expressions->names.size() && (names.empty() || names.back() != nfa.expressions->names[name])) names.emplace_back(nfa.expressions->names[name]);
       }
       if (below == NO_STACK) below = entry.rest;
     }

@@ -14,7 +14,7 @@ constexpr u32 MOST_STATES = 1'000'000;
 
 class Finder {
  public:
-  Finder(const Expressions& expressions, const TokenTrie& trie, Nfa& nfa, Deadline& deadline)
+  Finder(Expressions& expressions, const TokenTrie& trie, Nfa& nfa, Deadline& deadline)
       : ex_(expressions), trie_(trie), nfa_(nfa), deadline_(deadline), nodes_(static_cast<u32>(ex_.nodes.size())) {}
 
   Facts run() {
@@ -29,7 +29,7 @@ class Finder {
   }
 
  private:
-  const Expressions& ex_;
+  Expressions& ex_;
   const TokenTrie& trie_;
   Nfa& nfa_;
   Deadline& deadline_;
@@ -48,7 +48,6 @@ class Finder {
   }
   u32 root() const { return nodes_ + static_cast<u32>(ex_.root); }
   u32 body(u32 rule) const { return static_cast<u32>(ex_.rules[rule]); }
-  const std::string& literal(u32 node, std::size_t i) const { return ex_.literals[static_cast<std::size_t>(ex_.arg(node, i))]; }
 
   // The vertices that a vertex refers to; NONE for an edge of a GRAPH that reads nothing.
   std::size_t child_count(u32 vertex) const {
@@ -90,21 +89,33 @@ class Finder {
   void find_productive() {
     constexpr int ROUNDS = 4;
     std::vector<u8>& flags = facts_.flags;
-    flags.assign(nodes_ + ex_.rules.size(), 0);
+    flags.resize(nodes_ + ex_.rules.size());
+    const u32 first = static_cast<u32>(ex_.generates.size());
+    std::copy(ex_.generates.begin(), ex_.generates.end(), flags.begin());
     std::vector<u32> calls;
-    for (u32 node = 0; node < nodes_; node++) {
+    for (u32 node = first; node < nodes_; node++) {
       deadline_.check();
       if (op(node) == OP_CALL) calls.push_back(node);
       flags[node] = evaluate(node);
     }
-    auto stale = [&] { return std::any_of(calls.begin(), calls.end(), [&](u32 call) { return flags[call] != flags[body(operand(call))]; }); };
-    bool done = !stale();
+    auto stale = [&](u32 call) { return flags[call] != flags[body(operand(call))]; };
+    bool done = std::none_of(calls.begin(), calls.end(), stale);
+    std::vector<u8> changed;
     for (int round = 1; round < ROUNDS && !done; round++) {
-      for (u32 node = calls.front(); node < nodes_; node++)
-        if (flags[node] != (PRODUCTIVE | NULLABLE) && child_count(node)) flags[node] |= evaluate(node);
-      done = !stale();
+      changed.assign(nodes_, 0);
+      for (u32 node = calls.front(); node < nodes_; node++) {
+        if (flags[node] == (PRODUCTIVE | NULLABLE)) continue;
+        bool due = op(node) == OP_CALL && stale(node);
+        if (op(node) != OP_CALL) each_child(node, [&](u32 c) { due = due || changed[c]; });
+        if (!due) continue;
+        const u8 now = static_cast<u8>(flags[node] | evaluate(node));
+        changed[node] = now != flags[node];
+        flags[node] = now;
+      }
+      done = std::none_of(calls.begin(), calls.end(), stale);
     }
     if (!done) propagate(calls);
+    ex_.generates.assign(flags.begin(), flags.begin() + nodes_);
     for (u32 r = 0; r < ex_.rules.size(); r++) flags[nodes_ + r] = flags[body(r)];
   }
 
@@ -136,7 +147,7 @@ class Finder {
       case OP_EMPTY: return BOTH;
       case OP_LITERAL:
       case OP_BYTES: return PRODUCTIVE;
-      case OP_EXCEPT: return n == 1 || !literal(node, 1).empty() ? BOTH : SOME;
+      case OP_EXCEPT: return n == 1 || !ex_.literal(node, 1).empty() ? BOTH : SOME;
       case OP_CHARS:
         for (std::size_t i = 1; i < n; i += 2)
           if (!only_surrogates(ex_.arg(node, i), ex_.arg(node, i + 1))) return PRODUCTIVE;
@@ -156,7 +167,11 @@ class Finder {
         if (ex_.arg(node, 2) >= 0 && ex_.arg(node, 1) > ex_.arg(node, 2)) return 0;
         return ex_.arg(node, 1) == 0 ? BOTH : of(0);
       case OP_CALL: return facts_.flags[body(operand(node))];
-      case OP_GRAPH: return static_cast<u8>((leads(node, PRODUCTIVE) ? PRODUCTIVE : 0) | (leads(node, NULLABLE) ? NULLABLE : 0));
+      case OP_GRAPH: {
+        bool empty = false;  // some last edge may read nothing
+        for (std::size_t i = 1; i < n && !empty; i += 3) empty = ex_.arg(node, i + 1) == 1 && (ex_.arg(node, i + 2) < 0 || (of(i + 2) & NULLABLE));
+        return !leads(node, PRODUCTIVE) ? 0 : empty && leads(node, NULLABLE) ? BOTH : SOME;
+      }
       case OP_AUTOMATON: return automaton(node);
       case OP_PERMUTE: return static_cast<u8>((permutes(node, PRODUCTIVE) ? PRODUCTIVE : 0) | (permutes(node, NULLABLE) ? NULLABLE : 0));
       case OP_SCOPE:
@@ -375,7 +390,7 @@ class Finder {
     const std::size_t n = ex_.count(node);
     u64 size = 1;
     switch (op(node)) {
-      case OP_LITERAL: return literal(node, 0).size();
+      case OP_LITERAL: return ex_.literal(node, 0).size();
       case OP_CHARS: return ex_.arg(node, 0) == JSON_ANY ? 12 : n > 3 || ex_.arg(node, n - 1) > 127 ? 8 : 1;
       case OP_SEQ:
       case OP_ALT:
@@ -392,7 +407,7 @@ class Finder {
         return size;
       case OP_AUTOMATON: return static_cast<u64>(ex_.arg(node, 1));
       case OP_EXCEPT:
-        for (std::size_t i = 1; i < n; i++) size += literal(node, i).size();
+        for (std::size_t i = 1; i < n; i++) size += ex_.literal(node, i).size();
         return size;
       case OP_PERMUTE: return 1000;
       case OP_CAPTURE: return size_of(operand(node));
@@ -404,7 +419,7 @@ class Finder {
     const std::size_t n = ex_.count(node);
     u64 least = 0;
     switch (op(node)) {
-      case OP_LITERAL: return literal(node, 0).size();
+      case OP_LITERAL: return ex_.literal(node, 0).size();
       case OP_BYTES:
       case OP_CHARS: return 1;
       case OP_SEQ:
@@ -525,7 +540,7 @@ class Finder {
     auto backslash = [](i32 lo, i32 hi) { return lo <= '\\' && '\\' <= hi; };
     const std::size_t n = ex_.count(node);
     switch (op(node)) {
-      case OP_LITERAL: return odd_escape(literal(node, 0));
+      case OP_LITERAL: return odd_escape(ex_.literal(node, 0));
       case OP_BYTES:
         for (std::size_t i = 0; i < n; i += 2)
           if (backslash(ex_.arg(node, i), ex_.arg(node, i + 1))) return true;
@@ -551,11 +566,11 @@ class Finder {
     }
   }
   // A JSON text that begins here or before may spell a character by an escape that it does not need.
-  static bool odd_escape(const std::string& data) {
-    for (std::size_t i = data.find('\\'); i != std::string::npos; i = data.find('\\', i + 2)) {
+  static bool odd_escape(std::string_view data) {
+    for (std::size_t i = data.find('\\'); i != std::string_view::npos; i = data.find('\\', i + 2)) {
       if (i + 1 >= data.size()) return true;
       if (data[i + 1] != 'u') continue;
-      const u32 code = static_cast<u32>(std::strtoul(data.substr(i + 2, 4).c_str(), nullptr, 16));
+      const u32 code = static_cast<u32>(std::strtoul(std::string(data.substr(i + 2, 4)).c_str(), nullptr, 16));
       if (i + 6 > data.size() || code >= 0x20 || (code >= 8 && code <= 13 && code != 11)) return true;
     }
     return false;
@@ -726,7 +741,7 @@ void automaton_lengths(const Expressions& ex, u32 node, std::vector<u32>& least,
     }
 }
 
-Facts find_facts(const Expressions& expressions, const TokenTrie& trie, Nfa& nfa, Deadline& deadline) {
+Facts find_facts(Expressions& expressions, const TokenTrie& trie, Nfa& nfa, Deadline& deadline) {
   return Finder(expressions, trie, nfa, deadline).run();
 }
 

@@ -43,7 +43,7 @@ bool counted_repeat(const Expressions& expressions, const Facts& facts, u32 node
 
 // Fills in what the NFA has of the whole grammar: token sets, temperatures, captures, escapes. Unsatisfiable where the root generates
 // nothing; BadGrammar for what no lowering can do.
-Facts find_facts(const Expressions& expressions, const TokenTrie& trie, Nfa& nfa, Deadline& deadline);
+Facts find_facts(Expressions& expressions, const TokenTrie& trie, Nfa& nfa, Deadline& deadline);
 
 // The transitions of a DFA's state whose arguments begin `at`, by target: parallel ranges are lowered together. Where the next begin.
 using ByTarget = std::vector<std::pair<u32, std::vector<i32>>>;

@@ -23,7 +23,7 @@ class Lowering final : public Source {
 
   void begin(Nfa& nfa) {
     nfa_ = &nfa;
-    nfa.names = ex_.names;
+    nfa.expressions = expressions_;
     nfa.root_called = facts_.root_called;
     nfa.limited = facts_.limited;
     rule_of_.assign(ex_.rules.size(), NONE);
@@ -214,7 +214,7 @@ class Lowering final : public Source {
     switch (ex_.nodes[node].op) {
       case OP_EMPTY: epsilon(task.from, task.to); break;
       case OP_LITERAL: {
-        const std::string& data = ex_.literals[static_cast<std::size_t>(ex_.arg(node, 0))];
+        const std::string_view data = ex_.literal(node, 0);
         u32 at = task.from;
         for (std::size_t i = 0; i < data.size(); i++) {
           const u32 next = i + 1 == data.size() ? task.to : state();
@@ -510,7 +510,7 @@ class Lowering final : public Source {
     epsilon(task.from, start);
     std::vector<Branch> branches{{0, count, 0, start}};
     std::vector<i32> others;
-    auto word = [&](std::size_t i) -> const std::string& { return ex_.literals[static_cast<std::size_t>(ex_.arg(task.node, i + 1))]; };
+    auto word = [&](std::size_t i) { return ex_.literal(task.node, i + 1); };
     while (!branches.empty()) {
       const Branch at = branches.back();
       branches.pop_back();
@@ -538,7 +538,7 @@ class Lowering final : public Source {
     }
   }
   // The code point at `at` of well-formed UTF-8, and where the next begins.
-  static i32 decode(const std::string& text, std::size_t& at) {
+  static i32 decode(std::string_view text, std::size_t& at) {
     const u8 lead = static_cast<u8>(text[at++]);
     if (lead < 0x80) return lead;
     i32 code = lead < 0xE0 ? lead & 0x1F : lead < 0xF0 ? lead & 0x0F : lead & 0x07;
@@ -779,8 +779,8 @@ void Expressions::validate(u32 vocabulary_size) const {
   if (rules.empty()) fail("no rules");
   if (root < 0 || static_cast<std::size_t>(root) >= rules.size()) fail("the root is not a rule");
   for (std::size_t r = 0; r < rules.size(); r++)
-    if (rules[r] < 0 || static_cast<std::size_t>(rules[r]) >= nodes.size()) fail("rule " + (r < names.size() ? names[r] : std::to_string(r)) + " is not defined");
-  for (u32 node = 0; node < nodes.size(); node++) {
+    if (rules[r] < 0 || static_cast<std::size_t>(rules[r]) >= nodes.size()) fail("rule " + (r < names.size() ? std::string(names[r]) : std::to_string(r)) + " is not defined");
+  for (u32 node = checked; node < nodes.size(); node++) {
     const std::size_t n = count(node);
     auto child = [&](std::size_t i) {
       if (i >= n || arg(node, i) < 0 || static_cast<u32>(arg(node, i)) >= node) fail("node " + std::to_string(node) + " refers to a node that does not come before it");
@@ -797,7 +797,7 @@ void Expressions::validate(u32 vocabulary_size) const {
     switch (nodes[node].op) {
       case OP_EMPTY:
       case OP_NEVER: break;
-      case OP_LITERAL: need(n == 1 && !literals[static_cast<std::size_t>(arg(node, 0))].empty()); break;
+      case OP_LITERAL: need(n == 1 && !literal(node, 0).empty()); break;
       case OP_BYTES: need(n >= 2 && n % 2 == 0), ranges(0, n, 2, 255); break;
       case OP_CHARS: need(n >= 3 && n % 2 == 1 && arg(node, 0) >= UTF8 && arg(node, 0) <= JSON_ANY), ranges(1, n, 2, 0x10FFFF); break;
       case OP_SEQ:
@@ -834,7 +834,7 @@ void Expressions::validate(u32 vocabulary_size) const {
       case OP_EXCEPT:
         need(n >= 1 && arg(node, 0) >= UTF8 && arg(node, 0) <= JSON_ANY);
         for (std::size_t i = 2; i < n; i++)
-          if (literals[static_cast<std::size_t>(arg(node, i - 1))] >= literals[static_cast<std::size_t>(arg(node, i))])
+          if (literal(node, i - 1) >= literal(node, i))
             fail("node " + std::to_string(node) + " has words out of order");
         break;
       case OP_TOKENS:
@@ -858,9 +858,23 @@ void Expressions::validate(u32 vocabulary_size) const {
 }
 
 std::size_t Expressions::bytes() const {
-  std::size_t total = nodes.capacity() * sizeof(Node) + (ints.capacity() + rules.capacity()) * sizeof(i32) + numbers.capacity() * sizeof(double);
-  for (const std::string& literal : literals) total += sizeof(std::string) + (literal.capacity() > 15 ? literal.capacity() : 0);
-  return total;
+  return nodes.capacity() * sizeof(Node) + (ints.capacity() + rules.capacity()) * sizeof(i32) + numbers.capacity() * sizeof(double) + literals.bytes() +
+         names.bytes() + generates.capacity();
+}
+
+void Expressions::begin_as(const Expressions& other, std::size_t count) {
+  // Texts and numbers are named in the order of the nodes.
+  std::size_t literal_count = other.literals.size(), number_count = other.numbers.size();
+  for (u32 node = static_cast<u32>(other.nodes.size()); node-- > count;) {
+    const i32 op = other.nodes[node].op;
+    if (op == OP_LITERAL) literal_count = static_cast<std::size_t>(other.arg(node, 0));
+    if (op == OP_EXCEPT && other.count(node) > 1) literal_count = static_cast<std::size_t>(other.arg(node, 1));
+    if (op == OP_TEMPERATURE) number_count = static_cast<std::size_t>(other.arg(node, 1));
+  }
+  nodes.assign(other.nodes.begin(), other.nodes.begin() + static_cast<std::ptrdiff_t>(count));
+  ints.assign(other.ints.begin(), other.ints.begin() + (count ? nodes.back().end : 0));
+  literals.assign(other.literals, literal_count);
+  numbers.assign(other.numbers.begin(), other.numbers.begin() + static_cast<std::ptrdiff_t>(number_count));
 }
 
 std::size_t Facts::bytes() const {
@@ -886,7 +900,7 @@ std::vector<u32> Nfa::complete_rule(u32 rule) {
   return found;
 }
 
-Nfa lower(std::shared_ptr<const Expressions> expressions, const TokenTrie& trie, const Limits& limits, Deadline& deadline) {
+Nfa lower(std::shared_ptr<Expressions> expressions, const TokenTrie& trie, const Limits& limits, Deadline& deadline) {
   Nfa nfa;
   const auto facts = std::make_shared<const Facts>(find_facts(*expressions, trie, nfa, deadline));
   auto lowering = std::make_unique<Lowering>(std::move(expressions), facts, limits, facts->left_recursive);

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 
 #include "base.h"
 
@@ -24,6 +25,29 @@ enum Operator : i32 {
 enum Encoding : i32 { RAW, UTF8, JSON, JSON_ANY };
 constexpr i32 REQUIRED = 1, REPEATABLE = 2;
 
+// Texts, one behind the other.
+class Texts {
+ public:
+  void push_back(std::string_view text) {
+    bytes_.append(text);
+    ends_.push_back(bytes_.size());
+  }
+  std::string_view operator[](std::size_t i) const {
+    const std::size_t begin = i ? ends_[i - 1] : 0;
+    return {bytes_.data() + begin, ends_[i] - begin};
+  }
+  std::size_t size() const { return ends_.size(); }
+  std::size_t bytes() const { return bytes_.capacity() + ends_.capacity() * sizeof(std::size_t); }
+  void assign(const Texts& other, std::size_t count) {  // the first so many of another
+    ends_.assign(other.ends_.begin(), other.ends_.begin() + static_cast<std::ptrdiff_t>(count));
+    bytes_.assign(other.bytes_, 0, count ? ends_.back() : 0);
+  }
+
+ private:
+  std::string bytes_;
+  std::vector<std::size_t> ends_;
+};
+
 // The expressions as they come from Python. Arguments of node n: ints[begin, end).
 //   LITERAL: index into literals        BYTES: lo hi ...            CHARS: encoding lo hi ...      SEQ, ALT: nodes
 //   REPEAT: node minimum maximum        CALL: rule                  GRAPH: states (source target node) ...
@@ -38,14 +62,19 @@ struct Expressions {
   };
   std::vector<Node> nodes;
   std::vector<i32> ints;
-  std::vector<std::string> literals;
+  Texts literals;
   std::vector<double> numbers;
   std::vector<i32> rules;
-  std::vector<std::string> names;
+  Texts names;
   i32 root = 0;
+  // A grammar that begins as another one did: so many nodes are well formed, and what these generate.
+  u32 checked = 0;
+  std::vector<u8> generates;
 
   std::size_t count(u32 node) const { return nodes[node].end - nodes[node].begin; }
   i32 arg(u32 node, std::size_t i) const { return ints[nodes[node].begin + i]; }
+  std::string_view literal(u32 node, std::size_t i) const { return literals[static_cast<std::size_t>(arg(node, i))]; }
+  void begin_as(const Expressions& other, std::size_t count);  // its first nodes, where there are none yet
   std::size_t bytes() const;
   void validate(u32 vocabulary_size) const;  // BadGrammar for anything lower() could trip over
 };
@@ -201,7 +230,7 @@ struct Nfa {
   std::vector<Rule> rules;
   std::vector<TokenSet> token_sets;
   std::vector<Origin> origins;
-  std::vector<std::string> names;
+  std::shared_ptr<const Expressions> expressions;
   std::vector<double> temperatures{0};  // in rising order, from the second on
   Registers registers;
   u32 root = 0;
@@ -279,7 +308,7 @@ bool member_available(const Registers& registers, const Head& head, const Regist
 
 // An NFA that is lowered as far as closures come. Where rules call themselves before they read anything, it is lowered to the end and
 // rewritten. Unsatisfiable if it generates nothing.
-Nfa lower(std::shared_ptr<const Expressions> expressions, const TokenTrie& trie, const Limits& limits, Deadline& deadline);
+Nfa lower(std::shared_ptr<Expressions> expressions, const TokenTrie& trie, const Limits& limits, Deadline& deadline);
 void rewrite(Nfa& nfa, const Limits& limits, Deadline& deadline);
 void measure(Nfa& nfa, Deadline& deadline);  // lowers all there is; fills State::distance and Rule::shortest
 
