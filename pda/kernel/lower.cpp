@@ -12,6 +12,7 @@ namespace {
 
 constexpr u64 INLINE_GROWTH = 4;    // inlining small rules may multiply the states of a grammar by this
 constexpr u64 INLINE_FLOOR = 2048;  // ... or up to this many states in all
+constexpr u32 FEW_STATES = 16;      // an automaton of at most this many is lowered at once
 
 class Lowering final : public Source {
  public:
@@ -55,7 +56,7 @@ class Lowering final : public Source {
   }
 
   std::size_t bytes() const override {
-    return ex_.bytes() + facts_.bytes() + deferred_.capacity() * sizeof(Deferred) + rule_of_.capacity() * sizeof(u32) + tails_.bytes() + escapes_.bytes();
+    return ex_.bytes() + facts_.bytes() + deferred_.capacity() * sizeof(Deferred) + pieces_.capacity() * sizeof(Piece) + rule_of_.capacity() * sizeof(u32) + tails_.bytes() + escapes_.bytes();
   }
 
  private:
@@ -64,11 +65,17 @@ class Lowering final : public Source {
     u32 body, member;    // the counted body it lies in
     u32 origin;
     bool whole = false;  // the whole of a rule, which is not made a rule again
+    u32 piece = NONE;    // a piece of an automaton or of the words of an EXCEPT, an index into pieces_
     bool in_body() const { return body != NONE; }
   };
   struct Deferred {
     Task task;
     u32 next;
+  };
+  // A state of an automaton: where its arguments begin, and what the first one is. Of an EXCEPT: the words from `first` to before `last`,
+  // which begin alike by so many bytes, and the state of every text that has left them.
+  struct Piece {
+    u32 first, last, depth, state;
   };
   std::shared_ptr<const Expressions> expressions_;
   std::shared_ptr<const Facts> known_;
@@ -83,6 +90,7 @@ class Lowering final : public Source {
   std::unordered_map<u64, u32> outlined_;
   std::vector<Task> tasks_;
   std::vector<Deferred> deferred_;
+  std::vector<Piece> pieces_;
   u32 here_ = NONE;               // the state being expanded
   u32 current_ = 0, body_ = NONE, member_ = NONE, origin_ = 0;
   bool scope_ = false;
@@ -92,11 +100,11 @@ class Lowering final : public Source {
   struct Before {
     u32 at;
     State state;
-    std::size_t states, edges, heads, rules, origins, deferred;
+    std::size_t states, edges, heads, rules, origins, deferred, pieces;
     bool counts;
     Before(const Lowering& l, u32 s)
         : at(s), state(l.nfa_->states[s]), states(l.nfa_->states.size()), edges(l.nfa_->edges.size()), heads(l.nfa_->heads.size()), rules(l.nfa_->rules.size()),
-          origins(l.nfa_->origins.size()), deferred(l.deferred_.size()), counts(l.nfa_->rules[state.rule].counts) {}
+          origins(l.nfa_->origins.size()), deferred(l.deferred_.size()), pieces(l.pieces_.size()), counts(l.nfa_->rules[state.rule].counts) {}
     void restore(Lowering& l) const {
       Nfa& nfa = *l.nfa_;
       nfa.states.resize(states);
@@ -107,6 +115,7 @@ class Lowering final : public Source {
       nfa.rules[state.rule].counts = counts;
       nfa.origins.resize(origins);
       l.deferred_.resize(deferred);
+      l.pieces_.resize(pieces);
       for (u32& rule : l.rule_of_)
         if (rule != NONE && rule >= rules) rule = NONE;
       std::erase_if(l.outlined_, [this](const auto& entry) { return entry.second >= rules; });
@@ -209,6 +218,7 @@ class Lowering final : public Source {
     body_ = task.body;
     member_ = task.member;
     origin_ = task.origin;
+    if (task.piece != NONE) return ex_.nodes[node].op == OP_EXCEPT ? except_piece(task) : automaton_piece(task);
     const std::size_t n = ex_.count(node);
     if (facts_.is(node, SHARED) && !task.whole && !merges(node, task)) return call(task, outline(node));
     switch (ex_.nodes[node].op) {
@@ -417,6 +427,7 @@ class Lowering final : public Source {
     const u32 count = static_cast<u32>(ex_.arg(task.node, 1));
     std::vector<u32> least;
     automaton_lengths(ex_, task.node, least, nullptr);
+    const bool all = std::find(least.begin(), least.end(), NONE) == least.end();
     const u32 base = static_cast<u32>(nfa_->states.size());
     for (u32 i = 0; i < count; i++) state();
     epsilon(task.from, base);
@@ -424,10 +435,27 @@ class Lowering final : public Source {
     for (u32 i = 0; i < count; i++) {
       const u32 source = base + i;
       if (ex_.arg(task.node, at)) epsilon(source, task.to);
+      if (all && count > FEW_STATES) {
+        piece(task, source, task.to, {static_cast<u32>(at), 0, 0, base});
+        at += 2 + 3 * static_cast<std::size_t>(ex_.arg(task.node, at + 1));
+        continue;
+      }
       at = by_target(ex_, task.node, at, by_target_);
       for (const auto& [target, ranges] : by_target_)
         if (least[target] != NONE) characters(source, base + target, ranges, encoding);
     }
+  }
+  void automaton_piece(const Task& task) {
+    const Piece at = pieces_[task.piece];
+    by_target(ex_, task.node, at.first, by_target_);
+    for (const auto& [target, ranges] : by_target_) characters(task.from, at.state + target, ranges, ex_.arg(task.node, 0));
+  }
+  void piece(const Task& whole, u32 from, u32 to, const Piece& piece) {
+    Task task = whole;
+    task.from = from, task.to = to;
+    task.piece = static_cast<u32>(pieces_.size());
+    pieces_.push_back(piece);
+    defer(task);
   }
 
   ByTarget by_target_;
@@ -495,47 +523,37 @@ class Lowering final : public Source {
   }
   // Any text but some words: their trie, with an end wherever no word ends, and a state for every text that has left it.
   void except(const Task& task) {
-    const i32 encoding = ex_.arg(task.node, 0);
-    const std::size_t count = ex_.count(task.node) - 1;
-    const u32 outside = state();
+    const u32 outside = state(), start = state();
     epsilon(outside, task.to);
-    const i32 all[] = {0, 0x10FFFF};
-    chars(outside, outside, all, 2, encoding);
-    struct Branch {
-      std::size_t first, last;  // the words that begin like this
-      std::size_t depth;        // by so many bytes
-      u32 place;
-    };
-    const u32 start = state();
     epsilon(task.from, start);
-    std::vector<Branch> branches{{0, count, 0, start}};
-    std::vector<i32> others;
+    const i32 all[] = {0, 0x10FFFF};
+    chars(outside, outside, all, 2, ex_.arg(task.node, 0));
+    piece(task, start, task.to, {0, static_cast<u32>(ex_.count(task.node) - 1), 0, outside});
+  }
+  void except_piece(const Task& task) {
+    const i32 encoding = ex_.arg(task.node, 0);
+    const Piece at = pieces_[task.piece];
     auto word = [&](std::size_t i) { return ex_.literal(task.node, i + 1); };
-    while (!branches.empty()) {
-      const Branch at = branches.back();
-      branches.pop_back();
-      check();
-      std::size_t i = at.first;
-      if (i < at.last && word(i).size() == at.depth) i++;
-      else epsilon(at.place, task.to);
-      others.clear();
-      i32 low = 0;
-      while (i < at.last) {
-        std::size_t end = at.depth;
-        const i32 code = decode(word(i), end);
-        std::size_t j = i + 1;
-        while (j < at.last && word(j).compare(at.depth, end - at.depth, word(i), at.depth, end - at.depth) == 0) j++;
-        const u32 below = state();
-        const i32 one[] = {code, code};
-        chars(at.place, below, one, 2, encoding);
-        if (low < code) others.insert(others.end(), {low, code - 1});
-        low = code + 1;
-        branches.push_back({i, j, end, below});
-        i = j;
-      }
-      if (low <= 0x10FFFF) others.insert(others.end(), {low, 0x10FFFF});
-      chars(at.place, outside, others.data(), others.size(), encoding);
+    std::vector<i32> others;
+    u32 i = at.first;
+    if (i < at.last && word(i).size() == at.depth) i++;
+    else epsilon(task.from, task.to);
+    i32 low = 0;
+    while (i < at.last) {
+      std::size_t end = at.depth;
+      const i32 code = decode(word(i), end);
+      u32 j = i + 1;
+      while (j < at.last && word(j).compare(at.depth, end - at.depth, word(i), at.depth, end - at.depth) == 0) j++;
+      const u32 below = state();
+      const i32 one[] = {code, code};
+      chars(task.from, below, one, 2, encoding);
+      if (low < code) others.insert(others.end(), {low, code - 1});
+      low = code + 1;
+      piece(task, below, task.to, {i, j, static_cast<u32>(end), at.state});
+      i = j;
     }
+    if (low <= 0x10FFFF) others.insert(others.end(), {low, 0x10FFFF});
+    chars(task.from, at.state, others.data(), others.size(), encoding);
   }
   // The code point at `at` of well-formed UTF-8, and where the next begins.
   static i32 decode(std::string_view text, std::size_t& at) {

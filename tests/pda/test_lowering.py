@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import time
 from contextlib import suppress
 from itertools import pairwise
@@ -15,18 +16,18 @@ from support.engines import BYTES, STOP, Engine, accepts, mask_of, matcher, one_
 from support.strategies import Features, grammars, vocabularies
 
 from stackmask.pda.exceptions import GrammarError, LimitError, UnsatisfiableError
-from stackmask.pda.grammar import JSON, Grammar, GrammarBuilder, NodeId, RuleId
+from stackmask.pda.grammar import CALL, JSON, NEVER, TOKENS, Grammar, GrammarBuilder, NodeId, RuleId
 
 
-def words(count: int) -> list[str]:
-    """Different words, with more states than letters."""
-    return [f"{number:05d}" for number in range(count)]
+def large(b: GrammarBuilder) -> NodeId:
+    """`0`, by an automaton of many states, which are made all at once."""
+    return b.graph(2000, (0, 2, b.literal(b"0"), *(number for state in range(2, 1999) for number in (state, state + 1, -1)), 1999, 1, -1))
 
 
-def small_or_large(b: GrammarBuilder, large: NodeId) -> Grammar:
+def small_or_large(b: GrammarBuilder) -> Grammar:
     """A list of small things, and of one that takes many states."""
     item = b.rule("item")
-    b.define(item, b.alt(b.literal(b"s(...)"), b.seq(b.literal(b"l("), large)))
+    b.define(item, b.alt(b.literal(b"s(...)"), b.seq(b.literal(b"l("), large(b))))
     return one_rule(b, b.repeat(b.seq(b.call(item), b.literal(b";"))))
 
 
@@ -36,7 +37,7 @@ def test_only_what_is_met_is_lowered(kernel: Engine) -> None:
     tools = []
     for number in range(1000):
         rule = b.rule(f"tool {number}")
-        b.define(rule, b.seq(b.repeat(b.chars((0x61, 0x7A), JSON), 3, 300), b.except_words(words(3), JSON), b.literal(b"}")))
+        b.define(rule, b.seq(b.repeat(b.chars((0x61, 0x7A), JSON), 3, 300), b.except_words(["ab", "b"], JSON), b.literal(b"}")))
         tools.append(b.seq(b.literal(b"%03d{" % number), b.call(rule)))
     grammar = prepare(kernel, one_rule(b, b.seq(b.literal(b"<"), b.alt(*tools), b.literal(b">"))))
     assert grammar.statistics["states"] < 50
@@ -51,13 +52,13 @@ def test_only_what_is_met_is_lowered(kernel: Engine) -> None:
 def test_a_limit_that_is_met_on_the_way(kernel: Engine) -> None:
     """A limit on states that a text comes to is an error that leaves everything as it was, however often, and other texts go on."""
     b = GrammarBuilder()
-    grammar = prepare(kernel, small_or_large(b, b.except_words(words(2000), JSON)), states=1000)
+    grammar = prepare(kernel, small_or_large(b), states=1000)
     at = kernel.Matcher(grammar, [STOP])
     assert at.accept_bytes(b"s(...);")
     before = mask_of(at, len(BYTES))
     for _ in range(3):
         with pytest.raises(LimitError) as caught:
-            at.accept_bytes(b"l(00")
+            at.accept_bytes(b"l(0")
         assert caught.value.limit == "states"
         assert at.num_accepted == 1
         assert mask_of(at, len(BYTES)) == before
@@ -80,7 +81,7 @@ def test_masks_after_an_error_are_those_before(kernel: Engine) -> None:
     """Masks whose making a limit ended are made again, and nothing of the first attempt stays in others."""
     tokens: list[bytes | None] = [*(bytes((byte,)) for byte in range(256)), b"s(", b"l(0", b"s(...);l(", b"...);s", b";l(00", None]
     b = GrammarBuilder()
-    source = small_or_large(b, b.except_words(words(2000), JSON))
+    source = small_or_large(b)
     rich = kernel.Matcher(prepare(kernel, source, tokens), [len(tokens) - 1])
     poor = kernel.Matcher(prepare(kernel, source, tokens, states=1000), [len(tokens) - 1])
     failed = 0
@@ -241,3 +242,102 @@ def test_permutations_of_what_may_be_empty(engine: Engine, case: int) -> None:
         assert accepts(at, b"<" + text + b">!"), text
     for text in bad:
         assert not accepts(at, b"<" + text + b">!"), text
+
+
+def copied(grammar: Grammar) -> Grammar:
+    """The same grammar, none of whose nodes is the same object."""
+    return pickle.loads(pickle.dumps(grammar))  # type: ignore[no-any-return]
+
+
+def tools(b: GrammarBuilder, names: list[str]) -> list[NodeId]:
+    """Rules that take some hundred nodes, and calls of them."""
+    calls = []
+    for name in names:
+        rule = b.rule(name)
+        pairs = b.seq(*(b.literal(f"{name}{number}=".encode()) for number in range(20)), b.except_words([name, "ab"], JSON))
+        b.define(rule, b.seq(pairs, b.literal(b"\n"), b.temperature(b.literal(name.encode()), len(name) / 10)))
+        calls.append(b.call(rule))
+    return calls
+
+
+def test_grammars_that_go_on_from_each_other(kernel: Engine) -> None:
+    """A grammar that begins with the nodes of the last one, whatever has changed behind them, is what it is by itself."""
+    tokens: list[bytes | None] = [*BYTES[:256], b"t1", b"=t", None, None]
+    trie = kernel.TokenTrie(tokens, len(tokens))
+    shorter = kernel.TokenTrie(tokens[:-1], len(tokens) - 1)
+
+    def check(grammar: Grammar) -> None:
+        assert trace_of(grammar) == trace_of(copied(grammar))
+        assert trace_of(grammar) == trace_of(copied(grammar))
+
+    def trace_of(grammar: Grammar) -> list[Any]:
+        random = Random(1)
+        made = kernel.KernelGrammar(trie, grammar, states=100_000, stack_depth=1000, memory=1 << 26, seconds=10)
+        at = kernel.Matcher(made, [len(tokens) - 1])
+        found: list[Any] = []
+        for _ in range(60):
+            allowed = at.allowed_tokens()
+            found.append((allowed, at.temperature, at.rule_names()))
+            if at.is_terminated() or not at.accept_token(random.choice(allowed)):
+                break
+        return found
+
+    b = GrammarBuilder()
+    calls = tools(b, [f"t{number}" for number in range(30)])
+    later = b.rule("later")
+    b.define(later, b.literal(b"x"))
+    root = b.rule("root")
+    b.define(root, b.alt(*calls, b.call(later)))
+    first = b.build(root)
+    assert len(first.nodes) > 600
+    check(first)
+    more = tools(b, ["u", "v"])
+    root = b.rule("root")
+    b.define(root, b.alt(*calls[1:], *more, b.call(later)))
+    check(b.build(root))
+    b.define(later, b.never())  # a rule of those before
+    check(b.build(root))
+    b.define(later, b.empty())
+    check(b.build(root))
+    b.define(root, b.alt(calls[0], b.tokens((len(tokens) - 2,))))
+    longer = b.build(root)
+    check(longer)
+    trace_of(longer)
+    beyond = Grammar((*longer.nodes, (TOKENS, (len(tokens) - 1,), 0)), longer.rules, longer.names, longer.root)
+    with pytest.raises(ValueError, match="vocabulary"):
+        kernel.KernelGrammar(shorter, beyond, states=10**5, stack_depth=1000, memory=1 << 26, seconds=10)
+    bodies = tuple(NodeId(min(body, 599)) for body in first.rules)
+    check(Grammar(longer.nodes[:600], bodies, first.names, RuleId(len(bodies) - 1)))
+    trace_of(first)
+    broken = Grammar((*first.nodes, (CALL, len(first.rules))), first.rules, first.names, first.root)
+    with pytest.raises(GrammarError):
+        trace_of(broken)
+    with pytest.raises(GrammarError):
+        trace_of(Grammar(first.nodes, first.rules[:10], first.names[:10], RuleId(0)))  # calls of rules that are gone
+    for _ in range(2):
+        with pytest.raises(UnsatisfiableError):
+            trace_of(
+                Grammar(
+                    (*first.nodes, (NEVER,)), (*first.rules, NodeId(len(first.nodes))), (*first.names, "never"), RuleId(len(first.rules))
+                )
+            )
+        check(first)
+
+
+def test_large_automata_piece_by_piece(engine: Engine) -> None:
+    """The states of a large automaton say what they do when they are lowered alone, whether some lead nowhere or not."""
+    count = 60
+    lines = [((97, 97, (state + 1) % count), (98, 98, state), (0xE9, 0xFF, (state * 7) % count)) for state in range(count)]
+    accepting = [state % 5 == 0 for state in range(count)]
+    for dead in (False, True):
+        transitions = (*lines[:20], (*lines[20][:2], (99, 99, count), lines[20][2]), *lines[21:], ()) if dead else (*lines, ())
+        b = GrammarBuilder()
+        node = b.automaton(transitions if dead else transitions[:-1], (*accepting, False) if dead else tuple(accepting), JSON)
+        at = matcher(engine, one_rule(b, b.seq(node, b.literal(b"."))))
+        state, random = 0, Random(2)
+        for _ in range(100):
+            wanted = {97, 98, 0xC3} | ({46} if accepting[state] else set())
+            assert set(at.allowed_tokens()) == wanted
+            letter = random.choice("abéÿ")
+            assert at.accept_bytes(letter.encode())
+            state = {"a": (state + 1) % count, "b": state}.get(letter, (state * 7) % count)
