@@ -232,7 +232,8 @@ def _piece_nodes(builder: GrammarBuilder, piece: Piece, states: int) -> list[Nod
             nodes.extend(builder.literal(text) for value in _members(start, end, term) for text in numerals.spellings(value))
         else:
             # PERF: to tell what is below the first number of all from what is not takes a comparison; that it is not 0, only a digit.
-            is_first = term[0] >= 1 and term[0].denominator == 1 and low > 0 and not start[1] and _next(term, ZERO_CUTS[1]) >= low
+            is_first = term[0] >= 1 and term[0].denominator == 1 and low > 0 and not start[1]
+            is_first = is_first and (_next(term, ZERO_CUTS[1]) if term[1] else term[0]) >= low
             nodes.extend(numerals.interval_nodes(builder, 1 if is_first else low, not start[1], high, bool(end[1]), term, states))
     return nodes
 
