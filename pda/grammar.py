@@ -251,7 +251,7 @@ _TABLES: Final = {LITERAL: (1, 1), CHARS: (16, 1), TOKENS: (16, 1), GRAPH: (16, 
 
 def memory_of(nodes: Sequence[Node], rules: int) -> int:
     """About how many bytes nodes take, by the tables in them, and so many rules; within a factor of two of the truth."""
-    tables = [_TABLES[node[0]][0] * len(node[_TABLES[node[0]][1]]) for node in nodes if node[0] in _TABLES]  # type: ignore[arg-type, index]
+    tables = [_TABLES[node[0]][0] * len(node[_TABLES[node[0]][1]]) for node in nodes if node[0] in _TABLES]  # type: ignore[arg-type]
     return _NODE_BYTES * (len(nodes) + rules) + sum(tables)
 
 

@@ -76,6 +76,7 @@ class StructuralTags:
             return arena.build(root)
         except BaseException:
             arena.restore(mark)
+            used = mark.nodes  # what it holds serves those who come without the error
             raise
         finally:
             if keys:

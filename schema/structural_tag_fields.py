@@ -27,7 +27,7 @@ class Fields:
     def of(cls, path: str, value: object) -> Self:
         """The fields of a mapping, or of a model that can be written out as one."""
         if value.__class__ is dict:
-            return cls(path, value)  # type: ignore[arg-type]
+            return cls(path, value)
         if hasattr(value, "model_dump"):
             value = value.model_dump(by_alias=True)
         if not isinstance(value, Mapping):

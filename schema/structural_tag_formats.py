@@ -168,12 +168,6 @@ class Writer:
             raise refusal(fields.place("type"), "is `token`: a tag begins and ends with texts or tokens")
         return self.token(fields.place("token"), fields.required("token"))
 
-    def tag(self, path: str, value: object) -> TagSteps:
-        """A tag: what it begins with, its content and its ends."""
-        if value.__class__ is Part:
-            return self.part(path, value)
-        return (yield from self.tag_parts(Fields.of(path, value)))
-
     def part(self, path: str, part: Part) -> Tag:
         """A tag that may be there already; what is in it has no parts."""
         found = self.arena.tags.get(part.key)
@@ -328,7 +322,7 @@ def _repeat(w: Writer, fields: Fields, around: Around) -> Steps:
 
 
 def _tag(w: Writer, fields: Fields, _around: Around) -> Steps:
-    return w.after((yield from w.tag(fields.path, fields.values)))
+    return w.after((yield from w.tag_parts(fields)))
 
 
 def _tags(w: Writer, fields: Fields) -> Generator[Inner, NodeId, list[Tag]]:
