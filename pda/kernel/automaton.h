@@ -151,6 +151,7 @@ class Automaton {
   void walk_run(u32 node, u32 frame, Part& part);
   bool loop_part(u32 frame, Part& part);
   void go_on_at(const std::vector<u32>& nodes, u32 frame, Part& part, const NodeList* shared = nullptr);
+  void live_exits(u32 frame, u64 inside, std::vector<u32>& exits);
   bool byte_part(u32 frame, Part& part);
   bool chain_part(u32 frame, const Loop& loop, Part& part);
   bool closed_part(u32 frame, Part& part);

@@ -1,34 +1,12 @@
 #include "classes.h"
 
 #include <algorithm>
-#include <array>
 
 #include "trie.h"
 
 namespace stackmask {
 
 namespace {
-
-// Classes: digits; a-f, g-z, A-F, G-Z; tab, newline, carriage return; other control characters; DEL; space and each
-// punctuation mark by itself. DEL and the control characters must not share a class: JSON strings take one and not the other.
-std::array<u8, 128> ascii_classes() {
-  std::array<u8, 128> classes{};
-  u8 next = 9;
-  for (int b = 0; b < 128; b++) {
-    if (b == '\t') classes[b] = 5;
-    else if (b == '\n') classes[b] = 6;
-    else if (b == '\r') classes[b] = 7;
-    else if (b < 32) classes[b] = 8;
-    else if (b >= '0' && b <= '9') classes[b] = 0;
-    else if (b >= 'a' && b <= 'f') classes[b] = 1;
-    else if (b >= 'g' && b <= 'z') classes[b] = 2;
-    else if (b >= 'A' && b <= 'F') classes[b] = 3;
-    else if (b >= 'G' && b <= 'Z') classes[b] = 4;
-    else classes[b] = next++;
-  }
-  return classes;
-}
-const std::array<u8, 128> CLASSES = ascii_classes();
 
 // Signature and UTF-8 state of a path, extended byte by byte. `low` and `high` bound the next continuation byte.
 struct Path {
@@ -59,7 +37,7 @@ struct Path {
       }
     }
     low = 0x80, high = 0xBF;
-    if (byte < 0x80) signature |= 1ull << CLASSES[byte], chars++;
+    if (byte < 0x80) signature |= signature_of_ascii(byte), chars++;
     else if (byte >= 0xC2 && byte <= 0xDF) pending = 1;
     else if (byte >= 0xE0 && byte <= 0xEF) pending = 2, low = byte == 0xE0 ? 0xA0 : 0x80, high = byte == 0xED ? 0x9F : 0xBF;
     else if (byte >= 0xF0 && byte <= 0xF4) pending = 3, low = byte == 0xF0 ? 0x90 : 0x80, high = byte == 0xF4 ? 0x8F : 0xBF;
@@ -79,17 +57,18 @@ std::string exit_text(u32 exit) {
   return {static_cast<char>(0xE0 | code >> 12), static_cast<char>(0x80 | (code >> 6 & 63)), static_cast<char>(0x80 | (code & 63))};
 }
 
-u64 signature_of_exit(u32 exit) { return exit < 128 ? signature_of_ascii(static_cast<u8>(exit)) : exit < 256 ? SIG_NON_ASCII : SIG_SPACE; }
+u64 signature_inside(const AsciiSet& set) {
+  u64 inside = 0;
+  for (u32 c = 0; c < CLASSES.count; c++)
+    if (set.holds(CLASSES.bytes[c])) inside |= 1ull << c;
+  return inside;
+}
 
-u64 signature_of_ascii(u8 byte) { return 1ull << CLASSES[byte]; }
-
-u64 signature_inside(const bool (&ascii)[128]) {
-  u64 inside = (1ull << 60) - 1, used = 0;
-  for (int b = 0; b < 128; b++) {
-    used |= 1ull << CLASSES[b];
-    if (!ascii[b]) inside &= ~(1ull << CLASSES[b]);
-  }
-  return inside & used;
+AsciiSet ascii_inside(u64 inside) {
+  AsciiSet set;
+  for (u32 c = 0; c < CLASSES.count; c++)
+    if (inside >> c & 1) set.words[0] |= CLASSES.bytes[c].words[0], set.words[1] |= CLASSES.bytes[c].words[1];
+  return set;
 }
 
 ClassIndex::ClassIndex(const TokenTrie& trie, u32 node) : trie_(trie), node_(node) {
@@ -220,13 +199,18 @@ const std::vector<u16>& ClassIndex::exit_places(u64 inside, u32 exit) const {
   return *found;
 }
 
-const Paths* ClassIndex::exit_paths(u64 inside, u32 exit) const {
-  const NodeList* list = loop_exits(inside, exit, 0, NONE);
+const Paths* ClassIndex::exit_paths(u64 inside) const {
   const std::lock_guard lock(mutex_);
-  auto& found = paths_[{inside, exit}];
+  auto& found = paths_[inside];
   if (!found) {
-    std::vector<u32> nodes(list->nodes.size() + list->leaves.size());
-    std::merge(list->nodes.begin(), list->nodes.end(), list->leaves.begin(), list->leaves.end(), nodes.begin());
+    std::vector<u32> nodes;
+    const u64 outside = ~(inside & ~SIG_INCOMPLETE);
+    for (u32 exit = 0; exit < EXITS; exit++) {
+      if ((signature_of_exit(exit) & inside) || (exit >= 256 && !(inside & SIG_NON_ASCII))) continue;
+      for (const Occurrence& at : occurrences_[exit])
+        if ((at.before & outside) == 0) nodes.push_back(at.node);
+    }
+    std::sort(nodes.begin(), nodes.end());
     auto paths = std::make_unique<Paths>();
     std::string before, path;
     for (const u32 node : nodes) {

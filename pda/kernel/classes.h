@@ -23,9 +23,52 @@ constexpr u32 NON_ASCII_SPACES[] = {0x85,   0xA0,   0x1680, 0x2000, 0x2001, 0x20
                                     0x2007, 0x2008, 0x2009, 0x200A, 0x2028, 0x2029, 0x202F, 0x205F, 0x3000, 0xFEFF};
 constexpr u32 EXITS = 256 + sizeof(NON_ASCII_SPACES) / sizeof(u32);
 std::string exit_text(u32 exit);                // the bytes of an exit: one, or those of a space
-u64 signature_of_exit(u32 exit);                // the class that holds the exit; lead bytes stand for the characters above U+007F
-u64 signature_of_ascii(u8 byte);            // the class bit of a byte below 0x80
-u64 signature_inside(const bool (&ascii)[128]);  // all class bits whose bytes are all in the set
+
+// A set of bytes below 0x80.
+struct AsciiSet {
+  u64 words[2] = {0, 0};
+  bool operator==(const AsciiSet&) const = default;
+  bool has(u32 byte) const { return byte < 128 && (words[byte >> 6] >> (byte & 63) & 1); }
+  void add(u32 lo, u32 hi) {
+    for (u32 w = lo >> 6; w <= hi >> 6; w++) {
+      const u32 from = w == lo >> 6 ? lo & 63 : 0, to = w == hi >> 6 ? hi & 63 : 63;
+      words[w] |= ~0ull >> (63 - (to - from)) << from;
+    }
+  }
+  bool meets(const AsciiSet& other) const { return (words[0] & other.words[0]) | (words[1] & other.words[1]); }
+  bool holds(const AsciiSet& other) const { return !((other.words[0] & ~words[0]) | (other.words[1] & ~words[1])); }
+};
+
+// Classes: digits; a-f, g-z, A-F, G-Z; tab, newline, carriage return; other control characters; DEL; space and each
+// punctuation mark by itself. DEL and the control characters must not share a class: JSON strings take one and not the other.
+struct AsciiClasses {
+  u8 of[128] = {};        // by byte
+  AsciiSet bytes[64];     // by class
+  u32 count = 9;
+  constexpr AsciiClasses() {
+    for (u32 b = 0; b < 128; b++) {
+      if (b == '\t') of[b] = 5;
+      else if (b == '\n') of[b] = 6;
+      else if (b == '\r') of[b] = 7;
+      else if (b < 32) of[b] = 8;
+      else if (b >= '0' && b <= '9') of[b] = 0;
+      else if (b >= 'a' && b <= 'f') of[b] = 1;
+      else if (b >= 'g' && b <= 'z') of[b] = 2;
+      else if (b >= 'A' && b <= 'F') of[b] = 3;
+      else if (b >= 'G' && b <= 'Z') of[b] = 4;
+      else of[b] = static_cast<u8>(count++);
+      bytes[of[b]].words[b >> 6] |= 1ull << (b & 63);
+    }
+  }
+};
+inline constexpr AsciiClasses CLASSES;
+
+inline u64 signature_of_ascii(u8 byte) { return 1ull << CLASSES.of[byte]; }  // the class bit of a byte below 0x80
+inline u64 signature_of_exit(u32 exit) {  // the class that holds the exit; lead bytes stand for the characters above U+007F
+  return exit < 128 ? signature_of_ascii(static_cast<u8>(exit)) : exit < 256 ? SIG_NON_ASCII : SIG_SPACE;
+}
+u64 signature_inside(const AsciiSet& set);      // all class bits whose bytes are all in the set
+AsciiSet ascii_inside(u64 inside);              // all bytes of the classes
 
 // Where an exit occurs in the trie.
 struct Occurrence {
@@ -72,8 +115,8 @@ class ClassIndex {
   const NodeList* loop_exits(u64 inside, u32 exit, u32 low, u32 high) const;
   // The numbers of characters before an occurrence of `exit` on a path inside the loop, rising. Cached.
   const std::vector<u16>& exit_places(u64 inside, u32 exit) const;
-  // The ways to what loop_exits() lists, leaves included. Cached.
-  const Paths* exit_paths(u64 inside, u32 exit) const;
+  // The ways to all nodes that an exit leads to after a path inside the loop. Cached.
+  const Paths* exit_paths(u64 inside) const;
   // Nodes with children on paths inside the loop of 1 to `high` characters. Cached.
   const NodeList* loop_nodes(u64 inside, u32 high) const;
   // The largest number of characters before an occurrence of `exit` on a path inside the loop. Cached.
@@ -106,7 +149,7 @@ class ClassIndex {
   mutable std::unordered_map<std::string, std::unique_ptr<std::vector<u32>>> exit_masks_;
   mutable std::unordered_map<LoopKey, std::unique_ptr<NodeList>, LoopHash> exits_;
   mutable std::unordered_map<LoopKey, std::unique_ptr<std::vector<i32>>, LoopHash> loop_tokens_;
-  mutable std::unordered_map<LoopKey, std::unique_ptr<Paths>, LoopHash> paths_;
+  mutable std::unordered_map<u64, std::unique_ptr<Paths>> paths_;
   mutable std::unordered_map<LoopKey, std::unique_ptr<std::vector<u16>>, LoopHash> places_;
   mutable std::unordered_map<LoopKey, u32, LoopHash> longest_;
 };

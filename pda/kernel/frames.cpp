@@ -5,7 +5,7 @@
 namespace stackmask {
 
 namespace {
-constexpr u32 TABLE_BYTES = 24;  // live bytes from which a frame gets a table
+constexpr u32 DENSE_BYTES = 24;  // live bytes from which a frame is dense
 }
 
 Frames::Frames(Nfa nfa, u32 longest_token, const Limits& limits)
@@ -72,20 +72,11 @@ u32 Frames::entry(u32 rule) {
 }
 
 void Frames::build_edges(u32 frame) {
-  struct Live {
-    u8 lo, hi;
-    Item target;
-  };
-  static thread_local std::vector<Live> live;
-  struct CallTo {
-    u32 rule;
-    bool distinct;
-    Item back;
-  };
-  static thread_local std::vector<CallTo> calls;
-  static thread_local std::vector<std::pair<u32, Item>> tokens;
-  static thread_local std::vector<Item> targets;
-  static thread_local std::vector<Call> made;
+  auto& live = live_;
+  auto& calls = calls_to_;
+  auto& tokens = tokens_to_;
+  auto& targets = targets_;
+  auto& made = made_calls_;
   live.clear();
   calls.clear();
   tokens.clear();
@@ -116,6 +107,12 @@ void Frames::build_edges(u32 frame) {
         last.hi = hi;
         return;
       }
+    }
+    for (std::size_t i = ranges_.size(); i-- > first;) {  // the same as some before
+      const Range same = ranges_[i];
+      if (same.end - same.begin != targets.size() || !std::equal(targets.begin(), targets.end(), pending_.begin() + same.begin)) continue;
+      ranges_.push_back({PENDING, same.begin, same.end, lo, hi});
+      return;
     }
     const u32 begin = static_cast<u32>(pending_.size());
     pending_.insert(pending_.end(), targets.begin(), targets.end());
@@ -149,19 +146,11 @@ void Frames::build_edges(u32 frame) {
   }
   u32 bytes = 0;
   for (std::size_t i = first; i < ranges_.size(); i++) bytes += static_cast<u32>(ranges_[i].hi - ranges_[i].lo + 1);
-  u32 table = NONE;
-  if (bytes >= TABLE_BYTES) {
-    table = static_cast<u32>(tables_.size());
-    tables_.emplace_back();
-    tables_.back().fill(DEAD);
-    for (std::size_t i = first; i < ranges_.size(); i++)
-      for (u32 b = ranges_[i].lo; b <= ranges_[i].hi; b++) tables_.back()[b] = PENDING;
-  }
   {
     Frame& f = frames_[frame];
     f.ranges = first;
     f.range_count = static_cast<u32>(ranges_.size()) - first;
-    f.table = table;
+    f.dense = bytes >= DENSE_BYTES;
   }
   std::sort(calls.begin(), calls.end(), [](const CallTo& a, const CallTo& b) { return a.rule != b.rule ? a.rule < b.rule : a.distinct < b.distinct; });
   const u32 first_call = static_cast<u32>(calls_.size());
@@ -190,31 +179,55 @@ void Frames::build_edges(u32 frame) {
   f.flags |= FRAME_BUILT;
 }
 
-u32 Frames::resolve_range(u32 index) {
-  if (ranges_[index].target != PENDING) return ranges_[index].target;
+// The target of a range, and of all that read the same.
+u32 Frames::resolve(u32 frame, u32 index) {
+  const Frame f = frames_[frame];
+  const u32 begin = ranges_[f.ranges + index].begin, end = ranges_[f.ranges + index].end;
   closure_.begin();
-  for (u32 i = ranges_[index].begin; i < ranges_[index].end; i++) closure_.add(pending_[i].state, pending_[i].reg);
+  for (u32 i = begin; i < end; i++) closure_.add(pending_[i].state, pending_[i].reg);
   closure_.run();
   const u32 target = intern_closure();
-  ranges_[index].target = target;
+  for (u32 i = f.ranges; i < f.ranges + f.range_count; i++) {
+    if (ranges_[i].begin != begin) continue;
+    ranges_[i].target = target;
+    if (f.table == NONE) continue;
+    for (u32 b = ranges_[i].lo; b <= ranges_[i].hi; b++) tables_[f.table][b] = target;
+  }
   return target;
 }
 
-u32 Frames::resolve(u32 frame, u8 byte) {
-  const Frame f = frames_[frame];
-  for (u32 i = f.ranges; i < f.ranges + f.range_count; i++) {
-    if (byte < ranges_[i].lo || byte > ranges_[i].hi) continue;
-    const u32 target = resolve_range(i);
-    if (f.table != NONE)
-      for (u32 b = ranges_[i].lo; b <= ranges_[i].hi; b++) tables_[f.table][b] = target;
-    return target;
-  }
-  return DEAD;
+void Frames::make_table(u32 frame) {
+  Frame& f = frames_[frame];
+  f.table = static_cast<u32>(tables_.size());
+  tables_.emplace_back();
+  tables_.back().fill(DEAD);
+  for (u32 i = f.ranges; i < f.ranges + f.range_count; i++)
+    for (u32 b = ranges_[i].lo; b <= ranges_[i].hi; b++) tables_.back()[b] = ranges_[i].target;
 }
 
-u32 Frames::range_target(u32 frame, u32 index) {
-  const u32 at = frames_[frame].ranges + index;
-  return ranges_[at].target == PENDING ? resolve(frame, ranges_[at].lo) : ranges_[at].target;
+// Ranges that read the same lead to the same place, so most are never resolved.
+void Frames::differences(u32 a, u32 b, std::vector<Difference>& found) {
+  found.clear();
+  build(a);
+  build(b);
+  const u32 n = frames_[a].range_count, m = frames_[b].range_count, first_a = frames_[a].ranges, first_b = frames_[b].ranges;
+  for (u32 i = 0, j = 0, at = 0; at < 256;) {
+    while (i < n && ranges_[first_a + i].hi < at) i++;
+    while (j < m && ranges_[first_b + j].hi < at) j++;
+    const bool in_a = i < n && ranges_[first_a + i].lo <= at, in_b = j < m && ranges_[first_b + j].lo <= at;
+    u32 end = 255;
+    if (i < n) end = std::min<u32>(end, in_a ? ranges_[first_a + i].hi : ranges_[first_a + i].lo - 1u);
+    if (j < m) end = std::min<u32>(end, in_b ? ranges_[first_b + j].hi : ranges_[first_b + j].lo - 1u);
+    const u32 lo = at;
+    at = end + 1;
+    if (!in_a && !in_b) continue;
+    if (in_a && in_b) {
+      const Range x = ranges_[first_a + i], y = ranges_[first_b + j];
+      if (x.end - x.begin == y.end - y.begin && std::equal(pending_.begin() + x.begin, pending_.begin() + x.end, pending_.begin() + y.begin)) continue;
+    }
+    const u32 here = in_a ? range_target(a, i) : DEAD, there = in_b ? range_target(b, j) : DEAD;
+    if (here != there) found.push_back({static_cast<u8>(lo), static_cast<u8>(end), here, there});
+  }
 }
 
 u32 Frames::saturated(u32 frame) {
@@ -341,6 +354,18 @@ bool Frames::counts_on(u32 frame, u32 next, u64 inside, u32* more) const {
   return head != NONE;
 }
 
+bool Frames::reads_any(u32 frame, const AsciiSet& bytes) {
+  build(frame);
+  for (u32 r = 0; r < frames_[frame].range_count; r++) {
+    const Range range = this->range(frame, r);
+    if (range.lo > 127) break;
+    AsciiSet read;
+    read.add(range.lo, std::min<u8>(range.hi, 127));
+    if (read.meets(bytes) && range_target(frame, r) != DEAD) return true;
+  }
+  return false;
+}
+
 bool Frames::repeats(u32 frame) const {
   const std::size_t count = items_.length(frame);
   for (std::size_t i = 0; i < count; i += 2)
@@ -381,76 +406,80 @@ std::pair<u32, u32> Frames::settled(u32 frame) const {
 // Several repetitions may count in step: the blanks before a comma and those before a brace.
 const Run& Frames::run(u32 frame) {
   if (frames_[frame].run != NONE) return runs_[frames_[frame].run];
+  frames_[frame].run = 0;
+  bool counts = false;
+  const std::size_t count = (frames_[frame].flags & FRAME_GUARD) ? 0 : items_.length(frame);
+  for (std::size_t i = 0; i < count && !counts; i += 2) counts = nfa_.states[items_.at(frame)[i]].body != NONE;
+  if (!counts) return runs_[0];
   Run run;
-  std::vector<std::pair<u32, std::array<bool, 128>>> bodies;  // (head, its bytes)
-  bool other[128] = {}, good = !(frames_[frame].flags & FRAME_GUARD);
+  std::vector<std::pair<u32, AsciiSet>> bodies;  // (head, its bytes)
+  AsciiSet other;
   u32 reg_of = NONE;
-  const std::size_t count = items_.length(frame);
-  for (std::size_t i = 0; i < count && good; i += 2) {
+  for (std::size_t i = 0; i < count; i += 2) {
     const State& state = nfa_.states[items_.at(frame)[i]];
     if (state.body == NONE) {
       for (u32 e = state.first; e != NONE; e = nfa_.edges[e].next)
-        if (nfa_.edges[e].kind == EDGE_BYTE)
-          for (u32 b = nfa_.edges[e].lo; b <= nfa_.edges[e].hi && b < 128; b++) other[b] = true;
+        if (nfa_.edges[e].kind == EDGE_BYTE && nfa_.edges[e].lo < 128) other.add(nfa_.edges[e].lo, std::min<u8>(nfa_.edges[e].hi, 127));
       continue;
     }
     const Head& head = nfa_.heads[state.body];
     const u32 reg = items_.at(frame)[i + 1], done = nfa_.registers.get(reg).count;
-    good = head.byte && !head.permutation && head.maximum != NONE && done < COUNT_DEEP && done >= head.minimum && done < head.maximum &&
-           (reg_of == NONE || (reg == reg_of && run.left == head.maximum - done));
-    if (!good) break;
+    if (!head.byte || head.permutation || head.maximum == NONE || done >= COUNT_DEEP || done < head.minimum || done >= head.maximum ||
+        (reg_of != NONE && (reg != reg_of || run.left != head.maximum - done)))
+      return runs_[0];
     reg_of = reg, run.left = head.maximum - done;
     auto body = std::find_if(bodies.begin(), bodies.end(), [&](const auto& each) { return each.first == state.body; });
     if (body == bodies.end()) bodies.push_back({state.body, {}}), body = bodies.end() - 1;
-    for (u32 e = state.first; e != NONE && good; e = nfa_.edges[e].next) {
+    for (u32 e = state.first; e != NONE; e = nfa_.edges[e].next) {
       if (nfa_.edges[e].kind != EDGE_BYTE) continue;
-      good = nfa_.edges[e].hi < 128;
-      for (u32 b = nfa_.edges[e].lo; good && b <= nfa_.edges[e].hi; b++) body->second[b] = true;
+      if (nfa_.edges[e].hi > 127) return runs_[0];
+      body->second.add(nfa_.edges[e].lo, nfa_.edges[e].hi);
     }
   }
-  if (good && !bodies.empty()) {
-    std::copy(bodies[0].second.begin(), bodies[0].second.end(), run.bytes);
-    const u64 inside = signature_inside(run.bytes);
-    for (u32 b = 0; b < 128; b++) good = good && (!run.bytes[b] || (!other[b] && (signature_of_ascii(static_cast<u8>(b)) & inside)));
-    for (const auto& body : bodies) good = good && body.second == bodies[0].second;
-    if (good) run.inside = inside;
-  }
+  run.bytes = bodies[0].second;
+  run.inside = signature_inside(run.bytes);
+  if (run.bytes.meets(other) || ascii_inside(run.inside) != run.bytes) return runs_[0];
+  for (const auto& body : bodies)
+    if (body.second != run.bytes) return runs_[0];
   // What follows differs by the count alone; the first frame of a rule is never final, and its successor may be.
-  if (run.inside) {
-    build(frame);
-    u32 after = DEAD;
-    for (u32 b = 0; b < 128 && after == DEAD; b++)
-      if (run.bytes[b]) after = next(frame, static_cast<u8>(b));
-    if (after == DEAD || items_.length(after) != count) run.inside = 0;
-    for (std::size_t i = 0; i < count && run.inside; i += 2)
-      if (items_.at(frame)[i] != items_.at(after)[i]) run.inside = 0;
-  }
-  if (run.inside) runs_.push_back(run);
-  frames_[frame].run = run.inside ? static_cast<u32>(runs_.size() - 1) : 0;
-  return runs_[frames_[frame].run];
+  u32 after = DEAD;
+  for (u32 b = 0; b < 128 && after == DEAD; b++)
+    if (run.bytes.has(b)) after = next(frame, static_cast<u8>(b));
+  if (run.inside == 0 || after == DEAD || items_.length(after) != count) return runs_[0];
+  for (std::size_t i = 0; i < count; i += 2)
+    if (items_.at(frame)[i] != items_.at(after)[i]) return runs_[0];
+  runs_.push_back(run);
+  frames_[frame].run = static_cast<u32>(runs_.size() - 1);
+  return runs_.back();
 }
 
 const Loop& Frames::loop(u32 frame) {
   if (frames_[frame].loop != NONE) return loops_[frames_[frame].loop];
   build(frame);
   Loop loop;
-  if (frames_[frame].table != NONE) {
-    u32 targets[128];
-    bool live[128], inside[128];
-    std::vector<std::pair<u32, u32>> counts;
-    for (u32 b = 0; b < 128; b++) {
-      targets[b] = next(frame, static_cast<u8>(b));
-      live[b] = targets[b] != DEAD;
-      if (!live[b]) continue;
-      auto found = std::find_if(counts.begin(), counts.end(), [&](const auto& entry) { return entry.first == targets[b]; });
-      if (found == counts.end()) counts.push_back({targets[b], 1});
-      else found->second++;
+  if (frames_[frame].dense) {
+    struct Group {
+      u32 target, count;
+      AsciiSet bytes;
+    };
+    std::vector<Group> groups;
+    AsciiSet live;
+    for (u32 r = 0; r < frames_[frame].range_count; r++) {
+      const Range range = this->range(frame, r);
+      if (range.lo > 127) break;
+      const u32 target = range_target(frame, r);
+      if (target == DEAD) continue;
+      auto group = std::find_if(groups.begin(), groups.end(), [&](const Group& each) { return each.target == target; });
+      if (group == groups.end()) group = groups.insert(groups.end(), {target, 0, {}});
+      const u8 hi = std::min<u8>(range.hi, 127);
+      group->count += hi - range.lo + 1u;
+      group->bytes.add(range.lo, hi);
+      live.add(range.lo, hi);
     }
-    const auto best = std::max_element(counts.begin(), counts.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-    if (best != counts.end()) {
-      loop.target = best->first;
-      for (u32 b = 0; b < 128; b++) inside[b] = targets[b] == loop.target;
-      loop.inside = signature_inside(inside);
+    const auto best = std::max_element(groups.begin(), groups.end(), [](const Group& a, const Group& b) { return a.count < b.count; });
+    if (best != groups.end()) {
+      loop.target = best->target;
+      loop.inside = signature_inside(best->bytes);
       loop.live = signature_inside(live);
       const u32 above = non_ascii_target(frame, false), spaces = non_ascii_target(frame, true);
       if (above != DEAD) loop.live |= SIG_NON_ASCII | SIG_INCOMPLETE;

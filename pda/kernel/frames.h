@@ -39,7 +39,9 @@ struct Frame {
   u32 ranges = 0, range_count = 0;
   u32 calls = 0, call_count = 0;
   u32 tokens = 0, token_count = 0;
-  u32 table = NONE;      // 256 targets of a frame with many live bytes
+  bool dense = false;    // many bytes are live
+  u16 lookups = 0;       // of bytes in it, until it has a table
+  u32 table = NONE;      // 256 targets of a dense frame that bytes are looked up in often
   u32 saturated = NONE;  // the frame that stands for it in masks
   u32 loop = NONE;       // what loop() found, an index into loops
   u32 run = NONE;        // what run() found, an index into runs
@@ -57,7 +59,7 @@ struct Loop {
 struct Run {
   u64 inside = 0;  // the signature of the bytes, 0 where the frame is no such run
   u32 left = 0;
-  bool bytes[128] = {};
+  AsciiSet bytes;
 };
 
 class Frames {
@@ -70,19 +72,30 @@ class Frames {
     const Frame& f = frames_[frame];
     if (f.table != NONE) {
       const u32 target = tables_[f.table][byte];
-      return target == PENDING ? resolve(frame, byte) : target;
+      if (target != PENDING) return target;
+    } else if (f.dense && ++frames_[frame].lookups == LOOKUPS) {
+      make_table(frame);
     }
     const Range* range = ranges_.data() + f.ranges;
     for (u32 i = 0; i < f.range_count && range[i].lo <= byte; i++)
-      if (byte <= range[i].hi) return range[i].target == PENDING ? resolve(frame, byte) : range[i].target;
+      if (byte <= range[i].hi) return range[i].target == PENDING ? range_target(frame, i) : range[i].target;
     return DEAD;
   }
+  // The bytes that lead to different places from two frames, in their order.
+  struct Difference {
+    u8 lo, hi;
+    u32 here, there;
+  };
+  void differences(u32 a, u32 b, std::vector<Difference>& found);
   void build(u32 frame) {
     if (!(frames_[frame].flags & FRAME_BUILT)) build_edges(frame);
   }
-  bool dense(u32 frame) const { return frames_[frame].table != NONE; }
+  bool dense(u32 frame) const { return frames_[frame].dense; }
   const Frame& operator[](u32 frame) const { return frames_[frame]; }
-  u32 range_target(u32 frame, u32 index);
+  u32 range_target(u32 frame, u32 index) {
+    const Range& range = ranges_[frames_[frame].ranges + index];
+    return range.target == PENDING ? resolve(frame, index) : range.target;
+  }
   const Range& range(u32 frame, u32 index) const { return ranges_[frames_[frame].ranges + index]; }
   const Call& call(u32 frame, u32 index) const { return calls_[frames_[frame].calls + index]; }
   const TokenEdge& token_edge(u32 frame, u32 index) const { return token_edges_[frames_[frame].tokens + index]; }
@@ -105,6 +118,7 @@ class Frames {
   // steps from `frame` on in all.
   bool counts_on(u32 frame, u32 next, u64 inside, u32* more) const;
   bool reads_outside(u32 frame, u64 inside) const;  // characters of the classes are read by what is in no counted automaton
+  bool reads_any(u32 frame, const AsciiSet& bytes);  // some of them is live
   bool repeats(u32 frame) const;                // inside of a counted repetition
   // The frame without the bounds of the automaton that it counts in: itself where there is none, DEAD where it cannot be told.
   u32 released(u32 frame, u32* left);           // left: characters up to the maximum, NONE for no bound
@@ -178,8 +192,23 @@ class Frames {
   u32 intern_closure();  // closure_.result as a frame, DEAD if empty
   u32 intern_items(const std::vector<Item>& items);
   void build_edges(u32 frame);
-  u32 resolve(u32 frame, u8 byte);
-  u32 resolve_range(u32 range_index);
+  static constexpr u32 LOOKUPS = 48;  // from which on a dense frame has a table
+  void make_table(u32 frame);
+  u32 resolve(u32 frame, u32 index);  // of a range
+  struct Live {
+    u8 lo, hi;
+    Item target;
+  };
+  std::vector<Live> live_;  // of build_edges()
+  struct CallTo {
+    u32 rule;
+    bool distinct;
+    Item back;
+  };
+  std::vector<CallTo> calls_to_;
+  std::vector<std::pair<u32, Item>> tokens_to_;
+  std::vector<Item> targets_;
+  std::vector<Call> made_calls_;
 };
 
 // The canonical spelling of a JSON text's value: equal values have equal spellings (numbers by value, objects without key order).

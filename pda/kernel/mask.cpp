@@ -85,7 +85,7 @@ void Automaton::walk_run(u32 node, u32 frame, Part& part) {
   for (u32 r = 0; r < frames_[frame].range_count; r++) {
     const Range range = frames_.range(frame, r);
     for (u32 b = range.lo; b <= range.hi; b++)
-      if (b >= 128 || !run.bytes[b]) exits.push_back({static_cast<u8>(b), frames_.next(frame, static_cast<u8>(b))});
+      if (!run.bytes.has(b)) exits.push_back({static_cast<u8>(b), frames_.next(frame, static_cast<u8>(b))});
   }
   std::vector<std::pair<u32, u32>> todo{{node, 0}};  // (node, bytes of the run read since)
   while (!todo.empty()) {
@@ -99,7 +99,7 @@ void Automaton::walk_run(u32 node, u32 frame, Part& part) {
     }
     auto read = [&, count = count](u32 child) {
       const u8 byte = nodes[child].byte();
-      if (byte < 128 && run.bytes[byte]) {
+      if (run.bytes.has(byte)) {
         if (count < run.left) todo.push_back({child, count + 1});
         return;
       }
@@ -108,7 +108,7 @@ void Automaton::walk_run(u32 node, u32 frame, Part& part) {
     };
     if (trie_->wide(at)) {
       for (u32 b = 0; b < 128; b++)
-        if (run.bytes[b])
+        if (run.bytes.has(b))
           if (const u32 child = trie_->child(at, static_cast<u8>(b)); child != NONE) read(child);
       for (const auto& [exit, target] : exits)
         if (const u32 child = trie_->child(at, exit); child != NONE && target != DEAD) seeds_.push_back({child, target});
@@ -277,6 +277,22 @@ void Automaton::go_on_at(const std::vector<u32>& nodes, u32 frame, Part& part, c
   part.includes.push_back(this->part(shared ? list_id(shared) : node_lists_.intern(nodes.data(), nodes.size()), frame, guarded_part_));
 }
 
+// The exits of a loop over some classes that are live in the frame. Where characters above U+007F are no part of the loop, the first
+// byte of one is the exit.
+void Automaton::live_exits(u32 frame, u64 inside, std::vector<u32>& exits) {
+  frames_.build(frame);
+  for (u32 r = 0; r < frames_[frame].range_count; r++) {
+    const Range range = frames_.range(frame, r);
+    if (range.lo > 127 && (inside & SIG_NON_ASCII)) break;
+    if (frames_.range_target(frame, r) == DEAD) continue;
+    for (u32 b = range.lo; b <= range.hi; b++)
+      if (!(signature_of_exit(b) & inside)) exits.push_back(b);
+  }
+  if (!(inside & SIG_NON_ASCII) || (inside & SIG_SPACE)) return;
+  for (u32 exit = 256; exit < EXITS; exit++)
+    if (frames_.after_exit(frame, exit) != DEAD) exits.push_back(exit);
+}
+
 // A bounded run of single bytes, such as blanks: what can follow it does not depend on how many were read, so no frame is made for
 // each count.
 bool Automaton::byte_part(u32 frame, Part& part) {
@@ -296,7 +312,7 @@ bool Automaton::byte_part(u32 frame, Part& part) {
   for (u32 r = 0; r < frames_[frame].range_count; r++) {
     const Range range = frames_.range(frame, r);
     for (u32 b = range.lo; b <= range.hi; b++) {
-      if (b < 128 && bytes[b]) continue;
+      if (bytes.has(b)) continue;
       const u32 target = frames_.next(frame, static_cast<u8>(b));
       if (target == DEAD) continue;
       const NodeList* list = index_->loop_exits(inside, b, 0, left);
@@ -334,8 +350,7 @@ bool Automaton::chain_part(u32 frame, const Loop& loop, Part& part) {
     if (here.target == DEAD || (here.inside & inside) != inside) {
       // The chain ends where none of the class is live; where only some is, it is no chain.
       if (here.live & inside & ~SIG_INCOMPLETE) return false;
-      for (u32 b = 0; b < 128; b++)
-        if ((signature_of_ascii(static_cast<u8>(b)) & inside) && frames_.next(last, static_cast<u8>(b)) != DEAD) return false;
+      if (frames_.reads_any(last, ascii_inside(inside))) return false;
       cap = static_cast<u32>(chain.size() - 1);
       break;
     }
@@ -362,12 +377,13 @@ bool Automaton::chain_part(u32 frame, const Loop& loop, Part& part) {
   const auto [freed, needed] = counts ? frames_.freed(chain[tail]) : std::pair<u32, u32>{DEAD, 0};
   std::vector<u32> places;
   auto frame_at = [&](u32 j) { return j <= tail ? chain[j] : counts ? frames_.advanced(chain[tail], j - tail) : chain[tail]; };
-  for (u32 exit = 0; exit < EXITS; exit++) {
-    if (signature_of_exit(exit) & inside) continue;
-    if (exit >= 256 && !(inside & SIG_NON_ASCII)) continue;  // then its lead byte is an exit
-    bool any = false;
-    for (std::size_t j = 0; j < chain.size() && !any; j++) any = frames_.after_exit(chain[j], exit) != DEAD;
-    if (!any) continue;
+  std::vector<u32> live;
+  for (const u32 link : chain) live_exits(link, inside, live);
+  if (chain.size() > 1) {
+    std::sort(live.begin(), live.end());
+    live.erase(std::unique(live.begin(), live.end()), live.end());
+  }
+  for (const u32 exit : live) {
     const u32 far = std::min(index_->longest_exit(inside, exit), cap);
     // An exit out of what is counted leads to the same place from wherever it is taken. One that stays in it leads to where the bound
     // is out of reach, but near the end; only where it occurs does that matter.
@@ -471,17 +487,14 @@ bool Automaton::closed_part(u32 frame, Part& part) {
   // Characters that surely are in bounds, and those that may be, by where they lead.
   const u32 surely = left == NONE ? NONE : left - std::min(left, closed.high), maybe = left == NONE ? NONE : left - std::min(left, closed.low);
   std::vector<std::pair<u32, u32>> landings;  // (frame, node)
-  for (u32 exit = 0; exit < EXITS; exit++) {
-    if ((signature_of_exit(exit) & inside) || (exit >= 256 && !(inside & SIG_NON_ASCII))) continue;
-    const Paths* paths = index_->exit_paths(inside, exit);
-    path_[0] = frame;
-    for (std::size_t i = 0; i + 1 < paths->ways.size(); i++) {
-      const Paths::Way way = paths->ways[i];
-      u32 depth = way.common;
-      for (u32 b = way.begin; b < paths->ways[i + 1].begin; b++, depth++)
-        path_[depth + 1] = path_[depth] == DEAD ? DEAD : frames_.next(path_[depth], paths->bytes[b]);
-      if (path_[depth] != DEAD) landings.push_back({path_[depth], way.node});
-    }
+  const Paths* paths = index_->exit_paths(inside);
+  path_[0] = frame;
+  for (std::size_t i = 0; i + 1 < paths->ways.size(); i++) {
+    const Paths::Way way = paths->ways[i];
+    u32 depth = way.common;
+    for (u32 b = way.begin; b < paths->ways[i + 1].begin; b++, depth++)
+      path_[depth + 1] = path_[depth] == DEAD ? DEAD : frames_.next(path_[depth], paths->bytes[b]);
+    if (path_[depth] != DEAD) landings.push_back({path_[depth], way.node});
   }
   part.dense = index_->loop_mask(inside, surely);
   if (surely != maybe)
@@ -530,24 +543,38 @@ bool Automaton::sink_part(u32 frame, const Loop& loop, Part& part) {
     bool inside;            // the path lies in the loop
   };
   std::vector<Pair> todo{{index_->node(), frame, sink, true}};
+  std::vector<Frames::Difference> differences;
+  struct Differing {
+    u32 node, here, there;
+  };
+  std::vector<Differing> differing;
   std::vector<std::pair<u32, u32>> extra;  // (node, frame) to walk besides
   std::vector<u32> removed;                // exit nodes that the sink's exits have and this frame has not, or otherwise
   u32 visited = 0;
   while (!todo.empty()) {
     const Pair pair = todo.back();
     todo.pop_back();
-    for (u32 at = pair.node + 1, end = pair.node + nodes[pair.node].skip(); at < end; at += nodes[at].skip()) {
-      const u8 byte = nodes[at].byte();
-      const u32 here = frames_.next(pair.here, byte), there = frames_.next(pair.there, byte);
-      if (here == there || ++visited > 20'000) {
-        if (here == there) continue;
-        return false;
+    // At a node with many children the bytes that lead apart are few; at another, there are few bytes to look up.
+    differing.clear();
+    if (trie_->wide(pair.node)) {
+      frames_.differences(pair.here, pair.there, differences);
+      for (const auto& [lo, hi, here, there] : differences)
+        for (u32 b = lo; b <= hi; b++)
+          if (const u32 child = trie_->child(pair.node, static_cast<u8>(b)); child != NONE) differing.push_back({child, here, there});
+    } else {
+      for (u32 at = pair.node + 1, end = pair.node + nodes[pair.node].skip(); at < end; at += nodes[at].skip()) {
+        const u32 here = frames_.next(pair.here, nodes[at].byte()), there = frames_.next(pair.there, nodes[at].byte());
+        if (here != there) differing.push_back({at, here, there});
       }
-      const bool still = pair.inside && (byte < 128 ? (signature_of_ascii(byte) & inside) != 0 : (inside & SIG_NON_ASCII) != 0);
+    }
+    visited += static_cast<u32>(differing.size());
+    if (visited > 20'000) return false;
+    for (const auto& [at, here, there] : differing) {
+      const bool still = pair.inside && (signature_of_exit(nodes[at].byte()) & inside) != 0;
       if (still && there != DEAD) {
         if (here == DEAD || (frames_[here].flags & FRAME_LEAVES)) return false;
         if (guarded_part_) land(at, here, part);
-        todo.push_back({at, here, there, true});
+        if (nodes[at].skip() > 1) todo.push_back({at, here, there, true});
         continue;
       }
       if (there != DEAD) removed.push_back(at);
@@ -557,10 +584,10 @@ bool Automaton::sink_part(u32 frame, const Loop& loop, Part& part) {
   std::sort(removed.begin(), removed.end());
   std::vector<std::pair<u32, u64>> exits;
   std::vector<u32> kept;
-  for (u32 exit = 0; exit < EXITS; exit++) {
-    if ((signature_of_exit(exit) & inside) || (exit >= 256 && !(inside & SIG_NON_ASCII))) continue;
+  std::vector<u32> live;
+  live_exits(sink, inside, live);
+  for (const u32 exit : live) {
     const u32 target = frames_.after_exit(sink, exit);
-    if (target == DEAD) continue;
     const u32 furthest = index_->longest_exit(inside, exit);
     const NodeList* list = index_->loop_exits(inside, exit, 0, furthest);
     exits.push_back({exit, furthest});
