@@ -35,9 +35,9 @@ struct Part {
   std::vector<Transfer> transfers;
   std::vector<u32> includes;                     // further parts of the same frame
   struct Poor {
-    u32 node, texts;
+    u32 node, frame, texts;                      // frame DEAD: one that may run out of values
   };
-  std::vector<Poor> poor;                        // nodes of the trie at which so few texts end the frame: kept under guards only
+  std::vector<Poor> poor;                        // nodes of the trie at which a frame has few texts left: kept under guards only
 };
 
 struct Statistics {
@@ -180,9 +180,10 @@ class Automaton {
   bool finishes(u32 frame);                // its rule can end without a value that its scope has seen
   bool zero_forever(const Entry& entry);
   bool alive(const Entry& entry);          // some value that a guard below has not seen can still be read
-  bool seen_prefixes(u32 rest, std::vector<std::pair<u32, u32>>& counts);
+  bool seen_texts(u32 rest, u32 frame, u32* total, std::vector<std::pair<u32, u32>>* counts = nullptr);
   void refused_nodes(u32 list, u32 guard, std::vector<u32>& kept, std::vector<u32>& refused);
-  void deny(u32 configuration, const std::vector<u32>& suspects, Mask& made);
+  void bury(u32 frame, std::vector<u32>& left, std::vector<u32>& dead, std::vector<u32>& suspects);
+  void deny(u32 configuration, std::vector<u32>& suspects, std::vector<u32>& dead, Mask& made);
   const ClassIndex* index_ = nullptr;         // of the node that the part being made begins at
   std::vector<std::pair<u32, u32>> heavy_;    // (node, frame) to go on at
   std::vector<std::pair<u32, u32>> hits_;  // (frame, node) where a frame ends or calls

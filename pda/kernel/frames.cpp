@@ -558,6 +558,43 @@ u32 Frames::variety(u32 frame, std::size_t look) {
   return frames_[frame].variety = bound[0];
 }
 
+// Counted from the ends. A frame that leads back to itself has no end of texts.
+u32 Frames::texts(u32 frame) {
+  constexpr std::size_t MANY = 1'000'000, LOOK = 4096;
+  struct Visit {
+    u32 frame, range;
+    u64 count;
+  };
+  std::vector<Visit> path;
+  std::size_t looked = 0;
+  auto enter = [&](u32 at) {
+    build(at);
+    const Frame& f = frames_[at];
+    const bool told = !(f.flags & (FRAME_GUARD | FRAME_MARK | FRAME_CALLS | FRAME_TOKENS)) && ++looked <= LOOK;
+    frames_[at].texts = UNTOLD;  // until all that follows is known
+    if (told) path.push_back({at, 0, f.flags & FRAME_FINAL ? 1u : 0u});
+    return told;
+  };
+  if (frames_[frame].texts != NONE || !enter(frame)) return frames_[frame].texts;
+  while (!path.empty()) {
+    Visit& at = path.back();
+    if (at.range == frames_[at.frame].range_count) {
+      frames_[at.frame].texts = static_cast<u32>(at.count);
+      path.pop_back();
+      continue;
+    }
+    const Range range = this->range(at.frame, at.range);
+    const u32 target = range_target(at.frame, at.range);
+    if (target != DEAD) {
+      if (frames_[target].texts == NONE && enter(target)) continue;
+      at.count += static_cast<u64>(range.hi - range.lo + 1) * frames_[target].texts;
+      if (frames_[target].texts == UNTOLD || at.count > MANY) return UNTOLD;
+    }
+    at.range++;
+  }
+  return frames_[frame].texts;
+}
+
 // Characters of a string repeat: a state reads two letters or more and is back. Looks at a rule and at all that it calls.
 void Frames::find_endless(u32 rule) {
   std::vector<u32> rules{rule}, list, work, reached;
@@ -697,7 +734,7 @@ u32 Frames::seen_count(u32 frame) const {
   return static_cast<u32>(most);
 }
 
-std::vector<std::string> Frames::seen_values(u32 frame) const {
+std::vector<const std::string*> Frames::seen_values(u32 frame) const {
   std::vector<u32> ids;
   const std::size_t count = items_.length(frame);
   for (std::size_t i = 0; i < count; i += 2) {
@@ -706,8 +743,8 @@ std::vector<std::string> Frames::seen_values(u32 frame) const {
   }
   std::sort(ids.begin(), ids.end());
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
-  std::vector<std::string> result;
-  for (const u32 id : ids) result.push_back(values_[id]);
+  std::vector<const std::string*> result;
+  for (const u32 id : ids) result.push_back(&values_[id]);
   return result;
 }
 

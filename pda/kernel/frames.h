@@ -46,7 +46,9 @@ struct Frame {
   u32 loop = NONE;       // what loop() found, an index into loops
   u32 run = NONE;        // what run() found, an index into runs
   u32 variety = NONE;
+  u32 texts = NONE;
 };
+constexpr u32 UNTOLD = NONE - 1;
 
 // All characters inside `inside` lead from a frame to `target`; `live` are the classes of which every byte leads somewhere.
 struct Loop {
@@ -142,6 +144,7 @@ class Frames {
   u32 after_value(u32 back, const std::string& text);
   u32 extend_text(u32 text, u8 byte);
   u32 variety(u32 frame, std::size_t look = 48); // at least this many texts end the frame, 1,000,000 for no end; sees so many frames ahead
+  u32 texts(u32 frame);                         // how many texts end the frame, UNTOLD for very many and where rules are called
   bool endless(u32 frame);                      // a string can follow that has no end of values
   std::string text(u32 text) const;
   // Marks: a frame below those of a rule with a limit or a temperature, which ends as soon as they do. It says which rule it is and,
@@ -156,7 +159,7 @@ class Frames {
   u32 rule(u32 frame) const { return nfa_.states[items_.at(frame)[0]].rule; }
   bool seen_any(u32 frame) const { return seen_count(frame) != 0; }
   u32 seen_count(u32 frame) const;
-  std::vector<std::string> seen_values(u32 frame) const;
+  std::vector<const std::string*> seen_values(u32 frame) const;  // until the next is seen
 
  private:
   Nfa nfa_;

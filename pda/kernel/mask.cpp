@@ -123,9 +123,9 @@ void Automaton::land(u32 node, u32 frame, Part& part) {
   const u8 flags = frames_[frame].flags;
   if (flags & FRAME_LEAVES) hits_.push_back({frame, node});
   if (risky(frame)) {
-    part.poor.push_back({node, 0});
+    part.poor.push_back({node, DEAD, 0});
   } else if (!(flags & FRAME_FINAL) && trie_->nodes()[node].token >= 0 && !frames_.endless(frame)) {
-    if (const u32 texts = frames_.variety(frame); texts < MANY_TEXTS) part.poor.push_back({node, texts});
+    if (const u32 texts = frames_.variety(frame); texts < MANY_TEXTS) part.poor.push_back({node, frame, texts});
   }
 }
 
@@ -669,8 +669,8 @@ const Automaton::Mask& Automaton::mask(u32 configuration) {
     bool passed;
   };
   std::vector<Leaving> leavings;
-  std::vector<u32> kept, refused;
-  auto leave = [&](u32 from_nodes, u32 from_rest, bool from_passed) {
+  std::vector<u32> kept, refused, dead;
+  auto leave = [&](u32 from_nodes, u32 from_rest, bool from_passed, bool sole) {
     leavings.assign(1, {from_nodes, from_rest, from_passed});
     for (std::size_t l = 0; l < leavings.size(); l++) {
       const Leaving at = leavings[l];
@@ -691,7 +691,8 @@ const Automaton::Mask& Automaton::mask(u32 configuration) {
           suspects.insert(suspects.end(), node_lists_.at(nodes), node_lists_.at(nodes) + node_lists_.length(nodes));
         } else if (frames_.seen_any(back)) {
           refused_nodes(nodes, below.frame, kept, refused);
-          suspects.insert(suspects.end(), refused.begin(), refused.end());
+          if (sole) dead.insert(dead.end(), refused.begin(), refused.end());
+          else suspects.insert(suspects.end(), refused.begin(), refused.end());
           if (kept.empty()) continue;
           nodes = node_lists_.intern(kept.data(), kept.size());
         }
@@ -700,11 +701,13 @@ const Automaton::Mask& Automaton::mask(u32 configuration) {
       }
     }
   };
-  std::vector<std::pair<u32, u32>> prefixes;  // of seen_prefixes() for seen_rest
-  u32 seen_rest = NONE;
+  std::vector<std::pair<u32, u32>> prefixes;  // of seen_texts() for seen_rest
+  u32 seen_rest = NONE, total;
   bool told = false;
+  std::vector<u32> left;  // nodes at which the frame of a sole stack is left
   for (std::size_t v = 0; v < visits.size(); v++) {
     const Visit at = visits[v];
+    const bool sole = v == 0 && entry_count(configuration) == 1;
     // A guard that the token itself has entered counts too: ",true" behind [true ends a value that was seen.
     const bool watched = guarded || (guarded_[at.rest] && (at.passed || guard_values(at.rest, 1) > 0));
     std::vector<u32> open{part(at.nodes, at.frame, watched)};
@@ -714,12 +717,16 @@ const Automaton::Mask& Automaton::mask(u32 configuration) {
       if (parts_[id].dense || !parts_[id].tokens.empty()) parts.push_back(id);
       open.insert(open.end(), parts_[id].includes.begin(), parts_[id].includes.end());
       if (watched && guarded_[at.rest] && !parts_[id].poor.empty()) {
-        if (seen_rest != at.rest) seen_rest = at.rest, told = !at.passed && seen_prefixes(at.rest, prefixes);
+        if (seen_rest != at.rest || v == 1) seen_rest = at.rest, told = !at.passed && seen_texts(at.rest, sole ? at.frame : DEAD, &total, &prefixes);
         for (const Part::Poor& poor : parts_[id].poor) {
           if (told && !at.passed && poor.texts > 0) {
             // As many values must have been seen that begin like this as there are ways to go on.
             const auto found = std::lower_bound(prefixes.begin(), prefixes.end(), std::pair<u32, u32>{poor.node, 0});
             if (found == prefixes.end() || found->first != poor.node || found->second < poor.texts) continue;
+            if (const u32 texts = sole ? frames_.texts(poor.frame) : UNTOLD; texts != UNTOLD) {
+              if (texts == found->second) dead.push_back(poor.node);
+              continue;
+            }
           } else if (poor.texts > all_values) {
             continue;
           }
@@ -730,18 +737,20 @@ const Automaton::Mask& Automaton::mask(u32 configuration) {
         const Part::Transfer transfer = parts_[id].transfers[t];
         if (guarded && transfer.distinct && few_values(transfer.rule))
           suspects.insert(suspects.end(), node_lists_.at(transfer.nodes), node_lists_.at(transfer.nodes) + node_lists_.length(transfer.nodes));
-        if (transfer.rule == NONE) leave(transfer.nodes, at.rest, at.passed);
+        if (sole && guarded) left.insert(left.end(), node_lists_.at(transfer.nodes), node_lists_.at(transfer.nodes) + node_lists_.length(transfer.nodes));
+        if (transfer.rule == NONE) leave(transfer.nodes, at.rest, at.passed, sole);
         else if (frames_.entry(transfer.rule) != DEAD)
           go_on(transfer.nodes, frames_.entry(transfer.rule), rest_of(transfer.back, transfer.distinct, at.rest), at.passed);
       }
     }
+    if (sole && !dead.empty()) bury(at.frame, left, dead, suspects);
   }
   std::sort(parts.begin(), parts.end());
   parts.erase(std::unique(parts.begin(), parts.end()), parts.end());
   // Parts with a bitmask first: they are copied, the others added.
   std::stable_partition(parts.begin(), parts.end(), [this](u32 id) { return parts_[id].dense != nullptr; });
   made.parts = std::move(parts);
-  if (!suspects.empty()) deny(configuration, suspects, made);
+  if (!suspects.empty() || !dead.empty()) deny(configuration, suspects, dead, made);
   // Level by level a deep structure has the same masks.
   std::vector<u32> key = made.parts;
   key.push_back(NONE);
@@ -781,14 +790,15 @@ u32 Automaton::guard_values(u32 node, u32 limit, bool scopes) {
   return std::min(count, limit);
 }
 
-// Where one guard alone watches and its value is a string: the nodes on the way to strings that it has seen, with how many of their
-// spellings. False where a node does not tell how many values begin like it.
-bool Automaton::seen_prefixes(u32 rest, std::vector<std::pair<u32, u32>>& counts) {
-  counts.clear();
+// Where one guard alone watches and its value is a string: how many spellings of strings that it has seen can follow, only those that
+// the frame reads if one is given, and how many of them each node is on the way to. False where that cannot be told.
+bool Automaton::seen_texts(u32 rest, u32 frame, u32* total, std::vector<std::pair<u32, u32>>* counts) {
+  *total = 0;
+  if (counts) counts->clear();
   if (entry_count(rest) != 1 || frames_.nfa().any_escapes) return false;
   const Entry entry = entries(rest)[0];
   if (entry.frame == BOTTOM || !(frames_[entry.frame].flags & FRAME_GUARD) || guarded_[entry.rest] || frames_.guard_text(entry.frame) == IN_TOKEN) return false;
-  constexpr std::size_t SLASHES = 8;
+  constexpr std::ptrdiff_t SLASHES = 8;
   std::string before = frames_.text(frames_.guard_text(entry.frame));
   if (!before.empty() && before[0] != '"') return false;
   // Of the characters that a seen string may hold only the slash has two spellings, as itself and behind a backslash.
@@ -797,41 +807,47 @@ bool Automaton::seen_prefixes(u32 rest, std::vector<std::pair<u32, u32>>& counts
     before.erase(i, 1);
   }
   struct Place {
-    std::size_t index, slashes;  // into the value; slashes from there on
-    u32 node;
+    std::size_t index, depth;  // into the value, and into path
+    u32 slash, node, frame;    // slash: the node of the backslash before a slash; NONE where the trie has no such node
   };
   std::vector<Place> places;
-  for (const std::string& value : frames_.seen_values(frames_.guard_back(entry.frame))) {
-    const std::size_t slashes = static_cast<std::size_t>(std::count(value.begin(), value.end(), '/'));
-    if (value[0] != '"' || slashes > SLASHES) return false;
+  std::vector<u32> path;  // nodes of the spelling so far
+  for (const std::string* each : frames_.seen_values(frames_.guard_back(entry.frame))) {
+    const std::string& value = *each;
+    if (value[0] != '"' || std::count(value.begin(), value.end(), '/') > SLASHES) return false;
     for (const char byte : value)
       if (static_cast<u8>(byte) < 0x20 || byte == '\\') return false;
     if (value.compare(0, before.size(), before) != 0) continue;
-    places.assign(1, {before.size(), slashes - static_cast<std::size_t>(std::count(before.begin(), before.end(), '/')), 0});
+    places.assign(1, {before.size(), 0, NONE, 0, frame});
     while (!places.empty()) {
       const Place at = places.back();
       places.pop_back();
-      if (at.index == value.size()) continue;
-      const bool slash = value[at.index] == '/';
-      u32 node = trie_->child(at.node, static_cast<u8>(value[at.index]));
-      if (node != NONE) {
-        places.push_back({at.index + 1, at.slashes - slash, node});
-        counts.push_back({node, 1u << (at.slashes - slash)});
+      path.resize(at.depth);
+      if (at.slash != NONE) path.push_back(at.slash);
+      if (at.node != NONE && at.index > before.size()) path.push_back(at.node);
+      if (at.index == value.size()) {
+        if (frame != DEAD && !(frames_[at.frame].flags & FRAME_FINAL)) continue;
+        ++*total;
+        for (const u32 node : path) counts->push_back({node, 1});
+        continue;
       }
-      if (!slash || (node = trie_->child(at.node, '\\')) == NONE) continue;
-      counts.push_back({node, 1u << (at.slashes - 1)});
-      if ((node = trie_->child(node, '/')) == NONE) continue;
-      places.push_back({at.index + 1, at.slashes - 1, node});
-      counts.push_back({node, 1u << (at.slashes - 1)});
+      auto child = [&](u32 node, char byte) { return node == NONE || !counts ? NONE : trie_->child(node, static_cast<u8>(byte)); };
+      auto next = [&](u32 f, char byte) { return f == DEAD ? DEAD : frames_.next(f, static_cast<u8>(byte)); };
+      const char byte = value[at.index];
+      if (const u32 to = next(at.frame, byte); to != DEAD || frame == DEAD) places.push_back({at.index + 1, path.size(), NONE, child(at.node, byte), to});
+      if (byte != '/') continue;
+      const u32 to = next(next(at.frame, '\\'), '/'), backslash = child(at.node, '\\');
+      if (to != DEAD || frame == DEAD) places.push_back({at.index + 1, path.size(), backslash, child(backslash, '/'), to});
     }
   }
-  std::sort(counts.begin(), counts.end());
+  if (!counts) return true;
+  std::sort(counts->begin(), counts->end());
   std::size_t out = 0;
-  for (std::size_t i = 0; i < counts.size(); i++) {
-    if (out && counts[out - 1].first == counts[i].first) counts[out - 1].second += counts[i].second;
-    else counts[out++] = counts[i];
+  for (const auto& [node, spellings] : *counts) {
+    if (out && (*counts)[out - 1].first == node) (*counts)[out - 1].second += spellings;
+    else (*counts)[out++] = {node, spellings};
   }
-  counts.resize(out);
+  counts->resize(out);
   return true;
 }
 
@@ -843,13 +859,14 @@ void Automaton::refused_nodes(u32 list, u32 guard, std::vector<u32>& kept, std::
   const std::size_t count = node_lists_.length(list);
   kept.clear();
   refused.clear();
-  const std::vector<std::string> values = frames_.seen_values(back);
+  const std::vector<const std::string*> values = frames_.seen_values(back);
   // A value whose characters have one spelling only can be met by that text alone.
   bool plain = !frames_.nfa().any_escapes && before.find('\\') == std::string::npos;
-  for (const std::string& value : values)
-    for (std::size_t i = 0; i < value.size() && plain; i++) plain = static_cast<u8>(value[i]) >= 0x20 && value[i] != '\\' && value[i] != '/';
+  for (const std::string* value : values)
+    for (std::size_t i = 0; i < value->size() && plain; i++) plain = static_cast<u8>((*value)[i]) >= 0x20 && (*value)[i] != '\\' && (*value)[i] != '/';
   std::vector<u32> strings;  // nodes that complete a seen string
-  for (const std::string& value : values) {
+  for (const std::string* each : values) {
+    const std::string& value = *each;
     if (!plain || value[0] != '"' || value.compare(0, before.size(), before) != 0) continue;
     u32 at = 0;
     for (std::size_t i = before.size(); i < value.size() && at != NONE; i++) at = trie_->child(at, static_cast<u8>(value[i]));
@@ -874,19 +891,56 @@ void Automaton::refused_nodes(u32 list, u32 guard, std::vector<u32>& kept, std::
   }
 }
 
-// Tokens at the suspects and below them are tried one by one.
-void Automaton::deny(u32 configuration, const std::vector<u32>& suspects, Mask& made) {
-  std::vector<u32> sorted = suspects;
-  std::sort(sorted.begin(), sorted.end());
+// Of a sole stack: the dead nodes are those at which the frame may only end with values that were seen. A node is a mere suspect where
+// the frame goes on behind a value, or was left on the way: what called or was called may read the same text.
+void Automaton::bury(u32 frame, std::vector<u32>& left, std::vector<u32>& dead, std::vector<u32>& suspects) {
+  std::sort(left.begin(), left.end());
+  auto sure = [&](u32 node) {
+    std::string path;
+    for (u32 at = node; at != 0; at = trie_->parent(at)) {
+      if (at != node && std::binary_search(left.begin(), left.end(), at)) return false;
+      path.push_back(static_cast<char>(trie_->nodes()[at].byte()));
+    }
+    u32 at = frame;
+    for (std::size_t i = path.size(); i-- > 0 && at != DEAD;) at = frames_.next(at, static_cast<u8>(path[i]));
+    return at != DEAD && (!(frames_[at].flags & FRAME_FINAL) || frames_.only_ends(at));
+  };
+  std::erase_if(dead, [&](u32 node) {
+    if (sure(node)) return false;
+    suspects.push_back(node);
+    return true;
+  });
+}
+
+// Tokens at and below dead nodes are denied, those at and below suspects tried one by one.
+void Automaton::deny(u32 configuration, std::vector<u32>& suspects, std::vector<u32>& dead, Mask& made) {
+  auto refuse = [&](u32 node) {
+    for (i32 token = trie_->nodes()[node].token; token >= 0; token = trie_->same(token)) made.denied.push_back(token);
+  };
+  std::sort(dead.begin(), dead.end());
+  std::sort(suspects.begin(), suspects.end());
+  std::vector<std::pair<u32, u32>> buried;
   u32 end = 0;
-  for (const u32 suspect : sorted) {
+  for (const u32 first : dead) {
+    if (first < end) continue;
+    end = first + trie_->nodes()[first].skip();
+    for (u32 node = first; node < end; node++) refuse(node);
+    buried.push_back({first, end});
+  }
+  end = 0;
+  auto grave = buried.begin();
+  for (const u32 suspect : suspects) {
     const u32 last = suspect + trie_->nodes()[suspect].skip();
     for (u32 node = std::max(suspect, end); node < last; node++) {
+      while (grave != buried.end() && grave->second <= node) ++grave;
+      if (grave != buried.end() && node >= grave->first) {
+        node = grave->second - 1;
+        continue;
+      }
       const i32 token = trie_->nodes()[node].token;
       if (token < 0) continue;
       const std::string& text = trie_->text(static_cast<u32>(token));
-      if (step_bytes(configuration, text.data(), text.size()) != NO_STACK) continue;
-      for (i32 same = token; same >= 0; same = trie_->same(same)) made.denied.push_back(same);
+      if (step_bytes(configuration, text.data(), text.size()) == NO_STACK) refuse(node);
     }
     end = std::max(end, last);
   }
@@ -963,6 +1017,12 @@ bool Automaton::alive(const Entry& entry) {
   if (values == 0 || frames_.endless(entry.frame) || frames_.variety(entry.frame) > values + 1) return true;
   const u64 key = static_cast<u64>(entry.frame) << 32 | entry.rest;
   if (const u32* found = alive_.find(key)) return *found != 0;
+  if (const u32 texts = frames_.texts(entry.frame); texts != UNTOLD) {
+    if (u32 seen; seen_texts(entry.rest, entry.frame, &seen)) {
+      alive_.insert(key, texts > seen);
+      return texts > seen;
+    }
+  }
   // A search over stacks of this one entry, by bytes, until the guard is popped. INVARIANT: nothing is interned as a configuration.
   constexpr std::size_t BUDGET = 4096;
   std::vector<Entry> queue{entry};
