@@ -13,6 +13,7 @@ namespace stackmask {
 
 namespace {
 constexpr std::size_t DENSE = 1024;  // tokens from which a part keeps a bitmask
+constexpr std::size_t MANY_NODES = 4;  // that are walked from together
 constexpr u32 MANY_VALUES = 24;      // a frame that so many texts end is taken for one that a guard cannot exhaust at once
 constexpr u32 MANY_TEXTS = 100'000;  // more than any guard will have seen
 }
@@ -75,8 +76,62 @@ void Automaton::walk_seeds(Part& part) {
   }
 }
 
+// From many nodes at once, by the sets that they are followed by. False where there are no more sets; then nothing was done.
+bool Automaton::walk_set(const NodeSet* set, u32 frame, Part& part) {
+  constexpr std::size_t FEW = 3;
+  std::vector<std::pair<const NodeSet*, u32>> todo{{set, frame}};
+  std::vector<std::pair<u32, u32>> run;  // of walk_run()
+  const std::size_t tokens = part.tokens.size(), hits = hits_.size(), heavy = heavy_.size();
+  const u32* dense = part.dense;
+  while (!todo.empty()) {
+    const auto [at, here] = todo.back();
+    todo.pop_back();
+    frames_.build(here);
+    const AsciiSet in_run = frames_.run(here).inside ? frames_.run(here).bytes : AsciiSet();
+    for (u32 r = 0; r < frames_[here].range_count; r++) {
+      const Range range = frames_.range(here, r);
+      const u32 target = frames_.range_target(here, r);
+      if (target == DEAD) continue;
+      if (at->nodes.size() == 1 && range.lo == range.hi && !in_run.has(range.lo)) {
+        if (const u32 child = trie_->child(at->nodes[0], range.lo); child != NONE) seeds_.push_back({child, target});
+        continue;
+      }
+      const NodeSet* next = trie_->below(at, range.lo, range.hi);
+      if (!next) {
+        part.tokens.resize(tokens), part.dense = dense, hits_.resize(hits), heavy_.resize(heavy);
+        seeds_.clear();
+        return false;
+      }
+      if (in_run.has(range.lo)) {
+        run.clear();
+        for (const std::vector<u32>* nodes : {&next->nodes, &next->leaves})
+          for (const u32 node : *nodes) run.push_back({node, 1});
+        walk_run(run, here, part);
+      } else if (next->nodes.size() <= FEW || next->heavy || frames_.dense(target)) {
+        for (const std::vector<u32>* nodes : {&next->nodes, &next->leaves})
+          for (const u32 node : *nodes) seeds_.push_back({node, target});
+      } else {
+        if (!part.dense && !next->mask.empty()) part.dense = next->mask.data();
+        else part.tokens.insert(part.tokens.end(), next->tokens.begin(), next->tokens.end());
+        const u8 flags = frames_[target].flags;
+        if (flags & FRAME_LEAVES)
+          for (const u32 node : next->nodes) hits_.push_back({target, node});
+        if (flags & FRAME_BYTES) todo.push_back({next, target});
+      }
+    }
+  }
+  walk_seeds(part);
+  return true;
+}
+
 // Below a node reached inside a bounded run of single bytes: the run's other bytes are counted here, not by a frame for each count.
 void Automaton::walk_run(u32 node, u32 frame, Part& part) {
+  std::vector<std::pair<u32, u32>> todo{{node, 0}};
+  walk_run(todo, frame, part);
+}
+
+// At nodes with the number of bytes of the run read since the frame; those with none have been dealt with.
+void Automaton::walk_run(std::vector<std::pair<u32, u32>>& todo, u32 frame, Part& part) {
   const Run run = frames_.run(frame);
   const bool leaves = frames_[frame].flags & FRAME_LEAVES;
   const TrieNode* nodes = trie_->nodes();
@@ -87,12 +142,11 @@ void Automaton::walk_run(u32 node, u32 frame, Part& part) {
     for (u32 b = range.lo; b <= range.hi; b++)
       if (!run.bytes.has(b)) exits.push_back({static_cast<u8>(b), frames_.next(frame, static_cast<u8>(b))});
   }
-  std::vector<std::pair<u32, u32>> todo{{node, 0}};  // (node, bytes of the run read since)
   while (!todo.empty()) {
     const auto [at, count] = todo.back();
     todo.pop_back();
     statistics.walked_nodes++;
-    if (at != node) {
+    if (count > 0) {
       emit(at, part);
       if (nodes[at].skip() == 1) continue;
       if (leaves) hits_.push_back({frame, at});
@@ -220,9 +274,15 @@ u32 Automaton::part(u32 list, u32 frame, bool guarded) {
   if (index_ == nullptr || !loop_part(frame, made)) {
     made = Part();
     heavy_.clear();
-    for (const u32 node : nodes) {
-      if (index_ == nullptr && trie_->heavy(node) && (frames_[frame].flags & FRAME_BYTES)) heavy_.push_back({node, frame});
-      else walk(node, frame, made);
+    frames_.build(frame);
+    const bool dense = frames_.dense(frame);
+    const bool together = !guarded && (nodes.size() >= MANY_NODES || nodes[0] == 0) && (frames_[frame].flags & FRAME_BYTES) && !dense;
+    const NodeSet* set = together ? trie_->set(nodes.data(), nodes.size()) : nullptr;
+    if (set == nullptr || (nodes[0] != 0 && set->heavy) || !walk_set(set, frame, made)) {
+      for (const u32 node : nodes) {
+        if (index_ == nullptr && trie_->heavy(node) && (frames_[frame].flags & FRAME_BYTES)) heavy_.push_back({node, frame});
+        else walk(node, frame, made);
+      }
     }
   }
   while (!heavy_.empty()) {

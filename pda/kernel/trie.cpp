@@ -103,10 +103,57 @@ const ClassIndex* TokenTrie::classes(u32 node) const {
   return found.get();
 }
 
+const NodeSet* TokenTrie::make_set(const u32* nodes, std::size_t count) const {
+  constexpr std::size_t DENSE = 256;  // tokens from which a set has a mask
+  if (set_bytes_ > SET_BYTES) return nullptr;
+  const u32 id = set_keys_.intern(nodes, count);
+  if (id < sets_.size()) return sets_[id].get();
+  auto made = std::make_unique<NodeSet>();
+  for (std::size_t i = 0; i < count; i++) {
+    const u32 node = nodes[i];
+    (nodes_[node].skip() > 1 ? made->nodes : made->leaves).push_back(node);
+    made->heavy = made->heavy || heavy(node);
+    for (i32 token = nodes_[node].token; token >= 0; token = same(token)) made->tokens.push_back(token);
+  }
+  if (made->tokens.size() > DENSE) {
+    made->mask.assign(words(), 0);
+    for (const i32 token : made->tokens) made->mask[static_cast<u32>(token) >> 5] |= 1u << (token & 31);
+  }
+  set_bytes_ += sizeof(NodeSet) + 64 + (count * 2 + made->tokens.size() + made->mask.size()) * 4;
+  sets_.push_back(std::move(made));
+  return sets_.back().get();
+}
+
+const NodeSet* TokenTrie::set(const u32* nodes, std::size_t count) const {
+  const std::lock_guard lock(mutex_);
+  return make_set(nodes, count);
+}
+
+const NodeSet* TokenTrie::below(const NodeSet* set, u8 lo, u8 hi) const {
+  const std::lock_guard lock(mutex_);
+  for (const NodeSet::Step& step : set->steps)
+    if (step.lo == lo && step.hi == hi) return step.to;
+  std::vector<u32> reached;
+  for (const u32 node : set->nodes) {
+    if (wide(node)) {
+      for (u32 b = lo; b <= hi; b++)
+        if (const u32 at = child(node, static_cast<u8>(b)); at != NONE) reached.push_back(at);
+    } else {
+      for (u32 at = node + 1, end = node + nodes_[node].skip(); at < end && nodes_[at].byte() <= hi; at += nodes_[at].skip())
+        if (nodes_[at].byte() >= lo) reached.push_back(at);
+    }
+  }
+  std::sort(reached.begin(), reached.end());
+  const NodeSet* to = make_set(reached.data(), reached.size());
+  if (to) set->steps.push_back({lo, hi, to}), set_bytes_ += sizeof(NodeSet::Step);
+  return to;
+}
+
 std::size_t TokenTrie::bytes() const {
   std::size_t total = nodes_.capacity() * sizeof(TrieNode) + depths_.capacity() * 2 + parents_.capacity() * 4 + wide_index_.capacity() * 4 +
                       wide_.size() * 1024 + heights_.capacity() * 2 + whole_.capacity();
   const std::lock_guard lock(mutex_);
+  total += set_bytes_ + set_keys_.bytes();
   for (const auto& [node, index] : classes_) total += index->bytes();
   for (const std::string& text : texts_) total += sizeof(std::string) + (text.capacity() > 15 ? text.capacity() : 0);
   return total;

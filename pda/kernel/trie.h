@@ -20,6 +20,24 @@ struct TrieNode {
   u8 byte() const { return static_cast<u8>(skip_byte); }
 };
 
+// Nodes of the trie that a walk stands at together, and where it goes on from there. Shared by all grammars, so that what many of them
+// do at the same nodes, such as those behind a quote or the digits, is looked up rather than walked.
+struct NodeSet {
+  std::vector<u32> nodes;   // rising; those without children are left out
+  std::vector<u32> leaves;  // ... and listed here
+  std::vector<i32> tokens;  // that end at all of them
+  bool heavy = false;       // one of them is
+  std::vector<u32> mask;    // of the tokens, where they are many
+
+ private:
+  friend class TokenTrie;
+  struct Step {
+    u8 lo, hi;
+    const NodeSet* to;
+  };
+  mutable std::vector<Step> steps;
+};
+
 class TokenTrie {
  public:
   // tokens[id] = bytes, or null data for an id without text; ids in [tokens.size(), size) are padding.
@@ -48,6 +66,9 @@ class TokenTrie {
   const ClassIndex* classes(u32 node) const;
   // Below a heavy node so many tokens stand that these are taken by classes, as those of the whole vocabulary are.
   bool heavy(u32 node) const { return nodes_[node].skip() >= HEAVY && whole_[node]; }
+  // The set of these nodes, and that of the children that bytes of a range lead to from a set. Null where the memory for sets is spent.
+  const NodeSet* set(const u32* nodes, std::size_t count) const;
+  const NodeSet* below(const NodeSet* set, u8 lo, u8 hi) const;
   std::size_t bytes() const;
 
  private:
@@ -66,6 +87,11 @@ class TokenTrie {
   std::vector<u8> whole_;  // by node: a character ends there
   mutable std::mutex mutex_;
   mutable std::unordered_map<u32, std::unique_ptr<ClassIndex>> classes_;
+  static constexpr std::size_t SET_BYTES = 64u << 20;  // for all sets together
+  mutable std::size_t set_bytes_ = 0;
+  mutable Interner set_keys_;                          // nodes, with and without children
+  mutable std::vector<std::unique_ptr<NodeSet>> sets_;
+  const NodeSet* make_set(const u32* nodes, std::size_t count) const;  // under the lock
 };
 
 }  // namespace stackmask
