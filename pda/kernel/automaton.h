@@ -149,7 +149,6 @@ class Automaton {
   void walk_child(u32 node, u32 frame, Part& part);
   void walk_seeds(Part& part);
   void walk_run(u32 node, u32 frame, Part& part);
-  void walk_run(std::vector<std::pair<u32, u32>>& todo, u32 frame, Part& part);
   bool walk_set(const NodeSet* set, u32 frame, Part& part);
   bool loop_part(u32 frame, Part& part);
   void go_on_at(const std::vector<u32>& nodes, u32 frame, Part& part, const NodeList* shared = nullptr);

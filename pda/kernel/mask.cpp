@@ -48,7 +48,8 @@ void Automaton::walk_seeds(Part& part) {
         const u8 flags = frames_[current].flags;  // run() may make frames
         if (!guarded_part_ && (flags & FRAME_LEAVES)) hits_.push_back({current, at});
         if ((flags & FRAME_BYTES) && !guarded_part_ && frames_.run(current).inside) {
-          walk_run(at, current, part);
+          const NodeSet* one = trie_->set(&at, 1);
+          if (!one || !walk_set(one, current, part)) walk_run(at, current, part);
         } else if ((flags & FRAME_BYTES) && trie_->heavy(at)) {
           heavy_.push_back({at, current});  // its tokens may be taken by classes
         } else if (flags & FRAME_BYTES) {
@@ -76,98 +77,82 @@ void Automaton::walk_seeds(Part& part) {
   }
 }
 
-// From many nodes at once, by the sets that they are followed by. False where there are no more sets; then nothing was done.
+// From many nodes at once, by the sets that they are followed by; single nodes become seeds. False where there are no more sets; then
+// nothing was done. In a bounded run of single bytes the run's other bytes are counted here, not by a frame for each count.
 bool Automaton::walk_set(const NodeSet* set, u32 frame, Part& part) {
   constexpr std::size_t FEW = 3;
   std::vector<std::pair<const NodeSet*, u32>> todo{{set, frame}};
-  std::vector<std::pair<u32, u32>> run;  // of walk_run()
-  const std::size_t tokens = part.tokens.size(), hits = hits_.size(), heavy = heavy_.size();
+  const std::size_t tokens = part.tokens.size(), hits = hits_.size(), seeds = seeds_.size();
   const u32* dense = part.dense;
-  while (!todo.empty()) {
+  bool spent = false;
+  auto take = [&](const NodeSet& taken) {
+    if (!part.dense && !taken.mask.empty()) part.dense = taken.mask.data();
+    else part.tokens.insert(part.tokens.end(), taken.tokens.begin(), taken.tokens.end());
+  };
+  // The bytes of one range, read from the nodes of a set.
+  auto read = [&](const NodeSet& at, const Range& range, u32 target) {
+    if (at.nodes.size() == 1 && range.lo == range.hi) {
+      if (const u32 child = trie_->child(at.nodes[0], range.lo); child != NONE) seeds_.push_back({child, target});
+      return;
+    }
+    const NodeSet* next = trie_->below(&at, range.lo, range.hi);
+    if (!next) {
+      spent = true;
+    } else if (next->nodes.size() <= FEW || next->heavy || frames_.dense(target)) {
+      for (const u32 node : next->nodes) seeds_.push_back({node, target});
+      if (next->leaves.size() > FEW) take(*next);
+      else
+        for (const u32 leaf : next->leaves) emit(leaf, part);
+    } else {
+      take(*next);
+      const u8 flags = frames_[target].flags;
+      if (flags & FRAME_LEAVES)
+        for (const u32 node : next->nodes) hits_.push_back({target, node});
+      if (flags & FRAME_BYTES) todo.push_back({next, target});
+    }
+  };
+  while (!todo.empty() && !spent) {
     const auto [at, here] = todo.back();
     todo.pop_back();
     frames_.build(here);
-    const AsciiSet in_run = frames_.run(here).inside ? frames_.run(here).bytes : AsciiSet();
-    for (u32 r = 0; r < frames_[here].range_count; r++) {
+    const Run run = frames_.run(here);
+    const NodeSet* inside = nullptr;
+    if (run.inside) {
+      inside = trie_->run(at, run.bytes, run.left);
+      if (!inside) spent = true;
+      else take(*inside);
+      if (inside && (frames_[here].flags & FRAME_LEAVES))
+        for (const u32 node : inside->nodes) hits_.push_back({here, node});
+    }
+    for (u32 r = 0; r < frames_[here].range_count && !spent; r++) {
       const Range range = frames_.range(here, r);
       const u32 target = frames_.range_target(here, r);
-      if (target == DEAD) continue;
-      if (at->nodes.size() == 1 && range.lo == range.hi && !in_run.has(range.lo)) {
-        if (const u32 child = trie_->child(at->nodes[0], range.lo); child != NONE) seeds_.push_back({child, target});
-        continue;
-      }
-      const NodeSet* next = trie_->below(at, range.lo, range.hi);
-      if (!next) {
-        part.tokens.resize(tokens), part.dense = dense, hits_.resize(hits), heavy_.resize(heavy);
-        seeds_.clear();
-        return false;
-      }
-      if (in_run.has(range.lo)) {
-        run.clear();
-        for (const std::vector<u32>* nodes : {&next->nodes, &next->leaves})
-          for (const u32 node : *nodes) run.push_back({node, 1});
-        walk_run(run, here, part);
-      } else if (next->nodes.size() <= FEW || next->heavy || frames_.dense(target)) {
-        for (const std::vector<u32>* nodes : {&next->nodes, &next->leaves})
-          for (const u32 node : *nodes) seeds_.push_back({node, target});
-      } else {
-        if (!part.dense && !next->mask.empty()) part.dense = next->mask.data();
-        else part.tokens.insert(part.tokens.end(), next->tokens.begin(), next->tokens.end());
-        const u8 flags = frames_[target].flags;
-        if (flags & FRAME_LEAVES)
-          for (const u32 node : next->nodes) hits_.push_back({target, node});
-        if (flags & FRAME_BYTES) todo.push_back({next, target});
-      }
+      if (target == DEAD || (run.inside && run.bytes.has(range.lo))) continue;
+      read(*at, range, target);
+      if (inside) read(*inside, range, target);
     }
   }
-  walk_seeds(part);
-  return true;
+  if (spent) part.tokens.resize(tokens), part.dense = dense, hits_.resize(hits), seeds_.resize(seeds);
+  return !spent;
 }
 
-// Below a node reached inside a bounded run of single bytes: the run's other bytes are counted here, not by a frame for each count.
+// The same from one node in a run, where there are no sets.
 void Automaton::walk_run(u32 node, u32 frame, Part& part) {
-  std::vector<std::pair<u32, u32>> todo{{node, 0}};
-  walk_run(todo, frame, part);
-}
-
-// At nodes with the number of bytes of the run read since the frame; those with none have been dealt with.
-void Automaton::walk_run(std::vector<std::pair<u32, u32>>& todo, u32 frame, Part& part) {
   const Run run = frames_.run(frame);
   const bool leaves = frames_[frame].flags & FRAME_LEAVES;
   const TrieNode* nodes = trie_->nodes();
-  std::vector<std::pair<u8, u32>> exits;
   frames_.build(frame);
-  for (u32 r = 0; r < frames_[frame].range_count; r++) {
-    const Range range = frames_.range(frame, r);
-    for (u32 b = range.lo; b <= range.hi; b++)
-      if (!run.bytes.has(b)) exits.push_back({static_cast<u8>(b), frames_.next(frame, static_cast<u8>(b))});
+  std::vector<u32> inside = trie_->run_nodes({node}, run.bytes, run.left);
+  for (const u32 at : inside) {
+    emit(at, part);
+    if (leaves && nodes[at].skip() > 1) hits_.push_back({frame, at});
   }
-  while (!todo.empty()) {
-    const auto [at, count] = todo.back();
-    todo.pop_back();
+  inside.push_back(node);
+  for (const u32 at : inside) {
     statistics.walked_nodes++;
-    if (count > 0) {
-      emit(at, part);
-      if (nodes[at].skip() == 1) continue;
-      if (leaves) hits_.push_back({frame, at});
-    }
-    auto read = [&, count = count](u32 child) {
-      const u8 byte = nodes[child].byte();
-      if (run.bytes.has(byte)) {
-        if (count < run.left) todo.push_back({child, count + 1});
-        return;
-      }
-      for (const auto& [exit, target] : exits)
-        if (exit == byte && target != DEAD) seeds_.push_back({child, target});
-    };
-    if (trie_->wide(at)) {
-      for (u32 b = 0; b < 128; b++)
-        if (run.bytes.has(b))
-          if (const u32 child = trie_->child(at, static_cast<u8>(b)); child != NONE) read(child);
-      for (const auto& [exit, target] : exits)
-        if (const u32 child = trie_->child(at, exit); child != NONE && target != DEAD) seeds_.push_back({child, target});
-    } else {
-      for (u32 child = at + 1, end = at + nodes[at].skip(); child < end; child += nodes[child].skip()) read(child);
+    for (u32 child = at + 1, end = at + nodes[at].skip(); child < end; child += nodes[child].skip()) {
+      if (run.bytes.has(nodes[child].byte())) continue;
+      if (const u32 target = frames_.next(frame, nodes[child].byte()); target != DEAD) seeds_.push_back({child, target});
     }
   }
 }
@@ -188,7 +173,8 @@ void Automaton::walk(u32 node, u32 frame, Part& part) {
   if (!(frames_[frame].flags & FRAME_BYTES)) return;
   frames_.build(frame);
   if (!guarded_part_ && node != 0 && frames_.run(frame).inside) {
-    walk_run(node, frame, part);
+    const NodeSet* one = trie_->set(&node, 1);
+    if (!one || !walk_set(one, frame, part)) walk_run(node, frame, part);
     walk_seeds(part);
     return;
   }
@@ -278,7 +264,9 @@ u32 Automaton::part(u32 list, u32 frame, bool guarded) {
     const bool dense = frames_.dense(frame);
     const bool together = !guarded && (nodes.size() >= MANY_NODES || nodes[0] == 0) && (frames_[frame].flags & FRAME_BYTES) && !dense;
     const NodeSet* set = together ? trie_->set(nodes.data(), nodes.size()) : nullptr;
-    if (set == nullptr || (nodes[0] != 0 && set->heavy) || !walk_set(set, frame, made)) {
+    if (set && (nodes[0] == 0 || !set->heavy) && walk_set(set, frame, made)) {
+      walk_seeds(made);
+    } else {
       for (const u32 node : nodes) {
         if (index_ == nullptr && trie_->heavy(node) && (frames_[frame].flags & FRAME_BYTES)) heavy_.push_back({node, frame});
         else walk(node, frame, made);

@@ -149,6 +149,33 @@ const NodeSet* TokenTrie::below(const NodeSet* set, u8 lo, u8 hi) const {
   return to;
 }
 
+const NodeSet* TokenTrie::run(const NodeSet* set, const AsciiSet& bytes, u32 left) const {
+  left = std::min(left, max_token_bytes_);
+  const std::lock_guard lock(mutex_);
+  for (const NodeSet::Run& run : set->runs)
+    if (run.left == left && run.bytes == bytes) return run.to;
+  const std::vector<u32> nodes = run_nodes(set->nodes, bytes, left);
+  const NodeSet* to = make_set(nodes.data(), nodes.size());
+  if (to) set->runs.push_back({bytes, left, to}), set_bytes_ += sizeof(NodeSet::Run);
+  return to;
+}
+
+std::vector<u32> TokenTrie::run_nodes(const std::vector<u32>& nodes, const AsciiSet& bytes, u32 left) const {
+  std::vector<u32> reached;
+  for (const u32 from : nodes)
+    for (u32 at = from + 1, end = from + nodes_[from].skip(); at < end;) {
+      if (!bytes.has(nodes_[at].byte())) {
+        at += nodes_[at].skip();
+        continue;
+      }
+      reached.push_back(at);
+      at += static_cast<u32>(depths_[at] - depths_[from]) < left ? 1 : nodes_[at].skip();
+    }
+  std::sort(reached.begin(), reached.end());
+  reached.erase(std::unique(reached.begin(), reached.end()), reached.end());
+  return reached;
+}
+
 std::size_t TokenTrie::bytes() const {
   std::size_t total = nodes_.capacity() * sizeof(TrieNode) + depths_.capacity() * 2 + parents_.capacity() * 4 + wide_index_.capacity() * 4 +
                       wide_.size() * 1024 + heights_.capacity() * 2 + whole_.capacity();

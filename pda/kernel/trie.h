@@ -36,6 +36,12 @@ struct NodeSet {
     const NodeSet* to;
   };
   mutable std::vector<Step> steps;
+  struct Run {
+    AsciiSet bytes;
+    u32 left;
+    const NodeSet* to;
+  };
+  mutable std::vector<Run> runs;
 };
 
 class TokenTrie {
@@ -69,6 +75,9 @@ class TokenTrie {
   // The set of these nodes, and that of the children that bytes of a range lead to from a set. Null where the memory for sets is spent.
   const NodeSet* set(const u32* nodes, std::size_t count) const;
   const NodeSet* below(const NodeSet* set, u8 lo, u8 hi) const;
+  // The set of all nodes that one to `left` of the bytes lead to, and the same as a list, which takes no memory for sets.
+  const NodeSet* run(const NodeSet* set, const AsciiSet& bytes, u32 left) const;
+  std::vector<u32> run_nodes(const std::vector<u32>& nodes, const AsciiSet& bytes, u32 left) const;
   std::size_t bytes() const;
 
  private:
