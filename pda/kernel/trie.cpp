@@ -87,6 +87,9 @@ TokenTrie::TokenTrie(const std::vector<std::pair<const char*, std::size_t>>& tok
     wide_.emplace_back(256, NONE);
     for (u32 at = node + 1, end = node + nodes_[node].skip(); at < end; at += nodes_[at].skip()) wide_.back()[nodes_[at].byte()] = at;
   }
+  // No request is to wait for what is known now.
+  for (u32 node = 1; node < nodes_.size(); node++)
+    if (heavy(node)) classes(node);
 }
 
 u32 TokenTrie::child(u32 node, u8 byte) const {

@@ -68,7 +68,7 @@ class TokenTrie {
   u32 text_count() const { return static_cast<u32>(texts_.size()); }
   bool has_text(u32 token) const { return token < text_count() && !texts_[token].empty(); }
 
-  // What class loops ask about the tokens below a node: of the root at once, of another when first asked for.
+  // What class loops ask about the tokens below the root or a heavy node.
   const ClassIndex* classes(u32 node) const;
   // Below a heavy node so many tokens stand that these are taken by classes, as those of the whole vocabulary are.
   bool heavy(u32 node) const { return nodes_[node].skip() >= HEAVY && whole_[node]; }
