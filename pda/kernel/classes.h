@@ -14,6 +14,7 @@
 namespace stackmask {
 
 // Signature bits. ASCII bytes fall into classes; a character class is usable for loops as far as it is a union of them.
+constexpr u64 SIG_WORDS = 31;               // the classes of digits and letters
 constexpr u64 SIG_SPACE = 1ull << 60;       // one of NON_ASCII_SPACES
 constexpr u64 SIG_NON_ASCII = 1ull << 61;   // another complete, well-formed character above U+007F
 constexpr u64 SIG_INCOMPLETE = 1ull << 62;  // ends inside a character that may still become well-formed

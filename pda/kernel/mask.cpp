@@ -309,7 +309,8 @@ bool Automaton::loop_part(u32 frame, Part& part) {
   u32 left = NONE;
   const u32 released = frames_.released(frame, &left);
   const bool loops = released != DEAD && frames_.loop(released).target == released;
-  const bool simple = loop.inside == loop.live || frames_.repeats(frame) || (loops && (closed_under(released).inside & ~loop.inside) == 0);
+  // Exits by letters or digits are too many, however a repetition counts.
+  const bool simple = loop.inside == loop.live || (frames_.repeats(frame) && !(loop.live & ~loop.inside & SIG_WORDS)) || (loops && (closed_under(released).inside & ~loop.inside) == 0);
   const bool made = (simple && loop.inside && attempt(chain_part(frame, loop, part))) || attempt(sink_part(frame, loop, part)) ||
                     attempt(closed_part(frame, part)) || (!simple && loop.inside && attempt(chain_part(frame, loop, part)));
   (made ? statistics.loops : statistics.loop_fallbacks)++;
@@ -580,7 +581,7 @@ bool Automaton::sink_part(u32 frame, const Loop& loop, Part& part) {
   }
   if (sink == frame) return false;
   const Loop at_sink = frames_.loop(sink);
-  if (at_sink.target != sink || (frames_[sink].flags & FRAME_LEAVES)) return false;
+  if (at_sink.target != sink || (frames_[sink].flags & FRAME_LEAVES) || (at_sink.live & ~at_sink.inside & SIG_WORDS)) return false;
   if (guarded_part_ && frames_.variety(sink) < MANY_VALUES) return false;
   const u64 inside = at_sink.inside & loop.live;
   // With a space outside of the loop the paths below compare byte by byte what leaves it as a whole character.
