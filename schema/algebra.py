@@ -29,14 +29,12 @@ from stackmask.pda.exceptions import LimitError, SchemaError
 from stackmask.schema import arrays, objects
 from stackmask.schema.dialects import DEFAULT
 from stackmask.schema.formats import format_longest, is_known
-from stackmask.schema.glance import TYPE_BITS, differ, glance, type_bit
+from stackmask.schema.glance import differ, glance
 from stackmask.schema.keys import Partition
 from stackmask.schema.keywords import (
     ALGEBRA,
     ANY_OF,
     ARRAY,
-    BEYOND_LOCAL,
-    LOCAL,
     NUMBER,
     OBJECT,
     ONE_OF,
@@ -65,7 +63,7 @@ from stackmask.schema.readers import (
     text,
     types,
 )  # fmt: skip
-from stackmask.schema.references import Registry, Resource, Scope
+from stackmask.schema.references import Registry, Resource, Scope, referred
 from stackmask.schema.strings import FREE as FREE_TEXT
 from stackmask.schema.strings import Strings, Texts, merged
 from stackmask.schema.types import (
@@ -88,29 +86,15 @@ from stackmask.schema.types import (
     high_bound,
     reduced,
 )  # fmt: skip
+from stackmask.schema.witness import has_value, lacks_value
 
 MOST_PARTS: Final = 4_000
 DEEPEST_EMPTINESS: Final = 3
 """How many levels of required members and items a test of emptiness looks down."""
-DEEPEST_GLANCE: Final = 4
-"""How many references and required members a glance follows, one inside the other."""
-MOST_GLANCED: Final = 16
 MOST_COMPARED: Final = 1 << 23
 """Bytes of subschemas that are compared by what is written in them."""
 MOST_BRANCHES: Final = 12
 """Branches of one anyOf beside unevaluated keywords; each subset of them is a case."""
-
-
-_NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
-    "null": (),
-    "boolean": (),
-    "integer": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
-    "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
-    "string": ("minLength", "pattern", "format"),
-    "array": ("minItems",),
-    "object": ("required",),
-}
-"""The keywords that can take the simplest value of a type away; those that need the algebra aside."""
 
 
 class Alternatives(NamedTuple):
@@ -317,7 +301,7 @@ class Algebra:
         if FALSE in conjunction:
             return True
         found = self.emptiness.get(conjunction)
-        if found is None and len(conjunction) == 1 and self.has_plain_value(*conjunction):
+        if found is None and len(conjunction) == 1 and self.is_plain(*conjunction):
             found = self.emptiness[conjunction] = False
         if found is None:
             # A test at this level sees no deeper than one nearer the top has.
@@ -339,60 +323,13 @@ class Algebra:
                 self.emptiness[conjunction] = True
         return found
 
-    def has_plain_value(self, literal: Literal) -> bool:
-        """Whether a glance at a subschema tells a value of it: null, true, "", [] or {}, any number, one that it lists, an object of such.
+    def is_plain(self, literal: Literal) -> bool:
+        """Whether a glance at a subschema tells a value of it, or of its complement.
 
         PERF: spares most subschemas of members and items their normal form, which nothing else asks for.
         """
-        return literal > 0 and self.is_plain(*self.entries[literal], DEEPEST_GLANCE)
-
-    def is_plain(self, schema: Any, scope: Scope, steps: int) -> bool:
-        """As `has_plain_value`, for a subschema, following so many references and members."""
-        if schema.__class__ is not dict:
-            return schema is True
-        codes = scope.resource.dialect.keywords
-        code = 0
-        for keyword in schema:
-            code |= codes.get(keyword, UNKNOWN)
-        if code & BEYOND_LOCAL:
-            said = code & (BEYOND_LOCAL | LOCAL | TYPE)
-            if said & ~TYPE == VALUES:
-                return self.lists_value(schema, codes)
-            if said == REFERENCE and steps:
-                found = referred(self.registry, schema, scope)
-                return len(found) == 1 and self.is_plain(*found[0], steps - 1)
-            if said == ANY_OF and steps and schema["anyOf"].__class__ is list:
-                return any(self.is_plain(branch, scope, steps - 1) for branch in schema["anyOf"][:MOST_GLANCED])
-            return False
-        kinds = schema.get("type", "null") if code & TYPE else "null"
-        for kind in (kinds,) if kinds.__class__ is str else kinds if kinds.__class__ is list else ():
-            needs = _NEEDED.get(kind) if kind.__class__ is str else None
-            if needs is not None and (
-                schema.keys().isdisjoint(needs) or (steps and kind == "object" and self.has_plain_members(schema, scope, steps - 1))
-            ):
-                return True
-        return False
-
-    def has_plain_members(self, schema: Schema, scope: Scope, steps: int) -> bool:
-        """Whether each required member of an object without further conditions is declared and has a plain value."""
-        properties, required = schema.get("properties"), schema["required"]
-        if properties.__class__ is not dict or required.__class__ is not list or len(required) > MOST_GLANCED:
-            return False
-        return all(name.__class__ is str and name in properties and self.is_plain(properties[name], scope, steps) for name in required)
-
-    @staticmethod
-    def lists_value(schema: Schema, codes: Mapping[str, int]) -> bool:
-        """Whether `enum` or `const` has a value of the types that are allowed."""
-        has_constant = "const" in schema and "const" in codes
-        values = schema["enum"] if "enum" in schema else [schema["const"]]
-        if values.__class__ is not list or (has_constant and "enum" in schema):
-            return False
-        if "type" not in schema:
-            return bool(values)
-        allowed = 0
-        for kind in types(schema):
-            allowed |= TYPE_BITS[kind]
-        return any(type_bit(value) & allowed for value in values[:MOST_GLANCED])
+        schema, scope = self.entries[abs(literal)]
+        return has_value(self.registry, schema, scope) if literal > 0 else lacks_value(self.registry, schema, scope)
 
     def has_items(self, part: Array) -> bool:
         """Whether the items that an array must have can be there."""
@@ -935,16 +872,3 @@ class Algebra:
                 result.append((parts, seen._replace(every_item=True)))
             cases = self.grouped(result)
         return cases
-
-
-def referred(registry: Registry, schema: Schema, scope: Scope) -> list[tuple[Any, Scope]]:
-    """The subschemas that the references of a subschema name, each with its scope."""
-    found = []
-    codes = scope.resource.dialect.keywords
-    if "$ref" in schema:
-        found.append(registry.resolve(scope, schema["$ref"], schema=schema))
-    if "$dynamicRef" in schema and "$dynamicRef" in codes:
-        found.append(registry.resolve_dynamic(scope, schema["$dynamicRef"], schema=schema))
-    if "$recursiveRef" in schema and "$recursiveRef" in codes:
-        found.append(registry.resolve_recursive(scope, schema["$recursiveRef"], schema=schema))
-    return found

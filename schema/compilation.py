@@ -17,7 +17,7 @@ from stackmask.pda.budget import Budget
 from stackmask.pda.exceptions import LimitError
 from stackmask.pda.grammar import ALT, CALL, LITERAL, SEQ, GrammarBuilder, NodeId, RuleId
 from stackmask.schema import arrays, objects
-from stackmask.schema.algebra import Algebra, referred
+from stackmask.schema.algebra import Algebra
 from stackmask.schema.emit import array_node, called, extra_key, object_node, permuted_array, value_node
 from stackmask.schema.fragments import Fragments, quoted
 from stackmask.schema.glance import TYPE_BITS, are_disjoint, glance, type_bit
@@ -52,7 +52,7 @@ from stackmask.schema.readers import (
     schemas,
     types,
 )  # fmt: skip
-from stackmask.schema.references import Registry, Scope
+from stackmask.schema.references import Registry, Scope, referred
 from stackmask.schema.strings import FREE as FREE_TEXT
 from stackmask.schema.types import ANYTHING, CONSTANTS, EVERY, FALSE, Array, Conjunction, Count, Literal, Parts, reduced
 
