@@ -261,13 +261,13 @@ def test_kept_tags_after_an_error(kernel: Engine) -> None:
 def test_kept_tags_of_a_large_agent_after_an_error() -> None:
     """An error costs nobody the tags that were there before."""
     kept = StructuralTags({})
-    large = agent([str(number) for number in range(900)])
+    large = agent([str(number) for number in range(1200)])
     assert len(kept_grammar(kept, large).nodes) > 5_000
     bad = {**large, "format": {**large["format"], "tags": [*large["format"]["tags"], {"begin": "", "content": {}, "end": ""}]}}
-    with pytest.raises(StructuralTagError, match=r"format.tags\[900\].content.type"):
+    with pytest.raises(StructuralTagError, match=r"format.tags\[1200\].content.type"):
         kept_grammar(kept, bad)
     (arena,) = kept._arenas._free
-    assert len(arena.tags) == 900
+    assert len(arena.tags) == 1200
 
 
 def test_kept_tags_of_many_agents() -> None:
