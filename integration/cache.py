@@ -15,7 +15,7 @@ from concurrent.futures import CancelledError, Executor, Future
 from dataclasses import dataclass
 from threading import Lock
 from traceback import clear_frames
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, Self, TypeVar
 
 
 class Sized(Protocol):
@@ -41,6 +41,35 @@ class CacheInfo:
 S = TypeVar("S", bound=Sized)
 
 
+class Awaited(Future[S]):
+    """A future that also says when its turn has come: `begun` is done once somebody makes the value. Leave it uncancelled: it is shared."""
+
+    def __init__(self, begun: Future[None] | None = None) -> None:
+        super().__init__()
+        self.begun: Future[None] = Future() if begun is None else begun
+
+    def begin(self) -> None:
+        """Somebody makes the value, or it is there."""
+        if not self.begun.done():
+            self.begun.set_result(None)
+
+    @classmethod
+    def ready(cls, value: S) -> Self:
+        """One whose value is there."""
+        future = cls()
+        future.begin()
+        future.set_result(value)
+        return future
+
+    @classmethod
+    def failed(cls, error: Exception) -> Self:
+        """One that has failed."""
+        future = cls()
+        future.begin()
+        future.set_exception(error)
+        return future
+
+
 class Cache(Generic[S]):
     """A thread-safe table with a bound on the bytes of its values."""
 
@@ -48,7 +77,7 @@ class Cache(Generic[S]):
         self._capacity = capacity
         self._lock = Lock()
         self._ready: OrderedDict[Hashable, tuple[S, int]] = OrderedDict()  # values with their size when last used
-        self._pending: dict[Hashable, Future[S]] = {}
+        self._pending: dict[Hashable, Awaited[S]] = {}
         self._size = self._hits = self._misses = self._waited = 0
 
     def get(self, key: Hashable, make: Callable[[], S]) -> S:
@@ -64,13 +93,11 @@ class Cache(Generic[S]):
         finally:
             del future
 
-    def submit(self, key: Hashable, make: Callable[[], S], executor: Executor) -> Future[S]:
+    def submit(self, key: Hashable, make: Callable[[], S], executor: Executor) -> Awaited[S]:
         """A future of the value of `key`, which is the caller's own: cancelling it leaves the others waiting."""
         value, future, owner = self._look(key)
         if value is not None:
-            ready: Future[S] = Future()
-            ready.set_result(value)
-            return ready
+            return Awaited.ready(value)
         assert future is not None
         follower = _follow(future)
         if owner:
@@ -93,7 +120,7 @@ class Cache(Generic[S]):
             self._ready.clear()
             self._size = 0
 
-    def _look(self, key: Hashable) -> tuple[S | None, Future[S] | None, bool]:
+    def _look(self, key: Hashable) -> tuple[S | None, Awaited[S] | None, bool]:
         """The value of `key`, or the future of it and whether the caller has to make it."""
         with self._lock:
             found = self._ready.get(key)
@@ -106,10 +133,11 @@ class Cache(Generic[S]):
                 self._waited += 1
                 return None, future, False
             self._misses += 1
-            future = self._pending[key] = Future()
+            future = self._pending[key] = Awaited()
             return None, future, True
 
-    def _make(self, key: Hashable, make: Callable[[], S], future: Future[S]) -> None:
+    def _make(self, key: Hashable, make: Callable[[], S], future: Awaited[S]) -> None:
+        future.begin()
         try:
             value = make()
         except Exception as error:
@@ -127,7 +155,7 @@ class Cache(Generic[S]):
                 self._keep(key, value)
             future.set_result(value)
 
-    def _give_up(self, key: Hashable, future: Future[S]) -> None:
+    def _give_up(self, key: Hashable, future: Awaited[S]) -> None:
         """Tell all who wait that nobody makes the value any more."""
         with self._lock:
             del self._pending[key]
@@ -150,9 +178,9 @@ class Cache(Generic[S]):
             self._size -= self._ready.popitem(last=False)[1][1]
 
 
-def _follow(future: Future[S]) -> Future[S]:
+def _follow(future: Awaited[S]) -> Awaited[S]:
     """A future that ends as `future` does, unless it is cancelled before."""
-    follower: Future[S] = Future()
+    follower: Awaited[S] = Awaited(future.begun)
 
     def pass_on(done: Future[S]) -> None:
         if not follower.set_running_or_notify_cancel():

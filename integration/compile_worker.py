@@ -1,8 +1,11 @@
-"""A process that turns specifications into grammars, one after the other: `python -m stackmask.integration.compile_worker FD`.
-
-It is not part of the engine's package, whose imports it would wait for.
+"""A process that turns specifications into grammars, one after the other: `python -P compile_worker.py FD`.
 
 It ends when the other end of its channel does.
+
+What everybody asks for is compiled in less than a millisecond, and should not wait for a turn on a busy machine; what takes long should
+take turns from nobody. Nobody can raise a priority that was lowered, but on Linux every thread has its own. So a task is a thread of the
+priority that the process came with, and is lowered when it has taken a while. The main thread lowers itself at once, and loads the
+package: that takes as long as a large grammar, which is why nothing of it is imported here. Elsewhere the whole process is lowered.
 """
 
 from __future__ import annotations
@@ -10,80 +13,63 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import threading
+from collections.abc import Callable
 from multiprocessing.connection import Connection
-from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
-from stackmask.integration.compiler import Compiler
-from stackmask.integration.specification import schema_of_key
-from stackmask.pda.exceptions import LimitError
-from stackmask.pda.vocabulary import Vocabulary
+if TYPE_CHECKING:
+    from stackmask.integration.compile_task import Workshop
 
-GROWTH: Final = 32 << 20  # bytes that a worker may have grown by before another takes its place
-
-
-class Task(NamedTuple):
-    """A specification on its way to a worker, schemas and tags by their keys; `explain` asks why it generates nothing, as an error."""
-
-    kind: str
-    arguments: tuple[Any, ...]
-    options: dict[str, Any]
-    explain: bool = False
+PATIENCE: Final = 0.02  # seconds of a task before it is lowered
+NICENESS: Final = 19  # the most there is
 
 
 def main() -> None:
     """Serve until nobody is left to serve."""
     channel = Connection(int(sys.argv[1]))
+    loaded: list[type[Workshop]] = []
+    ready = threading.Event()
+    server = threading.Thread(target=_serve, args=(channel, loaded, ready), daemon=True)
+    server.start()
+    _lower(threading.main_thread())
+    from stackmask.integration.compile_task import Workshop
+
+    loaded.append(Workshop)
+    ready.set()
+    server.join()
+
+
+def _serve(channel: Connection, loaded: list[type[Workshop]], ready: threading.Event) -> None:
+    """Answer one task after the other."""
     with contextlib.suppress(EOFError, OSError):
-        special, size, limits, memory = channel.recv()
-        _limit_memory(memory)
-        # front ends know of a vocabulary no more than its names; one token of text has to be there
-        vocabulary = Vocabulary.from_bytes([None] * size + [b"a"], stop_token_ids=[], special=special)
-        compiler = Compiler(vocabulary, limits=limits, threads=1)
+        ready.wait()
+        workshop = loaded[0](channel.recv_bytes())
         channel.send(True)
-        bound = _resident() + GROWTH
         while True:
-            answer = _compile(compiler, channel.recv())
-            channel.send((_resident() > bound, answer))
-            del answer  # before the next one is made
+            message = channel.recv_bytes()
+            channel.send_bytes(_in_thread(lambda: workshop.answer(message)))  # noqa: B023  # it is called before the next message
 
 
-def _compile(compiler: Compiler, task: Task) -> tuple[Any, ...]:
-    """The grammar and its report, or an error in parts: not every error can be made from its arguments."""
-    kind, arguments, options, explain = task
-    try:
-        if kind == "json_schema":
-            arguments = (schema_of_key(arguments[0]), *arguments[1:])
-        if documents := options.get("documents"):
-            options = {**options, "documents": {uri: schema_of_key(key) for uri, key in documents.items()}}
-        job = compiler.read(kind, *arguments, **options)
-        if explain and job.explain is not None:
-            raise job.explain()
-        return job.front_end()
-    except MemoryError:
-        error: Exception = LimitError("compilation took more memory than a worker has", limit="memory")
-    except RecursionError:
-        error = LimitError("the specification is nested too deep", limit="nesting", value=compiler.limits.nesting)
-    except Exception as problem:
-        error = problem
-    return type(error), error.args, vars(error)
+def _in_thread(call: Callable[[], bytes]) -> bytes:
+    """What a call gives; made in a thread of its own, whose priority is lowered if it takes long."""
+    results: list[bytes] = []
+    thread = threading.Thread(target=lambda: results.append(call()), daemon=True)
+    thread.start()
+    thread.join(PATIENCE)
+    if thread.is_alive():
+        _lower(thread)
+        thread.join()
+    return results.pop()
 
 
-def _limit_memory(memory: int) -> None:
-    """Bound the address space where the system can."""
-    try:
-        import resource
-    except ImportError:  # Windows has none
+def _lower(thread: threading.Thread) -> None:
+    """Give a thread the lowest priority, or the process where threads have none of their own."""
+    if sys.platform == "win32":
         return
-    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-
-
-def _resident() -> int:
-    """The bytes of this process that lie in memory; 0 where the system does not say."""
-    try:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except OSError:  # another system than Linux
-        return 0
+    target = thread.native_id if sys.platform == "linux" else 0
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, target or 0, NICENESS)
 
 
 if __name__ == "__main__":

@@ -8,17 +8,18 @@ A specification is normalised first, so that the same schema as text, as a mappi
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Self
 
-from stackmask.integration.cache import Cache, CacheInfo
+from stackmask.integration.cache import Awaited, Cache, CacheInfo
 from stackmask.integration.serialization import from_bytes, to_bytes
 from stackmask.integration.specification import parse_json, schema_key, schema_of_key
 from stackmask.integration.tag_key import TagKey, entries_of_key, tag_key, tag_of_key
@@ -26,9 +27,10 @@ from stackmask.pda.captures import CaptureReader
 from stackmask.pda.choice import choice_grammar
 from stackmask.pda.engine import KernelGrammar
 from stackmask.pda.exceptions import GrammarError, LimitError, SchemaError, StructuralTagError, UnsatisfiableError
-from stackmask.pda.grammar import Grammar, GrammarBuilder, NodeId, memory_of
+from stackmask.pda.grammar import TOKENS, Grammar, GrammarBuilder, NodeId, memory_of
 from stackmask.pda.limits import Limits
 from stackmask.pda.matcher import Matcher
+from stackmask.pda.packed import PackedGrammar
 from stackmask.pda.regex import regex_grammar
 from stackmask.pda.splice import compact
 from stackmask.pda.vocabulary import Vocabulary
@@ -74,7 +76,7 @@ class CompiledGrammar:
     def __init__(
         self,
         vocabulary: Vocabulary,
-        grammar: Grammar,
+        grammar: Grammar | PackedGrammar,
         kernel: KernelGrammar,
         stats: CompileStats,
         report: Report | None = None,
@@ -88,7 +90,10 @@ class CompiledGrammar:
         self._stats = stats
         self._report = report
         self._fingerprint: str | None = None
-        self._static_size = memory_of(grammar.nodes, len(grammar.rules)) if grammar.memory < 0 else grammar.memory
+        if isinstance(grammar, PackedGrammar):
+            self._static_size = grammar.size
+        else:
+            self._static_size = memory_of(grammar.nodes, len(grammar.rules)) if grammar.memory < 0 else grammar.memory
         self._captures = CaptureReader(grammar, vocabulary.size, vocabulary.token_bytes, limits or Limits())
 
     def matcher(self, stop_token_ids: Iterable[int] | None = None) -> Matcher:
@@ -103,9 +108,18 @@ class CompiledGrammar:
     @property
     def grammar(self) -> Grammar:
         """The grammar as the front end made it; `stackmask.pda.grammar.print_grammar` shows it."""
+        if isinstance(self._grammar, PackedGrammar):
+            self._grammar = self._grammar.unpack()
         if self._is_shared:  # PERF: only people and files ask, and an engine reads what is not reached in no time
             self._grammar, self._is_shared = compact(self._grammar), False
         return self._grammar
+
+    @property
+    def asks_for_tokens(self) -> bool:
+        """Whether it asks for tokens by their ids anywhere."""
+        if isinstance(self._grammar, PackedGrammar) and not self._grammar.asks_for_tokens:
+            return False
+        return any(node[0] == TOKENS for node in self.grammar.nodes)
 
     @property
     def has_temperature(self) -> bool:
@@ -144,10 +158,12 @@ class CompiledGrammar:
         limits = limits or Limits()
         start = time.monotonic()
         grammar, report, kind = from_bytes(data, vocabulary=vocabulary.fingerprint, size=vocabulary.size, limits=limits)
-        return cls._make(vocabulary, kind, grammar, report, start, limits)
+        return cls.build(vocabulary, kind, grammar, report, start, limits)
 
     @classmethod
-    def _make(cls, vocabulary: Vocabulary, kind: str, grammar: Grammar, report: Report | None, start: float, limits: Limits) -> Self:
+    def build(
+        cls, vocabulary: Vocabulary, kind: str, grammar: Grammar | PackedGrammar, report: Report | None, start: float, limits: Limits
+    ) -> Self:
         """The grammar in the engine, within what is left of the time that began at `start`."""
         middle = time.monotonic()
         left = limits.compile_seconds - (middle - start)
@@ -155,10 +171,15 @@ class CompiledGrammar:
             raise LimitError(
                 f"compilation took more than {limits.compile_seconds:g} s", limit="compile_seconds", value=limits.compile_seconds
             )
+        if isinstance(grammar, PackedGrammar):
+            form: Grammar | bytes = grammar.for_engine
+            rules, nodes = grammar.rules, grammar.nodes
+        else:
+            form, rules, nodes = grammar, len(grammar.rules), len(grammar.nodes)
         kernel = KernelGrammar(
-            vocabulary.trie, grammar, states=limits.states, stack_depth=limits.stack_depth, memory=limits.grammar_bytes, seconds=left
+            vocabulary.trie, form, states=limits.states, stack_depth=limits.stack_depth, memory=limits.grammar_bytes, seconds=left
         )
-        stats = CompileStats(kind, middle - start, time.monotonic() - middle, len(grammar.rules), len(grammar.nodes))
+        stats = CompileStats(kind, middle - start, time.monotonic() - middle, rules, nodes)
         return cls(vocabulary, grammar, kernel, stats, report, limits=limits)
 
     def __copy__(self) -> Self:
@@ -274,18 +295,29 @@ class Compiler:
         """
         return self._get(self._structural_tag(tag, held=True))
 
-    def submit(self, kind: str, *arguments: Any, **options: Any) -> Future[CompiledGrammar]:
+    def submit(self, kind: str, *arguments: Any, **options: Any) -> Awaited[CompiledGrammar]:
         """What the method called `kind` gives, as a future; one compilation serves all who wait for the same specification.
 
-        A specification that is wrong is an exception of the future, never of this call.
+        A specification that is wrong is an exception of the future, never of this call. Its `begun` is done when its turn has come.
         """
         try:
             job = self.read(kind, *arguments, **options)
         except (GrammarError, LimitError) as error:
-            failed: Future[CompiledGrammar] = Future()
-            failed.set_exception(error)
-            return failed
-        return self._cache.submit(job.key, partial(self._compile, job), self._executor)
+            return Awaited.failed(error)
+        return self.start(job, partial(self._compile, job))
+
+    def start(self, job: Job, make: Callable[[], CompiledGrammar]) -> Awaited[CompiledGrammar]:
+        """The grammar of a specification, made by `make` on a thread of the compiler's unless it is there or being made already."""
+        return self._cache.submit(job.key, make, self._executor)
+
+    def run(self, call: Callable[[], object]) -> None:
+        """Make a call on a thread of the compiler's, when it comes to it; not at all once the compiler is closed."""
+        with contextlib.suppress(RuntimeError):
+            self._executor.submit(call)
+
+    def close(self) -> None:
+        """Take on nothing more in other threads; what waits for one is given up."""
+        self._executor.shutdown(wait=False, cancel_futures=True)
 
     def read(self, kind: str, *arguments: Any, **options: Any) -> Job:
         """The specification of the method called `kind`, checked and normalised, and no more: for who compiles in a place of his own.
@@ -380,7 +412,7 @@ class Compiler:
         start = time.monotonic()
         grammar, report = job.front_end()
         try:
-            return CompiledGrammar._make(self._vocabulary, job.kind, grammar, report, start, self._limits)
+            return CompiledGrammar.build(self._vocabulary, job.kind, grammar, report, start, self._limits)
         except UnsatisfiableError as error:
             raise error if job.explain is None else job.explain() from None
 

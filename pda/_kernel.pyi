@@ -25,7 +25,7 @@ class TokenTrie:
 
 class KernelGrammar:
     """
-    A grammar made ready for one vocabulary. Shared by any number of matchers and threads.
+    A grammar, or one that was packed, made ready for one vocabulary. Shared by any number of matchers and threads.
     """
 
     def __init__(self, trie: TokenTrie, grammar: object, *, states: int, stack_depth: int, memory: int, seconds: float) -> None: ...
@@ -121,6 +121,11 @@ class Matcher:
         """
         The rules begun and not ended after `data`, innermost first; none where `data` is not allowed.
         """
+
+def pack_grammar(grammar: object) -> bytes:
+    """
+    A grammar as bytes that a KernelGrammar takes in its place, in a process of the same version on the same machine.
+    """
 
 def fill_bitmasks(matchers: object, bitmask: object, rows: object | None = None) -> None:
     """Fill the row of every matcher: `rows[i]`, or i."""

@@ -23,6 +23,7 @@ from stackmask.pda.budget import Budget
 from stackmask.pda.exceptions import LimitError
 from stackmask.pda.grammar import Grammar
 from stackmask.pda.limits import Limits
+from stackmask.pda.packed import PackedGrammar
 from stackmask.pda.reference_earley import Begun, Chart, Column, Item
 from stackmask.pda.reference_program import Program
 
@@ -45,7 +46,7 @@ class Vocabulary:
 class CaptureReader:
     """Finds the captures of accepted texts; made once a grammar, and shared by its matchers."""
 
-    def __init__(self, grammar: Grammar, size: int, text_of: Callable[[int], bytes | None], limits: Limits) -> None:
+    def __init__(self, grammar: Grammar | PackedGrammar, size: int, text_of: Callable[[int], bytes | None], limits: Limits) -> None:
         self._grammar = grammar
         self._vocabulary = Vocabulary(size, text_of)
         self._limits = limits
@@ -58,8 +59,9 @@ class CaptureReader:
         """
         limits = self._limits
         if self._program is None:
+            grammar = self._grammar.unpack() if isinstance(self._grammar, PackedGrammar) else self._grammar
             self._program = Program(
-                self._grammar, self._vocabulary, states=limits.states, memory=limits.grammar_bytes, seconds=limits.compile_seconds
+                grammar, self._vocabulary, states=limits.states, memory=limits.grammar_bytes, seconds=limits.compile_seconds
             )
         if not any(rule.capture is not None for rule in self._program.rules):
             return []

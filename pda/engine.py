@@ -22,6 +22,7 @@ if TYPE_CHECKING or os.environ.get("STACKMASK_KERNEL") == "python":
         fill_bitmasks,
         fill_draft_bitmasks,
         mask_logits,
+        pack_grammar,
     )
 else:
     try:
@@ -36,6 +37,7 @@ else:
             fill_bitmasks,
             fill_draft_bitmasks,
             mask_logits,
+            pack_grammar,
         )
     except ImportError as error:
         raise ImportError(
@@ -55,4 +57,5 @@ __all__ = [
     "fill_bitmasks",
     "fill_draft_bitmasks",
     "mask_logits",
+    "pack_grammar",
 ]

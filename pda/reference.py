@@ -16,6 +16,7 @@ A matcher is a list of columns, one a step: rollback cuts it, fork copies it.
 from __future__ import annotations
 
 import operator
+import pickle
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Protocol, Self
@@ -69,14 +70,15 @@ class TokenTrie:
 
 
 class KernelGrammar:
-    """A grammar made ready for one vocabulary. Shared by any number of matchers."""
+    """A grammar, or one that was packed, made ready for one vocabulary. Shared by any number of matchers."""
 
-    def __init__(self, trie: TokenTrie, grammar: Grammar, *, states: int, stack_depth: int, memory: int, seconds: float) -> None:
+    def __init__(self, trie: TokenTrie, grammar: Grammar | bytes, *, states: int, stack_depth: int, memory: int, seconds: float) -> None:
         if not isinstance(trie, TokenTrie):
             raise TypeError(f"trie is {type(trie).__name__}, not TokenTrie")
         self.trie = trie
         self.memory_limit = memory
-        self.program = Program(grammar, trie, states=states, memory=memory, seconds=seconds)
+        unpacked = pickle.loads(grammar) if isinstance(grammar, bytes) else grammar
+        self.program = Program(unpacked, trie, states=states, memory=memory, seconds=seconds)
         self.chart = Chart(self.program, states=states, stack_depth=stack_depth)
 
     @property
@@ -336,6 +338,11 @@ def fill_bitmasks(matchers: Sequence[Matcher], bitmask: npt.NDArray[np.int32] | 
         array = _rows(bitmask, matchers[0]._trie.size, places)
         for matcher, row in zip(matchers, places, strict=True):
             matcher._fill(array[row], matcher._history[-1])
+
+
+def pack_grammar(grammar: Grammar) -> bytes:
+    """A grammar as bytes that a KernelGrammar takes in its place, in a process of the same version on the same machine."""
+    return pickle.dumps(grammar)
 
 
 class BitmaskFiller:

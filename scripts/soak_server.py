@@ -111,8 +111,9 @@ async def attack(url: str, first: int, until: float) -> int:
 
 
 def memory(process: int) -> int:
-    """Bytes of a process that lie in memory."""
-    return int(re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{process}/status").read_text())[1]) * 1024  # type: ignore[index]
+    """Bytes of a process that lie in memory; none of one that is just ending."""
+    found = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{process}/status").read_text())
+    return 1024 * int(found[1]) if found else 0
 
 
 def workers(process: int) -> int:

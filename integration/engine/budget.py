@@ -79,8 +79,7 @@ class Speller:
         """A matcher of the grammar's twin, None for a grammar that asks for no tokens."""
         with self._lock:
             if grammar not in self._twins:
-                asks = any(node[0] == TOKENS for node in grammar.grammar.nodes)
-                self._twins[grammar] = self._marked(grammar) if asks else None
+                self._twins[grammar] = self._marked(grammar) if grammar.asks_for_tokens else None
             twin = self._twins[grammar]
         return None if twin is None else twin.matcher(stops)
 
@@ -102,7 +101,7 @@ class Speller:
                 extend(builder, (node,), places, 0)
         rules = tuple(places[rule] for rule in grammar.grammar.rules)
         twin = Grammar(tuple(builder.nodes), rules, grammar.grammar.names, grammar.grammar.root)
-        return CompiledGrammar._make(self._vocabulary, grammar.stats.kind, twin, None, time.monotonic(), Limits())
+        return CompiledGrammar.build(self._vocabulary, grammar.stats.kind, twin, None, time.monotonic(), Limits())
 
     def _token(self, ids: tuple[int, ...], negated: int) -> int | None:
         """A token out of those that a node asks for."""

@@ -1,7 +1,8 @@
 """Grammars compiled in processes of their own, so that a slow one takes no time from the engine's thread.
 
 Front ends are Python: a thread that runs one holds the interpreter, and every operation of the engine's step would wait for it.
-So a worker process turns the specification into a `Grammar` and sends that back; the engine's tables are built from it here.
+So a worker process turns the specification into a grammar and sends that back, packed; the engine's tables are built from it here.
+What takes long there takes little from this process: `compile_worker.py` says how.
 A worker that overruns its time or its memory is ended, and costs its own request an error; the next request gets a new one.
 A worker that grew over a large specification is replaced too, since Python gives little of its memory back,
 and this process gives free memory back to the system after a large grammar.
@@ -17,25 +18,29 @@ import queue
 import socket
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any, Final
 
-from stackmask.integration.compile_worker import Task
+from stackmask.integration import compile_worker
+from stackmask.integration.cache import Awaited
+from stackmask.integration.compile_task import Task
 from stackmask.integration.compiler import CompiledGrammar, Compiler, Job
 from stackmask.integration.specification import schema_key
+from stackmask.pda.engine import completion_lengths
 from stackmask.pda.exceptions import GrammarError, LimitError, UnsatisfiableError
-from stackmask.pda.grammar import Grammar
 from stackmask.pda.limits import Limits
 from stackmask.pda.matcher import allocate_token_bitmask
+from stackmask.pda.packed import PackedGrammar
 from stackmask.pda.vocabulary import Vocabulary
 from stackmask.schema.report import Report
 
 GRACE: Final = 2.0  # seconds that a worker may take longer than its limit, which it minds by itself
 MEMORY: Final = 4 << 30  # bytes of address space of a worker
-NICENESS: Final = 15  # of a worker, above this process's; 19 is the most there is
 LARGE: Final = 1 << 20  # bytes of a grammar after which free memory is given back
 
 
@@ -53,12 +58,9 @@ class WorkerCompiler(Compiler):
     ) -> None:
         count = workers or max(2, (os.cpu_count() or 1) // 2)  # at least two, so that a slow specification leaves one to the others
         super().__init__(vocabulary, limits=limits, cache_bytes=cache_bytes, threads=count)
-        self._memory = memory
-        self._idle: queue.LifoQueue[_Worker | None] = queue.LifoQueue()
-        for _ in range(count):
-            self._idle.put(None)  # a worker that is still to be started
+        self._workers = _Workers(count, partial(_Worker, vocabulary, self.limits, memory))
 
-    def submit(self, kind: str, *arguments: Any, **options: Any) -> Future[CompiledGrammar]:
+    def submit(self, kind: str, *arguments: Any, **options: Any) -> Awaited[CompiledGrammar]:
         """As the compiler's, in another process."""
         if kind == "json":
             kind, arguments = "json_schema", (True, *arguments)  # which is what it is
@@ -66,17 +68,69 @@ class WorkerCompiler(Compiler):
             job = self.read(kind, *arguments, **options)
             task = _task(job, kind, arguments, options, self.limits)
         except (GrammarError, LimitError) as error:
-            failed: Future[CompiledGrammar] = Future()
-            failed.set_exception(error)
-            return failed
-        future = self._cache.submit(job.key, partial(self._remote, task), self._executor)
+            return Awaited.failed(error)
+        future = self.start(job, partial(self._remote, task))
         if not future.done():
             future.add_done_callback(self._tidy)
         return future
 
     def close(self) -> None:
         """End the workers; what they are doing fails."""
-        self._executor.shutdown(wait=False, cancel_futures=True)
+        super().close()
+        self._workers.close()
+
+    def _remote(self, task: Task) -> CompiledGrammar:
+        """The grammar of a specification in the engine."""
+        start, grammar, report = self._workers.ask(task)
+        try:
+            compiled = CompiledGrammar.build(self.vocabulary, task.kind, grammar, report, start, self.limits)
+        except UnsatisfiableError as error:
+            if task.kind == "json_schema":  # the front end knows why
+                with contextlib.suppress(LimitError):
+                    self._workers.ask(task._replace(explain=True))
+            raise error from None
+        # the first mask and the first completion cost most: they are had here, so that neither the batch nor the server waits for them
+        matcher = compiled.matcher()
+        matcher.fill_next_token_bitmask(allocate_token_bitmask(1, self.vocabulary.size))
+        completion_lengths([matcher])
+        return compiled
+
+    def _tidy(self, future: Future[CompiledGrammar]) -> None:
+        """Have free memory given back after what is large, or failed, once nothing here holds it any more."""
+        if future.cancelled() or future.exception() is not None or future.result().size >= LARGE:
+            self.run(_trim)
+
+
+class _Workers:
+    """Up to so many processes, each with one task at a time; one that is spent is replaced before it is needed again."""
+
+    def __init__(self, count: int, make: Callable[[], _Worker]) -> None:
+        self._make = make
+        self._is_closed = False
+        self._idle: queue.LifoQueue[_Worker | None] = queue.LifoQueue()  # what was used last is in the caches
+        for _ in range(count):
+            self._idle.put(None)  # a worker that is still to be started
+
+    def ask(self, task: Task) -> tuple[float, PackedGrammar, Report | None]:
+        """What a worker makes of a task, and when it began: waiting for a worker is nobody's fault."""
+        worker = self._idle.get()
+        try:
+            if worker is None:
+                worker = self._make()
+            start = time.monotonic()
+            return start, *worker.compile(task)
+        except _LostError as error:
+            raise error.reason from None
+        finally:
+            if worker is None or not worker.is_over:
+                self._idle.put(worker)
+            else:
+                worker.close()
+                threading.Thread(target=self._replace, name="stackmask-worker", daemon=True).start()
+
+    def close(self) -> None:
+        """End those that are idle, and those that are not when they are."""
+        self._is_closed = True
         while True:
             try:
                 worker = self._idle.get_nowait()
@@ -85,41 +139,14 @@ class WorkerCompiler(Compiler):
             if worker is not None:
                 worker.close()
 
-    def _remote(self, task: Task) -> CompiledGrammar:
-        """The grammar of a specification in the engine."""
-        start, grammar, report = self._ask(task)
-        try:
-            compiled = CompiledGrammar._make(self.vocabulary, task.kind, grammar, report, start, self.limits)
-        except UnsatisfiableError as error:
-            if task.kind == "json_schema":  # the front end knows why
-                with contextlib.suppress(LimitError):
-                    self._ask(task._replace(explain=True))
-            raise error from None
-        # the first mask costs most: it is had here, so that the batch need not wait for it
-        compiled.matcher().fill_next_token_bitmask(allocate_token_bitmask(1, self.vocabulary.size))
-        return compiled
-
-    def _tidy(self, future: Future[CompiledGrammar]) -> None:
-        """Have free memory given back after what is large, or failed, once nothing here holds it any more."""
-        if future.cancelled() or future.exception() is not None or future.result().size >= LARGE:
-            with contextlib.suppress(RuntimeError):  # it is closed
-                self._executor.submit(_trim)
-
-    def _ask(self, task: Task) -> tuple[float, Grammar, Report | None]:
-        """What a worker makes of a task, and when it began: waiting for a worker is nobody's fault."""
-        worker = self._idle.get()
-        try:
-            if worker is None:
-                worker = _Worker(self.vocabulary, self.limits, self._memory)
-            start = time.monotonic()
-            return start, *worker.compile(task)
-        except _LostError as error:
-            raise error.reason from None
-        finally:
-            if worker is not None and worker.is_over:
-                worker.close()
-                worker = None
-            self._idle.put(worker)
+    def _replace(self) -> None:
+        """Start another in the place of one that is spent; where that fails, whoever needs it tries again."""
+        worker = None
+        with contextlib.suppress(LimitError):
+            worker = self._make()
+        if self._is_closed and worker is not None:
+            worker.close()
+        self._idle.put(worker)
 
 
 class _LostError(Exception):
@@ -137,14 +164,11 @@ class _Worker:
         ours, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "stackmask.integration.compile_worker", str(theirs.fileno())],
+                [sys.executable, "-P", compile_worker.__file__, str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
             )
-        with contextlib.suppress(AttributeError, OSError):  # Windows has no such thing
-            # from its first moment: its imports take as long as a grammar
-            os.setpriority(os.PRIO_PROCESS, self._process.pid, min(19, os.getpriority(os.PRIO_PROCESS, 0) + NICENESS))
         self.is_over = False
         self._channel = Connection(ours.detach())
         self._seconds = limits.compile_seconds + GRACE
@@ -156,7 +180,7 @@ class _Worker:
             self.close()
             raise LimitError("a process that compiles grammars could not be started", limit="memory") from None
 
-    def compile(self, task: Task) -> tuple[Grammar, Report | None]:
+    def compile(self, task: Task) -> tuple[PackedGrammar, Report | None]:
         """The grammar of a specification; what is wrong with it is raised here as it was there."""
         data = pickle.dumps(task)
         self.is_over = True  # unless it answers

@@ -29,6 +29,7 @@ from typing import Any, Final, Self
 
 import torch
 
+from stackmask.integration.cache import Awaited
 from stackmask.integration.compiler import CompiledGrammar, Compiler
 from stackmask.integration.engine.budget import Speller
 from stackmask.integration.engine.choosing import Chooser
@@ -176,7 +177,7 @@ class Engine:
         grammar = request.constraint if isinstance(request.constraint, CompiledGrammar) else None
         Sequence(request, self.vocabulary, self._room(request), _ignore).begin(grammar, self._speller)
 
-    def compile(self, constraint: Any) -> Future[CompiledGrammar]:
+    def compile(self, constraint: Any) -> Awaited[CompiledGrammar]:
         """The grammar of a constraint, as a future; one compilation serves all who ask for the same."""
         return self.compiler.submit(constraint.kind, *constraint.arguments, **constraint.options)
 

@@ -11,12 +11,11 @@ from typing import Any
 from starlette.requests import Request as HttpRequest
 
 from stackmask.integration.engine import Answer
-from stackmask.integration.server.constraints import find_constraint
 from stackmask.integration.server.errors import ApiError, api_error
-from stackmask.integration.server.prompts import encode_text, plain_messages, render_messages
 from stackmask.integration.server.protocol import ChatRequest
 from stackmask.integration.server.serving import Prepared, Serving, sse
-from stackmask.integration.server.tools import ToolPlan, checked_tools, shown_tools
+from stackmask.integration.server.tools import ToolPlan
+from stackmask.integration.server.turn import prepare_turn
 from stackmask.integration.tools import Call, Piece, Text
 
 
@@ -40,24 +39,15 @@ class Chat:
             raise ApiError("max_tokens and max_completion_tokens differ", param="max_tokens")
         if body.top_logprobs is not None and not body.logprobs:
             raise ApiError("top_logprobs needs logprobs: true", param="top_logprobs")
-        whitespace = serving.options.json_whitespace
-        found = find_constraint(body, whitespace)
-        tools = checked_tools(body.tools)
-        messages, options = plain_messages(body.messages), body.chat_template_kwargs or {}
-        prompt = render_messages(serving.tokenizer, messages, tools=shown_tools(body.tools), options=options)
-        self.plan, constraint, field = serving.dialect.plan(
-            tools, body.tool_choice, body.parallel_tool_calls, *found, whitespace=whitespace, prompt=prompt
-        )
-        self.prepared = await serving.prepare(
-            [encode_text(serving.tokenizer, prompt, special=False)],
-            constraint,
-            field,
+        self.plan, self.prepared = await prepare_turn(
+            serving,
+            body,
+            body.messages,
             fields=body,
-            extension=body.stackmask,
+            template=body.chat_template_kwargs,
             n=self.n,
             max_tokens=body.max_completion_tokens if body.max_completion_tokens is not None else body.max_tokens,
             logprobs=(body.top_logprobs or 0) if body.logprobs else None,
-            plan=self.plan,
         )
 
     async def answer(self, http: HttpRequest | None) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from stackmask.integration.compiler import CompiledGrammar
@@ -20,6 +21,11 @@ async def check(serving: Serving, body: CheckRequest) -> dict[str, Any]:
     if constraint is None:
         raise ApiError("there is no constraint to check", code="missing_constraint")
     grammar, hit = await serving.compile(constraint, field)
+    return await asyncio.to_thread(_report, grammar, body.text, field, hit=hit)  # a completion may be sought for long
+
+
+def _report(grammar: CompiledGrammar, text: str | None, field: str | None, *, hit: bool) -> dict[str, Any]:
+    """What there is to say of a grammar, and of a text in it."""
     stats = grammar.stats
     result: dict[str, Any] = {
         "object": "grammar.check",
@@ -39,8 +45,8 @@ async def check(serving: Serving, body: CheckRequest) -> dict[str, Any]:
         ]
         result["report_cut"] = len(entries) > SHOWN
         result["warnings"] = [f"{entry.pointer}: {entry.note}" for entry in grammar.report.warnings[:SHOWN]]
-    if body.text is not None:
-        result["text"] = _try(grammar, body.text)
+    if text is not None:
+        result["text"] = _try(grammar, text)
     return result
 
 

@@ -12,12 +12,12 @@ from typing import Any
 from starlette.requests import Request as HttpRequest
 
 from stackmask.integration.engine import Answer
-from stackmask.integration.server.constraints import Found, find_constraint, flat_format
+from stackmask.integration.server.constraints import Found, flat_format
 from stackmask.integration.server.errors import ApiError, api_error
-from stackmask.integration.server.prompts import encode_text, plain_messages, render_messages
 from stackmask.integration.server.protocol import ResponsesRequest, SamplingFields
 from stackmask.integration.server.serving import Prepared, Serving, sse
-from stackmask.integration.server.tools import ToolPlan, checked_tools, shown_tools
+from stackmask.integration.server.tools import ToolPlan
+from stackmask.integration.server.turn import prepare_turn
 from stackmask.integration.tools import Call, Piece, Text
 
 Json = dict[str, Any]
@@ -39,25 +39,12 @@ class Response:
         """Check everything and compile the grammar, before the first byte of an answer."""
         serving, body = self.serving, self.body
         serving.check_model(body.model)
-        whitespace = serving.options.json_whitespace
         found: Found = []
         if body.text is not None and body.text.format is not None:
-            found = flat_format(body.text.format, body.stackmask, whitespace)
-        asked = find_constraint(body, whitespace, found)
-        tools = checked_tools(body.tools)
-        messages = plain_messages(self._messages())
-        prompt = render_messages(serving.tokenizer, messages, tools=shown_tools(body.tools), options={})
-        self.plan, constraint, field = serving.dialect.plan(
-            tools, body.tool_choice, body.parallel_tool_calls, *asked, whitespace=whitespace, prompt=prompt
-        )
-        self.prepared = await serving.prepare(
-            [encode_text(serving.tokenizer, prompt, special=False)],
-            constraint,
-            field,
-            fields=SamplingFields(temperature=body.temperature, top_p=body.top_p),
-            extension=body.stackmask,
-            max_tokens=body.max_output_tokens,
-            plan=self.plan,
+            found = flat_format(body.text.format, body.stackmask, serving.options.json_whitespace)
+        fields = SamplingFields(temperature=body.temperature, top_p=body.top_p)
+        self.plan, self.prepared = await prepare_turn(
+            serving, body, self._messages(), fields=fields, others=found, max_tokens=body.max_output_tokens
         )
 
     async def answer(self, http: HttpRequest) -> Json:

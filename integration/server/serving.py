@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Mapping
-from concurrent.futures import Future
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
+from stackmask.integration.cache import Awaited
 from stackmask.integration.compiler import CompiledGrammar
 from stackmask.integration.engine import Answer, Constraint, Engine, Event, Request, Sampling
 from stackmask.integration.engine.aio import AsyncEngine
@@ -65,19 +65,27 @@ class Serving:
             raise ApiError(f"{self.in_flight} requests run or wait already; try again later", status=429, code="rate_limit_exceeded")
 
     async def compile(self, constraint: Constraint, field: str | None) -> tuple[CompiledGrammar, bool]:
-        """The grammar of a constraint and whether it was there already; what is wrong with it is an answer of status 400."""
+        """The grammar of a constraint and whether it was there already; what is wrong with it is an answer of status 400.
+
+        Where others' grammars leave it no turn, the server is busy, which is no fault of the grammar's.
+        """
         self._check_size(constraint, field)
         future, hit = await asyncio.to_thread(self._submit, constraint)  # the key of a large schema takes time too
+        begun, done = asyncio.wrap_future(future.begun), asyncio.wrap_future(future)
+        limit = self.options.grammar_timeout
         try:
-            grammar = await asyncio.wait_for(asyncio.wrap_future(future), self.options.grammar_timeout)
+            if not (await asyncio.wait((begun, done), timeout=limit, return_when=asyncio.FIRST_COMPLETED))[0]:
+                message = f"other grammars have been compiling for {limit:g} s; try again later"
+                raise ApiError(message, status=429, param=field, code="rate_limit_exceeded")
+            grammar = await asyncio.wait_for(done, limit)
         except TimeoutError:
             self.metrics.refused.labels(constraint.kind).inc()
-            raise ApiError(
-                f"the grammar took more than {self.options.grammar_timeout:g} s to compile", param=field, code="grammar_timeout"
-            ) from None
+            raise ApiError(f"the grammar took more than {limit:g} s to compile", param=field, code="grammar_timeout") from None
         except Exception as error:
             self.metrics.refused.labels(constraint.kind).inc()
             raise api_error(error, field) from error
+        finally:
+            done.cancel()
         self.metrics.hits.labels("hit" if hit else "miss").inc()
         if not hit:
             self.metrics.compile.labels(grammar.stats.kind).observe(grammar.stats.seconds)
@@ -223,7 +231,7 @@ class Serving:
         """One answer's statistics."""
         return {**asdict(answer.stats), "cache_hit": prepared.cache_hit, "compile_seconds": prepared.compile_seconds}
 
-    def _submit(self, constraint: Constraint) -> tuple[Future[CompiledGrammar], bool]:
+    def _submit(self, constraint: Constraint) -> tuple[Awaited[CompiledGrammar], bool]:
         """The future of a grammar, and whether it was there already."""
         future = self.engine.compile(constraint)
         return future, future.done()

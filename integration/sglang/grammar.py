@@ -154,7 +154,7 @@ class Grammar(BaseGrammarObject):  # type: ignore[misc]
         """Begin with empty tables; those who were copied from this keep the old."""
         old = self.compiled
         with contextlib.suppress(LimitError):  # it took too long this time: the old tables are better than none
-            self.compiled = CompiledGrammar._make(old.vocabulary, old.stats.kind, old.grammar, old.report, time.monotonic(), Limits())
+            self.compiled = CompiledGrammar.build(old.vocabulary, old.stats.kind, old.grammar, old.report, time.monotonic(), Limits())
             self.matcher, self._first_size = self.compiled.matcher(), self.compiled.size
 
     def _textless(self) -> int:

@@ -110,7 +110,7 @@ class GrammarCompiler:
             if isinstance(grammar, str):
                 return self._of(self._compiler.ebnf(grammar, root_rule_name))
             vocabulary, limits = self._compiler.vocabulary, self._compiler.limits
-            return self._of(own.CompiledGrammar._make(vocabulary, "grammar", grammar.ir, None, time.monotonic(), limits))
+            return self._of(own.CompiledGrammar.build(vocabulary, "grammar", grammar.ir, None, time.monotonic(), limits))
 
     def clear_cache(self) -> None:
         """Forget what is cached."""

@@ -345,6 +345,78 @@ void remember(nb::handle grammar, std::shared_ptr<const Expressions> expressions
   std::swap(last(), now);
 }
 
+// ---- packed grammars: the parts of Expressions one after the other, each behind its length, behind a sum of all that; for this machine
+// and version only, and no data from anywhere: the sum finds damage, the shapes of nodes were checked when they were packed
+
+class Packer {
+ public:
+  std::string data;
+  template <class T>
+  void put(const std::vector<T>& values) {
+    const u64 count = values.size();
+    data.append(reinterpret_cast<const char*>(&count), sizeof count);
+    data.append(reinterpret_cast<const char*>(values.data()), count * sizeof(T));
+  }
+  void put(const Texts& texts) {
+    std::vector<u64> lengths;
+    for (std::size_t i = 0; i < texts.size(); i++) lengths.push_back(texts[i].size());
+    put(lengths);
+    for (std::size_t i = 0; i < texts.size(); i++) data.append(texts[i]);
+  }
+};
+
+class Unpacker {
+ public:
+  Unpacker(const char* data, std::size_t size) : data_(data), end_(data + size) {}
+  template <class T>
+  void get(std::vector<T>& values) {
+    u64 count = 0;
+    std::memcpy(&count, take(sizeof count), sizeof count);
+    values.resize(count);
+    if (count) std::memcpy(values.data(), take(count * sizeof(T)), count * sizeof(T));
+  }
+  void get(Texts& texts) {
+    std::vector<u64> lengths;
+    get(lengths);
+    for (const u64 length : lengths) texts.push_back({take(length), length});
+  }
+
+ private:
+  const char *data_, *end_;
+  const char* take(std::size_t size) {
+    if (size > static_cast<std::size_t>(end_ - data_)) malformed("there are fewer bytes than were packed");
+    return std::exchange(data_, data_ + size);
+  }
+};
+
+u64 check_sum(const char* data, std::size_t size) {  // FNV-1a
+  u64 sum = 0xCBF29CE484222325u;
+  for (std::size_t i = 0; i < size; i++) sum = (sum ^ static_cast<u8>(data[i])) * 0x100000001B3u;
+  return sum;
+}
+
+std::string pack(const Expressions& ex) {
+  Packer packer;
+  packer.put(ex.nodes), packer.put(ex.ints), packer.put(ex.literals), packer.put(ex.numbers), packer.put(ex.rules), packer.put(ex.names);
+  packer.put(std::vector<i32>{ex.root});
+  const u64 sum = check_sum(packer.data.data(), packer.data.size());
+  return std::string(reinterpret_cast<const char*>(&sum), sizeof sum) + packer.data;
+}
+
+std::shared_ptr<Expressions> unpack(const char* data, std::size_t size) {
+  u64 sum = 0;
+  if (size >= sizeof sum) std::memcpy(&sum, data, sizeof sum);
+  if (size < sizeof sum || sum != check_sum(data + sizeof sum, size - sizeof sum)) malformed("these bytes are none that was packed");
+  const auto made = std::make_shared<Expressions>();
+  Expressions& ex = *made;
+  std::vector<i32> root;
+  Unpacker unpacker(data + sizeof sum, size - sizeof sum);
+  unpacker.get(ex.nodes), unpacker.get(ex.ints), unpacker.get(ex.literals), unpacker.get(ex.numbers), unpacker.get(ex.rules), unpacker.get(ex.names);
+  unpacker.get(root);
+  ex.root = root.at(0);
+  return made;
+}
+
 struct KernelGrammar {
   std::shared_ptr<Automaton> automaton;
 };
@@ -432,11 +504,12 @@ NB_MODULE(_kernel, m) {
       .def_prop_ro("nodes", &TokenTrie::node_count, "The number of trie nodes.")
       .def_prop_ro("memory", &TokenTrie::bytes, "The bytes that the trie takes.");
 
-  nb::class_<KernelGrammar>(m, "KernelGrammar", "A grammar made ready for one vocabulary. Shared by any number of matchers and threads.")
+  nb::class_<KernelGrammar>(m, "KernelGrammar", "A grammar, or one that was packed, made ready for one vocabulary. Shared by any number of matchers and threads.")
       .def(
           "__init__",
           [](KernelGrammar* self, std::shared_ptr<TokenTrie> trie, nb::object grammar, i64 states, i64 stack_depth, i64 memory, double seconds) {
-            const std::shared_ptr<Expressions> expressions = read_expressions(grammar, trie);
+            const bool is_packed = PyBytes_Check(grammar.ptr());
+            std::shared_ptr<Expressions> expressions = is_packed ? nullptr : read_expressions(grammar, trie);
             Limits limits;
             limits.states = static_cast<u64>(std::max<i64>(states, 0));
             limits.stack_depth = static_cast<u64>(std::max<i64>(stack_depth, 0));
@@ -444,9 +517,10 @@ NB_MODULE(_kernel, m) {
             limits.seconds = seconds;
             {
               const nb::gil_scoped_release release;
+              if (is_packed) expressions = unpack(PyBytes_AS_STRING(grammar.ptr()), static_cast<std::size_t>(PyBytes_GET_SIZE(grammar.ptr())));
               new (self) KernelGrammar{std::make_shared<Automaton>(trie, expressions, limits)};
             }
-            remember(grammar, expressions, trie);
+            if (!is_packed) remember(grammar, expressions, trie);
           },
           nb::arg("trie"), nb::arg("grammar"), nb::kw_only(), nb::arg("states"), nb::arg("stack_depth"), nb::arg("memory"), nb::arg("seconds"))
       .def_prop_ro(
@@ -597,6 +671,10 @@ NB_MODULE(_kernel, m) {
       .def(
           "rule_names", [](const Matcher& self, nb::bytes data) { return self.rule_names(data.c_str(), data.size()); }, nb::arg("data") = nb::bytes("", 0),
           "The rules begun and not ended after `data`, innermost first; none where `data` is not allowed.");
+
+  m.def(
+      "pack_grammar", [](nb::handle grammar) { return to_bytes(pack(*read_expressions(grammar, nullptr))); }, nb::arg("grammar"),
+      "A grammar as bytes that a KernelGrammar takes in its place, in a process of the same version on the same machine.");
 
   m.def(
       "fill_bitmasks",

@@ -15,7 +15,6 @@ from jsonschema import Draft202012Validator  # noqa: E402
 from jsonschema.validators import validator_for  # noqa: E402
 from jsonschema_specifications import REGISTRY  # noqa: E402
 
-from stackmask.integration.demo import load_model  # noqa: E402
 from stackmask.integration.engine import (  # noqa: E402
     Constraint,
     Engine,
@@ -42,18 +41,6 @@ PERSON = {
 }
 ASK = "Write a person as JSON with name, age, tags."
 GREEDY = Sampling(temperature=0)
-
-
-@pytest.fixture(scope="module")
-def model():
-    torch.set_num_threads(1)
-    return load_model()
-
-
-@pytest.fixture(scope="module")
-def engine(model):
-    """An engine without a thread: it works while somebody waits for an answer."""
-    return Engine(*model, max_running=16)
 
 
 def request(engine, text=ASK, **options):

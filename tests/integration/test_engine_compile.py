@@ -1,14 +1,19 @@
 """Compilation in other processes: the same grammars and errors, and nothing that a worker does harms more than its request."""
 
 import gc
+import os
+import sys
+import time
 import weakref
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from stackmask.integration.cache import Cache
 from stackmask.integration.compiler import Compiler
 from stackmask.integration.demo import demo_vocabulary
 from stackmask.integration.engine.compile import WorkerCompiler
@@ -74,10 +79,10 @@ def test_the_same_errors(compiler):
 def test_a_worker_that_ends(compiler):
     """The request of a worker that is gone gets an error, the next one a new worker."""
     assert compiler.submit("regex", "a").result()
-    worker = compiler._idle.get()
+    worker = compiler._workers._idle.get()
     worker._process.kill()
     worker._process.wait()
-    compiler._idle.put(worker)
+    compiler._workers._idle.put(worker)
     with pytest.raises(LimitError, match="memory"):
         compiler.submit("regex", "b").result()
     assert compiler.submit("regex", "b").result()
@@ -137,10 +142,12 @@ def test_a_schema_that_is_empty_as_a_whole(vocabulary, compiler):
 def test_a_worker_that_grew(vocabulary, compiler):
     """After a specification that took much memory another worker takes over."""
     assert compiler.submit("regex", "a").result()
-    first = compiler._idle.queue[-1]
+    first = compiler._workers._idle.queue[-1]
     assert first is not None
     compiler.submit("json_schema", {"enum": [f"v{number}" for number in range(150_000)]}).result()
-    assert compiler._idle.queue[-1] is None
+    second = compiler._workers._idle.get(timeout=30)
+    compiler._workers._idle.put(second)
+    assert second is not None and second is not first
     assert first._process.returncode is not None
     assert compiler.submit("regex", "b").result()
 
@@ -153,9 +160,10 @@ def test_the_size_of_a_grammar(vocabulary):
     assert grammar.size >= 64 * states
 
 
-def test_failures_hold_nothing(compiler):
+def test_failures_hold_nothing():
     """What a compilation had made when it failed is gone at once, though its error lives on, and the garbage collector does not come."""
     kept = []
+    cache = Cache(1 << 20)
 
     class Large:
         """Something that knows whether it is there."""
@@ -168,9 +176,9 @@ def test_failures_hold_nothing(compiler):
     gc.disable()
     try:
         with pytest.raises(LimitError) as direct:
-            compiler._cache.get("a", make)
+            cache.get("a", make)
         with ThreadPoolExecutor(1) as executor, pytest.raises(LimitError) as remote:
-            compiler._cache.submit("b", make, executor).result()
+            cache.submit("b", make, executor).result()
         assert [one() for one in kept] == [None, None]
     finally:
         gc.enable()
@@ -193,3 +201,29 @@ def test_a_slow_specification_leaves_a_worker_to_others(vocabulary):
     assert compiler.submit("regex", "a").result()
     assert not slow.done()
     compiler.close()
+
+
+def test_a_turn_that_has_not_come(vocabulary, compiler):
+    """What waits for others' specifications has not begun; what is there has."""
+    assert compiler.submit("regex", "a").result()
+    slow = compiler.submit("json_schema", {"allOf": [{"type": "string", "pattern": f"a.{{{gap}}}b"} for gap in range(1, 12)]})
+    slow.begun.result(timeout=30)
+    waiting = compiler.submit("regex", "never")
+    assert not slow.done() and not waiting.begun.done()
+    assert compiler.submit("regex", "a").begun.done()
+    compiler.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads have priorities of their own on Linux")
+def test_what_takes_long_is_lowered(compiler):
+    """A task begins with the priority of this process, and has the lowest one after a while."""
+    compiler.submit("regex", "a").result()
+    worker = compiler._workers._idle.queue[-1]
+    slow = compiler.submit("json_schema", {"allOf": [{"type": "string", "pattern": f"a.{{{gap}}}b"} for gap in range(1, 12)]})
+    until = time.monotonic() + 20
+    tasks, threads = Path(f"/proc/{worker._process.pid}/task"), []
+    while threads.count(19) < 2:  # the one that loaded the package, and the task
+        assert time.monotonic() < until and not slow.done()
+        threads = [os.getpriority(os.PRIO_PROCESS, int(thread.name)) for thread in tasks.iterdir()]
+    assert min(threads) == os.getpriority(os.PRIO_PROCESS, 0)
+    worker._process.kill()

@@ -8,7 +8,6 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from stackmask.integration.demo import load_model  # noqa: E402
 from stackmask.integration.engine import Constraint, Engine, Request, Sampling  # noqa: E402
 from stackmask.integration.engine.budget import Speller  # noqa: E402
 from stackmask.integration.engine.drafts import Draft, lookup, merge  # noqa: E402
@@ -22,17 +21,6 @@ RECORDS = [
     [{"title": "Art fair", "city": "Vienna", "priority": "low"}, {"title": "City tour", "city": "Prague", "priority": "high"}],
     [{"sku": "AB-123", "product": "umbrella", "quantity": 3}, {"sku": "CD-456", "product": "backpack", "quantity": 12}],
 ]
-
-
-@pytest.fixture(scope="module")
-def model():
-    torch.set_num_threads(1)
-    return load_model()
-
-
-@pytest.fixture(scope="module")
-def engine(model):
-    return Engine(*model, max_running=16)
 
 
 @pytest.fixture(scope="module")

@@ -668,3 +668,27 @@ def test_keys_back_pressure_and_shutdown():
         text += first + "".join(chunk.choices[0].delta.content or "" for chunk in stream)
         assert re.fullmatch("[a-z]{600}", text)
     assert server.stop() == 0
+
+
+def test_others_grammars_take_all_the_time():
+    """A grammar that gets no turn because others compile is no wrong grammar: the server is busy."""
+    server = Server("--grammar-threads", "1", "--grammar-timeout", "2")
+
+    def slow(number):
+        patterns = [{"pattern": f"{number}.{{{gap}}}b"} for gap in range(1, 13)]
+        return httpx.post(f"{server.url}/v1/grammar/check", json={"json_schema": {"type": "string", "allOf": patterns}}, timeout=60)
+
+    try:
+        assert httpx.post(f"{server.url}/v1/grammar/check", json={"regex": "a"}, timeout=60).status_code == 200
+        with ThreadPoolExecutor(4) as pool:
+            many = [pool.submit(slow, number) for number in range(4)]
+            time.sleep(0.5)
+            start = time.monotonic()
+            answer = httpx.post(f"{server.url}/v1/grammar/check", json={"regex": "b"}, timeout=60)
+            assert 1.5 < time.monotonic() - start < 20
+            assert answer.status_code == 429
+            assert answer.json()["error"]["code"] == "rate_limit_exceeded"
+            assert answer.headers["retry-after"]
+            assert {one.result().status_code for one in many} == {400, 429}
+    finally:
+        server.stop()

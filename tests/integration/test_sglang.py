@@ -791,7 +791,7 @@ class TestTable:
         def refuse(*_):
             raise LimitError("no time", limit="compile_seconds")
 
-        monkeypatch.setattr(type(kept.compiled), "_make", refuse)
+        monkeypatch.setattr(type(kept.compiled), "build", refuse)
         compiled = kept.compiled
         kept.renew()
         assert kept.compiled is compiled

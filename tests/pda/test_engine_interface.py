@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from support.engines import BYTES, STOP, Engine, matcher, one_rule, prepare
 
-from stackmask.pda.exceptions import LimitError, UnsatisfiableError
+from stackmask.pda.exceptions import GrammarError, LimitError, UnsatisfiableError
 from stackmask.pda.grammar import JSON_ANY, Grammar, GrammarBuilder, NodeId, RuleId
 
 NAMES = (
@@ -27,6 +27,7 @@ NAMES = (
     "fill_bitmasks",
     "fill_draft_bitmasks",
     "mask_logits",
+    "pack_grammar",
 )
 METHODS = [name for name in vars(__import__("stackmask.pda.reference", fromlist=["Matcher"]).Matcher) if not name.startswith("_")]
 
@@ -150,6 +151,43 @@ def test_best_tokens_checks_what_it_is_given(engine: Engine) -> None:
         engine.best_tokens(logits, bitmask)
     with pytest.raises(IndexError):
         engine.best_tokens(logits, bitmask, [2])
+
+
+# packed grammars
+
+
+def some_grammar() -> Grammar:
+    """A grammar with something of everything that has a table."""
+    b = GrammarBuilder()
+    root, word = b.rule("root"), b.rule("word")
+    b.define(word, b.repeat(b.chars((0x61, 0x7A, 0xE9, 0xE9)), 1, 3))
+    b.define(
+        root, b.seq(b.literal(b"<"), b.alt(b.call(word), b.literal(b"\x00\xff"), b.tokens((3, 5))), b.bytes((0x30, 0x39)), b.literal(b">"))
+    )
+    return b.build(root)
+
+
+def test_packed_grammars(engine: Engine) -> None:
+    """A packed grammar is the grammar."""
+    grammar = some_grammar()
+    packed = engine.pack_grammar(grammar)
+    assert isinstance(packed, bytes)
+    plain, other = (engine.Matcher(prepare(engine, either), [STOP]) for either in (grammar, packed))
+    for byte in b"<ab7>":
+        assert plain.allowed_tokens() == other.allowed_tokens()
+        assert plain.rule_names() == other.rule_names()
+        assert plain.accept_token(byte) and other.accept_token(byte)
+    assert other.is_completed()
+
+
+def test_packed_grammars_that_are_damaged(kernel: Engine) -> None:
+    """Bytes that are cut off, go on or are changed are an error, wherever it is."""
+    packed = kernel.pack_grammar(some_grammar())
+    damaged = [packed[:length] for length in range(len(packed))] + [packed + b"\0"]
+    damaged += [packed[:i] + bytes([packed[i] ^ bit]) + packed[i + 1 :] for i in range(len(packed)) for bit in (1, 0x80)]
+    for data in damaged:
+        with pytest.raises(GrammarError, match="packed"):
+            prepare(kernel, data)
 
 
 # limits and bad grammars

@@ -21,7 +21,7 @@ def load_engine(name: str) -> Engine:
 
 def prepare(
     engine: Engine,
-    grammar: Grammar,
+    grammar: Grammar | bytes,
     tokens: Sequence[bytes | None] = BYTES,
     *,
     size: int | None = None,

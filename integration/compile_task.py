@@ -1,0 +1,81 @@
+"""What a process that compiles does with one task after the other (`compile_worker.py`)."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from stackmask.integration.compiler import Compiler
+from stackmask.integration.specification import schema_of_key
+from stackmask.pda.exceptions import LimitError
+from stackmask.pda.packed import PackedGrammar
+from stackmask.pda.vocabulary import Vocabulary
+
+GROWTH: Final = 32 << 20  # bytes that a worker may have grown by before another takes its place
+
+
+class Task(NamedTuple):
+    """A specification on its way to a worker, schemas and tags by their keys; `explain` asks why it generates nothing, as an error."""
+
+    kind: str
+    arguments: tuple[Any, ...]
+    options: dict[str, Any]
+    explain: bool = False
+
+
+class Workshop:
+    """The compiler of a worker, as the other end of its channel describes it in its first message."""
+
+    def __init__(self, message: bytes) -> None:
+        special, size, limits, memory = pickle.loads(message)
+        _limit_memory(memory)
+        # front ends know of a vocabulary no more than its names; one token of text has to be there
+        vocabulary = Vocabulary.from_bytes([None] * size + [b"a"], stop_token_ids=[], special=special)
+        self._compiler = Compiler(vocabulary, limits=limits, threads=1)
+        self._bound = _resident() + GROWTH
+
+    def answer(self, message: bytes) -> bytes:
+        """The answer to a task, and whether the process has grown so much that another is to take its place."""
+        answer = _compile(self._compiler, pickle.loads(message))
+        return pickle.dumps((_resident() > self._bound, answer))
+
+
+def _compile(compiler: Compiler, task: Task) -> tuple[Any, ...]:
+    """The grammar, packed, and its report, or an error in parts: not every error can be made from its arguments."""
+    kind, arguments, options, explain = task
+    try:
+        if kind == "json_schema":
+            arguments = (schema_of_key(arguments[0]), *arguments[1:])
+        if documents := options.get("documents"):
+            options = {**options, "documents": {uri: schema_of_key(key) for uri, key in documents.items()}}
+        job = compiler.read(kind, *arguments, **options)
+        if explain and job.explain is not None:
+            raise job.explain()
+        grammar, report = job.front_end()
+        return PackedGrammar(grammar), report
+    except MemoryError:
+        error: Exception = LimitError("compilation took more memory than a worker has", limit="memory")
+    except RecursionError:
+        error = LimitError("the specification is nested too deep", limit="nesting", value=compiler.limits.nesting)
+    except Exception as problem:
+        error = problem
+    return type(error), error.args, vars(error)
+
+
+def _limit_memory(memory: int) -> None:
+    """Bound the address space where the system can."""
+    try:
+        import resource
+    except ImportError:  # Windows has none
+        return
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+
+
+def _resident() -> int:
+    """The bytes of this process that lie in memory; 0 where the system does not say."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:  # another system than Linux
+        return 0
