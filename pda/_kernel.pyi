@@ -61,14 +61,14 @@ class Matcher:
     @property
     def taken(self) -> list[int | bytes]:
         """
-        What was accepted, tokens by their ids and texts, without stop tokens; nothing where the grammar has no CAPTURE.
+        What was accepted, tokens by their ids and texts, without stop tokens nobody asked for; nothing where there is no CAPTURE.
         """
 
     def is_terminated(self) -> bool:
         """Whether a stop token was accepted."""
 
     def is_completed(self) -> bool:
-        """Whether a stop token is allowed now."""
+        """Whether the text may end here: then every stop token is allowed."""
 
     def accept_token(self, token_id: int) -> bool:
         """Go on by a token; False, and nothing changes, where it is not allowed."""
