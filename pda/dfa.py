@@ -222,6 +222,8 @@ def _fold(automata: tuple[Dfa, ...], unit: Dfa, left_sink: bool, right_sink: boo
 
 def _product(left: Dfa, right: Dfa, left_sink: bool, right_sink: bool, conjunction: bool, budget: Budget) -> Dfa:
     """Union (two sinks), intersection (conjunction, no sink) or difference (a sink on the right)."""
+    if conjunction and NOTHING in (left, right):
+        return NOTHING
     one, other = by_classes(left), by_classes(right)
     if one is None or other is None:
         return _labelled_product(left, right, left_sink, right_sink, conjunction, budget)

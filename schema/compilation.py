@@ -110,6 +110,8 @@ class Compilation:
         self.depth = 0
         self.pending: list[Pending] = []
         self.rules: dict[object, NodeId] = {}
+        self.referenced: dict[tuple[object, Scope], NodeId] = {}
+        """PERF: what a reference in a scope stands for; most name what others have named before."""
         self.machinery: tuple[Algebra, arrays.Writer, objects.Writer] | None = None
 
     def run(self, first: RuleId, schema: object) -> NodeId:
@@ -361,8 +363,17 @@ class Compilation:
             said = REFERENCE
         if said != REFERENCE:
             return None
+        reference = schema.get("$ref")
+        key = (reference, self.scope)
+        if reference.__class__ is str and key in self.referenced and "$dynamicRef" not in schema and "$recursiveRef" not in schema:
+            return self.referenced[key]
         found = referred(self.registry, schema, self.scope)
-        return self.deferred(*found[0]) if len(found) == 1 else None
+        if len(found) != 1:
+            return None
+        node = self.deferred(*found[0])
+        if reference.__class__ is str:
+            self.referenced[key] = node
+        return node
 
     def branches(self, schema: Schema, said: int) -> NodeId | None:
         """anyOf, oneOf of branches that differ at a glance, or allOf of one branch, with nothing beside it but types that they keep."""
