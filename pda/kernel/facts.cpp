@@ -50,31 +50,10 @@ class Finder {
   u32 body(u32 rule) const { return static_cast<u32>(ex_.rules[rule]); }
 
   // The vertices that a vertex refers to; NONE for an edge of a GRAPH that reads nothing.
-  std::size_t child_count(u32 vertex) const {
-    if (vertex >= nodes_) return 1;
-    switch (op(vertex)) {
-      case OP_SEQ:
-      case OP_ALT: return ex_.count(vertex);
-      case OP_GRAPH: return ex_.count(vertex) / 3;
-      case OP_PERMUTE: return (ex_.count(vertex) - 1) / 2;
-      case OP_REPEAT:
-      case OP_CALL:
-      case OP_SCOPE:
-      case OP_DISTINCT:
-      case OP_LIMIT:
-      case OP_CAPTURE:
-      case OP_TEMPERATURE: return 1;
-      default: return 0;
-    }
-  }
+  std::size_t child_count(u32 vertex) const { return vertex >= nodes_ || op(vertex) == OP_CALL ? 1 : ex_.operand_count(vertex); }
   u32 child(u32 vertex, std::size_t i) const {
     if (vertex >= nodes_) return body(vertex - nodes_);
-    switch (op(vertex)) {
-      case OP_CALL: return nodes_ + operand(vertex);
-      case OP_GRAPH: return operand(vertex, 3 + 3 * i);
-      case OP_PERMUTE: return i == 0 ? operand(vertex) : operand(vertex, 1 + 2 * i);
-      default: return operand(vertex, i);
-    }
+    return op(vertex) == OP_CALL ? nodes_ + operand(vertex) : ex_.operand(vertex, i);
   }
   template <class F>
   void each_child(u32 vertex, F f) const {
@@ -508,6 +487,7 @@ class Finder {
     std::sort(facts_.token_sets.begin(), facts_.token_sets.end());
     std::sort(nfa_.temperatures.begin() + 1, nfa_.temperatures.end());
     nfa_.temperatures.erase(std::unique(nfa_.temperatures.begin() + 1, nfa_.temperatures.end()), nfa_.temperatures.end());
+    if (guards) find_endless();
     if (guards)
       for (const u32 vertex : order_) nfa_.any_escapes = nfa_.any_escapes || (vertex < nodes_ && escapes(vertex));
     facts_.root_called = calls_[root()] != 0;
@@ -533,6 +513,57 @@ class Finder {
     }
     facts_.token_sets.push_back({node, static_cast<u32>(nfa_.token_sets.size())});
     nfa_.token_sets.push_back(std::move(set));
+  }
+
+  // Nothing is told of a GRAPH, of what counts, and of rules that call themselves.
+  void find_endless() {
+    std::vector<u8>& endless = facts_.endless;
+    endless.assign(facts_.flags.size(), 0);
+    for (const u32 v : order_) {
+      const i32 kind = v < nodes_ ? op(v) : OP_CALL;
+      if (kind == OP_EXCEPT) endless[v] = 1;
+      else if (kind == OP_AUTOMATON) endless[v] = repeats_letters(v);
+      else if (kind == OP_REPEAT && ex_.arg(v, 2) < 0 && ex_.arg(v, 1) <= 1) endless[v] = endless[operand(v)] || letters(operand(v)) > 1;
+      else if (kind != OP_REPEAT && kind != OP_GRAPH && kind != OP_PERMUTE && kind != OP_DISTINCT)
+        each_child(v, [&](u32 c) { endless[v] |= endless[c]; });
+    }
+  }
+  static u32 letters(i32 lo, i32 hi) { return static_cast<u32>(std::max(0, std::min<i32>(hi, 'z') - std::max<i32>(lo, 'a') + 1)); }
+  u32 letters(u32 node) const {
+    u32 count = 0;
+    if (op(node) == OP_BYTES || op(node) == OP_CHARS)
+      for (std::size_t i = op(node) == OP_CHARS; i < ex_.count(node); i += 2) count += letters(ex_.arg(node, i), ex_.arg(node, i + 1));
+    return count;
+  }
+  // A state that is reached and leads on reads two letters or more and is back.
+  bool repeats_letters(u32 node) {
+    if (ex_.arg(node, 2) > 0 || ex_.arg(node, 3) >= 0) return false;
+    std::vector<u32> least;
+    automaton_lengths(ex_, node, least, nullptr);
+    const u32 states = static_cast<u32>(least.size());
+    begin_.resize(states);
+    std::size_t at = 4;
+    for (u32 s = 0; s < states; s++) {
+      begin_[s] = static_cast<u32>(at);
+      at += 2 + 3 * static_cast<std::size_t>(ex_.arg(node, at + 1));
+    }
+    reached_.assign(states, 0);
+    reached_[0] = 1;
+    work_.assign(1, 0);
+    while (!work_.empty()) {
+      const u32 s = work_.back();
+      work_.pop_back();
+      u32 count = 0;
+      for (u32 i = begin_[s] + 2, end = i + 3 * operand(node, begin_[s] + 1); i < end; i += 3) {
+        const u32 target = operand(node, i + 2);
+        if (target == s) count += letters(ex_.arg(node, i), ex_.arg(node, i + 1));
+        if (reached_[target] || least[target] == NONE) continue;
+        reached_[target] = 1;
+        work_.push_back(target);
+      }
+      if (count > 1) return true;
+    }
+    return false;
   }
 
   // Whether a JSON text may spell a character by an escape that it does not need.

@@ -25,6 +25,7 @@ struct Facts {
   std::vector<u32> least;        // by node: bytes that it reads at least, as far as can be told without following calls
   std::vector<u32> whole;        // by vertex: states, with those of what is inlined
   std::vector<u32> rank;         // by vertex: smaller than that of anything that it may call before it has read something
+  std::vector<u8> endless;       // by vertex, where there is a DISTINCT: characters of a string in it repeat without end, as far as can be told
   std::vector<std::pair<u32, u32>> token_sets;  // (node, index into those of the NFA), sorted
   u64 states = 0;                // about how many all reached expressions take, each lowered once
   bool left_recursive = false;

@@ -55,6 +55,27 @@ class Lowering final : public Source {
     }
   }
 
+  std::vector<u32> distinct_rules(Nfa& nfa, u32 rule) override {
+    nfa_ = &nfa;
+    deadline_ = nullptr;
+    origin_ = nfa.rules[rule].origin;
+    std::vector<u32> found, work{bodies_[rule]};
+    std::unordered_set<u32> seen;
+    while (!work.empty()) {
+      const u32 node = work.back();
+      work.pop_back();
+      if (!facts_.is(node, PRODUCTIVE) || !seen.insert(node).second) continue;
+      const i32 op = ex_.nodes[node].op;
+      if (op == OP_DISTINCT) {
+        const u32 value = static_cast<u32>(ex_.arg(node, 0));
+        if (!facts_.endless[value]) found.push_back(outline(value));
+      } else if (op != OP_CALL && op != OP_SCOPE) {
+        ex_.each_operand(node, [&](u32 operand) { work.push_back(operand); });
+      }
+    }
+    return found;
+  }
+
   std::size_t bytes() const override {
     return ex_.bytes() + facts_.bytes() + deferred_.capacity() * sizeof(Deferred) + pieces_.capacity() * sizeof(Piece) + rule_of_.capacity() * sizeof(u32) + tails_.bytes() + escapes_.bytes();
   }
@@ -87,6 +108,7 @@ class Lowering final : public Source {
   Nfa* nfa_ = nullptr;
   Deadline* deadline_ = nullptr;
   std::vector<u32> rule_of_;      // rules of the expressions -> rules of the NFA
+  std::vector<u32> bodies_;       // by rule of the NFA: its node
   std::unordered_map<u64, u32> outlined_;
   std::vector<Task> tasks_;
   std::vector<Deferred> deferred_;
@@ -112,6 +134,7 @@ class Lowering final : public Source {
       nfa.edges.resize(edges);
       nfa.heads.resize(heads);
       nfa.rules.resize(rules);
+      l.bodies_.resize(rules);
       nfa.rules[state.rule].counts = counts;
       nfa.origins.resize(origins);
       l.deferred_.resize(deferred);
@@ -156,6 +179,8 @@ class Lowering final : public Source {
   void part(const Task& task, i32 node, u32 from, u32 to) { later({static_cast<u32>(node), from, to, task.body, task.member, task.origin}); }
 
   u32 new_rule(u32 vertex, u32 node, u32 name, bool scope) {
+    if (nfa_->states.size() + 2 > limits_.states)
+      throw LimitExceeded("states", static_cast<double>(limits_.states), "the grammar needs more than " + std::to_string(limits_.states) + " NFA states");
     const u32 id = static_cast<u32>(nfa_->rules.size());
     Rule rule;
     rule.name = name;
@@ -179,8 +204,7 @@ class Lowering final : public Source {
     }
     nfa_->origins.push_back({name, NONE});
     nfa_->rules.push_back(rule);
-    if (nfa_->states.size() + 2 > limits_.states)
-      throw LimitExceeded("states", static_cast<double>(limits_.states), "the grammar needs more than " + std::to_string(limits_.states) + " NFA states");
+    bodies_.push_back(node);
     const u32 start = nfa_->add_state(id), final = nfa_->add_state(id);
     nfa_->rules[id].start = start;
     nfa_->rules[id].final = final;
@@ -896,7 +920,16 @@ void Expressions::begin_as(const Expressions& other, std::size_t count) {
 }
 
 std::size_t Facts::bytes() const {
-  return flags.capacity() + 4 * (size.capacity() + least.capacity() + whole.capacity() + rank.capacity()) + token_sets.capacity() * sizeof(token_sets[0]);
+  return flags.capacity() + endless.capacity() + 4 * (size.capacity() + least.capacity() + whole.capacity() + rank.capacity()) + token_sets.capacity() * sizeof(token_sets[0]);
+}
+
+std::vector<u32> Nfa::distinct_rules(u32 rule) {
+  if (unlowered) return unlowered->distinct_rules(*this, rule);
+  std::vector<u32> found;
+  for (const u32 state : complete_rule(rule))
+    for (u32 e = states[state].first; e != NONE; e = edges[e].next)
+      if (edges[e].kind == EDGE_CALL && (edges[e].flags & EDGE_DISTINCT)) found.push_back(edges[e].data);
+  return found;
 }
 
 std::vector<u32> Nfa::complete_rule(u32 rule) {

@@ -1001,12 +1001,7 @@ bool Automaton::risky(u32 frame) {
   if (scope_texts_.size() <= rule) scope_texts_.resize(rule + 1, NONE);
   if (scope_texts_[rule] == NONE) {
     u32 texts = MANY_TEXTS;
-    std::vector<u32> callees;
-    Nfa& nfa = frames_.nfa();
-    for (const u32 state : nfa.complete_rule(rule))
-      for (u32 e = nfa.states[state].first; e != NONE; e = nfa.edges[e].next)
-        if (nfa.edges[e].kind == EDGE_CALL && (nfa.edges[e].flags & EDGE_DISTINCT)) callees.push_back(nfa.edges[e].data);
-    for (const u32 callee : callees) {
+    for (const u32 callee : frames_.nfa().distinct_rules(rule)) {
       const u32 entry = frames_.entry(callee);
       if (entry == DEAD) texts = 0;
       else if (!frames_.endless(entry)) texts = std::min(texts, frames_.variety(entry, 512));

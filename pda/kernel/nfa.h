@@ -73,6 +73,34 @@ struct Expressions {
 
   std::size_t count(u32 node) const { return nodes[node].end - nodes[node].begin; }
   i32 arg(u32 node, std::size_t i) const { return ints[nodes[node].begin + i]; }
+  // The nodes that a node refers to; NONE for an edge of a GRAPH that reads nothing.
+  std::size_t operand_count(u32 node) const {
+    switch (nodes[node].op) {
+      case OP_SEQ:
+      case OP_ALT: return count(node);
+      case OP_GRAPH: return count(node) / 3;
+      case OP_PERMUTE: return (count(node) - 1) / 2;
+      case OP_REPEAT:
+      case OP_SCOPE:
+      case OP_DISTINCT:
+      case OP_LIMIT:
+      case OP_CAPTURE:
+      case OP_TEMPERATURE: return 1;
+      default: return 0;
+    }
+  }
+  u32 operand(u32 node, std::size_t i) const {
+    switch (nodes[node].op) {
+      case OP_GRAPH: return static_cast<u32>(arg(node, 3 + 3 * i));
+      case OP_PERMUTE: return static_cast<u32>(arg(node, i == 0 ? 0 : 1 + 2 * i));
+      default: return static_cast<u32>(arg(node, i));
+    }
+  }
+  template <class F>
+  void each_operand(u32 node, F f) const {
+    for (std::size_t i = 0, n = operand_count(node); i < n; i++)
+      if (const u32 found = operand(node, i); found != NONE) f(found);
+  }
   std::string_view literal(u32 node, std::size_t i) const { return literals[static_cast<std::size_t>(arg(node, i))]; }
   void begin_as(const Expressions& other, std::size_t count);  // its first nodes, where there are none yet
   std::size_t bytes() const;
@@ -220,6 +248,8 @@ class Source {
   // Lowers what is pending at a state. It adds edges from this state and from new ones only, so closures made before stay right; an
   // exception leaves the NFA as it was.
   virtual void expand(Nfa& nfa, u32 state, Deadline* deadline) = 0;
+  // The rules that a SCOPE's rule calls for values that differ, but for those that have no end of values as far as can be told.
+  virtual std::vector<u32> distinct_rules(Nfa& nfa, u32 rule) = 0;
   virtual std::size_t bytes() const = 0;
 };
 
@@ -257,6 +287,7 @@ struct Nfa {
       if (states[state].pending != NONE) unlowered->expand(*this, state, &deadline);
   }
   std::vector<u32> complete_rule(u32 rule);  // lowers all of one rule; its states
+  std::vector<u32> distinct_rules(u32 rule);
   // Least number of bytes that an item still has to read until its rule ends.
   u64 distance(Item item) const;
   u64 distance_of_head(const Head& head, const Register& reg) const;
