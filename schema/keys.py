@@ -54,7 +54,7 @@ class Partition:
         self.before: list[list[int]] | None = None
         self.automata: dict[frozenset[Cell], Dfa] = {}
         self.words: dict[str, Cell] = {}
-        self.endless: dict[Cell, bool] = {}
+        self.endless: set[Cell] | None = None
 
     def _complete(self, number: int, automaton: Dfa) -> None:
         """One automaton and a sink, if there is any use for one."""
@@ -169,10 +169,20 @@ class Partition:
 
     def is_endless(self, cell: Cell) -> bool:
         """Whether infinitely many strings are in a cell."""
-        found = self.endless.get(cell)
-        if found is None:
-            found = self.endless[cell] = not language.is_finite(self.automaton([cell]))
-        return found
+        if self.endless is None:
+            # Taken off from the start on, state by state, what is left can be reached from a cycle.
+            entering = [0] * len(self.rows)
+            for row in self.rows:
+                for _, _, target in row:
+                    entering[target] += 1
+            order = [] if entering[0] else [0]
+            for state in order:
+                for _, _, target in self.rows[state]:
+                    entering[target] -= 1
+                    if not entering[target]:
+                        order.append(target)
+            self.endless = {inside for inside, left in zip(self.inside, entering, strict=True) if left}
+        return cell in self.endless
 
     def automaton(self, cells: Iterable[Cell]) -> Dfa:
         """The automaton of the strings in these cells, trimmed but not minimal."""
