@@ -11,7 +11,8 @@ class Limits:
 
     `specification_bytes`: size of the specification text.
     `nesting`: depth of nested groups, subschemas or tags in a specification.
-    `rules`: rules of the grammar. `states`: states of an automaton before or after determinisation, and NFA states of a grammar.
+    `rules`: rules of the grammar. `states`: states of an automaton before or after determinisation, and NFA states of a grammar, which
+    are made where texts come to them: a matcher may be the first to meet this limit.
     `stack_depth`: entries of the pushdown stack at run time.
     `compile_seconds`: wall-clock budget of one compilation, checked often.
     `grammar_bytes`: memory of the lazily built tables of one grammar; past it they are dropped and rebuilt.

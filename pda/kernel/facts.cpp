@@ -98,7 +98,7 @@ class Finder {
     for (u32 r = 0; r < ex_.rules.size(); r++) flags[nodes_ + r] = flags[body(r)];
   }
 
-  // The same by a list of what may have changed, so that it is linear.
+  // The same by a queue of what may have changed, for rules that call each other in long rows.
   void propagate(const std::vector<u32>& calls) {
     auto source = [&](u32 node, u32 c) { return op(node) == OP_CALL ? body(operand(node)) : c; };
     std::vector<u32> begin(nodes_ + 1, 0);
@@ -106,15 +106,18 @@ class Finder {
     for (u32 i = 1; i <= nodes_; i++) begin[i] += begin[i - 1];
     std::vector<u32> parents(begin[nodes_]), cursor(begin.begin(), begin.end() - 1), work(calls);
     for (u32 node = 0; node < nodes_; node++) each_child(node, [&](u32 c) { parents[cursor[source(node, c)]++] = node; });
-    while (!work.empty()) {
-      const u32 node = work.back();
-      work.pop_back();
+    std::vector<u8> waiting(nodes_, 0);
+    for (const u32 call : calls) waiting[call] = 1;
+    for (std::size_t next = 0; next < work.size(); next++) {
+      const u32 node = work[next];
+      waiting[node] = 0;
       deadline_.check();
       if (facts_.flags[node] == (PRODUCTIVE | NULLABLE)) continue;
       const u8 now = static_cast<u8>(facts_.flags[node] | evaluate(node));
       if (now == facts_.flags[node]) continue;
       facts_.flags[node] = now;
-      work.insert(work.end(), parents.begin() + begin[node], parents.begin() + begin[node + 1]);
+      for (u32 i = begin[node]; i < begin[node + 1]; i++)
+        if (!waiting[parents[i]]) waiting[parents[i]] = 1, work.push_back(parents[i]);
     }
   }
 
