@@ -100,6 +100,10 @@ class CompiledGrammar:
         """A matcher at the start of a text; `stop_token_ids` in place of the vocabulary's."""
         return Matcher(self._kernel, self._vocabulary, stop_token_ids, captures=self._captures)
 
+    def warm_up(self) -> None:
+        """Make what the first request would wait for; the interpreter is free all the while, and so are processors that others want."""
+        self._kernel.warm_up()
+
     @property
     def vocabulary(self) -> Vocabulary:
         """The vocabulary that the masks are for."""

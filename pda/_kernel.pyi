@@ -29,6 +29,13 @@ class KernelGrammar:
     """
 
     def __init__(self, trie: TokenTrie, grammar: object, *, states: int, stack_depth: int, memory: int, seconds: float) -> None: ...
+    def warm_up(self) -> None:
+        """
+        Make what the first request would wait for: its first mask, and the length of a completion.
+
+        After a while this takes turns from nobody else, where threads have priorities of their own.
+        """
+
     @property
     def memory(self) -> int:
         """The bytes that the lazily built tables take."""

@@ -81,6 +81,9 @@ class KernelGrammar:
         self.program = Program(unpacked, trie, states=states, memory=memory, seconds=seconds)
         self.chart = Chart(self.program, states=states, stack_depth=stack_depth)
 
+    def warm_up(self) -> None:
+        """Make what the first request would wait for, of which this engine keeps nothing."""
+
     @property
     def memory(self) -> int:
         """The bytes that the tables take, which this engine does not count."""

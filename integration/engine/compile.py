@@ -31,10 +31,8 @@ from stackmask.integration.cache import Awaited
 from stackmask.integration.compile_task import Task
 from stackmask.integration.compiler import CompiledGrammar, Compiler, Job
 from stackmask.integration.specification import schema_key
-from stackmask.pda.engine import completion_lengths
 from stackmask.pda.exceptions import GrammarError, LimitError, UnsatisfiableError
 from stackmask.pda.limits import Limits
-from stackmask.pda.matcher import allocate_token_bitmask
 from stackmask.pda.packed import PackedGrammar
 from stackmask.pda.vocabulary import Vocabulary
 from stackmask.schema.report import Report
@@ -89,10 +87,7 @@ class WorkerCompiler(Compiler):
                 with contextlib.suppress(LimitError):
                     self._workers.ask(task._replace(explain=True))
             raise error from None
-        # the first mask and the first completion cost most: they are had here, so that neither the batch nor the server waits for them
-        matcher = compiled.matcher()
-        matcher.fill_next_token_bitmask(allocate_token_bitmask(1, self.vocabulary.size))
-        completion_lengths([matcher])
+        compiled.warm_up()  # here, so that neither the batch nor the server waits for it
         return compiled
 
     def _tidy(self, future: Future[CompiledGrammar]) -> None:

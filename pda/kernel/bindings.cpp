@@ -11,6 +11,7 @@
 
 #include "filler.h"
 #include "logits.h"
+#include "patience.h"
 
 namespace nb = nanobind;
 using namespace stackmask;
@@ -523,6 +524,22 @@ NB_MODULE(_kernel, m) {
             if (!is_packed) remember(grammar, expressions, trie);
           },
           nb::arg("trie"), nb::arg("grammar"), nb::kw_only(), nb::arg("states"), nb::arg("stack_depth"), nb::arg("memory"), nb::arg("seconds"))
+      .def(
+          "warm_up",
+          [](const KernelGrammar& self) {
+            const nb::gil_scoped_release release;
+            call_patiently([&automaton = *self.automaton] {
+              try {
+                const std::lock_guard lock(automaton.mutex);
+                std::vector<u32> row(automaton.trie().words());
+                automaton.fill(automaton.initial(), row.data());
+                automaton.shortest_length(automaton.initial());
+              } catch (const std::exception&) {  // whoever asks for it is told
+              }
+            });
+          },
+          "Make what the first request would wait for: its first mask, and the length of a completion.\n\n"
+          "After a while this takes turns from nobody else, where threads have priorities of their own.")
       .def_prop_ro(
           "memory",
           [](const KernelGrammar& self) {

@@ -419,6 +419,20 @@ def test_completion_lengths(engine: Engine) -> None:
         engine.completion_lengths([None])
 
 
+def test_warming_up(engine: Engine) -> None:
+    """What was made in advance is what is made when it is asked for, and what cannot be made is said when it is asked for."""
+    b = GrammarBuilder()
+    slow = one_rule(b, b.seq(*(b.repeat(b.bytes((0x30 + i, 0x39)), 1, 50) for i in range(9)), b.literal(b">")))
+    b = GrammarBuilder()
+    token = one_rule(b, b.tokens((3,)))
+    for grammar in (greeting(), slow, token):
+        warm, cold = prepare(engine, grammar), prepare(engine, grammar)
+        warm.warm_up()
+        first, second = (engine.Matcher(one, [STOP]) for one in (warm, cold))
+        assert first.allowed_tokens() == second.allowed_tokens()
+        assert engine.completion_lengths([first]) == engine.completion_lengths([second])
+
+
 # batches and drafts
 
 
