@@ -32,14 +32,17 @@ u32 Frames::intern_items(const std::vector<Item>& items) {
   const u32 id = items_.intern(scratch_.data(), scratch_.size());
   if (id < frames_.size()) return id;
   Frame frame;
+  u32 rests = 0;
   for (const Item& item : items) {
     const State& state = nfa_.states[item.state];
+    rests += state.rest;
     if (item.state == nfa_.rules[state.rule].final) {
       frame.flags |= FRAME_FINAL;
       if (state.rule != nfa_.root || nfa_.root_called) frame.flags |= FRAME_LEAVES;
     }
     for (u32 e = state.first; e != NONE; e = nfa_.edges[e].next) {
       switch (nfa_.edges[e].kind) {
+        case EDGE_REST: rests++; [[fallthrough]];
         case EDGE_BYTE: frame.flags |= FRAME_BYTES; break;
         case EDGE_CALL: frame.flags |= FRAME_CALLS | FRAME_LEAVES; break;
         case EDGE_TOKEN: frame.flags |= FRAME_TOKENS; break;
@@ -47,6 +50,7 @@ u32 Frames::intern_items(const std::vector<Item>& items) {
       }
     }
   }
+  if (rests == 1 && items.size() > 1) frame.base = BOTTOM;
   frames_.push_back(frame);
   return id;
 }
@@ -71,28 +75,12 @@ u32 Frames::entry(u32 rule) {
   return entries_[rule] = intern_items(items);
 }
 
-void Frames::build_edges(u32 frame) {
+// The ranges that live_ makes, each with the items that it leads to.
+void Frames::add_ranges() {
   auto& live = live_;
-  auto& calls = calls_to_;
-  auto& tokens = tokens_to_;
   auto& targets = targets_;
-  auto& made = made_calls_;
-  live.clear();
-  calls.clear();
-  tokens.clear();
-  made.clear();
-  const std::size_t count = items_.length(frame);
-  for (std::size_t i = 0; i < count; i += 2) {
-    const Item item{items_.at(frame)[i], items_.at(frame)[i + 1]};
-    for (u32 e = nfa_.states[item.state].first; e != NONE; e = nfa_.edges[e].next) {
-      const Edge& edge = nfa_.edges[e];
-      if (edge.kind == EDGE_BYTE) live.push_back({edge.lo, edge.hi, {edge.target, item.reg}});
-      else if (edge.kind == EDGE_CALL) calls.push_back({edge.data, (edge.flags & EDGE_DISTINCT) != 0, {edge.target, item.reg}});
-      else if (edge.kind == EDGE_TOKEN) tokens.push_back({edge.data, {edge.target, item.reg}});
-    }
-  }
-  std::sort(live.begin(), live.end(), [](const Live& a, const Live& b) { return a.lo != b.lo ? a.lo < b.lo : a.hi < b.hi; });
   const u32 first = static_cast<u32>(ranges_.size());
+  std::sort(live.begin(), live.end(), [](const Live& a, const Live& b) { return a.lo != b.lo ? a.lo < b.lo : a.hi < b.hi; });
   bool simple = true;  // ranges are equal or disjoint
   for (std::size_t i = 1; i < live.size() && simple; i++)
     simple = live[i].lo > live[i - 1].hi || (live[i].lo == live[i - 1].lo && live[i].hi == live[i - 1].hi);
@@ -144,6 +132,101 @@ void Frames::build_edges(u32 frame) {
       add(static_cast<u8>(cuts[c]), static_cast<u8>(cuts[c + 1] - 1));
     }
   }
+}
+
+// The bytes that an EDGE_REST to `target` reads.
+void Frames::add_rest(const Item& item, u32 target) {
+  bool own[256] = {};
+  for (u32 e = nfa_.states[item.state].first; e != NONE; e = nfa_.edges[e].next)
+    if (const Edge& edge = nfa_.edges[e]; edge.kind == EDGE_BYTE) std::fill(own + edge.lo, own + edge.hi + 1, true);
+  for (u32 e = nfa_.states[target].first; e != NONE; e = nfa_.edges[e].next) {
+    const Edge& edge = nfa_.edges[e];
+    if (edge.kind != EDGE_BYTE) continue;
+    for (u32 lo = edge.lo; lo <= edge.hi; lo++) {
+      if (own[lo]) continue;
+      u32 hi = lo;
+      while (hi < edge.hi && !own[hi + 1]) hi++;
+      live_.push_back({static_cast<u8>(lo), static_cast<u8>(hi), {edge.target, item.reg}});
+      lo = hi;
+    }
+  }
+}
+
+// Lean are frames with one item on the way into a word, or behind all words, whose other items read nothing that the frame behind all
+// words reads, but for bytes that go on in the word.
+void Frames::make_lean(u32 frame) {
+  frames_[frame].base = DEAD;
+  u32 behind = NONE, on_the_way = NONE;
+  AsciiSet word;
+  std::vector<Item> base(1);
+  const std::size_t count = items_.length(frame);
+  for (std::size_t i = 0; i < count; i += 2) {
+    const Item item{items_.at(frame)[i], items_.at(frame)[i + 1]};
+    if (nfa_.states[item.state].rest) behind = item.state, base[0] = item;
+    for (u32 e = nfa_.states[item.state].first; e != NONE; e = nfa_.edges[e].next)
+      if (nfa_.edges[e].kind == EDGE_REST) behind = nfa_.edges[e].target, on_the_way = item.state, base[0] = {behind, item.reg};
+  }
+  live_.clear();
+  for (std::size_t i = 0; i < count; i += 2) {
+    const Item item{items_.at(frame)[i], items_.at(frame)[i + 1]};
+    if (item == base[0]) continue;
+    for (u32 e = nfa_.states[item.state].first; e != NONE; e = nfa_.edges[e].next) {
+      const Edge& edge = nfa_.edges[e];
+      if (edge.kind != EDGE_BYTE) continue;
+      if (edge.hi > 127) return;
+      live_.push_back({edge.lo, edge.hi, {edge.target, item.reg}});
+      if (item.state == on_the_way) word.add(edge.lo, edge.hi);
+    }
+  }
+  AsciiSet read;  // by the base
+  for (u32 e = nfa_.states[behind].first; e != NONE; e = nfa_.edges[e].next)
+    if (const Edge& edge = nfa_.edges[e]; edge.kind == EDGE_BYTE && edge.lo < 128) read.add(edge.lo, std::min<u8>(edge.hi, 127));
+  for (const Live& live : live_)
+    for (u32 b = live.lo; b <= live.hi; b++)
+      if (read.has(b) && !word.has(b)) return;
+  const u32 to = intern_items(base);
+  Frame& f = frames_[frame];
+  f.own = static_cast<u32>(ranges_.size());
+  add_ranges();
+  f.own_count = static_cast<u32>(ranges_.size()) - f.own;
+  f.base = to;
+}
+
+u32 Frames::next_lean(u32 frame, u8 byte) {
+  const Frame& f = frames_[frame];
+  for (u32 i = f.own; i < f.own + f.own_count && ranges_[i].lo <= byte; i++) {
+    if (byte > ranges_[i].hi) continue;
+    if (ranges_[i].target == PENDING) {
+      const u32 target = target_of(ranges_[i]);
+      ranges_[i].target = target;
+    }
+    return ranges_[i].target;
+  }
+  return next(f.base, byte);
+}
+
+void Frames::build_edges(u32 frame) {
+  auto& live = live_;
+  auto& calls = calls_to_;
+  auto& tokens = tokens_to_;
+  auto& made = made_calls_;
+  live.clear();
+  calls.clear();
+  tokens.clear();
+  made.clear();
+  const std::size_t count = items_.length(frame);
+  for (std::size_t i = 0; i < count; i += 2) {
+    const Item item{items_.at(frame)[i], items_.at(frame)[i + 1]};
+    for (u32 e = nfa_.states[item.state].first; e != NONE; e = nfa_.edges[e].next) {
+      const Edge& edge = nfa_.edges[e];
+      if (edge.kind == EDGE_BYTE) live.push_back({edge.lo, edge.hi, {edge.target, item.reg}});
+      else if (edge.kind == EDGE_CALL) calls.push_back({edge.data, (edge.flags & EDGE_DISTINCT) != 0, {edge.target, item.reg}});
+      else if (edge.kind == EDGE_TOKEN) tokens.push_back({edge.data, {edge.target, item.reg}});
+      else if (edge.kind == EDGE_REST) add_rest(item, edge.target);
+    }
+  }
+  const u32 first = static_cast<u32>(ranges_.size());
+  add_ranges();
   u32 bytes = 0;
   for (std::size_t i = first; i < ranges_.size(); i++) bytes += static_cast<u32>(ranges_[i].hi - ranges_[i].lo + 1);
   {
@@ -179,14 +262,18 @@ void Frames::build_edges(u32 frame) {
   f.flags |= FRAME_BUILT;
 }
 
+u32 Frames::target_of(const Range& range) {
+  closure_.begin();
+  for (u32 i = range.begin; i < range.end; i++) closure_.add(pending_[i].state, pending_[i].reg);
+  closure_.run();
+  return intern_closure();
+}
+
 // The target of a range, and of all that read the same.
 u32 Frames::resolve(u32 frame, u32 index) {
   const Frame f = frames_[frame];
-  const u32 begin = ranges_[f.ranges + index].begin, end = ranges_[f.ranges + index].end;
-  closure_.begin();
-  for (u32 i = begin; i < end; i++) closure_.add(pending_[i].state, pending_[i].reg);
-  closure_.run();
-  const u32 target = intern_closure();
+  const u32 begin = ranges_[f.ranges + index].begin;
+  const u32 target = target_of(ranges_[f.ranges + index]);
   for (u32 i = f.ranges; i < f.ranges + f.range_count; i++) {
     if (ranges_[i].begin != begin) continue;
     ranges_[i].target = target;
@@ -208,6 +295,17 @@ void Frames::make_table(u32 frame) {
 // Ranges that read the same lead to the same place, so most are never resolved.
 void Frames::differences(u32 a, u32 b, std::vector<Difference>& found) {
   found.clear();
+  if (lean(a) && lean(b) && frames_[a].base == frames_[b].base) {
+    AsciiSet own;
+    for (const u32 frame : {a, b})
+      for (u32 i = frames_[frame].own; i < frames_[frame].own + frames_[frame].own_count; i++) own.add(ranges_[i].lo, ranges_[i].hi);
+    for (u32 byte = 0; byte < 128; byte++) {
+      if (!own.has(byte)) continue;
+      const u32 here = next_lean(a, static_cast<u8>(byte)), there = next_lean(b, static_cast<u8>(byte));
+      if (here != there) found.push_back({static_cast<u8>(byte), static_cast<u8>(byte), here, there});
+    }
+    return;
+  }
   build(a);
   build(b);
   const u32 n = frames_[a].range_count, m = frames_[b].range_count, first_a = frames_[a].ranges, first_b = frames_[b].ranges;
@@ -313,6 +411,7 @@ u32 Frames::non_ascii_target(u32 frame, bool spaces) {
 bool Frames::reads(const State& state, u64 inside) const {
   for (u32 e = state.first; e != NONE; e = nfa_.edges[e].next) {
     const Edge& edge = nfa_.edges[e];
+    if (edge.kind == EDGE_REST && reads(nfa_.states[edge.target], inside)) return true;
     if (edge.kind != EDGE_BYTE) continue;
     if (edge.hi > 0x7F && (inside & (SIG_NON_ASCII | SIG_SPACE))) return true;
     for (u32 b = edge.lo; b <= edge.hi && b < 128; b++)
@@ -419,7 +518,8 @@ const Run& Frames::run(u32 frame) {
     const State& state = nfa_.states[items_.at(frame)[i]];
     if (state.body == NONE) {
       for (u32 e = state.first; e != NONE; e = nfa_.edges[e].next)
-        if (nfa_.edges[e].kind == EDGE_BYTE && nfa_.edges[e].lo < 128) other.add(nfa_.edges[e].lo, std::min<u8>(nfa_.edges[e].hi, 127));
+        if (const Edge& edge = nfa_.edges[e]; edge.kind == EDGE_BYTE && edge.lo < 128) other.add(edge.lo, std::min<u8>(edge.hi, 127));
+        else if (edge.kind == EDGE_REST) other.add(0, 127);
       continue;
     }
     const Head& head = nfa_.heads[state.body];
@@ -617,7 +717,7 @@ void Frames::find_endless(u32 rule) {
     u32 letters = 0;
     for (u32 e = nfa_.states[s].first; e != NONE; e = nfa_.edges[e].next) {
       const Edge& edge = nfa_.edges[e];
-      if (edge.kind == EDGE_BYTE || edge.kind == EDGE_EPSILON || edge.kind == EDGE_ENTER || (edge.kind == EDGE_CALL && !(edge.flags & EDGE_DISTINCT)))
+      if (edge.kind == EDGE_BYTE || edge.kind == EDGE_REST || edge.kind == EDGE_EPSILON || edge.kind == EDGE_ENTER || (edge.kind == EDGE_CALL && !(edge.flags & EDGE_DISTINCT)))
         before.push_back({edge.target, s});
       if (edge.kind == EDGE_CALL && !(edge.flags & EDGE_DISTINCT)) {
         before.push_back({nfa_.rules[edge.data].start, s});

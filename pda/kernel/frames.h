@@ -47,8 +47,10 @@ struct Frame {
   u32 run = NONE;        // what run() found, an index into runs
   u32 variety = NONE;
   u32 texts = NONE;
+  u32 base = DEAD;       // of a lean frame: the frame that it differs from by its own bytes; BOTTOM until that is known
+  u32 own = 0, own_count = 0;
 };
-constexpr u32 UNTOLD = NONE - 1;
+constexpr u32 UNTOLD = NONE - 1;  // of texts()
 
 // All characters inside `inside` lead from a frame to `target`; `live` are the classes of which every byte leads somewhere.
 struct Loop {
@@ -70,7 +72,10 @@ class Frames {
 
   u32 entry(u32 rule);                          // where a call of the rule begins; never final
   u32 next(u32 frame, u8 byte) {                // DEAD if the byte is not live
-    build(frame);
+    if (!(frames_[frame].flags & FRAME_BUILT)) {
+      if (lean(frame)) return next_lean(frame, byte);
+      build_edges(frame);
+    }
     const Frame& f = frames_[frame];
     if (f.table != NONE) {
       const u32 target = tables_[f.table][byte];
@@ -195,6 +200,17 @@ class Frames {
   u32 intern_closure();  // closure_.result as a frame, DEAD if empty
   u32 intern_items(const std::vector<Item>& items);
   void build_edges(u32 frame);
+  // A frame on the way into a word that some text must not be differs from the frame behind such words by few bytes. It is built only
+  // when more is asked than where bytes lead.
+  bool lean(u32 frame) {
+    if (frames_[frame].base == BOTTOM) make_lean(frame);
+    return frames_[frame].base != DEAD;
+  }
+  void make_lean(u32 frame);
+  void add_rest(const Item& item, u32 target);
+  u32 next_lean(u32 frame, u8 byte);
+  u32 target_of(const Range& range);
+  void add_ranges();  // of live_
   static constexpr u32 LOOKUPS = 48;  // from which on a dense frame has a table
   void make_table(u32 frame);
   u32 resolve(u32 frame, u32 index);  // of a range

@@ -548,6 +548,7 @@ class Lowering final : public Source {
   // Any text but some words: their trie, with an end wherever no word ends, and a state for every text that has left it.
   void except(const Task& task) {
     const u32 outside = state(), start = state();
+    nfa_->states[outside].rest = true;
     epsilon(outside, task.to);
     epsilon(task.from, start);
     const i32 all[] = {0, 0x10FFFF};
@@ -563,6 +564,7 @@ class Lowering final : public Source {
     if (i < at.last && word(i).size() == at.depth) i++;
     else epsilon(task.from, task.to);
     i32 low = 0;
+    bool bytes = encoding != JSON_ANY;  // each character that goes on in words is one byte and has one spelling
     while (i < at.last) {
       std::size_t end = at.depth;
       const i32 code = decode(word(i), end);
@@ -571,10 +573,16 @@ class Lowering final : public Source {
       const u32 below = state();
       const i32 one[] = {code, code};
       chars(task.from, below, one, 2, encoding);
+      bytes = bytes && code < 0x80 && (encoding == UTF8 || (code >= 0x20 && code != '"' && code != '\\' && code != '/'));
       if (low < code) others.insert(others.end(), {low, code - 1});
       low = code + 1;
       piece(task, below, task.to, {i, j, static_cast<u32>(end), at.state});
       i = j;
+    }
+    if (bytes) {
+      nfa_->add_edge(task.from, EDGE_REST, at.state);
+      nfa_->add_edge(task.from, EDGE_NON_ASCII, at.state);
+      return;
     }
     if (low <= 0x10FFFF) others.insert(others.end(), {low, 0x10FFFF});
     chars(task.from, at.state, others.data(), others.size(), encoding);

@@ -80,6 +80,10 @@ class Measure {
         case EDGE_BYTE:
         case EDGE_TOKEN: edges.push_back({edge.target, {source, NONE, 1}}); break;
         case EDGE_CALL: edges.push_back({edge.target, {source, edge.data, 0}}); break;
+        case EDGE_REST:
+          for (u32 e = nfa_.states[edge.target].first; e != NONE; e = nfa_.edges[e].next)
+            if (nfa_.edges[e].kind == EDGE_BYTE) edges.push_back({nfa_.edges[e].target, {source, NONE, 1}});
+          break;
         default: break;
       }
     };
