@@ -3,9 +3,9 @@
 It ends when the other end of its channel does.
 
 What everybody asks for is compiled in less than a millisecond, and should not wait for a turn on a busy machine; what takes long should
-take turns from nobody. Nobody can raise a priority that was lowered, but on Linux every thread has its own. So a task is a thread of the
-priority that the process came with, and is lowered when it has taken a while. The main thread lowers itself at once, and loads the
-package: that takes as long as a large grammar, which is why nothing of it is imported here. Elsewhere the whole process is lowered.
+take turns from nobody. Nobody can raise a priority that was lowered, but on Linux every thread has its own. So tasks are done by a thread
+of the priority that the process came with, which is lowered when one has taken a while. The main thread lowers itself at once, and loads
+the package: that takes as long as a large grammar, which is why nothing of it is imported here. Elsewhere the whole process is lowered.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import contextlib
 import os
 import sys
 import threading
-from collections.abc import Callable
 from multiprocessing.connection import Connection
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -46,21 +46,41 @@ def _serve(channel: Connection, loaded: list[type[Workshop]], ready: threading.E
         ready.wait()
         workshop = loaded[0](channel.recv_bytes())
         channel.send(True)
+        hand = _Hand(workshop)
         while True:
-            message = channel.recv_bytes()
-            channel.send_bytes(_in_thread(lambda: workshop.answer(message)))  # noqa: B023  # it is called before the next message
+            channel.send_bytes(hand.answer(channel.recv_bytes()))
+            if hand.is_lowered:
+                hand = _Hand(workshop)
 
 
-def _in_thread(call: Callable[[], bytes]) -> bytes:
-    """What a call gives; made in a thread of its own, whose priority is lowered if it takes long."""
-    results: list[bytes] = []
-    thread = threading.Thread(target=lambda: results.append(call()), daemon=True)
-    thread.start()
-    thread.join(PATIENCE)
-    if thread.is_alive():
-        _lower(thread)
-        thread.join()
-    return results.pop()
+class _Hand:
+    """A thread that does one task after the other, until one takes long: then it is lowered, and others are left to another hand."""
+
+    def __init__(self, workshop: Workshop) -> None:
+        self.is_lowered = False
+        self._workshop = workshop
+        self._tasks: SimpleQueue[bytes | None] = SimpleQueue()
+        self._answers: SimpleQueue[bytes] = SimpleQueue()
+        self._thread = threading.Thread(target=self._work, daemon=True)
+        self._thread.start()
+
+    def answer(self, task: bytes) -> bytes:
+        """The answer to a task."""
+        self._tasks.put(task)
+        try:
+            return self._answers.get(timeout=PATIENCE)
+        except Empty:
+            _lower(self._thread)
+            self.is_lowered = True
+            self._tasks.put(None)
+            return self._answers.get()
+
+    def _work(self) -> None:
+        try:
+            while (task := self._tasks.get()) is not None:
+                self._answers.put(self._workshop.answer(task))
+        except BaseException:  # there is no memory left to say so: the channel ends
+            os._exit(1)
 
 
 def _lower(thread: threading.Thread) -> None:
