@@ -40,9 +40,12 @@ class Tensor(Protocol):
 
 
 class TokenTrie:
-    """The bytes of every token, as a trie; an id without bytes, or with none, is a token without text."""
+    """The bytes of every token, as a trie; an id without bytes, or with none, is a token without text.
 
-    def __init__(self, tokens: Sequence[bytes | None], size: int) -> None:
+    `set_bytes` bounds what the kernel's grammars remember of it together; here they remember nothing.
+    """
+
+    def __init__(self, tokens: Sequence[bytes | None], size: int, *, set_bytes: int = 64 << 20) -> None:
         if size < len(tokens):
             raise ValueError(f"the vocabulary has {len(tokens)} tokens, more than its size {size}")
         for i, token in enumerate(tokens):

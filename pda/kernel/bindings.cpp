@@ -422,7 +422,7 @@ struct KernelGrammar {
   std::shared_ptr<Automaton> automaton;
 };
 
-std::shared_ptr<TokenTrie> make_trie(nb::object tokens, i64 size) {
+std::shared_ptr<TokenTrie> make_trie(nb::object tokens, i64 size, i64 set_bytes) {
   std::vector<std::pair<const char*, std::size_t>> texts;
   const nb::object fast = nb::steal(PySequence_Fast(tokens.ptr(), "tokens is not a sequence"));
   if (!fast.is_valid()) throw nb::python_error();
@@ -437,7 +437,7 @@ std::shared_ptr<TokenTrie> make_trie(nb::object tokens, i64 size) {
     else if (PyBytes_Check(token)) texts.push_back({PyBytes_AS_STRING(token), static_cast<std::size_t>(PyBytes_GET_SIZE(token))});
     else throw nb::type_error(("token " + std::to_string(i) + " is " + Py_TYPE(token)->tp_name + ", not bytes or None").c_str());
   }
-  return std::make_shared<TokenTrie>(texts, static_cast<u32>(size));
+  return std::make_shared<TokenTrie>(texts, static_cast<u32>(size), static_cast<std::size_t>(std::max<i64>(set_bytes, 0)));
 }
 
 nb::bytes to_bytes(const std::string& text) { return nb::bytes(text.data(), text.size()); }
@@ -499,8 +499,11 @@ NB_MODULE(_kernel, m) {
   nb::set_leak_warnings(false);
   nb::register_exception_translator(translate);
 
-  nb::class_<TokenTrie>(m, "TokenTrie", "The bytes of every token, as a trie; an id without bytes, or with none, is a token without text.")
-      .def(nb::new_([](nb::object tokens, i64 size) { return make_trie(tokens, size); }), nb::arg("tokens"), nb::arg("size"))
+  nb::class_<TokenTrie>(m, "TokenTrie",
+                        "The bytes of every token, as a trie; an id without bytes, or with none, is a token without text.\n\n"
+                        "What grammars remember of it together, so that each need not find it anew, takes no more than set_bytes.")
+      .def(nb::new_([](nb::object tokens, i64 size, i64 set_bytes) { return make_trie(tokens, size, set_bytes); }), nb::arg("tokens"), nb::arg("size"), nb::kw_only(),
+           nb::arg("set_bytes") = 64 << 20)
       .def_prop_ro("size", &TokenTrie::size, "The number of tokens, padding included.")
       .def_prop_ro("nodes", &TokenTrie::node_count, "The number of trie nodes.")
       .def_prop_ro("memory", &TokenTrie::bytes, "The bytes that the trie takes.");

@@ -676,7 +676,7 @@ const Automaton::Mask& Automaton::mask(u32 configuration) {
   const u32 values = guarded_[configuration] ? guard_values(configuration, MANY_TEXTS) : 0;
   const bool guarded = values > 0 || (guarded_[configuration] & SCOPE_BELOW);
   // With those of scopes, and those that a token completes itself.
-  const u32 all_values = guarded ? guard_values(configuration, MANY_TEXTS, true) + trie_->max_token_bytes() : 0;
+  const u32 all_values = guard_values(configuration, MANY_TEXTS, true) + trie_->max_token_bytes();
   auto visit = [&](u32 nodes, u32 frame, u32 rest, bool passed) {
     const Visit v{nodes, frame, rest, passed};
     if (std::find(visits.begin(), visits.end(), v) == visits.end()) visits.push_back(v);
@@ -705,7 +705,7 @@ const Automaton::Mask& Automaton::mask(u32 configuration) {
       for (u32 c = 0; c < frames_[entry.frame].call_count; c++) {
         const Call call = frames_.call(entry.frame, c);
         if (frames_.entry(call.rule) == DEAD) continue;
-        if (guarded && call.distinct && few_values(call.rule))
+        if ((guarded || passed) && call.distinct && few_values(call.rule))
           suspects.insert(suspects.end(), node_lists_.at(nodes), node_lists_.at(nodes) + node_lists_.length(nodes));
         const Entry next{frames_.entry(call.rule), rest_of(call.back, call.distinct, entry.rest)};
         if (std::find(entering.begin(), entering.end(), next) == entering.end()) entering.push_back(next);
@@ -784,7 +784,7 @@ const Automaton::Mask& Automaton::mask(u32 configuration) {
       }
       for (std::size_t t = 0; t < parts_[id].transfers.size(); t++) {
         const Part::Transfer transfer = parts_[id].transfers[t];
-        if (guarded && transfer.distinct && few_values(transfer.rule))
+        if ((guarded || at.passed) && transfer.distinct && few_values(transfer.rule))
           suspects.insert(suspects.end(), node_lists_.at(transfer.nodes), node_lists_.at(transfer.nodes) + node_lists_.length(transfer.nodes));
         if (sole && guarded) left.insert(left.end(), node_lists_.at(transfer.nodes), node_lists_.at(transfer.nodes) + node_lists_.length(transfer.nodes));
         if (transfer.rule == NONE) leave(transfer.nodes, at.rest, at.passed, sole);

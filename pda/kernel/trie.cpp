@@ -5,7 +5,7 @@
 
 namespace stackmask {
 
-TokenTrie::TokenTrie(const std::vector<std::pair<const char*, std::size_t>>& tokens, u32 size) : size_(size) {
+TokenTrie::TokenTrie(const std::vector<std::pair<const char*, std::size_t>>& tokens, u32 size, std::size_t set_bytes) : size_(size), most_set_bytes_(set_bytes) {
   // Sort by the first eight bytes as a number, then by the rest: most comparisons never touch the text.
   struct Entry {
     u64 prefix;
@@ -108,7 +108,7 @@ const ClassIndex* TokenTrie::classes(u32 node) const {
 
 const NodeSet* TokenTrie::make_set(const u32* nodes, std::size_t count) const {
   constexpr std::size_t DENSE = 256;  // tokens from which a set has a mask
-  if (set_bytes_ > SET_BYTES) return nullptr;
+  if (set_bytes_ >= most_set_bytes_) return nullptr;
   const u32 id = set_keys_.intern(nodes, count);
   if (id < sets_.size()) return sets_[id].get();
   auto made = std::make_unique<NodeSet>();

@@ -47,7 +47,8 @@ struct NodeSet {
 class TokenTrie {
  public:
   // tokens[id] = bytes, or null data for an id without text; ids in [tokens.size(), size) are padding.
-  TokenTrie(const std::vector<std::pair<const char*, std::size_t>>& tokens, u32 size);
+  // Sets of nodes take no more than set_bytes.
+  TokenTrie(const std::vector<std::pair<const char*, std::size_t>>& tokens, u32 size, std::size_t set_bytes);
 
   u32 size() const { return size_; }
   u32 words() const { return (size_ + 31) / 32; }
@@ -96,8 +97,8 @@ class TokenTrie {
   std::vector<u8> whole_;  // by node: a character ends there
   mutable std::mutex mutex_;
   mutable std::unordered_map<u32, std::unique_ptr<ClassIndex>> classes_;
-  static constexpr std::size_t SET_BYTES = 64u << 20;  // for all sets together
-  mutable std::size_t set_bytes_ = 0;
+  std::size_t most_set_bytes_;
+  mutable std::size_t set_bytes_ = 0;                  // of all sets together
   mutable Interner set_keys_;                          // nodes, with and without children
   mutable std::vector<std::unique_ptr<NodeSet>> sets_;
   const NodeSet* make_set(const u32* nodes, std::size_t count) const;  // under the lock

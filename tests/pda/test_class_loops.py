@@ -128,15 +128,19 @@ def test_masks_are_what_is_accepted(tokens: list[bytes | None], name: str) -> No
                 assert (here.matching_prefix(data) == len(data)) == (token in allowed), (length, data)
 
 
+@pytest.mark.parametrize("set_bytes", [0, 20_000, 1 << 30])
 @pytest.mark.parametrize("value", [b"12", b"true", b'"x"'])
-def test_gaps_behind_values(tokens: list[bytes | None], value: bytes) -> None:
-    """Behind a value, and at every blank of the gap."""
+def test_gaps_behind_values(tokens: list[bytes | None], value: bytes, set_bytes: int) -> None:
+    """Behind a value, and at every blank of the gap, whatever memory there is for sets of nodes."""
     builder = GrammarBuilder()
     root = builder.rule("root")
     digits = builder.repeat(builder.bytes((48, 57)), 1, -1)
     values = builder.alt(digits, builder.literal(b"true"), builder.literal(b'"x"'))
     builder.define(root, builder.seq(gap(builder, values), string(builder, 0, -1)))
-    start = matcher(load_engine("kernel"), builder.build(root), tokens, (len(tokens) - 1,))
+    kernel = load_engine("kernel")
+    trie = kernel.TokenTrie(tokens, len(tokens), set_bytes=set_bytes)
+    prepared = kernel.KernelGrammar(trie, builder.build(root), states=1_000_000, stack_depth=1_000_000, memory=64 << 20, seconds=30)
+    start = kernel.Matcher(prepared, [len(tokens) - 1])
     for blanks in range(42):
         here = start.fork()
         if not here.accept_bytes(value + b" " * blanks):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from decimal import Decimal
-from itertools import product
+from itertools import permutations, product
 from random import Random
 from typing import Any
 
@@ -122,6 +122,38 @@ def test_dead_ends(engine: Engine, words: tuple[str, ...], *, digits: bool, blan
 
     assert at.accept_bytes(b"[")
     check("[", "", frozenset())
+
+
+SPELLED = (
+    {"ab": ("ab",), "abc": ("abc",), "b": ("b",), "": ("",)},
+    {"a/b": ("a/b", "a\\/b"), "a/": ("a/", "a\\/"), "x": ("x",)},
+    {"a/b/": ("a/b/", "a\\/b/", "a\\/b\\/"), "a": ("a",)},
+    {"//": ("//", "/\\/", "\\//", "\\/\\/"), "/": ("/",), "a": ("a", "\\u0061")},
+    {"one": ("one",), "only": ("only",), "two": ("two",), "tower": ("tower",)},
+)
+
+
+@pytest.mark.parametrize("spelled", SPELLED, ids=lambda spelled: " ".join(spelled)[:40])
+def test_tokens_of_several_values(engine: Engine, spelled: dict[str, tuple[str, ...]]) -> None:
+    """Tokens that end values, begin them and hold them whole are allowed exactly if some array of different values goes on with them."""
+    arrays = ["[]"]
+    for count in range(1, len(spelled) + 1):
+        for values in permutations(spelled, count):
+            arrays += ["[" + ",".join(f'"{word}"' for word in words) + "]" for words in product(*(spelled[value] for value in values))]
+    begun = {array[:end] for array in arrays for end in range(len(array) + 1)}
+    random = Random(5)
+    pieces = {array[start : start + length] for array in arrays for start in range(len(array)) for length in (1, 2, 3, 5, 8)}
+    tokens = sorted({*random.sample(sorted(pieces), min(len(pieces), 150)), *"".join(arrays)})
+    start = matcher(
+        engine,
+        array_of(tuple(f'"{word}"' for words in spelled.values() for word in words), digits=False, blanks=False),
+        [t.encode() for t in tokens],
+        (),
+    )
+    for text in random.sample(sorted(begun), min(len(begun), 300 if engine is load_engine("kernel") else 60)):
+        here = start.fork()
+        assert here.accept_bytes(text.encode()), text
+        assert {tokens[token] for token in here.allowed_tokens()} == {token for token in tokens if text + token in begun}, text
 
 
 def test_values_seen_are_forgotten() -> None:
