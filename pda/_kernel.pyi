@@ -8,9 +8,11 @@ from typing import Self
 class TokenTrie:
     """
     The bytes of every token, as a trie; an id without bytes, or with none, is a token without text.
+
+    What grammars remember of it together, so that each need not find it anew, takes no more than set_bytes.
     """
 
-    def __init__(self, tokens: object, size: int) -> None: ...
+    def __init__(self, tokens: object, size: int, *, set_bytes: int = 67108864) -> None: ...
     @property
     def size(self) -> int:
         """The number of tokens, padding included."""
