@@ -23,9 +23,9 @@ from math import inf
 from typing import Any, Protocol
 
 from stackmask.pda.exceptions import LimitError
-from stackmask.pda.reference_finite import Endless
+from stackmask.pda.reference_finite import BLANKS, Endless
 from stackmask.pda.reference_program import COUNT, START, TOKEN_COST, Cost, Costs, Program, Register
-from stackmask.pda.reference_values import value_digest
+from stackmask.pda.reference_values import is_inside_string, value_digest, without_blanks
 
 Seen = frozenset[bytes]
 NOTHING: Seen = frozenset()
@@ -338,22 +338,38 @@ class Chart:
         return column
 
     def _has_new_value(self, column: Column, begun: Begun) -> bool:
-        """Whether a DISTINCT begun can still become a value not seen: depth first through its texts, unless they are endless in number."""
+        """Whether a DISTINCT begun can still become a value not seen."""
+        return any(self._finds_new_value(column, begun, blanks=blanks) for blanks in (False, True))
+
+    def _finds_new_value(self, column: Column, begun: Begun, *, blanks: bool) -> bool:
+        """The same, depth first through its texts, unless they are endless in number; without blanks between the parts of a value, or with.
+
+        Texts that differ by such blanks alone, and stand at the same places, go on alike.
+        """
         pending = [self._restricted(column.copy(), begun)]
         budget = 10_000
+        visited: set[tuple[bytes, frozenset[tuple[int, Register]]]] = set()
         while pending:
             column = pending.pop()
             if not column.items:
                 continue
+            text = column.text_from(begun.offset)
+            place = (without_blanks(text), frozenset((item[0], item[1]) for item in column.items))
+            if place in visited:
+                continue
+            visited.add(place)
             if not budget or self.names_ids(column) or self._is_endless(column, begun):
                 return True
             budget -= 1
             for state, register, seen, rule in column.items:
-                if rule is begun and self.program.ends(state, register) and value_digest(column.text_from(begun.offset)) not in seen:
+                if rule is begun and self.program.ends(state, register) and value_digest(text) not in seen:
                     return True
-            for byte in {b for item in column.reading for lo, hi, _ in self.program.states[item[0]].bytes for b in range(lo, hi + 1)}:
-                following = self._close(Column(column, bytes((byte,))), self._scan_byte(column, byte), within=begun)
-                pending.append(self._restricted(following, begun))
+            following = {b for item in column.reading for lo, hi, _ in self.program.states[item[0]].bytes for b in range(lo, hi + 1)}
+            if not blanks and not is_inside_string(text):
+                following -= BLANKS
+            for byte in following:
+                after = self._close(Column(column, bytes((byte,))), self._scan_byte(column, byte), within=begun)
+                pending.append(self._restricted(after, begun))
         return False
 
     def _is_endless(self, column: Column, begun: Begun) -> bool:

@@ -1,7 +1,8 @@
 """From which states infinitely many texts can be read, for the reference engine's DISTINCT.
 
 The graph of all states has an edge where a state reads or skips something and one where it calls a rule.
-An edge is growing where it can read text, or, for a call, where something can be read between the end of the called rule and the caller's.
+An edge is growing where it can read text other than blanks, of which any number may stand between the parts of one value, or, for a
+call, where something can be read between the end of the called rule and the caller's.
 A state is endless if it leads to a cycle with a growing edge: a loop inside a rule, or a recursion with text around it.
 A rule is endless if its start is.
 """
@@ -13,6 +14,7 @@ from math import inf
 from stackmask.pda.grammar import REPEATABLE
 from stackmask.pda.reference_program import COUNT, PLAIN, Program, Register
 
+BLANKS = frozenset(b" \t\n\r")
 Edge = tuple[int, bool]
 
 
@@ -66,7 +68,7 @@ def _edges(program: Program, can_read: list[bool]) -> list[list[Edge]]:
     edges: list[list[Edge]] = []
     for state in states:
         out: list[Edge] = [(target, False) for target in state.empty]
-        out += [(target, True) for _, _, target in state.bytes]
+        out += [(target, not BLANKS.issuperset(range(lo, hi + 1))) for lo, hi, target in state.bytes]
         out += [(target, True) for _, target in state.tokens]
         for rule, target in state.called:
             out += [(target, can_read[rules[rule].start]), (rules[rule].start, can_read[target])]

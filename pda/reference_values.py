@@ -32,6 +32,17 @@ def value_digest(text: bytes) -> bytes:
         return _digest(b"text", text)
 
 
+def is_inside_string(text: bytes) -> bool:
+    """Whether the beginning of a JSON text ends inside a string."""
+    return re.sub(rb"\\.", b"", text, flags=re.DOTALL).count(b'"') % 2 == 1
+
+
+def without_blanks(text: bytes) -> bytes:
+    """The beginning of a JSON text, without the blanks between its parts; one stays where it parts what would be read as one."""
+    packed = re.sub(rb'("(?:[^"\\]|\\.)*(?:"|\\?\Z))|[ \t\n\r]+', lambda found: found[1] or b" ", text, flags=re.DOTALL)
+    return re.sub(rb'("(?:[^"\\]|\\.)*(?:"|\\?\Z))| ?([,:\[\]{}]) ?', lambda found: found[1] or found[2], packed, flags=re.DOTALL)
+
+
 def _digest(*parts: bytes) -> bytes:
     """The digest of a list of byte strings."""
     state = blake2b(digest_size=32)

@@ -179,7 +179,9 @@ class Automaton {
   Map64 finishes_;
   bool risky(u32 frame);                   // a frame of a scope that a token may run out of values for
   bool finishes(u32 frame);                // its rule can end without a value that its scope has seen
+  bool many(u32 texts, u32 values) const;  // so many texts are more values than these
   bool zero_forever(const Entry& entry);
+  bool finds_new_value(const Entry& entry, bool blanks, bool& skipped);
   bool alive(const Entry& entry);          // some value that a guard below has not seen can still be read
   bool seen_texts(u32 rest, u32 frame, u32* total, std::vector<std::pair<u32, u32>>* counts = nullptr);
   void refused_nodes(u32 list, u32 guard, std::vector<u32>& kept, std::vector<u32>& refused);

@@ -486,6 +486,7 @@ class Finder {
       else if (kind == OP_LIMIT) facts_.limited = true;
       else if (kind == OP_TEMPERATURE) nfa_.temperatures.push_back(temperature(node));
       else if (kind == OP_DISTINCT) guards = true;
+      else if (kind == OP_PERMUTE) nfa_.permutes = true;
     }
     std::sort(facts_.token_sets.begin(), facts_.token_sets.end());
     std::sort(nfa_.temperatures.begin() + 1, nfa_.temperatures.end());

@@ -15,6 +15,7 @@ Frames::Frames(Nfa nfa, u32 longest_token, const Limits& limits)
   frames_[BOTTOM].flags = FRAME_BUILT;
   seen_sets_.intern(nullptr, 0);
   text_parents_.push_back({0, 0});
+  text_states_.push_back(0);
   base_registers_ = nfa_.registers.size();
 }
 
@@ -611,9 +612,8 @@ u32 Frames::origin(u32 frame) const {
 // ---- guards
 
 // A bound by looking at some frames ahead: where two bytes or more lead back to a frame there is no end of texts; elsewhere every text
-// is one of a byte and what follows it.
+// is one of a byte and what follows it. Blanks do not count: many make no other value.
 u32 Frames::variety(u32 frame, std::size_t look) {
-  constexpr u32 ENDLESS = 1'000'000;
   if (frames_[frame].variety != NONE) return frames_[frame].variety;
   if (frames_[frame].flags & FRAME_GUARD) return frames_[frame].variety = 0;
   std::vector<u32> seen{frame};
@@ -635,7 +635,9 @@ u32 Frames::variety(u32 frame, std::size_t look) {
     u32 back = 0;
     for (u32 r = 0; r < frames_[at].range_count; r++) {
       const Range range = this->range(at, r);
-      const u32 bytes = static_cast<u32>(range.hi - range.lo + 1);
+      u32 bytes = 0;
+      for (u32 b = range.lo; b <= range.hi; b++) bytes += !is_blank(static_cast<u8>(b));
+      if (bytes == 0) continue;
       const u32 target = range_target(at, r);
       if (target == at) {
         back += bytes;
@@ -649,13 +651,14 @@ u32 Frames::variety(u32 frame, std::size_t look) {
     if (back >= 2) bound[i] = ENDLESS;
     else if (frames_[at].call_count) bound[i] = std::max(bound[i], 1u);
   }
+  auto grown = [](u64 count) { return static_cast<u32>(std::min<u64>(ENDLESS - 1, count)); };
   // Later frames first: an edge back to an earlier one adds nothing.
   for (std::size_t e = edges.size(); e-- > 0;) {
     const auto [from, packed] = edges[e];
     const u32 to = packed & 0xFFFF, bytes = packed >> 16;
-    if (to > from) bound[from] = static_cast<u32>(std::min<u64>(ENDLESS, bound[from] + static_cast<u64>(bytes) * bound[to]));
+    if (to > from && bound[from] != ENDLESS) bound[from] = bound[to] == ENDLESS ? ENDLESS : grown(bound[from] + static_cast<u64>(bytes) * bound[to]);
   }
-  return frames_[frame].variety = bound[0];
+  return frames_[frame].variety = std::max(bound[0], 1u);
 }
 
 // Counted from the ends. A frame that leads back to itself has no end of texts.
@@ -750,10 +753,23 @@ bool Frames::endless(u32 frame) {
   return false;
 }
 
+// Blanks between the parts of a JSON text are left out, so that texts of one value do not differ by them. Those behind a number or a
+// word are one blank until a mark follows.
 u32 Frames::extend_text(u32 text, u8 byte) {
+  const u8 state = text_states_[text];
+  if (state == 0) {
+    const char last = static_cast<char>(text_parents_[text].second);
+    if (is_blank(byte)) {
+      if (text == 0 || std::strchr("{[:, ", last)) return text;
+      byte = ' ';
+    } else if (last == ' ' && std::strchr(",:]}", static_cast<char>(byte))) {
+      text = text_parents_[text].first;
+    }
+  }
   const u64 key = static_cast<u64>(text) << 8 | byte;
   if (const u32* found = texts_.find(key)) return *found;
   text_parents_.push_back({text, byte});
+  text_states_.push_back(state == 0 ? byte == '"' : state == 2 ? 1 : byte == '"' ? 0 : byte == '\\' ? 2 : 1);
   const u32 id = static_cast<u32>(text_parents_.size() - 1);
   texts_.insert(key, id);
   return id;
@@ -859,7 +875,7 @@ std::vector<u32> Frames::keep(std::vector<u8>& used) {
   std::vector<Frame> old_frames = std::move(frames_);
   items_ = Interner();
   frames_.clear();
-  ranges_ = {}, calls_ = {}, token_edges_ = {}, pending_ = {}, tables_ = {}, loops_ = {}, runs_ = {Run()}, text_parents_ = {{0, 0}};
+  ranges_ = {}, calls_ = {}, token_edges_ = {}, pending_ = {}, tables_ = {}, loops_ = {}, runs_ = {Run()}, text_parents_ = {{0, 0}}, text_states_ = {0};
   texts_.clear(), popped_.clear(), values_after_.clear();
   entries_.assign(entries_.size(), NONE);
   items_.intern(nullptr, 0);
@@ -920,7 +936,7 @@ std::size_t Frames::bytes() const {
   return (nfa_.unlowered ? nfa_.unlowered->bytes() : 0) + nfa_.states.capacity() * sizeof(State) + nfa_.edges.capacity() * sizeof(Edge) + nfa_.heads.capacity() * sizeof(Head) +
          nfa_.rules.capacity() * sizeof(Rule) + nfa_.origins.capacity() * sizeof(Origin) + items_.bytes() + frames_.capacity() * sizeof(Frame) + ranges_.capacity() * sizeof(Range) + calls_.capacity() * sizeof(Call) +
          pending_.capacity() * sizeof(Item) + tables_.capacity() * 1024 + loops_.capacity() * sizeof(Loop) + runs_.capacity() * sizeof(Run) + nfa_.registers.bytes() +
-         texts_.bytes() + popped_.bytes() + values_after_.bytes() + text_parents_.capacity() * 8 + seen_sets_.bytes();
+         texts_.bytes() + popped_.bytes() + values_after_.bytes() + text_parents_.capacity() * 9 + seen_sets_.bytes();
 }
 
 }  // namespace stackmask

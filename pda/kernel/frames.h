@@ -51,6 +51,9 @@ struct Frame {
   u32 own = 0, own_count = 0;
 };
 constexpr u32 UNTOLD = NONE - 1;  // of texts()
+constexpr u32 ENDLESS = 1'000'000;  // of variety()
+
+inline bool is_blank(u8 byte) { return byte == ' ' || byte == '\t' || byte == '\n' || byte == '\r'; }
 
 // All characters inside `inside` lead from a frame to `target`; `live` are the classes of which every byte leads somewhere.
 struct Loop {
@@ -148,7 +151,8 @@ class Frames {
   u32 pop_guard(u32 guard);                     // the frame after the value, DEAD if it was seen before
   u32 after_value(u32 back, const std::string& text);
   u32 extend_text(u32 text, u8 byte);
-  u32 variety(u32 frame, std::size_t look = 48); // at least this many texts end the frame, 1,000,000 for no end; sees so many frames ahead
+  u32 variety(u32 frame, std::size_t look = 48); // at least this many texts end the frame, ENDLESS for no end; sees so many frames ahead
+  bool inside_string(u32 text) const { return text_states_[text] != 0; }
   u32 texts(u32 frame);                         // how many texts end the frame, UNTOLD for very many and where rules are called
   bool endless(u32 frame);                      // a string can follow that has no end of values
   std::string text(u32 text) const;
@@ -186,6 +190,7 @@ class Frames {
   std::vector<Run> runs_{Run()};                // the first stands for frames that are none
   Map64 texts_, popped_, values_after_;
   std::vector<std::pair<u32, u8>> text_parents_;
+  std::vector<u8> text_states_;                 // 0 outside of JSON strings, 1 inside, 2 behind a backslash
   Interner seen_sets_;
   std::unordered_map<std::string, u32> value_ids_;
   std::vector<std::string> values_;

@@ -14,7 +14,6 @@ namespace stackmask {
 namespace {
 constexpr std::size_t DENSE = 1024;  // tokens from which a part keeps a bitmask
 constexpr std::size_t MANY_NODES = 4;  // that are walked from together
-constexpr u32 MANY_VALUES = 24;      // a frame that so many texts end is taken for one that a guard cannot exhaust at once
 constexpr u32 MANY_TEXTS = 100'000;  // more than any guard will have seen
 }
 
@@ -164,7 +163,7 @@ void Automaton::land(u32 node, u32 frame, Part& part) {
   if (risky(frame)) {
     part.poor.push_back({node, DEAD, 0});
   } else if (!(flags & FRAME_FINAL) && trie_->nodes()[node].token >= 0 && !frames_.endless(frame)) {
-    if (const u32 texts = frames_.variety(frame); texts < MANY_TEXTS) part.poor.push_back({node, frame, texts});
+    if (const u32 texts = frames_.variety(frame); texts != ENDLESS) part.poor.push_back({node, frame, texts});
   }
 }
 
@@ -419,7 +418,7 @@ bool Automaton::chain_part(u32 frame, const Loop& loop, Part& part) {
   if (cap == 0) return false;
   if (guarded_part_)
     for (const u32 link : chain)
-      if (frames_.variety(link) < MANY_VALUES) return false;
+      if (frames_.variety(link) < MANY_TEXTS) return false;
   // Exits, grouped by where they lead: (exit, from how many characters, to how many) -> frame.
   std::vector<std::pair<u32, u64>> exits;
   const u32 tail = static_cast<u32>(chain.size() - 1);
@@ -582,7 +581,7 @@ bool Automaton::sink_part(u32 frame, const Loop& loop, Part& part) {
   if (sink == frame) return false;
   const Loop at_sink = frames_.loop(sink);
   if (at_sink.target != sink || (frames_[sink].flags & FRAME_LEAVES) || (at_sink.live & ~at_sink.inside & SIG_WORDS)) return false;
-  if (guarded_part_ && frames_.variety(sink) < MANY_VALUES) return false;
+  if (guarded_part_ && frames_.variety(sink) < MANY_TEXTS) return false;
   const u64 inside = at_sink.inside & loop.live;
   // With a space outside of the loop the paths below compare byte by byte what leaves it as a whole character.
   if (inside == 0 || ((inside & SIG_NON_ASCII) && !(inside & SIG_SPACE))) return false;
@@ -690,7 +689,7 @@ const Automaton::Mask& Automaton::mask(u32 configuration) {
   }
   auto few_values = [&](u32 rule) {
     const u32 entry = frames_.entry(rule);
-    return entry != DEAD && !frames_.endless(entry) && frames_.variety(entry) <= all_values;
+    return entry != DEAD && !frames_.endless(entry) && !many(frames_.variety(entry), all_values);
   };
   auto rest_of = [&](u32 back, bool distinct, u32 rest) { return push(distinct ? frames_.guard(back, IN_TOKEN) : back, rest); };
   // Goes on in `frame` at a set of trie nodes: there, and in whatever it calls before reading anything.
@@ -776,7 +775,7 @@ const Automaton::Mask& Automaton::mask(u32 configuration) {
               if (texts == found->second) dead.push_back(poor.node);
               continue;
             }
-          } else if (poor.texts > all_values) {
+          } else if (many(poor.texts, all_values)) {
             continue;
           }
           suspects.push_back(poor.node);
@@ -1008,8 +1007,7 @@ bool Automaton::risky(u32 frame) {
     }
     scope_texts_[rule] = texts;
   }
-  const u32 texts = scope_texts_[rule];
-  return texts < MANY_TEXTS && texts <= frames_.seen_count(frame) + trie_->max_token_bytes();
+  return !many(scope_texts_[rule], frames_.seen_count(frame) + trie_->max_token_bytes());
 }
 
 // A search over the frames ahead. What is called is taken to end, but for values that a scope has run out of.
@@ -1052,61 +1050,90 @@ bool Automaton::zero_forever(const Entry& entry) {
   return entry_count(entry.rest) > 0;
 }
 
-// Whether some completion of the value that the nearest guard waits for is one that it has not seen. Completions are tried shortest
-// first; where there are more of them than values seen, one must be new.
+// A number has a few spellings, escapes and other orders give a text any number of them.
+bool Automaton::many(u32 texts, u32 values) const {
+  constexpr u64 SPELLINGS = 64;
+  return texts == ENDLESS || (texts > SPELLINGS * (values + 1ull) && !frames_.nfa().any_escapes && !frames_.nfa().permutes);
+}
+
+// Whether some completion of the value that the nearest guard waits for is one that it has not seen.
 bool Automaton::alive(const Entry& entry) {
   if (!(guarded_[entry.rest] & GUARD_BELOW)) return true;
   const u32 values = guard_values(entry.rest, 1'000'000);
   if (values != 0 && zero_forever(entry)) return false;
-  if (values == 0 || frames_.endless(entry.frame) || frames_.variety(entry.frame) > values + 1) return true;
+  if (values == 0 || frames_.endless(entry.frame) || many(frames_.variety(entry.frame), values)) return true;
   const u64 key = static_cast<u64>(entry.frame) << 32 | entry.rest;
   if (const u32* found = alive_.find(key)) return *found != 0;
-  if (const u32 texts = frames_.texts(entry.frame); texts != UNTOLD) {
-    if (u32 seen; seen_texts(entry.rest, entry.frame, &seen)) {
-      alive_.insert(key, texts > seen);
-      return texts > seen;
-    }
-  }
-  // A search over stacks of this one entry, by bytes, until the guard is popped. INVARIANT: nothing is interned as a configuration.
+  bool result, skipped = false;
+  u32 seen;
+  if (const u32 texts = frames_.texts(entry.frame); texts != UNTOLD && seen_texts(entry.rest, entry.frame, &seen)) result = texts > seen;
+  else result = finds_new_value(entry, false, skipped) || (skipped && finds_new_value(entry, true, skipped));
+  alive_.insert(key, result);
+  return result;
+}
+
+// A search over stacks of this one entry, by bytes, shortest completions first, until a value passes its guard. Blanks between the
+// parts of a value are left out at first: they make no other value, though a grammar may ask for some. INVARIANT: nothing is interned
+// as a configuration.
+bool Automaton::finds_new_value(const Entry& entry, bool blanks, bool& skipped) {
   constexpr std::size_t BUDGET = 4096;
-  std::vector<Entry> queue{entry};
-  bool result = false;
-  auto add = [&](const Entry& next) {
-    if (std::find(queue.begin(), queue.end(), next) == queue.end()) queue.push_back(next);
+  const u32 values = guard_values(entry.rest, 1'000'000);
+  std::vector<std::pair<Entry, u32>> queue;  // with the text that the nearest guard has
+  Map64 queued;
+  auto add = [&](const Entry& next, u32 text) {
+    const u64 key = static_cast<u64>(next.frame) << 32 | next.rest;
+    if (queued.find(key)) return;
+    queued.insert(key, 1);
+    queue.push_back({next, text});
   };
-  for (std::size_t i = 0; i < queue.size() && !result; i++) {
-    if (queue.size() > BUDGET) result = true;  // so many ways on that it would be odd if all were seen
-    const Entry at = queue[i];
-    const u8 flags = frames_[at.frame].flags;
-    if (flags & FRAME_FINAL) {
-      for (u32 k = 0; k < entry_count(at.rest) && !result; k++) {
+  auto nearest_text = [&](u32 node) {
+    for (;;) {
+      for (u32 k = 0; k < entry_count(node); k++)
+        if (const u32 frame = entries(node)[k].frame; frame != BOTTOM && (frames_[frame].flags & FRAME_GUARD)) return frames_.guard_text(frame);
+      u32 below = NO_STACK;
+      for (u32 k = 0; k < entry_count(node) && below == NO_STACK; k++)
+        if (guarded_[entries(node)[k].rest] & GUARD_BELOW) below = entries(node)[k].rest;
+      node = below;
+    }
+  };
+  add(entry, nearest_text(entry.rest));
+  for (std::size_t i = 0; i < queue.size(); i++) {
+    if (queue.size() > BUDGET) return true;  // so many ways on that it would be odd if all were seen
+    const auto [at, text] = queue[i];
+    if (frames_[at.frame].flags & FRAME_FINAL) {
+      for (u32 k = 0; k < entry_count(at.rest); k++) {
         const Entry below = entries(at.rest)[k];
         if (below.frame == BOTTOM) continue;
         if (frames_[below.frame].flags & FRAME_GUARD) {
-          const u32 popped = frames_.pop_guard(below.frame);
-          if (popped != DEAD) result = true;
+          if (frames_.pop_guard(below.frame) != DEAD) return true;
         } else if (guarded_[below.rest] & GUARD_BELOW) {
-          add(below);
+          add(below, text);
         } else {
-          result = true;
+          return true;
         }
       }
     }
     frames_.build(at.frame);
-    for (u32 c = 0; c < frames_[at.frame].call_count && !result; c++) {
+    for (u32 c = 0; c < frames_[at.frame].call_count; c++) {
       const Call call = frames_.call(at.frame, c);
-      if (frames_.entry(call.rule) != DEAD) add({frames_.entry(call.rule), call_rest(call, at.rest)});
+      if (frames_.entry(call.rule) != DEAD) add({frames_.entry(call.rule), call_rest(call, at.rest)}, call.distinct ? 0 : text);
     }
-    for (u32 r = 0; r < frames_[at.frame].range_count && !result; r++) {
+    const bool inside = text != IN_TOKEN && frames_.inside_string(text);
+    for (u32 r = 0; r < frames_[at.frame].range_count; r++) {
       const u32 target = frames_.range_target(at.frame, r);
       if (target == DEAD) continue;
       const Range range = frames_.range(at.frame, r);
-      if (i > 0 && frames_.variety(target) > values + 1) result = true;
-      for (u32 b = range.lo; b <= range.hi && !result; b++) add({target, advance(at.rest, static_cast<u8>(b))});
+      for (u32 b = range.lo; b <= range.hi; b++) {
+        if (!inside && !blanks && is_blank(static_cast<u8>(b))) {
+          skipped = true;
+          continue;
+        }
+        if (i > 0 && many(frames_.variety(target), values)) return true;
+        add({target, advance(at.rest, static_cast<u8>(b))}, text == IN_TOKEN ? text : frames_.extend_text(text, static_cast<u8>(b)));
+      }
     }
   }
-  alive_.insert(key, result);
-  return result;
+  return false;
 }
 
 void Automaton::fill(u32 configuration, u32* row) {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from decimal import Decimal
 from itertools import permutations, product
 from random import Random
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 from support.engines import STOP, Engine, accepts, load_engine, matcher, one_rule, prepare
 
-from stackmask.pda.grammar import Grammar, GrammarBuilder
+from stackmask.pda.grammar import Grammar, GrammarBuilder, NodeId
 
 Value = Any
 
@@ -154,6 +155,57 @@ def test_tokens_of_several_values(engine: Engine, spelled: dict[str, tuple[str, 
         here = start.fork()
         assert here.accept_bytes(text.encode()), text
         assert {tokens[token] for token in here.allowed_tokens()} == {token for token in tokens if text + token in begun}, text
+
+
+def objects(blank: Callable[[GrammarBuilder], NodeId], *, any_order: bool) -> Grammar:
+    """An array of different objects, of which there are nine, and strings; blanks wherever JSON has them."""
+    b = GrammarBuilder()
+    gap = blank(b)
+    value = b.alt(b.literal(b"1"), b.literal(b"2"))
+    members = [b.seq(gap, b.literal(key), gap, b.literal(b":"), gap, value, gap) for key in (b'"a"', b'"b"')]
+    if any_order:
+        body = b.permute((members[0], 0, members[1], 0), b.literal(b","))
+    else:
+        body = b.alt(*members, b.seq(members[0], b.literal(b","), members[1]), b.empty())
+    string = b.seq(b.literal(b'"'), b.repeat(b.bytes((32, 32, 97, 99))), b.literal(b'"'))
+    item = b.seq(gap, b.distinct(b.alt(b.seq(b.literal(b"{"), body, b.literal(b"}")), string)), gap)
+    return one_rule(b, b.scope(b.seq(b.literal(b"["), item, b.repeat(b.seq(b.literal(b","), item)), b.literal(b"]"))))
+
+
+GAPS: dict[str, Callable[[GrammarBuilder], NodeId]] = {
+    "none": lambda b: b.empty(),
+    "to 2": lambda b: b.repeat(b.bytes((10, 10, 32, 32)), 0, 2),
+    "to 40": lambda b: b.repeat(b.bytes((9, 10, 13, 13, 32, 32)), 0, 40),
+    "any number": lambda b: b.repeat(b.literal(b" ")),
+    "one": lambda b: b.literal(b" "),
+}
+NINE = [{key: value for key, value in (("a", a), ("b", b)) if value} for a in (0, 1, 2) for b in (0, 1, 2)]
+
+
+@pytest.mark.parametrize("any_order", [False, True])
+@pytest.mark.parametrize("gap", GAPS)
+def test_blanks_and_orders_make_no_new_value(engine: Engine, gap: str, *, any_order: bool) -> None:
+    """Where all objects but one have been seen, an object can only become that one, however it is written; then none is begun."""
+    blank = " " if gap == "one" else ""
+    start = matcher(engine, objects(GAPS[gap], any_order=any_order))
+
+    def text(value: dict[str, int]) -> str:
+        members = (f"{blank}{json.dumps(key)}{blank}:{blank}{member}{blank}" for key, member in value.items())
+        return f"{blank}{{{','.join(members)}}}{blank}"
+
+    assert start.accept_bytes(("[" + ",".join(map(text, NINE[:-1])) + f",{blank}").encode())
+    here = start.fork()
+    assert here.accept_bytes(f'{{{blank}"b"{blank}:{blank}'.encode()) == any_order
+    here = start.fork()
+    assert here.accept_bytes(f'{{{blank}"a"{blank}:{blank}'.encode())
+    assert here.next_bytes().strip() == b"2"
+    assert here.accept_bytes(f'2{blank},{blank}"b"{blank}:{blank}'.encode())
+    assert here.next_bytes().strip() == b"2"
+    assert here.accept_bytes(f"2{blank}}}{blank},{blank}".encode())
+    assert here.next_bytes().strip() == b'"'
+    assert not here.fork().accept_bytes(b"{")
+    assert here.accept_bytes(f'"a a"{blank},{blank}"a'.encode())
+    assert here.next_bytes() == b' "abc'
 
 
 def test_values_seen_are_forgotten() -> None:
