@@ -42,7 +42,7 @@ def main() -> None:
 
 def _serve(channel: Connection, loaded: list[type[Workshop]], ready: threading.Event) -> None:
     """Answer one task after the other."""
-    with contextlib.suppress(EOFError, OSError):
+    with contextlib.suppress(EOFError, OSError, RuntimeError):  # the last where there is no memory for another thread
         ready.wait()
         workshop = loaded[0](channel.recv_bytes())
         channel.send(True)

@@ -1072,20 +1072,20 @@ bool Automaton::alive(const Entry& entry) {
   return result;
 }
 
-// A search over stacks of this one entry, by bytes, shortest completions first, until a value passes its guard. Blanks between the
-// parts of a value are left out at first: they make no other value, though a grammar may ask for some. INVARIANT: nothing is interned
-// as a configuration.
+// A search over stacks of this one entry, by bytes, depth first until a value passes its guard: most texts differ from the values seen
+// by what has been read, so the first completion is one. Blanks between the parts of a value are left out at first: they make no other
+// value, though a grammar may ask for some. INVARIANT: nothing is interned as a configuration.
 bool Automaton::finds_new_value(const Entry& entry, bool blanks, bool& skipped) {
   constexpr std::size_t BUDGET = 4096;
   const u32 values = guard_values(entry.rest, 1'000'000);
-  std::vector<std::pair<Entry, u32>> queue;  // with the text that the nearest guard has
-  Map64 queued;
-  auto add = [&](const Entry& next, u32 text) {
-    const u64 key = static_cast<u64>(next.frame) << 32 | next.rest;
-    if (queued.find(key)) return;
-    queued.insert(key, 1);
-    queue.push_back({next, text});
+  struct Place {
+    Entry at;
+    u32 text;   // that the nearest guard has, before the byte
+    u32 byte;   // to be read by the guards yet, NONE for none
   };
+  std::vector<Place> pending;
+  Map64 visited;
+  std::size_t count = 0;
   auto nearest_text = [&](u32 node) {
     for (;;) {
       for (u32 k = 0; k < entry_count(node); k++)
@@ -1096,40 +1096,44 @@ bool Automaton::finds_new_value(const Entry& entry, bool blanks, bool& skipped) 
       node = below;
     }
   };
-  add(entry, nearest_text(entry.rest));
-  for (std::size_t i = 0; i < queue.size(); i++) {
-    if (queue.size() > BUDGET) return true;  // so many ways on that it would be odd if all were seen
-    const auto [at, text] = queue[i];
-    if (frames_[at.frame].flags & FRAME_FINAL) {
-      for (u32 k = 0; k < entry_count(at.rest); k++) {
-        const Entry below = entries(at.rest)[k];
-        if (below.frame == BOTTOM) continue;
-        if (frames_[below.frame].flags & FRAME_GUARD) {
-          if (frames_.pop_guard(below.frame) != DEAD) return true;
-        } else if (guarded_[below.rest] & GUARD_BELOW) {
-          add(below, text);
-        } else {
-          return true;
-        }
-      }
+  pending.push_back({entry, nearest_text(entry.rest), NONE});
+  while (!pending.empty()) {
+    auto [at, text, byte] = pending.back();
+    pending.pop_back();
+    if (byte != NONE) {
+      at.rest = advance(at.rest, static_cast<u8>(byte));
+      if (text != IN_TOKEN) text = frames_.extend_text(text, static_cast<u8>(byte));
     }
+    const u64 key = static_cast<u64>(at.frame) << 32 | at.rest;
+    if (visited.find(key)) continue;
+    visited.insert(key, 1);
+    if (++count > BUDGET) return true;  // so many ways on that it would be odd if all were seen
+    if (count > 1 && many(frames_.variety(at.frame), values)) return true;
     frames_.build(at.frame);
-    for (u32 c = 0; c < frames_[at.frame].call_count; c++) {
-      const Call call = frames_.call(at.frame, c);
-      if (frames_.entry(call.rule) != DEAD) add({frames_.entry(call.rule), call_rest(call, at.rest)}, call.distinct ? 0 : text);
-    }
     const bool inside = text != IN_TOKEN && frames_.inside_string(text);
-    for (u32 r = 0; r < frames_[at.frame].range_count; r++) {
+    for (u32 r = frames_[at.frame].range_count; r-- > 0;) {
       const u32 target = frames_.range_target(at.frame, r);
       if (target == DEAD) continue;
       const Range range = frames_.range(at.frame, r);
       for (u32 b = range.lo; b <= range.hi; b++) {
-        if (!inside && !blanks && is_blank(static_cast<u8>(b))) {
-          skipped = true;
-          continue;
-        }
-        if (i > 0 && many(frames_.variety(target), values)) return true;
-        add({target, advance(at.rest, static_cast<u8>(b))}, text == IN_TOKEN ? text : frames_.extend_text(text, static_cast<u8>(b)));
+        if (inside || blanks || !is_blank(static_cast<u8>(b))) pending.push_back({{target, at.rest}, text, b});
+        else skipped = true;
+      }
+    }
+    for (u32 c = 0; c < frames_[at.frame].call_count; c++) {
+      const Call call = frames_.call(at.frame, c);
+      if (frames_.entry(call.rule) != DEAD) pending.push_back({{frames_.entry(call.rule), call_rest(call, at.rest)}, call.distinct ? 0 : text, NONE});
+    }
+    if (!(frames_[at.frame].flags & FRAME_FINAL)) continue;
+    for (u32 k = 0; k < entry_count(at.rest); k++) {
+      const Entry below = entries(at.rest)[k];
+      if (below.frame == BOTTOM) continue;
+      if (frames_[below.frame].flags & FRAME_GUARD) {
+        if (frames_.pop_guard(below.frame) != DEAD) return true;
+      } else if (guarded_[below.rest] & GUARD_BELOW) {
+        pending.push_back({below, text, NONE});
+      } else {
+        return true;
       }
     }
   }

@@ -800,7 +800,7 @@ class TestTable:
 class TestRanks:
     """Several ranks of one server."""
 
-    SLOW = json.dumps({"enum": [f"word{index}" for index in range(20_000)]})
+    SLOW = json.dumps({"enum": [f"word{index}" for index in range(100_000)]})
 
     @pytest.mark.parametrize("options", [{}, {"reasoning_parser": "qwen3"}])
     def test_a_failure_for_want_of_time_is_held_back(self, server, monkeypatch, options):
