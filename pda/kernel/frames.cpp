@@ -718,11 +718,11 @@ void Frames::find_endless(u32 rule) {
   };
   for (const u32 s : list) {
     u32 letters = 0;
+    if (nfa_.states[s].head != NONE) before.push_back({nfa_.heads[nfa_.states[s].head].exit, s});  // what counts comes to its end
     for (u32 e = nfa_.states[s].first; e != NONE; e = nfa_.edges[e].next) {
       const Edge& edge = nfa_.edges[e];
-      if (edge.kind == EDGE_BYTE || edge.kind == EDGE_REST || edge.kind == EDGE_EPSILON || edge.kind == EDGE_ENTER || (edge.kind == EDGE_CALL && !(edge.flags & EDGE_DISTINCT)))
-        before.push_back({edge.target, s});
-      if (edge.kind == EDGE_CALL && !(edge.flags & EDGE_DISTINCT)) {
+      if (edge.kind != EDGE_NON_ASCII && edge.kind != EDGE_TOKEN && (edge.kind != EDGE_CALL || !(edge.flags & EDGE_DISTINCT))) before.push_back({edge.target, s});
+      if (edge.kind == EDGE_CALL) {  // of values without end one is always new; behind others nothing may come
         before.push_back({nfa_.rules[edge.data].start, s});
         if (endless_[nfa_.rules[edge.data].start]) mark(s);
       }

@@ -232,8 +232,9 @@ void Automaton::finish(Part& part) {
     }
     hits_.clear();
   }
-  if (part.tokens.size() > DENSE && part.dense == nullptr) {
-    part.own.assign(trie_->words(), 0);
+  if (part.tokens.size() > DENSE && part.holes.empty()) {
+    if (part.dense) part.own.assign(part.dense, part.dense + trie_->words());
+    else part.own.assign(trie_->words(), 0);
     for (const i32 token : part.tokens) part.own[static_cast<u32>(token) >> 5] |= 1u << (token & 31);
     part.tokens.clear();
     part.dense = part.own.data();
