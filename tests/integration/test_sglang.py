@@ -218,7 +218,7 @@ class TestRequests:
     def test_a_slow_grammar_is_refused(self, server, monkeypatch):
         """Our own budget ends a compilation, long before SGLang would."""
         monkeypatch.setenv("STACKMASK_SGLANG_COMPILE_SECONDS", "0.02")
-        slow = json.dumps({"enum": [f"word{index}" for index in range(20_000)]})
+        slow = json.dumps({"enum": [f"word{index}" for index in range(100_000)]})
         request = sglang.Request("json", slow)
         backend = server()
         sglang.admit(backend, request)
