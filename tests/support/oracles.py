@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Any
 
 from stackmask.pda.grammar import ALT, BYTES, CALL, CHARS, EMPTY, LITERAL, NEVER, REPEAT, SEQ, Grammar, GrammarBuilder, RuleId
 
@@ -69,6 +70,21 @@ def _productive(rules: dict[str, Productions]) -> set[str]:
         if more == found:
             return found
         found = more
+
+
+def is_quick_for_re(grammar: Grammar) -> bool:
+    """Whether Python's `re`, which tries one way after the other, is sure to be done with `regex_of` in our lifetime."""
+
+    def rounds(node: Any) -> int:
+        operator, *arguments = grammar.nodes[node]
+        if operator in (SEQ, ALT):
+            return max(map(rounds, arguments), default=1)
+        if operator == REPEAT:
+            body, _, maximum = map(int, arguments)
+            return rounds(body) * (8 if maximum < 0 else max(maximum, 1))
+        return rounds(grammar.rules[int(arguments[0])]) if operator == CALL else 1
+
+    return rounds(grammar.rules[grammar.root]) <= 100
 
 
 def regex_of(grammar: Grammar) -> re.Pattern[bytes]:
