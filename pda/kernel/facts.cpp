@@ -202,16 +202,8 @@ class Finder {
     return reached_[1];
   }
 
-  u8 automaton(u32 node) {
-    const i32 minimum = ex_.arg(node, 2), maximum = ex_.arg(node, 3);
-    const bool empty = ex_.arg(node, 4) != 0;
-    if (minimum > 0 || maximum >= 0) {
-      std::vector<u32> least, most;
-      automaton_lengths(ex_, node, least, &most);
-      const bool some = least[0] != NONE && (maximum < 0 || least[0] <= static_cast<u32>(maximum)) && (minimum <= 0 || most[0] >= static_cast<u32>(minimum));
-      return !some ? 0 : empty && minimum <= 0 ? PRODUCTIVE | NULLABLE : PRODUCTIVE;
-    }
-    if (empty) return PRODUCTIVE | NULLABLE;
+  // Where the states of an automaton begin among its arguments; its first state is reached and to be worked on.
+  void enter_automaton(u32 node) {
     const u32 states = static_cast<u32>(ex_.arg(node, 1));
     begin_.resize(states);
     std::size_t at = 4;
@@ -222,6 +214,19 @@ class Finder {
     reached_.assign(states, 0);
     reached_[0] = 1;
     work_.assign(1, 0);
+  }
+
+  u8 automaton(u32 node) {
+    const i32 minimum = ex_.arg(node, 2), maximum = ex_.arg(node, 3);
+    const bool empty = ex_.arg(node, 4) != 0;
+    if (minimum > 0 || maximum >= 0) {
+      std::vector<u32> least, most;
+      automaton_lengths(ex_, node, least, &most);
+      const bool some = least[0] != NONE && (maximum < 0 || least[0] <= static_cast<u32>(maximum)) && (minimum <= 0 || most[0] >= static_cast<u32>(minimum));
+      return !some ? 0 : empty && minimum <= 0 ? PRODUCTIVE | NULLABLE : PRODUCTIVE;
+    }
+    if (empty) return PRODUCTIVE | NULLABLE;
+    enter_automaton(node);
     while (!work_.empty()) {
       const u32 from = begin_[work_.back()];
       work_.pop_back();
@@ -544,16 +549,7 @@ class Finder {
     if (ex_.arg(node, 2) > 0 || ex_.arg(node, 3) >= 0) return false;
     std::vector<u32> least;
     automaton_lengths(ex_, node, least, nullptr);
-    const u32 states = static_cast<u32>(least.size());
-    begin_.resize(states);
-    std::size_t at = 4;
-    for (u32 s = 0; s < states; s++) {
-      begin_[s] = static_cast<u32>(at);
-      at += 2 + 3 * static_cast<std::size_t>(ex_.arg(node, at + 1));
-    }
-    reached_.assign(states, 0);
-    reached_[0] = 1;
-    work_.assign(1, 0);
+    enter_automaton(node);
     while (!work_.empty()) {
       const u32 s = work_.back();
       work_.pop_back();
