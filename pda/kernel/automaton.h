@@ -5,6 +5,8 @@
 //   measure.cpp         how much it still lacks
 #pragma once
 
+#include <optional>
+
 #include "frames.h"
 
 namespace stackmask {
@@ -175,15 +177,15 @@ class Automaton {
   Map64 alive_;
   // How many values the guards on these stacks have seen, and the scopes on them if asked for; saturated at limit.
   u32 guard_values(u32 node, u32 limit, bool scopes = false);
-  std::vector<u32> scope_texts_;           // by rule: at least so many values may stand in its scope, MANY_TEXTS for no end
+  std::vector<u32> scope_texts_;           // by rule: at least so many values may stand in its scope, ENDLESS for no end
   Map64 finishes_;
   bool risky(u32 frame);                   // a frame of a scope that a token may run out of values for
   bool finishes(u32 frame);                // its rule can end without a value that its scope has seen
   bool many(u32 texts, u32 values) const;  // so many texts are more values than these
   bool zero_forever(const Entry& entry);
-  bool finds_new_value(const Entry& entry, bool blanks, bool& skipped);
+  bool finds_new_value(const Entry& entry, u32 values, bool blanks, bool& skipped);
   bool alive(const Entry& entry);          // some value that a guard below has not seen can still be read
-  bool seen_texts(u32 rest, u32 frame, u32* total, std::vector<std::pair<u32, u32>>* counts = nullptr);
+  std::optional<u32> seen_texts(u32 rest, u32 frame, std::vector<std::pair<u32, u32>>* counts = nullptr);
   void refused_nodes(u32 list, u32 guard, std::vector<u32>& kept, std::vector<u32>& refused);
   void bury(u32 frame, std::vector<u32>& left, std::vector<u32>& dead, std::vector<u32>& suspects);
   void deny(u32 configuration, std::vector<u32>& suspects, std::vector<u32>& dead, Mask& made);

@@ -47,8 +47,7 @@ void Automaton::walk_seeds(Part& part) {
         const u8 flags = frames_[current].flags;  // run() may make frames
         if (!guarded_part_ && (flags & FRAME_LEAVES)) hits_.push_back({current, at});
         if ((flags & FRAME_BYTES) && !guarded_part_ && frames_.run(current).inside) {
-          const NodeSet* one = trie_->set(&at, 1);
-          if (!one || !walk_set(one, current, part)) walk_run(at, current, part);
+          walk_run(at, current, part);
         } else if ((flags & FRAME_BYTES) && trie_->heavy(at)) {
           heavy_.push_back({at, current});  // its tokens may be taken by classes
         } else if (flags & FRAME_BYTES) {
@@ -135,8 +134,9 @@ bool Automaton::walk_set(const NodeSet* set, u32 frame, Part& part) {
   return !spent;
 }
 
-// The same from one node in a run, where there are no sets.
+// From one node in a run: the same, or node by node where there are no more sets.
 void Automaton::walk_run(u32 node, u32 frame, Part& part) {
+  if (const NodeSet* one = trie_->set(&node, 1); one && walk_set(one, frame, part)) return;
   const Run run = frames_.run(frame);
   const bool leaves = frames_[frame].flags & FRAME_LEAVES;
   const TrieNode* nodes = trie_->nodes();
@@ -172,8 +172,7 @@ void Automaton::walk(u32 node, u32 frame, Part& part) {
   if (!(frames_[frame].flags & FRAME_BYTES)) return;
   frames_.build(frame);
   if (!guarded_part_ && node != 0 && frames_.run(frame).inside) {
-    const NodeSet* one = trie_->set(&node, 1);
-    if (!one || !walk_set(one, frame, part)) walk_run(node, frame, part);
+    walk_run(node, frame, part);
     walk_seeds(part);
     return;
   }
@@ -751,7 +750,7 @@ const Automaton::Mask& Automaton::mask(u32 configuration) {
     }
   };
   std::vector<std::pair<u32, u32>> prefixes;  // of seen_texts() for seen_rest
-  u32 seen_rest = NONE, total;
+  u32 seen_rest = NONE;
   bool told = false;
   std::vector<u32> left;  // nodes at which the frame of a sole stack is left
   for (std::size_t v = 0; v < visits.size(); v++) {
@@ -766,7 +765,7 @@ const Automaton::Mask& Automaton::mask(u32 configuration) {
       if (parts_[id].dense || !parts_[id].tokens.empty()) parts.push_back(id);
       open.insert(open.end(), parts_[id].includes.begin(), parts_[id].includes.end());
       if (watched && guarded_[at.rest] && !parts_[id].poor.empty()) {
-        if (seen_rest != at.rest || v == 1) seen_rest = at.rest, told = !at.passed && seen_texts(at.rest, sole ? at.frame : DEAD, &total, &prefixes);
+        if (seen_rest != at.rest || v == 1) seen_rest = at.rest, told = !at.passed && seen_texts(at.rest, sole ? at.frame : DEAD, &prefixes);
         for (const Part::Poor& poor : parts_[id].poor) {
           if (told && !at.passed && poor.texts > 0) {
             // As many values must have been seen that begin like this as there are ways to go on.
@@ -840,19 +839,19 @@ u32 Automaton::guard_values(u32 node, u32 limit, bool scopes) {
 }
 
 // Where one guard alone watches and its value is a string: how many spellings of strings that it has seen can follow, only those that
-// the frame reads if one is given, and how many of them each node is on the way to. False where that cannot be told.
-bool Automaton::seen_texts(u32 rest, u32 frame, u32* total, std::vector<std::pair<u32, u32>>* counts) {
-  *total = 0;
+// the frame reads if one is given, and how many of them each node is on the way to. Nothing where that cannot be told.
+std::optional<u32> Automaton::seen_texts(u32 rest, u32 frame, std::vector<std::pair<u32, u32>>* counts) {
+  u32 total = 0;
   if (counts) counts->clear();
-  if (entry_count(rest) != 1 || frames_.nfa().any_escapes) return false;
+  if (entry_count(rest) != 1 || frames_.nfa().any_escapes) return std::nullopt;
   const Entry entry = entries(rest)[0];
-  if (entry.frame == BOTTOM || !(frames_[entry.frame].flags & FRAME_GUARD) || guarded_[entry.rest] || frames_.guard_text(entry.frame) == IN_TOKEN) return false;
+  if (entry.frame == BOTTOM || !(frames_[entry.frame].flags & FRAME_GUARD) || guarded_[entry.rest] || frames_.guard_text(entry.frame) == IN_TOKEN) return std::nullopt;
   constexpr std::ptrdiff_t SLASHES = 8;
   std::string before = frames_.text(frames_.guard_text(entry.frame));
-  if (!before.empty() && before[0] != '"') return false;
+  if (!before.empty() && before[0] != '"') return std::nullopt;
   // Of the characters that a seen string may hold only the slash has two spellings, as itself and behind a backslash.
   for (std::size_t i = before.find('\\'); i != std::string::npos; i = before.find('\\', i + 1)) {
-    if (i + 1 == before.size() || before[i + 1] != '/') return false;
+    if (i + 1 == before.size() || before[i + 1] != '/') return std::nullopt;
     before.erase(i, 1);
   }
   struct Place {
@@ -863,9 +862,9 @@ bool Automaton::seen_texts(u32 rest, u32 frame, u32* total, std::vector<std::pai
   std::vector<u32> path;  // nodes of the spelling so far
   for (const std::string* each : frames_.seen_values(frames_.guard_back(entry.frame))) {
     const std::string& value = *each;
-    if (value[0] != '"' || std::count(value.begin(), value.end(), '/') > SLASHES) return false;
+    if (value[0] != '"' || std::count(value.begin(), value.end(), '/') > SLASHES) return std::nullopt;
     for (const char byte : value)
-      if (static_cast<u8>(byte) < 0x20 || byte == '\\') return false;
+      if (static_cast<u8>(byte) < 0x20 || byte == '\\') return std::nullopt;
     if (value.compare(0, before.size(), before) != 0) continue;
     places.assign(1, {before.size(), 0, NONE, 0, frame});
     while (!places.empty()) {
@@ -876,7 +875,7 @@ bool Automaton::seen_texts(u32 rest, u32 frame, u32* total, std::vector<std::pai
       if (at.node != NONE && at.index > before.size()) path.push_back(at.node);
       if (at.index == value.size()) {
         if (frame != DEAD && !(frames_[at.frame].flags & FRAME_FINAL)) continue;
-        ++*total;
+        total++;
         for (const u32 node : path) counts->push_back({node, 1});
         continue;
       }
@@ -889,7 +888,7 @@ bool Automaton::seen_texts(u32 rest, u32 frame, u32* total, std::vector<std::pai
       if (to != DEAD || frame == DEAD) places.push_back({at.index + 1, path.size(), backslash, child(backslash, '/'), to});
     }
   }
-  if (!counts) return true;
+  if (!counts) return total;
   std::sort(counts->begin(), counts->end());
   std::size_t out = 0;
   for (const auto& [node, spellings] : *counts) {
@@ -897,7 +896,7 @@ bool Automaton::seen_texts(u32 rest, u32 frame, u32* total, std::vector<std::pai
     else (*counts)[out++] = {node, spellings};
   }
   counts->resize(out);
-  return true;
+  return total;
 }
 
 // Which of the nodes complete a value that the guard has seen. Strings without escapes are compared as text, down the trie; every
@@ -1000,7 +999,7 @@ bool Automaton::risky(u32 frame) {
   const u32 rule = frames_.rule(frame);
   if (scope_texts_.size() <= rule) scope_texts_.resize(rule + 1, NONE);
   if (scope_texts_[rule] == NONE) {
-    u32 texts = MANY_TEXTS;
+    u32 texts = ENDLESS;
     for (const u32 callee : frames_.nfa().distinct_rules(rule)) {
       const u32 entry = frames_.entry(callee);
       if (entry == DEAD) texts = 0;
@@ -1065,10 +1064,10 @@ bool Automaton::alive(const Entry& entry) {
   if (values == 0 || frames_.endless(entry.frame) || many(frames_.variety(entry.frame), values)) return true;
   const u64 key = static_cast<u64>(entry.frame) << 32 | entry.rest;
   if (const u32* found = alive_.find(key)) return *found != 0;
-  bool result, skipped = false;
-  u32 seen;
-  if (const u32 texts = frames_.texts(entry.frame); texts != UNTOLD && seen_texts(entry.rest, entry.frame, &seen)) result = texts > seen;
-  else result = finds_new_value(entry, false, skipped) || (skipped && finds_new_value(entry, true, skipped));
+  bool skipped = false;
+  const u32 texts = frames_.texts(entry.frame);
+  const std::optional<u32> seen = texts == UNTOLD ? std::nullopt : seen_texts(entry.rest, entry.frame);
+  const bool result = seen ? texts > *seen : finds_new_value(entry, values, false, skipped) || (skipped && finds_new_value(entry, values, true, skipped));
   alive_.insert(key, result);
   return result;
 }
@@ -1076,9 +1075,8 @@ bool Automaton::alive(const Entry& entry) {
 // A search over stacks of this one entry, by bytes, depth first until a value passes its guard: most texts differ from the values seen
 // by what has been read, so the first completion is one. Blanks between the parts of a value are left out at first: they make no other
 // value, though a grammar may ask for some. INVARIANT: nothing is interned as a configuration.
-bool Automaton::finds_new_value(const Entry& entry, bool blanks, bool& skipped) {
+bool Automaton::finds_new_value(const Entry& entry, u32 values, bool blanks, bool& skipped) {
   constexpr std::size_t BUDGET = 4096;
-  const u32 values = guard_values(entry.rest, 1'000'000);
   struct Place {
     Entry at;
     u32 text;   // that the nearest guard has, before the byte
