@@ -19,7 +19,7 @@ Not here: questions about a language (language.py), concatenation, repetition an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from operator import add
 from typing import Final, TypeAlias
@@ -413,7 +413,7 @@ def canonical(rows: list[Row], accepting: list[bool], labels: Labels, budget: Bu
     if used and sum(len(labels.sets[label]) for label in used) <= 2 * MOST_CLASSES:
         return _canonical_dense(*_by_minterms(rows, used, labels), accepting, budget)
     predecessors = _predecessors(rows)
-    live = _live(accepting, predecessors)
+    live = live_states(accepting, predecessors)
     if not live[0]:
         return NOTHING
     if not all(live):
@@ -457,7 +457,7 @@ def _canonical_dense(rows: list[DenseRow], stretches: list[Stretch], accepting: 
     for state, row in enumerate(rows):
         for target in set(row):
             predecessors[target].append(state)
-    live = _live(accepting, predecessors)
+    live = live_states(accepting, predecessors)
     if not live[0]:
         return NOTHING
     if not all(live):
@@ -515,7 +515,7 @@ def _predecessors(rows: list[Row]) -> list[list[int]]:
     return predecessors
 
 
-def _live(accepting: list[bool], predecessors: list[list[int]]) -> list[bool]:
+def live_states(accepting: list[bool], predecessors: list[list[int]]) -> list[bool]:
     """From which states a text is accepted."""
     live = accepting[:]
     todo = [state for state, accepts in enumerate(accepting) if accepts]
@@ -525,6 +525,29 @@ def _live(accepting: list[bool], predecessors: list[list[int]]) -> list[bool]:
                 live[predecessor] = True
                 todo.append(predecessor)
     return live
+
+
+def sources(rows: Sequence[Sequence[tuple[int, int, int]]]) -> list[list[int]]:
+    """Per state those that a transition leads from, once for each."""
+    result: list[list[int]] = [[] for _ in rows]
+    for state, row in enumerate(rows):
+        for _, _, target in row:
+            result[target].append(state)
+    return result
+
+
+def restricted(
+    rows: Sequence[Sequence[tuple[int, int, int]]], accepting: Sequence[bool], alive: Sequence[bool]
+) -> tuple[Transitions, tuple[bool, ...]]:
+    """Transitions and accepting states of an automaton, with some of its states only, which keep their order."""
+    kept = [state for state, living in enumerate(alive) if living]
+    names = [-1] * len(alive)
+    for name, state in enumerate(kept):
+        names[state] = name
+    return (
+        tuple(tuple((lo, hi, names[target]) for lo, hi, target in rows[state] if alive[target]) for state in kept),
+        tuple(accepting[state] for state in kept),
+    )
 
 
 def _minimize(

@@ -7,7 +7,7 @@ The automata are taken to be trimmed, as all functions of those modules leave th
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from stackmask.pda.dfa import Dfa
 
@@ -31,18 +31,24 @@ def accepts(automaton: Dfa, text: str) -> bool:
     return automaton.accepting[state]
 
 
-def topological_order(automaton: Dfa) -> list[int] | None:
-    """The states, each before its successors; None where there is a cycle, that is where the language is infinite."""
-    entering = [0] * len(automaton.transitions)
-    for row in automaton.transitions:
+def in_order(rows: Sequence[Sequence[tuple[int, int, int]]]) -> tuple[list[int], list[int]]:
+    """The states, each after all that lead to it, as far as there are such; and how many transitions from the others enter each state."""
+    entering = [0] * len(rows)
+    for row in rows:
         for _, _, target in row:
             entering[target] += 1
     order = [] if entering[0] else [0]
     for state in order:
-        for _, _, target in automaton.transitions[state]:
+        for _, _, target in rows[state]:
             entering[target] -= 1
             if not entering[target]:
                 order.append(target)
+    return order, entering
+
+
+def topological_order(automaton: Dfa) -> list[int] | None:
+    """The states, each before its successors; None where there is a cycle, that is where the language is infinite."""
+    order, entering = in_order(automaton.transitions)
     return order if len(order) == len(entering) else None
 
 

@@ -16,7 +16,7 @@ from typing import Final
 from stackmask.pda import language
 from stackmask.pda.budget import Budget
 from stackmask.pda.dense import side_by_side, widened
-from stackmask.pda.dfa import ANYTHING, NOTHING, Dfa, by_classes
+from stackmask.pda.dfa import ANYTHING, NOTHING, Dfa, by_classes, live_states, restricted, sources
 from stackmask.pda.exceptions import LimitError
 from stackmask.schema.types import Keys
 
@@ -99,14 +99,7 @@ class Partition:
                     index[target] = len(todo)
                     todo.append(target)
             numbers = [index[target] for target in targets]
-            row: list[tuple[int, int, int]] = []
-            for lo, hi, its in stretches:
-                number = numbers[its]
-                if row and row[-1][2] == number and row[-1][1] + 1 == lo:
-                    row[-1] = (row[-1][0], hi, number)
-                else:
-                    row.append((lo, hi, number))
-            self.rows.append(row)
+            self._add_row((lo, hi, numbers[its]) for lo, hi, its in stretches)
             if not len(todo) & 63:
                 self.budget.check_states(len(todo))
         self._note_cells(languages, todo)
@@ -120,7 +113,7 @@ class Partition:
         for states in todo:
             # What a state is in no need to spell out are the automata that have failed: they take no part in the row.
             running = [place for place, state in enumerate(states) if state != SINK]
-            row: list[tuple[int, int, int]] = []
+            row = []
             for lo, hi, targets in _side_by_side([tables[place][states[place]] for place in running]):
                 following = [SINK] * len(states)
                 for place, target in zip(running, targets, strict=True):
@@ -130,14 +123,21 @@ class Partition:
                 if number is None:
                     number = index[key] = len(todo)
                     todo.append(key)
-                if row and row[-1][2] == number and row[-1][1] + 1 == lo:
-                    row[-1] = (row[-1][0], hi, number)
-                else:
-                    row.append((lo, hi, number))
-            self.rows.append(row)
+                row.append((lo, hi, number))
+            self._add_row(row)
             if not len(todo) & 63:
                 self.budget.check_states(len(todo))
         self._note_cells(languages, todo)
+
+    def _add_row(self, transitions: Iterable[tuple[int, int, int]]) -> None:
+        """The transitions of the next state, neighbours with one target joined."""
+        row: list[tuple[int, int, int]] = []
+        for lo, hi, target in transitions:
+            if row and row[-1][2] == target and row[-1][1] + 1 == lo:
+                row[-1] = (row[-1][0], hi, target)
+            else:
+                row.append((lo, hi, target))
+        self.rows.append(row)
 
     def _note_cells(self, languages: Sequence[tuple[int, Dfa]], todo: Sequence[tuple[int, ...]]) -> None:
         """The cells of the states, by which automata accept."""
@@ -170,17 +170,8 @@ class Partition:
     def is_endless(self, cell: Cell) -> bool:
         """Whether infinitely many strings are in a cell."""
         if self.endless is None:
-            # Taken off from the start on, state by state, what is left can be reached from a cycle.
-            entering = [0] * len(self.rows)
-            for row in self.rows:
-                for _, _, target in row:
-                    entering[target] += 1
-            order = [] if entering[0] else [0]
-            for state in order:
-                for _, _, target in self.rows[state]:
-                    entering[target] -= 1
-                    if not entering[target]:
-                        order.append(target)
+            # What cannot be put in order can be reached from a cycle.
+            _, entering = language.in_order(self.rows)
             self.endless = {inside for inside, left in zip(self.inside, entering, strict=True) if left}
         return cell in self.endless
 
@@ -197,27 +188,9 @@ class Partition:
             return ANYTHING
         accepting = [inside in chosen for inside in self.inside]
         if self.before is None:
-            self.before = [[] for _ in self.rows]
-            for state, row in enumerate(self.rows):
-                for _, _, target in row:
-                    self.before[target].append(state)
-        alive = accepting.copy()
-        todo = [state for state, ends in enumerate(accepting) if ends]
-        for state in todo:
-            for source in self.before[state]:
-                if not alive[source]:
-                    alive[source] = True
-                    todo.append(source)
-        if not alive[0]:
-            return NOTHING
-        kept = [state for state, living in enumerate(alive) if living]
-        names = [SINK] * len(alive)
-        for name, state in enumerate(kept):
-            names[state] = name
-        return Dfa(
-            tuple(tuple((lo, hi, names[target]) for lo, hi, target in self.rows[state] if alive[target]) for state in kept),
-            tuple(accepting[state] for state in kept),
-        )
+            self.before = sources(self.rows)
+        alive = live_states(accepting, self.before)
+        return Dfa(*restricted(self.rows, accepting, alive)) if alive[0] else NOTHING
 
 
 class KeySpace:

@@ -26,6 +26,7 @@ from itertools import pairwise
 from math import gcd, lcm
 from typing import Final, NamedTuple
 
+from stackmask.pda.dfa import live_states, restricted, sources
 from stackmask.pda.exceptions import LimitError
 from stackmask.pda.grammar import RAW, GrammarBuilder, NodeId
 
@@ -609,28 +610,11 @@ def _compare(a: int, b: int) -> int:
 
 def _trimmed(rows: list[list[tuple[int, int, int]]], accepting: list[bool]) -> Automaton:
     """The automaton without states from which nothing can be accepted; the start stays."""
-    before: list[list[int]] = [[] for _ in rows]
-    for state, row in enumerate(rows):
-        for _, _, target in row:
-            before[target].append(state)
-    alive = list(accepting)
-    todo = [state for state, ends in enumerate(accepting) if ends]
-    for state in todo:
-        for source in before[state]:
-            if not alive[source]:
-                alive[source] = True
-                todo.append(source)
+    alive = live_states(accepting, sources(rows))
     if all(alive):
         return tuple(map(tuple, rows)), tuple(accepting)
     alive[0] = True
-    names = [-1] * len(rows)
-    kept = [state for state in range(len(rows)) if alive[state]]
-    for name, state in enumerate(kept):
-        names[state] = name
-    return (
-        tuple(tuple((lo, hi, names[target]) for lo, hi, target in rows[state] if alive[target]) for state in kept),
-        tuple(accepting[state] for state in kept),
-    )
+    return restricted(rows, accepting, alive)
 
 
 NUMBER: Final[Automaton] = _full(zero=True, sign=True)
