@@ -139,24 +139,32 @@ def pack_grammar(grammar: object) -> bytes:
 def fill_bitmasks(matchers: object, bitmask: object, rows: object | None = None) -> None:
     """Fill the row of every matcher: `rows[i]`, or i."""
 
+class MatcherRows:
+    """
+    The matchers of a batch and their rows of a bitmask, `rows[i]` or i, checked once for any number of steps.
+    """
+
+    def __init__(self, matchers: object, bitmask: object, rows: object | None = None) -> None: ...
+    def take(self, token_ids: object) -> list[int] | None:
+        """
+        Every matcher goes on by its token; the lengths in bytes of their shortest completions then, -1 where there is none.
+
+        None where a matcher refuses its token or runs into a limit: then none has gone on.
+        """
+
 class BitmaskFiller:
     """
     Fills bitmasks in a thread of its own while its caller does something else.
     """
 
     def __init__(self) -> None: ...
-    def begin(self, matchers: object, bitmask: object, rows: object | None = None) -> None:
+    def begin(self, rows: MatcherRows) -> None:
         """
-        Begin what `fill_bitmasks` does. Until `end`, leave the matchers as they are and the rows unread.
+        Begin to fill these rows. Until `end`, leave the matchers as they are and the rows unread.
         """
 
     def end(self) -> None:
         """Wait until the rows are filled; what went wrong is raised here."""
-
-def accept_tokens(matchers: object, token_ids: object) -> list[bool]:
-    """
-    `accept_token` for every matcher and the token at its place. Where one raises an error, none has gone on.
-    """
 
 def completion_lengths(matchers: object) -> list[int]:
     """

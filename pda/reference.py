@@ -15,6 +15,7 @@ A matcher is a list of columns, one a step: rollback cuts it, fork copies it.
 
 from __future__ import annotations
 
+import contextlib
 import operator
 import pickle
 from collections.abc import Iterator, Sequence
@@ -332,23 +333,51 @@ class Matcher:
 
 def fill_bitmasks(matchers: Sequence[Matcher], bitmask: npt.NDArray[np.int32] | Tensor, rows: Sequence[int] | None = None) -> None:
     """Fill the row of every matcher: `rows[i]`, or i."""
-    _check_matchers(matchers)
-    places = list(range(len(matchers))) if rows is None else list(rows)
-    if len(places) != len(matchers):
-        raise ValueError(f"{len(matchers)} matchers, but {len(places)} rows")
-    if len(set(places)) != len(places):
-        raise ValueError("two matchers have the same row")
-    if len({matcher._trie.size for matcher in matchers}) > 1:
-        raise ValueError("the matchers have vocabularies of different sizes")
-    if matchers:
-        array = _rows(bitmask, matchers[0]._trie.size, places)
-        for matcher, row in zip(matchers, places, strict=True):
-            matcher._fill(array[row], matcher._history[-1])
+    MatcherRows(matchers, bitmask, rows)._fill()
 
 
 def pack_grammar(grammar: Grammar) -> bytes:
     """A grammar as bytes that a KernelGrammar takes in its place, in a process of the same version on the same machine."""
     return pickle.dumps(grammar)
+
+
+class MatcherRows:
+    """The matchers of a batch and their rows of a bitmask, `rows[i]` or i, checked once for any number of steps."""
+
+    def __init__(self, matchers: Sequence[Matcher], bitmask: npt.NDArray[np.int32] | Tensor, rows: Sequence[int] | None = None) -> None:
+        _check_matchers(matchers)
+        places = list(range(len(matchers))) if rows is None else list(rows)
+        if len(places) != len(matchers):
+            raise ValueError(f"{len(matchers)} matchers, but {len(places)} rows")
+        if len(set(places)) != len(places):
+            raise ValueError("two matchers have the same row")
+        if len({matcher._trie.size for matcher in matchers}) > 1:
+            raise ValueError("the matchers have vocabularies of different sizes")
+        array = _rows(bitmask, matchers[0]._trie.size, places) if matchers else np.zeros((0, 0), np.int32)
+        self._matchers = list(matchers)
+        self._rows = [array[place] for place in places]
+
+    def take(self, token_ids: Sequence[int]) -> list[int] | None:
+        """Every matcher goes on by its token; the lengths in bytes of their shortest completions then, -1 where there is none.
+
+        None where a matcher refuses its token or runs into a limit: then none has gone on.
+        """
+        if len(token_ids) != len(self._matchers):
+            raise ValueError(f"there are {'more' if len(token_ids) > len(self._matchers) else 'fewer'} tokens than matchers")
+        checked = [matcher._checked(token_id) for matcher, token_id in zip(self._matchers, token_ids, strict=True)]
+        taken = 0
+        with contextlib.suppress(LimitError):
+            while taken < len(checked) and self._matchers[taken].accept_token(checked[taken]):
+                taken += 1
+        if taken == len(checked):
+            return completion_lengths(self._matchers)
+        for matcher in self._matchers[:taken]:
+            matcher.rollback(1)
+        return None
+
+    def _fill(self) -> None:
+        for matcher, row in zip(self._matchers, self._rows, strict=True):
+            matcher._fill(row, matcher._history[-1])
 
 
 class BitmaskFiller:
@@ -358,12 +387,12 @@ class BitmaskFiller:
         self._has_begun = False
         self._error: Exception | None = None
 
-    def begin(self, matchers: Sequence[Matcher], bitmask: npt.NDArray[np.int32] | Tensor, rows: Sequence[int] | None = None) -> None:
-        """Begin what `fill_bitmasks` does. Until `end`, leave the matchers as they are and the rows unread."""
+    def begin(self, rows: MatcherRows) -> None:
+        """Begin to fill these rows. Until `end`, leave the matchers as they are and the rows unread."""
         if self._has_begun:
             raise ValueError("it has begun already; call end first")
         try:
-            fill_bitmasks(matchers, bitmask, rows)
+            rows._fill()
         except StackmaskError as error:
             self._error = error
         self._has_begun = True
@@ -376,23 +405,6 @@ class BitmaskFiller:
         if self._error is not None:
             error, self._error = self._error, None
             raise error
-
-
-def accept_tokens(matchers: Sequence[Matcher], token_ids: Sequence[int]) -> list[bool]:
-    """`accept_token` for every matcher and the token at its place. Where one raises an error, none has gone on."""
-    _check_matchers(matchers)
-    if len(token_ids) != len(matchers):
-        raise ValueError(f"there are {'more' if len(token_ids) > len(matchers) else 'fewer'} tokens than matchers")
-    checked = [matcher._checked(token_id) for matcher, token_id in zip(matchers, token_ids, strict=True)]
-    accepted: list[bool] = []
-    try:
-        for matcher, token_id in zip(matchers, checked, strict=True):
-            accepted.append(matcher.accept_token(token_id))
-    except BaseException:
-        for matcher, went_on in reversed(list(zip(matchers, accepted, strict=False))):
-            matcher.rollback(int(went_on))
-        raise
-    return accepted
 
 
 def completion_lengths(matchers: Sequence[Matcher]) -> list[int]:

@@ -1,8 +1,8 @@
 """Masks over the logits of a step, and a token for each row.
 
 Rows that are sampled are masked in one call, before temperature, top-k and top-p.
-Greedy rows are not written to: their best allowed tokens are found in one call, taken in one, and measured for their budgets in one, so
-that a constraint costs the interpreter next to nothing a row. What these calls leave over is gone through one by one, as are sampled rows.
+Greedy rows are not written to: their best allowed tokens are found in one call, and taken and measured for their budgets in another, so
+that a constraint costs the interpreter nothing a row. What these calls leave over is gone through one by one, as are sampled rows.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from stackmask.integration.engine.drafts import Draft
 from stackmask.integration.engine.layout import Layout
 from stackmask.integration.engine.masks import Masks
 from stackmask.integration.engine.sampler import token_logprob
-from stackmask.integration.engine.sequence import Sequence
+from stackmask.integration.engine.sequence import Sequence, Share
 from stackmask.integration.engine.slots import Slots
 from stackmask.integration.torch import apply_token_bitmask_inplace, best_tokens
-from stackmask.pda.engine import accept_tokens, completion_lengths
 from stackmask.pda.exceptions import StackmaskError, VocabularyError
 from stackmask.pda.matcher import allocate_token_bitmask
 from stackmask.pda.vocabulary import Vocabulary
@@ -30,6 +29,7 @@ class Chooser:
     def __init__(self, vocabulary: Vocabulary, slots: Slots, masks: Masks) -> None:
         self.tokens = 0
         self.mask_seconds = self.sample_seconds = 0.0
+        self.share = Share()
         self._slots = slots
         self._masks = masks
         self._scratch = allocate_token_bitmask(1, vocabulary.size)
@@ -57,20 +57,27 @@ class Chooser:
             except StackmaskError as error:
                 sequence.fail(error)
         self.sample_seconds += perf_counter() - masked
-        self._note([*layout.plain, *(other for other, _, _ in layout.others)], masked - start + self._masks.seconds)
+        waited = masked - start + self._masks.seconds
+        self.mask_seconds += waited
+        if guides := len(layout.plain) + len(layout.others):
+            self.share.seconds += waited / guides
 
     def _take_guided(self, layout: Layout, best: list[int]) -> list[int]:
         """Take the best allowed tokens of those who can take theirs at once; the places of those who cannot after all."""
+        if not layout.guided:
+            return []
         tokens = [best[row] for row in layout.guided_rows]
-        if -1 in tokens:  # each by itself, so that the error is only that of the row that has it
+        lengths = None if -1 in tokens else layout.taking.take(tokens)
+        if lengths is None:  # each by itself, so that the error is only that of the row that has it
             return layout.guided_places
-        try:
-            accepted = accept_tokens(layout.guided_matchers, tokens)
-        except StackmaskError:
-            return layout.guided_places
-        assert all(accepted), "a mask allowed a token that the matcher refuses"
+        if layout.spare is None:
+            layout.spare = layout.least_room()
+        if layout.spare is not None and min(lengths) > 0 and max(lengths) < layout.spare:
+            layout.spare -= 1
+            for sequence, token in zip(layout.guided, tokens, strict=True):
+                self._commit(sequence, token, may_end=False)
+            return []
         left: list[int] = []
-        lengths = completion_lengths(layout.guided_matchers)
         for place, sequence, token, length in zip(layout.guided_places, layout.guided, tokens, lengths, strict=True):
             try:
                 if sequence.keep(token, length):
@@ -79,13 +86,8 @@ class Chooser:
                     left.append(place)
             except StackmaskError as error:
                 sequence.fail(error)
+        layout.spare = None
         return left
-
-    def _note(self, guided: list[Sequence], seconds: float) -> None:
-        """Share out the seconds that masks took among the constrained rows."""
-        self.mask_seconds += seconds
-        for sequence in guided:
-            sequence.stats.mask_seconds += seconds / len(guided)
 
     def _commit(self, sequence: Sequence, token: int, *, may_end: bool = True) -> None:
         """Record a token that was taken."""

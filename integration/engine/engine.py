@@ -313,7 +313,7 @@ class Engine:
             try:
                 if error is not None:
                     raise error
-                sequence.begin(grammar, self._speller)
+                sequence.begin(grammar, self._speller, self._chooser.share)
                 budget -= len(sequence.request.prompt)
                 tables.append(self._prefill(sequence))
             except Exception as problem:
@@ -420,6 +420,7 @@ class Engine:
         # the last token has no keys yet, those before it have
         self.slots.lengths[sequence.row] -= max(0, jump.back - 1)
         sequence.replace(jump.back, jump.tokens)
+        self._masks.clear()  # its room is another
         sequence.pending = sequence.tokens[self.slots.lengths[sequence.row] - len(sequence.request.prompt) :]
         sequence.stats.jump_tokens += jump.saved
         sequence.stats.tokens += jump.saved

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from stackmask.integration.compiler import CompiledGrammar
 from stackmask.integration.engine.budget import Speller
-from stackmask.pda.engine import fill_draft_bitmasks
+from stackmask.pda.engine import completion_lengths, fill_draft_bitmasks
 
 Bitmask = npt.NDArray[np.int32]
 
@@ -49,6 +49,11 @@ class Guide:
     def is_direct(self) -> bool:
         """Whether its matcher alone says what a token leads to: the grammar has begun and is its own twin."""
         return self._twin is None and self.is_active
+
+    @property
+    def closes_by_length(self) -> bool:
+        """Whether the length of its shortest completion says whether that fits: any is spelt by as many tokens, and no other is planned."""
+        return self._spells_bytes and self._plan is None
 
     @property
     def temperature(self) -> float | None:
@@ -139,7 +144,7 @@ class Guide:
         """Take a token if the text can still be completed by `room` tokens after it; False and unchanged if not."""
         accepted = self.accept(token)
         assert accepted, f"the mask allowed token {token}, the matcher refuses it"
-        return self.keep_within(token, -1, room)
+        return self.keep_within(token, completion_lengths((self.matcher,))[0] if self.is_direct else -1, room)
 
     def keep_within(self, token: int, length: int, room: int) -> bool:
         """The same for a token that was taken: the shortest completion is now `length` bytes long, -1 if nobody knows."""

@@ -5,19 +5,29 @@ PERF: asking every request in every step what to do with it takes longer than al
 
 from __future__ import annotations
 
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
 from stackmask.integration.engine.drafts import Draft
 from stackmask.integration.engine.sequence import Sequence
+from stackmask.pda.engine import MatcherRows
 from stackmask.pda.matcher import Matcher
+
+BOUNDLESS: Final = 1 << 62
 
 
 class Layout:
-    """The rows of some sequences: one for each, and one for each of its drafts.
+    """The rows of some sequences in a bitmask: one for each, and one for each of its drafts.
 
     `firsts`     the first row of each sequence
-    `plain`      those whose mask is the matcher's own, with `matchers` and `rows`
+    `plain`      those whose mask is the matcher's own, with `rows`; `filling` is the engine's view of them
     `others`     those with drafts, and those in whose reasoning the grammar has not begun: sequence, row, draft
     `masked`     rows to mask before they are sampled from
-    `guided`     those whose best allowed token can be taken at once, with `guided_places`, `guided_matchers` and `guided_rows`
+    `guided`     those whose best allowed token can be taken at once, with `guided_places` and `guided_rows`; `taking` is the engine's view
+    `spare`      how many tokens are left to that of these which has least, of those that are to be complete; None where the length of a
+                 completion does not say whether it fits
     `free`       those whose best token can be taken at once, with `free_rows`
     `single`     the places of those who are gone through one by one; `single_guided` and `single_free` are the rows of the greedy ones of
                  these, whose best token is looked for among the allowed ones or all
@@ -27,35 +37,34 @@ class Layout:
         "_is_lasting",
         "_sequences",
         "count",
+        "filling",
         "firsts",
         "free",
         "free_rows",
         "guided",
-        "guided_matchers",
         "guided_places",
         "guided_rows",
         "masked",
-        "matchers",
         "others",
         "plain",
         "rows",
         "single",
         "single_free",
         "single_guided",
+        "spare",
+        "taking",
     )
 
-    def __init__(self, sequences: list[Sequence], drafts: list[Draft]) -> None:
+    def __init__(self, sequences: list[Sequence], drafts: list[Draft], bits: npt.NDArray[np.int32]) -> None:
         self._sequences = sequences
         self._is_lasting = True
         self.firsts: list[int] = []
         self.plain: list[Sequence] = []
-        self.matchers: list[Matcher] = []
         self.rows: list[int] = []
         self.others: list[tuple[Sequence, int, Draft]] = []
         self.masked: list[int] = []
         self.guided: list[Sequence] = []
         self.guided_places: list[int] = []
-        self.guided_matchers: list[Matcher] = []
         self.guided_rows: list[int] = []
         self.free: list[Sequence] = []
         self.free_rows: list[int] = []
@@ -68,10 +77,20 @@ class Layout:
             if sequence.finish_reason is None:
                 self._add(place, sequence, draft)
             self.count += 1 + len(draft.tokens)
+        self.filling = MatcherRows(_matchers(self.plain), bits, self.rows)
+        self.taking = MatcherRows(_matchers(self.guided), bits, self.guided_rows)
+        self.spare = self.least_room()
 
     def fits(self, sequences: list[Sequence], drafts: list[Draft]) -> bool:
         """Whether it is that of these sequences too."""
         return self._is_lasting and sequences == self._sequences and not any(draft.tokens for draft in drafts)
+
+    def least_room(self) -> int | None:
+        """What `spare` is at present."""
+        bounded = [(sequence.room, sequence.guide) for sequence in self.guided if sequence.is_bounded]
+        if all(guide is not None and guide.closes_by_length for _, guide in bounded):
+            return min((room for room, _ in bounded), default=BOUNDLESS)
+        return None
 
     def _add(self, place: int, sequence: Sequence, draft: Draft) -> None:
         row, guide = self.count, sequence.guide
@@ -83,7 +102,6 @@ class Layout:
                 self.others.append((sequence, row, draft))
             else:
                 self.plain.append(sequence)
-                self.matchers.append(guide.matcher)
                 self.rows.append(row)
             if not sequence.looks_first:
                 self.masked += rows
@@ -97,5 +115,8 @@ class Layout:
         else:
             self.guided.append(sequence)
             self.guided_places.append(place)
-            self.guided_matchers.append(guide.matcher)
             self.guided_rows.append(row)
+
+
+def _matchers(sequences: list[Sequence]) -> list[Matcher]:
+    return [sequence.guide.matcher for sequence in sequences if sequence.guide is not None]

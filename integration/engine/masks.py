@@ -22,7 +22,7 @@ class Masks:
 
     def __init__(self, vocabulary: Vocabulary, rows: int) -> None:
         self.bits = allocate_token_bitmask(rows, vocabulary.size)
-        self.layout = Layout([], [])
+        self.layout = Layout([], [], self.bits)
         self.seconds = 0.0
         self._size = vocabulary.size
         self._filler = BitmaskFiller()
@@ -31,11 +31,11 @@ class Masks:
         """Have the rows of all without drafts filled, in one call; until `end`, their matchers stay as they are."""
         start = perf_counter()
         if not self.layout.fits(sequences, drafts):
-            self.layout = Layout(sequences, drafts)
-        layout = self.layout
-        if layout.count > len(self.bits):
-            self.bits = allocate_token_bitmask(2 * layout.count, self._size)
-        self._filler.begin(layout.matchers, self.bits, layout.rows)
+            rows = len(sequences) + sum(len(draft.tokens) for draft in drafts)
+            if rows > len(self.bits):
+                self.bits = allocate_token_bitmask(2 * rows, self._size)
+            self.layout = Layout(sequences, drafts, self.bits)
+        self._filler.begin(self.layout.filling)
         self.seconds = perf_counter() - start
 
     def end(self, sequences: list[Sequence], drafts: list[Draft]) -> None:
@@ -56,9 +56,9 @@ class Masks:
                 sequence.fail(error)
                 failed = True
         if failed:
-            self.layout = Layout(sequences, drafts)
+            self.layout = Layout(sequences, drafts, self.bits)
         self.seconds += perf_counter() - start
 
     def clear(self) -> None:
         """Forget the sequences of the last step."""
-        self.layout = Layout([], [])
+        self.layout = Layout([], [], self.bits)

@@ -22,6 +22,15 @@ Listener = Callable[[Event], None]
 RETRIES: Final = 16  # tokens that would not leave room for an end and are drawn again, before the shortest end is taken
 
 
+class Share:
+    """The seconds that a request has had of the masks of its batches, had it been in all of them; what one had is a difference."""
+
+    __slots__ = ("seconds",)
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+
 class Sequence:
     """The state of a request from its submission to its answer.
 
@@ -55,13 +64,19 @@ class Sequence:
         self._said_logprobs = 0
         self._skip = 0  # bytes of what is said next that were said before
         self.answer: Answer | None = None
+        self._share, self._share_before = Share(), 0.0
 
-    def begin(self, grammar: CompiledGrammar | None, speller: Speller) -> None:
-        """Take up the compiled grammar; RequestError where the budget cannot hold even the shortest answer."""
+    def begin(self, grammar: CompiledGrammar | None, speller: Speller, share: Share | None = None) -> None:
+        """Take up the compiled grammar; RequestError where the budget cannot hold even the shortest answer.
+
+        `share` is what a constrained request of the batch takes for its masks.
+        """
         self.stats.waiting_seconds = perf_counter() - self.submitted
         if grammar is None:
             return
         self.guide = Guide(grammar, self.stops, self.request.reasoning_end, speller)
+        if share is not None:
+            self._share, self._share_before = share, share.seconds
         self.looks_first &= not self.guide.has_temperature
         self.stats.kind = grammar.stats.kind
         self.stats.compile_seconds = grammar.stats.seconds
@@ -194,6 +209,7 @@ class Sequence:
 
     def _make_answer(self, reason: FinishReason) -> Answer:
         ended = reason == "stop"
+        self.stats.mask_seconds = self._share.seconds - self._share_before
         return Answer(
             text="".join(self._text),
             token_ids=tuple(self.tokens),

@@ -487,8 +487,29 @@ struct Fill {
   }
 };
 
+// The lengths of the shortest completions after a token for each matcher, -1 where there is none; nothing, and nobody has
+// gone on, where one cannot.
+std::optional<std::vector<i64>> take(const std::vector<Matcher*>& matchers, const std::vector<u32>& tokens) {
+  std::vector<i64> lengths(matchers.size(), -1);
+  std::size_t taken = 0;
+  try {
+    while (taken < matchers.size() && matchers[taken]->accept_token(tokens[taken])) {
+      const std::size_t i = taken++;
+      try {
+        lengths[i] = static_cast<i64>(matchers[i]->completion_length());
+      } catch (const LimitExceeded&) {
+      } catch (const BadGrammar&) {
+      }
+    }
+    if (taken == matchers.size()) return lengths;
+  } catch (const std::exception&) {  // whoever takes its token alone is told
+  }
+  while (taken-- > 0) matchers[taken]->rollback(1);
+  return std::nullopt;
+}
+
 struct BitmaskFiller {
-  std::optional<Fill> fill;
+  nb::object rows;
   Filler filler;  // ends before what it fills is let go
 };
 
@@ -705,55 +726,51 @@ NB_MODULE(_kernel, m) {
       },
       nb::arg("matchers"), nb::arg("bitmask"), nb::arg("rows") = nb::none(), "Fill the row of every matcher: `rows[i]`, or i.");
 
+  nb::class_<Fill>(m, "MatcherRows", "The matchers of a batch and their rows of a bitmask, `rows[i]` or i, checked once for any number of steps.")
+      .def(nb::init<nb::handle, nb::handle, nb::handle>(), nb::arg("matchers"), nb::arg("bitmask"), nb::arg("rows") = nb::none())
+      .def(
+          "take",
+          [](const Fill& self, nb::handle token_ids) {
+            const std::vector<Matcher*>& list = self.batch.matchers;
+            std::vector<u32> tokens;
+            tokens.reserve(list.size());
+            for (nb::handle id : nb::iter(token_ids)) {
+              if (tokens.size() < list.size()) tokens.push_back(checked_token(list[tokens.size()]->trie(), nb::cast<i64>(id)));
+              else throw nb::value_error("there are more tokens than matchers");
+            }
+            if (tokens.size() < list.size()) throw nb::value_error("there are fewer tokens than matchers");
+            const nb::gil_scoped_release release;
+            return take(list, tokens);
+          },
+          nb::arg("token_ids"), nb::sig("def take(self, token_ids: object) -> list[int] | None"),
+          "Every matcher goes on by its token; the lengths in bytes of their shortest completions then, -1 where there is none.\n\n"
+          "None where a matcher refuses its token or runs into a limit: then none has gone on.");
+
   nb::class_<BitmaskFiller>(m, "BitmaskFiller", "Fills bitmasks in a thread of its own while its caller does something else.")
       .def(nb::init<>())
       .def(
           "begin",
-          [](BitmaskFiller& self, nb::handle matchers, nb::handle bitmask, nb::handle rows) {
-            if (self.fill) throw nb::value_error("it has begun already; call end first");
-            self.fill.emplace(matchers, bitmask, rows);
-            self.filler.begin(self.fill->batch.matchers, self.fill->rows);
+          [](BitmaskFiller& self, nb::object rows) {
+            if (self.rows.is_valid()) throw nb::value_error("it has begun already; call end first");
+            const Fill& fill = nb::cast<const Fill&>(rows);
+            self.filler.begin(fill.batch.matchers, fill.rows);
+            self.rows = std::move(rows);
           },
-          nb::arg("matchers"), nb::arg("bitmask"), nb::arg("rows") = nb::none(),
-          "Begin what `fill_bitmasks` does. Until `end`, leave the matchers as they are and the rows unread.")
+          nb::arg("rows"), nb::sig("def begin(self, rows: MatcherRows) -> None"),
+          "Begin to fill these rows. Until `end`, leave the matchers as they are and the rows unread.")
       .def(
           "end",
           [](BitmaskFiller& self) {
-            if (!self.fill) throw nb::value_error("nothing has begun");
+            if (!self.rows.is_valid()) throw nb::value_error("nothing has begun");
             std::exception_ptr error;
             {
               const nb::gil_scoped_release release;
               error = self.filler.end();
             }
-            self.fill.reset();
+            self.rows.reset();
             if (error) std::rethrow_exception(error);
           },
           "Wait until the rows are filled; what went wrong is raised here.");
-
-  m.def(
-      "accept_tokens",
-      [](nb::handle matchers, nb::handle token_ids) {
-        const Batch batch(matchers);
-        const std::vector<Matcher*>& list = batch.matchers;
-        std::vector<u32> tokens;
-        for (nb::handle id : nb::iter(token_ids)) {
-          if (tokens.size() < list.size()) tokens.push_back(checked_token(list[tokens.size()]->trie(), nb::cast<i64>(id)));
-          else throw nb::value_error("there are more tokens than matchers");
-        }
-        if (tokens.size() < list.size()) throw nb::value_error("there are fewer tokens than matchers");
-        std::vector<bool> accepted;
-        const nb::gil_scoped_release release;
-        try {
-          for (std::size_t i = 0; i < list.size(); i++) accepted.push_back(list[i]->accept_token(tokens[i]));
-        } catch (...) {
-          for (std::size_t i = accepted.size(); i-- > 0;)
-            if (accepted[i]) list[i]->rollback(1);
-          throw;
-        }
-        return accepted;
-      },
-      nb::arg("matchers"), nb::arg("token_ids"), nb::sig("def accept_tokens(matchers: object, token_ids: object) -> list[bool]"),
-      "`accept_token` for every matcher and the token at its place. Where one raises an error, none has gone on.");
 
   m.def(
       "completion_lengths",

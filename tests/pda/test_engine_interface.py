@@ -20,8 +20,8 @@ NAMES = (
     "BitmaskFiller",
     "KernelGrammar",
     "Matcher",
+    "MatcherRows",
     "TokenTrie",
-    "accept_tokens",
     "best_tokens",
     "completion_lengths",
     "fill_bitmasks",
@@ -121,7 +121,7 @@ def test_mask_logits_checks_rows(engine: Engine) -> None:
         engine.mask_logits(logits, bitmask, 0, [2])
 
 
-@pytest.mark.parametrize("width", [1, 31, 32, 33, 100, 300])
+@pytest.mark.parametrize("width", [1, 31, 32, 33, 100, 300, 5000])
 @pytest.mark.parametrize("rows", [None, [2, 0], []])
 def test_best_tokens(engine: Engine, width: int, rows: list[int] | None) -> None:
     """The first of the largest logits that are allowed, in rows with many equal ones, infinities and what is no number."""

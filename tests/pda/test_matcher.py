@@ -437,77 +437,96 @@ def test_warming_up(engine: Engine) -> None:
 
 
 def test_filling_beside(engine: Engine) -> None:
-    """A filler gives what `fill_bitmasks` gives, one batch after the other, and an error when the batch is waited for."""
+    """A filler gives what `fill_bitmasks` gives, one step after the other, and an error when the step is waited for."""
     b = GrammarBuilder()
     deep = b.rule("deep")
     b.define(deep, b.seq(b.literal(b"("), b.alt(b.call(deep), b.literal(b"x")), b.literal(b")")))
     grammar = prepare(engine, b.build(deep))
     filler = engine.BitmaskFiller()
     matchers = [engine.Matcher(grammar, [STOP]) for _ in range(4)]
+    bitmask = np.zeros((6, WORDS), np.int32)
+    rows = engine.MatcherRows(matchers, bitmask, [4, 0, 2, 1])
     for number in range(20):
-        expected, bitmask = np.zeros((2, 6, WORDS), np.int32)
+        expected = np.zeros((6, WORDS), np.int32)
         assert matchers[number % 4].accept_bytes(b"(")
         engine.fill_bitmasks(matchers, expected, [4, 0, 2, 1])
-        filler.begin(matchers, bitmask, [4, 0, 2, 1])
+        filler.begin(rows)
         filler.end()
         assert np.array_equal(bitmask, expected)
-    filler.begin([], bitmask)
+    filler.begin(engine.MatcherRows([], bitmask))
     filler.end()
-    with pytest.raises(ValueError, match="same row"):
-        filler.begin(matchers, bitmask, [0, 1, 1, 2])
     with pytest.raises(ValueError, match="nothing has begun"):
         filler.end()
-    filler.begin(matchers, bitmask)
+    filler.begin(rows)
     with pytest.raises(ValueError, match="already"):
-        filler.begin(matchers, bitmask)
-    del filler  # waits
+        filler.begin(rows)
+    del filler, rows, matchers, bitmask  # waits, and holds what it needs until then
 
 
 def test_filling_beside_meets_a_limit(engine: Engine) -> None:
-    """What filling raises is raised where the filler is waited for, and the next batch is filled."""
+    """What filling raises is raised where the filler is waited for, and the next step is filled."""
     b = GrammarBuilder()
     deep = b.rule("deep")
     b.define(deep, b.seq(b.literal(b"("), b.alt(b.call(deep), b.literal(b"x")), b.literal(b")")))
     grammar = prepare(engine, b.build(deep), [b"(" * 30, b"x", b")", b"(", None], stack_depth=20)
     filler = engine.BitmaskFiller()
     at, bitmask = engine.Matcher(grammar, [4]), np.zeros((1, 1), np.int32)
+    rows = engine.MatcherRows([at], bitmask)
     for _ in range(2):
         with pytest.raises(LimitError):
             at.fill_next_token_bitmask(bitmask)
-        filler.begin([at], bitmask)
+        filler.begin(rows)
         with pytest.raises(LimitError):
             filler.end()
 
 
-def test_accept_tokens(engine: Engine) -> None:
-    """Each matcher takes its token, or refuses it by itself; where a token is out of range, nobody takes any."""
+def test_matcher_rows(engine: Engine) -> None:
+    """What is wrong with the rows of a batch is said when they are made."""
+    first, second = matcher(engine, greeting()), matcher(engine, greeting())
+    bitmask = np.zeros((4, WORDS), np.int32)
+    for rows, message in (([0, 1, 2], "rows"), ([1, 1], "same row"), ([0, 4], "out of range")):
+        with pytest.raises(ValueError, match=message):
+            engine.MatcherRows([first, second], bitmask, rows)
+    with pytest.raises(TypeError):
+        engine.MatcherRows([first, None], bitmask)
+    with pytest.raises(ValueError, match="words"):
+        engine.MatcherRows([first], bitmask[:, :-1])
+
+
+def test_taking_tokens(engine: Engine) -> None:
+    """All matchers take their tokens and say what is left to a completion; where one cannot, or a token is out of range, nobody has."""
     b = GrammarBuilder()
-    grammar = prepare(engine, one_rule(b, b.seq(b.literal(b"a"), b.alt(b.literal(b"b"), b.literal(b"c")))))
-    matchers = [engine.Matcher(grammar, [STOP]) for _ in range(3)]
-    assert engine.accept_tokens(matchers, [ord("a"), ord("b"), ord("a")]) == [True, False, True]
-    assert engine.accept_tokens(matchers, [ord("b"), ord("a"), ord("c")]) == [True, True, True]
-    assert [at.num_accepted for at in matchers] == [2, 1, 2]
+    grammar = prepare(engine, one_rule(b, b.seq(b.literal(b"a"), b.alt(b.literal(b"b"), b.literal(b"cde")))))
+    b = GrammarBuilder()
+    token = prepare(engine, one_rule(b, b.seq(b.literal(b"a"), b.literal(b"a"), b.tokens((3,)))))
+    matchers = [engine.Matcher(one, [STOP]) for one in (grammar, grammar, token)]
+    rows = engine.MatcherRows(matchers, np.zeros((3, WORDS), np.int32))
+    assert rows.take([ord("a")] * 3) == [1, 1, -1]
+    assert rows.take([ord("b"), ord("b"), ord("b")]) is None
+    assert rows.take([ord("b"), ord("c"), ord("a")]) == [0, 2, -1]
+    assert [at.num_accepted for at in matchers] == [2, 2, 2]
+    assert rows.take([STOP, ord("d"), 3]) == [0, 1, 0]
     with pytest.raises(ValueError, match="out of range"):
-        engine.accept_tokens(matchers, [STOP, ord("b"), 1 << 20])
+        rows.take([STOP, ord("e"), 1 << 20])
     for tokens in ([STOP], [STOP] * 4):
         with pytest.raises(ValueError, match="tokens than matchers"):
-            engine.accept_tokens(matchers, tokens)
-    assert [at.num_accepted for at in matchers] == [2, 1, 2]
+            rows.take(tokens)
+    assert [at.num_accepted for at in matchers] == [3, 3, 3]
+    assert engine.MatcherRows([], np.zeros((3, WORDS), np.int32)).take([]) == []
 
 
-def test_accept_tokens_all_or_none(engine: Engine) -> None:
+def test_taking_tokens_meets_a_limit(engine: Engine) -> None:
     """Where one matcher meets a limit, the others have not gone on."""
     b = GrammarBuilder()
     deep = b.rule("deep")
     b.define(deep, b.seq(b.literal(b"("), b.alt(b.call(deep), b.literal(b"x")), b.literal(b")")))
     grammar = prepare(engine, b.build(deep), stack_depth=20)
     shallow, last = (engine.Matcher(grammar, [STOP]) for _ in range(2))
-    with pytest.raises(LimitError):
-        for _ in range(100):
-            before = shallow.num_accepted
-            shallow.reset()
-            assert engine.accept_tokens([shallow, last], [ord("(")] * 2) == [True, True]
-    assert (shallow.num_accepted, before) == (0, 1)
+    rows = engine.MatcherRows([shallow, last], np.zeros((2, WORDS), np.int32))
+    while rows.take([ord("(")] * 2) is not None:
+        assert last.num_accepted < 100
+        shallow.reset()
+    assert shallow.num_accepted == 0
     assert last.num_accepted == pytest.approx(20, abs=3)
 
 
