@@ -77,34 +77,55 @@ class Cache(Generic[S]):
         self._capacity = capacity
         self._lock = Lock()
         self._ready: OrderedDict[Hashable, tuple[S, int]] = OrderedDict()  # values with their size when last used
-        self._pending: dict[Hashable, Awaited[S]] = {}
+        self._pending: dict[Hashable, Awaited[S] | None] = {}  # None until somebody waits: a future takes longer than all else here
         self._size = self._hits = self._misses = self._waited = 0
 
     def get(self, key: Hashable, make: Callable[[], S]) -> S:
         """The value of `key`; made in this thread if nobody has made it or is making it."""
-        value, future, owner = self._look(key)
-        if value is not None:
-            return value
-        assert future is not None
-        if owner:
-            self._make(key, make, future)
+        future: Awaited[S] | None = None
+        with self._lock:
+            found = self._found(key)
+            if found is not None:
+                return found
+            if key in self._pending:
+                future = self._joined(key)
+            else:
+                self._misses += 1
+                self._pending[key] = None
+        if future is not None:
+            try:
+                return future.result()
+            finally:
+                del future
         try:
-            return future.result()
-        finally:
-            del future
+            value = make()
+        except Exception as error:
+            self._fail(key, error)
+            raise
+        except BaseException:  # an interrupt concerns this thread alone
+            self._give_up(key)
+            raise
+        self._finish(key, value)
+        return value
 
     def submit(self, key: Hashable, make: Callable[[], S], executor: Executor) -> Awaited[S]:
         """A future of the value of `key`, which is the caller's own: cancelling it leaves the others waiting."""
-        value, future, owner = self._look(key)
-        if value is not None:
-            return Awaited.ready(value)
-        assert future is not None
+        with self._lock:
+            found = self._found(key)
+            if found is not None:
+                return Awaited.ready(found)
+            owner = key not in self._pending
+            if owner:
+                self._misses += 1
+                future = self._pending[key] = Awaited()
+            else:
+                future = self._joined(key)
         follower = _follow(future)
         if owner:
             try:
                 executor.submit(self._make, key, make, future)
             except BaseException:
-                self._give_up(key, future)
+                self._give_up(key)
                 raise
         return follower
 
@@ -120,47 +141,62 @@ class Cache(Generic[S]):
             self._ready.clear()
             self._size = 0
 
-    def _look(self, key: Hashable) -> tuple[S | None, Awaited[S] | None, bool]:
-        """The value of `key`, or the future of it and whether the caller has to make it."""
-        with self._lock:
-            found = self._ready.get(key)
-            if found is not None:
-                self._hits += 1
-                self._keep(key, found[0])
-                return found[0], None, False
-            future = self._pending.get(key)
-            if future is not None:
-                self._waited += 1
-                return None, future, False
-            self._misses += 1
+    def _found(self, key: Hashable) -> S | None:
+        """The value of `key` where it is ready; under the lock."""
+        found = self._ready.get(key)
+        if found is None:
+            return None
+        self._hits += 1
+        self._keep(key, found[0])
+        return found[0]
+
+    def _joined(self, key: Hashable) -> Awaited[S]:
+        """The future of what is being made; under the lock."""
+        self._waited += 1
+        future = self._pending[key]
+        if future is None:
             future = self._pending[key] = Awaited()
-            return None, future, True
+            future.begin()
+        return future
 
     def _make(self, key: Hashable, make: Callable[[], S], future: Awaited[S]) -> None:
+        """Make a value for those who wait for it."""
         future.begin()
+        del future
         try:
             value = make()
         except Exception as error:
-            with self._lock:
-                del self._pending[key]
-            _clear(error)
-            future.set_exception(error)
-            del future, make
+            del make
+            self._fail(key, error)
         except BaseException:  # an interrupt concerns this thread alone
-            self._give_up(key, future)
+            self._give_up(key)
             raise
         else:
-            with self._lock:
-                del self._pending[key]
-                self._keep(key, value)
+            self._finish(key, value)
+
+    def _finish(self, key: Hashable, value: S) -> None:
+        """Keep a value that was made, and give it to all who wait."""
+        with self._lock:
+            future = self._pending.pop(key)
+            self._keep(key, value)
+        if future is not None:
             future.set_result(value)
 
-    def _give_up(self, key: Hashable, future: Awaited[S]) -> None:
+    def _fail(self, key: Hashable, error: Exception) -> None:
+        """Tell all who wait why there is no value."""
+        with self._lock:
+            future = self._pending.pop(key)
+        _clear(error)
+        if future is not None:
+            future.set_exception(error)
+
+    def _give_up(self, key: Hashable) -> None:
         """Tell all who wait that nobody makes the value any more."""
         with self._lock:
-            del self._pending[key]
-        future.cancel()
-        future.set_running_or_notify_cancel()
+            future = self._pending.pop(key)
+        if future is not None:
+            future.cancel()
+            future.set_running_or_notify_cancel()
 
     def _keep(self, key: Hashable, value: S) -> None:
         """Put a value at the young end with its size of now, and drop old ones while there are too many bytes; under the lock.

@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple, Self
 
 from stackmask.integration.cache import Awaited, Cache, CacheInfo
 from stackmask.integration.serialization import from_bytes, to_bytes
-from stackmask.integration.specification import parse_json, schema_key, schema_of_key
+from stackmask.integration.specification import parse_json, read_schema, schema_key, schema_of_key
 from stackmask.integration.tag_key import TagKey, entries_of_key, tag_key, tag_of_key
 from stackmask.pda.captures import CaptureReader
 from stackmask.pda.choice import choice_grammar
@@ -344,14 +344,20 @@ class Compiler:
         format: str = "enforce",
         escapes: str = "needed",
     ) -> Job:
-        key = schema_key(schema, self._limits)
+        key, held = read_schema(schema, self._limits)
         others = tuple(sorted((uri, schema_key(document, self._limits)) for uri, document in documents.items())) if documents else ()
 
-        options: dict[str, Any] = {"whitespace": whitespace, "property_order": property_order, "format": format, "escapes": escapes}
-
         def read(compile: Callable[..., Any], **more: Any) -> Any:
-            opened = {uri: schema_of_key(other) for uri, other in others}
-            return compile(schema_of_key(key), documents=opened, limits=self._limits, **options, **more)
+            return compile(
+                schema_of_key(key) if held is None else held,
+                whitespace=whitespace,
+                property_order=property_order,
+                documents={uri: schema_of_key(other) for uri, other in others} if others else {},
+                format=format,
+                escapes=escapes,
+                limits=self._limits,
+                **more,
+            )
 
         identity = ("json_schema", key, whitespace, property_order, others, lenient, format, escapes)
         front_end = partial(read, json_schema_grammar, lenient=lenient)

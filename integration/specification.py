@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Callable, Mapping
+from io import BytesIO
 from typing import Any, Final, NamedTuple, NoReturn
 
 from stackmask.pda.exceptions import LimitError, SchemaError, caret
@@ -51,16 +52,33 @@ class _Sink(NamedTuple):
 
 def schema_key(schema: object, limits: Limits) -> bytes:
     """The key of a schema: a mapping, a boolean, JSON text, `$$ANY$$` for any JSON, or a Python type."""
+    return read_schema(schema, limits)[0]
+
+
+def read_schema(schema: object, limits: Limits) -> tuple[bytes, Any]:
+    """The key of a schema in any of these forms, and the plain value if it was made here, so that nobody else has it; else None."""
+    held = None
     if isinstance(schema, str):
         schema = schema == ANY_JSON or parse_json(schema, limits)
+        held = schema if schema.__class__ is dict or schema.__class__ is bool else None
     if schema.__class__ is not dict and not isinstance(schema, Mapping | bool):
         schema = schema_of_type(schema)
     try:
-        key = Serialiser().key(schema)
+        # PERF: what was read from text is plain, so it takes no serialiser that looks for what is not
+        key = Serialiser().key(schema) if held is None else _plain_key(held)
     except (TypeError, ValueError, RecursionError):  # a value that is not plain, one that holds itself, or one that is deep
         key = _COPIED + Serialiser().key(_events(schema, limits))
     check_size(len(key), limits)
-    return key
+    return key, held
+
+
+def _plain_key(value: object) -> bytes:
+    """What a Serialiser makes of a plain value."""
+    file = BytesIO()
+    pickler = pickle.Pickler(file, _PROTOCOL)
+    pickler.fast = True
+    pickler.dump(value)
+    return file.getvalue()
 
 
 def is_plain(key: bytes) -> bool:
@@ -78,7 +96,9 @@ def parse_json(text: str, limits: Limits) -> Any:
     """The value of a JSON text."""
     check_size(len(text), limits)
     try:
-        return json.loads(text, parse_constant=_refuse_constant)
+        if text.startswith("\ufeff"):
+            raise json.JSONDecodeError("it begins with a byte order mark", text, 0)
+        return _DECODER.decode(text)
     except json.JSONDecodeError as error:
         raise SchemaError(f"not JSON: {error.msg}\n{caret(text, error.pos)}") from None
     except ValueError as error:  # NaN, or a number of more digits than Python reads
@@ -169,3 +189,6 @@ def check_size(size: int, limits: Limits) -> None:
 
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON value")
+
+
+_DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant)

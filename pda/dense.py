@@ -104,6 +104,42 @@ def widened(rows: Iterable[DenseRow], classes: Sequence[int]) -> list[DenseRow]:
     return [pick(row) for row in rows]
 
 
+class Spelling:
+    """Rows by classes written as rows of ranges, neighbours with one target joined."""
+
+    def __init__(self, stretches: Sequence[Stretch]) -> None:
+        self.stretches = stretches
+        self.templates: dict[DenseRow, list[Stretch]] = {}
+        """PERF: rows differ in their targets more than in which characters go together."""
+
+    def row(self, targets: Sequence[int]) -> tuple[tuple[int, int, int], ...]:
+        """The row that leads to these targets, -1 for none."""
+        places = dict.fromkeys(targets, 0)
+        slots = [-1, *(target for target in places if target >= 0)]
+        for place, target in enumerate(slots):
+            places[target] = place
+        pattern = tuple(map(places.__getitem__, targets))
+        template = self.templates.get(pattern)
+        if template is None:
+            template = self.templates[pattern] = self._template(pattern)
+        return tuple([(lo, hi, slots[place]) for lo, hi, place in template])
+
+    def _template(self, pattern: DenseRow) -> list[Stretch]:
+        """The ranges of a row whose classes lead to these of its targets, 0 for none."""
+        row: list[Stretch] = []
+        end = last = 0
+        for lo, hi, number in self.stretches:
+            place = pattern[number]
+            if place:
+                if place == last and lo == end + 1:
+                    row[-1] = (row[-1][0], hi, place)
+                else:
+                    row.append((lo, hi, place))
+                end = hi
+            last = place
+        return row
+
+
 def common_lengths(one: Automaton, other: Automaton) -> Callable[[int, int], bool] | None:
     """Whether texts from a state of each automaton may have the same length, going by the least and the largest; None where all may."""
     least, most = _lengths(*one)

@@ -27,7 +27,7 @@ from typing import Final, TypeAlias
 from stackmask.pda import charset
 from stackmask.pda.budget import Budget
 from stackmask.pda.charset import CharSet
-from stackmask.pda.dense import MOST_CLASSES, Dense, DenseRow, Stretch, common_lengths, dense, side_by_side, widened
+from stackmask.pda.dense import MOST_CLASSES, Dense, DenseRow, Spelling, Stretch, common_lengths, dense, side_by_side, widened
 from stackmask.pda.labels import NO_LABEL, LabelId, Labels
 
 LARGE_PRODUCT: Final = 1_000
@@ -470,41 +470,16 @@ def _canonical_dense(rows: list[DenseRow], stretches: list[Stretch], accepting: 
     numbers = {block[0]: 0, -1: -1}
     order = [0]
     classes = block.__getitem__
-    templates: dict[tuple[int, ...], list[tuple[int, int, int]]] = {}
+    spelling = Spelling(stretches)
     transitions: list[tuple[tuple[int, int, int], ...]] = []
     for state in order:
         targets = list(map(classes, rows[state]))
-        places = dict.fromkeys(targets, 0)
-        slots = [-1, *(target for target in places if target >= 0)]
-        for place, target in enumerate(slots):
-            places[target] = place
+        for target in dict.fromkeys(targets):
             if target not in numbers:
                 numbers[target] = len(order)
                 order.append(representative[target])
-        # Rows differ in their targets more than in which characters go together.
-        pattern = tuple([places[target] for target in targets])
-        template = templates.get(pattern)
-        if template is None:
-            template = templates[pattern] = _template(pattern, stretches)
-        its = [numbers[target] for target in slots]
-        transitions.append(tuple([(lo, hi, its[place]) for lo, hi, place in template]))
+        transitions.append(spelling.row(list(map(numbers.__getitem__, targets))))
     return Dfa(tuple(transitions), tuple([accepting[state] for state in order]))
-
-
-def _template(pattern: tuple[int, ...], stretches: list[Stretch]) -> list[tuple[int, int, int]]:
-    """The ranges of a row whose classes lead to these of its targets, 0 for none."""
-    row: list[tuple[int, int, int]] = []
-    end = last = 0
-    for lo, hi, number in stretches:
-        place = pattern[number]
-        if place:
-            if place == last and lo == end + 1:
-                row[-1] = (row[-1][0], hi, place)
-            else:
-                row.append((lo, hi, place))
-            end = hi
-        last = place
-    return row
 
 
 def _predecessors(rows: list[Row]) -> list[list[int]]:
@@ -545,8 +520,8 @@ def restricted(
     for name, state in enumerate(kept):
         names[state] = name
     return (
-        tuple(tuple((lo, hi, names[target]) for lo, hi, target in rows[state] if alive[target]) for state in kept),
-        tuple(accepting[state] for state in kept),
+        tuple([tuple([(lo, hi, names[target]) for lo, hi, target in rows[state] if alive[target]]) for state in kept]),
+        tuple([accepting[state] for state in kept]),
     )
 
 

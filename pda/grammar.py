@@ -130,11 +130,12 @@ class GrammarBuilder:
 
     def node(self, node: Node) -> NodeId:
         """The index of `node`, added where it is new."""
-        found = self.index.get(node)
-        if found is None:
-            found = NodeId(len(self.nodes))
-            self.index[node] = found
-            self.nodes.append(node)
+        # PERF: a tuple does not keep its hash, so the table is asked once; and NodeId(...) is a call.
+        nodes = self.nodes
+        place: NodeId = len(nodes)  # type: ignore[assignment]
+        found = self.index.setdefault(node, place)
+        if found == place:
+            nodes.append(node)
         return found
 
     def empty(self) -> NodeId:
@@ -239,9 +240,9 @@ class GrammarBuilder:
         """A reference to a rule."""
         return self.node((CALL, rule))
 
-    def build(self, root: RuleId) -> Grammar:
+    def build(self, root: RuleId, memory: int = -1) -> Grammar:
         """The finished grammar."""
-        return Grammar(tuple(self.nodes), tuple(self.rules), tuple(self.names), root)
+        return Grammar(tuple(self.nodes), tuple(self.rules), tuple(self.names), root, memory)
 
 
 _NODE_BYTES: Final = 160  # a tuple of three, its numbers and its place in the table
@@ -251,8 +252,12 @@ _TABLES: Final = {LITERAL: (1, 1), CHARS: (16, 1), TOKENS: (16, 1), GRAPH: (16, 
 
 def memory_of(nodes: Sequence[Node], rules: int) -> int:
     """About how many bytes nodes take, by the tables in them, and so many rules; within a factor of two of the truth."""
-    tables = [_TABLES[node[0]][0] * len(node[_TABLES[node[0]][1]]) for node in nodes if node[0] in _TABLES]  # type: ignore[arg-type]
-    return _NODE_BYTES * (len(nodes) + rules) + sum(tables)
+    size = _NODE_BYTES * (len(nodes) + rules)
+    for node in nodes:
+        if node[0] in _TABLES:
+            entry, place = _TABLES[node[0]]
+            size += entry * len(node[place])  # type: ignore[arg-type]
+    return size
 
 
 def print_grammar(grammar: Grammar) -> str:

@@ -110,6 +110,7 @@ class Compilation:
         self.depth = 0
         self.pending: list[Pending] = []
         self.rules: dict[object, NodeId] = {}
+        self.values_of: dict[Conjunction, NodeId] = {}
         self.referenced: dict[tuple[object, Scope], NodeId] = {}
         """PERF: what a reference in a scope stands for; most name what others have named before."""
         self.machinery: tuple[Algebra, arrays.Writer, objects.Writer] | None = None
@@ -593,11 +594,15 @@ class Compilation:
         if FALSE in conjunction:
             return self.fragments.never
         if len(conjunction) == 1:
+            found = self.values_of.get(conjunction)
+            if found is not None:
+                return found
             (literal,) = conjunction
             if literal > 0:
                 schema, scope = self.algebra[0].entries[literal]
                 if schema.__class__ is dict:
-                    return self.shared(schema, scope)
+                    found = self.values_of[conjunction] = self.shared(schema, scope)
+                    return found
         return self.by_parts(conjunction)
 
     def shared(self, schema: Schema, scope: Scope) -> NodeId:

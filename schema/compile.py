@@ -16,7 +16,7 @@ from stackmask.pda.limits import Limits
 from stackmask.pda.productive import is_productive
 from stackmask.schema.compilation import Compilation
 from stackmask.schema.contradiction import contradiction
-from stackmask.schema.fragments import ROOT, Fragments, fresh, install
+from stackmask.schema.fragments import ROOT, Fragments, built, fresh, install, template
 from stackmask.schema.places import check_size, find, locate, without
 from stackmask.schema.readers import Inexact, Malformed
 from stackmask.schema.references import NAMED, Registry
@@ -54,9 +54,10 @@ def json_schema_grammar(
     `escapes`: "needed" writes a character of a string as it is where JSON allows that, "any" takes every spelling.
     """
     _check_option("escapes", escapes, ("needed", "any"))
-    builder, fragments = fresh(whitespace, escapes)
-    root, report = _define(builder, fragments, ROOT, schema, property_order, documents, lenient, format, Budget(limits))
-    if root == fragments.never:
+    start = template(whitespace, escapes)
+    builder = fresh(start)
+    root, report = _define(builder, start.fragments, ROOT, schema, property_order, documents, lenient, format, Budget(limits))
+    if root == start.fragments.never:
         raise unsatisfiable(
             schema,
             whitespace=whitespace,
@@ -66,7 +67,7 @@ def json_schema_grammar(
             escapes=escapes,
             limits=limits,
         )
-    return builder.build(ROOT), report
+    return built(start, builder), report
 
 
 def unsatisfiable(
@@ -83,11 +84,12 @@ def unsatisfiable(
 
     Some schemas are empty only as a whole, which an engine finds; then this says why.
     """
+    start = template(whitespace, escapes)
 
     def is_empty(part: Any) -> bool:
-        builder, fragments = fresh(whitespace, escapes)
-        root, _ = _define(builder, fragments, ROOT, part, property_order, documents, True, format, Budget(limits))
-        return root == fragments.never or not is_productive(builder.build(ROOT))
+        builder = fresh(start)
+        root, _ = _define(builder, start.fragments, ROOT, part, property_order, documents, True, format, Budget(limits))
+        return root == start.fragments.never or not is_productive(builder.build(ROOT))
 
     found = contradiction(schema, is_empty)
     return UnsatisfiableError("no instance can satisfy the schema" + (f": {', '.join(found)} contradict each other" if found else ""))
@@ -95,9 +97,10 @@ def unsatisfiable(
 
 def json_grammar(*, whitespace: str = "flexible", escapes: str = "needed") -> Grammar:
     """The grammar of any JSON value, of any depth."""
-    builder, fragments = fresh(whitespace, escapes)
-    builder.define(ROOT, fragments.value)
-    return builder.build(ROOT)
+    start = template(whitespace, escapes)
+    builder = fresh(start)
+    builder.define(ROOT, start.fragments.value)
+    return built(start, builder)
 
 
 def json_schema_node(

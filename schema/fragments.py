@@ -10,7 +10,7 @@ from json.encoder import encode_basestring
 from typing import Final, NamedTuple
 
 from stackmask.pda.exceptions import SchemaError
-from stackmask.pda.grammar import JSON, JSON_ANY, GrammarBuilder, NodeId, RuleId
+from stackmask.pda.grammar import JSON, JSON_ANY, Grammar, GrammarBuilder, NodeId, RuleId, memory_of
 from stackmask.pda.regex import regex_node
 from stackmask.schema.numbers import INTEGERS, NUMBERS, number_node
 
@@ -44,6 +44,14 @@ class Fragments(NamedTuple):
     object: NodeId
     value: NodeId
     encoding: int
+
+
+class Template(NamedTuple):
+    """A builder with the fixed parts that nobody changes, to copy from; `memory` is what they take."""
+
+    builder: GrammarBuilder
+    fragments: Fragments
+    memory: int
 
 
 def install(builder: GrammarBuilder, whitespace: str = "flexible", escapes: str = "needed") -> Fragments:
@@ -83,17 +91,25 @@ def install(builder: GrammarBuilder, whitespace: str = "flexible", escapes: str 
 
 
 @lru_cache(maxsize=16)
-def _template(whitespace: str, escapes: str) -> tuple[GrammarBuilder, Fragments]:
-    """A builder that nobody changes, to copy from."""
+def template(whitespace: str, escapes: str) -> Template:
+    """The fixed parts for these options; rule 0 is the root, yet undefined."""
     builder = GrammarBuilder()
     builder.rule("root")
-    return builder, install(builder, whitespace, escapes)
+    fragments = install(builder, whitespace, escapes)
+    return Template(builder, fragments, memory_of(builder.nodes, len(builder.rules)))
 
 
-def fresh(whitespace: str, escapes: str) -> tuple[GrammarBuilder, Fragments]:
-    """A new builder that holds the fixed parts; rule 0 is the root, yet undefined."""
-    template, fragments = _template(whitespace, escapes)
-    return GrammarBuilder(template.nodes.copy(), template.index.copy(), template.rules.copy(), template.names.copy()), fragments
+def fresh(template: Template) -> GrammarBuilder:
+    """A new builder that holds the fixed parts."""
+    b = template.builder
+    return GrammarBuilder(b.nodes.copy(), b.index.copy(), b.rules.copy(), b.names.copy())
+
+
+def built(template: Template, builder: GrammarBuilder) -> Grammar:
+    """The finished grammar of a builder that began with the fixed parts."""
+    b = template.builder
+    more = memory_of(builder.nodes[len(b.nodes) :], len(builder.rules) - len(b.rules))
+    return builder.build(ROOT, template.memory + more)
 
 
 ROOT: Final = RuleId(0)

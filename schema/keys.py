@@ -9,21 +9,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from itertools import compress
-from operator import getitem
+from operator import add, itemgetter
 from typing import Final
 
 from stackmask.pda import language
 from stackmask.pda.budget import Budget
-from stackmask.pda.dense import side_by_side, widened
+from stackmask.pda.dense import Dense, Spelling, side_by_side, widened
 from stackmask.pda.dfa import ANYTHING, NOTHING, Dfa, by_classes, live_states, restricted, sources
 from stackmask.pda.exceptions import LimitError
 from stackmask.schema.types import Keys
 
 MOST_CELLS: Final = 256
 SINK: Final = -1
-_SURROGATES: Final = (0xD800, 0xE000)
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_SURROGATES: Final = (0xD800, 0xE000)
+_TARGET: Final = itemgetter(2)
 Row = tuple[tuple[int, int, int], ...]
 Cell = frozenset[int]
 """The keys that are in just these languages."""
@@ -34,122 +34,119 @@ def in_cell(keys: Keys, inside: Cell) -> bool:
     return (not keys.languages.isdisjoint(inside)) is not keys.negated
 
 
-class Partition:
-    """All strings, cut into the cells of a few languages."""
+class _Product:
+    """Automata side by side, each completed by a sink; `inside` are per state the languages of the strings that end there.
+
+    A state is a number whose digits are the states of the automata, 0 for the sink, so what has failed takes no part in a sum of states.
+    PERF: patterns of keys mostly begin in different ways, so in most states a single automaton is left, and its own ranges are the row.
+    """
 
     def __init__(self, languages: Sequence[tuple[int, Dfa]], budget: Budget) -> None:
-        self.budget = budget
-        self.rows: list[list[tuple[int, int, int]]] = []
+        self.automata = [automaton for _, automaton in languages]
+        self.weights: list[int] = []
+        weight = 1
+        for automaton in self.automata:
+            self.weights.append(weight)
+            weight *= len(automaton.accepting) + 1
+        self.shared: tuple[Spelling, list[list[list[int]]]] | None = None
+        self.rows: list[Row] = []
         self.inside: list[Cell] = []
-        """Per state the languages of the strings that end there."""
-        if len(languages) == 1:
-            self._complete(*languages[0])
-        elif languages:
-            self._run(languages)
-        else:
-            self.rows, self.inside = [list(ANYTHING.transitions[0])], [frozenset()]
-        self.cells = dict.fromkeys(self.inside)
-        if len(self.cells) > MOST_CELLS:
-            raise LimitError(f"the patterns of one object cut its keys into more than {MOST_CELLS} sets", limit="states", value=MOST_CELLS)
-        self.before: list[list[int]] | None = None
-        self.automata: dict[frozenset[Cell], Dfa] = {}
-        self.words: dict[str, Cell] = {}
-        self.endless: set[Cell] | None = None
+        self.todo = [sum(self.weights)]
+        self.index = {self.todo[0]: 0}
+        tables = [by_classes(automaton) for automaton in self.automata]
+        dense = [table for table in tables if table is not None]
+        finals = [automaton.accepting for automaton in self.automata]
+        numbers = [number for number, _ in languages]
+        cells: dict[tuple[int, ...], Cell] = {}
+        sizes = [len(automaton.accepting) + 1 for automaton in self.automata]
+        for key in self.todo:
+            running: list[tuple[int, int]] = []
+            for place, size in enumerate(sizes):
+                key, state = divmod(key, size)
+                if state:
+                    running.append((place, state - 1))
+            if len(running) == 1:
+                self.rows.append(self.alone(*running[0]))
+            elif running and len(dense) == len(tables):
+                self.rows.append(self.together(dense, running))
+            else:
+                self.rows.append(self.by_ranges(running))
+            accepting = tuple([place for place, state in running if finals[place][state]])
+            found = cells.get(accepting)
+            if found is None:
+                found = cells[accepting] = frozenset([numbers[place] for place in accepting])
+            self.inside.append(found)
+            if not len(self.rows) & 63:
+                budget.check_states(len(self.todo))
 
-    def _complete(self, number: int, automaton: Dfa) -> None:
-        """One automaton and a sink, if there is any use for one."""
-        inside, outside = frozenset((number,)), frozenset[int]()
-        sink = len(automaton.accepting)
-        is_used = False
-        for row in automaton.transitions:
-            whole: list[tuple[int, int, int]] = []
-            end = 0
-            for entry in row:
-                if entry[0] != end and (end, entry[0]) != _SURROGATES:
-                    whole.append((end, entry[0] - 1, sink))
-                    is_used = True
-                whole.append(entry)
-                end = entry[1] + 1
-            if end <= 0x10FFFF:
-                whole.append((end, 0x10FFFF, sink))
-                is_used = True
-            self.rows.append(whole)
-        self.inside = [inside if accepts else outside for accepts in automaton.accepting]
-        if is_used:
-            self.rows.append([(0, 0x10FFFF, sink)])
-            self.inside.append(outside)
+    def number(self, key: int) -> int:
+        """The place of a state."""
+        found = self.index.get(key)
+        if found is None:
+            found = self.index[key] = len(self.todo)
+            self.todo.append(key)
+        return found
 
-    def _run(self, languages: Sequence[tuple[int, Dfa]]) -> None:
-        """The product of the automata, each completed by a sink."""
-        known = [by_classes(automaton) for _, automaton in languages]
-        tables = [table for table in known if table is not None]
-        if len(tables) < len(known):
-            self._run_by_ranges(languages)
-            return
-        stretches, classes = side_by_side(tables)
-        # The last row is what the sink, -1, picks.
-        lost = (SINK,) * len(classes)
-        rows = [[*widened(table.rows, [its[place] for its in classes]), lost] for place, table in enumerate(tables)]
-        todo = [(0,) * len(languages)]
-        index = {todo[0]: 0}
-        for states in todo:
-            targets = list(zip(*map(getitem, rows, states), strict=True))
-            for target in dict.fromkeys(targets):
-                if target not in index:
-                    index[target] = len(todo)
-                    todo.append(target)
-            numbers = [index[target] for target in targets]
-            self._add_row((lo, hi, numbers[its]) for lo, hi, its in stretches)
-            if not len(todo) & 63:
-                self.budget.check_states(len(todo))
-        self._note_cells(languages, todo)
-
-    def _run_by_ranges(self, languages: Sequence[tuple[int, Dfa]]) -> None:
-        """As `_run`, for automata that are too large for tables."""
-        tables = [automaton.transitions for _, automaton in languages]
-        start = (0,) * len(languages)
-        index = {start: 0}
-        todo = [start]
-        for states in todo:
-            # What a state is in no need to spell out are the automata that have failed: they take no part in the row.
-            running = [place for place, state in enumerate(states) if state != SINK]
-            row = []
-            for lo, hi, targets in _side_by_side([tables[place][states[place]] for place in running]):
-                following = [SINK] * len(states)
-                for place, target in zip(running, targets, strict=True):
-                    following[place] = target
-                key = tuple(following)
-                number = index.get(key)
-                if number is None:
-                    number = index[key] = len(todo)
-                    todo.append(key)
-                row.append((lo, hi, number))
-            self._add_row(row)
-            if not len(todo) & 63:
-                self.budget.check_states(len(todo))
-        self._note_cells(languages, todo)
-
-    def _add_row(self, transitions: Iterable[tuple[int, int, int]]) -> None:
-        """The transitions of the next state, neighbours with one target joined."""
+    def alone(self, place: int, state: int) -> Row:
+        """The row of a state where all other automata have failed."""
+        number, weight = self.number, self.weights[place]
         row: list[tuple[int, int, int]] = []
-        for lo, hi, target in transitions:
+        end = 0
+        for lo, hi, target in self.automata[place].transitions[state]:
+            if lo != end and (end, lo) != _SURROGATES:
+                row.append((end, lo - 1, number(0)))
+            row.append((lo, hi, number((target + 1) * weight)))
+            end = hi + 1
+        if end <= 0x10FFFF:
+            row.append((end, 0x10FFFF, number(0)))
+        return tuple(row)
+
+    def together(self, tables: Sequence[Dense], running: Sequence[tuple[int, int]]) -> Row:
+        """The row of a state of several automata, by the classes of characters that they tell apart."""
+        if self.shared is None:
+            stretches, classes = side_by_side(tables)
+            sides = []
+            for place, (table, weight) in enumerate(zip(tables, self.weights, strict=True)):
+                part = [*range(weight, (len(table.rows) + 1) * weight, weight), 0].__getitem__  # the last is what the sink, -1, picks
+                sides.append([list(map(part, row)) for row in widened(table.rows, [its[place] for its in classes])])
+            self.shared = Spelling(stretches), sides
+        spelling, sides = self.shared
+        keys = [sides[place][state] for place, state in running]
+        targets = list(map(add, keys[0], keys[1])) if len(keys) == 2 else list(map(sum, zip(*keys, strict=True)))
+        return spelling.row(list(map(self.number, targets)))
+
+    def by_ranges(self, running: Sequence[tuple[int, int]]) -> Row:
+        """The row of a state of any automata."""
+        row: list[tuple[int, int, int]] = []
+        for lo, hi, targets in _side_by_side([self.automata[place].transitions[state] for place, state in running]):
+            key = sum([(target + 1) * self.weights[place] for (place, _), target in zip(running, targets, strict=True)])
+            target = self.number(key)
             if row and row[-1][2] == target and row[-1][1] + 1 == lo:
                 row[-1] = (row[-1][0], hi, target)
             else:
                 row.append((lo, hi, target))
-        self.rows.append(row)
+        return tuple(row)
 
-    def _note_cells(self, languages: Sequence[tuple[int, Dfa]], todo: Sequence[tuple[int, ...]]) -> None:
-        """The cells of the states, by which automata accept."""
-        finals = [(*automaton.accepting, False) for _, automaton in languages]
-        numbers = [number for number, _ in languages]
-        cells: dict[tuple[bool, ...], Cell] = {}
-        for states in todo:
-            accepting = tuple(map(getitem, finals, states))
-            found = cells.get(accepting)
-            if found is None:
-                found = cells[accepting] = frozenset(compress(numbers, accepting))
-            self.inside.append(found)
+
+class Partition:
+    """All strings, cut into the cells of a few languages."""
+
+    def __init__(self, languages: Sequence[tuple[int, Dfa]], budget: Budget) -> None:
+        self.automata: dict[frozenset[Cell], Dfa] = {}
+        self.words: dict[str, Cell] = {}
+        self.endless: set[Cell] | None = None
+        self.before: list[list[int]] | None = None
+        if languages:
+            product = _Product(languages, budget)
+            self.rows, self.inside = product.rows, product.inside
+        else:
+            self.rows, self.inside = list(ANYTHING.transitions), [frozenset()]
+        self.cells = dict.fromkeys(self.inside)
+        if len(self.cells) > MOST_CELLS:
+            raise LimitError(f"the patterns of one object cut its keys into more than {MOST_CELLS} sets", limit="states", value=MOST_CELLS)
+        if len(languages) == 1:
+            ((number, automaton),) = languages
+            self.automata[frozenset((frozenset((number,)),))] = automaton
 
     def cell(self, word: str) -> Cell:
         """The cell that a string is in."""
@@ -178,14 +175,14 @@ class Partition:
     def automaton(self, cells: Iterable[Cell]) -> Dfa:
         """The automaton of the strings in these cells, trimmed but not minimal."""
         chosen = frozenset(cells)
+        if len(chosen) == len(self.cells):
+            return ANYTHING
         found = self.automata.get(chosen)
         if found is None:
             found = self.automata[chosen] = self._automaton(chosen)
         return found
 
     def _automaton(self, chosen: frozenset[Cell]) -> Dfa:
-        if len(chosen) == len(self.cells):
-            return ANYTHING
         accepting = [inside in chosen for inside in self.inside]
         if self.before is None:
             self.before = sources(self.rows)
@@ -225,12 +222,17 @@ class KeySpace:
 def without(automaton: Dfa, words: Iterable[str]) -> Dfa:
     """The automaton without these words, all of which it accepts, trimmed but not minimal.
 
-    State 0 is the root of the trie of the words, then come the states of the automaton, then the rest of the trie.
+    State 0 is the root of the trie of the words; the automaton's own state 0 comes behind its others, then the rest of the trie.
     """
-    shifted: list[Row] = [tuple([(lo, hi, target + 1) for lo, hi, target in row]) for row in automaton.transitions]
-    rows = [shifted[0], *shifted]
-    accepting = [automaton.accepting[0], *automaton.accepting]
-    origin = [1, *range(1, len(rows))]  # the state of the automaton that each state stands beside
+    first = len(automaton.transitions)
+    rows: list[Row] = []
+    for row in automaton.transitions:
+        if 0 in map(_TARGET, row):
+            row = tuple([(lo, hi, target or first) for lo, hi, target in row])
+        rows.append(row)
+    rows.append(rows[0])
+    accepting = [*automaton.accepting, automaton.accepting[0]]
+    origin = [first, *range(1, first + 1)]  # the state of the automaton that each state stands beside
     children: list[dict[int, int]] = [{} for _ in rows]
     for word in sorted(set(words)):
         state = 0
@@ -238,9 +240,9 @@ def without(automaton: Dfa, words: Iterable[str]) -> Dfa:
             following = children[state].get(code)
             if following is None:
                 following = children[state][code] = len(rows)
-                beneath = next(target for lo, hi, target in shifted[origin[state] - 1] if lo <= code <= hi)
+                beneath = next(target for lo, hi, target in rows[origin[state]] if lo <= code <= hi)
                 origin.append(beneath)
-                rows.append(shifted[beneath - 1])
+                rows.append(rows[beneath])
                 accepting.append(accepting[beneath])
                 children.append({})
             state = following

@@ -12,6 +12,7 @@ So the graph is linear in the keys for ordinary objects, and grows only with the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 from stackmask.pda.budget import Budget
@@ -535,6 +536,9 @@ def unordered(b: GrammarBuilder, f: Fragments, members: Sequence[tuple[NodeId, b
     return permuted_object(b, f, tuple(flat), 0, -1)
 
 
+_PLACE: Final = itemgetter(0, 1)
+
+
 class _Chain:
     """The graph of one part that has clauses or counts, in the shape of `emit.object_node`: one comma behind a member, whatever follows."""
 
@@ -555,18 +559,39 @@ class _Chain:
         self.splits: dict[tuple[Conjunction, tuple[Literal, ...]], list[tuple[Conjunction, frozenset[Literal]]]] = {}
         self.decided: dict[tuple[int, tuple[int, ...]], tuple[int, ...] | None] = {}
         self.turns: dict[tuple[int, tuple[int, ...]], list[tuple[NodeId, tuple[int, ...]]]] = {}
-        # last[c][a]: the position after the last member that atom a of clause c speaks of; past the end for undeclared keys.
-        end = len(declared)
-        self.last = [
-            [
-                end + 1
-                if any(in_cell(atom.keys, m.inside) for m in undeclared)
-                else max((i + 1 for i, m in enumerate(declared) if member(self.facts, atom.keys, m.name or "")), default=0)
-                for atom in clause
-            ]
-            for clause in clauses
-        ]
+        self.named: dict[str, list[tuple[int, int, Atom]]] = {}
+        """The atoms about one key: the place of the clause, a bit for the atom's place in it, and the atom."""
+        self.general: list[tuple[int, int, Atom]] = []
+        """Those about sets of keys."""
+        self.concerned: dict[str | frozenset[int], list[tuple[int, int, Atom]]] = {}
+        self.universal = [sum([1 << index for index, atom in enumerate(clause) if atom.every]) for clause in clauses]
+        # due[i]: the atoms that say nothing of the members at position i and after it, but of the one before.
+        due: list[list[tuple[int, int]]] = [[] for _ in range(len(declared) + 2)]
+        places = {m.name: i + 1 for i, m in enumerate(declared)}
+        for number, clause in enumerate(clauses):
+            for index, atom in enumerate(clause):
+                entry = (number, 1 << index, atom)
+                if atom.name is not None:
+                    self.named.setdefault(atom.name, []).append(entry)
+                    due[places.get(atom.name, 0)].append(entry[:2])
+                else:
+                    self.general.append(entry)
+                    due[self.last(atom.keys)].append(entry[:2])
+        self.open: list[list[int]] = []
+        """For each position the atoms of each clause that speak of members there or later, as bits."""
+        left = [(1 << len(clause)) - 1 for clause in clauses]
+        for ended in due:
+            left = left.copy()
+            for number, bit in ended:
+                left[number] &= ~bit
+            self.open.append(left)
         self.last_required = max((i + 1 for i, m in enumerate(declared) if m.required), default=0)
+
+    def last(self, keys: Keys) -> int:
+        """The position after the last member that a set of keys has; past the end where it has undeclared keys."""
+        if any(in_cell(keys, m.inside) for m in self.undeclared):
+            return len(self.declared) + 1
+        return max((i + 1 for i, m in enumerate(self.declared) if member(self.facts, keys, m.name or "")), default=0)
 
     def node(self) -> NodeId:
         """The whole object."""
@@ -585,7 +610,7 @@ class _Chain:
                 self.after(source, position, count, alive)
             elif position < len(self.declared):
                 self.before(source, position, count, alive)
-            elif any(bits != SATISFIED for bits in alive):
+            elif alive.count(SATISFIED) < len(alive):
                 self.write(source, self.undeclared, position, position, count, alive)
             elif (extra := self.extra()) != f.never:
                 least, most = self.missing(count)
@@ -609,24 +634,16 @@ class _Chain:
         key = (position, alive)
         if key in self.decided:
             return self.decided[key]
-        result: list[int] | None = []
-        for clause, last, bits in zip(self.clauses, self.last, alive, strict=True):
+        result: list[int] = []
+        for bits, left, universal in zip(alive, self.open[position], self.universal, strict=True):
+            # What still holds of every key, and speaks of none to come, holds.
             if bits != SATISFIED:
-                kept = 0
-                for index, atom in enumerate(clause):
-                    if bits >> index & 1:
-                        if last[index] > position:
-                            kept |= 1 << index
-                        elif atom.every:
-                            kept = SATISFIED
-                            break
-                bits = kept
-            if not bits:
-                result = None
-                break
-            assert result is not None
+                bits = SATISFIED if bits & universal & ~left else bits & left
+                if not bits:
+                    self.decided[key] = None
+                    return None
             result.append(bits)
-        found = self.decided[key] = None if result is None else tuple(result)
+        found = self.decided[key] = tuple(result)
         return found
 
     def may_end(self, position: int, count: int, alive: tuple[int, ...]) -> bool:
@@ -659,7 +676,7 @@ class _Chain:
             self.edges += (source, 1, f.blank)
         if 0 <= self.high <= count:
             return
-        if position < len(self.declared) or any(bits != SATISFIED for bits in alive):
+        if position < len(self.declared) or alive.count(SATISFIED) < len(alive):
             if position < len(self.declared) or self.undeclared:
                 self.edges += (source, self.number((False, position, count, alive)), f.comma)
         elif (extra := self.extra()) != f.never:
@@ -685,28 +702,40 @@ class _Chain:
         """How a member may turn out: what its value meets, and which atoms are then alive."""
         relevant: dict[Literal, None] = {}
         touched: list[tuple[int, int, Atom]] = []
-        for number, (clause, bits) in enumerate(zip(self.clauses, alive, strict=True)):
-            if bits == SATISFIED:
-                continue
-            for index, atom in enumerate(clause):
-                if bits >> index & 1 and self.concerns(atom.keys, current):
-                    touched.append((number, index, atom))
-                    relevant[atom.literal] = None
+        for entry in self.concerning(current):
+            number, bit, atom = entry
+            if alive[number] != SATISFIED and alive[number] & bit:
+                touched.append(entry)
+                relevant[atom.literal] = None
+        if not touched:
+            yield current.value, alive
+            return
         for value, true in self.split(current.value, tuple(relevant)):
             following = list(alive)
-            for number, index, atom in touched:
+            for number, bit, atom in touched:
                 if following[number] == SATISFIED:
                     continue
                 if atom.literal in true:
                     if not atom.every:
                         following[number] = SATISFIED
                 elif atom.every:
-                    following[number] &= ~(1 << index)
+                    following[number] &= ~bit
             yield value, tuple(following)
 
-    def concerns(self, keys: Keys, current: _Member) -> bool:
-        """Whether a set of keys has this member's."""
-        return in_cell(keys, current.inside) if current.name is None else member(self.facts, keys, current.name)
+    def concerning(self, current: _Member) -> list[tuple[int, int, Atom]]:
+        """The atoms that speak of a member, clause by clause."""
+        name = current.name
+        which = current.inside if name is None else name
+        found = self.concerned.get(which)
+        if found is None:
+            if name is None:
+                found = [entry for entry in self.general if in_cell(entry[2].keys, current.inside)]
+            else:
+                found = self.named.get(name, [])
+                if self.general:
+                    found = sorted([*found, *(entry for entry in self.general if member(self.facts, entry[2].keys, name))], key=_PLACE)
+            self.concerned[which] = found
+        return found
 
     def split(self, value: Conjunction, literals: tuple[Literal, ...]) -> list[tuple[Conjunction, frozenset[Literal]]]:
         """A value cut by literals into cases: (what the value meets, which literals are then known to hold).

@@ -18,6 +18,7 @@ Schema = dict[str, Any]
 Numeral = int | float | Decimal
 _LARGE: Final = 2**64
 _NOTHING: Final[Mapping[str, object]] = {}
+_STRING: Final = frozenset({str})
 
 
 class Malformed(SchemaError):  # noqa: N818 - the word for the schema; the caller sees a SchemaError
@@ -113,15 +114,16 @@ def flag(schema: Schema, keyword: str) -> bool:
 
 def names(schema: Schema, keyword: str, value: object) -> Sequence[str]:
     """An array of strings."""
-    if not isinstance(value, list | tuple) or not all(isinstance(name, str) for name in value):
-        raise Malformed(schema, keyword, "must be an array of strings")
-    return value
+    # PERF: a set of classes takes half the time of a generator
+    if isinstance(value, list | tuple) and ({*map(type, value)} <= _STRING or all(isinstance(name, str) for name in value)):
+        return value
+    raise Malformed(schema, keyword, "must be an array of strings")
 
 
 def mapping(schema: Schema, keyword: str) -> Mapping[str, Any]:
     """An object, empty where it is absent."""
     value = schema.get(keyword, _NOTHING)
-    if not isinstance(value, Mapping):
+    if value.__class__ is not dict and not isinstance(value, Mapping):
         raise Malformed(schema, keyword, "must be an object")
     return value
 
@@ -145,7 +147,7 @@ def text(schema: Schema, keyword: str) -> str:
 def item_schemas(schema: Schema, codes: Mapping[str, int]) -> tuple[Sequence[Any], Any]:
     """The schemas of the first items, and that of all others; `codes` are the keywords in force."""
     items = schema.get("items", True)
-    if isinstance(items, list | tuple):
+    if items.__class__ is not dict and isinstance(items, list | tuple):
         return items, schema.get("additionalItems", True)
     return (schemas(schema, "prefixItems") if "prefixItems" in schema and "prefixItems" in codes else ()), items
 

@@ -95,16 +95,16 @@ class Registry:
     """
 
     def __init__(self, schema: Any, documents: Mapping[str, Any] | None = None, *, default: Dialect = DEFAULT) -> None:
-        self.documents = {uri.removesuffix("#"): document for uri, document in (documents or {}).items()}
+        self.documents = {uri.removesuffix("#"): document for uri, document in documents.items()} if documents else {}
         self.resources: dict[str, Resource] = {}
         self.embedded: dict[int, Resource] = {}
         self.targets: dict[tuple[Resource, str], tuple[Any, Resource]] = {}
         self.opened: list[Document] = []
         self.default = default
         self.unknown_dialects: list[str] = []
-        self.root = Scope(self._open("", schema).resource, ())
-        self.default = self.root.resource.dialect
-        self.root = Scope(self.root.resource, (self.root.resource,))
+        resource = self._open("", schema).resource
+        self.default = resource.dialect
+        self.root = Scope(resource, (resource,))
 
     def enter(self, scope: Scope, schema: dict[str, Any]) -> Scope:
         """The scope inside a subschema: another one where the subschema is a resource of its own."""

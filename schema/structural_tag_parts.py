@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from stackmask.pda.grammar import Grammar, GrammarBuilder, NodeId, RuleId, memory_of
 from stackmask.pda.splice import extend
-from stackmask.schema.fragments import Fragments, fresh
+from stackmask.schema.fragments import Fragments, template
 
 LEAVES: Final = frozenset(
     ("json_schema", "any_text", "grammar", "regex", "const_string", "any_tokens", "qwen_xml_parameter", "token", "exclude_token")
@@ -124,13 +124,13 @@ class Arena:
 
 def _lay(builder: GrammarBuilder, whitespace: str) -> Fragments:
     """Add the fixed parts of JSON to a builder that has begun with something else."""
-    template, fragments = fresh(whitespace, "needed")
-    first = len(builder.rules) - 1  # rule 0 of the template is a root that nothing calls
-    for name in template.names[1:]:
+    parts, fragments, _ = template(whitespace, "needed")
+    first = len(builder.rules) - 1  # rule 0 of the fixed parts is a root that nothing calls
+    for name in parts.names[1:]:
         builder.rule(name)
     places: list[NodeId] = []
-    extend(builder, template.nodes, places, first)
-    for rule, body in enumerate(template.rules[1:], 1):
+    extend(builder, parts.nodes, places, first)
+    for rule, body in enumerate(parts.rules[1:], 1):
         builder.define(RuleId(first + rule), places[body])
     return Fragments._make([*(places[node] for node in fragments[:-1]), fragments.encoding])
 
