@@ -144,8 +144,45 @@ def difference(left: Dfa, right: Dfa, *, budget: Budget | None = None) -> Dfa:
 
 
 def complement(automaton: Dfa, *, budget: Budget | None = None) -> Dfa:
-    """All texts that the automaton does not accept."""
-    return difference(ANYTHING, automaton, budget=budget)
+    """All texts that the automaton, a canonical one, does not accept.
+
+    Completed by a sink it is still minimal.
+    So there is nothing to merge, and at most one state, from which every text was accepted, to leave out.
+
+    >>> complement(complement(from_string("ab"))) == from_string("ab")
+    True
+    """
+    sink = len(automaton.accepting)
+    (budget or Budget()).check_states(sink + 1)
+    universal = next((state for state, row in enumerate(automaton.transitions) if automaton.accepting[state] and _is_loop(row, state)), -1)
+    if not universal:
+        return NOTHING
+    numbers = {0: 0} if automaton != NOTHING else {sink: 0}
+    order = [*numbers]
+    transitions: list[tuple[tuple[int, int, int], ...]] = []
+    for state in order:
+        row: list[tuple[int, int, int]] = []
+        end = 0
+        for lo, hi, target in (*(automaton.transitions[state] if state != sink else ()), (0x110000, 0, universal)):
+            if lo > end:
+                row += [(max(end, low), min(lo - 1, high), sink) for low, high in _SCALARS if low < lo and end <= high]
+            if target != universal:
+                row.append((lo, hi, target))
+            end = hi + 1
+        for _, _, target in row:
+            if target not in numbers:
+                numbers[target] = len(order)
+                order.append(target)
+        transitions.append(tuple([(lo, hi, numbers[target]) for lo, hi, target in row]))
+    return Dfa(tuple(transitions), tuple([state == sink or not automaton.accepting[state] for state in order]))
+
+
+_SCALARS: Final = ((0, 0xD7FF), (0xE000, 0x10FFFF))
+
+
+def _is_loop(row: tuple[tuple[int, int, int], ...], state: int) -> bool:
+    """Whether a row leads back to its state whatever is read."""
+    return row == ((0, 0xD7FF, state), (0xE000, 0x10FFFF, state))
 
 
 def contains(outer: Dfa, inner: Dfa, *, budget: Budget | None = None) -> bool:
@@ -413,12 +450,12 @@ def canonical(rows: list[Row], accepting: list[bool], labels: Labels, budget: Bu
     if used and sum(len(labels.sets[label]) for label in used) <= 2 * MOST_CLASSES:
         return _canonical_dense(*_by_minterms(rows, used, labels), accepting, budget)
     predecessors = _predecessors(rows)
-    live = live_states(accepting, predecessors)
-    if not live[0]:
+    left = _steps_left(accepting, predecessors)
+    if left[0] < 0:
         return NOTHING
-    if not all(live):
-        rows = [[entry for entry in row if live[entry[0]]] if live[state] else [] for state, row in enumerate(rows)]
-    block = _minimize(accepting, live, predecessors, lambda block: lambda state: _signature(rows[state], block, labels), budget)
+    if -1 in left:
+        rows = [[entry for entry in row if left[entry[0]] >= 0] if left[state] >= 0 else [] for state, row in enumerate(rows)]
+    block = _minimize(left, predecessors, lambda block: lambda state: _signature(rows[state], block, labels), budget)
     representative: dict[int, int] = {}
     for state, number in enumerate(block[:-1]):
         representative.setdefault(number, state)
@@ -457,13 +494,13 @@ def _canonical_dense(rows: list[DenseRow], stretches: list[Stretch], accepting: 
     for state, row in enumerate(rows):
         for target in set(row):
             predecessors[target].append(state)
-    live = live_states(accepting, predecessors)
-    if not live[0]:
+    left = _steps_left(accepting, predecessors)
+    if left[0] < 0:
         return NOTHING
-    if not all(live):
-        kept = [*(state if alive else -1 for state, alive in enumerate(live)), -1].__getitem__
+    if -1 in left:
+        kept = [*[state if steps >= 0 else -1 for state, steps in enumerate(left)], -1].__getitem__
         rows = [tuple(map(kept, row)) for row in rows]
-    block = _minimize(accepting, live, predecessors, lambda block: lambda state: tuple(map(block.__getitem__, rows[state])), budget)
+    block = _minimize(left, predecessors, lambda block: lambda state: tuple(map(block.__getitem__, rows[state])), budget)
     representative: dict[int, int] = {}
     for state, number in enumerate(block[:-1]):
         representative.setdefault(number, state)
@@ -502,6 +539,19 @@ def live_states(accepting: list[bool], predecessors: list[list[int]]) -> list[bo
     return live
 
 
+def _steps_left(accepting: list[bool], predecessors: list[list[int]]) -> list[int]:
+    """The length of the shortest text accepted from each state, -1 for none."""
+    left = [0 if accepts else -1 for accepts in accepting]
+    todo = [state for state, accepts in enumerate(accepting) if accepts]
+    for state in todo:
+        steps = left[state] + 1
+        for predecessor in predecessors[state]:
+            if left[predecessor] < 0:
+                left[predecessor] = steps
+                todo.append(predecessor)
+    return left
+
+
 def sources(rows: Sequence[Sequence[tuple[int, int, int]]]) -> list[list[int]]:
     """Per state those that a transition leads from, once for each."""
     result: list[list[int]] = [[] for _ in rows]
@@ -526,14 +576,14 @@ def restricted(
 
 
 def _minimize(
-    accepting: list[bool],
-    live: list[bool],
+    left: list[int],
     predecessors: list[list[int]],
     signatures: Callable[[list[int]], Callable[[int], Hashable]],
     budget: Budget,
 ) -> list[int]:
     """The number of the equivalence class of every state, and -1.
 
+    `left` are the lengths of the shortest texts that states accept, by which they are told apart before anything else.
     A state's signature is its row with every target replaced by its class; `signatures` makes that function of the classes.
         all states are dirty
         while a class has dirty states:
@@ -541,15 +591,17 @@ def _minimize(
             the largest part keeps the number of the class, the others get new numbers, and their predecessors become dirty
     A state gets a new number only when it falls into the smaller part, so at most log n times.
     """
-    # A dead state has no transitions either: class 2 keeps it apart from the accepting end of the automaton and from the rest.
-    block = [int(accepts) if alive else 2 for accepts, alive in zip(accepting, live, strict=True)]
+    # A dead state has no transitions either: a class of its own keeps it apart from the accepting end of the automaton.
+    dead = max(left) + 1
+    block = [steps if steps >= 0 else dead for steps in left]
     signature = signatures(block)
     members: dict[int, set[int]] = {}
     for state, number in enumerate(block):
         members.setdefault(number, set()).add(state)
     block.append(-1)  # what the target -1 picks
-    dirty: dict[int, set[int]] = {number: set(states) for number, states in members.items() if len(states) > 1 and number != 2}
-    fresh = 3
+    # The nearest to an end come first, that is last: most others are told apart by what becomes of these.
+    dirty = {number: set(members[number]) for number in range(dead - 1, -1, -1) if len(members[number]) > 1}
+    fresh = dead + 1
     rounds = 0
     while dirty:
         number, states = dirty.popitem()

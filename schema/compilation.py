@@ -65,6 +65,8 @@ MERGED: Final = frozenset({"type", "properties", "required", "additionalProperti
 """The keywords of objects that say nothing but which members they have."""
 MOST_MERGED: Final = 64
 
+_UNKNOWN_TYPE: Final = (-1, NodeId(-1))
+
 Pending = tuple[RuleId, Any, Scope | None]
 """A rule to be defined: by a subschema in a scope, or by a conjunction of literals, which has none."""
 
@@ -108,6 +110,17 @@ class Compilation:
         self.scope = registry.root
         self.codes = registry.root.resource.dialect.keywords
         self.depth = 0
+        f = fragments
+        self.plain = {
+            "null": (0, f.null),
+            "boolean": (0, f.boolean),
+            "integer": (NUMBER, f.integer),
+            "number": (NUMBER, f.number),
+            "string": (STRING, f.string),
+            "array": (ARRAY, f.array),
+            "object": (OBJECT, f.object),
+        }
+        """For each type the keywords that say something of it, and its node where there are none."""
         self.pending: list[Pending] = []
         self.rules: dict[object, NodeId] = {}
         self.values_of: dict[Conjunction, NodeId] = {}
@@ -192,6 +205,11 @@ class Compilation:
             code |= get(keyword, UNKNOWN)
         if code & BEYOND_LOCAL:
             return self.combined(schema, code)
+        # PERF: most subschemas are a type and no more
+        if code & TYPE and schema["type"].__class__ is str:
+            matters, node = self.plain.get(schema["type"], _UNKNOWN_TYPE)
+            if not code & matters:
+                return node
         return self.local(schema, code)
 
     def local(self, schema: Schema, code: int) -> NodeId:

@@ -102,11 +102,12 @@ def object_node(b: GrammarBuilder, f: Fragments, members: Sequence[tuple[NodeId,
     for i, (node, required) in enumerate(members):
         after, following = 2 * i + 2, 2 * i + 3
         more = i + 1 < count or extra != never
-        edges += (before, after, node)
-        if more:
-            edges += (after, following, comma)
-            if not required:
-                edges += (before, following, -1)
+        if not more:
+            edges += (before, after, node)
+        elif required:
+            edges += (before, after, node, after, following, comma)
+        else:
+            edges += (before, after, node, after, following, comma, before, following, -1)
         if i >= last:
             edges += (after, 1, -1)
         before = following

@@ -70,9 +70,12 @@ def single(name: str) -> Keys:
 def member(facts: Facts, keys: Keys, name: str) -> bool:
     """Whether a key belongs to a set of keys."""
     negated, names, languages = keys
-    if not languages:
-        return (name in names) is not negated
-    return (name in names or any(facts.holds(language, name) for language in languages)) is not negated
+    if name in names:
+        return not negated
+    for language in languages:
+        if facts.holds(language, name):
+            return not negated
+    return negated
 
 
 def intersect(a: Object, b: Object) -> Object:

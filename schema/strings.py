@@ -41,8 +41,12 @@ class Strings:
         self.shortest_lengths: dict[Tests, int] = {}
         self.lengths: dict[Tests, tuple[int, int | None] | None] = {}
         self.written: dict[Text, NodeId] = {}
+        self.pairs: dict[tuple[int, int], tuple[Dfa, Dfa, Dfa]] = {}
+        """The intersections of two automata, with the two, which so keep their identities."""
         self.unions: dict[Dfa, int] = {}
         """The automata of unions that were put together, each with its number."""
+        self.gathered: dict[Texts, Texts] = {}
+        """What `together` made of unions."""
         self.sources: dict[tuple[str, object], tuple[object, str, str]] = {}
         """Where a test was first asked for: subschema, keyword, and the rest of the pointer."""
 
@@ -77,9 +81,25 @@ class Strings:
         """The automaton of the strings that pass every test."""
         found = self.combined.get(tests)
         if found is None:
-            ordered = sorted((self.test(test) for test in tests), key=lambda d: len(d.accepting))
-            found = self.combined[tests] = automata.intersection(*ordered, budget=self.budget)
+            found = self.combined[tests] = self.meet(sorted((self.test(test) for test in tests), key=lambda d: len(d.accepting)))
         return found
+
+    def meet(self, level: Sequence[Dfa]) -> Dfa:
+        """The intersection of some automata, as a balanced tree.
+
+        PERF: texts that differ in a few of many tests, as the branches of a oneOf do, share most of the tree.
+        """
+        while len(level) > 1:
+            level = [*map(self.pair, level[::2], level[1::2]), *level[len(level) & ~1 :]]
+        return level[0]
+
+    def pair(self, a: Dfa, b: Dfa) -> Dfa:
+        """The intersection of two automata."""
+        key = (id(a), id(b))
+        found = self.pairs.get(key)
+        if found is None:
+            found = self.pairs[key] = (a, b, automata.intersection(a, b, budget=self.budget))
+        return found[2]
 
     def automaton(self, text: Text) -> Dfa:
         """The automaton of one part, bounds included."""
@@ -194,6 +214,12 @@ class Strings:
 
     def together(self, texts: Texts) -> Texts:
         """A union in fewer parts: those with the same bounds are one, by the automaton of their union."""
+        found = self.gathered.get(texts)
+        if found is None:
+            found = self.gathered[texts] = self._together(texts)
+        return found
+
+    def _together(self, texts: Texts) -> Texts:
         groups: dict[tuple[int, int], list[Text]] = {}
         for text in texts:
             groups.setdefault(text[:2] if text.words is None else (0, 0), []).append(text)

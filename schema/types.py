@@ -7,6 +7,7 @@ So a part is one level deep, and all conjunctions that can ever arise from a sch
 
 from __future__ import annotations
 
+from operator import neg
 from typing import Final, NamedTuple, TypeAlias
 
 from stackmask.schema.numbers import NOTHING, NUMBERS, NumberSet
@@ -127,7 +128,7 @@ def reduced(literals: Conjunction) -> Conjunction:
     """A conjunction without `true`; the one that holds `false` where it contradicts itself."""
     if TRUE in literals:
         literals -= {TRUE}
-    if len(literals) > 1 and (FALSE in literals or any(-literal in literals for literal in literals)):
+    if len(literals) > 1 and (FALSE in literals or not literals.isdisjoint(map(neg, literals))):
         return NEVER
     return literals
 
