@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import signal
 import threading
@@ -82,10 +83,14 @@ def run(arguments: argparse.Namespace) -> int:
     server = uvicorn.Server(config)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)  # uvicorn heeds them while it serves, and raises them again when it has ended
+    # PERF: what is there now stays. Going through it for garbage took 250 ms every 15 s with 64 clients, in which nobody got a token.
+    gc.collect()
+    gc.freeze()
     try:
         with _announce(server, options.model_name):
             server.run()
     finally:
+        gc.unfreeze()
         engine.compiler.close()
     return OK
 

@@ -14,6 +14,7 @@ from stackmask.pda.packed import PackedGrammar
 from stackmask.pda.vocabulary import Vocabulary
 
 GROWTH: Final = 32 << 20  # bytes that a worker may have grown by before another takes its place
+LARGE: Final = 1 << 16  # bytes of a buffer that goes by the file
 
 
 class Task(NamedTuple):
@@ -26,20 +27,38 @@ class Task(NamedTuple):
 
 
 class Workshop:
-    """The compiler of a worker, as the other end of its channel describes it in its first message."""
+    """The compiler of a worker, as the other end of its channel describes it in its first message.
 
-    def __init__(self, message: bytes) -> None:
+    Large buffers of an answer are left in `file` one after the other: who reads them from there need not hold its interpreter meanwhile.
+    """
+
+    def __init__(self, message: bytes, file: int) -> None:
         special, size, limits, memory = pickle.loads(message)
         _limit_memory(memory)
         # front ends know of a vocabulary no more than its names; one token of text has to be there
         vocabulary = Vocabulary.from_bytes([None] * size + [b"a"], stop_token_ids=[], special=special)
         self._compiler = Compiler(vocabulary, limits=limits, threads=1)
+        self._file = file
         self._bound = _resident() + GROWTH
 
     def answer(self, message: bytes) -> bytes:
-        """The answer to a task, and whether the process has grown so much that another is to take its place."""
+        """Whether the process has grown so much that another is to take its place, the answer to a task, and the sizes of its buffers."""
+        sizes: list[int] = []
+
+        def keep(buffer: pickle.PickleBuffer) -> bool:
+            """Leave it in the file if it is large, else in the pickle."""
+            data = buffer.raw()
+            if data.nbytes < LARGE:
+                return True
+            sizes.append(data.nbytes)
+            while data:
+                data = data[os.write(self._file, data) :]
+            return False
+
+        os.lseek(self._file, 0, os.SEEK_SET)
         answer = _compile(self._compiler, pickle.loads(message))
-        return pickle.dumps((_resident() > self._bound, answer))
+        parts = pickle.dumps(answer, protocol=5, buffer_callback=keep)
+        return pickle.dumps((_resident() > self._bound, parts, sizes))
 
 
 def _compile(compiler: Compiler, task: Task) -> tuple[Any, ...]:

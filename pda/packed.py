@@ -7,6 +7,7 @@ looked at: the engine has its own form, and only people, files and captures ask 
 from __future__ import annotations
 
 import pickle
+from typing import Any, SupportsIndex
 
 from stackmask.pda.engine import pack_grammar
 from stackmask.pda.grammar import TOKENS, Grammar
@@ -21,12 +22,17 @@ class PackedGrammar:
     __slots__ = ("_grammar", "_pickle", "asks_for_tokens", "for_engine", "nodes", "rules")
 
     def __init__(self, grammar: Grammar) -> None:
-        self.for_engine = pack_grammar(grammar)
+        self.for_engine: bytes = pack_grammar(grammar)
         self.rules = len(grammar.rules)
         self.nodes = len(grammar.nodes)
         self.asks_for_tokens = any(node[0] == TOKENS for node in grammar.nodes)
         self._pickle = pickle.dumps(grammar)
         self._grammar: Grammar | None = None
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
+        """Its bytes as buffers, so that a pickle need not hold them."""
+        wrap = pickle.PickleBuffer if protocol.__index__() >= 5 else bytes
+        return _restored, (wrap(self.for_engine), wrap(self._pickle), (self.rules, self.nodes, self.asks_for_tokens))
 
     @property
     def size(self) -> int:
@@ -38,3 +44,10 @@ class PackedGrammar:
         if self._grammar is None:
             self._grammar = pickle.loads(self._pickle)
         return self._grammar
+
+
+def _restored(for_engine: bytes, pickled: bytes, facts: tuple[int, int, bool]) -> PackedGrammar:
+    packed = PackedGrammar.__new__(PackedGrammar)
+    packed.for_engine, packed._pickle, packed._grammar = for_engine, pickled, None
+    packed.rules, packed.nodes, packed.asks_for_tokens = facts
+    return packed

@@ -422,6 +422,16 @@ struct KernelGrammar {
   std::shared_ptr<Automaton> automaton;
 };
 
+// An automaton takes milliseconds to give back what it took, for which nobody need wait.
+void let_go(Automaton* automaton) {
+  if (Py_IsInitialized() && PyGILState_Check()) {
+    const nb::gil_scoped_release release;
+    delete automaton;
+  } else {
+    delete automaton;
+  }
+}
+
 std::shared_ptr<TokenTrie> make_trie(nb::object tokens, i64 size, i64 set_bytes) {
   std::vector<std::pair<const char*, std::size_t>> texts;
   const nb::object fast = nb::steal(PySequence_Fast(tokens.ptr(), "tokens is not a sequence"));
@@ -543,7 +553,7 @@ NB_MODULE(_kernel, m) {
             {
               const nb::gil_scoped_release release;
               if (is_packed) expressions = unpack(PyBytes_AS_STRING(grammar.ptr()), static_cast<std::size_t>(PyBytes_GET_SIZE(grammar.ptr())));
-              new (self) KernelGrammar{std::make_shared<Automaton>(trie, expressions, limits)};
+              new (self) KernelGrammar{std::shared_ptr<Automaton>(new Automaton(trie, expressions, limits), let_go)};
             }
             if (!is_packed) remember(grammar, expressions, trie);
           },

@@ -214,9 +214,21 @@ def test_a_turn_that_has_not_come(vocabulary, compiler):
     compiler.close()
 
 
+def test_large_grammars(vocabulary, compiler):
+    """What a large grammar is made of comes by the file, and is the same; the file is empty then, and small ones do without."""
+    wide = {"properties": {f"k{i}": {"type": "string", "pattern": f"^[a-z]{{{i % 7}}}y{{3,{5 + i % 5}}}$"} for i in range(3000)}}
+    for schema in (wide, {"enum": [1]}, {"title": "again", **wide}):
+        expected = Compiler(vocabulary, threads=1).json_schema(schema)
+        assert compiler.submit("json_schema", schema).result().fingerprint == expected.fingerprint
+    worker = compiler._workers._idle.get()
+    if worker is not None:
+        assert os.fstat(worker._file.fileno()).st_size == 0
+    compiler._workers._idle.put(worker)
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="threads have priorities of their own on Linux")
 def test_what_takes_long_is_lowered(compiler):
-    """A task begins with the priority of this process, and has the lowest one after a while."""
+    """A task begins with the priority of this process, has the lowest one after a while, and at last only what nobody else wants."""
     compiler.submit("regex", "a").result()
     worker = compiler._workers._idle.queue[-1]
     slow = compiler.submit("json_schema", {"allOf": [{"type": "string", "pattern": f"a.{{{gap}}}b"} for gap in range(1, 12)]})
@@ -226,4 +238,6 @@ def test_what_takes_long_is_lowered(compiler):
         assert time.monotonic() < until and not slow.done()
         threads = [os.getpriority(os.PRIO_PROCESS, int(thread.name)) for thread in tasks.iterdir()]
     assert min(threads) == os.getpriority(os.PRIO_PROCESS, 0)
+    while [os.sched_getscheduler(int(thread.name)) for thread in tasks.iterdir()].count(os.SCHED_IDLE) != 1:  # the task
+        assert time.monotonic() < until and not slow.done()
     worker._process.kill()
