@@ -5,6 +5,7 @@
 //   measure.cpp         how much it still lacks
 #pragma once
 
+#include <deque>
 #include <optional>
 
 #include "frames.h"
@@ -23,7 +24,7 @@ struct Entry {
 constexpr u32 NO_STACK = 0;
 constexpr u32 EMPTY_STACK = 1;
 
-// What the tokens below a set of trie nodes do in a frame: those that stay inside, and where the others leave it.
+// What the tokens below a set of trie nodes do in a frame: those that stay inside, and where the others leave it. While it is made.
 struct Part {
   const u32* dense = nullptr;                    // a bitmask shared by the vocabulary, or own
   std::vector<u32> own;                          // an own bitmask, where the tokens are many
@@ -40,6 +41,20 @@ struct Part {
     u32 node, frame, texts;                      // frame DEAD: one that may run out of values
   };
   std::vector<Poor> poor;                        // nodes of the trie at which a frame has few texts left: kept under guards only
+  void clear() {
+    dense = nullptr;
+    own.clear(), tokens.clear(), holes.clear(), transfers.clear(), includes.clear(), poor.clear();
+  }
+};
+
+// The same as it is kept: its lists lie in those of all parts.
+struct KeptPart {
+  struct List {
+    u32 begin, end;
+    bool empty() const { return begin == end; }
+  };
+  const u32* dense;
+  List tokens, holes, transfers, includes, poor;
 };
 
 struct Statistics {
@@ -132,19 +147,17 @@ class Automaton {
   u32 below(u32 configuration, u64 length);  // the first step to less than this length, NO_STACK where a guard may refuse what follows
 
   // Masks.
-  struct Mask {
-    std::vector<u32> parts;
-    std::vector<u32> token_sets;
-    std::vector<i32> denied;      // tokens that a guard refuses
-  };
   Interner node_lists_;
-  std::unordered_map<const NodeList*, u32> shared_lists_;
+  Map64 shared_lists_;                     // by address: those that the vocabulary has
   u32 root_list_ = 0;
-  std::vector<Part> parts_;
+  std::vector<KeptPart> parts_;
+  std::vector<i32> part_tokens_;           // tokens and holes of all parts
+  std::vector<Part::Transfer> part_transfers_;
+  std::vector<u32> part_includes_;
+  std::vector<Part::Poor> part_poor_;
+  std::vector<std::vector<u32>> own_masks_;
   Map64 part_ids_, mask_ids_;
-  std::vector<Mask> masks_;
-  Interner mask_keys_;          // what a mask is made of
-  std::size_t part_bytes_ = 0;
+  Interner masks_;                         // parts, NONE, sets of tokens, NONE, tokens that a guard refuses
   u32 part(u32 nodes, u32 frame, bool guarded = false);
   bool guarded_part_ = false;              // the part being made is for guards: leaves of the trie and poor landings count
   void walk(u32 node, u32 frame, Part& part);
@@ -171,7 +184,7 @@ class Automaton {
   void emit(u32 node, Part& part);
   u32 list_id(const NodeList* list);
   void land(u32 node, u32 frame, Part& part);
-  const Mask& mask(u32 configuration);
+  u32 mask(u32 configuration);             // an index into masks_
 
   // Guards.
   Map64 alive_;
@@ -188,9 +201,16 @@ class Automaton {
   std::optional<u32> seen_texts(u32 rest, u32 frame, std::vector<std::pair<u32, u32>>* counts = nullptr);
   void refused_nodes(u32 list, u32 guard, std::vector<u32>& kept, std::vector<u32>& refused);
   void bury(u32 frame, std::vector<u32>& left, std::vector<u32>& dead, std::vector<u32>& suspects);
-  void deny(u32 configuration, std::vector<u32>& suspects, std::vector<u32>& dead, Mask& made);
+  void deny(u32 configuration, std::vector<u32>& suspects, std::vector<u32>& dead, std::vector<i32>& denied);
   const ClassIndex* index_ = nullptr;         // of the node that the part being made begins at
   std::vector<std::pair<u32, u32>> heavy_;    // (node, frame) to go on at
+  // A part that is being made, and what was found for the one that asked for it.
+  struct Making {
+    Part part;
+    std::vector<std::pair<u32, u32>> hits, heavy;
+  };
+  std::deque<Making> making_;
+  u32 making_depth_ = 0;
   std::vector<std::pair<u32, u32>> hits_;  // (frame, node) where a frame ends or calls
   std::vector<u32> path_;                  // frames by depth
   std::vector<std::pair<u32, u32>> seeds_;

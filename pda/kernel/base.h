@@ -4,6 +4,8 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <initializer_list>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -78,6 +80,10 @@ class Map64 {
     slots_.shrink_to_fit();
     count_ = mask_ = 0;
   }
+  void reserve(std::size_t slots) {  // a power of two
+    slots_.assign(slots, Slot{EMPTY, 0});
+    mask_ = slots - 1;
+  }
   std::size_t bytes() const { return slots_.capacity() * sizeof(Slot); }
 
  private:
@@ -96,6 +102,46 @@ class Map64 {
     for (const Slot& slot : old)
       if (slot.key != EMPTY) insert(slot.key, slot.value);
   }
+};
+
+// A vector for the length of a function. It takes over the memory of one that ended before it, so that what is made and dropped many
+// times a step asks the heap for nothing, and stays where the caches have it.
+template <class T>
+class Scratch : public std::vector<T> {
+ public:
+  Scratch() {
+    if (spare_.count == 0) return;
+    std::vector<T>* kept = spare_.at(--spare_.count);
+    this->swap(*kept);
+    std::destroy_at(kept);
+  }
+  Scratch(std::initializer_list<T> list) : Scratch() { this->assign(list); }
+  ~Scratch() {
+    if (this->capacity() == 0 || spare_.count == KEPT || this->capacity() * sizeof(T) > MOST_BYTES) return;
+    if (!spare_.cleaned) static thread_local const Cleaner cleaner;
+    this->clear();
+    std::construct_at(spare_.at(spare_.count++), std::move(*static_cast<std::vector<T>*>(this)));
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+ private:
+  static constexpr std::size_t KEPT = 16, MOST_BYTES = 1 << 16;
+  // Without a constructor or destructor, so that nothing has to be asked before each use; the cleaner ends with the thread.
+  struct Spare {
+    alignas(std::vector<T>) std::byte kept[KEPT][sizeof(std::vector<T>)];
+    std::size_t count;
+    bool cleaned;
+    std::vector<T>* at(std::size_t i) { return reinterpret_cast<std::vector<T>*>(kept[i]); }
+  };
+  struct Cleaner {
+    Cleaner() { spare_.cleaned = true; }
+    ~Cleaner() {
+      while (spare_.count) std::destroy_at(spare_.at(--spare_.count));
+      spare_.count = KEPT;  // what ends after this is not kept
+    }
+  };
+  static inline constinit thread_local Spare spare_{};
 };
 
 // Gives equal sequences of words the same number.
@@ -120,6 +166,11 @@ class Interner {
   std::size_t size() const { return ends_.size(); }
   std::size_t bytes() const { return words_.capacity() * 4 + ends_.capacity() * 4 + table_.capacity() * 4; }
   void clear() { *this = Interner(); }
+  void reserve(std::size_t sequences, std::size_t words) {  // the former a power of two
+    table_.assign(sequences * 2, NONE);
+    ends_.reserve(sequences);
+    words_.reserve(words);
+  }
 
  private:
   std::vector<u32> words_, ends_, table_;

@@ -80,7 +80,7 @@ ClassIndex::ClassIndex(const TokenTrie& trie, u32 node) : trie_(trie), node_(nod
   node_chars_.assign(end - node, 0);
   std::vector<u16> chars(end - node, 0);  // with the one that the node lies in
   for (u32 at = node + 1; at < end; at++) {
-    const u32 level = trie.depths()[at] - base;
+    const u32 level = nodes[at].depth - base;
     const Path& before = paths[level - 1];
     const u8 byte = nodes[at].byte();
     occurrences_[byte].push_back({before.ended(), at, before.chars});
@@ -103,7 +103,7 @@ ClassIndex::ClassIndex(const TokenTrie& trie, u32 node) : trie_(trie), node_(nod
   std::stable_sort(longest_first_.begin(), longest_first_.end(), [this](u32 a, u32 b) { return chars_[a] > chars_[b]; });
 }
 
-u32 ClassIndex::depth() const { return trie_.depths()[node_]; }
+u32 ClassIndex::depth() const { return trie_.nodes()[node_].depth; }
 
 const u32* ClassIndex::loop_mask(u64 inside, u32 chars) const {
   if (chars >= longest_loop(inside)) chars = NONE;
@@ -143,15 +143,14 @@ const std::vector<i32>& ClassIndex::loop_tokens(u64 inside, u32 low, u32 high) c
 
 const u32* ClassIndex::loop_mask_with_exits(u64 inside, u32 chars, const std::vector<std::pair<u32, u64>>& exits) const {
   chars = std::min(chars, longest_loop(inside));
-  std::string key(reinterpret_cast<const char*>(&inside), 8);
-  key.append(reinterpret_cast<const char*>(&chars), 4);
-  for (const auto& [exit, range] : exits) {
-    key.append(reinterpret_cast<const char*>(&exit), 4);
-    key.append(reinterpret_cast<const char*>(&range), 8);
-  }
+  Scratch<u32> key{static_cast<u32>(inside), static_cast<u32>(inside >> 32), chars};
+  for (const auto& [exit, range] : exits) key.insert(key.end(), {exit, static_cast<u32>(range), static_cast<u32>(range >> 32)});
+  u32 id;
   {
     const std::lock_guard lock(mutex_);
-    if (auto found = exit_masks_.find(key); found != exit_masks_.end()) return found->second->data();
+    id = exit_keys_.intern(key.data(), key.size());
+    if (id == exit_masks_.size()) exit_masks_.emplace_back();
+    if (exit_masks_[id]) return exit_masks_[id]->data();
   }
   const u32* base = loop_mask(inside, chars);
   auto mask = std::make_unique<std::vector<u32>>(base, base + trie_.words());
@@ -159,7 +158,7 @@ const u32* ClassIndex::loop_mask_with_exits(u64 inside, u32 chars, const std::ve
     for (const i32 token : loop_exits(inside, exit, static_cast<u32>(range >> 32), static_cast<u32>(range))->tokens)
       (*mask)[static_cast<u32>(token) >> 5] |= 1u << (token & 31);
   const std::lock_guard lock(mutex_);
-  auto& found = exit_masks_[key];
+  auto& found = exit_masks_[id];
   if (!found) found = std::move(mask);
   return found->data();
 }
@@ -214,7 +213,7 @@ const Paths* ClassIndex::exit_paths(u64 inside) const {
     auto paths = std::make_unique<Paths>();
     std::string before, path;
     for (const u32 node : nodes) {
-      path.assign(trie_.depths()[node] - depth(), 0);
+      path.assign(trie_.nodes()[node].depth - depth(), 0);
       for (u32 at = node, i = static_cast<u32>(path.size()); i-- > 0; at = trie_.parent(at)) path[i] = static_cast<char>(trie_.nodes()[at].byte());
       const std::size_t common = static_cast<std::size_t>(std::mismatch(path.begin(), path.end(), before.begin(), before.end()).first - path.begin());
       paths->ways.push_back({node, static_cast<u32>(paths->bytes.size()), static_cast<u16>(common)});

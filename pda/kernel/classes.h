@@ -147,7 +147,8 @@ class ClassIndex {
   };
   mutable std::mutex mutex_;
   mutable std::unordered_map<LoopKey, std::unique_ptr<std::vector<u32>>, LoopHash> masks_;
-  mutable std::unordered_map<std::string, std::unique_ptr<std::vector<u32>>> exit_masks_;
+  mutable Interner exit_keys_;
+  mutable std::vector<std::unique_ptr<std::vector<u32>>> exit_masks_;
   mutable std::unordered_map<LoopKey, std::unique_ptr<NodeList>, LoopHash> exits_;
   mutable std::unordered_map<LoopKey, std::unique_ptr<std::vector<i32>>, LoopHash> loop_tokens_;
   mutable std::unordered_map<u64, std::unique_ptr<Paths>> paths_;

@@ -20,7 +20,20 @@ Nfa compile(std::shared_ptr<Expressions> expressions, const TokenTrie& trie, con
 
 Automaton::Automaton(std::shared_ptr<const TokenTrie> trie, std::shared_ptr<Expressions> expressions, const Limits& limits)
     : trie_(std::move(trie)), limits_(limits), frames_(compile(std::move(expressions), *trie_, limits), trie_->max_token_bytes(), limits), threshold_(limits.memory), frame_threshold_(limits.states / 2) {
-  std::vector<Entry> list;
+  nodes_.reserve(64, 256);
+  node_lists_.reserve(64, 1024);
+  masks_.reserve(64, 512);
+  guarded_.reserve(64);
+  depth_.reserve(64);
+  steps_.reserve(256);
+  pushes_.reserve(64);
+  part_ids_.reserve(64);
+  mask_ids_.reserve(64);
+  parts_.reserve(64);
+  part_tokens_.reserve(2048);
+  part_transfers_.reserve(128);
+  part_includes_.reserve(64);
+  Scratch<Entry> list;
   nodes_.intern(nullptr, 0);
   guarded_.push_back(0);
   depth_.push_back(0);
@@ -71,7 +84,7 @@ u32 Automaton::push(u32 frame, u32 rest) {
   if (frames_.only_ends(frame)) return rest;
   const u64 key = static_cast<u64>(frame) << 32 | rest;
   if (const u32* found = pushes_.find(key)) return *found;
-  std::vector<Entry> single{{frame, rest}};
+  Scratch<Entry> single{{frame, rest}};
   u32 node = intern(single);
   if (frames_[frame].flags & FRAME_FINAL) node = unite(node, rest);
   pushes_.insert(key, node);
@@ -81,7 +94,7 @@ u32 Automaton::push(u32 frame, u32 rest) {
 u32 Automaton::mark(u32 rule, u32 rest) {
   const bool limit = frames_.nfa().rules[rule].limit != NONE;
   entered_ |= limit;
-  std::vector<Entry> single{{frames_.mark(rule, limit ? now_tokens_ : 0, limit ? now_bytes_ : 0), rest}};
+  Scratch<Entry> single{{frames_.mark(rule, limit ? now_tokens_ : 0, limit ? now_bytes_ : 0), rest}};
   return intern(single);
 }
 
@@ -96,8 +109,8 @@ u32 Automaton::unite(u32 a, u32 b) {
   if (a == NO_STACK) return b;
   auto key_of = [](u32 x, u32 y) { return x < y ? static_cast<u64>(x) << 32 | y : static_cast<u64>(y) << 32 | x; };
   if (const u32* found = unions_.find(key_of(a, b))) return *found;
-  std::vector<std::pair<u32, u32>> todo{{a, b}};
-  std::vector<Entry> merged;
+  Scratch<std::pair<u32, u32>> todo{{a, b}};
+  Scratch<Entry> merged;
   while (!todo.empty()) {
     const auto [x, y] = todo.back();
     if (unions_.find(key_of(x, y))) {
@@ -137,7 +150,7 @@ u32 Automaton::advance(u32 node, u8 byte) {
   if (!(guarded_[node] & GUARD_BELOW)) return node;
   auto key_of = [byte](u32 x) { return static_cast<u64>(x) << 8 | byte; };
   if (const u32* found = advances_.find(key_of(node))) return *found;
-  std::vector<u32> todo{node};
+  Scratch<u32> todo{node};
   while (!todo.empty()) {
     const u32 x = todo.back();
     if (advances_.find(key_of(x))) {
@@ -145,7 +158,7 @@ u32 Automaton::advance(u32 node, u8 byte) {
       continue;
     }
     const std::size_t waiting = todo.size();
-    std::vector<Entry> moved;
+    Scratch<Entry> moved;
     for (u32 i = 0; i < entry_count(x); i++) {
       Entry entry = entries(x)[i];
       if (guarded_[entry.rest] & GUARD_BELOW) {
@@ -168,7 +181,8 @@ u32 Automaton::advance(u32 node, u8 byte) {
 // The configuration for raw entries: what ends is popped, what is called is entered, and what eats nothing itself is dropped.
 u32 Automaton::close(std::vector<Entry>& raw) {
   // Pops. The entries of a rest are closed under popping, but a guard that lets a value pass may end again, and a mark does.
-  std::vector<Entry> ending = raw;
+  Scratch<Entry> ending;
+  ending.assign(raw.begin(), raw.end());
   for (std::size_t i = 0; i < ending.size(); i++) {
     const Entry entry = ending[i];
     if (!(frames_[entry.frame].flags & FRAME_FINAL)) continue;
@@ -199,7 +213,7 @@ u32 Automaton::close(std::vector<Entry>& raw) {
   struct Pending {
     u32 rank, rule, rest;
   };
-  std::vector<Pending> pending;
+  Scratch<Pending> pending;
   auto later = [](const Pending& a, const Pending& b) { return a.rank > b.rank; };
   auto expand = [&](const Entry entry) {
     frames_.build(entry.frame);
@@ -244,7 +258,7 @@ u32 Automaton::step(u32 configuration, u8 byte) {
 }
 
 u32 Automaton::compute_step(u32 configuration, u8 byte) {
-  std::vector<Entry> raw;
+  Scratch<Entry> raw;
   for (u32 i = 0; i < entry_count(configuration); i++) {
     const Entry entry = entries(configuration)[i];
     if (entry.frame == BOTTOM) continue;
@@ -283,8 +297,8 @@ u32 Automaton::cut(u32 configuration, u32 tokens) {
   std::erase_if(passed_, [&](u32 mark) { return frames_.marked_rule(mark).limit == NONE || tokens - frames_.mark_tokens(mark) < frames_.marked_rule(mark).limit; });
   if (passed_.empty()) return configuration;
   std::unordered_map<u32, u32> done;
-  std::vector<u32> todo{configuration};
-  std::vector<Entry> kept;
+  Scratch<u32> todo{configuration};
+  Scratch<Entry> kept;
   while (!todo.empty()) {
     const u32 node = todo.back();
     const std::size_t waiting = todo.size();
@@ -323,7 +337,7 @@ u32 Automaton::step_token(u32 configuration, u32 token, u32 tokens) {
   const u64 key = static_cast<u64>(configuration) << 32 | token;
   if (!limited_)
     if (const u32* found = token_steps_.find(key)) return *found;
-  std::vector<Entry> raw;
+  Scratch<Entry> raw;
   for (u32 i = 0; i < entry_count(configuration); i++) {
     const Entry entry = entries(configuration)[i];
     if (entry.frame == BOTTOM) continue;
@@ -371,7 +385,7 @@ bool Automaton::reads_tokens(u32 configuration) {
 
 double Automaton::temperature(u32 configuration) {
   if (frames_.nfa().temperatures.size() == 1) return -1;
-  std::vector<u32> todo{configuration};
+  Scratch<u32> todo{configuration};
   while (!todo.empty()) {
     const u32 node = todo.back();
     const std::size_t waiting = todo.size();
@@ -400,7 +414,7 @@ u64 Automaton::distance(u32 configuration) {
     measure(frames_.nfa(), deadline);
     measured_ = true;
   }
-  std::vector<u32> todo{configuration};
+  Scratch<u32> todo{configuration};
   while (!todo.empty()) {
     const u32 node = todo.back();
     if (distances_.find(node)) {
@@ -550,10 +564,8 @@ void Automaton::reclaim() {
   alive_.clear(), steps_.clear(), unions_.clear(), pushes_.clear(), advances_.clear(), distances_.clear(), lengths_.clear(), token_steps_.clear(), temperatures_.clear();
   closed_.clear(), finishes_.clear();
   part_ids_.clear(), mask_ids_.clear(), node_lists_.clear(), shared_lists_.clear();
-  std::vector<Part>().swap(parts_);
-  std::vector<Mask>().swap(masks_);
-  mask_keys_.clear();
-  part_bytes_ = 0;
+  parts_ = {}, part_tokens_ = {}, part_transfers_ = {}, part_includes_ = {}, part_poor_ = {}, own_masks_ = {};
+  masks_.clear();
   const u32 root = 0;
   node_lists_.intern(&root, 1);
   statistics.reclaims++;
@@ -563,7 +575,9 @@ void Automaton::reclaim() {
 
 std::size_t Automaton::bytes() const {
   return frames_.bytes() + nodes_.bytes() + guarded_.capacity() + depth_.capacity() * 4 + alive_.bytes() + steps_.bytes() + unions_.bytes() + pushes_.bytes() +
-         advances_.bytes() + distances_.bytes() + lengths_.bytes() + token_steps_.bytes() + temperatures_.bytes() + due_.capacity() * 4 + node_lists_.bytes() + part_ids_.bytes() + mask_ids_.bytes() + mask_keys_.bytes() + part_bytes_;
+         advances_.bytes() + distances_.bytes() + lengths_.bytes() + token_steps_.bytes() + temperatures_.bytes() + due_.capacity() * 4 + node_lists_.bytes() + part_ids_.bytes() + mask_ids_.bytes() + masks_.bytes() +
+         parts_.capacity() * sizeof(KeptPart) + part_tokens_.capacity() * 4 + part_transfers_.capacity() * sizeof(Part::Transfer) + part_includes_.capacity() * 4 +
+         part_poor_.capacity() * sizeof(Part::Poor) + own_masks_.size() * trie_->words() * 4;
 }
 
 }  // namespace stackmask

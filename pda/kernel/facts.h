@@ -47,7 +47,13 @@ bool counted_repeat(const Expressions& expressions, const Facts& facts, u32 node
 Facts find_facts(Expressions& expressions, const TokenTrie& trie, Nfa& nfa, Deadline& deadline);
 
 // The transitions of a DFA's state whose arguments begin `at`, by target: parallel ranges are lowered together. Where the next begin.
-using ByTarget = std::vector<std::pair<u32, std::vector<i32>>>;
+struct ByTarget {
+  struct Group {
+    u32 target, begin, end;  // its ranges lie there
+  };
+  std::vector<Group> groups;
+  std::vector<i32> ranges;   // lowest and highest code point, by turns
+};
 std::size_t by_target(const Expressions& expressions, u32 node, std::size_t at, ByTarget& result);
 
 inline bool only_surrogates(i32 lo, i32 hi) { return lo >= 0xD800 && hi <= 0xDFFF; }  // which have no UTF-8

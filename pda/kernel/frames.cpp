@@ -10,6 +10,13 @@ constexpr u32 DENSE_BYTES = 24;  // live bytes from which a frame is dense
 
 Frames::Frames(Nfa nfa, u32 longest_token, const Limits& limits)
     : nfa_(std::move(nfa)), limits_(limits), closure_(nfa_), longest_token_(longest_token) {
+  // What an everyday grammar comes to: growing step by step would copy it several times.
+  items_.reserve(128, 1024);
+  frames_.reserve(128);
+  ranges_.reserve(512);
+  pending_.reserve(512);
+  calls_.reserve(32);
+  loops_.reserve(32);
   items_.intern(nullptr, 0);
   frames_.emplace_back();
   frames_[BOTTOM].flags = FRAME_BUILT;
@@ -70,7 +77,7 @@ u32 Frames::entry(u32 rule) {
   closure_.begin();
   closure_.add(nfa_.rules[rule].start, reg);
   closure_.run();
-  std::vector<Item> items;
+  Scratch<Item> items;
   for (const Item& item : closure_.result)
     if (item.state != nfa_.rules[rule].final) items.push_back(item);
   return entries_[rule] = intern_items(items);
@@ -118,18 +125,27 @@ void Frames::add_ranges() {
   } else {
     bool cut[257] = {};  // where a range begins or the byte after one ends
     for (const Live& edge : live) cut[edge.lo] = cut[edge.hi + 1] = true;
-    std::vector<u32> cuts;
+    Scratch<u32> cuts;
     for (u32 b = 0; b <= 256; b++)
       if (cut[b]) cuts.push_back(b);
-    std::vector<std::vector<Item>> buckets(cuts.size());
-    std::size_t from = 0;
-    for (const Live& edge : live) {
-      while (cuts[from] < edge.lo) from++;
-      for (std::size_t c = from; cuts[c] <= edge.hi; c++) buckets[c].push_back(edge.target);
-    }
-    for (std::size_t c = 0; c + 1 < cuts.size(); c++) {
-      if (buckets[c].empty()) continue;
-      targets.swap(buckets[c]);
+    // The items behind each piece from one cut to the next.
+    auto each = [&](auto take) {
+      std::size_t from = 0;
+      for (const Live& edge : live) {
+        while (cuts[from] < edge.lo) from++;
+        for (std::size_t c = from; cuts[c] <= edge.hi; c++) take(c, edge.target);
+      }
+    };
+    Scratch<u32> ends;
+    ends.assign(cuts.size() + 1, 0);
+    each([&](std::size_t c, const Item&) { ends[c + 1]++; });
+    for (std::size_t c = 0; c < cuts.size(); c++) ends[c + 1] += ends[c];
+    Scratch<Item> items;
+    items.resize(ends.back());
+    each([&](std::size_t c, const Item& item) { items[ends[c]++] = item; });
+    for (std::size_t c = 0, begin = 0; c + 1 < cuts.size(); begin = ends[c++]) {
+      if (begin == ends[c]) continue;
+      targets.assign(items.begin() + begin, items.begin() + ends[c]);
       add(static_cast<u8>(cuts[c]), static_cast<u8>(cuts[c + 1] - 1));
     }
   }
@@ -159,7 +175,8 @@ void Frames::make_lean(u32 frame) {
   frames_[frame].base = DEAD;
   u32 behind = NONE, on_the_way = NONE;
   AsciiSet word;
-  std::vector<Item> base(1);
+  Scratch<Item> base;
+  base.resize(1);
   const std::size_t count = items_.length(frame);
   for (std::size_t i = 0; i < count; i += 2) {
     const Item item{items_.at(frame)[i], items_.at(frame)[i + 1]};
@@ -339,7 +356,7 @@ u32 Frames::saturated(u32 frame) {
 
 template <class F>
 u32 Frames::recounted(u32 frame, F change) {
-  std::vector<Item> items;
+  Scratch<Item> items;
   const std::size_t count = items_.length(frame);
   bool changed = false;
   for (std::size_t i = 0; i < count; i += 2) {
@@ -512,7 +529,7 @@ const Run& Frames::run(u32 frame) {
   for (std::size_t i = 0; i < count && !counts; i += 2) counts = nfa_.states[items_.at(frame)[i]].body != NONE;
   if (!counts) return runs_[0];
   Run run;
-  std::vector<std::pair<u32, AsciiSet>> bodies;  // (head, its bytes)
+  Scratch<std::pair<u32, AsciiSet>> bodies;  // (head, its bytes)
   AsciiSet other;
   u32 reg_of = NONE;
   for (std::size_t i = 0; i < count; i += 2) {
@@ -563,7 +580,7 @@ const Loop& Frames::loop(u32 frame) {
       u32 target, count;
       AsciiSet bytes;
     };
-    std::vector<Group> groups;
+    Scratch<Group> groups;
     AsciiSet live;
     for (u32 r = 0; r < frames_[frame].range_count; r++) {
       const Range range = this->range(frame, r);

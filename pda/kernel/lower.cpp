@@ -449,7 +449,7 @@ class Lowering final : public Source {
   void automaton(const Task& task) {
     const i32 encoding = ex_.arg(task.node, 0);
     const u32 count = static_cast<u32>(ex_.arg(task.node, 1));
-    std::vector<u32> least;
+    Scratch<u32> least;
     automaton_lengths(ex_, task.node, least, nullptr);
     const bool all = std::find(least.begin(), least.end(), NONE) == least.end();
     const u32 base = static_cast<u32>(nfa_->states.size());
@@ -465,14 +465,14 @@ class Lowering final : public Source {
         continue;
       }
       at = by_target(ex_, task.node, at, by_target_);
-      for (const auto& [target, ranges] : by_target_)
-        if (least[target] != NONE) characters(source, base + target, ranges, encoding);
+      for (const auto& group : by_target_.groups)
+        if (least[group.target] != NONE) characters(source, base + group.target, group, encoding);
     }
   }
   void automaton_piece(const Task& task) {
     const Piece at = pieces_[task.piece];
     by_target(ex_, task.node, at.first, by_target_);
-    for (const auto& [target, ranges] : by_target_) characters(task.from, at.state + target, ranges, ex_.arg(task.node, 0));
+    for (const auto& group : by_target_.groups) characters(task.from, at.state + group.target, group, ex_.arg(task.node, 0));
   }
   void piece(const Task& whole, u32 from, u32 to, const Piece& piece) {
     Task task = whole;
@@ -483,10 +483,12 @@ class Lowering final : public Source {
   }
 
   ByTarget by_target_;
-  void characters(u32 source, u32 target, const std::vector<i32>& ranges, i32 encoding) {
+  void characters(u32 source, u32 target, const ByTarget::Group& group, i32 encoding) {
+    const i32* ranges = by_target_.ranges.data() + group.begin;
+    const u32 count = group.end - group.begin;
     if (encoding == RAW)
-      for (std::size_t r = 0; r < ranges.size(); r += 2) bytes(source, target, ranges[r], ranges[r + 1]);
-    else chars(source, target, ranges.data(), ranges.size(), encoding);
+      for (u32 r = 0; r < count; r += 2) bytes(source, target, ranges[r], ranges[r + 1]);
+    else chars(source, target, ranges, count, encoding);
   }
 
   // A DFA whose characters are counted in the register. Each of its states is three: where it stands, from where it reads, and where
@@ -496,7 +498,7 @@ class Lowering final : public Source {
     if (own_rule(task)) return;
     const i32 encoding = ex_.arg(task.node, 0), count = ex_.arg(task.node, 1);
     const i32 minimum = std::max(ex_.arg(task.node, 2), 0), maximum = ex_.arg(task.node, 3);
-    std::vector<u32> least, most;
+    Scratch<u32> least, most;
     automaton_lengths(ex_, task.node, least, &most);
     nfa_->rules[current_].counts = true;
     const u32 id = static_cast<u32>(nfa_->heads.size());
@@ -507,7 +509,7 @@ class Lowering final : public Source {
     h.maximum = maximum < 0 ? NONE : static_cast<u32>(maximum);
     h.exit = exit;
     body_ = id;
-    std::vector<u32> stands, reached;
+    Scratch<u32> stands, reached;
     for (u32 i = 0; i < static_cast<u32>(count); i++) {
       least_counted_ = least[i], most_counted_ = most[i];
       stands.push_back(state());
@@ -522,19 +524,20 @@ class Lowering final : public Source {
     for (u32 i = 0; i < static_cast<u32>(count); i++) {
       if (ex_.arg(task.node, at)) nfa_->add_edge(stands[i], EDGE_LEAVE, exit);
       at = by_target(ex_, task.node, at, by_target_);
-      std::erase_if(by_target_, [&](const auto& each) { return least[each.first] == NONE; });
-      if (by_target_.empty()) continue;
+      std::erase_if(by_target_.groups, [&](const auto& group) { return least[group.target] == NONE; });
+      if (by_target_.groups.empty()) continue;
       least_counted_ = NONE, most_counted_ = 0;
-      for (const auto& each : by_target_) {
-        least_counted_ = std::min(least_counted_, least[each.first] + 1);
-        most_counted_ = std::max(most_counted_, most[each.first] == NONE ? NONE : most[each.first] + 1);
+      for (const auto& group : by_target_.groups) {
+        least_counted_ = std::min(least_counted_, least[group.target] + 1);
+        most_counted_ = std::max(most_counted_, most[group.target] == NONE ? NONE : most[group.target] + 1);
       }
       const u32 reads = state();
       nfa_->states[reads].settled = least[i];
       epsilon(stands[i], reads);
-      for (const auto& [target, ranges] : by_target_) {
-        least_counted_ = nfa_->states[reached[target]].least, most_counted_ = nfa_->states[reached[target]].most;
-        characters(reads, reached[target], ranges, encoding);
+      for (const auto& group : by_target_.groups) {
+        const u32 target = reached[group.target];
+        least_counted_ = nfa_->states[target].least, most_counted_ = nfa_->states[target].most;
+        characters(reads, target, group, encoding);
       }
     }
     body_ = NONE;
@@ -559,7 +562,7 @@ class Lowering final : public Source {
     const i32 encoding = ex_.arg(task.node, 0);
     const Piece at = pieces_[task.piece];
     auto word = [&](std::size_t i) { return ex_.literal(task.node, i + 1); };
-    std::vector<i32> others;
+    Scratch<i32> others;
     u32 i = at.first;
     if (i < at.last && word(i).size() == at.depth) i++;
     else epsilon(task.from, task.to);
@@ -963,6 +966,8 @@ Nfa lower(std::shared_ptr<Expressions> expressions, const TokenTrie& trie, const
   Nfa nfa;
   const auto facts = std::make_shared<const Facts>(find_facts(*expressions, trie, nfa, deadline));
   auto lowering = std::make_unique<Lowering>(std::move(expressions), facts, limits, facts->left_recursive);
+  nfa.states.reserve(512);
+  nfa.edges.reserve(1024);
   lowering->begin(nfa);
   nfa.unlowered = std::move(lowering);
   if (facts->left_recursive || facts->nested_distinct) nfa.complete(deadline);

@@ -6,6 +6,7 @@
 //
 // A part does not depend on the stack, so it is computed once a grammar. The mask of a configuration is a list of parts.
 #include <algorithm>
+#include <span>
 
 #include "automaton.h"
 
@@ -30,7 +31,6 @@ void Automaton::walk_child(u32 child, u32 frame, Part& part) {
 
 void Automaton::walk_seeds(Part& part) {
   const TrieNode* nodes = trie_->nodes();
-  const u16* depths = trie_->depths();
   while (!seeds_.empty()) {
     const auto [first, start] = seeds_.back();
     seeds_.pop_back();
@@ -60,14 +60,14 @@ void Automaton::walk_seeds(Part& part) {
                 if (const u32 below = trie_->child(at, static_cast<u8>(b)); below != NONE) seeds_.push_back({below, frames_.range_target(current, r)});
             }
           } else {
-            path_[depths[at]] = current;
+            path_[nodes[at].depth] = current;
             next = at + 1;
           }
         }
       }
       // On to the next node whose byte is live.
       for (at = next; at < end; at += nodes[at].skip()) {
-        current = frames_.next(path_[depths[at] - 1u], nodes[at].byte());
+        current = frames_.next(path_[nodes[at].depth - 1u], nodes[at].byte());
         if (current != DEAD) break;
       }
       if (at >= end) break;
@@ -79,7 +79,7 @@ void Automaton::walk_seeds(Part& part) {
 // nothing was done. In a bounded run of single bytes the run's other bytes are counted here, not by a frame for each count.
 bool Automaton::walk_set(const NodeSet* set, u32 frame, Part& part) {
   constexpr std::size_t FEW = 3;
-  std::vector<std::pair<const NodeSet*, u32>> todo{{set, frame}};
+  Scratch<std::pair<const NodeSet*, u32>> todo{{set, frame}};
   const std::size_t tokens = part.tokens.size(), hits = hits_.size(), seeds = seeds_.size();
   const u32* dense = part.dense;
   bool spent = false;
@@ -193,9 +193,11 @@ void Automaton::walk(u32 node, u32 frame, Part& part) {
 }
 
 u32 Automaton::list_id(const NodeList* list) {
-  const auto [found, added] = shared_lists_.try_emplace(list, 0);
-  if (added) found->second = node_lists_.intern(list->nodes.data(), list->nodes.size());
-  return found->second;
+  const u64 key = reinterpret_cast<std::uintptr_t>(list);
+  if (const u32* found = shared_lists_.find(key)) return *found;
+  const u32 id = node_lists_.intern(list->nodes.data(), list->nodes.size());
+  shared_lists_.insert(key, id);
+  return id;
 }
 
 // Sorts out what walks have found: where frames end or call, and tokens into a bitmask if they are many.
@@ -207,15 +209,16 @@ void Automaton::finish(Part& part) {
       bool distinct;
       auto operator<=>(const Target&) const = default;
     };
-    std::vector<std::pair<Target, std::vector<u32>>> targets;
-    for (std::size_t i = 0; i < hits_.size();) {
-      const u32 frame = hits_[i].first;
-      std::vector<u32> nodes;
-      for (; i < hits_.size() && hits_[i].first == frame; i++) nodes.push_back(hits_[i].second);
+    Scratch<Target> targets;
+    Scratch<std::pair<u32, u32>> reached;  // (index into targets, node)
+    for (std::size_t begin = 0, end = 0; begin < hits_.size(); begin = end) {
+      const u32 frame = hits_[begin].first;
+      while (end < hits_.size() && hits_[end].first == frame) end++;
       auto add = [&](Target target) {
-        auto found = std::find_if(targets.begin(), targets.end(), [&](const auto& t) { return t.first == target; });
-        if (found == targets.end()) targets.push_back({target, nodes});
-        else found->second.insert(found->second.end(), nodes.begin(), nodes.end());
+        const auto found = std::find(targets.begin(), targets.end(), target);
+        const u32 index = static_cast<u32>(found - targets.begin());
+        if (found == targets.end()) targets.push_back(target);
+        for (std::size_t i = begin; i < end; i++) reached.push_back({index, hits_[i].second});
       };
       if (frames_[frame].flags & FRAME_FINAL) add({NONE, DEAD, false});
       frames_.build(frame);
@@ -224,10 +227,14 @@ void Automaton::finish(Part& part) {
         add({call.rule, call.back, call.distinct});
       }
     }
-    for (auto& [target, nodes] : targets) {
-      std::sort(nodes.begin(), nodes.end());
-      nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
-      part.transfers.push_back({target.rule, target.back, node_lists_.intern(nodes.data(), nodes.size()), target.distinct});
+    std::sort(reached.begin(), reached.end());
+    Scratch<u32> nodes;
+    for (std::size_t i = 0; i < reached.size();) {
+      const u32 index = reached[i].first;
+      nodes.clear();
+      for (; i < reached.size() && reached[i].first == index; i++)
+        if (nodes.empty() || nodes.back() != reached[i].second) nodes.push_back(reached[i].second);
+      part.transfers.push_back({targets[index].rule, targets[index].back, node_lists_.intern(nodes.data(), nodes.size()), targets[index].distinct});
     }
     hits_.clear();
   }
@@ -238,7 +245,6 @@ void Automaton::finish(Part& part) {
     part.tokens.clear();
     part.dense = part.own.data();
   }
-  part.tokens.shrink_to_fit();
 }
 
 u32 Automaton::part(u32 list, u32 frame, bool guarded) {
@@ -248,16 +254,21 @@ u32 Automaton::part(u32 list, u32 frame, bool guarded) {
   statistics.parts++;
   const bool before = guarded_part_;
   guarded_part_ = guarded;
-  Part made;
-  std::vector<std::pair<u32, u32>> outer, outer_heavy;
-  outer.swap(hits_);  // a loop asks for further parts while it is made
-  outer_heavy.swap(heavy_);
+  // A loop asks for further parts while it is made.
+  if (making_.size() == making_depth_) making_.emplace_back();
+  Making& making = making_[making_depth_++];
+  Part& made = making.part;
+  made.clear();
+  making.hits.clear(), making.heavy.clear();
+  making.hits.swap(hits_);
+  making.heavy.swap(heavy_);
   const ClassIndex* outer_index = index_;
-  const std::vector<u32> nodes(node_lists_.at(list), node_lists_.at(list) + node_lists_.length(list));
+  Scratch<u32> nodes;
+  nodes.assign(node_lists_.at(list), node_lists_.at(list) + node_lists_.length(list));
   if (nodes.size() == 1 && (nodes[0] == 0 || trie_->heavy(nodes[0]))) index_ = trie_->classes(nodes[0]);
   else index_ = nullptr;
   if (index_ == nullptr || !loop_part(frame, made)) {
-    made = Part();
+    made.clear();
     heavy_.clear();
     frames_.build(frame);
     const bool dense = frames_.dense(frame);
@@ -278,15 +289,20 @@ u32 Automaton::part(u32 list, u32 frame, bool guarded) {
     made.includes.push_back(part(node_lists_.intern(&node, 1), target, guarded));
   }
   index_ = outer_index;
-  heavy_.swap(outer_heavy);
+  heavy_.swap(making.heavy);
   finish(made);
   guarded_part_ = before;
-  hits_.swap(outer);
-  part_bytes_ += sizeof(Part) + made.own.size() * 4 + made.tokens.size() * 4 + made.holes.size() * 4 + made.transfers.size() * sizeof(Part::Transfer) +
-                 made.includes.size() * 4;
+  hits_.swap(making.hits);
+  making_depth_--;
   const u32 id = static_cast<u32>(parts_.size());
-  parts_.push_back(std::move(made));
-  if (!parts_.back().own.empty()) parts_.back().dense = parts_.back().own.data();
+  auto keep = [](auto& all, const auto& added) {
+    const u32 begin = static_cast<u32>(all.size());
+    all.insert(all.end(), added.begin(), added.end());
+    return KeptPart::List{begin, static_cast<u32>(all.size())};
+  };
+  parts_.push_back({made.dense, keep(part_tokens_, made.tokens), keep(part_tokens_, made.holes), keep(part_transfers_, made.transfers),
+                    keep(part_includes_, made.includes), keep(part_poor_, made.poor)});
+  if (!made.own.empty()) own_masks_.push_back(std::move(made.own)), made.own = {};
   part_ids_.insert(key, id);
   return id;
 }
@@ -301,7 +317,7 @@ bool Automaton::loop_part(u32 frame, Part& part) {
   const Loop loop = frames_.loop(frame);
   if (loop.target == DEAD || loop.live == 0) return false;
   auto attempt = [&](bool made) {
-    if (!made) part = Part(), hits_.clear();
+    if (!made) part.clear(), hits_.clear();
     return made;
   };
   // A chain is the cheapest, where the frames ahead have no more classes in common than it has.
@@ -355,8 +371,8 @@ bool Automaton::byte_part(u32 frame, Part& part) {
     for (const u32 node : list->nodes) hits_.push_back({frame, node});
   }
   statistics.loops++;
-  std::vector<std::pair<u32, u64>> exits;
-  std::vector<std::pair<u32, std::vector<u32>>> groups;  // nodes by the frame they lead to: all digits lead to one
+  Scratch<std::pair<u32, u64>> exits;
+  Scratch<std::pair<u32, u32>> reached;  // (frame, node): all digits lead to one
   for (u32 r = 0; r < frames_[frame].range_count; r++) {
     const Range range = frames_.range(frame, r);
     for (u32 b = range.lo; b <= range.hi; b++) {
@@ -366,14 +382,15 @@ bool Automaton::byte_part(u32 frame, Part& part) {
       const NodeList* list = index_->loop_exits(inside, b, 0, left);
       if (list->tokens.empty() && list->nodes.empty()) continue;
       exits.push_back({b, left});
-      if (list->nodes.empty()) continue;
-      auto group = std::find_if(groups.begin(), groups.end(), [&](const auto& each) { return each.first == target; });
-      if (group == groups.end()) group = groups.insert(groups.end(), {target, {}});
-      group->second.insert(group->second.end(), list->nodes.begin(), list->nodes.end());
+      for (const u32 node : list->nodes) reached.push_back({target, node});
     }
   }
-  for (auto& [target, nodes] : groups) {
-    std::sort(nodes.begin(), nodes.end());
+  std::sort(reached.begin(), reached.end());
+  Scratch<u32> nodes;
+  for (std::size_t i = 0; i < reached.size();) {
+    const u32 target = reached[i].first;
+    nodes.clear();
+    for (; i < reached.size() && reached[i].first == target; i++) nodes.push_back(reached[i].second);
     go_on_at(nodes, target, part);
   }
   part.dense = index_->loop_mask_with_exits(inside, left, exits);
@@ -388,7 +405,7 @@ bool Automaton::chain_part(u32 frame, const Loop& loop, Part& part) {
   u32 furthest = 0;  // characters before an exit, which only guards must know
   for (u32 exit = 0; guarded_part_ && exit < EXITS; exit++)
     if (!(signature_of_exit(exit) & inside)) furthest = std::max(furthest, index_->longest_exit(inside, exit));
-  std::vector<u32> chain{frame};
+  Scratch<u32> chain{frame};
   u32 cap = NONE;       // characters that the chain can take, NONE if it loops
   bool counts = false;  // what follows the last frame differs from it in its count alone
   for (;;) {
@@ -420,12 +437,12 @@ bool Automaton::chain_part(u32 frame, const Loop& loop, Part& part) {
     for (const u32 link : chain)
       if (frames_.variety(link) < MANY_TEXTS) return false;
   // Exits, grouped by where they lead: (exit, from how many characters, to how many) -> frame.
-  std::vector<std::pair<u32, u64>> exits;
+  Scratch<std::pair<u32, u64>> exits;
   const u32 tail = static_cast<u32>(chain.size() - 1);
   const auto [freed, needed] = counts ? frames_.freed(chain[tail]) : std::pair<u32, u32>{DEAD, 0};
-  std::vector<u32> places;
+  Scratch<u32> places;
   auto frame_at = [&](u32 j) { return j <= tail ? chain[j] : counts ? frames_.advanced(chain[tail], j - tail) : chain[tail]; };
-  std::vector<u32> live;
+  Scratch<u32> live;
   for (const u32 link : chain) live_exits(link, inside, live);
   if (chain.size() > 1) {
     std::sort(live.begin(), live.end());
@@ -481,7 +498,7 @@ Automaton::Closed Automaton::closed_under(u32 frame) {
   constexpr std::size_t LOOK = 256;
   if (frame < closed_.size() && closed_[frame].known) return closed_[frame];
   u64 inside = frames_.loop(frame).live;
-  std::vector<u32> seen;
+  Scratch<u32> seen;
   // A class that leads to a frame which is no part of such a set, such as the backslash, is none of them; then all is looked at anew.
   auto closed = [&](u32 at) {
     if (at == DEAD) return false;
@@ -500,8 +517,12 @@ Automaton::Closed Automaton::closed_under(u32 frame) {
       if (seen.size() > LOOK) inside = 0;
       again = (inside & ~frames_.loop(at).live) != 0;
       inside &= frames_.loop(at).live;
-      for (u32 b = 0; b < 128; b++)
-        if (const u64 signature = signature_of_ascii(static_cast<u8>(b)); signature & inside) reach(frames_.next(at, static_cast<u8>(b)), signature);
+      for (u32 r = 0; r < frames_[at].range_count; r++) {
+        const Range range = frames_.range(at, r);
+        u64 classes = 0;
+        for (u32 b = range.lo; b <= range.hi && b < 128; b++) classes |= signature_of_ascii(static_cast<u8>(b)) & inside;
+        if (classes) reach(frames_.range_target(at, r), classes);
+      }
       if (inside & SIG_NON_ASCII) reach(frames_.non_ascii_target(at, false), SIG_NON_ASCII | SIG_INCOMPLETE);
       if (inside & SIG_SPACE) reach(frames_.non_ascii_target(at, true), SIG_SPACE);
     }
@@ -534,7 +555,7 @@ bool Automaton::closed_part(u32 frame, Part& part) {
   if (left != NONE && closed.outside) return false;
   // Characters that surely are in bounds, and those that may be, by where they lead.
   const u32 surely = left == NONE ? NONE : left - std::min(left, closed.high), maybe = left == NONE ? NONE : left - std::min(left, closed.low);
-  std::vector<std::pair<u32, u32>> landings;  // (frame, node)
+  Scratch<std::pair<u32, u32>> landings;  // (frame, node)
   const Paths* paths = index_->exit_paths(inside);
   path_[0] = frame;
   for (std::size_t i = 0; i + 1 < paths->ways.size(); i++) {
@@ -553,7 +574,7 @@ bool Automaton::closed_part(u32 frame, Part& part) {
       if (at != DEAD) part.tokens.push_back(token);
     }
   std::sort(landings.begin(), landings.end());
-  std::vector<u32> below;
+  Scratch<u32> below;
   for (std::size_t i = 0; i < landings.size();) {
     const u32 target = landings[i].first;
     below.clear();
@@ -590,14 +611,14 @@ bool Automaton::sink_part(u32 frame, const Loop& loop, Part& part) {
     u32 node, here, there;  // frames from `frame` and from the sink
     bool inside;            // the path lies in the loop
   };
-  std::vector<Pair> todo{{index_->node(), frame, sink, true}};
-  std::vector<Frames::Difference> differences;
+  Scratch<Pair> todo{{index_->node(), frame, sink, true}};
+  Scratch<Frames::Difference> differences;
   struct Differing {
     u32 node, here, there;
   };
-  std::vector<Differing> differing;
-  std::vector<std::pair<u32, u32>> extra;  // (node, frame) to walk besides
-  std::vector<u32> removed;                // exit nodes that the sink's exits have and this frame has not, or otherwise
+  Scratch<Differing> differing;
+  Scratch<std::pair<u32, u32>> extra;  // (node, frame) to walk besides
+  Scratch<u32> removed;                // exit nodes that the sink's exits have and this frame has not, or otherwise
   u32 visited = 0;
   while (!todo.empty()) {
     const Pair pair = todo.back();
@@ -630,9 +651,8 @@ bool Automaton::sink_part(u32 frame, const Loop& loop, Part& part) {
     }
   }
   std::sort(removed.begin(), removed.end());
-  std::vector<std::pair<u32, u64>> exits;
-  std::vector<u32> kept;
-  std::vector<u32> live;
+  Scratch<std::pair<u32, u64>> exits;
+  Scratch<u32> kept, live;
   live_exits(sink, inside, live);
   for (const u32 exit : live) {
     const u32 target = frames_.after_exit(sink, exit);
@@ -659,18 +679,20 @@ bool Automaton::sink_part(u32 frame, const Loop& loop, Part& part) {
 
 // ---- configurations
 
-const Automaton::Mask& Automaton::mask(u32 configuration) {
-  if (const u32* found = mask_ids_.find(configuration)) return masks_[*found];
+u32 Automaton::mask(u32 configuration) {
+  if (const u32* found = mask_ids_.find(configuration)) return *found;
   statistics.masks++;
   seeds_.clear(), hits_.clear(), heavy_.clear();  // what a limit may have left
-  Mask made;
+  guarded_part_ = false, making_depth_ = 0;
+  Scratch<u32> token_sets;
+  Scratch<i32> denied;
   struct Visit {
     u32 nodes, frame, rest;
     bool passed;  // a guard: what its scope has seen is then more than its frame knows
     bool operator==(const Visit&) const = default;
   };
-  std::vector<Visit> visits;
-  std::vector<u32> parts, suspects;
+  Scratch<Visit> visits;
+  Scratch<u32> parts, suspects;
   // Guards that have seen nothing cannot refuse what a token completes, unless it completes two values.
   const u32 values = guarded_[configuration] ? guard_values(configuration, MANY_TEXTS) : 0;
   const bool guarded = values > 0 || (guarded_[configuration] & SCOPE_BELOW);
@@ -684,7 +706,7 @@ const Automaton::Mask& Automaton::mask(u32 configuration) {
     const Entry entry = entries(configuration)[i];
     if (entry.frame == BOTTOM) continue;
     frames_.build(entry.frame);
-    for (u32 t = 0; t < frames_[entry.frame].token_count; t++) made.token_sets.push_back(frames_.token_edge(entry.frame, t).set);
+    for (u32 t = 0; t < frames_[entry.frame].token_count; t++) token_sets.push_back(frames_.token_edge(entry.frame, t).set);
     if (frames_[entry.frame].flags & FRAME_BYTES) visit(root_list_, entry.frame, entry.rest, false);
   }
   auto few_values = [&](u32 rule) {
@@ -693,7 +715,7 @@ const Automaton::Mask& Automaton::mask(u32 configuration) {
   };
   auto rest_of = [&](u32 back, bool distinct, u32 rest) { return push(distinct ? frames_.guard(back, IN_TOKEN) : back, rest); };
   // Goes on in `frame` at a set of trie nodes: there, and in whatever it calls before reading anything.
-  std::vector<Entry> entering;
+  Scratch<Entry> entering;
   auto go_on = [&](u32 nodes, u32 frame, u32 rest, bool passed) {
     entering.assign(1, {frame, rest});
     for (std::size_t i = 0; i < entering.size(); i++) {
@@ -716,8 +738,8 @@ const Automaton::Mask& Automaton::mask(u32 configuration) {
     u32 nodes, rest;
     bool passed;
   };
-  std::vector<Leaving> leavings;
-  std::vector<u32> kept, refused, dead;
+  Scratch<Leaving> leavings;
+  Scratch<u32> kept, refused, dead;
   auto leave = [&](u32 from_nodes, u32 from_rest, bool from_passed, bool sole) {
     leavings.assign(1, {from_nodes, from_rest, from_passed});
     for (std::size_t l = 0; l < leavings.size(); l++) {
@@ -749,24 +771,27 @@ const Automaton::Mask& Automaton::mask(u32 configuration) {
       }
     }
   };
-  std::vector<std::pair<u32, u32>> prefixes;  // of seen_texts() for seen_rest
+  Scratch<std::pair<u32, u32>> prefixes;  // of seen_texts() for seen_rest
   u32 seen_rest = NONE;
   bool told = false;
-  std::vector<u32> left;  // nodes at which the frame of a sole stack is left
+  Scratch<u32> left;  // nodes at which the frame of a sole stack is left
+  Scratch<u32> open;
   for (std::size_t v = 0; v < visits.size(); v++) {
     const Visit at = visits[v];
     const bool sole = v == 0 && entry_count(configuration) == 1;
     // A guard that the token itself has entered counts too: ",true" behind [true ends a value that was seen.
     const bool watched = guarded || (guarded_[at.rest] && (at.passed || guard_values(at.rest, 1) > 0));
-    std::vector<u32> open{part(at.nodes, at.frame, watched)};
+    open.assign(1, part(at.nodes, at.frame, watched));
     while (!open.empty()) {
       const u32 id = open.back();
       open.pop_back();
-      if (parts_[id].dense || !parts_[id].tokens.empty()) parts.push_back(id);
-      open.insert(open.end(), parts_[id].includes.begin(), parts_[id].includes.end());
-      if (watched && guarded_[at.rest] && !parts_[id].poor.empty()) {
+      const KeptPart kept_part = parts_[id];  // more may be made below
+      if (kept_part.dense || !kept_part.tokens.empty()) parts.push_back(id);
+      open.insert(open.end(), part_includes_.begin() + kept_part.includes.begin, part_includes_.begin() + kept_part.includes.end);
+      if (watched && guarded_[at.rest] && !kept_part.poor.empty()) {
         if (seen_rest != at.rest || v == 1) seen_rest = at.rest, told = !at.passed && seen_texts(at.rest, sole ? at.frame : DEAD, &prefixes);
-        for (const Part::Poor& poor : parts_[id].poor) {
+        for (u32 p = kept_part.poor.begin; p < kept_part.poor.end; p++) {
+          const Part::Poor poor = part_poor_[p];
           if (told && !at.passed && poor.texts > 0) {
             // As many values must have been seen that begin like this as there are ways to go on.
             const auto found = std::lower_bound(prefixes.begin(), prefixes.end(), std::pair<u32, u32>{poor.node, 0});
@@ -781,8 +806,8 @@ const Automaton::Mask& Automaton::mask(u32 configuration) {
           suspects.push_back(poor.node);
         }
       }
-      for (std::size_t t = 0; t < parts_[id].transfers.size(); t++) {
-        const Part::Transfer transfer = parts_[id].transfers[t];
+      for (u32 t = kept_part.transfers.begin; t < kept_part.transfers.end; t++) {
+        const Part::Transfer transfer = part_transfers_[t];
         if ((guarded || at.passed) && transfer.distinct && few_values(transfer.rule))
           suspects.insert(suspects.end(), node_lists_.at(transfer.nodes), node_lists_.at(transfer.nodes) + node_lists_.length(transfer.nodes));
         if (sole && guarded) left.insert(left.end(), node_lists_.at(transfer.nodes), node_lists_.at(transfer.nodes) + node_lists_.length(transfer.nodes));
@@ -796,29 +821,26 @@ const Automaton::Mask& Automaton::mask(u32 configuration) {
   std::sort(parts.begin(), parts.end());
   parts.erase(std::unique(parts.begin(), parts.end()), parts.end());
   // Parts with a bitmask first: they are copied, the others added.
-  std::stable_partition(parts.begin(), parts.end(), [this](u32 id) { return parts_[id].dense != nullptr; });
-  made.parts = std::move(parts);
-  if (!suspects.empty() || !dead.empty()) deny(configuration, suspects, dead, made);
+  Scratch<u32> key;
+  for (const bool dense : {true, false})
+    for (const u32 id : parts)
+      if ((parts_[id].dense != nullptr) == dense) key.push_back(id);
+  if (!suspects.empty() || !dead.empty()) deny(configuration, suspects, dead, denied);
   // Level by level a deep structure has the same masks.
-  std::vector<u32> key = made.parts;
   key.push_back(NONE);
-  key.insert(key.end(), made.token_sets.begin(), made.token_sets.end());
+  key.insert(key.end(), token_sets.begin(), token_sets.end());
   key.push_back(NONE);
-  key.insert(key.end(), made.denied.begin(), made.denied.end());
-  const u32 id = mask_keys_.intern(key.data(), key.size());
+  key.insert(key.end(), denied.begin(), denied.end());
+  const u32 id = masks_.intern(key.data(), key.size());
   mask_ids_.insert(configuration, id);
-  if (id == masks_.size()) {
-    part_bytes_ += sizeof(Mask) + made.parts.capacity() * 4 + made.denied.capacity() * 4;
-    masks_.push_back(std::move(made));
-  }
-  return masks_[id];
+  return id;
 }
 
 // ---- guards
 
 u32 Automaton::guard_values(u32 node, u32 limit, bool scopes) {
   u32 count = 0;
-  std::vector<u32> todo{node}, seen;
+  Scratch<u32> todo{node}, seen;
   while (!todo.empty() && count < limit) {
     const u32 at = todo.back();
     todo.pop_back();
@@ -858,8 +880,8 @@ std::optional<u32> Automaton::seen_texts(u32 rest, u32 frame, std::vector<std::p
     std::size_t index, depth;  // into the value, and into path
     u32 slash, node, frame;    // slash: the node of the backslash before a slash; NONE where the trie has no such node
   };
-  std::vector<Place> places;
-  std::vector<u32> path;  // nodes of the spelling so far
+  Scratch<Place> places;
+  Scratch<u32> path;  // nodes of the spelling so far
   for (const std::string* each : frames_.seen_values(frames_.guard_back(entry.frame))) {
     const std::string& value = *each;
     if (value[0] != '"' || std::count(value.begin(), value.end(), '/') > SLASHES) return std::nullopt;
@@ -961,9 +983,9 @@ void Automaton::bury(u32 frame, std::vector<u32>& left, std::vector<u32>& dead, 
 }
 
 // Tokens at and below dead nodes are denied, those at and below suspects tried one by one.
-void Automaton::deny(u32 configuration, std::vector<u32>& suspects, std::vector<u32>& dead, Mask& made) {
+void Automaton::deny(u32 configuration, std::vector<u32>& suspects, std::vector<u32>& dead, std::vector<i32>& denied) {
   auto refuse = [&](u32 node) {
-    for (i32 token = trie_->nodes()[node].token; token >= 0; token = trie_->same(token)) made.denied.push_back(token);
+    for (i32 token = trie_->nodes()[node].token; token >= 0; token = trie_->same(token)) denied.push_back(token);
   };
   std::sort(dead.begin(), dead.end());
   std::sort(suspects.begin(), suspects.end());
@@ -1015,7 +1037,7 @@ bool Automaton::finishes(u32 frame) {
   if (!risky(frame) || !frames_.seen_any(frame)) return true;
   if (const u32* found = finishes_.find(frame)) return *found != 0;
   constexpr std::size_t BUDGET = 4096;
-  std::vector<u32> queue{frame};
+  Scratch<u32> queue{frame};
   bool result = false;
   auto add = [&](u32 next) {
     if (next != DEAD && std::find(queue.begin(), queue.end(), next) == queue.end()) queue.push_back(next);
@@ -1082,7 +1104,7 @@ bool Automaton::finds_new_value(const Entry& entry, u32 values, bool blanks, boo
     u32 text;   // that the nearest guard has, before the byte
     u32 byte;   // to be read by the guards yet, NONE for none
   };
-  std::vector<Place> pending;
+  Scratch<Place> pending;
   Map64 visited;
   std::size_t count = 0;
   auto nearest_text = [&](u32 node) {
@@ -1140,34 +1162,39 @@ bool Automaton::finds_new_value(const Entry& entry, u32 values, bool blanks, boo
 }
 
 void Automaton::fill(u32 configuration, u32* row) {
-  const Mask& m = mask(configuration);
+  const u32 made = mask(configuration);
+  const u32* made_of = masks_.at(made);
+  const u32* const end = made_of + masks_.length(made);
   const u32 words = trie_->words();
   bool first = true;
-  for (const u32 id : m.parts) {
-    const Part& p = parts_[id];
+  for (; *made_of != NONE; made_of++) {
+    const KeptPart& p = parts_[*made_of];
+    const std::span holes(part_tokens_.data() + p.holes.begin, p.holes.end - p.holes.begin);
     if (p.dense) {
       if (first) {
         std::memcpy(row, p.dense, words * sizeof(u32));
-        for (const i32 token : p.holes) row[static_cast<u32>(token) >> 5] &= ~(1u << (token & 31));
-      } else if (p.holes.empty()) {
+        for (const i32 token : holes) row[static_cast<u32>(token) >> 5] &= ~(1u << (token & 31));
+      } else if (holes.empty()) {
         for (u32 w = 0; w < words; w++) row[w] |= p.dense[w];
       } else {
-        std::vector<u32> before;  // bits at the holes stay what they were
-        for (const i32 token : p.holes) before.push_back(row[static_cast<u32>(token) >> 5] >> (token & 31) & 1);
+        Scratch<u32> before;  // bits at the holes stay what they were
+        for (const i32 token : holes) before.push_back(row[static_cast<u32>(token) >> 5] >> (token & 31) & 1);
         for (u32 w = 0; w < words; w++) row[w] |= p.dense[w];
-        for (std::size_t i = 0; i < p.holes.size(); i++)
-          if (!before[i]) row[static_cast<u32>(p.holes[i]) >> 5] &= ~(1u << (p.holes[i] & 31));
+        for (std::size_t i = 0; i < holes.size(); i++)
+          if (!before[i]) row[static_cast<u32>(holes[i]) >> 5] &= ~(1u << (holes[i] & 31));
       }
     } else if (first) {
       std::memset(row, 0, words * sizeof(u32));
     }
     first = false;
-    for (const i32 token : p.tokens) row[static_cast<u32>(token) >> 5] |= 1u << (token & 31);
+    for (u32 t = p.tokens.begin; t < p.tokens.end; t++) row[static_cast<u32>(part_tokens_[t]) >> 5] |= 1u << (part_tokens_[t] & 31);
   }
   if (first) std::memset(row, 0, words * sizeof(u32));
-  for (const i32 token : m.denied) row[static_cast<u32>(token) >> 5] &= ~(1u << (token & 31));
-  for (const u32 set : m.token_sets) {
-    const TokenSet& tokens = frames_.nfa().token_sets[set];
+  const u32* sets = ++made_of;
+  while (*made_of != NONE) made_of++;
+  for (const u32* token = made_of + 1; token < end; token++) row[*token >> 5] &= ~(1u << (*token & 31));
+  for (; *sets != NONE; sets++) {
+    const TokenSet& tokens = frames_.nfa().token_sets[*sets];
     if (!tokens.negated) {
       for (const u32 id : tokens.ids) row[id >> 5] |= 1u << (id & 31);
       continue;

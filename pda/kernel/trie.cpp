@@ -31,9 +31,7 @@ TokenTrie::TokenTrie(const std::vector<std::pair<const char*, std::size_t>>& tok
     return order_of ? order_of < 0 : a.id < b.id;
   });
 
-  nodes_.push_back({0, -1});
-  depths_.push_back(0);
-  parents_.push_back(0);
+  nodes_.push_back({0, -1, 0, 0, 0});
   std::vector<u32> path{0};  // nodes from the root to the last one
   std::string previous;
   auto close = [&](std::size_t depth) {
@@ -57,9 +55,7 @@ TokenTrie::TokenTrie(const std::vector<std::pair<const char*, std::size_t>>& tok
         const u8 byte = static_cast<u8>(text[i]);
         const u32 node = static_cast<u32>(nodes_.size());
         if (node >= (1u << 24)) throw BadGrammar("the vocabulary needs more than 16 million trie nodes");
-        nodes_.push_back({byte, -1});
-        depths_.push_back(static_cast<u16>(i + 1));
-        parents_.push_back(path.back());
+        nodes_.push_back({byte, -1, path.back(), static_cast<u16>(i + 1), 0});
         path.push_back(node);
       }
       nodes_[path.back()].token = static_cast<i32>(entry.id);
@@ -71,21 +67,21 @@ TokenTrie::TokenTrie(const std::vector<std::pair<const char*, std::size_t>>& tok
   nodes_[0].skip_byte = static_cast<u32>(nodes_.size()) << 8;
 
   heights_.assign(nodes_.size(), 0);
-  for (u32 node = static_cast<u32>(nodes_.size()); node-- > 1;) heights_[parents_[node]] = std::max(heights_[parents_[node]], static_cast<u16>(heights_[node] + 1));
+  for (u32 node = static_cast<u32>(nodes_.size()); node-- > 1;) heights_[nodes_[node].parent] = std::max(heights_[nodes_[node].parent], static_cast<u16>(heights_[node] + 1));
 
   const ClassIndex* all = classes(0);
   whole_.resize(nodes_.size());
   for (u32 node = 0; node < nodes_.size(); node++) whole_[node] = (all->signature(node) & (SIG_INCOMPLETE | SIG_MALFORMED)) == 0;
 
   // Nodes with many children get a table of them.
-  wide_index_.assign(nodes_.size(), NONE);
   std::vector<u16> fanout(nodes_.size(), 0);
-  for (u32 node = 1; node < nodes_.size(); node++) fanout[parents_[node]]++;
-  for (u32 node = 0; node < nodes_.size(); node++) {
+  for (u32 node = 1; node < nodes_.size(); node++) fanout[nodes_[node].parent]++;
+  u16 tables = 0;
+  for (u32 node = 0; node < nodes_.size() && tables < 0xFFFF; node++) {
     if (fanout[node] < 12) continue;
-    wide_index_[node] = static_cast<u32>(wide_.size());
-    wide_.emplace_back(256, NONE);
-    for (u32 at = node + 1, end = node + nodes_[node].skip(); at < end; at += nodes_[at].skip()) wide_.back()[nodes_[at].byte()] = at;
+    wide_.resize(wide_.size() + 256, NONE);
+    for (u32 at = node + 1, end = node + nodes_[node].skip(); at < end; at += nodes_[at].skip()) wide_[tables * 256u + nodes_[at].byte()] = at;
+    nodes_[node].wide = ++tables;
   }
   // No request is to wait for what is known now.
   for (u32 node = 1; node < nodes_.size(); node++)
@@ -93,7 +89,7 @@ TokenTrie::TokenTrie(const std::vector<std::pair<const char*, std::size_t>>& tok
 }
 
 u32 TokenTrie::child(u32 node, u8 byte) const {
-  if (wide_index_[node] != NONE) return wide_[wide_index_[node]][byte];
+  if (const u16 wide = nodes_[node].wide) return wide_[(wide - 1u) * 256 + byte];
   for (u32 at = node + 1, end = node + nodes_[node].skip(); at < end; at += nodes_[at].skip())
     if (nodes_[at].byte() == byte) return at;
   return NONE;
@@ -112,6 +108,7 @@ const NodeSet* TokenTrie::make_set(const u32* nodes, std::size_t count) const {
   const u32 id = set_keys_.intern(nodes, count);
   if (id < sets_.size()) return sets_[id].get();
   auto made = std::make_unique<NodeSet>();
+  made->number = id;
   for (std::size_t i = 0; i < count; i++) {
     const u32 node = nodes[i];
     (nodes_[node].skip() > 1 ? made->nodes : made->leaves).push_back(node);
@@ -134,9 +131,9 @@ const NodeSet* TokenTrie::set(const u32* nodes, std::size_t count) const {
 
 const NodeSet* TokenTrie::below(const NodeSet* set, u8 lo, u8 hi) const {
   const std::lock_guard lock(mutex_);
-  for (const NodeSet::Step& step : set->steps)
-    if (step.lo == lo && step.hi == hi) return step.to;
-  std::vector<u32> reached;
+  const u64 key = static_cast<u64>(lo) << 8 | hi;
+  if (const u32* found = set->steps.find(key)) return sets_[*found].get();
+  Scratch<u32> reached;
   for (const u32 node : set->nodes) {
     if (wide(node)) {
       for (u32 b = lo; b <= hi; b++)
@@ -148,7 +145,7 @@ const NodeSet* TokenTrie::below(const NodeSet* set, u8 lo, u8 hi) const {
   }
   std::sort(reached.begin(), reached.end());
   const NodeSet* to = make_set(reached.data(), reached.size());
-  if (to) set->steps.push_back({lo, hi, to}), set_bytes_ += sizeof(NodeSet::Step);
+  if (to) set->steps.insert(key, to->number), set_bytes_ += 24;
   return to;
 }
 
@@ -172,7 +169,7 @@ std::vector<u32> TokenTrie::run_nodes(const std::vector<u32>& nodes, const Ascii
         continue;
       }
       reached.push_back(at);
-      at += static_cast<u32>(depths_[at] - depths_[from]) < left ? 1 : nodes_[at].skip();
+      at += static_cast<u32>(nodes_[at].depth - nodes_[from].depth) < left ? 1 : nodes_[at].skip();
     }
   std::sort(reached.begin(), reached.end());
   reached.erase(std::unique(reached.begin(), reached.end()), reached.end());
@@ -180,8 +177,7 @@ std::vector<u32> TokenTrie::run_nodes(const std::vector<u32>& nodes, const Ascii
 }
 
 std::size_t TokenTrie::bytes() const {
-  std::size_t total = nodes_.capacity() * sizeof(TrieNode) + depths_.capacity() * 2 + parents_.capacity() * 4 + wide_index_.capacity() * 4 +
-                      wide_.size() * 1024 + heights_.capacity() * 2 + whole_.capacity();
+  std::size_t total = nodes_.capacity() * sizeof(TrieNode) + wide_.capacity() * 4 + heights_.capacity() * 2 + whole_.capacity();
   const std::lock_guard lock(mutex_);
   total += set_bytes_ + set_keys_.bytes();
   for (const auto& [node, index] : classes_) total += index->bytes();

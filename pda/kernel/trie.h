@@ -16,6 +16,9 @@ namespace stackmask {
 struct TrieNode {
   u32 skip_byte;  // subtree size << 8 | byte on the edge to this node
   i32 token;      // first token that ends here, -1 for none; more follow in same()
+  u32 parent;
+  u16 depth;
+  u16 wide;       // 0, or one more than the place of its table of children
   u32 skip() const { return skip_byte >> 8; }
   u8 byte() const { return static_cast<u8>(skip_byte); }
 };
@@ -31,11 +34,8 @@ struct NodeSet {
 
  private:
   friend class TokenTrie;
-  struct Step {
-    u8 lo, hi;
-    const NodeSet* to;
-  };
-  mutable std::vector<Step> steps;
+  u32 number;
+  mutable Map64 steps;           // by the bytes that are read, lo << 8 | hi: the number of the set they lead to
   struct Run {
     AsciiSet bytes;
     u32 left;
@@ -54,14 +54,13 @@ class TokenTrie {
   u32 words() const { return (size_ + 31) / 32; }
   u32 max_token_bytes() const { return max_token_bytes_; }
   const TrieNode* nodes() const { return nodes_.data(); }
-  const u16* depths() const { return depths_.data(); }
   u32 node_count() const { return static_cast<u32>(nodes_.size()); }
   i32 same(i32 token) const { return duplicates_ ? same_[static_cast<std::size_t>(token)] : -1; }  // the next token with the same bytes
   u32 height(u32 node) const { return heights_[node]; }  // bytes of the longest path below
-  u32 parent(u32 node) const { return parents_[node]; }
+  u32 parent(u32 node) const { return nodes_[node].parent; }
 
   // Children of a node in byte order: of a wide node by table, of others by hopping from sibling to sibling.
-  bool wide(u32 node) const { return wide_index_[node] != NONE; }
+  bool wide(u32 node) const { return nodes_[node].wide != 0; }
   u32 child(u32 node, u8 byte) const;
 
   // The bytes of a token below text_count(): ids without text have none.
@@ -84,14 +83,11 @@ class TokenTrie {
  private:
   u32 size_ = 0, max_token_bytes_ = 0;
   std::vector<TrieNode> nodes_;
-  std::vector<u16> depths_;
-  std::vector<u32> parents_;
   std::vector<i32> same_;
   bool duplicates_ = false;
   std::vector<std::string> texts_;
   std::vector<u16> heights_;     // by node: bytes of the longest path below it
-  std::vector<u32> wide_index_;
-  std::vector<std::vector<u32>> wide_;
+  std::vector<u32> wide_;        // the tables of children, NONE where there is none
 
   static constexpr u32 HEAVY = 8192;
   std::vector<u8> whole_;  // by node: a character ends there
