@@ -32,12 +32,10 @@ void Frames::check_limit() const {
     throw LimitExceeded("states", static_cast<double>(limits_.states), "the automaton needs more than " + std::to_string(limits_.states) + " states");
 }
 
-u32 Frames::intern_items(const std::vector<Item>& items) {
+u32 Frames::intern_items(std::span<const Item> items) {
   if (items.empty()) return DEAD;
-  scratch_.clear();
-  for (const Item& item : items) scratch_.push_back(item.state), scratch_.push_back(item.reg);
   check_limit();
-  const u32 id = items_.intern(scratch_.data(), scratch_.size());
+  const u32 id = items_.intern(reinterpret_cast<const u32*>(items.data()), items.size() * 2);
   if (id < frames_.size()) return id;
   Frame frame;
   u32 rests = 0;
@@ -59,6 +57,17 @@ u32 Frames::intern_items(const std::vector<Item>& items) {
     }
   }
   if (rests == 1 && items.size() > 1) frame.base = BOTTOM;
+  // A frame inside of a word: one byte leads on.
+  if (const State& state = nfa_.states[items[0].state]; items.size() == 1 && state.first != NONE) {
+    if (const Edge& edge = nfa_.edges[state.first]; edge.kind == EDGE_BYTE && edge.next == NONE && edge.hi < edge.lo + DENSE_BYTES - 1) {
+      frame.flags |= FRAME_BUILT;
+      frame.ranges = static_cast<u32>(ranges_.size());
+      frame.range_count = 1;
+      const u32 begin = static_cast<u32>(pending_.size());
+      pending_.push_back({edge.target, items[0].reg});
+      ranges_.push_back({PENDING, begin, begin + 1, edge.lo, edge.hi});
+    }
+  }
   frames_.push_back(frame);
   return id;
 }
@@ -281,10 +290,23 @@ void Frames::build_edges(u32 frame) {
 }
 
 u32 Frames::target_of(const Range& range) {
+  if (range.end - range.begin == 1 && reads_only(pending_[range.begin].state)) {
+    const Item item = pending_[range.begin];
+    return intern_items({&item, 1});
+  }
   closure_.begin();
   for (u32 i = range.begin; i < range.end; i++) closure_.add(pending_[i].state, pending_[i].reg);
   closure_.run();
   return intern_closure();
+}
+
+// The state reads bytes and does nothing else, so that it is its own closure.
+bool Frames::reads_only(u32 state) const {
+  const State& s = nfa_.states[state];
+  if (s.pending != NONE || s.head != NONE || s.first == NONE || (s.body != NONE && nfa_.heads[s.body].automaton)) return false;
+  for (u32 e = s.first; e != NONE; e = nfa_.edges[e].next)
+    if (nfa_.edges[e].kind != EDGE_BYTE) return false;
+  return true;
 }
 
 // The target of a range, and of all that read the same.

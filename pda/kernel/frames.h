@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <span>
 
 #include "nfa.h"
 #include "trie.h"
@@ -194,7 +195,6 @@ class Frames {
   Interner seen_sets_;
   std::unordered_map<std::string, u32> value_ids_;
   std::vector<std::string> values_;
-  std::vector<u32> scratch_;
 
   // The frame with `change(item, state, head, register)` made to the register of each item in a body; the item goes where that is false.
   template <class F>
@@ -203,7 +203,8 @@ class Frames {
   void find_endless(u32 rule);
   void check_limit() const;
   u32 intern_closure();  // closure_.result as a frame, DEAD if empty
-  u32 intern_items(const std::vector<Item>& items);
+  u32 intern_items(std::span<const Item> items);
+  bool reads_only(u32 state) const;
   void build_edges(u32 frame);
   // A frame on the way into a word that some text must not be differs from the frame behind such words by few bytes. It is built only
   // when more is asked than where bytes lead.
