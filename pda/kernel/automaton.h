@@ -168,6 +168,7 @@ class Automaton {
   bool loop_part(u32 frame, Part& part);
   void go_on_at(const std::vector<u32>& nodes, u32 frame, Part& part, const NodeList* shared = nullptr);
   void live_exits(u32 frame, u64 inside, std::vector<u32>& exits);
+  bool few_exits(const Loop& loop) const;
   bool byte_part(u32 frame, Part& part);
   bool chain_part(u32 frame, const Loop& loop, Part& part);
   bool closed_part(u32 frame, Part& part);

@@ -6,6 +6,7 @@
 //
 // A part does not depend on the stack, so it is computed once a grammar. The mask of a configuration is a list of parts.
 #include <algorithm>
+#include <bit>
 #include <span>
 
 #include "automaton.h"
@@ -203,7 +204,7 @@ u32 Automaton::list_id(const NodeList* list) {
 // Sorts out what walks have found: where frames end or call, and tokens into a bitmask if they are many.
 void Automaton::finish(Part& part) {
   if (!hits_.empty()) {
-    std::sort(hits_.begin(), hits_.end());
+    if (!std::is_sorted(hits_.begin(), hits_.end())) std::sort(hits_.begin(), hits_.end());
     struct Target {
       u32 rule, back;
       bool distinct;
@@ -227,7 +228,7 @@ void Automaton::finish(Part& part) {
         add({call.rule, call.back, call.distinct});
       }
     }
-    std::sort(reached.begin(), reached.end());
+    if (!std::is_sorted(reached.begin(), reached.end())) std::sort(reached.begin(), reached.end());
     Scratch<u32> nodes;
     for (std::size_t i = 0; i < reached.size();) {
       const u32 index = reached[i].first;
@@ -320,25 +321,52 @@ bool Automaton::loop_part(u32 frame, Part& part) {
     if (!made) part.clear(), hits_.clear();
     return made;
   };
-  // A chain is the cheapest, where the frames ahead have no more classes in common than it has.
-  u32 left = NONE;
-  const u32 released = frames_.released(frame, &left);
-  const bool loops = released != DEAD && frames_.loop(released).target == released;
+  // A chain is the cheapest where it has few exits, or the frames ahead have no more classes in common than it has.
+  auto closes = [&] {
+    u32 left = NONE;
+    const u32 released = frames_.released(frame, &left);
+    return released != DEAD && frames_.loop(released).target == released && (closed_under(released).inside & ~loop.inside) == 0;
+  };
   // Exits by letters or digits are too many, however a repetition counts.
-  const bool simple = loop.inside == loop.live || (frames_.repeats(frame) && !(loop.live & ~loop.inside & SIG_WORDS)) || (loops && (closed_under(released).inside & ~loop.inside) == 0);
+  const u64 exits = loop.live & ~loop.inside;
+  const bool simple = exits == 0 || (frames_.repeats(frame) && !(exits & SIG_WORDS)) || (loop.target == frame && few_exits(loop)) || closes();
   const bool made = (simple && loop.inside && attempt(chain_part(frame, loop, part))) || attempt(sink_part(frame, loop, part)) ||
                     attempt(closed_part(frame, part)) || (!simple && loop.inside && attempt(chain_part(frame, loop, part)));
   (made ? statistics.loops : statistics.loop_fallbacks)++;
   return made;
 }
 
-// A loop was left at these nodes for a frame: where that frame ends or calls, and what it takes below them. `shared` is the list that
-// holds just these nodes, if there is one.
+// A loop was left at these nodes, in rising order, for a frame: where that frame ends or calls, and what it takes below them. `shared`
+// is the list that holds just these nodes, if there is one.
 void Automaton::go_on_at(const std::vector<u32>& nodes, u32 frame, Part& part, const NodeList* shared) {
-  if (nodes.empty()) return;
-  if (!guarded_part_ && (frames_[frame].flags & FRAME_LEAVES))
-    for (const u32 node : nodes) hits_.push_back({frame, node});
-  part.includes.push_back(this->part(shared ? list_id(shared) : node_lists_.intern(nodes.data(), nodes.size()), frame, guarded_part_));
+  const bool leaves = !guarded_part_ && (frames_[frame].flags & FRAME_LEAVES), reads = frames_[frame].flags & FRAME_BYTES;
+  if (nodes.empty() || (!leaves && !reads)) return;
+  const u32 list = shared ? list_id(shared) : node_lists_.intern(nodes.data(), nodes.size());
+  if (leaves) {
+    if (frames_[frame].flags & FRAME_FINAL) part.transfers.push_back({NONE, DEAD, list, false});
+    frames_.build(frame);
+    for (u32 c = 0; c < frames_[frame].call_count; c++) {
+      const Call call = frames_.call(frame, c);
+      part.transfers.push_back({call.rule, call.back, list, call.distinct});
+    }
+  }
+  if (reads) part.includes.push_back(this->part(list, frame, guarded_part_));
+}
+
+// All characters but a few that are rare in tokens stay in the loop, as in a JSON string.
+bool Automaton::few_exits(const Loop& loop) const {
+  constexpr std::size_t FEW = 4096;
+  const u64 exits = loop.live & ~loop.inside;
+  if (exits >= 1ull << CLASSES.count) return false;
+  std::size_t nodes = 0;
+  for (u32 c = 0; c < CLASSES.count && nodes < FEW; c++) {
+    if (!(exits >> c & 1)) continue;
+    const AsciiSet& bytes = CLASSES.bytes[c];
+    if (std::popcount(bytes.words[0]) + std::popcount(bytes.words[1]) != 1) return false;
+    const u32 exit = static_cast<u32>(bytes.words[0] ? std::countr_zero(bytes.words[0]) : 64 + std::countr_zero(bytes.words[1]));
+    nodes += index_->loop_exits(loop.inside, exit, 0, index_->longest_exit(loop.inside, exit))->nodes.size();
+  }
+  return nodes < FEW;
 }
 
 // The exits of a loop over some classes that are live in the frame. Where characters above U+007F are no part of the loop, the first
