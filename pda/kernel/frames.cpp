@@ -1,6 +1,7 @@
 #include "frames.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace stackmask {
 
@@ -339,11 +340,12 @@ void Frames::differences(u32 a, u32 b, std::vector<Difference>& found) {
     AsciiSet own;
     for (const u32 frame : {a, b})
       for (u32 i = frames_[frame].own; i < frames_[frame].own + frames_[frame].own_count; i++) own.add(ranges_[i].lo, ranges_[i].hi);
-    for (u32 byte = 0; byte < 128; byte++) {
-      if (!own.has(byte)) continue;
-      const u32 here = next_lean(a, static_cast<u8>(byte)), there = next_lean(b, static_cast<u8>(byte));
-      if (here != there) found.push_back({static_cast<u8>(byte), static_cast<u8>(byte), here, there});
-    }
+    for (u32 w = 0; w < 2; w++)
+      for (u64 rest = own.words[w]; rest; rest &= rest - 1) {
+        const u8 byte = static_cast<u8>(w * 64 + static_cast<u32>(std::countr_zero(rest)));
+        const u32 here = next_lean(a, byte), there = next_lean(b, byte);
+        if (here != there) found.push_back({byte, byte, here, there});
+      }
     return;
   }
   build(a);
