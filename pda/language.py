@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 
 from stackmask.pda.dfa import Dfa
 
+_MOST_WORK = 20_000
+
 
 def is_empty(automaton: Dfa) -> bool:
     """Whether no text is accepted."""
@@ -72,6 +74,35 @@ def count(automaton: Dfa, cap: int | None = None) -> int | None:
         found = int(automaton.accepting[state]) + sum((hi - lo + 1) * counts[target] for lo, hi, target in automaton.transitions[state])
         counts[state] = found if cap is None else min(found, cap)
     return counts[0]
+
+
+def has_more(automaton: Dfa, low: int, high: int, limit: int) -> bool:
+    """Whether more than `limit` of the accepted texts have `low` to `high` characters, -1 for no bound; false where it is long to tell.
+
+    >>> from stackmask.pda.dfa import ANYTHING, from_strings
+    >>> [has_more(from_strings(["a", "b", "ab"]), 0, high, 1) for high in (0, 1, -1)], has_more(ANYTHING, 7, -1, 1000)
+    ([False, True, True], True)
+    """
+    if high < 0:
+        if not is_finite(automaton):
+            return True
+        high = len(automaton.accepting)
+    found = length = work = 0
+    ways = {0: 1}
+    while ways and length <= high and work < _MOST_WORK:
+        if length >= low:
+            found += sum([number for state, number in ways.items() if automaton.accepting[state]])
+            if found > limit:
+                return True
+        length += 1
+        following: dict[int, int] = {}
+        for state, number in ways.items():
+            for lo, hi, target in automaton.transitions[state]:
+                # As many as the limit at a state are enough: one that leads on leads to as many texts.
+                following[target] = min(following.get(target, 0) + number * (hi - lo + 1), limit + 1)
+        ways = following
+        work += len(ways)
+    return False
 
 
 def length_bounds(automaton: Dfa) -> tuple[int, int | None] | None:

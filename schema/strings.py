@@ -267,7 +267,7 @@ class Strings:
         if not text.tests and text.high != 0:
             return None
         automaton = self.all_of(text.tests)
-        if not language.is_finite(automaton) and text.high < 0:
+        if language.has_more(automaton, text.low, text.high, limit):
             return None
         automaton = self.automaton(text)
         total = language.count(automaton, limit + 1)
