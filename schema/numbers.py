@@ -128,13 +128,17 @@ class NumberSet:
         return NumberSet(_joined([((v, 0), (v, 1), EVERY) for v in sorted({exact(v) for v in values})]))
 
     def __and__(self, other: NumberSet) -> NumberSet:
-        if self.pieces == UNBOUNDED:
+        if self.pieces == UNBOUNDED or not other.pieces:
             return other
-        if other.pieces == UNBOUNDED:
+        if other.pieces == UNBOUNDED or not self.pieces or self.pieces == other.pieces:
             return self
         return NumberSet(_combine(self.pieces, other.pieces, _intersect))
 
     def __or__(self, other: NumberSet) -> NumberSet:
+        if not self.pieces or self.pieces == other.pieces:
+            return other
+        if not other.pieces:
+            return self
         return NumberSet(_combine(self.pieces, other.pieces, _unite))
 
     def __sub__(self, other: NumberSet) -> NumberSet:

@@ -12,6 +12,7 @@ So the graph is linear in the keys for ordinary objects, and grows only with the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from operator import itemgetter
 from typing import Final, NamedTuple
 
@@ -62,6 +63,7 @@ class Facts(NamedTuple):
     budget: Budget
 
 
+@lru_cache(maxsize=1 << 12)
 def single(name: str) -> Keys:
     """The key of this name."""
     return Keys(False, frozenset((name,)))
@@ -584,9 +586,10 @@ class _Chain:
         """For each position the atoms of each clause that speak of members there or later, as bits."""
         left = [(1 << len(clause)) - 1 for clause in clauses]
         for ended in due:
-            left = left.copy()
-            for number, bit in ended:
-                left[number] &= ~bit
+            if ended:
+                left = left.copy()
+                for number, bit in ended:
+                    left[number] &= ~bit
             self.open.append(left)
         self.last_required = max((i + 1 for i, m in enumerate(declared) if m.required), default=0)
 
@@ -632,8 +635,13 @@ class _Chain:
                 raise LimitError(f"one object needs a graph of more than {GRAPH_STATES} states", limit="states", value=GRAPH_STATES)
         return found
 
-    def settled(self, position: int, alive: tuple[int, ...]) -> tuple[int, ...] | None:
-        """The clauses with every one that is decided by now marked so; None where one has failed."""
+    def settled(self, position: int, alive: tuple[int, ...], before: int = -1) -> tuple[int, ...] | None:
+        """The clauses with every one that is decided by now marked so; None where one has failed.
+
+        They may be settled for the position `before`, where -1 is none.
+        """
+        if before >= 0 and self.open[position] is self.open[before]:
+            return alive
         key = (position, alive)
         if key in self.decided:
             return self.decided[key]
@@ -667,7 +675,7 @@ class _Chain:
         """The edges that write a declared member, and the one that goes on to the next."""
         current = self.declared[position]
         if not current.required:
-            skipped = self.settled(position + 1, alive)
+            skipped = self.settled(position + 1, alive, position)
             if skipped is not None and (position + 1 < len(self.declared) or self.undeclared):
                 self.edges += (source, self.number((False, position + 1, count, skipped)), -1)
         self.write(source, [current], position, position + 1, count, alive)
@@ -693,7 +701,7 @@ class _Chain:
             turns = self.turns[position, alive] = []
             for current in members:
                 for value, left in self.outcomes(current, alive):
-                    target = self.settled(following, left)
+                    target = self.settled(following, left, position if left is alive else -1)
                     node = self.writer.f.never if target is None else self.writer.pair(current.key, value)
                     if target is not None and node != self.writer.f.never:
                         turns.append((node, target))
