@@ -272,6 +272,7 @@ def test_schemas_that_are_not_plain(compiler):
         ("{", r"not JSON: Expecting .*\nline 1, column 2"),
         ('{"a": NaN}', "NaN is no JSON value"),
         ("1" * 5000, "not JSON"),
+        ("\ufeff{}", r"not JSON: it begins with a byte order mark\nline 1, column 1"),
         ("[]", "not list"),
         ("null", "not NoneType"),
         (3, "not int"),

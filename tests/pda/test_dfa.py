@@ -138,6 +138,18 @@ def test_restrict_length(automaton: Dfa, minimum: int, maximum: int) -> None:
     assert_canonical(found)
 
 
+@given(automata, st.integers(0, 4), st.integers(-1, 5), st.integers(0, 9))
+def test_has_more(automaton: Dfa, low: int, high: int, limit: int) -> None:
+    """Whether there are more texts of some lengths than a limit is told without an automaton of them."""
+    found = language.count(dfa.restrict_length(automaton, low, high), cap=limit + 1)
+    assert language.has_more(automaton, low, high, limit) == (found == limit + 1)
+
+
+def test_has_more_is_bounded() -> None:
+    """Texts that are long to count are not counted."""
+    assert not language.has_more(nfa.repeat(dfa.from_string("a")), 10**9, 2 * 10**9, 3)
+
+
 @given(automata, st.randoms(use_true_random=False))
 def test_questions(automaton: Dfa, rng: random.Random) -> None:
     """Emptiness, finiteness, number, lengths, members and samples agree with each other and with the texts."""
