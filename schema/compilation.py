@@ -55,6 +55,7 @@ from stackmask.schema.readers import (
 from stackmask.schema.references import Registry, Scope, referred
 from stackmask.schema.strings import FREE as FREE_TEXT
 from stackmask.schema.types import ANYTHING, CONSTANTS, EVERY, FALSE, Array, Conjunction, Count, Literal, Parts, reduced
+from stackmask.schema.witness import has_many
 
 DEEPEST_INLINE: Final = 30
 """Subschemas nested deeper than this become rules; every level takes a few Python frames."""
@@ -522,12 +523,7 @@ class Compilation:
 
     def few_members(self, schema: Any) -> list[NodeId] | None:
         """The nodes of all values that a subschema of items allows, None where there are many."""
-        if not isinstance(schema, dict):
-            return None
-        code = 0
-        for keyword in schema:
-            code |= self.codes.get(keyword, UNKNOWN)
-        if not code & BEYOND_LOCAL and not code & LOCAL and schema.get("type", "string") not in ("boolean", "null"):
+        if not isinstance(schema, dict) or has_many(self.registry, schema, self.scope):
             return None
         algebra = self.algebra[0]
         return self.few_values(reduced(frozenset((algebra.literal(schema, self.scope),))))

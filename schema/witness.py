@@ -59,6 +59,38 @@ def has_value(registry: Registry, schema: Any, scope: Scope, steps: int = STEPS)
     return False
 
 
+def has_many(registry: Registry, schema: Any, scope: Scope) -> bool:
+    """Whether what meets a subschema, if there is anything, is surely not a few constants, numbers and strings.
+
+    >>> registry = Registry(True)
+    >>> [has_many(registry, schema, registry.root) for schema in ({}, {"type": "array", "maxItems": 1}, {"type": "string", "pattern": "a"})]
+    [True, True, False]
+    """
+    for _ in range(STEPS):
+        if schema.__class__ is not dict:
+            return schema is True
+        codes = scope.resource.dialect.keywords
+        code = 0
+        for keyword in schema:
+            code |= codes.get(keyword, UNKNOWN)
+        if not code & REFERENCE:
+            kind = schema["type"] if code & TYPE else ""
+            if kind in ("array", "object"):
+                return True
+            if code & BEYOND_LOCAL:
+                return False
+            if kind == "string" and "pattern" not in schema and "format" not in schema:
+                return schema.get("maxLength") != 0
+            return not code & LOCAL and kind not in ("boolean", "null")
+        if code & (BEYOND_LOCAL | LOCAL | TYPE) != REFERENCE:
+            return False
+        found = referred(registry, schema, scope)
+        if len(found) != 1:
+            return False
+        schema, scope = found[0]
+    return False
+
+
 def lacks_value(registry: Registry, schema: Any, scope: Scope) -> bool:
     """Whether some value surely does not meet a subschema: it lists values, or has not all types, or requires a member."""
     for _ in range(STEPS):
