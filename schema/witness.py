@@ -81,7 +81,7 @@ def has_many(registry: Registry, schema: Any, scope: Scope) -> bool:
                 return False
             if kind == "string" and "pattern" not in schema and "format" not in schema:
                 return schema.get("maxLength") != 0
-            return not code & LOCAL and kind not in ("boolean", "null")
+            return not code & LOCAL and kind in ("", "integer", "number")
         if code & (BEYOND_LOCAL | LOCAL | TYPE) != REFERENCE:
             return False
         found = referred(registry, schema, scope)

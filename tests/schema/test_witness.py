@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 
 from stackmask.schema.references import Registry
-from stackmask.schema.witness import has_value, lacks_value
+from stackmask.schema.witness import has_many, has_value, lacks_value
 
 VALUES: list[Any] = [
     *(None, True, False, 0, 1, -5, 12, 0.5, 1e9, -1e9, "", "a", "2020-02-02"),
@@ -57,6 +57,17 @@ FULL: list[Any] = [
 ]
 
 
+MANY: list[Any] = [
+    *(True, {}, {"title": "anything"}, {"type": "number"}, {"type": "string", "maxLength": 1}, {"type": "object", "required": ["a"]}),
+    *({"type": "array", "enum": [[1], "a"]}, {"$ref": "#/$defs/text"}, {"$ref": "#/$defs/tree"}),
+]
+FEW: list[Any] = [
+    *(False, {"type": "null"}, {"type": ["boolean", "null"]}, {"type": "string", "maxLength": 0}, {"type": "string", "pattern": "^a$"}),
+    *({"enum": [{}]}, {"type": "string", "enum": ["a"]}, {"type": "integer", "minimum": 1, "maximum": 2}, {"$ref": "#/$defs/loop"}),
+    *({"anyOf": [{}]}, {"type": "array", "$ref": "#/$defs/text"}, {"maxLength": 0}),
+]
+
+
 def placed(schema: Any) -> tuple[Registry, Any]:
     """A subschema beside the definitions."""
     document = {"$defs": DEFINITIONS, "not": schema}
@@ -97,3 +108,10 @@ def test_lacks_no_value(schema: Any) -> None:
     """Nothing is said of what leaves nothing out."""
     registry, inner = placed(schema)
     assert not lacks_value(registry, inner, registry.root)
+
+
+@pytest.mark.parametrize(("schema", "many"), [*((schema, True) for schema in MANY), *((schema, False) for schema in FEW)], ids=repr)
+def test_has_many(schema: Any, many: bool) -> None:
+    """Only what surely cannot be listed is said to be many."""
+    registry, inner = placed(schema)
+    assert has_many(registry, inner, registry.root) == many
