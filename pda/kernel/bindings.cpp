@@ -500,6 +500,13 @@ struct Fill {
 // The lengths of the shortest completions after a token for each matcher, -1 where there is none; nothing, and nobody has
 // gone on, where one cannot.
 std::optional<std::vector<i64>> take(const std::vector<Matcher*>& matchers, const std::vector<u32>& tokens) {
+  // PERF: all that a batch reads has left the caches while the model ran, and it is asked for at once.
+  for (const Matcher* matcher : matchers) __builtin_prefetch(matcher), __builtin_prefetch(reinterpret_cast<const char*>(matcher) + 64);
+  for (std::size_t i = 0; i < matchers.size(); i++) {
+    const TokenTrie& trie = matchers[i]->trie();
+    if (tokens[i] < trie.text_count()) __builtin_prefetch(&trie.text(tokens[i]));
+    matchers[i]->prefetch();
+  }
   std::vector<i64> lengths(matchers.size(), -1);
   std::size_t taken = 0;
   try {
