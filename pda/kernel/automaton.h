@@ -199,6 +199,7 @@ class Automaton {
   bool zero_forever(const Entry& entry);
   bool finds_new_value(const Entry& entry, u32 values, bool blanks, bool& skipped);
   bool alive(const Entry& entry);          // some value that a guard below has not seen can still be read
+  bool spells_values(u32 rest) const;
   std::optional<u32> seen_texts(u32 rest, u32 frame, std::vector<std::pair<u32, u32>>* counts = nullptr);
   void refused_nodes(u32 list, u32 guard, std::vector<u32>& kept, std::vector<u32>& refused);
   void bury(u32 frame, std::vector<u32>& left, std::vector<u32>& dead, std::vector<u32>& suspects);

@@ -22,16 +22,16 @@ Automaton::Automaton(std::shared_ptr<const TokenTrie> trie, std::shared_ptr<Expr
     : trie_(std::move(trie)), limits_(limits), frames_(compile(std::move(expressions), *trie_, limits), trie_->max_token_bytes(), limits), threshold_(limits.memory), frame_threshold_(limits.states / 2) {
   nodes_.reserve(64, 256);
   node_lists_.reserve(64, 1024);
-  masks_.reserve(64, 512);
+  masks_.reserve(32, 256);
   guarded_.reserve(64);
   depth_.reserve(64);
-  steps_.reserve(256);
+  steps_.reserve(128);
   pushes_.reserve(64);
   part_ids_.reserve(64);
   mask_ids_.reserve(64);
   parts_.reserve(64);
-  part_tokens_.reserve(2048);
-  part_transfers_.reserve(128);
+  part_tokens_.reserve(1024);
+  part_transfers_.reserve(64);
   part_includes_.reserve(64);
   Scratch<Entry> list;
   nodes_.intern(nullptr, 0);

@@ -12,12 +12,12 @@ constexpr u32 DENSE_BYTES = 24;  // live bytes from which a frame is dense
 Frames::Frames(Nfa nfa, u32 longest_token, const Limits& limits)
     : nfa_(std::move(nfa)), limits_(limits), closure_(nfa_), longest_token_(longest_token) {
   // What an everyday grammar comes to: growing step by step would copy it several times.
-  items_.reserve(128, 1024);
-  frames_.reserve(128);
-  ranges_.reserve(512);
-  pending_.reserve(512);
+  items_.reserve(64, 512);
+  frames_.reserve(64);
+  ranges_.reserve(256);
+  pending_.reserve(256);
   calls_.reserve(32);
-  loops_.reserve(32);
+  loops_.reserve(16);
   items_.intern(nullptr, 0);
   frames_.emplace_back();
   frames_[BOTTOM].flags = FRAME_BUILT;
@@ -847,9 +847,34 @@ u32 Frames::mark(u32 rule, u32 tokens, u32 bytes) {
   return id;
 }
 
+// Of the characters that a string may hold without an escape only the slash has two spellings, as itself and behind a backslash.
+static u32 spellings_of(const std::string& value) {
+  constexpr std::ptrdiff_t SLASHES = 8;
+  const std::ptrdiff_t slashes = std::count(value.begin(), value.end(), '/');
+  if (value[0] != '"' || slashes > SLASHES || std::any_of(value.begin(), value.end(), [](char byte) { return static_cast<u8>(byte) < 0x20 || byte == '\\'; })) return NONE;
+  return 1u << slashes;
+}
+
+u32 Frames::seen_spellings(u32 frame) const {
+  u64 total = 0;
+  const std::size_t count = items_.length(frame);
+  u32 last = NONE;
+  for (std::size_t i = 0; i < count; i += 2) {
+    const Register reg = nfa_.registers.get(items_.at(frame)[i + 1]);
+    if (reg.seen == NONE || reg.seen == last) continue;
+    last = reg.seen;
+    for (std::size_t k = 0; k < seen_sets_.length(reg.seen); k++) {
+      const u32 spellings = spellings_[seen_sets_.at(reg.seen)[k]];
+      if (spellings == NONE) return NONE;
+      total += spellings;
+    }
+  }
+  return static_cast<u32>(std::min<u64>(total, NONE));
+}
+
 u32 Frames::after_value(u32 back, const std::string& text) {
   const auto [found, added] = value_ids_.try_emplace(canonical_json(text), static_cast<u32>(values_.size()));
-  if (added) values_.push_back(found->first);
+  if (added) values_.push_back(found->first), spellings_.push_back(spellings_of(found->first));
   const u32 value = found->second;
   const u64 key = static_cast<u64>(back) << 32 | value;
   if (const u32* known = values_after_.find(key)) return *known;
@@ -898,9 +923,10 @@ std::vector<const std::string*> Frames::seen_values(u32 frame) const {
     const Register reg = nfa_.registers.get(items_.at(frame)[i + 1]);
     if (reg.seen != NONE) ids.insert(ids.end(), seen_sets_.at(reg.seen), seen_sets_.at(reg.seen) + seen_sets_.length(reg.seen));
   }
-  std::sort(ids.begin(), ids.end());
+  if (!std::is_sorted(ids.begin(), ids.end())) std::sort(ids.begin(), ids.end());
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
   std::vector<const std::string*> result;
+  result.reserve(ids.size());
   for (const u32 id : ids) result.push_back(&values_[id]);
   return result;
 }
@@ -930,6 +956,7 @@ std::vector<u32> Frames::keep(std::vector<u8>& used) {
   nfa_.registers = Registers();
   seen_sets_ = Interner();
   values_.clear();
+  spellings_.clear();
   value_ids_.clear();
   seen_sets_.intern(nullptr, 0);
   std::vector<u32> register_map(old_registers.size(), NONE), seen_map(old_seen.size(), NONE), set;
@@ -941,7 +968,7 @@ std::vector<u32> Frames::keep(std::vector<u8>& used) {
         set.clear();
         for (std::size_t i = 0; i < old_seen.length(reg.seen); i++) {
           const auto [found, added] = value_ids_.try_emplace(old_values[old_seen.at(reg.seen)[i]], static_cast<u32>(values_.size()));
-          if (added) values_.push_back(found->first);
+          if (added) values_.push_back(found->first), spellings_.push_back(spellings_of(found->first));
           set.push_back(found->second);
         }
         std::sort(set.begin(), set.end());

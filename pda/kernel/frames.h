@@ -170,6 +170,7 @@ class Frames {
   bool seen_any(u32 frame) const { return seen_count(frame) != 0; }
   u32 seen_count(u32 frame) const;
   std::vector<const std::string*> seen_values(u32 frame) const;  // until the next is seen
+  u32 seen_spellings(u32 frame) const;                           // at most so many texts spell them without needless escapes, NONE if unknown
 
  private:
   Nfa nfa_;
@@ -195,6 +196,7 @@ class Frames {
   Interner seen_sets_;
   std::unordered_map<std::string, u32> value_ids_;
   std::vector<std::string> values_;
+  std::vector<u32> spellings_;                  // by value: how many texts spell it without needless escapes, NONE if unknown
 
   // The frame with `change(item, state, head, register)` made to the register of each item in a body; the item goes where that is false.
   template <class F>

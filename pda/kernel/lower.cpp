@@ -966,8 +966,8 @@ Nfa lower(std::shared_ptr<Expressions> expressions, const TokenTrie& trie, const
   Nfa nfa;
   const auto facts = std::make_shared<const Facts>(find_facts(*expressions, trie, nfa, deadline));
   auto lowering = std::make_unique<Lowering>(std::move(expressions), facts, limits, facts->left_recursive);
-  nfa.states.reserve(512);
-  nfa.edges.reserve(1024);
+  nfa.states.reserve(256);
+  nfa.edges.reserve(512);
   lowering->begin(nfa);
   nfa.unlowered = std::move(lowering);
   if (facts->left_recursive || facts->nested_distinct) nfa.complete(deadline);

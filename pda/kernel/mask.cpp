@@ -888,18 +888,24 @@ u32 Automaton::guard_values(u32 node, u32 limit, bool scopes) {
   return std::min(count, limit);
 }
 
+// One guard alone watches, and what it has seen is spelled without needless escapes.
+bool Automaton::spells_values(u32 rest) const {
+  if (entry_count(rest) != 1 || frames_.nfa().any_escapes) return false;
+  const Entry entry = entries(rest)[0];
+  return entry.frame != BOTTOM && (frames_[entry.frame].flags & FRAME_GUARD) && !guarded_[entry.rest] && frames_.guard_text(entry.frame) != IN_TOKEN;
+}
+
 // Where one guard alone watches and its value is a string: how many spellings of strings that it has seen can follow, only those that
 // the frame reads if one is given, and how many of them each node is on the way to. Nothing where that cannot be told.
 std::optional<u32> Automaton::seen_texts(u32 rest, u32 frame, std::vector<std::pair<u32, u32>>* counts) {
   u32 total = 0;
   if (counts) counts->clear();
-  if (entry_count(rest) != 1 || frames_.nfa().any_escapes) return std::nullopt;
+  if (!spells_values(rest)) return std::nullopt;
   const Entry entry = entries(rest)[0];
-  if (entry.frame == BOTTOM || !(frames_[entry.frame].flags & FRAME_GUARD) || guarded_[entry.rest] || frames_.guard_text(entry.frame) == IN_TOKEN) return std::nullopt;
-  constexpr std::ptrdiff_t SLASHES = 8;
+  const u32 back = frames_.guard_back(entry.frame);
+  if (frames_.seen_spellings(back) == NONE) return std::nullopt;
   std::string before = frames_.text(frames_.guard_text(entry.frame));
   if (!before.empty() && before[0] != '"') return std::nullopt;
-  // Of the characters that a seen string may hold only the slash has two spellings, as itself and behind a backslash.
   for (std::size_t i = before.find('\\'); i != std::string::npos; i = before.find('\\', i + 1)) {
     if (i + 1 == before.size() || before[i + 1] != '/') return std::nullopt;
     before.erase(i, 1);
@@ -910,11 +916,8 @@ std::optional<u32> Automaton::seen_texts(u32 rest, u32 frame, std::vector<std::p
   };
   Scratch<Place> places;
   Scratch<u32> path;  // nodes of the spelling so far
-  for (const std::string* each : frames_.seen_values(frames_.guard_back(entry.frame))) {
+  for (const std::string* each : frames_.seen_values(back)) {
     const std::string& value = *each;
-    if (value[0] != '"' || std::count(value.begin(), value.end(), '/') > SLASHES) return std::nullopt;
-    for (const char byte : value)
-      if (static_cast<u8>(byte) < 0x20 || byte == '\\') return std::nullopt;
     if (value.compare(0, before.size(), before) != 0) continue;
     places.assign(1, {before.size(), 0, NONE, 0, frame});
     while (!places.empty()) {
@@ -1116,6 +1119,7 @@ bool Automaton::alive(const Entry& entry) {
   if (const u32* found = alive_.find(key)) return *found != 0;
   bool skipped = false;
   const u32 texts = frames_.texts(entry.frame);
+  if (texts != UNTOLD && spells_values(entry.rest) && texts > frames_.seen_spellings(frames_.guard_back(entries(entry.rest)[0].frame))) return true;
   const std::optional<u32> seen = texts == UNTOLD ? std::nullopt : seen_texts(entry.rest, entry.frame);
   const bool result = seen ? texts > *seen : finds_new_value(entry, values, false, skipped) || (skipped && finds_new_value(entry, values, true, skipped));
   alive_.insert(key, result);
