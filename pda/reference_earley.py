@@ -84,11 +84,11 @@ class Column:
         return twin
 
     def text_from(self, offset: int) -> bytes:
-        """The text from an offset, where a column ends, to here."""
+        """The text from an offset to here; it may lie inside of the token that a column read."""
         parts: list[bytes] = []
         column: Column | None = self
         while column is not None and column.offset > offset:
-            parts.append(column.data)
+            parts.append(column.data[max(0, len(column.data) - (column.offset - offset)) :])
             column = column.previous
         return b"".join(reversed(parts))
 
