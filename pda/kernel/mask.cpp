@@ -56,9 +56,9 @@ void Automaton::walk_seeds(Part& part) {
           if (!frames_.dense(current) && trie_->wide(at)) {
             for (u32 r = 0; r < frames_[current].range_count; r++) {
               const Range range = frames_.range(current, r);
-              if (frames_.range_target(current, r) == DEAD) continue;
               for (u32 b = range.lo; b <= range.hi; b++)
-                if (const u32 below = trie_->child(at, static_cast<u8>(b)); below != NONE) seeds_.push_back({below, frames_.range_target(current, r)});
+                if (const u32 below = trie_->child(at, static_cast<u8>(b)); below != NONE)
+                  if (const u32 target = frames_.range_target(current, r); target != DEAD) seeds_.push_back({below, target});
             }
           } else {
             path_[nodes[at].depth] = current;
@@ -88,13 +88,18 @@ bool Automaton::walk_set(const NodeSet* set, u32 frame, Part& part) {
     if (!part.dense && !taken.mask.empty()) part.dense = taken.mask.data();
     else part.tokens.insert(part.tokens.end(), taken.tokens.begin(), taken.tokens.end());
   };
-  // The bytes of one range, read from the nodes of a set.
-  auto read = [&](const NodeSet& at, const Range& range, u32 target) {
-    if (at.nodes.size() == 1 && range.lo == range.hi) {
-      if (const u32 child = trie_->child(at.nodes[0], range.lo); child != NONE) seeds_.push_back({child, target});
+  // The bytes of one range, read from the nodes of a set. Where no token goes on by them, nobody asks where they lead.
+  auto read = [&](const NodeSet& at, u32 from, u32 r) {
+    const u8 lo = frames_.range(from, r).lo, hi = frames_.range(from, r).hi;
+    if (at.nodes.size() == 1 && lo == hi) {
+      if (const u32 child = trie_->child(at.nodes[0], lo); child != NONE)
+        if (const u32 target = frames_.range_target(from, r); target != DEAD) seeds_.push_back({child, target});
       return;
     }
-    const NodeSet* next = trie_->below(&at, range.lo, range.hi);
+    if (!at.reads(lo, hi)) return;
+    const u32 target = frames_.range_target(from, r);
+    if (target == DEAD) return;
+    const NodeSet* next = trie_->below(&at, lo, hi);
     if (!next) {
       spent = true;
     } else if (next->nodes.size() <= FEW || next->heavy || frames_.dense(target)) {
@@ -124,11 +129,9 @@ bool Automaton::walk_set(const NodeSet* set, u32 frame, Part& part) {
         for (const u32 node : inside->nodes) hits_.push_back({here, node});
     }
     for (u32 r = 0; r < frames_[here].range_count && !spent; r++) {
-      const Range range = frames_.range(here, r);
-      const u32 target = frames_.range_target(here, r);
-      if (target == DEAD || (run.inside && run.bytes.has(range.lo))) continue;
-      read(*at, range, target);
-      if (inside) read(*inside, range, target);
+      if (run.inside && run.bytes.has(frames_.range(here, r).lo)) continue;
+      read(*at, here, r);
+      if (inside && !spent) read(*inside, here, r);
     }
   }
   if (spent) part.tokens.resize(tokens), part.dense = dense, hits_.resize(hits), seeds_.resize(seeds);
@@ -181,9 +184,9 @@ void Automaton::walk(u32 node, u32 frame, Part& part) {
   if (trie_->wide(node) && !frames_.dense(frame)) {
     for (u32 r = 0; r < frames_[frame].range_count; r++) {
       const Range range = frames_.range(frame, r);
-      const u32 target = frames_.range_target(frame, r);
-      for (u32 b = range.lo; b <= range.hi && target != DEAD; b++)
-        if (const u32 child = trie_->child(node, static_cast<u8>(b)); child != NONE) walk_child(child, target, part);
+      for (u32 b = range.lo; b <= range.hi; b++)
+        if (const u32 child = trie_->child(node, static_cast<u8>(b)); child != NONE)
+          if (const u32 target = frames_.range_target(frame, r); target != DEAD) walk_child(child, target, part);
     }
     return;
   }

@@ -113,6 +113,7 @@ const NodeSet* TokenTrie::make_set(const u32* nodes, std::size_t count) const {
     const u32 node = nodes[i];
     (nodes_[node].skip() > 1 ? made->nodes : made->leaves).push_back(node);
     made->heavy = made->heavy || heavy(node);
+    for (u32 at = node + 1, end = node + nodes_[node].skip(); at < end; at += nodes_[at].skip()) made->bytes[nodes_[at].byte() >> 6] |= 1ull << (nodes_[at].byte() & 63);
     for (i32 token = nodes_[node].token; token >= 0; token = same(token)) made->tokens.push_back(token);
   }
   if (made->tokens.size() > DENSE) {

@@ -31,10 +31,18 @@ struct NodeSet {
   std::vector<i32> tokens;  // that end at all of them
   bool heavy = false;       // one of them is
   std::vector<u32> mask;    // of the tokens, where they are many
+  bool reads(u8 lo, u8 hi) const {  // a byte of the range leads on
+    for (u32 w = lo >> 6; w <= hi >> 6; w++) {
+      const u64 from = w == lo >> 6 ? ~0ull << (lo & 63) : ~0ull, to = w == hi >> 6 ? ~0ull >> (63 - (hi & 63)) : ~0ull;
+      if (bytes[w] & from & to) return true;
+    }
+    return false;
+  }
 
  private:
   friend class TokenTrie;
   u32 number;
+  u64 bytes[4] = {};
   mutable Map64 steps;           // by the bytes that are read, lo << 8 | hi: the number of the set they lead to
   struct Run {
     AsciiSet bytes;
