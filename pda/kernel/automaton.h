@@ -149,6 +149,7 @@ class Automaton {
   // Masks.
   Interner node_lists_;
   Map64 shared_lists_;                     // by address: those that the vocabulary has
+  std::vector<const NodeSet*> list_sets_;  // by list, of these
   u32 root_list_ = 0;
   std::vector<KeptPart> parts_;
   std::vector<i32> part_tokens_;           // tokens and holes of all parts

@@ -5,6 +5,7 @@
 // with the signature of what stands before them.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
@@ -78,12 +79,15 @@ struct Occurrence {
   u32 chars;   // characters of the path before it
 };
 
+struct NodeSet;
+
 // A set of trie nodes, sorted, that have children.
 struct NodeList {
   std::vector<u32> nodes;
   std::vector<u32> leaves;  // those left out because they have no children
   std::vector<i32> tokens;  // that end at all of them
   u32 height = 0;           // the largest number of bytes below one of them
+  mutable std::atomic<const NodeSet*> set = nullptr;  // of the nodes, once it was asked for
 };
 
 // The ways to some nodes of the trie in its order, each with what it shares with the one before it left out.

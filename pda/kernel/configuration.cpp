@@ -564,6 +564,7 @@ void Automaton::reclaim() {
   alive_.clear(), steps_.clear(), unions_.clear(), pushes_.clear(), advances_.clear(), distances_.clear(), lengths_.clear(), token_steps_.clear(), temperatures_.clear();
   closed_.clear(), finishes_.clear();
   part_ids_.clear(), mask_ids_.clear(), node_lists_.clear(), shared_lists_.clear();
+  list_sets_.clear();
   parts_ = {}, part_tokens_ = {}, part_transfers_ = {}, part_includes_ = {}, part_poor_ = {}, own_masks_ = {};
   masks_.clear();
   const u32 root = 0;
@@ -575,7 +576,7 @@ void Automaton::reclaim() {
 
 std::size_t Automaton::bytes() const {
   return frames_.bytes() + nodes_.bytes() + guarded_.capacity() + depth_.capacity() * 4 + alive_.bytes() + steps_.bytes() + unions_.bytes() + pushes_.bytes() +
-         advances_.bytes() + distances_.bytes() + lengths_.bytes() + token_steps_.bytes() + temperatures_.bytes() + due_.capacity() * 4 + node_lists_.bytes() + part_ids_.bytes() + mask_ids_.bytes() + masks_.bytes() +
+         advances_.bytes() + distances_.bytes() + lengths_.bytes() + token_steps_.bytes() + temperatures_.bytes() + due_.capacity() * 4 + node_lists_.bytes() + list_sets_.capacity() * 8 + part_ids_.bytes() + mask_ids_.bytes() + masks_.bytes() +
          parts_.capacity() * sizeof(KeptPart) + part_tokens_.capacity() * 4 + part_transfers_.capacity() * sizeof(Part::Transfer) + part_includes_.capacity() * 4 +
          part_poor_.capacity() * sizeof(Part::Poor) + own_masks_.size() * trie_->words() * 4;
 }

@@ -98,6 +98,8 @@ void Frames::add_ranges() {
   auto& live = live_;
   auto& targets = targets_;
   const u32 first = static_cast<u32>(ranges_.size());
+  u32 recent[64];  // by the first item's state: the last range that led there
+  std::fill(std::begin(recent), std::end(recent), NONE);
   std::sort(live.begin(), live.end(), [](const Live& a, const Live& b) { return a.lo != b.lo ? a.lo < b.lo : a.hi < b.hi; });
   bool simple = true;  // ranges are equal or disjoint
   for (std::size_t i = 1; i < live.size() && simple; i++)
@@ -114,12 +116,15 @@ void Frames::add_ranges() {
         return;
       }
     }
-    for (std::size_t i = ranges_.size(); i-- > first;) {  // the same as some before
-      const Range same = ranges_[i];
-      if (same.end - same.begin != targets.size() || !std::equal(targets.begin(), targets.end(), pending_.begin() + same.begin)) continue;
-      ranges_.push_back({PENDING, same.begin, same.end, lo, hi});
-      return;
+    u32& before = recent[targets[0].state % std::size(recent)];
+    if (before != NONE) {
+      const Range same = ranges_[before];
+      if (same.end - same.begin == targets.size() && std::equal(targets.begin(), targets.end(), pending_.begin() + same.begin)) {
+        ranges_.push_back({PENDING, same.begin, same.end, lo, hi});
+        return;
+      }
     }
+    before = static_cast<u32>(ranges_.size());
     const u32 begin = static_cast<u32>(pending_.size());
     pending_.insert(pending_.end(), targets.begin(), targets.end());
     ranges_.push_back({PENDING, begin, static_cast<u32>(pending_.size()), lo, hi});

@@ -199,8 +199,11 @@ void Automaton::walk(u32 node, u32 frame, Part& part) {
 u32 Automaton::list_id(const NodeList* list) {
   const u64 key = reinterpret_cast<std::uintptr_t>(list);
   if (const u32* found = shared_lists_.find(key)) return *found;
+  if (!list->set && list->nodes.size() >= MANY_NODES) list->set = trie_->set(list->nodes.data(), list->nodes.size());
   const u32 id = node_lists_.intern(list->nodes.data(), list->nodes.size());
   shared_lists_.insert(key, id);
+  if (list_sets_.size() <= id) list_sets_.resize(id + 1);
+  list_sets_[id] = list->set;
   return id;
 }
 
@@ -267,21 +270,20 @@ u32 Automaton::part(u32 list, u32 frame, bool guarded) {
   making.hits.swap(hits_);
   making.heavy.swap(heavy_);
   const ClassIndex* outer_index = index_;
-  Scratch<u32> nodes;
-  nodes.assign(node_lists_.at(list), node_lists_.at(list) + node_lists_.length(list));
-  if (nodes.size() == 1 && (nodes[0] == 0 || trie_->heavy(nodes[0]))) index_ = trie_->classes(nodes[0]);
-  else index_ = nullptr;
+  const std::size_t count = node_lists_.length(list);
+  const u32 first = *node_lists_.at(list);
+  index_ = count == 1 && (first == 0 || trie_->heavy(first)) ? trie_->classes(first) : nullptr;
   if (index_ == nullptr || !loop_part(frame, made)) {
     made.clear();
     heavy_.clear();
     frames_.build(frame);
-    const bool dense = frames_.dense(frame);
-    const bool together = !guarded && (nodes.size() >= MANY_NODES || nodes[0] == 0) && (frames_[frame].flags & FRAME_BYTES) && !dense;
-    const NodeSet* set = together ? trie_->set(nodes.data(), nodes.size()) : nullptr;
-    if (set && (nodes[0] == 0 || !set->heavy) && walk_set(set, frame, made)) {
+    const bool together = !guarded && (count >= MANY_NODES || first == 0) && (frames_[frame].flags & FRAME_BYTES) && !frames_.dense(frame);
+    const NodeSet* set = !together ? nullptr : list < list_sets_.size() && list_sets_[list] ? list_sets_[list] : trie_->set(node_lists_.at(list), count);
+    if (set && (first == 0 || !set->heavy) && walk_set(set, frame, made)) {
       walk_seeds(made);
     } else {
-      for (const u32 node : nodes) {
+      for (std::size_t i = 0; i < count; i++) {
+        const u32 node = node_lists_.at(list)[i];
         if (index_ == nullptr && trie_->heavy(node) && (frames_[frame].flags & FRAME_BYTES)) heavy_.push_back({node, frame});
         else walk(node, frame, made);
       }
@@ -728,7 +730,7 @@ u32 Automaton::mask(u32 configuration) {
   const u32 values = guarded_[configuration] ? guard_values(configuration, MANY_TEXTS) : 0;
   const bool guarded = values > 0 || (guarded_[configuration] & SCOPE_BELOW);
   // With those of scopes, and those that a token completes itself.
-  const u32 all_values = guard_values(configuration, MANY_TEXTS, true) + trie_->max_token_bytes();
+  const u32 all_values = (guarded_[configuration] ? guard_values(configuration, MANY_TEXTS, true) : 0) + trie_->max_token_bytes();
   auto visit = [&](u32 nodes, u32 frame, u32 rest, bool passed) {
     const Visit v{nodes, frame, rest, passed};
     if (std::find(visits.begin(), visits.end(), v) == visits.end()) visits.push_back(v);
