@@ -201,6 +201,18 @@ class Automaton {
   bool finds_new_value(const Entry& entry, u32 values, bool blanks, bool& skipped);
   bool alive(const Entry& entry);          // some value that a guard below has not seen can still be read
   bool spells_values(u32 rest) const;
+  // What seen_texts() counted last, by frame and beginning.
+  struct Counted {
+    u32 frame = DEAD;
+    std::string before;
+    std::vector<u32> ids;                                // of the values, rising
+    std::vector<std::pair<u32, u32>> counts;
+    u32 total = 0;
+  };
+  static constexpr std::size_t MOST_COUNTED = 8;
+  std::vector<Counted> counted_;
+  u32 next_counted_ = 0;
+  u32 spell(const std::string& value, const std::string& before, u32 frame, std::vector<std::pair<u32, u32>>* counts);
   std::optional<u32> seen_texts(u32 rest, u32 frame, std::vector<std::pair<u32, u32>>* counts = nullptr);
   void refused_nodes(u32 list, u32 guard, std::vector<u32>& kept, std::vector<u32>& refused);
   void bury(u32 frame, std::vector<u32>& left, std::vector<u32>& dead, std::vector<u32>& suspects);

@@ -562,7 +562,7 @@ void Automaton::reclaim() {
   for (const Held& matcher : held)
     for (u32& id : *matcher.configurations) id = map[id & ~FLAG] | (id & FLAG);
   alive_.clear(), steps_.clear(), unions_.clear(), pushes_.clear(), advances_.clear(), distances_.clear(), lengths_.clear(), token_steps_.clear(), temperatures_.clear();
-  closed_.clear(), finishes_.clear();
+  closed_.clear(), finishes_.clear(), counted_.clear();
   part_ids_.clear(), mask_ids_.clear(), node_lists_.clear(), shared_lists_.clear();
   list_sets_.clear();
   parts_ = {}, part_tokens_ = {}, part_transfers_ = {}, part_includes_ = {}, part_poor_ = {}, own_masks_ = {};

@@ -921,19 +921,19 @@ u32 Frames::seen_count(u32 frame) const {
   return static_cast<u32>(most);
 }
 
-std::vector<const std::string*> Frames::seen_values(u32 frame) const {
+std::vector<u32> Frames::seen_ids(u32 frame) const {
   std::vector<u32> ids;
+  u32 last = NONE;
   const std::size_t count = items_.length(frame);
   for (std::size_t i = 0; i < count; i += 2) {
     const Register reg = nfa_.registers.get(items_.at(frame)[i + 1]);
-    if (reg.seen != NONE) ids.insert(ids.end(), seen_sets_.at(reg.seen), seen_sets_.at(reg.seen) + seen_sets_.length(reg.seen));
+    if (reg.seen == NONE || reg.seen == last) continue;
+    last = reg.seen;
+    ids.insert(ids.end(), seen_sets_.at(reg.seen), seen_sets_.at(reg.seen) + seen_sets_.length(reg.seen));
   }
   if (!std::is_sorted(ids.begin(), ids.end())) std::sort(ids.begin(), ids.end());
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
-  std::vector<const std::string*> result;
-  result.reserve(ids.size());
-  for (const u32 id : ids) result.push_back(&values_[id]);
-  return result;
+  return ids;
 }
 
 std::vector<u32> Frames::keep(std::vector<u8>& used) {

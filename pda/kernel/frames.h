@@ -169,7 +169,8 @@ class Frames {
   u32 rule(u32 frame) const { return nfa_.states[items_.at(frame)[0]].rule; }
   bool seen_any(u32 frame) const { return seen_count(frame) != 0; }
   u32 seen_count(u32 frame) const;
-  std::vector<const std::string*> seen_values(u32 frame) const;  // until the next is seen
+  std::vector<u32> seen_ids(u32 frame) const;                    // the values, rising
+  const std::string& value(u32 id) const { return values_[id]; }  // canonical; until the next is seen
   u32 seen_spellings(u32 frame) const;                           // at most so many texts spell them without needless escapes, NONE if unknown
 
  private:

@@ -915,45 +915,71 @@ std::optional<u32> Automaton::seen_texts(u32 rest, u32 frame, std::vector<std::p
     if (i + 1 == before.size() || before[i + 1] != '/') return std::nullopt;
     before.erase(i, 1);
   }
+  const std::vector<u32> ids = frames_.seen_ids(back);
+  if (!counts) {
+    for (const u32 id : ids) total += spell(frames_.value(id), before, frame, nullptr);
+    return total;
+  }
+  // What was counted before one more value was seen need not be counted again.
+  auto known = std::find_if(counted_.begin(), counted_.end(), [&](const Counted& each) {
+    return each.frame == frame && each.before == before && std::includes(ids.begin(), ids.end(), each.ids.begin(), each.ids.end());
+  });
+  if (known == counted_.end()) {
+    if (counted_.size() < MOST_COUNTED) counted_.emplace_back();
+    known = counted_.begin() + static_cast<std::ptrdiff_t>(next_counted_++ % counted_.size());
+    *known = {frame, before, {}, {}, 0};
+  }
+  Scratch<u32> added;
+  std::set_difference(ids.begin(), ids.end(), known->ids.begin(), known->ids.end(), std::back_inserter(added));
+  Scratch<std::pair<u32, u32>> spelled;
+  for (const u32 id : added) known->total += spell(frames_.value(id), before, frame, &spelled);
+  known->ids = ids;
+  auto& list = known->counts;
+  const std::ptrdiff_t sorted = static_cast<std::ptrdiff_t>(list.size());
+  list.insert(list.end(), spelled.begin(), spelled.end());
+  std::sort(list.begin() + sorted, list.end());
+  std::inplace_merge(list.begin(), list.begin() + sorted, list.end());
+  std::size_t out = 0;
+  for (const auto& [node, spellings] : list) {
+    if (out && list[out - 1].first == node) list[out - 1].second += spellings;
+    else list[out++] = {node, spellings};
+  }
+  list.resize(out);
+  counts->assign(list.begin(), list.end());
+  return known->total;
+}
+
+// How many texts spell what is left of a value behind its beginning, only those that the frame reads if one is given, and how many of
+// them each node is on the way to.
+u32 Automaton::spell(const std::string& value, const std::string& before, u32 frame, std::vector<std::pair<u32, u32>>* counts) {
+  if (value.compare(0, before.size(), before) != 0) return 0;
   struct Place {
     std::size_t index, depth;  // into the value, and into path
     u32 slash, node, frame;    // slash: the node of the backslash before a slash; NONE where the trie has no such node
   };
-  Scratch<Place> places;
+  Scratch<Place> places{{before.size(), 0, NONE, 0, frame}};
   Scratch<u32> path;  // nodes of the spelling so far
-  for (const std::string* each : frames_.seen_values(back)) {
-    const std::string& value = *each;
-    if (value.compare(0, before.size(), before) != 0) continue;
-    places.assign(1, {before.size(), 0, NONE, 0, frame});
-    while (!places.empty()) {
-      const Place at = places.back();
-      places.pop_back();
-      path.resize(at.depth);
-      if (at.slash != NONE) path.push_back(at.slash);
-      if (at.node != NONE && at.index > before.size()) path.push_back(at.node);
-      if (at.index == value.size()) {
-        if (frame != DEAD && !(frames_[at.frame].flags & FRAME_FINAL)) continue;
-        total++;
-        for (const u32 node : path) counts->push_back({node, 1});
-        continue;
-      }
-      auto child = [&](u32 node, char byte) { return node == NONE || !counts ? NONE : trie_->child(node, static_cast<u8>(byte)); };
-      auto next = [&](u32 f, char byte) { return f == DEAD ? DEAD : frames_.next(f, static_cast<u8>(byte)); };
-      const char byte = value[at.index];
-      if (const u32 to = next(at.frame, byte); to != DEAD || frame == DEAD) places.push_back({at.index + 1, path.size(), NONE, child(at.node, byte), to});
-      if (byte != '/') continue;
-      const u32 to = next(next(at.frame, '\\'), '/'), backslash = child(at.node, '\\');
-      if (to != DEAD || frame == DEAD) places.push_back({at.index + 1, path.size(), backslash, child(backslash, '/'), to});
+  u32 total = 0;
+  while (!places.empty()) {
+    const Place at = places.back();
+    places.pop_back();
+    path.resize(at.depth);
+    if (at.slash != NONE) path.push_back(at.slash);
+    if (at.node != NONE && at.index > before.size()) path.push_back(at.node);
+    if (at.index == value.size()) {
+      if (frame != DEAD && !(frames_[at.frame].flags & FRAME_FINAL)) continue;
+      total++;
+      for (const u32 node : path) counts->push_back({node, 1});
+      continue;
     }
+    auto child = [&](u32 node, char byte) { return node == NONE || !counts ? NONE : trie_->child(node, static_cast<u8>(byte)); };
+    auto next = [&](u32 f, char byte) { return f == DEAD ? DEAD : frames_.next(f, static_cast<u8>(byte)); };
+    const char byte = value[at.index];
+    if (const u32 to = next(at.frame, byte); to != DEAD || frame == DEAD) places.push_back({at.index + 1, path.size(), NONE, child(at.node, byte), to});
+    if (byte != '/') continue;
+    const u32 to = next(next(at.frame, '\\'), '/'), backslash = child(at.node, '\\');
+    if (to != DEAD || frame == DEAD) places.push_back({at.index + 1, path.size(), backslash, child(backslash, '/'), to});
   }
-  if (!counts) return total;
-  std::sort(counts->begin(), counts->end());
-  std::size_t out = 0;
-  for (const auto& [node, spellings] : *counts) {
-    if (out && (*counts)[out - 1].first == node) (*counts)[out - 1].second += spellings;
-    else (*counts)[out++] = {node, spellings};
-  }
-  counts->resize(out);
   return total;
 }
 
@@ -965,7 +991,8 @@ void Automaton::refused_nodes(u32 list, u32 guard, std::vector<u32>& kept, std::
   const std::size_t count = node_lists_.length(list);
   kept.clear();
   refused.clear();
-  const std::vector<const std::string*> values = frames_.seen_values(back);
+  std::vector<const std::string*> values;
+  for (const u32 id : frames_.seen_ids(back)) values.push_back(&frames_.value(id));
   // A value whose characters have one spelling only can be met by that text alone.
   bool plain = !frames_.nfa().any_escapes && before.find('\\') == std::string::npos;
   for (const std::string* value : values)
