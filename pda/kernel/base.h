@@ -117,7 +117,7 @@ class Scratch : public std::vector<T> {
   }
   Scratch(std::initializer_list<T> list) : Scratch() { this->assign(list); }
   ~Scratch() {
-    if (this->capacity() == 0 || spare_.count == KEPT || this->capacity() * sizeof(T) > MOST_BYTES) return;
+    if (this->capacity() == 0 || spare_.count == KEPT || spare_.ended || this->capacity() * sizeof(T) > MOST_BYTES) return;
     if (!spare_.cleaned) static thread_local const Cleaner cleaner;
     this->clear();
     std::construct_at(spare_.at(spare_.count++), std::move(*static_cast<std::vector<T>*>(this)));
@@ -126,19 +126,19 @@ class Scratch : public std::vector<T> {
   Scratch& operator=(const Scratch&) = delete;
 
  private:
-  static constexpr std::size_t KEPT = 16, MOST_BYTES = 1 << 16;
+  static constexpr std::size_t KEPT = 16, MOST_BYTES = 1 << 15;
   // Without a constructor or destructor, so that nothing has to be asked before each use; the cleaner ends with the thread.
   struct Spare {
     alignas(std::vector<T>) std::byte kept[KEPT][sizeof(std::vector<T>)];
     std::size_t count;
-    bool cleaned;
+    bool cleaned, ended;
     std::vector<T>* at(std::size_t i) { return reinterpret_cast<std::vector<T>*>(kept[i]); }
   };
   struct Cleaner {
     Cleaner() { spare_.cleaned = true; }
     ~Cleaner() {
       while (spare_.count) std::destroy_at(spare_.at(--spare_.count));
-      spare_.count = KEPT;  // what ends after this is not kept
+      spare_.ended = true;  // what ends after this is not kept
     }
   };
   static inline constinit thread_local Spare spare_{};
