@@ -38,9 +38,7 @@ def has_value(registry: Registry, schema: Any, scope: Scope, steps: int = STEPS)
     if schema.__class__ is not dict:
         return schema is True
     codes = scope.resource.dialect.keywords
-    code = 0
-    for keyword in schema:
-        code |= codes.get(keyword, UNKNOWN)
+    code = _code(schema, codes)
     if code & BEYOND_LOCAL:
         said = code & (BEYOND_LOCAL | LOCAL | TYPE)
         if said & ~TYPE == VALUES:
@@ -59,6 +57,14 @@ def has_value(registry: Registry, schema: Any, scope: Scope, steps: int = STEPS)
     return False
 
 
+def _code(schema: Schema, codes: Mapping[str, int]) -> int:
+    """The codes of all keywords of a schema together."""
+    code = 0
+    for keyword in schema:
+        code |= codes.get(keyword, UNKNOWN)
+    return code
+
+
 def has_many(registry: Registry, schema: Any, scope: Scope) -> bool:
     """Whether what meets a subschema, if there is anything, is surely not a few constants, numbers and strings.
 
@@ -69,10 +75,7 @@ def has_many(registry: Registry, schema: Any, scope: Scope) -> bool:
     for _ in range(STEPS):
         if schema.__class__ is not dict:
             return schema is True
-        codes = scope.resource.dialect.keywords
-        code = 0
-        for keyword in schema:
-            code |= codes.get(keyword, UNKNOWN)
+        code = _code(schema, scope.resource.dialect.keywords)
         if not code & REFERENCE:
             kind = schema["type"] if code & TYPE else ""
             if kind in ("array", "object"):

@@ -167,6 +167,8 @@ class Automaton {
   void walk_run(u32 node, u32 frame, Part& part);
   bool walk_set(const NodeSet* set, u32 frame, Part& part);
   bool loop_part(u32 frame, Part& part);
+  template <class F>
+  void each_transfer(u32 frame, F take);   // to whom it hands over, as calls: rule NONE where it ends
   void go_on_at(const std::vector<u32>& nodes, u32 frame, Part& part, const NodeList* shared = nullptr);
   void live_exits(u32 frame, u64 inside, std::vector<u32>& exits);
   bool few_exits(const Loop& loop) const;

@@ -497,6 +497,17 @@ struct Fill {
   }
 };
 
+// In bytes, -1 where there is none.
+i64 completion_length(const Matcher& matcher) {
+  try {
+    return static_cast<i64>(matcher.completion_length());
+  } catch (const LimitExceeded&) {
+    return -1;
+  } catch (const BadGrammar&) {
+    return -1;
+  }
+}
+
 // The lengths of the shortest completions after a token for each matcher, -1 where there is none; nothing, and nobody has
 // gone on, where one cannot.
 std::optional<std::vector<i64>> take(const std::vector<Matcher*>& matchers, const std::vector<u32>& tokens) {
@@ -507,17 +518,11 @@ std::optional<std::vector<i64>> take(const std::vector<Matcher*>& matchers, cons
     if (tokens[i] < trie.text_count()) __builtin_prefetch(&trie.text(tokens[i]));
     matchers[i]->prefetch();
   }
-  std::vector<i64> lengths(matchers.size(), -1);
+  std::vector<i64> lengths;
+  lengths.reserve(matchers.size());
   std::size_t taken = 0;
   try {
-    while (taken < matchers.size() && matchers[taken]->accept_token(tokens[taken])) {
-      const std::size_t i = taken++;
-      try {
-        lengths[i] = static_cast<i64>(matchers[i]->completion_length());
-      } catch (const LimitExceeded&) {
-      } catch (const BadGrammar&) {
-      }
-    }
+    while (taken < matchers.size() && matchers[taken]->accept_token(tokens[taken])) lengths.push_back(completion_length(*matchers[taken++]));
     if (taken == matchers.size()) return lengths;
   } catch (const std::exception&) {  // whoever takes its token alone is told
   }
@@ -795,15 +800,7 @@ NB_MODULE(_kernel, m) {
         const Batch batch(matchers);
         std::vector<i64> lengths;
         const nb::gil_scoped_release release;
-        for (const Matcher* matcher : batch.matchers) {
-          try {
-            lengths.push_back(static_cast<i64>(matcher->completion_length()));
-          } catch (const LimitExceeded&) {
-            lengths.push_back(-1);
-          } catch (const BadGrammar&) {
-            lengths.push_back(-1);
-          }
-        }
+        for (const Matcher* matcher : batch.matchers) lengths.push_back(completion_length(*matcher));
         return lengths;
       },
       nb::arg("matchers"), nb::sig("def completion_lengths(matchers: object) -> list[int]"),

@@ -860,21 +860,25 @@ static u32 spellings_of(const std::string& value) {
   return 1u << slashes;
 }
 
+template <class F>
+void Frames::each_seen(u32 frame, F take) const {
+  u32 last = NONE;
+  const std::size_t count = items_.length(frame);
+  for (std::size_t i = 0; i < count; i += 2) {
+    const u32 seen = nfa_.registers.get(items_.at(frame)[i + 1]).seen;
+    if (seen == NONE || seen == last) continue;
+    last = seen;
+    take(std::span(seen_sets_.at(seen), seen_sets_.length(seen)));
+  }
+}
+
 u32 Frames::seen_spellings(u32 frame) const {
   u64 total = 0;
-  const std::size_t count = items_.length(frame);
-  u32 last = NONE;
-  for (std::size_t i = 0; i < count; i += 2) {
-    const Register reg = nfa_.registers.get(items_.at(frame)[i + 1]);
-    if (reg.seen == NONE || reg.seen == last) continue;
-    last = reg.seen;
-    for (std::size_t k = 0; k < seen_sets_.length(reg.seen); k++) {
-      const u32 spellings = spellings_[seen_sets_.at(reg.seen)[k]];
-      if (spellings == NONE) return NONE;
-      total += spellings;
-    }
-  }
-  return static_cast<u32>(std::min<u64>(total, NONE));
+  bool known = true;
+  each_seen(frame, [&](std::span<const u32> ids) {
+    for (const u32 id : ids) total += spellings_[id], known = known && spellings_[id] != NONE;
+  });
+  return known ? static_cast<u32>(std::min<u64>(total, NONE)) : NONE;
 }
 
 u32 Frames::after_value(u32 back, const std::string& text) {
@@ -913,24 +917,13 @@ u32 Frames::pop_guard(u32 guard) {
 
 u32 Frames::seen_count(u32 frame) const {
   std::size_t most = 0;
-  const std::size_t count = items_.length(frame);
-  for (std::size_t i = 0; i < count; i += 2) {
-    const Register reg = nfa_.registers.get(items_.at(frame)[i + 1]);
-    if (reg.seen != NONE) most = std::max(most, seen_sets_.length(reg.seen));
-  }
+  each_seen(frame, [&](std::span<const u32> ids) { most = std::max(most, ids.size()); });
   return static_cast<u32>(most);
 }
 
 std::vector<u32> Frames::seen_ids(u32 frame) const {
   std::vector<u32> ids;
-  u32 last = NONE;
-  const std::size_t count = items_.length(frame);
-  for (std::size_t i = 0; i < count; i += 2) {
-    const Register reg = nfa_.registers.get(items_.at(frame)[i + 1]);
-    if (reg.seen == NONE || reg.seen == last) continue;
-    last = reg.seen;
-    ids.insert(ids.end(), seen_sets_.at(reg.seen), seen_sets_.at(reg.seen) + seen_sets_.length(reg.seen));
-  }
+  each_seen(frame, [&](std::span<const u32> seen) { ids.insert(ids.end(), seen.begin(), seen.end()); });
   if (!std::is_sorted(ids.begin(), ids.end())) std::sort(ids.begin(), ids.end());
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
   return ids;

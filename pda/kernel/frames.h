@@ -26,6 +26,7 @@ constexpr u32 PENDING = NONE - 1;
 struct Call {
   u32 rule, back;  // frame to go on in after the call
   bool distinct;
+  bool operator==(const Call&) const = default;
 };
 
 struct TokenEdge {
@@ -202,6 +203,8 @@ class Frames {
   // The frame with `change(item, state, head, register)` made to the register of each item in a body; the item goes where that is false.
   template <class F>
   u32 recounted(u32 frame, F change);
+  template <class F>
+  void each_seen(u32 frame, F take) const;  // the sets of values that the frame's items have seen; equal ones in a row count once
   bool reads(const State& state, u64 inside) const;
   void find_endless(u32 rule);
   void check_limit() const;

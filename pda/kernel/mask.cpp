@@ -207,32 +207,28 @@ u32 Automaton::list_id(const NodeList* list) {
   return id;
 }
 
+template <class F>
+void Automaton::each_transfer(u32 frame, F take) {
+  if (frames_[frame].flags & FRAME_FINAL) take(Call{NONE, DEAD, false});
+  frames_.build(frame);
+  for (u32 c = 0; c < frames_[frame].call_count; c++) take(frames_.call(frame, c));
+}
+
 // Sorts out what walks have found: where frames end or call, and tokens into a bitmask if they are many.
 void Automaton::finish(Part& part) {
   if (!hits_.empty()) {
     if (!std::is_sorted(hits_.begin(), hits_.end())) std::sort(hits_.begin(), hits_.end());
-    struct Target {
-      u32 rule, back;
-      bool distinct;
-      auto operator<=>(const Target&) const = default;
-    };
-    Scratch<Target> targets;
+    Scratch<Call> targets;
     Scratch<std::pair<u32, u32>> reached;  // (index into targets, node)
     for (std::size_t begin = 0, end = 0; begin < hits_.size(); begin = end) {
       const u32 frame = hits_[begin].first;
       while (end < hits_.size() && hits_[end].first == frame) end++;
-      auto add = [&](Target target) {
+      each_transfer(frame, [&](const Call& target) {
         const auto found = std::find(targets.begin(), targets.end(), target);
         const u32 index = static_cast<u32>(found - targets.begin());
         if (found == targets.end()) targets.push_back(target);
         for (std::size_t i = begin; i < end; i++) reached.push_back({index, hits_[i].second});
-      };
-      if (frames_[frame].flags & FRAME_FINAL) add({NONE, DEAD, false});
-      frames_.build(frame);
-      for (u32 c = 0; c < frames_[frame].call_count; c++) {
-        const Call call = frames_.call(frame, c);
-        add({call.rule, call.back, call.distinct});
-      }
+      });
     }
     if (!std::is_sorted(reached.begin(), reached.end())) std::sort(reached.begin(), reached.end());
     Scratch<u32> nodes;
@@ -347,14 +343,7 @@ void Automaton::go_on_at(const std::vector<u32>& nodes, u32 frame, Part& part, c
   const bool leaves = !guarded_part_ && (frames_[frame].flags & FRAME_LEAVES), reads = frames_[frame].flags & FRAME_BYTES;
   if (nodes.empty() || (!leaves && !reads)) return;
   const u32 list = shared ? list_id(shared) : node_lists_.intern(nodes.data(), nodes.size());
-  if (leaves) {
-    if (frames_[frame].flags & FRAME_FINAL) part.transfers.push_back({NONE, DEAD, list, false});
-    frames_.build(frame);
-    for (u32 c = 0; c < frames_[frame].call_count; c++) {
-      const Call call = frames_.call(frame, c);
-      part.transfers.push_back({call.rule, call.back, list, call.distinct});
-    }
-  }
+  if (leaves) each_transfer(frame, [&](const Call& target) { part.transfers.push_back({target.rule, target.back, list, target.distinct}); });
   if (reads) part.includes.push_back(this->part(list, frame, guarded_part_));
 }
 
