@@ -139,7 +139,7 @@ def patterns(lines: Iterable[str], order: str, seed: int) -> Iterator[Task]:
             seen.add(pattern)
             length = random.Random(f"{seed} {pattern}").choice((8, 20, 64, 80, 255))
             yield Task(f"regex {pattern}", "regex", pattern, {}, ())
-            schema = {"type": "object", "properties": {"name": {"type": "string", "pattern": pattern, "maxLength": length}}}
+            schema = {"type": "object", "properties": {"name": {"type": "string", "pattern": pattern, "maxLength": length}}, "required": ["name"]}
             yield Task(f"pattern {pattern} maxLength {length}", "json_schema", write(schema), {"property_order": order}, ())
 
 
