@@ -259,6 +259,15 @@ u32 ClassIndex::longest_loop(u64 inside) const {
   return found->second;
 }
 
+u32 ClassIndex::longest_path(u64 inside) const {
+  const std::lock_guard lock(mutex_);
+  const auto [found, added] = longest_.try_emplace({inside, 0xFFFE}, 0);
+  if (added)
+    for (std::size_t i = 0; i < node_signatures_.size(); i++)
+      if ((node_signatures_[i] & ~inside) == 0) found->second = std::max<u32>(found->second, node_chars_[i]);
+  return found->second;
+}
+
 std::size_t ClassIndex::bytes() const {
   std::size_t total = tokens_.capacity() * 4 + signatures_.capacity() * 8 + chars_.capacity() * 2 + longest_first_.capacity() * 4 +
                       node_signatures_.capacity() * 8 + node_chars_.capacity() * 2;
