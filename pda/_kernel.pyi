@@ -104,6 +104,11 @@ class Matcher:
         Write the row of a bitmask: bit i of word w is 1 if token 32 w + i is allowed. False if all of them are.
         """
 
+    def fill_by_trial(self, bitmask: object, index: int = 0) -> None:
+        """
+        The row that fill_next_token_bitmask is to write, by trying to accept every token: slow, for tests.
+        """
+
     def allowed_tokens(self) -> list[int]:
         """The tokens that are allowed now."""
 

@@ -202,6 +202,10 @@ class Matcher:
         row = _rows(bitmask, self._trie.size, [index])[index]
         return self._fill(row, self._history[-1])
 
+    def fill_by_trial(self, bitmask: object, index: int = 0) -> None:
+        """As fill_next_token_bitmask, which tries every token here."""
+        self.fill_next_token_bitmask(bitmask, index)
+
     def allowed_tokens(self) -> list[int]:
         """The tokens that are allowed now."""
         return sorted(self._allowed(self._history[-1]))

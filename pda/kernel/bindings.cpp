@@ -686,6 +686,15 @@ NB_MODULE(_kernel, m) {
           },
           nb::arg("bitmask"), nb::arg("index") = 0, "Write the row of a bitmask: bit i of word w is 1 if token 32 w + i is allowed. False if all of them are.")
       .def(
+          "fill_by_trial",
+          [](const Matcher& self, nb::handle bitmask, i64 index) {
+            const Rows rows(bitmask, self.trie());
+            u32* row = rows.row(index);
+            const nb::gil_scoped_release release;
+            self.fill_by_trial(row);
+          },
+          nb::arg("bitmask"), nb::arg("index") = 0, "The row that fill_next_token_bitmask is to write, by trying to accept every token: slow, for tests.")
+      .def(
           "allowed_tokens",
           [](const Matcher& self) {
             std::vector<u32> row(self.trie().words());
