@@ -24,7 +24,8 @@ from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
 from stackmask.pda.budget import Budget
-from stackmask.pda.dfa import Dfa
+from stackmask.pda import dfa
+from stackmask.pda.dfa import NOTHING, Dfa
 from stackmask.pda.exceptions import LimitError, SchemaError
 from stackmask.schema import arrays, objects
 from stackmask.schema.dialects import DEFAULT
@@ -249,7 +250,10 @@ class Algebra:
         found = self.partitions.get(languages)
         if found is None:
             automata = [(language, self.automaton(language)) for language in languages]
-            found = self.partitions[languages] = Partition(automata, self.budget)
+            unknown = [self.strings.unknown(self.languages[language]) for language in languages]
+            beyond = [automaton for automaton in unknown if automaton != NOTHING]
+            union = dfa.union(*beyond, budget=self.budget) if beyond else None
+            found = self.partitions[languages] = Partition(automata, self.budget, union)
         return found
 
     def holds(self, language: int, word: str) -> bool:
