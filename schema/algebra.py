@@ -23,8 +23,8 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
-from stackmask.pda.budget import Budget
 from stackmask.pda import dfa
+from stackmask.pda.budget import Budget
 from stackmask.pda.dfa import NOTHING, Dfa
 from stackmask.pda.exceptions import LimitError, SchemaError
 from stackmask.schema import arrays, objects

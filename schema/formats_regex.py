@@ -26,7 +26,7 @@ _NAME_BEGINS: Final = "$$AZ__az"
 _NAME: Final = "$$09AZ__az"
 FLAT: Final = "regex-without-groups"
 """Where the tables of automata have the regular expressions without groups."""
-DEPTH: Final = 3
+DEPTH: Final = 2
 """How deep groups may be nested where a regular expression has to be told by an automaton."""
 
 

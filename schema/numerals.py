@@ -155,7 +155,15 @@ def interval_nodes(
         return [builder.automaton(*(UNSIGNED if low_closed else POSITIVE), RAW)]
     if term[0] > _MOST_COMPARED and term[0].denominator == 1 and not term[0] % 10:
         return _shortened(builder, low, low_closed, high, high_closed, term, states)
-    nodes = [builder.automaton(*_digits(low, low_closed, high, high_closed, term, states), RAW)]
+    fractions = tuple(step for step in term[1] if step.denominator != 1)
+    if not term[0] and 0 < len(fractions) < len(term[1]) and _scaled_period(term[1]) > STATES:
+        # Whole numbers, which may end in .0, and others: most steps concern the first alone.
+        whole = _digits(low, low_closed, high, high_closed, (1, tuple(sorted({step.numerator for step in term[1]}))), states)
+        zeros = builder.seq(builder.literal(b"."), builder.repeat(builder.literal(b"0"), 1))
+        nodes = [builder.seq(builder.automaton(*whole, RAW), builder.optional(zeros))]
+        nodes.append(builder.automaton(*_digits(low, low_closed, high, high_closed, (0, (1, *fractions)), states), RAW))
+    else:
+        nodes = [builder.automaton(*_digits(low, low_closed, high, high_closed, term, states), RAW)]
     if not term[0]:
         # Below the digits of every excluded step no number is a multiple of it.
         places = max((scale(step) for step in term[1]), default=0)
@@ -196,9 +204,14 @@ def _digits(low: Exact, low_closed: bool, high: Exact | None, high_closed: bool,
             return _between(str(low), str(high))
     if term in (PLAIN, INTEGRAL):
         return _remembered(low, low_closed, high, high_closed, term, states)
-    if lcm(*(Fraction(s).numerator * 10 ** scale(s) for s in (term[0], *term[1]) if s)) <= _SMALL_PERIOD:
+    if _scaled_period([s for s in (term[0], *term[1]) if s]) <= _SMALL_PERIOD:
         return _remembered_lattice(low, low_closed, high, high_closed, term, states)
     return _DigitMachine.build(low, low_closed, high, high_closed, term, states)
+
+
+def _scaled_period(steps: Sequence[Exact]) -> int:
+    """At least the period of the remainders of some steps, once all are whole."""
+    return lcm(*(Fraction(step).numerator * 10 ** scale(step) for step in steps))
 
 
 def _multiples(step: int) -> Automaton:
@@ -229,10 +242,10 @@ def _joined_row(targets: Sequence[int], first: int) -> list[tuple[int, int, int]
     return row
 
 
-def remainders_alike(period: int, divisors: Sequence[int]) -> list[int]:
+def remainders_alike(period: int, divisors: Sequence[int], *, united: bool = False) -> list[int]:
     """For every remainder modulo `period` the least one that tells the same of its continuations, whatever digits these add.
 
-    Told is which of the divisors, which divide the period, divide the number.
+    Told is which of the divisors, which divide the period, divide the number; `united` asks whether any does.
     After k more digits of value v it is r 10**k + v, so n divides it if v is -r 10**k modulo n.
     Where 10**k >= n there always is such a v, and it says r modulo n / gcd(10**k, n); for the larger k that is all there is to know.
     For the smaller ones few v are below 10**k, and the remainders that lead to those are told apart one by one.
@@ -257,12 +270,15 @@ def remainders_alike(period: int, divisors: Sequence[int]) -> list[int]:
             inverse = pow(10**k // common, -1, modulus)
             for value in range(0, 10**k, common):
                 first = -(value // common) * inverse % modulus
+                said = (index if k or not united else -1, k, value)
                 for rest in range(first, period, modulus):
-                    special.setdefault(rest, []).append((index, k, value))
+                    its = special.setdefault(rest, [])
+                    if said not in its:
+                        its.append(said)
     names = [*range(free)] * (period // free)
     known: dict[tuple[int, tuple[tuple[int, int, int], ...]], int] = {}
-    for rest, said in special.items():
-        names[rest] = known.setdefault((names[rest], tuple(said)), free + len(known))
+    for rest, its in special.items():
+        names[rest] = known.setdefault((names[rest], tuple(sorted(its))), free + len(known))
     least = dict(zip(reversed(names), range(period - 1, -1, -1), strict=True))
     return [least[name] for name in names]
 
@@ -270,7 +286,8 @@ def remainders_alike(period: int, divisors: Sequence[int]) -> list[int]:
 class _Alike:
     """As `remainders_alike`, for periods of any size: a remainder stands for all that tell the same, the first that was asked for."""
 
-    def __init__(self, period: int, divisors: Sequence[int]) -> None:
+    def __init__(self, period: int, divisors: Sequence[int], *, united: bool = False) -> None:
+        self.united = united
         self.divisors: list[tuple[int, int, int]] = []  # the divisor, what is always told of the remainder, and digits until it is
         for n in divisors:
             digits = len(str(n - 1)) if n > 1 else 0
@@ -278,13 +295,30 @@ class _Alike:
             told = next(k for k in range(digits + 1) if gcd(10**k, n) == shared)
             self.divisors.append((n, n // shared, told))
         self.period = period
-        self.known: dict[tuple[tuple[int, ...], ...], int] = {}
+        self.known: dict[object, int] = {}
         self.found: dict[int, int] = {}
+        self.late: dict[tuple[int, int], int] = {}
 
     def __getitem__(self, rest: int) -> int:
         found = self.found.get(rest)
         if found is None:
             found = self.found[rest] = self.known.setdefault(self.told(rest), rest)
+        return found
+
+    def within(self, rest: int, digits: int) -> int:
+        """The same where at most so many digits follow: then all that matters is which of them make a divisor divide."""
+        found = self.late.get((rest, digits))
+        if found is None:
+            said = set()
+            for index, (n, _, _) in enumerate(self.divisors):
+                value, power = -rest % n, 1
+                for k in range(digits + 1):
+                    if n < power:
+                        said.update((-1 if self.united else index, k, v) for v in range(value, power, n))
+                    elif value < power:
+                        said.add((-1 if self.united else index, k, value))
+                    value, power = value * 10 % n, power * 10
+            found = self.late[rest, digits] = self.known.setdefault((digits, frozenset(said)), rest)
         return found
 
     def told(self, rest: int) -> tuple[tuple[int, ...], ...]:
@@ -409,6 +443,8 @@ def _remembered(low: Exact, low_closed: bool, high: Exact | None, high_closed: b
 
 
 _SMALL_PERIOD: Final = 1000
+MOST_LEFT: Final = 2
+"""How many digits may be left to a number where remainders are compared by all that could follow, which are 10 to this power."""
 _MOST_COMPARED: Final = 4 * STATES
 """Of periods above this, remainders are compared as they are met."""
 
@@ -521,9 +557,13 @@ class _DigitMachine:
         self.period = lcm(*divisors) if self.step > 1 or self.nots else 0
         # Digits that a fraction leaves out stand for zeros, which bring factors of their own.
         divisors = list(dict.fromkeys(n // gcd(10**missing, n) for n in divisors for missing in range(self.places + 1)))
+        united = self.step <= 1 and not self.places
         self.alike: Sequence[int] | _Alike = (
-            remainders_alike(self.period, divisors) if self.period <= _MOST_COMPARED else _Alike(self.period, divisors)
+            remainders_alike(self.period, divisors, united=united) if self.period <= _MOST_COMPARED else _Alike(self.period, divisors)
         )
+        # Near the end of the longest numbers few digits are left that could tell remainders apart.
+        large = self.bounded and not self.places and self.period > _SMALL_PERIOD
+        self.late = _Alike(self.period, [n for n in divisors if n > 1], united=united) if large else None
         self.free_fraction = not step
         self.digits = max(len(self.low_whole), len(self.high_whole)) + 1
         self.fraction_digits = max(len(self.low_fraction), len(self.high_fraction), self.places, 1)
@@ -634,7 +674,9 @@ class _DigitMachine:
         if not self.bounded and low > 0 and read >= len(self.low_whole):
             read = self.digits
         if self.period:
-            rest = self.alike[(rest * 10 + digit) % self.period]
+            rest = (rest * 10 + digit) % self.period
+            left = len(self.high_whole) - read
+            rest = self.late.within(rest, left) if self.late is not None and left <= MOST_LEFT else self.alike[rest]
         return _State(1 if not state.phase and not digit else 2, read, low, high, rest)
 
     def point(self, state: _State) -> _State | None:

@@ -482,11 +482,14 @@ class Writer:
         declared, undeclared = self.members(part)
         clauses = [*part.clauses, *((atom,) for atom in part.atoms if not atom.every)]
         keys = [
-            Key(m.name, b.seq(b.distinct(b.literal(quoted(m.name))), f.colon), m.value, partial(self.speaks_of, m.name))
+            Key(m.name, b.seq(b.distinct(b.literal(quoted(m.name))), f.colon), m.value, partial(self.speaks_of, m.name), lambda _: False)
             for m in declared
             if m.name is not None
         ]
-        keys += [Key(None, m.key, m.value, partial(self.speaks_of_cell, m.inside)) for m in undeclared]
+        partition = key_space(part, names_of(part), self.facts).partition
+        for m in undeclared:
+            endless = part.high < 0 and partition.is_endless(m.inside)
+            keys.append(Key(None, m.key, m.value, partial(self.speaks_of_cell, m.inside), partial(self.lasts, m, endless)))
         split = _Chain(self, [], [], (), 0, -1).split
         graph = Unordered(b, f, keys, clauses, pair=self.pair, split=split, budget=self.facts.budget)
         return graph.node(part.low, part.high, states)
@@ -499,6 +502,10 @@ class Writer:
     def speaks_of_cell(inside: frozenset[int], atom: Atom) -> bool:
         """Whether an atom speaks of the undeclared keys of a cell."""
         return atom.name is None and in_cell(atom.keys, inside)
+
+    def lasts(self, cell: _Member, endless: bool, atom: Atom) -> bool:
+        """Whether there is always one more key of a cell with which an atom is met."""
+        return endless and self.speaks_of_cell(cell.inside, atom) and not self.facts.is_empty(reduced(cell.value | {atom.literal}))
 
     def without_clauses(self, part: Object, most: int) -> list[tuple[Object, Witnesses]] | None:
         """Parts without clauses, whose union is the part, each with what some different undeclared keys must have; None where many."""

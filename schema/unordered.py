@@ -28,12 +28,16 @@ Split = Callable[[Conjunction, tuple[Literal, ...]], list[tuple[Conjunction, fro
 
 
 class Key(NamedTuple):
-    """A declared key, or a set of others: the node that reads key and colon, what the value must meet, and the atoms that speak of it."""
+    """A declared key, or a set of others: the node that reads key and colon, what the value must meet, and the atoms that speak of it.
+
+    `lasts`: there is always one more key, so that an atom which asks for one can still be met at any time.
+    """
 
     name: str | None
     node: NodeId
     value: Conjunction
     concerns: Callable[[Atom], bool]
+    lasts: Callable[[Atom], bool]
 
 
 class Unordered:
@@ -62,6 +66,7 @@ class Unordered:
         self.universal = sum(bit for atom, bit in places.items() if atom.every)
         self.concerning = [sum(bit for atom, bit in places.items() if key.concerns(atom)) for key in keys]
         self.own = [sum(bit for atom, bit in places.items() if key.name is not None and atom.name == key.name) for key in keys]
+        self.lasting = sum(bit for atom, bit in places.items() if not atom.every and any(key.lasts(atom) for key in keys))
         self.turns: dict[Left, list[tuple[NodeId, Left]]] = {}
 
     def node(self, low: int, high: int, states: int) -> NodeId | None:
@@ -127,8 +132,10 @@ class Unordered:
         for met_by, true in self.split(value, tuple(dict.fromkeys(literal for _, literal in bits))):
             held = sum(bit for bit, literal in bits if literal in true)
             met = held & ~self.universal
-            gone = touched & ~held & (self.universal | self.own[place])
-            rest = [clause & ~gone for clause in left if not clause & met]
+            violated = touched & ~held & self.universal
+            # What a key could have met is met no more; where that can wait, which keys came makes no difference.
+            missed = touched & ~held & self.own[place]
+            rest = [clause & ~(violated if clause & self.lasting else violated | missed) for clause in left if not clause & met]
             if all(rest):
                 result.append((met_by, least(rest)))
         return result
