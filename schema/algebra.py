@@ -51,8 +51,9 @@ from stackmask.schema.readers import (
     Malformed,
     Numeral,
     Schema,
+    at_least,
+    at_most,
     bounds,
-    count,
     flag,
     item_schemas,
     mapping,
@@ -671,7 +672,7 @@ class Algebra:
         rest = reduced(frozenset((self.literal(others, scope),)))
         counts: tuple[Count, ...] = ()
         if "contains" in schema and "contains" in codes:
-            least, most = (count(schema, "minContains", 1), count(schema, "maxContains", -1)) if "minContains" in codes else (1, -1)
+            least, most = (at_least(schema, "minContains", 1), at_most(schema, "maxContains")) if "minContains" in codes else (1, -1)
             if least > 0 or most >= 0:
                 counts = (Count(self.literal(schema["contains"], scope), 0, least, most),)
         distinct = flag(schema, "uniqueItems")

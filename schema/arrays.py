@@ -139,6 +139,9 @@ class Writer:
         """Arrays with counts, as a graph whose states are (items so far, how many counted for each), both saturated."""
         b, f = self.b, self.f
         prefix, rest, low, high, counts, distinct = part
+        largest = max(low, high, *(max(count.low, count.high) for count in counts))
+        if largest > GRAPH_STATES:
+            raise LimitError(f"one array counts to {largest}, and its graph to {GRAPH_STATES} states", limit="states", value=GRAPH_STATES)
         floor = max(len(prefix), *(count.start for count in counts))
         cap = max(floor, low, high + 1 if high >= 0 else 0, 1)
         start = (0, (0,) * len(counts))
