@@ -226,7 +226,7 @@ const Paths* ClassIndex::exit_paths(u64 inside) const {
 }
 
 const NodeList* ClassIndex::loop_nodes(u64 inside, u32 high) const {
-  high = std::min(high, longest_loop(inside) + 1);
+  high = std::min(high, longest_path(inside));
   const std::lock_guard lock(mutex_);
   auto& found = exits_[{inside, 0xFFFFull << 48 | high}];
   if (!found) {
