@@ -57,6 +57,10 @@ class Difference(NamedTuple):
     extra: list[bytes]
 
 
+class Stuck(Exception):  # noqa: N818, it is no error of the comparison
+    """A place that allowed tokens led to has no completion."""
+
+
 @dataclass(slots=True)
 class Tally:
     """What was compared."""
@@ -67,12 +71,14 @@ class Tally:
     refused: int = 0
     limits: int = 0
     differences: list[Difference] = field(default_factory=list)
+    stuck: list[str] = field(default_factory=list)
 
     def add(self, other: Tally) -> None:
         """Count what another tally has counted."""
         for name in ("specifications", "places", "bits", "refused", "limits"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.differences += other.differences
+        self.stuck += other.stuck
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -91,11 +97,14 @@ def main(arguments: list[str] | None = None) -> int:
         for what, tokens in (("missing", difference.missing), ("extra", difference.extra)):
             if tokens:
                 print(f"  {len(tokens)} {what}: {tokens[:8]!r}")
+    print(*total.stuck[: options.show], sep="\n")
     print(
         f"{options.source}, order {options.order}, {options.vocabulary}: {total.specifications} specifications ({total.refused} refused), "
-        f"{total.places} places ({total.limits} met a limit), {total.bits} bits, {len(total.differences)} places differ"
+        f"{total.places} places ({total.limits} met a limit), {total.bits} bits, {len(total.differences)} places differ, "
+        f"{len(total.stuck)} have no completion"
     )
     broken = [f"{len(total.differences)} masks differ from what is accepted"] if total.differences else []
+    broken += [f"{len(total.stuck)} places have no completion"] if total.stuck else []
     return verdict(broken, check=options.check)
 
 
@@ -125,7 +134,11 @@ def schemas(lines: Iterable[str], order: str, seed: int) -> Iterator[Task]:
         chosen = random.Random(f"{seed} {case.id}")
         valid = [texts for is_valid, texts in case.instances if is_valid]
         chosen.shuffle(valid)
-        texts = [shuffled(text, chosen) for texts in valid for text in texts[:1]] if order == "any" else [text for texts in valid for text in texts]
+        texts = (
+            [shuffled(text, chosen) for texts in valid for text in texts[:1]]
+            if order == "any"
+            else [text for texts in valid for text in texts]
+        )
         yield Task(case.id, "json_schema", case.schema, {"property_order": order}, tuple(texts[:12]))
 
 
@@ -139,7 +152,11 @@ def patterns(lines: Iterable[str], order: str, seed: int) -> Iterator[Task]:
             seen.add(pattern)
             length = random.Random(f"{seed} {pattern}").choice((8, 20, 64, 80, 255))
             yield Task(f"regex {pattern}", "regex", pattern, {}, ())
-            schema = {"type": "object", "properties": {"name": {"type": "string", "pattern": pattern, "maxLength": length}}}
+            schema = {
+                "type": "object",
+                "properties": {"name": {"type": "string", "pattern": pattern, "maxLength": length}},
+                "required": ["name"],
+            }
             yield Task(f"pattern {pattern} maxLength {length}", "json_schema", write(schema), {"property_order": order}, ())
 
 
@@ -241,6 +258,9 @@ def compare(tasks: list[Task], name: str, places: int, seed: int) -> Tally:
             except stackmask.LimitError:
                 tally.limits += 1
                 continue
+            except Stuck as stuck:
+                tally.stuck.append(f"{task.name} {task.options or ''}: {stuck}")
+                continue
             tally.places += 1
             tally.bits += vocabulary(name).size
             if missing or extra:
@@ -251,6 +271,8 @@ def compare(tasks: list[Task], name: str, places: int, seed: int) -> Tally:
 
 def go_to_a_place(matcher: Any, texts: tuple[str, ...], chosen: random.Random, *, walk: bool) -> bytes:
     """Move a matcher to a place inside one of the texts, or to where a walk comes to; what was read."""
+    from stackmask import GrammarError
+
     for text in () if walk else chosen.sample(texts, len(texts)):
         data = text.encode()
         before = data[: chosen.randint(0, len(data))]
@@ -266,7 +288,10 @@ def go_to_a_place(matcher: Any, texts: tuple[str, ...], chosen: random.Random, *
             if matcher.is_terminated():
                 matcher.rollback(1)
         else:
-            completion = matcher.shortest_completion()
+            try:
+                completion = matcher.shortest_completion()
+            except GrammarError as error:
+                raise Stuck(f"no completion behind {read!r}") from error
             ahead = completion[: chosen.randint(1, 20)]
             if ahead and matcher.accept_bytes(ahead):
                 read += ahead
@@ -282,7 +307,12 @@ def differing(matcher: Any, chosen: random.Random) -> tuple[list[int], list[int]
     allowed, accepted = (np.unpackbits(row.view(np.uint8), bitorder="little")[:size].astype(bool) for row in (mask, trial))
     missing, extra = (np.flatnonzero(found).tolist() for found in (accepted & ~allowed, allowed & ~accepted))
     some = np.flatnonzero(accepted)
-    for token in [*chosen.choices(range(size), k=TRIED // 2), *(chosen.choices(some.tolist(), k=TRIED // 2) if len(some) else ()), *missing[:9], *extra[:9]]:
+    for token in [
+        *chosen.choices(range(size), k=TRIED // 2),
+        *(chosen.choices(some.tolist(), k=TRIED // 2) if len(some) else ()),
+        *missing[:9],
+        *extra[:9],
+    ]:
         taken = matcher.accept_token(token)
         if taken:
             matcher.rollback(1)

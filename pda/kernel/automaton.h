@@ -85,7 +85,7 @@ class Automaton {
   void fill(u32 configuration, u32* row);                  // all but stop tokens
   void live_bytes(u32 configuration, bool (&live)[256]);
   bool reads_tokens(u32 configuration);                    // by id
-  u64 distance(u32 configuration);                         // least bytes to completion
+  u64 distance(u32 configuration);                         // least bytes to completion, values that must differ aside; NONE for none
   std::string shortest(u32 configuration);
   u64 shortest_length(u32 configuration);                  // of that text
   void rule_names(u32 configuration, std::vector<std::string>& names);
@@ -144,7 +144,13 @@ class Automaton {
   u32 close(std::vector<Entry>& raw);
   u32 call_rest(const Call& call, u32 rest);
   u32 compute_step(u32 configuration, u8 byte);
-  u32 below(u32 configuration, u64 length);  // the first step to less than this length, NO_STACK where a guard may refuse what follows
+  u64 least(u32 configuration);
+  struct Straight {
+    u32 configuration;
+    u8 byte;
+  };
+  u32 straight_down(u32 configuration, std::vector<Straight>& way, bool to_known);  // where it ends
+  std::string search(u32 configuration);
 
   // Masks.
   Interner node_lists_;

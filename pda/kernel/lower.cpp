@@ -266,6 +266,7 @@ class Lowering final : public Source {
         chars(task.from, task.to, &ex_.ints[ex_.nodes[node].begin + 1], n - 1, ex_.arg(node, 0));
         break;
       case OP_SEQ: {
+        if (task.in_body() && !task.whole && delimits_count(node)) return call(task, outline(node));
         u32 at = task.from;
         for (std::size_t i = 0; i < n; i++) {
           const u32 next = i + 1 == n ? task.to : state();
@@ -402,6 +403,19 @@ class Lowering final : public Source {
     epsilon(exit, task.to);
     if (empty) nfa_->add_edge(start, EDGE_CALL, end, outline(body), 0, 0, EDGE_IN_BODY | EDGE_NONEMPTY);
     else later({body, start, end, id, 0, task.origin});
+  }
+
+  // A sequence of what counts and of delimiters, such as the quotes of a string with a maxLength. Inside of a body it becomes a rule as a
+  // whole: were it only what counts, that rule could end behind every character, and every token would be handed over there.
+  bool delimits_count(u32 node) const {
+    bool counts = false;
+    for (std::size_t i = 0; i < ex_.count(node); i++) {
+      const u32 part = static_cast<u32>(ex_.arg(node, i));
+      const i32 op = ex_.nodes[part].op;
+      if ((op == OP_REPEAT && counted_repeat(ex_, facts_, part)) || (op == OP_AUTOMATON && (ex_.arg(part, 2) > 0 || ex_.arg(part, 3) >= 0))) counts = true;
+      else if (op != OP_LITERAL && op != OP_BYTES && op != OP_CHARS) return false;
+    }
+    return counts;
   }
 
   // What counts, in a body that is counted, or where it has to be a rule.

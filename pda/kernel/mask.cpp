@@ -430,22 +430,25 @@ bool Automaton::chain_part(u32 frame, const Loop& loop, Part& part) {
   Scratch<u32> chain{frame};
   u32 cap = NONE;       // characters that the chain can take, NONE if it loops
   bool counts = false;  // what follows the last frame differs from it in its count alone
+  bool ends = false;    // the last frame takes none of the class as a whole
   for (;;) {
     const u32 last = chain.back();
     frames_.build(last);
     const Loop here = frames_.loop(last);
     if (here.target == DEAD || (here.inside & inside) != inside) {
-      // The chain ends where none of the class is live; where only some is, it is no chain.
+      // The chain ends where none of the class is live; where only some of its ASCII is, it is no chain. Some characters above U+007F
+      // may be live, as in `.é`: their first bytes are exits, there and nowhere else.
       if (here.live & inside & ~SIG_INCOMPLETE) return false;
       if (frames_.reads_any(last, ascii_inside(inside))) return false;
       cap = static_cast<u32>(chain.size() - 1);
+      ends = true;
       break;
     }
     const u32 next = guarded_part_ ? here.target : frames_.saturated(here.target);
     const bool loops = next == last;
     if ((chain.size() > 1 || loops) && (frames_[last].flags & FRAME_LEAVES)) return false;
     if (loops) break;
-    if (chain.size() > longest + 1) break;  // no token is longer
+    if (chain.size() > longest + 1 && chain.size() > index_->longest_path(inside) + 1) break;  // no token is longer
     if (u32 more = 0; (!guarded_part_ || chain.size() > furthest + 1) && frames_.counts_on(last, next, inside, &more)) {
       cap = static_cast<u32>(chain.size() - 1) + more;  // a counter goes on like this to its end
       counts = true;
@@ -453,7 +456,8 @@ bool Automaton::chain_part(u32 frame, const Loop& loop, Part& part) {
     }
     chain.push_back(next);
   }
-  if (chain.size() > 1 && (frames_[chain.back()].flags & FRAME_LEAVES)) return false;
+  // Only the first frame may leave: at the node where the part begins, which its caller sees to.
+  if ((chain.size() > 1 || counts) && (frames_[chain.back()].flags & FRAME_LEAVES)) return false;
   if (cap == 0) return false;
   if (guarded_part_)
     for (const u32 link : chain)
@@ -508,6 +512,22 @@ bool Automaton::chain_part(u32 frame, const Loop& loop, Part& part) {
         }
         go_on_at(list->nodes, target, part, list);
       }
+    }
+  }
+  const u32 last = chain[tail];
+  for (u32 r = 0; ends && (inside & SIG_NON_ASCII) && r < frames_[last].range_count; r++) {
+    const Range range = frames_.range(last, r);
+    for (u32 b = std::max<u32>(range.lo, 128); b <= range.hi; b++) {
+      const u32 target = frames_.range_target(last, r);
+      if (target == DEAD) break;
+      const NodeList* list = index_->loop_exits(inside, b, cap, cap);
+      if (list->tokens.empty() && list->nodes.empty()) continue;
+      exits.push_back({b, static_cast<u64>(cap) << 32 | cap});
+      if (guarded_part_) {
+        for (const u32 node : list->nodes) land(node, target, part);
+        for (const u32 node : list->leaves) land(node, target, part);
+      }
+      go_on_at(list->nodes, target, part, list);
     }
   }
   part.dense = index_->loop_mask_with_exits(inside, cap, exits);
