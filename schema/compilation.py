@@ -19,7 +19,7 @@ from stackmask.pda.grammar import ALT, CALL, LITERAL, SEQ, GrammarBuilder, NodeI
 from stackmask.schema import arrays, objects
 from stackmask.schema.algebra import Algebra
 from stackmask.schema.emit import array_node, called, extra_key, object_node, permuted_array, value_node
-from stackmask.schema.finite import FEW_VALUES, Finite
+from stackmask.schema.finite import Finite
 from stackmask.schema.fragments import Fragments, quoted
 from stackmask.schema.glance import TYPE_BITS, are_disjoint, glance, type_bit
 from stackmask.schema.keywords import (

@@ -818,6 +818,8 @@ u32 Automaton::mask(u32 configuration) {
           if (kept.empty()) continue;
           nodes = node_lists_.intern(kept.data(), kept.size());
         }
+        // Here the token ends with a value, behind which there may be too few others.
+        if (risky(back)) suspects.insert(suspects.end(), node_lists_.at(nodes), node_lists_.at(nodes) + node_lists_.length(nodes));
         go_on(nodes, back, below.rest, true);
         if (frames_[back].flags & FRAME_FINAL) leavings.push_back({nodes, below.rest, true});
       }
@@ -832,7 +834,9 @@ u32 Automaton::mask(u32 configuration) {
     const Visit at = visits[v];
     const bool sole = v == 0 && entry_count(configuration) == 1;
     // A guard that the token itself has entered counts too: ",true" behind [true ends a value that was seen.
-    const bool watched = guarded || (guarded_[at.rest] && (at.passed || guard_values(at.rest, 1) > 0));
+    // So does the scope that a value of the token is in.
+    const bool scarce = risky(at.frame);
+    const bool watched = guarded || (at.passed && scarce) || (guarded_[at.rest] && (at.passed || guard_values(at.rest, 1) > 0));
     open.assign(1, part(at.nodes, at.frame, watched));
     while (!open.empty()) {
       const u32 id = open.back();
@@ -840,7 +844,7 @@ u32 Automaton::mask(u32 configuration) {
       const KeptPart kept_part = parts_[id];  // more may be made below
       if (kept_part.dense || !kept_part.tokens.empty()) parts.push_back(id);
       open.insert(open.end(), part_includes_.begin() + kept_part.includes.begin, part_includes_.begin() + kept_part.includes.end);
-      if (watched && guarded_[at.rest] && !kept_part.poor.empty()) {
+      if (watched && (guarded_[at.rest] || scarce) && !kept_part.poor.empty()) {
         if (seen_rest != at.rest || v == 1) seen_rest = at.rest, told = !at.passed && seen_texts(at.rest, sole ? at.frame : DEAD, &prefixes);
         for (u32 p = kept_part.poor.begin; p < kept_part.poor.end; p++) {
           const Part::Poor poor = part_poor_[p];
@@ -1179,7 +1183,7 @@ bool Automaton::alive(const Entry& entry) {
   return result;
 }
 
-// A search over stacks of this one entry, by bytes, depth first until a value passes its guard: most texts differ from the values seen
+// A search over stacks of this one entry, by bytes, depth first until values have passed all guards: most texts differ from the values seen
 // by what has been read, so the first completion is one. Blanks between the parts of a value are left out at first: they make no other
 // value, though a grammar may ask for some. INVARIANT: nothing is interned as a configuration.
 bool Automaton::finds_new_value(const Entry& entry, u32 values, bool blanks, bool& skipped) {
@@ -1235,13 +1239,13 @@ bool Automaton::finds_new_value(const Entry& entry, u32 values, bool blanks, boo
     for (u32 k = 0; k < entry_count(at.rest); k++) {
       const Entry below = entries(at.rest)[k];
       if (below.frame == BOTTOM) continue;
-      if (frames_[below.frame].flags & FRAME_GUARD) {
-        if (frames_.pop_guard(below.frame) != DEAD) return true;
-      } else if (guarded_[below.rest] & GUARD_BELOW) {
-        pending.push_back({below, text, NONE});
-      } else {
-        return true;
-      }
+      Entry next = below;
+      const bool guard = frames_[below.frame].flags & FRAME_GUARD;
+      if (guard) next.frame = frames_.pop_guard(below.frame);
+      if (next.frame == DEAD) continue;
+      if (!(guarded_[below.rest] & GUARD_BELOW)) return true;
+      // What a value is part of may have been seen as well.
+      pending.push_back({next, guard ? nearest_text(below.rest) : text, NONE});
     }
   }
   return false;

@@ -1,14 +1,13 @@
-"""Many cases, one after the other, in processes of their own: a crash or a hang of one is a finding too."""
+"""Many cases, one after the other, in processes of their own: a crash of one is a finding too, and what takes very long is given up."""
 
 from __future__ import annotations
 
-import faulthandler
 import multiprocessing
-import sys
+import signal
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from random import Random
@@ -19,7 +18,8 @@ from fuzz.draw import draw_case, find
 from fuzz.session import Abandoned, Disagreement, Session
 from fuzz.shrink import failure, shrink
 
-HANG_SECONDS: Final = 300
+MOST_SECONDS: Final = 15
+"""Of the processor, for one case: a grammar may have so many readings that either engine takes very long."""
 STEPS: Final = (5, 15, 30)
 """How many calls a program has."""
 
@@ -77,70 +77,95 @@ def one(kind: str, seed: int, number: int, plan: Plan) -> Result:
 
 def describe(case: Case, found: Disagreement, name: str, plan: Plan) -> str:
     """A finding as a script, after the case was made as small as it gets."""
+    signal.setitimer(signal.ITIMER_PROF, 0)
     small = shrink(case, found.check, seconds=plan.shrink_seconds, skipped=plan.skipped)
     again = failure(small, plan.skipped)
     return f"# {name}: {again or found}\n{small.script()}"
 
 
-def numbers(plan: Plan, process: int, processes: int) -> Iterator[tuple[str, int]]:
-    """The cases of one of the processes, kinds by turns."""
-    number = plan.first
+def numbers(plan: Plan, process: int, processes: int, after: str = "") -> Iterator[tuple[str, int]]:
+    """The cases of one of the processes, kinds by turns, those behind a name if one is given."""
+    number = int(after.split(":")[2]) if after else plan.first
     while plan.count is None or number < plan.first + plan.count:
         for i, kind in enumerate(plan.kinds):
-            if (number * len(plan.kinds) + i) % processes == process:
+            if after:
+                after = "" if after == f"{kind}:{plan.seed}:{number}" else after
+            elif (number * len(plan.kinds) + i) % processes == process:
                 yield kind, number
         number += 1
 
 
-def _work(plan: Plan, process: int, processes: int, out: Connection) -> None:
+def _work(plan: Plan, share: tuple[int, int, str], end: float | None, out: Connection) -> None:
     """The cases of one process; what is tried is said before."""
-    end = time.monotonic() + plan.seconds if plan.seconds is not None else None
-    for kind, number in numbers(plan, process, processes):
+    for kind, number in numbers(plan, *share):
         if end is not None and time.monotonic() > end:
             break
         out.send(f"{kind}:{plan.seed}:{number}")
-        faulthandler.dump_traceback_later(HANG_SECONDS, exit=True, file=sys.__stderr__)
+        signal.setitimer(signal.ITIMER_PROF, MOST_SECONDS)  # which ends the process
         try:
             result = one(kind, plan.seed, number, plan)
         except Exception:
             result = Result([f"# {kind}:{plan.seed}:{number}: the fuzzer itself fails\n{traceback.format_exc()}"])
-        faulthandler.cancel_dump_traceback_later()
         out.send(result)
     out.send(None)
 
 
-def run(plan: Plan, processes: int, report: Any) -> Result:
+@dataclass(slots=True)
+class _Worker:
+    """A process and the name of the case that it tries; where one dies, another goes on behind that case."""
+
+    plan: Plan
+    share: tuple[int, int]
+    end: float | None
+    name: str = ""
+    process: Any = None
+    results: Connection = field(init=False)
+
+    def start(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.results, theirs = context.Pipe(duplex=False)
+        self.process = context.Process(target=_work, args=(self.plan, (*self.share, self.name), self.end, theirs), daemon=True)
+        self.process.start()
+        theirs.close()
+
+    def receive(self) -> Result | None:
+        """What there is to receive, None at the end."""
+        try:
+            message = self.results.recv()
+        except EOFError:
+            self.process.join()
+            code, name = self.process.exitcode, self.name
+            self.start()
+            if code == -signal.SIGPROF:
+                return Result(tried=Counter({f"{name.split(':')[0]} given up": 1}))
+            return Result([f"# {name}: the process died with exit code {code}; --only {name} tries it again\n"])
+        if isinstance(message, str):
+            self.name = message
+            return Result()
+        assert message is None or isinstance(message, Result)
+        return message
+
+
+def run(plan: Plan, processes: int, report: Callable[[str], None]) -> Result:
     """All cases of a plan; `report` is called with each finding."""
     total = Result()
-    context = multiprocessing.get_context("spawn")
-    pending: dict[Connection, tuple[Any, str]] = {}
-    for process in range(processes):
-        ours, theirs = context.Pipe(duplex=False)
-        worker = context.Process(target=_work, args=(plan, process, processes, theirs), daemon=True)
+    end = time.monotonic() + plan.seconds if plan.seconds is not None else None
+    workers = [_Worker(plan, (process, processes), end) for process in range(processes)]
+    for worker in workers:
         worker.start()
-        theirs.close()
-        pending[ours] = (worker, "")
-    while pending and len(total.findings) < plan.most_findings:
-        for ready in wait(list(pending)):
-            assert isinstance(ready, Connection)
-            worker, name = pending[ready]
-            try:
-                message = ready.recv()
-            except EOFError:
-                worker.join()
-                message = Result([f"# {name}: the process died with exit code {worker.exitcode}; --only {name} tries it again\n"])
-                del pending[ready]
-            if message is None:
-                del pending[ready]
-                worker.join()
-            elif isinstance(message, str):
-                pending[ready] = (worker, message)
-            else:
-                total.add(message)
-                for finding in message.findings:
-                    report(finding)
-    for worker, _ in pending.values():
-        worker.terminate()
+    while workers and len(total.findings) < plan.most_findings:
+        ready = wait([worker.results for worker in workers])
+        for worker in [worker for worker in workers if worker.results in ready]:
+            result = worker.receive()
+            if result is None:
+                workers.remove(worker)
+                worker.process.join()
+                continue
+            total.add(result)
+            for finding in result.findings:
+                report(finding)
+    for worker in workers:
+        worker.process.terminate()
     return total
 
 
