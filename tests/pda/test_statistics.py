@@ -61,3 +61,16 @@ def test_a_string_is_not_walked(kernel: Engine) -> None:
     assert at.accept_bytes(b"abc d")
     assert len(at.allowed_tokens()) > 1500
     assert prepared.statistics == counts | {"masks": prepared.statistics["masks"]}
+
+
+def test_nodes_that_a_quote_leads_to_are_taken_together(kernel: Engine) -> None:
+    """Behind a quote many nodes of the trie are left at once: they are known as sets, and none is walked by itself."""
+    grammar = json_schema_grammar({"type": "object", "properties": {key: {"type": "string"} for key in "abcdef"}})[0]
+    prepared = prepare(kernel, grammar, WORDS)
+    at = kernel.Matcher(prepared, [STOP])
+    for text in (b'{"a":"', b"b", b'c","', b'd":"x'):
+        assert at.accept_bytes(text)
+        at.allowed_tokens()
+    counts = prepared.statistics
+    assert counts["walks"] == 0
+    assert counts["walked_nodes"] < 100
