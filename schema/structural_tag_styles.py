@@ -544,7 +544,7 @@ class _Arrays(arrays.Writer):
 
     def __init__(self, styled: _Styled, bare: Any) -> None:
         algebra = styled.algebra
-        super().__init__(styled.b, bare, algebra.is_empty, algebra.is_small, styled.item, lambda _: None)
+        super().__init__(styled.b, bare, algebra.is_empty, algebra.is_small, styled.item, lambda _: None, styled.c.algebra[1].few)
         self.styled = styled
 
     def node(self, part: Array) -> NodeId:
