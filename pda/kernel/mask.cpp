@@ -826,7 +826,7 @@ u32 Automaton::mask(u32 configuration) {
     // A guard that the token itself has entered counts too: ",true" behind [true ends a value that was seen.
     // So does the scope that a value of the token is in.
     const bool scarce = risky(at.frame);
-    const bool watched = guarded || (at.passed && scarce) || (guarded_[at.rest] && (at.passed || guard_values(at.rest, 1) > 0));
+    const bool watched = guarded || (at.passed && scarce) || (guarded_[at.rest] && (at.passed || (guarded_[at.rest] & SCOPE_BELOW) || guard_values(at.rest, 1) > 0));
     open.assign(1, part(at.nodes, at.frame, watched));
     while (!open.empty()) {
       const u32 id = open.back();
