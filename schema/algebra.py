@@ -23,8 +23,9 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
+from stackmask.pda import dfa
 from stackmask.pda.budget import Budget
-from stackmask.pda.dfa import Dfa
+from stackmask.pda.dfa import NOTHING, Dfa
 from stackmask.pda.exceptions import LimitError, SchemaError
 from stackmask.schema import arrays, objects
 from stackmask.schema.dialects import DEFAULT
@@ -50,8 +51,9 @@ from stackmask.schema.readers import (
     Malformed,
     Numeral,
     Schema,
+    at_least,
+    at_most,
     bounds,
-    count,
     flag,
     item_schemas,
     mapping,
@@ -249,7 +251,10 @@ class Algebra:
         found = self.partitions.get(languages)
         if found is None:
             automata = [(language, self.automaton(language)) for language in languages]
-            found = self.partitions[languages] = Partition(automata, self.budget)
+            unknown = [self.strings.unknown(self.languages[language]) for language in languages]
+            beyond = [automaton for automaton in unknown if automaton != NOTHING]
+            union = dfa.union(*beyond, budget=self.budget) if beyond else None
+            found = self.partitions[languages] = Partition(automata, self.budget, union)
         return found
 
     def holds(self, language: int, word: str) -> bool:
@@ -667,7 +672,7 @@ class Algebra:
         rest = reduced(frozenset((self.literal(others, scope),)))
         counts: tuple[Count, ...] = ()
         if "contains" in schema and "contains" in codes:
-            least, most = (count(schema, "minContains", 1), count(schema, "maxContains", -1)) if "minContains" in codes else (1, -1)
+            least, most = (at_least(schema, "minContains", 1), at_most(schema, "maxContains")) if "minContains" in codes else (1, -1)
             if least > 0 or most >= 0:
                 counts = (Count(self.literal(schema["contains"], scope), 0, least, most),)
         distinct = flag(schema, "uniqueItems")

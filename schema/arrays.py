@@ -181,6 +181,9 @@ class Writer:
         """Arrays whose items are counted, as a graph: by counts of what they meet, or, where no two may be equal, by values left."""
         b, f = self.b, self.f
         prefix, _, low, high, counts, distinct = part
+        largest = max(low, high, *(max(count.low, count.high) for count in counts))
+        if largest > GRAPH_STATES:
+            raise LimitError(f"one array counts to {largest}, and its graph to {GRAPH_STATES} states", limit="states", value=GRAPH_STATES)
         floor = max(len(prefix), *(count.start for count in counts), 0)
         cap = max(floor, low, high + 1 if high >= 0 else 0, 1)
         stages = [self.outcomes(part.item(position), position, counts) for position in range(floor + 1)]

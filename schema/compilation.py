@@ -236,7 +236,8 @@ class Compilation:
             kind = types(schema)
             if "number" in kind and "integer" in kind:
                 kind = [k for k in kind if k != "integer"]
-        if not code & LOCAL and len(kind) == len(TYPES):
+        # "integer" is no whole type: without "number" beside it, a list of all others leaves numbers out.
+        if not code & LOCAL and set(kind).issuperset(TYPES):
             return self.fragments.value
         return self.alternatives([HANDLERS[k](self, schema, code) for k in kind])
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from math import inf
 from typing import Any, Final
 
 from stackmask.pda.exceptions import SchemaError
@@ -17,6 +18,8 @@ from stackmask.schema.numbers import INTEGERS, NUMBERS, NumberSet
 Schema = dict[str, Any]
 Numeral = int | float | Decimal
 _LARGE: Final = 2**64
+MOST_COUNTED: Final = 2_000_000_000
+"""Counts of characters, items and members have 32 bits, and no text is as long as this. An upper bound above it is none."""
 _NOTHING: Final[Mapping[str, object]] = {}
 _STRING: Final = frozenset({str})
 
@@ -48,14 +51,34 @@ def count(schema: Schema, keyword: str, default: int) -> int:
         if value < 0 and keyword in schema:
             raise Malformed(schema, keyword, "must not be negative")
         return value
-    if isinstance(value, float | Decimal) and value >= 0 and value == int(value):
-        return int(value)
+    # Whether a decimal is whole shows without its digits, of which 1e999999999 has very many.
+    if isinstance(value, float | Decimal) and 0 <= value < inf and (value > MOST_COUNTED or value == int(value)):
+        return int(min(value, 2 * MOST_COUNTED))
     raise Malformed(schema, keyword, "must be a whole number that is not negative")
+
+
+def at_least(schema: Schema, keyword: str, default: int) -> int:
+    """A count that is a lower bound."""
+    value = count(schema, keyword, default)
+    if value > MOST_COUNTED:
+        raise Inexact(schema, keyword, f"{_brief(schema[keyword])} is more than any text can have; at most {MOST_COUNTED} is supported")
+    return value
+
+
+def at_most(schema: Schema, keyword: str) -> int:
+    """A count that is an upper bound, -1 where it is absent, or so large that nothing comes near it."""
+    value = count(schema, keyword, -1)
+    return -1 if value > MOST_COUNTED else value
+
+
+def _brief(value: object) -> str:
+    """A count for a message; Python refuses to print integers of many digits."""
+    return f"a number of {value.bit_length()} bits" if isinstance(value, int) and value.bit_length() > 100 else str(value)
 
 
 def bounds(schema: Schema, lowest: str, highest: str) -> tuple[int, int]:
     """Two counts; 0 and -1 where they are absent."""
-    return count(schema, lowest, 0), count(schema, highest, -1)
+    return at_least(schema, lowest, 0), at_most(schema, highest)
 
 
 def numeral(schema: Schema, keyword: str) -> Numeral | None:

@@ -110,8 +110,7 @@ const u32* ClassIndex::loop_mask(u64 inside, u32 chars) const {
   else loop_mask(inside, NONE);  // the shorter ones are made of it
   const std::lock_guard lock(mutex_);
   auto& found = masks_[{inside, chars}];
-  constexpr u32 FEW = 12;  // few tokens are longer
-  if (const auto whole = masks_.find({inside, NONE}); !found && chars != NONE && chars >= FEW && whole != masks_.end()) {
+  if (const auto whole = masks_.find({inside, NONE}); !found && chars != NONE && chars >= trie_.thresholds().trimmed_characters && whole != masks_.end()) {
     found = std::make_unique<std::vector<u32>>(*whole->second);
     for (const u32 i : longest_first_) {
       if (chars_[i] <= chars) break;

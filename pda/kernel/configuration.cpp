@@ -17,7 +17,7 @@ Nfa compile(std::shared_ptr<Expressions> expressions, const TokenTrie& trie, con
 }  // namespace
 
 Automaton::Automaton(std::shared_ptr<const TokenTrie> trie, std::shared_ptr<Expressions> expressions, const Limits& limits)
-    : trie_(std::move(trie)), limits_(limits), frames_(compile(std::move(expressions), *trie_, limits), trie_->max_token_bytes(), limits), threshold_(limits.memory), frame_threshold_(limits.states / 2) {
+    : trie_(std::move(trie)), limits_(limits), frames_(compile(std::move(expressions), *trie_, limits), *trie_, limits), threshold_(limits.memory), frame_threshold_(limits.states / 2) {
   nodes_.reserve(64, 256);
   node_lists_.reserve(64, 1024);
   masks_.reserve(32, 256);
@@ -295,6 +295,7 @@ u32 Automaton::cut(u32 configuration, u32 tokens) {
   std::sort(passed_.begin(), passed_.end());
   std::erase_if(passed_, [&](u32 mark) { return frames_.marked_rule(mark).limit == NONE || tokens - frames_.mark_tokens(mark) < frames_.marked_rule(mark).limit; });
   if (passed_.empty()) return configuration;
+  statistics.cuts++;
   std::unordered_map<u32, u32> done;
   Scratch<u32> todo{configuration};
   Scratch<Entry> kept;

@@ -12,14 +12,13 @@ namespace {
 
 constexpr u64 INLINE_GROWTH = 4;    // inlining small rules may multiply the states of a grammar by this
 constexpr u64 INLINE_FLOOR = 2048;  // ... or up to this many states in all
-constexpr u32 FEW_STATES = 16;      // an automaton of at most this many is lowered at once
 
 class Lowering final : public Source {
  public:
   // With `apart` calls stay calls, and counted repetitions are rules of their own: left recursion through counters would leave no way to
   // measure what is left to read.
-  Lowering(std::shared_ptr<const Expressions> expressions, std::shared_ptr<const Facts> facts, const Limits& limits, bool apart)
-      : expressions_(std::move(expressions)), known_(std::move(facts)), ex_(*expressions_), facts_(*known_), limits_(limits), apart_(apart),
+  Lowering(std::shared_ptr<const Expressions> expressions, std::shared_ptr<const Facts> facts, const Thresholds& thresholds, const Limits& limits, bool apart)
+      : expressions_(std::move(expressions)), known_(std::move(facts)), ex_(*expressions_), facts_(*known_), limits_(limits), few_states_(thresholds.few_states), apart_(apart),
         budget_(std::max(facts_.states * INLINE_GROWTH, INLINE_FLOOR)) {}
 
   void begin(Nfa& nfa) {
@@ -103,6 +102,7 @@ class Lowering final : public Source {
   const Expressions& ex_;
   const Facts& facts_;
   Limits limits_;
+  u32 few_states_;  // an automaton of at most this many is lowered at once
   bool apart_;
   u64 budget_;                    // states up to which small rules are inlined
   Nfa* nfa_ = nullptr;
@@ -473,7 +473,7 @@ class Lowering final : public Source {
     for (u32 i = 0; i < count; i++) {
       const u32 source = base + i;
       if (ex_.arg(task.node, at)) epsilon(source, task.to);
-      if (all && count > FEW_STATES) {
+      if (all && count > few_states_) {
         piece(task, source, task.to, {static_cast<u32>(at), 0, 0, base});
         at += 2 + 3 * static_cast<std::size_t>(ex_.arg(task.node, at + 1));
         continue;
@@ -979,7 +979,7 @@ std::vector<u32> Nfa::complete_rule(u32 rule) {
 Nfa lower(std::shared_ptr<Expressions> expressions, const TokenTrie& trie, const Limits& limits, Deadline& deadline) {
   Nfa nfa;
   const auto facts = std::make_shared<const Facts>(find_facts(*expressions, trie, nfa, deadline));
-  auto lowering = std::make_unique<Lowering>(std::move(expressions), facts, limits, facts->left_recursive);
+  auto lowering = std::make_unique<Lowering>(std::move(expressions), facts, trie.thresholds(), limits, facts->left_recursive);
   nfa.states.reserve(256);
   nfa.edges.reserve(512);
   lowering->begin(nfa);
@@ -987,7 +987,7 @@ Nfa lower(std::shared_ptr<Expressions> expressions, const TokenTrie& trie, const
   if (facts->left_recursive || facts->nested_distinct) nfa.complete(deadline);
   if (!facts->left_recursive) return nfa;
   nfa.unlowered.reset();
-  rewrite(nfa, limits, deadline);
+  rewrite(nfa, trie.thresholds(), limits, deadline);
   return nfa;
 }
 

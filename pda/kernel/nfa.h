@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "base.h"
+#include "thresholds.h"
 
 namespace stackmask {
 
@@ -368,7 +369,7 @@ bool member_available(const Registers& registers, const Head& head, const Regist
 // An NFA that is lowered as far as closures come. Where rules call themselves before they read anything, it is lowered to the end and
 // rewritten. Unsatisfiable if it generates nothing.
 Nfa lower(std::shared_ptr<Expressions> expressions, const TokenTrie& trie, const Limits& limits, Deadline& deadline);
-void rewrite(Nfa& nfa, const Limits& limits, Deadline& deadline);
+void rewrite(Nfa& nfa, const Thresholds& thresholds, const Limits& limits, Deadline& deadline);
 void measure(Nfa& nfa, Deadline& deadline);  // lowers all there is; fills State::distance and Rule::shortest
 
 }  // namespace stackmask
