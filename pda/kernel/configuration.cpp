@@ -62,8 +62,9 @@ u32 Automaton::intern(std::vector<Entry>& list) {
         if (frames_[entry.frame].flags & FRAME_MARK) due = std::min(due, frames_.mark_tokens(entry.frame) + frames_.marked_rule(entry.frame).limit), marks++;
       }
       guarded |= guarded_[entry.rest];
-      if (frames_[entry.frame].flags & FRAME_GUARD) guarded |= GUARD_BELOW;
-      else if (risky(entry.frame)) guarded |= SCOPE_BELOW;
+      const bool guard = frames_[entry.frame].flags & FRAME_GUARD;
+      if (guard) guarded |= GUARD_BELOW;
+      if (risky(guard ? frames_.guard_back(entry.frame) : entry.frame)) guarded |= SCOPE_BELOW;
       depth = std::max(depth, depth_[entry.rest]);
     }
     guarded_.push_back(guarded);
