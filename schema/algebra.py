@@ -48,6 +48,7 @@ from stackmask.schema.keywords import (
 from stackmask.schema.numbers import INTEGERS, NUMBERS, NumberSet
 from stackmask.schema.objects import Facts, lacks, plain, requires
 from stackmask.schema.readers import (
+    Inexact,
     Malformed,
     Numeral,
     Schema,
@@ -486,6 +487,10 @@ class Algebra:
             answer = self.results.get(wanted)
             if answer is None:
                 if wanted in active:
+                    for (_, literal), _ in stack:
+                        schema = self.entries[literal][0]
+                        if isinstance(schema, dict) and "propertyNames" in schema:
+                            raise Inexact(schema, "propertyNames", "a schema of names that holds the schema it stands in is not supported")
                     schema = self.entries[wanted[1]][0]
                     raise Malformed(schema, "", "refers to itself without going down into the instance, so it says nothing")
                 stack.append((wanted, self.steps(wanted)))
