@@ -213,12 +213,24 @@ class KeySpace:
 
     def _has_more(self, cell: Cell) -> bool:
         """Whether a cell has a key that is not declared."""
-        if self.partition.is_endless(cell):
-            return True
-        names = len(set(self.declared[cell]))
-        found = language.count(self.partition.automaton([cell]), names + 1)
-        assert found is not None
-        return found > names
+        return self.room([cell], 1) > 0
+
+    def room(self, cells: Iterable[Cell], enough: int) -> int:
+        """How many undeclared keys there are in these cells, at most `enough`."""
+        total = 0
+        for cell in cells:
+            if total >= enough or self.partition.is_endless(cell):
+                return enough
+            declared = len(set(self.declared.get(cell, ())))
+            found = language.count(self.partition.automaton([cell]), declared + enough)
+            assert found is not None
+            total += found - declared
+        return min(total, enough)
+
+    def names(self, cell: Cell) -> list[str]:
+        """The undeclared keys in a cell of which there are not too many."""
+        declared = frozenset(self.declared.get(cell, ()))
+        return [name for name in language.enumerate_texts(self.partition.automaton([cell])) if name not in declared]
 
     def keys(self, cells: Iterable[Cell]) -> tuple[Dfa, list[str]]:
         """The undeclared keys in these cells: an automaton, and the declared keys that it accepts."""

@@ -10,18 +10,24 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 from support.engines import ENGINES, Engine, load_engine
 
 HANG_SECONDS = 600
 DATA = Path(os.environ.get("STACKMASK_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
 NO_CHECKS = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
-# Continuous integration tries the same examples every time; new ones are for people and for the thorough profile.
-settings.register_profile(
-    "stackmask", deadline=None, max_examples=50, suppress_health_check=NO_CHECKS, derandomize=os.environ.get("CI") == "true"
-)
+# The tests try the same examples every time and everywhere; new ones are for the thorough profile.
+settings.register_profile("stackmask", deadline=None, max_examples=50, suppress_health_check=NO_CHECKS, derandomize=True)
 settings.register_profile("thorough", parent=settings.get_profile("stackmask"), max_examples=2000, derandomize=False)
 settings.load_profile(os.environ.get("STACKMASK_HYPOTHESIS", "stackmask"))
+if settings().derandomize:
+    # Hypothesis mixes in the constants of all modules that are loaded, and has no switch for it: a test by itself, or in one of several
+    # processes, would try other examples than among all tests.
+    providers.is_local_module_file = lambda path: False
+
+# Tests run in as many processes as there are cores. torch has to know before it is imported, here and in the servers that tests start.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 @pytest.fixture(params=ENGINES, scope="session")

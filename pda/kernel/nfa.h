@@ -9,9 +9,11 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "base.h"
+#include "thresholds.h"
 
 namespace stackmask {
 
@@ -142,7 +144,7 @@ struct State {
   u32 head = NONE;      // index into heads, NONE for ordinary states
   u32 body = NONE;      // the head in whose body it lies
   u32 member = NONE;    // the member of that head, NONE for a separator
-  u32 distance = NONE;  // least number of bytes to the end of the rule, or of the body where it lies in one
+  u32 distance = NONE;  // least number of bytes to the end of the rule, or of the body of a repetition or permutation where it lies in one
   u32 least = 0, most = NONE;      // in a counted automaton: characters that can still be counted until it accepts
   u32 settled = 0;                 // ... and `least` of the state of the DFA that its characters are read from
   bool rest = false;               // some EDGE_REST leads on as from here
@@ -255,6 +257,26 @@ class Source {
   virtual std::size_t bytes() const = 0;
 };
 
+// Least numbers of bytes from the states of a counted automaton to where it is left, by the characters counted so far.
+class CountedLengths {
+ public:
+  CountedLengths(const Nfa& nfa, u32 head, std::vector<u32>& place, Deadline& deadline);
+  u64 of(u32 state, u32 count) const;  // NONE where no way leads there
+  std::size_t bytes() const { return rows_.capacity() * sizeof(u32) + ways_.capacity() * sizeof(ways_[0]); }
+
+ private:
+  const std::vector<u32>* place_;        // by NFA state: its place among those of its automaton
+  u32 minimum_ = 0, maximum_ = NONE;
+  u32 width_ = 0;                        // places where characters begin and end
+  u32 free_ = 0;                         // rows from the minimum on: the first is that of the maximum, the last stands for all before it
+  u32 period_ = 0, more_ = 0;            // below the last row a row is the one so many above it and so many bytes more
+  std::vector<std::vector<std::pair<u32, u32>>> ways_;  // by place: where the character may end, after how many bytes
+  std::vector<u32> stand_of_;            // by place: its column, NONE inside of characters
+  std::vector<u32> rows_;
+  bool repeats(u32 period);
+  u32 after(u32 place, const u32* row) const;
+};
+
 struct Nfa {
   std::vector<State> states;
   std::vector<Edge> edges;
@@ -273,6 +295,10 @@ struct Nfa {
   bool permutes = false;    // parts of some text may stand in any order
   bool captures = false;    // some part of a text can be asked for by a name
   std::unique_ptr<Source> unlowered;  // of what is pending
+  // Once least lengths are measured.
+  bool distinct = false;    // some value must differ from others
+  std::vector<std::optional<CountedLengths>> counted;  // by head
+  std::vector<u32> counted_places;
 
   u32 add_state(u32 rule) {
     State state;
@@ -343,7 +369,7 @@ bool member_available(const Registers& registers, const Head& head, const Regist
 // An NFA that is lowered as far as closures come. Where rules call themselves before they read anything, it is lowered to the end and
 // rewritten. Unsatisfiable if it generates nothing.
 Nfa lower(std::shared_ptr<Expressions> expressions, const TokenTrie& trie, const Limits& limits, Deadline& deadline);
-void rewrite(Nfa& nfa, const Limits& limits, Deadline& deadline);
+void rewrite(Nfa& nfa, const Thresholds& thresholds, const Limits& limits, Deadline& deadline);
 void measure(Nfa& nfa, Deadline& deadline);  // lowers all there is; fills State::distance and Rule::shortest
 
 }  // namespace stackmask

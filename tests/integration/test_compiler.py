@@ -495,9 +495,9 @@ def test_overhead_of_the_facade(compiler, monkeypatch):
     compiler.json_schema(schema)
     times = []
     for _ in range(200):
-        start = time.perf_counter()
+        start = time.thread_time()
         compiler.json_schema(schema)
-        times.append(time.perf_counter() - start)
+        times.append(time.thread_time() - start)
     assert 1900 < len(json.dumps(schema)) < 3000
     assert min(times) < 100e-6
 

@@ -8,8 +8,9 @@ from typing import Any
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from support.engines import BYTES, STOP, Engine, accepts, mask_of, matcher
+from support.generators import REGULAR, Features
 from support.oracles import is_quick_for_re, regex_of
-from support.strategies import REGULAR, Features, grammars, vocabularies
+from support.strategies import grammars, vocabularies
 
 from stackmask.pda.exceptions import LimitError, UnsatisfiableError
 from stackmask.pda.grammar import Grammar, print_grammar

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.engines import BYTES, STOP, Engine, accepts, mask_of, matcher, one_rule, prepare
-from support.strategies import Features, grammars, vocabularies
+from support.generators import Features
+from support.strategies import grammars, vocabularies
 
 from stackmask.pda.exceptions import GrammarError, LimitError, UnsatisfiableError
 from stackmask.pda.grammar import CALL, JSON, NEVER, TOKENS, Grammar, GrammarBuilder, NodeId, RuleId

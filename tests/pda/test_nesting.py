@@ -80,9 +80,9 @@ def test_time_is_linear(kernel: Engine) -> None:
     def seconds(n: int) -> float:
         at = matcher(kernel, json_values(), TOKENS, (STOP,))
         data = b"[" * n + b"]" * n
-        start = time.perf_counter()
+        start = time.thread_time()
         assert at.accept_bytes(data)
-        return time.perf_counter() - start
+        return time.thread_time() - start
 
     small, large = min(seconds(50_000) for _ in range(3)), min(seconds(400_000) for _ in range(3))
     assert large < 8 * small * 4 + 0.05
@@ -144,7 +144,7 @@ def ambiguous(b: GrammarBuilder, item: NodeId) -> NodeId:
 @pytest.mark.parametrize(
     ("make", "slow", "fast"),
     [(left_recursive, 5_000, 100_000), (right_recursive, 200, 100_000), (ambiguous, 60, 800)],
-    ids=lambda v: str(v),
+    ids=lambda v: getattr(v, "__name__", None),
 )
 def test_long_texts(engine: Engine, make: Callable[[GrammarBuilder, NodeId], NodeId], slow: int, fast: int) -> None:
     """Recursion on either side, and in both at once, reads long texts."""

@@ -75,7 +75,7 @@ def test_items_that_repeat(kernel: Engine, schema: dict[str, Any], named: bool) 
 
 def test_large_counts_stay_counters(engine: Engine) -> None:
     """MinItems and maxItems of 100,000 are one repetition."""
-    start = time.perf_counter()
+    start = time.thread_time()
     schema = {
         "type": "array",
         "items": {"type": "object", "properties": {"a": {"type": "integer"}}},
@@ -83,7 +83,7 @@ def test_large_counts_stay_counters(engine: Engine) -> None:
         "maxItems": 100_000,
     }
     grammar = json_schema_grammar(schema)[0]
-    assert time.perf_counter() - start < 1
+    assert time.thread_time() - start < 1
     assert len(grammar.nodes) < 100
 
 

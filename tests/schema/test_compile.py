@@ -56,9 +56,9 @@ AROUND = {
 @pytest.mark.parametrize("kind", AROUND)
 def test_depth_costs_linear_time(kind: str) -> None:
     """2,000 levels of nesting compile in a moment; peers take cubic time, or end at a depth of 100."""
-    start = time.perf_counter()
+    start = time.thread_time()
     compiled(nested(2_000, {"type": "string"}, AROUND[kind]))
-    assert time.perf_counter() - start < 10
+    assert time.thread_time() - start < 10
 
 
 @pytest.mark.parametrize("levels", [100, 5_000])
