@@ -31,6 +31,8 @@ Nodes are hash-consed: equal expressions have the same index.
     (SCOPE, node)                              `node` with a new, empty set of values seen
     (DISTINCT, node)                           the text that `node` reads is a JSON value that differs, as a value, from all that
                                                DISTINCT read before it in the innermost SCOPE around it
+                                               (an engine sees for each DISTINCT that follows whether it has a value left, and not what
+                                               one value takes from the others: a SCOPE counts where that could leave too few)
     (LIMIT, node, tokens)                      the text that `node` reads spans at most so many tokens, as far as it may end in time:
                                                once so many have contributed to it, it ends at the first boundary between two tokens
                                                where it may end

@@ -1117,7 +1117,7 @@ bool Automaton::risky(u32 frame) {
     }
     scope_texts_[rule] = texts;
   }
-  return !many(scope_texts_[rule], frames_.seen_count(frame) + trie_->max_token_bytes());
+  return scope_texts_[rule] != ENDLESS && !many(scope_texts_[rule], frames_.seen_count(frame) + trie_->max_token_bytes());
 }
 
 // A search over the frames ahead, depth first. What is called is taken to end, but for values that the scope has run out of. That one
