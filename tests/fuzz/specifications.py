@@ -15,7 +15,11 @@ from support.structural_tags import SCHEMAS, random_format
 
 from stackmask.schema.structural_tag_styles import STYLES
 
-CLASSES: Final = (".", "[^,]", "[^a]", "[^\\n]", "[^\"]", "\\w", "\\W", "\\s", "\\S", "\\d", "\\D", "[a-z]", "[0-9a-f]", "[A-Za-z_]", "[à-ü]", "[^é]", "[a-zé]", "[日本]", "[\\u0080-\\uffff]", "[^\\x00-\\x7f]", "[😀-😏]", "[ -~]", "[^\\s]", "[\\s\\S]", "[\\u00a0]", "[^\\u2028]", "[.,;]", "[^0-9]")  # fmt: skip
+CLASSES: Final = (
+    ".", "[^,]", "[^a]", "[^\\n]", "[^\"]", "\\w", "\\W", "\\s", "\\S", "\\d", "\\D", "[a-z]", "[0-9a-f]", "[A-Za-z_]",
+    "[à-ü]", "[^é]", "[a-zé]", "[日本]", "[\\u0080-\\uffff]", "[^\\x00-\\x7f]", "[😀-😏]", "[ -~]", "[^\\s]", "[\\s\\S]",
+    "[\\u00a0]", "[^\\u2028]", "[.,;]", "[^0-9]",
+)  # fmt: skip
 CHARACTERS: Final = (
     "a",
     "b",
@@ -40,7 +44,10 @@ CHARACTERS: Final = (
     ":",
 )
 COUNTS: Final = ("", "", "", "*", "+", "?", "{2}", "{0,3}", "{1,40}", "{3,}", "{17,33}", "{0,80}", "{100}")
-PATTERNS: Final = ("^.é", "^[^,]*$", "a|b", "^.{2}é", "\\d+", "^[a-z]+-[0-9]{2,4}$", "é$", "^\\S+@\\S+$", "^(?!a)", "\\W😀", "^[A-Z]{3}", "^$", "^.*[.]$", "(?i)^ab")  # fmt: skip
+PATTERNS: Final = (
+    "^.é", "^[^,]*$", "a|b", "^.{2}é", "\\d+", "^[a-z]+-[0-9]{2,4}$", "é$", "^\\S+@\\S+$", "^(?!a)", "\\W😀", "^[A-Z]{3}",
+    "^$", "^.*[.]$", "(?i)^ab",
+)  # fmt: skip
 
 
 def regex(random: Random, depth: int = 3) -> str:
@@ -110,7 +117,11 @@ def array_schema(random: Random, depth: int) -> dict[str, Any]:
     if random.random() < 0.5:
         schema["uniqueItems"] = True
         if random.random() < 0.5:
-            finite = ({"enum": ["a", "b", "c"]}, {"type": "boolean"}, {"enum": [0, 1, 1.5, None]}, {"type": "string", "maxLength": 1, "pattern": "^[ab]*$"}, {"type": "array", "maxItems": 1, "items": {"type": "boolean"}}, {"type": "object", "properties": {"a": {"type": "boolean"}}, "additionalProperties": False})  # fmt: skip
+            finite = (
+                {"enum": ["a", "b", "c"]}, {"type": "boolean"}, {"enum": [0, 1, 1.5, None]},
+                {"type": "string", "maxLength": 1, "pattern": "^[ab]*$"}, {"type": "array", "maxItems": 1, "items": {"type": "boolean"}},
+                {"type": "object", "properties": {"a": {"type": "boolean"}}, "additionalProperties": False},
+            )  # fmt: skip
             schema["items"] = random.choice(finite)
     for bound in ("minItems", "maxItems", "minContains", "maxContains"):
         if random.random() < 0.2:
