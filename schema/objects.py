@@ -11,8 +11,9 @@ So the graph is linear in the keys for ordinary objects, and grows only with the
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from operator import itemgetter
 from typing import Final, NamedTuple
 
@@ -39,6 +40,7 @@ from stackmask.schema.types import (
     high_bound,
     reduced,
 )
+from stackmask.schema.unordered import Key, Unordered
 
 FREE: Final = Object()
 DISTRIBUTED: Final = 16
@@ -50,8 +52,10 @@ FEW_KEYS: Final = 1_024
 """A set of no more undeclared keys may run out before the members that have to be there are; of more keys there are always others."""
 FEW_NAMES: Final = 64
 """Of a set of no more undeclared keys each is a member of its own where keys come in any order."""
-MOST_OPTIONS: Final = 5_000
-"""Alternatives that one object may need where its keys come in any order."""
+MOST_OPTIONS: Final = 500
+"""An object whose keys come in any order is a union of at most this many alternatives, or a graph; see `stackmask.schema.unordered`."""
+SMALL_GRAPH: Final = 2_000
+"""States that such a graph may have before ten times as many alternatives are tried."""
 
 
 class Facts(NamedTuple):
@@ -400,9 +404,7 @@ class Writer:
     def _node(self, pruned: Object) -> NodeId:
         """The objects of a part that is not empty, in the scope that `distinct` asks for."""
         if self.any_order:
-            pruned = self.named(pruned) if self.distinct else pruned
-            nodes = [self.permuted(option, pruned, witnesses) for option, witnesses in self.without_clauses(pruned)]
-            return self.b.alt(*dict.fromkeys(n for n in nodes if n != self.f.never)) if nodes else self.f.never
+            return self.unchained(self.named(pruned) if self.distinct else pruned)
         return self.chained(pruned)
 
     def named(self, part: Object) -> Object:
@@ -483,21 +485,75 @@ class Writer:
             return object_node(b, f, pairs, b.alt(*extras) if extras else f.never)
         return _Chain(self, declared, undeclared, clauses, low, high).node()
 
-    def without_clauses(self, part: Object) -> Iterator[tuple[Object, Witnesses]]:
-        """Parts without clauses, whose union is the part, each with what some different undeclared keys must have."""
+    def unchained(self, part: Object) -> NodeId:
+        """An object with its keys in any order.
+
+        As few alternatives where they are few, which is quickest, else as a small graph, else as what is possible.
+        """
+        for most, states in ((MOST_OPTIONS, SMALL_GRAPH), (10 * MOST_OPTIONS, 10 * SMALL_GRAPH)):
+            options = self.without_clauses(part, most)
+            if options is not None:
+                nodes = dict.fromkeys(self.permuted(option, part, witnesses) for option, witnesses in options)
+                return self.b.alt(*(node for node in nodes if node != self.f.never)) if nodes else self.f.never
+            graph = self.unordered(part, states)
+            if graph is not None:
+                return graph
+        message = f"one object needs more than {10 * MOST_OPTIONS} alternatives, and a graph of more than {10 * SMALL_GRAPH} states"
+        raise LimitError(message, limit="states", value=10 * SMALL_GRAPH)
+
+    def unordered(self, part: Object, states: int) -> NodeId | None:
+        """An object with its keys in any order, as one graph; None where that has too many states."""
+        b, f = self.b, self.f
+        self.distinct = True  # in the scope that `node` opens
+        declared, undeclared = self.members(part)
+        clauses = [*part.clauses, *((atom,) for atom in part.atoms if not atom.every)]
+        keys = [
+            Key(m.name, b.seq(b.distinct(b.literal(quoted(m.name))), f.colon), m.value, partial(self.speaks_of, m.name), lambda _: False)
+            for m in declared
+            if m.name is not None
+        ]
+        partition = key_space(part, names_of(part), self.facts).partition
+        for m in undeclared:
+            endless = part.high < 0 and partition.is_endless(m.inside)
+            keys.append(Key(None, m.key, m.value, partial(self.speaks_of_cell, m.inside), partial(self.lasts, m, endless)))
+        split = _Chain(self, [], [], (), 0, -1).split
+        graph = Unordered(b, f, keys, clauses, pair=self.pair, split=split, budget=self.facts.budget)
+        return graph.node(part.low, part.high, states)
+
+    def speaks_of(self, name: str, atom: Atom) -> bool:
+        """Whether an atom speaks of a declared key."""
+        return member(self.facts, atom.keys, name)
+
+    @staticmethod
+    def speaks_of_cell(inside: frozenset[int], atom: Atom) -> bool:
+        """Whether an atom speaks of the undeclared keys of a cell."""
+        return atom.name is None and in_cell(atom.keys, inside)
+
+    def lasts(self, cell: _Member, endless: bool, atom: Atom) -> bool:
+        """Whether there is always one more key of a cell with which an atom is met."""
+        return endless and self.speaks_of_cell(cell.inside, atom) and not self.facts.is_empty(reduced(cell.value | {atom.literal}))
+
+    def without_clauses(self, part: Object, most: int) -> list[tuple[Object, Witnesses]] | None:
+        """Parts without clauses, whose union is the part, each with what some different undeclared keys must have; None where many."""
         stack: list[tuple[Object, Witnesses]] = [(part, ())]
         names = names_of(part)
         cells = sorted(key_space(part, names, self.facts).cells, key=sorted)
-        produced = 0
+        found: list[tuple[Object, Witnesses]] = []
+        steps = 0
         while stack:
             current, witnesses = stack.pop()
+            steps += 1
+            if len(found) + len(stack) > most or steps > 10 * most:
+                return None
             choice = next((i for i, a in enumerate(current.atoms) if not a.every and a.name is None), None)
             if current.clauses:
-                base = current._replace(clauses=current.clauses[1:])
-                options = [(base._replace(atoms=(*base.atoms, atom)), witnesses) for atom in current.clauses[0]]
+                options = [(option, witnesses) for option in self.decided(current)]
             elif choice is not None:
                 atom = current.atoms[choice]
                 base = current._replace(atoms=current.atoms[:choice] + current.atoms[choice + 1 :])
+                if self.is_met(atom, base, witnesses):
+                    stack.append((base, witnesses))
+                    continue
                 options = [
                     (base._replace(atoms=(*base.atoms, Atom(False, single(name), atom.literal, name))), witnesses)
                     for name in names
@@ -512,15 +568,52 @@ class Writer:
                     if in_cell(atom.keys, inside)
                 ]
             else:
-                yield current, witnesses
+                found.append((current, witnesses))
                 continue
-            produced += len(options)
-            if produced > MOST_OPTIONS:
-                raise LimitError(f"one object needs more than {MOST_OPTIONS} alternatives", limit="states", value=MOST_OPTIONS)
+            self.facts.budget.check_time()
             for option, wanted in reversed(options):
                 pruned = prune(option, self.facts)
                 if pruned is not None:
                     stack.append((pruned, wanted))
+        return found
+
+    def is_met(self, atom: Atom, part: Object, witnesses: Witnesses) -> bool:
+        """Whether a key that has to be there anyway is surely one of those that an atom asks for."""
+        known = Known(part, self.facts)
+        return any(
+            in_cell(atom.keys, inside) and (atom.literal == TRUE or atom.literal in literals) for inside, literals in witnesses
+        ) or any(
+            member(self.facts, atom.keys, name) and (atom.literal == TRUE or _surely(known.value(name), atom.literal, self.facts))
+            for name in known.required
+        )
+
+    def decided(self, part: Object) -> list[Object]:
+        """A part with clauses as a union of some that each have fewer.
+
+        An atom of several clauses, or of a key that several clauses speak of, as the member by which branches are told apart, either
+        holds and settles them, or is in none.
+        Its negation is told only where it is cheap: nothing is ever gained from an atom that does not hold.
+        """
+        found = Counter(atom for clause in part.clauses for atom in clause)
+        keys = Counter(name for clause in part.clauses for name in {atom.name for atom in clause if not atom.every} if name is not None)
+        told_apart = {atom: keys[atom.name] for atom in found if not atom.every and atom.name is not None and self.is_cheap(atom)}
+        atom, times = max(((atom, max(times, told_apart.get(atom, 1))) for atom, times in found.items()), key=_TIMES)
+        if times == 1:
+            shortest = min(range(len(part.clauses)), key=lambda place: len(part.clauses[place]))
+            base = part._replace(clauses=part.clauses[:shortest] + part.clauses[shortest + 1 :])
+            return [base._replace(atoms=(*base.atoms, atom)) for atom in part.clauses[shortest]]
+        holds = part._replace(atoms=(*part.atoms, atom), clauses=tuple(clause for clause in part.clauses if atom not in clause))
+        rest = tuple([tuple([other for other in clause if other != atom]) for clause in part.clauses])
+        told = (atom.negated(),) if self.is_cheap(atom) else ()
+        fails = part._replace(
+            atoms=(*part.atoms, *told, *(clause[0] for clause in rest if len(clause) == 1)),
+            clauses=tuple(clause for clause in rest if len(clause) > 1),
+        )
+        return [holds, fails] if all(rest) else [holds]
+
+    def is_cheap(self, atom: Atom) -> bool:
+        """Whether an atom can be negated without a large complement."""
+        return abs(atom.literal) == TRUE or self.facts.is_small(atom.literal)
 
     def permuted(self, part: Object, whole: Object, witnesses: Witnesses) -> NodeId:
         """An object with its keys in any order; `whole` is the part this is an alternative of, whose sets of keys cut the others."""
@@ -569,6 +662,7 @@ def unordered(b: GrammarBuilder, f: Fragments, members: Sequence[tuple[NodeId, b
 
 
 _PLACE: Final = itemgetter(0, 1)
+_TIMES: Final = itemgetter(1)
 
 
 class _Chain:
