@@ -49,8 +49,8 @@ class Result:
     def add(self, other: Result) -> None:
         """Take in another."""
         self.findings += other.findings
-        self.tried += other.tried
-        self.strategies += other.strategies
+        self.tried.update(other.tried)
+        self.strategies.update(other.strategies)  # with those that were never taken
 
 
 def one(kind: str, seed: int, number: int, plan: Plan) -> Result:

@@ -18,7 +18,7 @@ from fuzz.case import LIMITS, Case, Operation
 from stackmask.integration.serialization import from_bytes, to_bytes
 from stackmask.pda import _kernel, reference
 from stackmask.pda.captures import CaptureReader
-from stackmask.pda.exceptions import LimitError, StackmaskError
+from stackmask.pda.exceptions import GrammarError, LimitError, StackmaskError, UnsatisfiableError
 from stackmask.pda.grammar import CAPTURE, DISTINCT, Grammar
 from stackmask.pda.matcher import Matcher
 from stackmask.pda.vocabulary import Vocabulary
@@ -78,13 +78,10 @@ class Session:
         self.trie = _kernel.TokenTrie(list(case.tokens), len(case.tokens), set_bytes=case.set_bytes, thresholds=dict(case.thresholds))
         self.kernel = self._prepare(_kernel, self.grammar)
         slow = self._prepare(reference, self.grammar) if case.has_reference else None
-        if case.has_reference and isinstance(self.kernel, LimitError) | isinstance(slow, LimitError):
-            raise AbandonedError("a limit")
-        if (
-            case.has_reference
-            and (type(self.kernel) is not type(slow))
-            and isinstance(self.kernel, Exception) | isinstance(slow, Exception)
-        ):
+        is_refused = isinstance(self.kernel, GrammarError) and not isinstance(self.kernel, UnsatisfiableError)
+        if is_refused or isinstance(self.kernel, LimitError) or isinstance(slow, LimitError):
+            raise AbandonedError(f"{self.kernel}")
+        if case.has_reference and isinstance(self.kernel, StackmaskError) != isinstance(slow, StackmaskError):
             raise DisagreementError("verdict", f"{self.kernel!r} and {slow!r}")
         if isinstance(self.kernel, Exception):
             raise AbandonedError(str(self.kernel))

@@ -88,10 +88,11 @@ def value_schema(random: Random, depth: int) -> Any:
     """A schema as people write them: objects of strings with bounds, lists of numbers, and finite sets of both."""
     roll = random.random()
     if depth == 0 or roll < 0.4:
-        return string_schema(random) if random.random() < 0.6 else random.choice(
-            ({"type": "integer"}, {"type": "number"}, {"type": "boolean"}, {"type": "null"}, {"type": "integer", "minimum": 0, "maximum": 20},
-             {"enum": [1, 1.0, "a", None]}, {"type": ["string", "null"]}, {"const": {"a": 1}}, True, {"multipleOf": 3})
-        )  # fmt: skip
+        if random.random() < 0.6:
+            return string_schema(random)
+        plain = [{"type": name} for name in ("integer", "number", "boolean", "null")]
+        bounded = [{"type": "integer", "minimum": 0, "maximum": 20}, {"multipleOf": 3}]
+        return random.choice([*plain, *bounded, {"enum": [1, 1.0, "a", None]}, {"type": ["string", "null"]}, {"const": {"a": 1}}, True])
     if roll < 0.6:
         return array_schema(random, depth)
     names = random.sample(["a", "b", "ab", "name", "é", "x-y", "a b"], random.randint(1, 4))
