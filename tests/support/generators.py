@@ -71,7 +71,7 @@ REGULAR = Features(calls=False, automata=False, permutations=False, distinct=Fal
 
 def random_grammar(random: Random, features: Features, *, vocabulary: int = 8) -> Grammar:
     """A random grammar; `vocabulary` bounds the ids that its TOKENS name."""
-    writer = Writer(random, features, vocabulary)
+    writer = _Writer(random, features, vocabulary)
     count = random.randint(1, 4) if features.calls else 1
     writer.rules = [writer.builder.rule(f"r{i}") for i in range(count)]
     for rule in writer.rules:
@@ -80,7 +80,7 @@ def random_grammar(random: Random, features: Features, *, vocabulary: int = 8) -
 
 
 @dataclass(slots=True)
-class Writer:
+class _Writer:
     """Writes one random grammar; each method makes an expression at most `depth` deep."""
 
     random: Random
