@@ -108,7 +108,8 @@ class Few(NamedTuple):
     """What is asked of values that are few, where no two items may be equal."""
 
     values: Callable[[Conjunction], Values | None]
-    count: Callable[[Conjunction, int], int]
+    number: Callable[[Conjunction, int], int]
+    """How many there are, at most so many."""
     has: Callable[[Conjunction, object], bool]
     constant: Callable[[object], Literal]
     any_of: Callable[[Iterable[Literal]], Literal]
@@ -134,7 +135,7 @@ class Writer:
         is_small: Callable[[Literal], bool],
         value: Callable[[Conjunction], NodeId],
         few_values: Callable[[Conjunction], list[NodeId] | None],
-        few: Few,
+        few: Few | None = None,
     ) -> None:
         self.b = b
         self.f = f
@@ -142,7 +143,13 @@ class Writer:
         self.is_small = is_small
         self.value = value
         self.few_values = few_values
-        self.few = few
+        self._few = few
+
+    @property
+    def few(self) -> Few:
+        """What is asked where items are to be unique, which not all writers can write."""
+        assert self._few is not None
+        return self._few
 
     def node(self, part: Array) -> NodeId:
         """The arrays of a part."""
@@ -156,7 +163,7 @@ class Writer:
             values = self.few_values(rest)
             if values is not None:
                 return permuted_array(self.b, self.f, values, low, high)
-            if self.few.count(rest, low) < low:
+            if self.few.number(rest, low) < low:
                 return self.f.never
         elif distinct and self.is_scarce(pruned):
             return self.counted(pruned)
@@ -166,8 +173,8 @@ class Writer:
     def is_scarce(self, part: Array) -> bool:
         """Whether an item that has to be there may find all its values taken by those before it."""
         needed = enumerate(part.prefix[: part.low])
-        return any(self.few.count(item, i + 1) <= i for i, item in needed) or (
-            part.low > len(part.prefix) and self.few.count(part.rest, part.low) < part.low
+        return any(self.few.number(item, i + 1) <= i for i, item in needed) or (
+            part.low > len(part.prefix) and self.few.number(part.rest, part.low) < part.low
         )
 
     def counted(self, part: Array) -> NodeId:
@@ -236,15 +243,13 @@ class Writer:
         """
         items = dict.fromkeys(item for stage in stages for item, _, _ in stage)
         found = {item: self.few.values(item) for item in items}
-        if any(few is None and self.few.count(item, low) < low for item, few in found.items()):
+        if any(few is None and self.few.number(item, low) < low for item, few in found.items()):
             raise LimitError(f"an array of at least {low} different items has too many values of too few kinds", limit="states", value=low)
         places = {item: place for place, item in enumerate(items)}
         kinds: dict[frozenset[int], dict[object, Any]] = {}
         values = {key: value for few in found.values() for key, value in (few or {}).items()}
         for key, value in values.items():
-            inside = frozenset(
-                places[item] for item, few in found.items() if (self.few.has(item, value) if few is None else key in few)
-            )
+            inside = frozenset(places[item] for item, few in found.items() if (self.few.has(item, value) if few is None else key in few))
             kinds.setdefault(inside, {})[key] = value
         return [self.cut(stage, places, found, kinds) for stage in stages], [len(same) for same in kinds.values()]
 

@@ -85,7 +85,7 @@ class Finite:
         for value in scalars:
             number = decimal(value) if isinstance(value, Fraction) else value
             result[same_value(number)] = number
-        for found in (*map(self.arrays, parts.arrays), *map(self.objects, parts.objects)):
+        for found in (*map(self.arrays_of, parts.arrays), *map(self.objects_of, parts.objects)):
             if found is None:
                 return None
             for value in found:
@@ -94,7 +94,7 @@ class Finite:
 
     # Arrays.
 
-    def arrays(self, part: Array) -> list[Any] | None:
+    def arrays_of(self, part: Array) -> list[Any] | None:
         """The arrays of a part, None where they are many."""
         pruned = arrays.prune(part, self.algebra.is_empty)
         if pruned is None:
@@ -140,7 +140,7 @@ class Finite:
 
     # Objects.
 
-    def objects(self, part: Object) -> list[Any] | None:
+    def objects_of(self, part: Object) -> list[Any] | None:
         """The objects of a part, None where they are many."""
         facts = self.algebra.facts
         pruned = objects.prune(part, facts)

@@ -230,7 +230,8 @@ def _endless_objects(registry: Registry, schema: Schema, scope: Scope, steps: in
     if others is True or has_value(registry, others, scope, steps - 1):
         return True
     properties = schema.get("properties")
-    return properties.__class__ is dict and any(is_endless(registry, value, scope, steps - 1) for value in list(properties.values())[:_MOST])
+    values = list(properties.values())[:_MOST] if properties.__class__ is dict else []
+    return any(is_endless(registry, value, scope, steps - 1) for value in values)
 
 
 _KINDS: Final[Mapping[str, Callable[[Registry, Schema, Scope, int], bool]]] = {

@@ -62,8 +62,9 @@ u32 Automaton::intern(std::vector<Entry>& list) {
         if (frames_[entry.frame].flags & FRAME_MARK) due = std::min(due, frames_.mark_tokens(entry.frame) + frames_.marked_rule(entry.frame).limit), marks++;
       }
       guarded |= guarded_[entry.rest];
-      if (frames_[entry.frame].flags & FRAME_GUARD) guarded |= GUARD_BELOW;
-      else if (risky(entry.frame)) guarded |= SCOPE_BELOW;
+      const bool guard = frames_[entry.frame].flags & FRAME_GUARD;
+      if (guard) guarded |= GUARD_BELOW;
+      if (risky(guard ? frames_.guard_back(entry.frame) : entry.frame)) guarded |= SCOPE_BELOW;
       depth = std::max(depth, depth_[entry.rest]);
     }
     guarded_.push_back(guarded);
@@ -459,7 +460,7 @@ void Automaton::reclaim() {
   initial_ = map[initial_];
   for (const Held& matcher : held)
     for (u32& id : *matcher.configurations) id = map[id & ~FLAG] | (id & FLAG);
-  alive_.clear(), steps_.clear(), unions_.clear(), pushes_.clear(), advances_.clear(), distances_.clear(), lengths_.clear(), token_steps_.clear(), temperatures_.clear();
+  alive_.clear(), steps_.clear(), unions_.clear(), pushes_.clear(), advances_.clear(), distances_.clear(), lengths_.clear(), scope_lengths_.clear(), cheap_values_.clear(), token_steps_.clear(), temperatures_.clear();
   closed_.clear(), finishes_.clear(), counted_.clear();
   part_ids_.clear(), mask_ids_.clear(), node_lists_.clear(), shared_lists_.clear();
   list_sets_.clear();

@@ -836,7 +836,7 @@ u32 Automaton::mask(u32 configuration) {
     // A guard that the token itself has entered counts too: ",true" behind [true ends a value that was seen.
     // So does the scope that a value of the token is in.
     const bool scarce = risky(at.frame);
-    const bool watched = guarded || (at.passed && scarce) || (guarded_[at.rest] && (at.passed || guard_values(at.rest, 1) > 0));
+    const bool watched = guarded || (at.passed && scarce) || (guarded_[at.rest] && (at.passed || (guarded_[at.rest] & SCOPE_BELOW) || guard_values(at.rest, 1) > 0));
     open.assign(1, part(at.nodes, at.frame, watched));
     while (!open.empty()) {
       const u32 id = open.back();
@@ -1120,27 +1120,32 @@ bool Automaton::risky(u32 frame) {
   return !many(scope_texts_[rule], frames_.seen_count(frame) + trie_->max_token_bytes());
 }
 
-// A search over the frames ahead. What is called is taken to end, but for values that a scope has run out of.
+// A search over the frames ahead, depth first. What is called is taken to end, but for values that the scope has run out of. That one
+// value takes from the next is not seen here: who writes a scope counts where that could leave too few.
 bool Automaton::finishes(u32 frame) {
   if (!risky(frame) || !frames_.seen_any(frame)) return true;
   if (const u32* found = finishes_.find(frame)) return *found != 0;
   constexpr std::size_t BUDGET = 4096;
-  Scratch<u32> queue{frame};
+  Scratch<u32> todo{frame};
+  Map64 visited;
+  std::size_t count = 0;
   bool result = false;
   auto add = [&](u32 next) {
-    if (next != DEAD && std::find(queue.begin(), queue.end(), next) == queue.end()) queue.push_back(next);
+    if (next == DEAD || visited.find(next)) return;
+    visited.insert(next, 1);
+    todo.push_back(next);
   };
-  for (std::size_t i = 0; i < queue.size() && !result; i++) {
-    const u32 at = queue[i];
+  while (!todo.empty() && !result) {
+    const u32 at = todo.back();
+    todo.pop_back();
     frames_.build(at);
-    if ((frames_[at].flags & (FRAME_FINAL | FRAME_TOKENS)) || queue.size() > BUDGET) result = true;
+    if ((frames_[at].flags & (FRAME_FINAL | FRAME_TOKENS)) || ++count > BUDGET) result = true;
+    // The last ones go first: calls, then marks, and blanks in the end.
     for (u32 r = 0; r < frames_[at].range_count && !result; r++) add(frames_.range_target(at, r));
     for (u32 c = 0; c < frames_[at].call_count && !result; c++) {
       const Call call = frames_.call(at, c);
       const u32 entry = frames_.entry(call.rule);
-      if (entry == DEAD) continue;
-      if (!call.distinct) add(call.back);
-      else if (alive({entry, push(frames_.guard(call.back, 0), EMPTY_STACK)})) result = true;
+      if (entry != DEAD && (!call.distinct || alive({entry, push(frames_.guard(call.back, 0), EMPTY_STACK)}))) add(call.back);
     }
   }
   finishes_.insert(frame, result);

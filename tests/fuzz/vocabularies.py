@@ -122,7 +122,7 @@ def vocabulary(random: Random, texts: list[bytes], *, few: bool, least: int) -> 
     elif profile != "one":
         known = b'ab1"{}[],:tz\\ .\n' + b"".join(texts)[:300]
         tokens += [bytes((byte,)) for byte in sorted(set(known)) if random.random() < 0.9]
-    tokens = [token and token[:1000] for token in tokens]
+    tokens = [token and token[:1000] for token in tokens] if any(tokens) else [b"a"]
     if random.random() < 0.3:
         random.shuffle(tokens)
     if random.random() < 0.1:
