@@ -297,8 +297,25 @@ def test_regex_automata() -> None:
     assert found is not None
     within, beyond = found
     source = random.Random(6)
-    pieces = ["(", ")", "(?:", "(?=", "(?!", "(?<=", "(?<n>", "(?<", "(?", "a", "|", "*", "+?", "{2,5}", "{5,2}", "{2,", "[a-c]", "[c-a]", "[(]", "]", "^",
-              "$", "\\b", "\\d", "\\0", "7", "\\k<n>", "\\p{L}", "\\(", "\\x4", "\\cA", "-", "é", "\U0010ffff", "?"]  # fmt: skip
+    groups = "( ) (?: (?= (?! (?<= (?<n> (?< (? a | * +? {2,5} {5,2} {2, [a-c] [c-a] [(] ]"
+    pieces = [
+        *groups.split(" "),
+        "^",
+        "$",
+        r"\b",
+        r"\d",
+        r"\0",
+        "7",
+        r"\k<n>",
+        r"\p{L}",
+        r"\(",
+        r"\x4",
+        r"\cA",
+        "-",
+        "?",
+        "é",
+        "\U0010ffff",
+    ]
     taken = 0
     for _ in range(4_000):
         text = "".join(source.choice(pieces) for _ in range(source.randrange(1, 8)))
