@@ -10,9 +10,14 @@ class TokenTrie:
     The bytes of every token, as a trie; an id without bytes, or with none, is a token without text.
 
     What grammars remember of it together, so that each need not find it anew, takes no more than set_bytes.
+    Masks do not depend on thresholds, which say from which sizes on which way to them is taken; tests change them.
     """
 
-    def __init__(self, tokens: object, size: int, *, set_bytes: int = 67108864) -> None: ...
+    def __init__(self, tokens: object, size: int, *, set_bytes: int = 67108864, thresholds: object | None = None) -> None: ...
+    @property
+    def thresholds(self) -> dict[str, int]:
+        """The sizes from which on which way to a mask is taken."""
+
     @property
     def size(self) -> int:
         """The number of tokens, padding included."""
@@ -104,6 +109,11 @@ class Matcher:
         Write the row of a bitmask: bit i of word w is 1 if token 32 w + i is allowed. False if all of them are.
         """
 
+    def fill_by_trial(self, bitmask: object, index: int = 0) -> None:
+        """
+        The row that fill_next_token_bitmask is to write, by trying to accept every token: slow, for tests.
+        """
+
     def allowed_tokens(self) -> list[int]:
         """The tokens that are allowed now."""
 
@@ -116,7 +126,12 @@ class Matcher:
         """The longest start of the bytes that must follow that is text."""
 
     def shortest_completion(self) -> bytes:
-        """A shortest text that completes the text so far."""
+        """
+        A shortest text that completes the text so far, read byte by byte.
+
+        A token that the grammar asks for by its id is no text: a completion passes through none. GrammarError where none completes without
+        one, LimitError where the text is too long to be written, or values that must differ leave too many ways to look at.
+        """
 
     def matching_prefix(self, data: bytes) -> int:
         """How many of these bytes can be accepted from here."""

@@ -126,20 +126,21 @@ def case_closure(chars: CharSet) -> CharSet:
     return _case_closure(chars) if len(chars) < 64 else _case_closure.__wrapped__(chars)
 
 
-# PERF: single letters and the like come again and again, 100 us each; large sets are not worth their place in the cache.
+# PERF: the same few sets come again and again; large ones are not worth their place in the cache.
 @lru_cache(maxsize=256)
 def _case_closure(chars: CharSet) -> CharSet:
-    extra: list[tuple[int, int]] = []
-    for group in _case_groups():
-        inside = [contains(chars, point) for point in group]
-        if any(inside) and not all(inside):
-            extra.extend((point, point) for point in group)
+    groups, group_of = _case_groups()
+    if size(chars) <= len(groups):
+        touched = {group for lo, hi in pairs(chars) for point in range(lo, hi + 1) if (group := group_of.get(point)) is not None}
+    else:
+        touched = {group for group in groups if any(contains(chars, point) for point in group)}
+    extra = [(point, point) for group in touched for point in group]
     return from_ranges((*pairs(chars), *extra)) if extra else chars
 
 
 @cache
-def _case_groups() -> tuple[tuple[int, ...], ...]:
-    """The classes of two and more code points with the same case folding."""
+def _case_groups() -> tuple[tuple[tuple[int, ...], ...], dict[int, tuple[int, ...]]]:
+    """The classes of two and more code points with the same case folding, and for each of these its class."""
     groups: dict[str, set[int]] = {}
     # PERF: folding a block of 256 at once tells in 1 us that nothing in it folds; scripts with case live in planes 0 and 1.
     for start in range(0, 0x20000, 256):
@@ -155,4 +156,5 @@ def _case_groups() -> tuple[tuple[int, ...], ...]:
                 group.add(ord(character))
                 if len(folded) == 1:
                     group.add(ord(folded))
-    return tuple(tuple(sorted(group)) for group in groups.values() if len(group) > 1)
+    found = tuple(tuple(sorted(group)) for group in groups.values() if len(group) > 1)
+    return found, {point: group for group in found for point in group}

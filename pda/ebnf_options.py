@@ -85,7 +85,7 @@ def _flag(key: str, value: str | None) -> bool:
 
 def _count(key: str, value: str | None) -> int:
     if value is None or not re.fullmatch("[0-9]{1,10}", value) or not 1 <= int(value) <= _MOST:
-        raise OptionError(f"the option {key} takes a number from 1, as in {key}=20")
+        raise OptionError(f"the option {key} takes a number from 1 to {_MOST}, as in {key}=20")
     return int(value)
 
 

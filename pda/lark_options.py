@@ -102,7 +102,7 @@ def _name(written: Mapping[str, Token | None], key: str, head: Token, error: Err
 
 def _count(token: Token | None, head: Token, error: ErrorAt) -> int:
     if token is None or not token.isdigit() or len(token) > 10 or not 1 <= int(token) <= _MOST:
-        raise error("max_tokens takes a number from 1, as in max_tokens=20", head)
+        raise error(f"max_tokens takes a number from 1 to {_MOST}, as in max_tokens=20", head)
     return int(token)
 
 

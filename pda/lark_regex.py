@@ -6,6 +6,7 @@ Here both matter: what `.` `\d` `\w` `\s` `\b` `$` and `[...]` mean in Python, a
     .           any character but \n               \d \w \s    Unicode's digits, letters and blanks as `str` knows them
     ^ \A        the start; ^ with flag m also after \n          $ \Z    the end, $ also before a last \n, with flag m before any
     [a&&b]      a, & and b: classes have no operations          ]       plain as the first member of a class
+    (?i)        as `re` does it: I, i, İ and ı are all one, where ECMA-262 has I and i alone; with flag a only ASCII letters have cases
 
 The tree is an arena: nodes refer to earlier ones by index, the last is the root.
 Not supported, since no regular language has them or lark's users do not: back-references, conditions, atomic and possessive groups.
@@ -22,7 +23,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple, TypeAlias
 
 from stackmask.pda.budget import Budget
-from stackmask.pda.charset import CharSet, case_closure, complement, from_ranges, union
+from stackmask.pda.charset import ASCII, CharSet, case_closure, complement, from_chars, from_ranges, intersection, union
 from stackmask.pda.exceptions import LimitError, RegexError
 from stackmask.pda.unicode import property_set
 
@@ -97,6 +98,7 @@ _SPACE: Final[CharSet] = (
     *(0x2028, 0x2029, 0x202F, 0x202F, 0x205F, 0x205F, 0x3000, 0x3000),
 )
 _NOT_NEWLINE: Final = complement((10, 10))
+_LETTERS_I: Final = from_chars("Iiİı")
 LONG: Final = 1 << 62
 _CONTROLS: Final = {"a": 7, "f": 12, "n": 10, "r": 13, "t": 9, "v": 11}
 _CODE: Final = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(0[0-7]{0,2}|[1-3][0-7]{2})|N\{([^}]*)\})")
@@ -295,7 +297,7 @@ class _Parser:
     def character(self, point: int, flags: Flags) -> int:
         """A plain character."""
         chars = (point, point)
-        return self.node(Chars(case_closure(chars) if flags.ignore_case else chars))
+        return self.node(Chars(any_case(chars, flags.ascii) if flags.ignore_case else chars))
 
     def escape(self, flags: Flags) -> int:
         """An escape outside of a class."""
@@ -361,9 +363,10 @@ class _Parser:
             self.at = start
             raise self.error("this class is not closed")
         self.at += 1
-        chars = union(from_ranges(ranges), *sets)
+        chars = from_ranges(ranges)
         if flags.ignore_case:
-            chars = case_closure(chars)
+            chars = any_case(chars, flags.ascii)
+        chars = union(chars, *sets)
         return complement(chars) if negated else chars
 
     def member(self, flags: Flags) -> int | CharSet:
@@ -377,6 +380,18 @@ class _Parser:
             return self.code_point()
         self.at += 2
         return 8 if chars is None else chars
+
+
+def any_case(chars: CharSet, ascii_only: bool = False) -> CharSet:
+    """The set with every character that `re` takes for one of its own under flag i; with flag a, only letters of ASCII have cases.
+
+    >>> any_case((0x69, 0x69)) == (0x49, 0x49, 0x69, 0x69, 0x130, 0x131)
+    True
+    """
+    if ascii_only:
+        return union(chars, intersection(case_closure(intersection(chars, ASCII)), ASCII))
+    chars = case_closure(chars)
+    return union(chars, _LETTERS_I) if intersection(chars, _LETTERS_I) else chars
 
 
 def shorthand(letter: str, flags: Flags) -> CharSet | None:

@@ -18,7 +18,7 @@ from lark.visitors import Transformer_NonRecursive
 
 from stackmask.pda import dfa, nfa
 from stackmask.pda.budget import Budget
-from stackmask.pda.charset import CharSet, case_closure
+from stackmask.pda.charset import CharSet
 from stackmask.pda.dfa import Dfa
 from stackmask.pda.ebnf_substring import substring_dfa
 from stackmask.pda.exceptions import LarkError, LimitError, RegexError
@@ -26,7 +26,7 @@ from stackmask.pda.grammar import GrammarBuilder, NodeId
 from stackmask.pda.lark_ignore import first_of
 from stackmask.pda.lark_lexer import STRING, read_json
 from stackmask.pda.lark_preferred import preferred_dfa, preferred_node, whole_dfa
-from stackmask.pda.lark_regex import LONG, Alt, Node, first_characters, parse, widths
+from stackmask.pda.lark_regex import LONG, Alt, Node, any_case, first_characters, parse, widths
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +207,7 @@ class Terminals:
             return first_of(terminal)
         if terminal.literal:
             point = ord(terminal.text[0])
-            return case_closure((point, point)) if terminal.flags else (point, point)
+            return any_case((point, point)) if terminal.flags else (point, point)
         return first_characters(self.parse(terminal, token))
 
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 import contextlib
 import operator
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Protocol, Self
 
@@ -43,10 +43,13 @@ class Tensor(Protocol):
 class TokenTrie:
     """The bytes of every token, as a trie; an id without bytes, or with none, is a token without text.
 
-    `set_bytes` bounds what the kernel's grammars remember of it together; here they remember nothing.
+    `set_bytes` bounds what the kernel's grammars remember of it together, and `thresholds` say how the kernel finds masks; here grammars
+    remember nothing, and there is one way to a mask.
     """
 
-    def __init__(self, tokens: Sequence[bytes | None], size: int, *, set_bytes: int = 64 << 20) -> None:
+    def __init__(
+        self, tokens: Sequence[bytes | None], size: int, *, set_bytes: int = 64 << 20, thresholds: Mapping[str, int] | None = None
+    ) -> None:
         if size < len(tokens):
             raise ValueError(f"the vocabulary has {len(tokens)} tokens, more than its size {size}")
         for i, token in enumerate(tokens):
@@ -202,6 +205,10 @@ class Matcher:
         row = _rows(bitmask, self._trie.size, [index])[index]
         return self._fill(row, self._history[-1])
 
+    def fill_by_trial(self, bitmask: object, index: int = 0) -> None:
+        """As fill_next_token_bitmask, which tries every token here."""
+        self.fill_next_token_bitmask(bitmask, index)
+
     def allowed_tokens(self) -> list[int]:
         """The tokens that are allowed now."""
         return sorted(self._allowed(self._history[-1]))
@@ -229,7 +236,11 @@ class Matcher:
             return forced[: error.start].decode()
 
     def shortest_completion(self) -> bytes:
-        """A shortest text that completes the text so far."""
+        """A shortest text that completes the text so far, read byte by byte.
+
+        A token that the grammar asks for by its id is no text: a completion passes through none. GrammarError where none completes without
+        one, LimitError where the text is too long to be written, or values that must differ leave too many ways to look at.
+        """
         return self._chart.shortest(self._history[-1][0], self._grammar.memory_limit)
 
     def matching_prefix(self, data: bytes) -> int:

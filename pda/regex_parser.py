@@ -183,8 +183,10 @@ class _Parser:
         group = self.group
         if group.flags & _IGNORE_CASE:
             for character in text:
-                chars = case_closure((ord(character), ord(character)))
-                self.push(chars if len(chars) > 2 else character)
+                # Two cases may be neighbours, as those of most letters from U+0100 to U+0233 are: one range, and yet two characters.
+                alone = (ord(character), ord(character))
+                chars = case_closure(alone)
+                self.push(character if chars == alone else chars)
             return
         items = group.items
         if items and isinstance(last := items[-1], str) and len(last) < _PIECE:

@@ -23,9 +23,10 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
+from stackmask.pda import dfa
 from stackmask.pda.budget import Budget
-from stackmask.pda.dfa import Dfa
-from stackmask.pda.exceptions import LimitError, SchemaError
+from stackmask.pda.dfa import NOTHING, Dfa
+from stackmask.pda.exceptions import LimitError, SchemaError, shown
 from stackmask.schema import arrays, objects
 from stackmask.schema.dialects import DEFAULT
 from stackmask.schema.formats import format_longest, is_known
@@ -47,11 +48,13 @@ from stackmask.schema.keywords import (
 from stackmask.schema.numbers import INTEGERS, NUMBERS, NumberSet
 from stackmask.schema.objects import Facts, lacks, plain, requires
 from stackmask.schema.readers import (
+    Inexact,
     Malformed,
     Numeral,
     Schema,
+    at_least,
+    at_most,
     bounds,
-    count,
     flag,
     item_schemas,
     mapping,
@@ -175,7 +178,7 @@ class Algebra:
         if schema.__class__ is bool:
             return TRUE if schema else FALSE
         if not isinstance(schema, dict):
-            raise Malformed(schema, "", f"a schema must be an object or a boolean, not {schema!r:.60}")
+            raise Malformed(schema, "", f"a schema must be an object or a boolean, not {shown(schema)}")
         if not schema:
             return TRUE
         key = (id(schema), scope)
@@ -249,7 +252,10 @@ class Algebra:
         found = self.partitions.get(languages)
         if found is None:
             automata = [(language, self.automaton(language)) for language in languages]
-            found = self.partitions[languages] = Partition(automata, self.budget)
+            unknown = [self.strings.unknown(self.languages[language]) for language in languages]
+            beyond = [automaton for automaton in unknown if automaton != NOTHING]
+            union = dfa.union(*beyond, budget=self.budget) if beyond else None
+            found = self.partitions[languages] = Partition(automata, self.budget, union)
         return found
 
     def holds(self, language: int, word: str) -> bool:
@@ -432,6 +438,7 @@ class Algebra:
             for j, (other, its_inverse) in enumerate(branches[:i]):
                 if apart(i, j):
                     continue
+                self.budget.check_time()
                 common = self.intersect(parts, other)
                 if common.is_empty():
                     continue
@@ -480,6 +487,10 @@ class Algebra:
             answer = self.results.get(wanted)
             if answer is None:
                 if wanted in active:
+                    for (_, literal), _ in stack:
+                        schema = self.entries[literal][0]
+                        if isinstance(schema, dict) and "propertyNames" in schema:
+                            raise Inexact(schema, "propertyNames", "a schema of names that holds the schema it stands in is not supported")
                     schema = self.entries[wanted[1]][0]
                     raise Malformed(schema, "", "refers to itself without going down into the instance, so it says nothing")
                 stack.append((wanted, self.steps(wanted)))
@@ -532,6 +543,7 @@ class Algebra:
             target, within = self.registry.resolve(scope, schema["$ref"], schema=schema)
             parts, _ = yield from self.branch(target, within)
             return parts
+        yield from self.names_of_properties(schema, scope, codes)
         result = self.local(schema, scope, code)
         for target, within in referred(self.registry, schema, scope):
             parts, _ = yield from self.branch(target, within)
@@ -563,6 +575,11 @@ class Algebra:
                 absent = EVERY._replace(objects=(Object(atoms=(lacks(name),)),))
                 result = self.intersect(result, self.union([absent, parts]))
         return result
+
+    def names_of_properties(self, schema: Schema, scope: Scope, codes: Mapping[str, int]) -> Steps:
+        """The parts of propertyNames, which `object_part` asks for: worked out here, where nesting costs no Python stack."""
+        if "propertyNames" in schema and "propertyNames" in codes:
+            yield from self.branch(schema["propertyNames"], scope)
 
     def inverted(self, literal: Literal, parts: Parts) -> Parts:
         """The complement of what `branch` gave."""
@@ -667,7 +684,7 @@ class Algebra:
         rest = reduced(frozenset((self.literal(others, scope),)))
         counts: tuple[Count, ...] = ()
         if "contains" in schema and "contains" in codes:
-            least, most = (count(schema, "minContains", 1), count(schema, "maxContains", -1)) if "minContains" in codes else (1, -1)
+            least, most = (at_least(schema, "minContains", 1), at_most(schema, "maxContains")) if "minContains" in codes else (1, -1)
             if least > 0 or most >= 0:
                 counts = (Count(self.literal(schema["contains"], scope), 0, least, most),)
         distinct = flag(schema, "uniqueItems")
@@ -735,9 +752,13 @@ class Algebra:
                 numerals.append(value)
             else:
                 raise SchemaError(f"a {type(value).__name__} is no JSON value")
+        try:
+            numbers = NumberSet.of(numerals) if numerals else NONE.numbers
+        except ValueError as error:  # NaN and infinity
+            raise SchemaError(str(error)) from None
         return Parts(
             frozenset(constants),
-            NumberSet.of(numerals) if numerals else NONE.numbers,
+            numbers,
             (Text(words=frozenset(words)),) if words else (),
             tuple(dict.fromkeys(array_parts)),
             tuple(dict.fromkeys(object_parts)),
@@ -776,6 +797,7 @@ class Algebra:
         if code & REFERENCE and scope.resource.dialect.lone_reference:
             target, within = self.registry.resolve(scope, schema["$ref"], schema=schema)
             return (yield from self.case_branch(target, within))
+        yield from self.names_of_properties(schema, scope, codes)
         result: list[Case] = [(self.local(schema, scope, code), self.evaluated(schema, scope, codes))]
         for target, within in referred(self.registry, schema, scope):
             found = yield from self.case_branch(target, within)

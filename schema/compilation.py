@@ -14,11 +14,12 @@ from fractions import Fraction
 from typing import Any, Final
 
 from stackmask.pda.budget import Budget
-from stackmask.pda.exceptions import LimitError
+from stackmask.pda.exceptions import LimitError, shown
 from stackmask.pda.grammar import ALT, CALL, LITERAL, SEQ, GrammarBuilder, NodeId, RuleId
 from stackmask.schema import arrays, objects
 from stackmask.schema.algebra import Algebra
 from stackmask.schema.emit import array_node, called, extra_key, object_node, permuted_array, value_node
+from stackmask.schema.finite import Finite
 from stackmask.schema.fragments import Fragments, quoted
 from stackmask.schema.glance import TYPE_BITS, are_disjoint, glance, type_bit
 from stackmask.schema.keywords import (
@@ -55,13 +56,12 @@ from stackmask.schema.readers import (
 from stackmask.schema.references import Registry, Scope, referred
 from stackmask.schema.strings import FREE as FREE_TEXT
 from stackmask.schema.types import ANYTHING, CONSTANTS, EVERY, FALSE, Array, Conjunction, Count, Literal, Parts, reduced
-from stackmask.schema.witness import has_many
+from stackmask.schema.witness import has_many, is_endless
 
 DEEPEST_INLINE: Final = 30
 """Subschemas nested deeper than this become rules; every level takes a few Python frames."""
-FEW_VALUES: Final = 256
-"""An array of unique items drawn from at most this many values is an automaton; from more, it is checked as it is generated."""
 TYPES: Final = ("null", "boolean", "number", "string", "array", "object")
+ARRAYS: Final = {"type": "array"}
 MERGED: Final = frozenset({"type", "properties", "required", "additionalProperties", "allOf", "oneOf", "$ref"})
 """The keywords of objects that say nothing but which members they have."""
 MOST_MERGED: Final = 64
@@ -128,6 +128,7 @@ class Compilation:
         self.referenced: dict[tuple[object, Scope], NodeId] = {}
         """PERF: what a reference in a scope stands for; most name what others have named before."""
         self.machinery: tuple[Algebra, arrays.Writer, objects.Writer] | None = None
+        self.told: Finite | None = None
 
     def run(self, first: RuleId, schema: object) -> NodeId:
         """Define the rule `first` as the grammar of `schema`, and every rule that this needs; gives its node, behind mere calls."""
@@ -165,7 +166,7 @@ class Compilation:
         """Let go of the algebra and what writes its parts, which know this compilation: else they would wait for the garbage collector."""
         if self.machinery is not None:
             self.machinery[0].release()
-            self.machinery = None
+            self.machinery = self.told = None
 
     def source(self, what: str, argument: str) -> tuple[object, str, str] | None:
         """Where a pattern or format was first asked for: subschema, keyword, and the rest of the pointer."""
@@ -183,12 +184,20 @@ class Compilation:
         if self.machinery is None:
             algebra = Algebra(self.registry, self.budget, formats=self.formats)
             b, f = self.builder, self.fragments
+            finite = self.told = Finite(algebra)
+            few = arrays.Few(finite.values, finite.count, finite.has, algebra.constant, algebra.any_of)
             self.machinery = (
                 algebra,
-                arrays.Writer(b, f, algebra.is_empty, algebra.is_small, self.value, self.few_values),
+                arrays.Writer(b, f, algebra.is_empty, algebra.is_small, self.value, self.few_values, few),
                 objects.Writer(b, f, algebra.facts, self.value, any_order=self.any_order, distinct=self.distinct),
             )
         return self.machinery
+
+    @property
+    def finite(self) -> Finite:
+        """What is known of values that are few."""
+        assert self.algebra and self.told is not None
+        return self.told
 
     # Subschemas that say one thing.
 
@@ -199,7 +208,7 @@ class Compilation:
                 return self.fragments.value
             if schema is False:
                 return self.fragments.never
-            raise Malformed(schema, "", f"a schema must be an object or a boolean, not {schema!r:.60}")
+            raise Malformed(schema, "", f"a schema must be an object or a boolean, not {shown(schema)}")
         get = self.codes.get
         code = 0
         for keyword in schema:
@@ -221,13 +230,14 @@ class Compilation:
         if kind.__class__ is str:
             handler = HANDLERS.get(kind)
             if handler is None:
-                raise Malformed(schema, "type", f"{kind!r} is not a type")
+                raise Malformed(schema, "type", f"{shown(kind)} is not a type")
             return handler(self, schema, code)
         if kind is not TYPES:
             kind = types(schema)
             if "number" in kind and "integer" in kind:
                 kind = [k for k in kind if k != "integer"]
-        if not code & LOCAL and len(kind) == len(TYPES):
+        # "integer" is no whole type: without "number" beside it, a list of all others leaves numbers out.
+        if not code & LOCAL and set(kind).issuperset(TYPES):
             return self.fragments.value
         return self.alternatives([HANDLERS[k](self, schema, code) for k in kind])
 
@@ -289,6 +299,9 @@ class Compilation:
             values = self.few_members(others)
             if values is not None:
                 return permuted_array(self.builder, f, values, low, high)
+        if distinct and low > 1 and not self.has_enough(first[1:low], others if low > len(first) else True):
+            algebra = self.algebra[0]
+            return self.by_parts(reduced(frozenset((algebra.literal(schema, self.scope), algebra.literal(ARRAYS, algebra.neutral)))))
         self.depth += 1
         prefix = [self.node(item) for item in first]
         rest = self.node(others) if others is not True else f.value
@@ -521,6 +534,10 @@ class Compilation:
             return None
         return self.alternatives([HANDLERS[kind](self, schema, code) for kind in kinds if kind != "integer" or "number" not in kinds])
 
+    def has_enough(self, first: Sequence[Any], others: Any) -> bool:
+        """Whether a look tells that no items that have to be there run out of values."""
+        return all(is_endless(self.registry, item, self.scope) for item in (*first, others))
+
     def few_members(self, schema: Any) -> list[NodeId] | None:
         """The nodes of all values that a subschema of items allows, None where there are many."""
         if not isinstance(schema, dict) or has_many(self.registry, schema, self.scope):
@@ -529,9 +546,12 @@ class Compilation:
         return self.few_values(reduced(frozenset((algebra.literal(schema, self.scope),))))
 
     def few_values(self, conjunction: Conjunction) -> list[NodeId] | None:
-        """The nodes of all values that a conjunction allows, each once, None where there are many."""
+        """The nodes of all values that a conjunction allows, each once, None where there are many, or arrays or objects among them.
+
+        An array of these is an automaton; one of others is checked as it is generated.
+        """
         b, f = self.builder, self.fragments
-        values = self.few_contents(conjunction)
+        values = self.finite.scalars(conjunction)
         if values is None:
             return None
         return [
@@ -543,31 +563,13 @@ class Compilation:
             for value in values
         ]
 
-    def few_contents(self, conjunction: Conjunction) -> list[Any] | None:
-        """All values that a conjunction allows, each once, None where there are many, or arrays or objects among them."""
-        algebra = self.algebra[0]
-        parts = algebra.normal(conjunction)
-        if parts.arrays or parts.objects:
-            return None
-        numbers = parts.numbers.values(FEW_VALUES)
-        if numbers is None:
-            return None
-        words: dict[str, None] = {}
-        for text in parts.texts:
-            found = algebra.strings.values(text, FEW_VALUES)
-            if found is None:
-                return None
-            words.update(dict.fromkeys(found))
-        values = [*(c for c in (None, False, True) if c in parts.constants), *numbers, *words]
-        return values if len(values) <= FEW_VALUES else None
-
     def repeating(self, array: Array) -> list[Array]:
         """The arrays of a part in which some value occurs twice, by that value: there have to be few."""
         prefix, rest, low, high, counts, _ = array
         algebra = self.algebra[0]
         values: dict[Literal, None] = {}
         for item in {*prefix, *(() if 0 <= high <= len(prefix) else (rest,))}:
-            found = self.few_contents(item)
+            found = self.finite.scalars(item)
             if found is None:
                 reason = "its complement, that some two items are equal, is beyond any grammar where they are not drawn from few values"
                 raise Inexact(algebra.unique[0], "uniqueItems", reason)

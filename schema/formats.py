@@ -34,7 +34,7 @@ from stackmask.pda.limits import Limits
 from stackmask.pda.varints import unpack
 from stackmask.schema.formats_hosts import LONGEST_NAME, hostname_dfa, hostname_node
 from stackmask.schema.formats_idn import idn_hostname_node
-from stackmask.schema.formats_regex import ascii_text, regex_syntax_node
+from stackmask.schema.formats_regex import FLAT, ascii_text, nested, regex_syntax_node
 from stackmask.schema.formats_tables import TABLES
 
 if TYPE_CHECKING:
@@ -190,6 +190,15 @@ def format_dfa(name: str) -> Dfa | None:
     if name in TABLES and name in NAMES:
         return _table(name)
     return hostname_dfa() if name == "hostname" else None
+
+
+@cache
+def approximations(name: str) -> tuple[Dfa, Dfa] | None:
+    """For a format that has a grammar alone: an automaton of most of its texts, and one of all other texts that may have it; or None.
+
+    What is nested deeper than DEPTH in `formats_regex` is in the second. No text that is in neither has the format.
+    """
+    return nested(_table(FLAT)) if name == "regex" else None
 
 
 def format_node(builder: GrammarBuilder, name: str, encoding: int = UTF8) -> NodeId | None:

@@ -11,11 +11,15 @@ from __future__ import annotations
 import sys
 import textwrap
 import unicodedata
+from typing import Any
 
+from stackmask.pda import dfa, nfa
 from stackmask.pda.dfa import Dfa
+from stackmask.pda.grammar import UTF8
 from stackmask.pda.regex import regex_dfa
 from stackmask.pda.varints import pack
 from stackmask.schema.formats import PATTERNS
+from stackmask.schema.formats_regex import FLAT, Characters, disjunction
 
 HEAD = '''"""The automata of the formats, written by formats_generate.py: base85 of deflated varints, see formats.py."""
 
@@ -111,9 +115,74 @@ def ranges_of(points: list[int]) -> list[int]:
     return ends
 
 
+class AutomatonBuilder:
+    """What builds nodes of grammars, for automata: nodes are automata, and a graph is solved state by state."""
+
+    def chars(self, ranges: tuple[int, ...], _encoding: int) -> Dfa:
+        """One character."""
+        return dfa.from_set(ranges)
+
+    def literal(self, data: bytes) -> Dfa:
+        """A text."""
+        return dfa.from_string(data.decode())
+
+    def never(self) -> Dfa:
+        """No text."""
+        return dfa.NOTHING
+
+    def seq(self, *parts: Dfa) -> Dfa:
+        """One after the other."""
+        return nfa.concatenation(*parts)
+
+    def alt(self, *parts: Dfa) -> Dfa:
+        """Any of them; halves first, so that large ones meet seldom."""
+        while len(parts) > 1:
+            parts = tuple([dfa.union(*parts[place : place + 2]) for place in range(0, len(parts), 2)])
+        return parts[0]
+
+    def repeat(self, part: Dfa, minimum: int = 0, maximum: int = -1) -> Dfa:
+        """Some number of times."""
+        return nfa.repeat(part, minimum, maximum)
+
+    def optional(self, part: Dfa) -> Dfa:
+        """At most once."""
+        return nfa.repeat(part, 0, 1)
+
+    def graph(self, states: int, edges: tuple[Any, ...]) -> Dfa:
+        """The texts from state 0 to state 1: a state is left out once its ways in, around and out have been put together."""
+        ways: dict[tuple[int, int], Dfa] = {}
+
+        def add(source: int, target: int, way: Dfa) -> None:
+            known = ways.get((source, target))
+            ways[source, target] = way if known is None else dfa.union(known, way)
+
+        # State 0 may be come to again, so a new one stands before it.
+        start = states
+        add(start, 0, dfa.from_string(""))
+        for source, target, node in zip(*[iter(edges)] * 3, strict=True):
+            add(source, target, node if isinstance(node, Dfa) else dfa.from_string(""))
+        for left in (*range(2, states), 0):
+            around = nfa.repeat(ways.pop((left, left))) if (left, left) in ways else dfa.from_string("")
+            before = [(source, ways.pop((source, target))) for source, target in list(ways) if target == left]
+            behind = [(target, ways.pop((source, target))) for source, target in list(ways) if source == left]
+            for source, way in before:
+                for target, rest in behind:
+                    add(source, target, nfa.concatenation(way, around, rest))
+        return ways[start, 1]
+
+
+def flat_regex_dfa() -> Dfa:
+    """The automaton of the format `regex` without groups."""
+    builder: Any = AutomatonBuilder()
+    automaton: Any = disjunction(Characters(builder, UTF8), builder.never(), builder.never())
+    assert isinstance(automaton, Dfa)
+    return automaton
+
+
 def automata_table() -> str:
     """The text of formats_tables.py."""
-    return HEAD + "".join(entry(name, encoded(regex_dfa(pattern, search=False))) for name, pattern in PATTERNS.items()) + "}\n"
+    automata = {name: regex_dfa(pattern, search=False) for name, pattern in PATTERNS.items()} | {FLAT: flat_regex_dfa()}
+    return HEAD + "".join(entry(name, encoded(automaton)) for name, automaton in automata.items()) + "}\n"
 
 
 def idn_table() -> str:

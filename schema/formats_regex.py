@@ -15,9 +15,19 @@ What no context-free grammar can know, and what is rare, is decided so:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Final
 
+from stackmask.pda.dfa import Dfa, live_states, restricted, sources
 from stackmask.pda.grammar import JSON, JSON_ANY, UTF8, GrammarBuilder, NodeId
+
+LAST: Final = "\U0010ffff"
+_NAME_BEGINS: Final = "$$AZ__az"
+_NAME: Final = "$$09AZ__az"
+FLAT: Final = "regex-without-groups"
+"""Where the tables of automata have the regular expressions without groups."""
+DEPTH: Final = 2
+"""How deep groups may be nested where a regular expression has to be told by an automaton."""
 
 
 def ascii_text(builder: GrammarBuilder, text: str, encoding: int) -> NodeId:
@@ -27,7 +37,7 @@ def ascii_text(builder: GrammarBuilder, text: str, encoding: int) -> NodeId:
     return builder.literal(text.encode())
 
 
-class _Characters:
+class Characters:
     """Nodes for characters and short texts in one encoding."""
 
     def __init__(self, builder: GrammarBuilder, encoding: int) -> None:
@@ -57,21 +67,27 @@ class _Characters:
 
 def regex_syntax_node(builder: GrammarBuilder, encoding: int = UTF8) -> NodeId:
     """A call of the rule `regex`, which is added to `builder`."""
-    b, c = builder, _Characters(builder, encoding)
-    disjunction = b.rule("regex")
-    inner = b.call(disjunction)
-    digit = c.between("0", "9")
-    name = c.sequence(
-        "<", c.between("$", "$", "A", "Z", "_", "_", "a", "z"), b.repeat(c.between("$", "$", "0", "9", "A", "Z", "_", "_", "a", "z")), ">"
-    )
-    one, many = _escapes(c)
-    bracketed = c.sequence("[", b.optional(c.any_of("^")), _class_contents(c, one, many), "]")
+    b, c = builder, Characters(builder, encoding)
+    rule = b.rule("regex")
+    inner = b.call(rule)
+    name = c.sequence("<", c.between(*_NAME_BEGINS), b.repeat(c.between(*_NAME)), ">")
     opening = b.alt(c.text("("), c.text("(?:"), c.sequence("(?", name))
     group = c.sequence(opening, inner, ")")
     looking = c.sequence(c.texts(("(?=", "(?!", "(?<=", "(?<!")), inner, ")")
+    b.define(rule, disjunction(c, group, looking))
+    return inner
+
+
+def disjunction(c: Characters, group: NodeId, looking: NodeId) -> NodeId:
+    """A whole regular expression, given what stands for a group and for a lookaround."""
+    b = c.builder
+    digit = c.between("0", "9")
+    name = c.sequence("<", c.between(*_NAME_BEGINS), b.repeat(c.between(*_NAME)), ">")
+    one, many = _escapes(c)
+    bracketed = c.sequence("[", b.optional(c.any_of("^")), _class_contents(c, one, many), "]")
     assertion = b.alt(c.any_of("^$"), c.texts(("\\b", "\\B")), looking)
     # Every character but those with a meaning, and for the place behind \0 also without digits.
-    letters = c.between("\0", "#", "%", "'", ",", "-", "/", "/", ":", ">", "@", "Z", "_", "z", "~", "\U0010ffff")
+    letters = c.between("\0", "#", "%", "'", ",", "-", "/", "/", ":", ">", "@", "Z", "_", "z", "~", LAST)
     other_atom = b.alt(letters, c.any_of("."), bracketed, group, c.sequence("\\", b.alt(one, many, c.sequence("k", name))))
     quantifier = c.sequence(b.alt(c.any_of("*+?"), _bounds(c)), b.optional(c.any_of("?")))
     zero = c.text("\\0")
@@ -81,11 +97,10 @@ def regex_syntax_node(builder: GrammarBuilder, encoding: int = UTF8) -> NodeId:
         4,
         (0, 2, -1, 2, 2, term, 2, 2, c.sequence(digit, b.optional(quantifier)), 2, 3, zero, 3, 3, zero, 3, 2, term, 2, 1, -1, 3, 1, -1),
     )
-    b.define(disjunction, b.seq(alternative, b.repeat(c.sequence("|", alternative))))
-    return inner
+    return b.seq(alternative, b.repeat(c.sequence("|", alternative)))
 
 
-def _escapes(c: _Characters) -> tuple[NodeId, NodeId]:
+def _escapes(c: Characters) -> tuple[NodeId, NodeId]:
     r"""What may stand behind a backslash: for one character, `\0` aside, and for a set of characters."""
     b = c.builder
     hexadecimal = c.between("0", "9", "A", "F", "a", "f")
@@ -102,7 +117,7 @@ def _escapes(c: _Characters) -> tuple[NodeId, NodeId]:
     return one, many
 
 
-def _class_contents(c: _Characters, one: NodeId, many: NodeId) -> NodeId:
+def _class_contents(c: Characters, one: NodeId, many: NodeId) -> NodeId:
     """The inside of a character class.
 
     States: 0 where an atom or a range begins, 2 behind an atom, 3 behind an atom and a dash, which only the end may follow; 1 the end.
@@ -110,14 +125,14 @@ def _class_contents(c: _Characters, one: NodeId, many: NodeId) -> NodeId:
     """
     b = c.builder
     escaped = c.sequence("\\", b.alt(one, c.any_of("b")))
-    plain = c.between("\0", ",", ".", "[", "^", "\U0010ffff")
+    plain = c.between("\0", ",", ".", "[", "^", LAST)
     dash = c.any_of("-")
     # Letters and digits may begin a range to what is not less; of other characters the order is not checked.
     ranges = [
-        c.sequence(first, "-", b.alt(c.between(first, "[", "^", "\U0010ffff") if first < "[" else c.between(first, "\U0010ffff"), escaped))
+        c.sequence(first, "-", b.alt(c.between(first, "[", "^", LAST) if first < "[" else c.between(first, LAST), escaped))
         for first in "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
     ]
-    others = b.alt(c.between("\0", ",", ".", "/", ":", "@", "[", "[", "^", "`", "{", "\U0010ffff"), escaped, c.text("\\0"))
+    others = b.alt(c.between("\0", ",", ".", "/", ":", "@", "[", "[", "^", "`", "{", LAST), escaped, c.text("\\0"))
     last = b.alt(plain, dash, escaped)
     range_node = b.alt(*ranges, c.sequence(others, "-", last))
     atom = b.alt(plain, escaped, c.sequence("\\", many))
@@ -128,7 +143,7 @@ def _class_contents(c: _Characters, one: NodeId, many: NodeId) -> NodeId:
     )
 
 
-def _bounds(c: _Characters) -> NodeId:
+def _bounds(c: Characters) -> NodeId:
     """The quantifiers {n}, {n,} and {n,m} with n <= m."""
     b = c.builder
     digit, first = c.between("0", "9"), c.between("1", "9")
@@ -144,3 +159,64 @@ def _bounds(c: _Characters) -> NodeId:
         for size in range(1, 5)
     ]
     return c.sequence("{", b.alt(number, c.sequence(number, ","), *pairs), "}")
+
+
+def nested(flat: Dfa) -> tuple[Dfa, Dfa]:
+    """The regular expressions whose groups are nested at most DEPTH deep, and all texts that begin like one with deeper groups.
+
+    `flat` accepts those without groups. Between terms, a group is read as a letter is, and a lookaround as the assertion `^`, which leads
+    to the start; so a state inside of groups is a state of `flat` and, for each group around it, whether it is a lookaround.
+    """
+    marks = {point: [_target(row, ord(point)) for row in flat.transitions] for point in "^a"}
+    # Inside of a class ^ is a letter like others.
+    between = [target == 0 for target in marks["^"]]
+    outside: tuple[int, ...] = ()
+    start = (outside, 0, "")
+    numbers: dict[tuple[tuple[int, ...], int, str], int] = {start: 0}
+    todo = [start]
+    rows: list[list[tuple[int, int, int]]] = []
+
+    def number(state: tuple[tuple[int, ...], int, str]) -> int:
+        found = numbers.setdefault(state, len(todo))
+        if found == len(todo):
+            todo.append(state)
+        return found
+
+    for around, state, opening in todo:
+        # `opening`: what was read of the beginning of a group; then `state` is the one before it.
+        group, looking = (*around, marks["a"][state]), (*around, 0)
+        row: dict[str, tuple[tuple[int, ...], int, str]] = {}
+        if opening in ("", "("):
+            inside, at = (around, state) if not opening else (group, 0)
+            found = [(low, high, number((inside, target, ""))) for low, high, target in flat.transitions[at]]
+            if opening:
+                row["?"] = (around, state, "(?")
+            if between[at]:
+                row["("] = (inside, at, "(") if len(inside) < DEPTH else (outside, -1, "deeper")
+            if inside and flat.accepting[at]:
+                row[")"] = (inside[:-1], inside[-1], "")
+        elif opening == "deeper":
+            found = [(0, ord(LAST), number((around, state, opening)))]
+        else:
+            found = []
+            if opening == "(?":
+                row |= {":": (group, 0, ""), "=": (looking, 0, ""), "!": (looking, 0, ""), "<": (around, state, "(?<")}
+            elif opening == "(?<":
+                row |= {"=": (looking, 0, ""), "!": (looking, 0, "")}
+            else:
+                row[">"] = (group, 0, "")
+            if opening != "(?":
+                ranges = _NAME if opening == "(?<n" else _NAME_BEGINS
+                for low, high in zip(ranges[::2], ranges[1::2], strict=True):
+                    found.append((ord(low), ord(high), number((around, state, "(?<n"))))
+        rows.append(sorted([*found, *((ord(point), ord(point), number(target)) for point, target in row.items())]))
+    within = [not around and not opening and flat.accepting[state] for around, state, opening in todo]
+    beyond = [opening == "deeper" for _, _, opening in todo]
+    before = sources(rows)
+    first, second = (Dfa(*restricted(rows, accepting, live_states(accepting, before))) for accepting in (within, beyond))
+    return first, second
+
+
+def _target(row: Sequence[tuple[int, int, int]], point: int) -> int:
+    """Where a character leads, -1 for nowhere."""
+    return next((target for low, high, target in row if low <= point <= high), -1)

@@ -21,6 +21,8 @@ from stackmask.schema.types import Keys
 
 MOST_CELLS: Final = 256
 SINK: Final = -1
+UNKNOWN: Final = -1
+"""The number of the language of strings that are in no cell."""
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _SURROGATES: Final = (0xD800, 0xE000)
 _TARGET: Final = itemgetter(2)
@@ -131,20 +133,25 @@ class _Product:
 class Partition:
     """All strings, cut into the cells of a few languages."""
 
-    def __init__(self, languages: Sequence[tuple[int, Dfa]], budget: Budget) -> None:
+    def __init__(self, languages: Sequence[tuple[int, Dfa]], budget: Budget, unknown: Dfa | None = None) -> None:
+        """`unknown` are strings of which no automaton tells which languages they are in: they are in no cell."""
         self.automata: dict[frozenset[Cell], Dfa] = {}
         self.words: dict[str, Cell] = {}
         self.endless: set[Cell] | None = None
         self.before: list[list[int]] | None = None
-        if languages:
+        if unknown is not None:
+            product = _Product([*languages, (UNKNOWN, unknown)], budget)
+            self.rows, self.inside = product.rows, product.inside
+        elif languages:
             product = _Product(languages, budget)
             self.rows, self.inside = product.rows, product.inside
         else:
             self.rows, self.inside = list(ANYTHING.transitions), [frozenset()]
-        self.cells = dict.fromkeys(self.inside)
+        self.cells = dict.fromkeys(inside for inside in self.inside if UNKNOWN not in inside)
+        self.is_whole = unknown is None
         if len(self.cells) > MOST_CELLS:
             raise LimitError(f"the patterns of one object cut its keys into more than {MOST_CELLS} sets", limit="states", value=MOST_CELLS)
-        if len(languages) == 1:
+        if len(languages) == 1 and self.is_whole:
             ((number, automaton),) = languages
             self.automata[frozenset((frozenset((number,)),))] = automaton
 
@@ -175,7 +182,7 @@ class Partition:
     def automaton(self, cells: Iterable[Cell]) -> Dfa:
         """The automaton of the strings in these cells, trimmed but not minimal."""
         chosen = frozenset(cells)
-        if len(chosen) == len(self.cells):
+        if self.is_whole and len(chosen) == len(self.cells):
             return ANYTHING
         found = self.automata.get(chosen)
         if found is None:
@@ -196,7 +203,7 @@ class KeySpace:
     def __init__(self, declared: Iterable[str], partition: Partition) -> None:
         self.partition = partition
         self.declared: dict[Cell, list[str]] = {}
-        if len(partition.cells) == 1:
+        if len(partition.cells) == 1 and partition.is_whole:
             self.declared, self.cells = {cell: list(declared) for cell in partition.cells}, list(partition.cells)
             return
         for name in declared:
@@ -206,12 +213,24 @@ class KeySpace:
 
     def _has_more(self, cell: Cell) -> bool:
         """Whether a cell has a key that is not declared."""
-        if self.partition.is_endless(cell):
-            return True
-        names = len(set(self.declared[cell]))
-        found = language.count(self.partition.automaton([cell]), names + 1)
-        assert found is not None
-        return found > names
+        return self.room([cell], 1) > 0
+
+    def room(self, cells: Iterable[Cell], enough: int) -> int:
+        """How many undeclared keys there are in these cells, at most `enough`."""
+        total = 0
+        for cell in cells:
+            if total >= enough or self.partition.is_endless(cell):
+                return enough
+            declared = len(set(self.declared.get(cell, ())))
+            found = language.count(self.partition.automaton([cell]), declared + enough)
+            assert found is not None
+            total += found - declared
+        return min(total, enough)
+
+    def names(self, cell: Cell) -> list[str]:
+        """The undeclared keys in a cell of which there are not too many."""
+        declared = frozenset(self.declared.get(cell, ()))
+        return [name for name in language.enumerate_texts(self.partition.automaton([cell])) if name not in declared]
 
     def keys(self, cells: Iterable[Cell]) -> tuple[Dfa, list[str]]:
         """The undeclared keys in these cells: an automaton, and the declared keys that it accepts."""

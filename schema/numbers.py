@@ -22,6 +22,7 @@ from itertools import combinations, pairwise
 from math import ceil, floor, gcd, inf, lcm
 from typing import Final
 
+from stackmask.pda.dfa import from_strings
 from stackmask.pda.exceptions import LimitError
 from stackmask.pda.grammar import GrammarBuilder, NodeId
 from stackmask.pda.limits import Limits
@@ -41,6 +42,8 @@ ABOVE: Final[Cut] = (inf, 0)
 
 DIGITS: Final = 4_000
 """Longest number a schema may name; Python itself refuses to print integers past 4,300 digits."""
+WORDS: Final = 20_000
+"""Most members of a set that are listed where their step is too large to count remainders."""
 TERMS: Final = 256
 """Most terms of one lattice; each further multipleOf under a `not` can double them."""
 
@@ -234,6 +237,10 @@ def _piece_nodes(builder: GrammarBuilder, piece: Piece, states: int) -> list[Nod
     for term in lattice:
         if term[0] > 1 and term[0].denominator == 1 and high is not None and _count(start, end, term, 65) <= 64:
             nodes.extend(builder.literal(text) for value in _members(start, end, term) for text in numerals.spellings(value))
+        elif term[0] >= numerals.STATES and term[0].denominator == 1 and high is not None and _count(start, end, term, WORDS + 1) <= WORDS:
+            # A large step has more remainders than members.
+            words = from_strings([str(value) for value in _members(start, end, term)])
+            nodes.append(builder.automaton(words.transitions, words.accepting, numerals.RAW))
         else:
             # PERF: to tell what is below the first number of all from what is not takes a comparison; that it is not 0, only a digit.
             is_first = term[0] >= 1 and term[0].denominator == 1 and low > 0 and not start[1]

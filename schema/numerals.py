@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
-from math import gcd, lcm
+from math import ceil, floor, gcd, lcm
 from typing import Final, NamedTuple
 
 from stackmask.pda.dfa import live_states, restricted, sources
@@ -153,7 +153,17 @@ def interval_nodes(
     """The nodes, to be read as alternatives, for the numbers of one lattice term between two bounds at or above 0."""
     if term == PLAIN and low == 0 and high is None:
         return [builder.automaton(*(UNSIGNED if low_closed else POSITIVE), RAW)]
-    nodes = [builder.automaton(*_digits(low, low_closed, high, high_closed, term, states), RAW)]
+    if term[0] > _MOST_COMPARED and term[0].denominator == 1 and not term[0] % 10:
+        return _shortened(builder, low, low_closed, high, high_closed, term, states)
+    fractions = tuple(step for step in term[1] if step.denominator != 1)
+    if not term[0] and 0 < len(fractions) < len(term[1]) and _scaled_period(term[1]) > STATES:
+        # Whole numbers, which may end in .0, and others: most steps concern the first alone.
+        whole = _digits(low, low_closed, high, high_closed, (1, tuple(sorted({step.numerator for step in term[1]}))), states)
+        zeros = builder.seq(builder.literal(b"."), builder.repeat(builder.literal(b"0"), 1))
+        nodes = [builder.seq(builder.automaton(*whole, RAW), builder.optional(zeros))]
+        nodes.append(builder.automaton(*_digits(low, low_closed, high, high_closed, (0, (1, *fractions)), states), RAW))
+    else:
+        nodes = [builder.automaton(*_digits(low, low_closed, high, high_closed, term, states), RAW)]
     if not term[0]:
         # Below the digits of every excluded step no number is a multiple of it.
         places = max((scale(step) for step in term[1]), default=0)
@@ -161,6 +171,23 @@ def interval_nodes(
             high, high_closed = Fraction(1, 10**places), False
         if high is None or low < high:
             nodes.extend(_scientific(builder, low, low_closed, high, high_closed))
+    return nodes
+
+
+def _shortened(
+    builder: GrammarBuilder, low: Exact, low_closed: bool, high: Exact | None, high_closed: bool, term: Term, states: int
+) -> list[NodeId]:
+    """The multiples of a step that ends in zeros: 0, and the multiples of the step without them, followed by them."""
+    step, nots = int(term[0]), term[1]
+    zeros = len(str(step)) - len(str(step).rstrip("0"))
+    unit = 10**zeros
+    nodes = [builder.literal(b"0")] if low == 0 and low_closed and not nots else []
+    first = max(1, floor(Fraction(low) / unit) + 1 if not low_closed else ceil(Fraction(low) / unit))
+    last = None if high is None else floor(Fraction(high) / unit) if high_closed else ceil(Fraction(high) / unit) - 1
+    if last is None or first <= last:
+        rest: Term = (step // unit, tuple(int(n) // unit for n in nots))
+        shorter = interval_nodes(builder, first, True, last, last is not None, rest, states)
+        nodes.append(builder.seq(builder.alt(*shorter), builder.literal(b"0" * zeros)))
     return nodes
 
 
@@ -177,9 +204,14 @@ def _digits(low: Exact, low_closed: bool, high: Exact | None, high_closed: bool,
             return _between(str(low), str(high))
     if term in (PLAIN, INTEGRAL):
         return _remembered(low, low_closed, high, high_closed, term, states)
-    if lcm(*(Fraction(s).numerator * 10 ** scale(s) for s in (term[0], *term[1]) if s)) <= _SMALL_PERIOD:
+    if _scaled_period([s for s in (term[0], *term[1]) if s]) <= _SMALL_PERIOD:
         return _remembered_lattice(low, low_closed, high, high_closed, term, states)
     return _DigitMachine.build(low, low_closed, high, high_closed, term, states)
+
+
+def _scaled_period(steps: Sequence[Exact]) -> int:
+    """At least the period of the remainders of some steps, once all are whole."""
+    return lcm(*(Fraction(step).numerator * 10 ** scale(step) for step in steps))
 
 
 def _multiples(step: int) -> Automaton:
@@ -210,10 +242,10 @@ def _joined_row(targets: Sequence[int], first: int) -> list[tuple[int, int, int]
     return row
 
 
-def remainders_alike(period: int, divisors: Sequence[int]) -> list[int]:
+def remainders_alike(period: int, divisors: Sequence[int], *, united: bool = False) -> list[int]:
     """For every remainder modulo `period` the least one that tells the same of its continuations, whatever digits these add.
 
-    Told is which of the divisors, which divide the period, divide the number.
+    Told is which of the divisors, which divide the period, divide the number; `united` asks whether any does.
     After k more digits of value v it is r 10**k + v, so n divides it if v is -r 10**k modulo n.
     Where 10**k >= n there always is such a v, and it says r modulo n / gcd(10**k, n); for the larger k that is all there is to know.
     For the smaller ones few v are below 10**k, and the remainders that lead to those are told apart one by one.
@@ -238,14 +270,91 @@ def remainders_alike(period: int, divisors: Sequence[int]) -> list[int]:
             inverse = pow(10**k // common, -1, modulus)
             for value in range(0, 10**k, common):
                 first = -(value // common) * inverse % modulus
+                said = (index if k or not united else -1, k, value)
                 for rest in range(first, period, modulus):
-                    special.setdefault(rest, []).append((index, k, value))
+                    its = special.setdefault(rest, [])
+                    if said not in its:
+                        its.append(said)
     names = [*range(free)] * (period // free)
     known: dict[tuple[int, tuple[tuple[int, int, int], ...]], int] = {}
-    for rest, said in special.items():
-        names[rest] = known.setdefault((names[rest], tuple(said)), free + len(known))
+    for rest, its in special.items():
+        names[rest] = known.setdefault((names[rest], tuple(sorted(its))), free + len(known))
     least = dict(zip(reversed(names), range(period - 1, -1, -1), strict=True))
     return [least[name] for name in names]
+
+
+class _Alike:
+    """As `remainders_alike`, for periods of any size: a remainder stands for all that tell the same, the first that was asked for."""
+
+    def __init__(self, period: int, divisors: Sequence[int], *, united: bool = False) -> None:
+        self.united = united
+        self.divisors: list[tuple[int, int, int]] = []  # the divisor, what is always told of the remainder, and digits until it is
+        for n in divisors:
+            digits = len(str(n - 1)) if n > 1 else 0
+            shared = gcd(10**digits, n)
+            told = next(k for k in range(digits + 1) if gcd(10**k, n) == shared)
+            self.divisors.append((n, n // shared, told))
+        self.period = period
+        self.known: dict[object, int] = {}
+        self.found: dict[int, int] = {}
+        self.late: dict[tuple[int, int], int] = {}
+
+    def __getitem__(self, rest: int) -> int:
+        found = self.found.get(rest)
+        if found is None:
+            found = self.found[rest] = self.known.setdefault(self.told(rest), rest)
+        return found
+
+    def within(self, rest: int, digits: int) -> int:
+        """The same where at most so many digits follow: then all that matters is which of them make a divisor divide."""
+        found = self.late.get((rest, digits))
+        if found is None:
+            said: set[tuple[int, int, int]] = set()
+            for index, (n, _, _) in enumerate(self.divisors):
+                value, power = -rest % n, 1
+                for k in range(digits + 1):
+                    if n < power:
+                        said.update((-1 if self.united else index, k, v) for v in range(value, power, n))
+                    elif value < power:
+                        said.add((-1 if self.united else index, k, value))
+                    value, power = value * 10 % n, power * 10
+            found = self.late[rest, digits] = self.known.setdefault((digits, frozenset(said)), rest)
+        return found
+
+    def told(self, rest: int) -> tuple[tuple[int, ...], ...]:
+        """What a remainder tells: of each divisor, and for each number of digits, the value of these digits that makes it divide."""
+        result = []
+        for n, always, digits in self.divisors:
+            said = [rest % always]
+            value, power = -rest % n, 1
+            for _ in range(digits):
+                said.append(value if value < power else -1)
+                value, power = value * 10 % n, power * 10
+            result.append(tuple(said))
+        return tuple(result)
+
+
+def least_states(divisor: int, span: int | None) -> int:
+    """At most how many states any automaton has that reads the multiples of a number among `span` numbers in a row, None for all.
+
+    Two beginnings differ where, for some number k of digits to come, different digits make them a multiple.
+    While 10**k is below the divisor these are, for each beginning that has them, one value; the beginnings run through all remainders
+    where there are enough of them, and lead to different members where there are not.
+
+    >>> least_states(10**18, None), least_states(99991, None), least_states(1 << 63, None) > 10**12
+    (1, 99991, True)
+    """
+    least = 0
+    power = 1
+    while power < divisor:
+        common = gcd(power, divisor)
+        if span is None or span // power >= divisor // common + 2:
+            least = max(least, -(-power // common))
+        else:
+            least = max(least, span // divisor - 2)
+        power *= 10
+    remainders = divisor // gcd(power, divisor)
+    return max(least, remainders) if span is None or span // power >= remainders + 2 else least
 
 
 @lru_cache(maxsize=512)
@@ -334,8 +443,10 @@ def _remembered(low: Exact, low_closed: bool, high: Exact | None, high_closed: b
 
 
 _SMALL_PERIOD: Final = 1000
+MOST_LEFT: Final = 2
+"""How many digits may be left to a number where remainders are compared by all that could follow, which are 10 to this power."""
 _MOST_COMPARED: Final = 4 * STATES
-"""Periods above this keep all their remainders apart: an automaton of them all has too many states, whichever are alike."""
+"""Of periods above this, remainders are compared as they are met."""
 
 
 @lru_cache(maxsize=64)
@@ -398,6 +509,19 @@ def _exponent(builder: GrammarBuilder, first: int, last: int) -> NodeId:
     return builder.alt(*nodes)
 
 
+def _check_states(states: int, limit: int, term: Term) -> None:
+    """Raise where there are too many states."""
+    if states >= limit:
+        divisors = ", ".join(_brief(s) for s in ((term[0],) if term[0] else term[1]))
+        raise LimitError(f"the automaton of the multiples of {divisors} needs more than {limit} states", limit="states", value=limit)
+
+
+def _brief(value: Exact) -> str:
+    """A number for a message."""
+    text = str(value)
+    return text if len(text) <= 40 else f"{text[:20]}... ({len(text)} digits)"
+
+
 class _State(NamedTuple):
     """Where a digit automaton stands.
 
@@ -433,7 +557,13 @@ class _DigitMachine:
         self.period = lcm(*divisors) if self.step > 1 or self.nots else 0
         # Digits that a fraction leaves out stand for zeros, which bring factors of their own.
         divisors = list(dict.fromkeys(n // gcd(10**missing, n) for n in divisors for missing in range(self.places + 1)))
-        self.alike: Sequence[int] = remainders_alike(self.period, divisors) if self.period <= _MOST_COMPARED else range(self.period)
+        united = self.step <= 1 and not self.places
+        self.alike: Sequence[int] | _Alike = (
+            remainders_alike(self.period, divisors, united=united) if self.period <= _MOST_COMPARED else _Alike(self.period, divisors)
+        )
+        # Near the end of the longest numbers few digits are left that could tell remainders apart.
+        large = self.bounded and not self.places and self.period > _SMALL_PERIOD
+        self.late = _Alike(self.period, [n for n in divisors if n > 1], united=united) if large else None
         self.free_fraction = not step
         self.digits = max(len(self.low_whole), len(self.high_whole)) + 1
         self.fraction_digits = max(len(self.low_fraction), len(self.high_fraction), self.places, 1)
@@ -441,26 +571,30 @@ class _DigitMachine:
     @staticmethod
     def build(low: Exact, low_closed: bool, high: Exact | None, high_closed: bool, term: Term, limit: int) -> Automaton:
         """Every state in reach from the start, without those from which no number can be finished."""
+        if len(term[1]) + bool(term[0]) == 1:
+            # What cannot be done is said before anything of its size is made.
+            divisor = term[0] or term[1][0]
+            unit = 10 ** scale(divisor)
+            _check_states(least_states(int(divisor * unit), None if high is None else int((high - low) * unit)), limit, term)
         machine = _DigitMachine(low, low_closed, high, high_closed, term)
         start = _State(0, 0, 0, 0, 0)
         index = {start: 0}
         states = [start]
         rows: list[list[tuple[int, int, int]]] = []
-        free: list[int] = []  # the number of the state of every remainder once nothing else matters
+        free: dict[int, int] = {}  # the number of the state of every remainder once nothing else matters
         for state in states:
             row: list[tuple[int, int, int]] = []
             if machine.only_remainders(state):
                 # PERF: most states of a large step are such, and here take a tenth of the time.
-                free = free or [-1] * machine.period
                 least = [machine.alike[rest % machine.period] for rest in range(state.rest * 10, state.rest * 10 + 10)]
                 for rest in least:
-                    if free[rest] < 0:
+                    if rest not in free:
                         target = state._replace(rest=rest)
                         known = free[rest] = index.setdefault(target, len(states))
                         if known == len(states):
                             states.append(target)
                 row.extend(_joined_row([free[rest] for rest in least], 0))
-                machine.check(len(states), limit)
+                _check_states(len(states), limit, term)
                 behind = machine.point(state) if machine.free_fraction or machine.places else None
                 if behind:
                     known = index.setdefault(behind, len(states))
@@ -474,22 +608,13 @@ class _DigitMachine:
                 if number is None:
                     number = index[target] = len(states)
                     states.append(target)
-                    machine.check(number, limit)
+                    _check_states(number, limit, term)
                 if row and row[-1][2] == number and row[-1][1] + 1 == first:
                     row[-1] = (row[-1][0], last, number)
                 else:
                     row.append((first, last, number))
             rows.append(row)
         return _trimmed(rows, [machine.accepts(state) for state in states])
-
-    def check(self, states: int, limit: int) -> None:
-        """Raise where there are too many states."""
-        if states >= limit:
-            raise LimitError(
-                f"the automaton of the multiples of {self.term[0] or self.term[1]} needs more than {limit} states",
-                limit="states",
-                value=limit,
-            )
 
     def only_remainders(self, state: _State) -> bool:
         """Whether a state is one of many that differ in the remainder alone; what follows a digit are such states too."""
@@ -548,7 +673,9 @@ class _DigitMachine:
         if not self.bounded and low > 0 and read >= len(self.low_whole):
             read = self.digits
         if self.period:
-            rest = self.alike[(rest * 10 + digit) % self.period]
+            rest = (rest * 10 + digit) % self.period
+            left = len(self.high_whole) - read
+            rest = self.late.within(rest, left) if self.late is not None and left <= MOST_LEFT else self.alike[rest]
         return _State(1 if not state.phase and not digit else 2, read, low, high, rest)
 
     def point(self, state: _State) -> _State | None:

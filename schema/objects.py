@@ -11,8 +11,9 @@ So the graph is linear in the keys for ordinary objects, and grows only with the
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from operator import itemgetter
 from typing import Final, NamedTuple
 
@@ -22,7 +23,7 @@ from stackmask.pda.exceptions import LimitError
 from stackmask.pda.grammar import AUTOMATON, REPEATABLE, REQUIRED, GrammarBuilder, NodeId
 from stackmask.schema.emit import extra_key, object_node
 from stackmask.schema.fragments import Fragments, quoted
-from stackmask.schema.keys import KeySpace, Partition, in_cell, without
+from stackmask.schema.keys import Cell, KeySpace, Partition, in_cell, without
 from stackmask.schema.types import (
     ANYTHING as ANY_VALUE,
 )  # fmt: skip
@@ -39,6 +40,7 @@ from stackmask.schema.types import (
     high_bound,
     reduced,
 )
+from stackmask.schema.unordered import Key, Unordered
 
 FREE: Final = Object()
 DISTRIBUTED: Final = 16
@@ -46,8 +48,14 @@ DISTRIBUTED: Final = 16
 COMPARED: Final = 64
 """Of at most this many clauses, and parts of a union, each is compared with each."""
 GRAPH_STATES: Final = 200_000
-MOST_OPTIONS: Final = 5_000
-"""Alternatives that one object may need where its keys come in any order."""
+FEW_KEYS: Final = 1_024
+"""A set of no more undeclared keys may run out before the members that have to be there are; of more keys there are always others."""
+FEW_NAMES: Final = 64
+"""Of a set of no more undeclared keys each is a member of its own where keys come in any order."""
+MOST_OPTIONS: Final = 500
+"""An object whose keys come in any order is a union of at most this many alternatives, or a graph; see `stackmask.schema.unordered`."""
+SMALL_GRAPH: Final = 2_000
+"""States that such a graph may have before ten times as many alternatives are tried."""
 
 
 class Facts(NamedTuple):
@@ -210,7 +218,7 @@ def _distributed(a: Object, b: Object) -> Object:
     return Object(order, atoms, _needed(atoms, (c for c in clauses if len(c) > 1)))
 
 
-class _Known:
+class Known:
     """What the unit atoms of a part say about each key."""
 
     def __init__(self, part: Object, facts: Facts) -> None:
@@ -245,12 +253,16 @@ class _Known:
                 literals.add(literal)
         return reduced(frozenset(literals))
 
+    def undeclared(self, cell: Cell, *more: Literal) -> Conjunction:
+        """What the value of an undeclared key in a cell must meet if the key is there."""
+        return reduced(frozenset((*more, *(atom.literal for atom in self.general if in_cell(atom.keys, cell)))))
+
 
 def prune(part: Object, facts: Facts) -> Object | None:
     """The part without what cannot be, None where nothing is left."""
     if 0 <= part.high < part.low:
         return None
-    known = _Known(part, facts)
+    known = Known(part, facts)
     for name in known.required:
         if facts.is_empty(known.value(name)):
             return None
@@ -286,7 +298,7 @@ def prune(part: Object, facts: Facts) -> Object | None:
     return part._replace(atoms=settled, clauses=_needed(settled, clauses))
 
 
-def _reduced_clause(clause: Clause, known: _Known, facts: Facts) -> Clause | None:
+def _reduced_clause(clause: Clause, known: Known, facts: Facts) -> Clause | None:
     """The atoms of a clause that can hold beside the unit atoms; None where one of them holds anyway."""
     kept: list[Atom] = []
     for atom in clause:
@@ -349,10 +361,13 @@ class _Member(NamedTuple):
     key: NodeId
     value: Conjunction
     required: bool
+    room: int = -1
+    """How many different keys of the cells there are, -1 where that does not matter."""
 
 
-State = tuple[bool, int, int, tuple[int, ...]]
-"""Whether a member was just written or one has to follow, the next declared key, how many members there were, and the clauses."""
+State = tuple[bool, int, int, tuple[int, ...], tuple[int, ...]]
+"""Whether a member was just written or one has to follow, the next declared key, how many members there were, the clauses, and how many
+keys are left of each set of undeclared ones, -1 for any number."""
 SATISFIED: Final = -1
 Witnesses = tuple[tuple[frozenset[int], Conjunction], ...]
 """Undeclared keys that there have to be: the languages that each is in, and what its value meets."""
@@ -389,13 +404,23 @@ class Writer:
     def _node(self, pruned: Object) -> NodeId:
         """The objects of a part that is not empty, in the scope that `distinct` asks for."""
         if self.any_order:
-            nodes = [self.permuted(option, pruned, witnesses) for option, witnesses in self.without_clauses(pruned)]
-            return self.b.alt(*dict.fromkeys(n for n in nodes if n != self.f.never)) if nodes else self.f.never
+            return self.unchained(self.named(pruned) if self.distinct else pruned)
         return self.chained(pruned)
+
+    def named(self, part: Object) -> Object:
+        """The part with the undeclared keys that may run out declared, so that each is a member of its own."""
+        names = names_of(part)
+        space, known = key_space(part, names, self.facts), Known(part, self.facts)
+        choices = len(part.clauses) + sum(not atom.every and atom.name is None for atom in part.atoms)
+        for cell in space.cells:
+            most = FEW_NAMES if choices else max(FEW_KEYS, part.low)
+            if not self.facts.is_empty(known.undeclared(cell)) and space.room([cell], most + 1) <= most:
+                names += space.names(cell)
+        return part._replace(order=tuple(names))
 
     def members(self, part: Object) -> tuple[list[_Member], list[_Member]]:
         """The declared keys that can occur, and the cells of the others."""
-        known = _Known(part, self.facts)
+        known = Known(part, self.facts)
         names = names_of(part)
         declared: list[_Member] = []
         for name in names:
@@ -411,9 +436,13 @@ class Writer:
         for inside in sorted(space.cells, key=sorted) if len(space.cells) > 1 else space.cells:
             groups.setdefault(tuple([in_cell(keys, inside) for keys in sets]), []).append(inside)
         for cells in groups.values():
-            value = reduced(frozenset([atom.literal for atom in known.general if in_cell(atom.keys, cells[0])]))
+            value = known.undeclared(cells[0])
             if not self.facts.is_empty(value):
-                undeclared.append(_Member(None, cells[0], self.extra_key(*space.keys(cells)), value, False))
+                # Keys that may occur again never run out.
+                many = max(FEW_KEYS, part.low) + 1
+                room = space.room(cells, many) if self.distinct else many
+                key = self.extra_key(*space.keys(cells))
+                undeclared.append(_Member(None, cells[0], key, value, False, room if room < many else -1))
         return declared, undeclared
 
     def extra_key(self, keys: Dfa, declared: Sequence[str]) -> NodeId:
@@ -456,21 +485,75 @@ class Writer:
             return object_node(b, f, pairs, b.alt(*extras) if extras else f.never)
         return _Chain(self, declared, undeclared, clauses, low, high).node()
 
-    def without_clauses(self, part: Object) -> Iterator[tuple[Object, Witnesses]]:
-        """Parts without clauses, whose union is the part, each with what some different undeclared keys must have."""
+    def unchained(self, part: Object) -> NodeId:
+        """An object with its keys in any order.
+
+        As few alternatives where they are few, which is quickest, else as a small graph, else as what is possible.
+        """
+        for most, states in ((MOST_OPTIONS, SMALL_GRAPH), (10 * MOST_OPTIONS, 10 * SMALL_GRAPH)):
+            options = self.without_clauses(part, most)
+            if options is not None:
+                nodes = dict.fromkeys(self.permuted(option, part, witnesses) for option, witnesses in options)
+                return self.b.alt(*(node for node in nodes if node != self.f.never)) if nodes else self.f.never
+            graph = self.unordered(part, states)
+            if graph is not None:
+                return graph
+        message = f"one object needs more than {10 * MOST_OPTIONS} alternatives, and a graph of more than {10 * SMALL_GRAPH} states"
+        raise LimitError(message, limit="states", value=10 * SMALL_GRAPH)
+
+    def unordered(self, part: Object, states: int) -> NodeId | None:
+        """An object with its keys in any order, as one graph; None where that has too many states."""
+        b, f = self.b, self.f
+        self.distinct = True  # in the scope that `node` opens
+        declared, undeclared = self.members(part)
+        clauses = [*part.clauses, *((atom,) for atom in part.atoms if not atom.every)]
+        keys = [
+            Key(m.name, b.seq(b.distinct(b.literal(quoted(m.name))), f.colon), m.value, partial(self.speaks_of, m.name), lambda _: False)
+            for m in declared
+            if m.name is not None
+        ]
+        partition = key_space(part, names_of(part), self.facts).partition
+        for m in undeclared:
+            endless = part.high < 0 and partition.is_endless(m.inside)
+            keys.append(Key(None, m.key, m.value, partial(self.speaks_of_cell, m.inside), partial(self.lasts, m, endless)))
+        split = _Chain(self, [], [], (), 0, -1).split
+        graph = Unordered(b, f, keys, clauses, pair=self.pair, split=split, budget=self.facts.budget)
+        return graph.node(part.low, part.high, states)
+
+    def speaks_of(self, name: str, atom: Atom) -> bool:
+        """Whether an atom speaks of a declared key."""
+        return member(self.facts, atom.keys, name)
+
+    @staticmethod
+    def speaks_of_cell(inside: frozenset[int], atom: Atom) -> bool:
+        """Whether an atom speaks of the undeclared keys of a cell."""
+        return atom.name is None and in_cell(atom.keys, inside)
+
+    def lasts(self, cell: _Member, endless: bool, atom: Atom) -> bool:
+        """Whether there is always one more key of a cell with which an atom is met."""
+        return endless and self.speaks_of_cell(cell.inside, atom) and not self.facts.is_empty(reduced(cell.value | {atom.literal}))
+
+    def without_clauses(self, part: Object, most: int) -> list[tuple[Object, Witnesses]] | None:
+        """Parts without clauses, whose union is the part, each with what some different undeclared keys must have; None where many."""
         stack: list[tuple[Object, Witnesses]] = [(part, ())]
         names = names_of(part)
         cells = sorted(key_space(part, names, self.facts).cells, key=sorted)
-        produced = 0
+        found: list[tuple[Object, Witnesses]] = []
+        steps = 0
         while stack:
             current, witnesses = stack.pop()
+            steps += 1
+            if len(found) + len(stack) > most or steps > 10 * most:
+                return None
             choice = next((i for i, a in enumerate(current.atoms) if not a.every and a.name is None), None)
             if current.clauses:
-                base = current._replace(clauses=current.clauses[1:])
-                options = [(base._replace(atoms=(*base.atoms, atom)), witnesses) for atom in current.clauses[0]]
+                options = [(option, witnesses) for option in self.decided(current)]
             elif choice is not None:
                 atom = current.atoms[choice]
                 base = current._replace(atoms=current.atoms[:choice] + current.atoms[choice + 1 :])
+                if self.is_met(atom, base, witnesses):
+                    stack.append((base, witnesses))
+                    continue
                 options = [
                     (base._replace(atoms=(*base.atoms, Atom(False, single(name), atom.literal, name))), witnesses)
                     for name in names
@@ -485,15 +568,52 @@ class Writer:
                     if in_cell(atom.keys, inside)
                 ]
             else:
-                yield current, witnesses
+                found.append((current, witnesses))
                 continue
-            produced += len(options)
-            if produced > MOST_OPTIONS:
-                raise LimitError(f"one object needs more than {MOST_OPTIONS} alternatives", limit="states", value=MOST_OPTIONS)
+            self.facts.budget.check_time()
             for option, wanted in reversed(options):
                 pruned = prune(option, self.facts)
                 if pruned is not None:
                     stack.append((pruned, wanted))
+        return found
+
+    def is_met(self, atom: Atom, part: Object, witnesses: Witnesses) -> bool:
+        """Whether a key that has to be there anyway is surely one of those that an atom asks for."""
+        known = Known(part, self.facts)
+        return any(
+            in_cell(atom.keys, inside) and (atom.literal == TRUE or atom.literal in literals) for inside, literals in witnesses
+        ) or any(
+            member(self.facts, atom.keys, name) and (atom.literal == TRUE or _surely(known.value(name), atom.literal, self.facts))
+            for name in known.required
+        )
+
+    def decided(self, part: Object) -> list[Object]:
+        """A part with clauses as a union of some that each have fewer.
+
+        An atom of several clauses, or of a key that several clauses speak of, as the member by which branches are told apart, either
+        holds and settles them, or is in none.
+        Its negation is told only where it is cheap: nothing is ever gained from an atom that does not hold.
+        """
+        found = Counter(atom for clause in part.clauses for atom in clause)
+        keys = Counter(name for clause in part.clauses for name in {atom.name for atom in clause if not atom.every} if name is not None)
+        told_apart = {atom: keys[atom.name] for atom in found if not atom.every and atom.name is not None and self.is_cheap(atom)}
+        atom, times = max(((atom, max(times, told_apart.get(atom, 1))) for atom, times in found.items()), key=_TIMES)
+        if times == 1:
+            shortest = min(range(len(part.clauses)), key=lambda place: len(part.clauses[place]))
+            base = part._replace(clauses=part.clauses[:shortest] + part.clauses[shortest + 1 :])
+            return [base._replace(atoms=(*base.atoms, atom)) for atom in part.clauses[shortest]]
+        holds = part._replace(atoms=(*part.atoms, atom), clauses=tuple(clause for clause in part.clauses if atom not in clause))
+        rest = tuple([tuple([other for other in clause if other != atom]) for clause in part.clauses])
+        told = (atom.negated(),) if self.is_cheap(atom) else ()
+        fails = part._replace(
+            atoms=(*part.atoms, *told, *(clause[0] for clause in rest if len(clause) == 1)),
+            clauses=tuple(clause for clause in rest if len(clause) > 1),
+        )
+        return [holds, fails] if all(rest) else [holds]
+
+    def is_cheap(self, atom: Atom) -> bool:
+        """Whether an atom can be negated without a large complement."""
+        return abs(atom.literal) == TRUE or self.facts.is_small(atom.literal)
 
     def permuted(self, part: Object, whole: Object, witnesses: Witnesses) -> NodeId:
         """An object with its keys in any order; `whole` is the part this is an alternative of, whose sets of keys cut the others."""
@@ -509,9 +629,9 @@ class Writer:
             elif m.required:
                 return f.never
         if witnesses:
-            space, known = key_space(whole, names_of(whole), self.facts), _Known(part, self.facts)
+            space, known = key_space(whole, names_of(whole), self.facts), Known(part, self.facts)
             for inside, literals in witnesses:
-                value = reduced(literals | {atom.literal for atom in known.general if in_cell(atom.keys, inside)})
+                value = known.undeclared(inside, *literals)
                 node = f.never if self.facts.is_empty(value) else self.pair(self.extra_key(*space.keys([inside])), value)
                 if node == f.never:
                     return node
@@ -542,6 +662,7 @@ def unordered(b: GrammarBuilder, f: Fragments, members: Sequence[tuple[NodeId, b
 
 
 _PLACE: Final = itemgetter(0, 1)
+_TIMES: Final = itemgetter(1)
 
 
 class _Chain:
@@ -563,7 +684,7 @@ class _Chain:
         self.edges: list[int] = []
         self.splits: dict[tuple[Conjunction, tuple[Literal, ...]], list[tuple[Conjunction, frozenset[Literal]]]] = {}
         self.decided: dict[tuple[int, tuple[int, ...]], tuple[int, ...] | None] = {}
-        self.turns: dict[tuple[int, tuple[int, ...]], list[tuple[NodeId, tuple[int, ...]]]] = {}
+        self.turns: dict[tuple[int, tuple[int, ...]], list[tuple[NodeId, tuple[int, ...], int]]] = {}
         self.named: dict[str, list[tuple[int, int, Atom]]] = {}
         """The atoms about one key: the place of the clause, a bit for the atom's place in it, and the atom."""
         self.general: list[tuple[int, int, Atom]] = []
@@ -603,25 +724,27 @@ class _Chain:
         """The whole object."""
         b, f = self.writer.b, self.writer.f
         start = self.settled(0, tuple((1 << len(clause)) - 1 for clause in self.clauses))
+        room = tuple(m.room for m in self.undeclared)
         if start is None:
             return f.never
         if self.may_end(0, 0, start):
             self.edges += (0, 1, -1)
         if self.high:
-            self.edges += (0, self.number((False, 0, 0, start)), -1)
+            self.edges += (0, self.number((False, 0, 0, start, room)), -1)
         for state in self.todo:
-            behind, position, count, alive = state
+            behind, position, _, alive, _ = state
             source = self.numbers[state]
             if behind:
-                self.after(source, position, count, alive)
+                self.after(source, state)
             elif position < len(self.declared):
-                self.before(source, position, count, alive)
+                self.before(source, state)
             elif alive.count(SATISFIED) < len(alive):
-                self.write(source, self.undeclared, position, position, count, alive)
+                self.write(source, self.undeclared, position, state)
             elif (extra := self.extra()) != f.never:
-                least, most = self.missing(count)
-                tail = b.repeat(b.seq(f.comma, extra), max(least - 1, 0), most - 1 if most > 0 else -1)
-                self.edges += (source, 1, b.seq(extra, tail, f.blank))
+                least, most = self.missing(state)
+                if most and not 0 <= most < least:
+                    tail = b.repeat(b.seq(f.comma, extra), max(least - 1, 0), most - 1 if most > 0 else -1)
+                    self.edges += (source, 1, b.seq(extra, tail, f.blank))
         graph = b.graph(len(self.numbers) + 2, tuple(self.edges))
         return b.seq(f.open_object, f.blank, graph, f.close_object)
 
@@ -661,9 +784,13 @@ class _Chain:
         """Whether the object may end where this declared key is the next."""
         return position >= self.last_required and count >= self.low and self.settled(len(self.declared) + 1, alive) is not None
 
-    def missing(self, count: int) -> tuple[int, int]:
-        """How many members have to follow and how many may, -1 for any number."""
-        return max(self.low - count, 0), self.high - count if self.high >= 0 else -1
+    def missing(self, state: State) -> tuple[int, int]:
+        """How many undeclared members have to follow and how many may, -1 for any number."""
+        _, _, count, _, room = state
+        most = self.high - count if self.high >= 0 else -1
+        never = self.writer.f.never
+        left = [some for m, some in zip(self.undeclared, room, strict=True) if self.writer.pair(m.key, m.value) != never]
+        return max(self.low - count, 0), most if -1 in left else high_bound(most, sum(left))
 
     def extra(self) -> NodeId:
         """Any undeclared member."""
@@ -671,43 +798,51 @@ class _Chain:
         extras = [node for m in self.undeclared if (node := self.writer.pair(m.key, m.value)) != never]
         return self.writer.b.alt(*extras) if extras else never
 
-    def before(self, source: int, position: int, count: int, alive: tuple[int, ...]) -> None:
+    def before(self, source: int, state: State) -> None:
         """The edges that write a declared member, and the one that goes on to the next."""
+        _, position, count, alive, room = state
         current = self.declared[position]
         if not current.required:
             skipped = self.settled(position + 1, alive, position)
             if skipped is not None and (position + 1 < len(self.declared) or self.undeclared):
-                self.edges += (source, self.number((False, position + 1, count, skipped)), -1)
-        self.write(source, [current], position, position + 1, count, alive)
+                self.edges += (source, self.number((False, position + 1, count, skipped, room)), -1)
+        self.write(source, [current], position + 1, state)
 
-    def after(self, source: int, position: int, count: int, alive: tuple[int, ...]) -> None:
+    def after(self, source: int, state: State) -> None:
         """The edges behind a member: to the end, and over a comma to the next one."""
         b, f = self.writer.b, self.writer.f
+        _, position, count, alive, room = state
         if self.may_end(position, count, alive):
             self.edges += (source, 1, f.blank)
         if 0 <= self.high <= count:
             return
         if position < len(self.declared) or alive.count(SATISFIED) < len(alive):
             if position < len(self.declared) or self.undeclared:
-                self.edges += (source, self.number((False, position, count, alive)), f.comma)
+                self.edges += (source, self.number((False, position, count, alive, room)), f.comma)
         elif (extra := self.extra()) != f.never:
-            least, most = self.missing(count)
-            self.edges += (source, 1, b.seq(b.repeat(b.seq(f.comma, extra), max(least, 1), most), f.blank))
+            least, most = self.missing(state)
+            if most and not 0 <= most < least:
+                self.edges += (source, 1, b.seq(b.repeat(b.seq(f.comma, extra), max(least, 1), most), f.blank))
 
-    def write(self, source: int, members: Sequence[_Member], position: int, following: int, count: int, alive: tuple[int, ...]) -> None:
-        """The edges that write one of some members, those at `position`; `following` is the next declared key after them."""
+    def write(self, source: int, members: Sequence[_Member], following: int, state: State) -> None:
+        """The edges that write one of some members, those at the state's position; `following` is the next declared key after them."""
+        _, position, count, alive, room = state
         turns = self.turns.get((position, alive))
         if turns is None:
             turns = self.turns[position, alive] = []
-            for current in members:
+            for place, current in enumerate(members):
                 for value, left in self.outcomes(current, alive):
                     target = self.settled(following, left, position if left is alive else -1)
                     node = self.writer.f.never if target is None else self.writer.pair(current.key, value)
                     if target is not None and node != self.writer.f.never:
-                        turns.append((node, target))
+                        turns.append((node, target, place if current.name is None else -1))
         after = min(count + 1, self.cap)
-        for node, target in turns:
-            self.edges += (source, self.number((True, following, after, target)), node)
+        for node, target, place in turns:
+            if place < 0 or room[place] < 0:
+                self.edges += (source, self.number((True, following, after, target, room)), node)
+            elif room[place]:
+                left = (*room[:place], room[place] - 1, *room[place + 1 :])
+                self.edges += (source, self.number((True, following, after, target, left)), node)
 
     def outcomes(self, current: _Member, alive: tuple[int, ...]) -> Iterator[tuple[Conjunction, tuple[int, ...]]]:
         """How a member may turn out: what its value meets, and which atoms are then alive."""

@@ -17,7 +17,7 @@ from stackmask.pda.dense import side_by_side, widened
 from stackmask.pda.dfa import ANYTHING, NOTHING, Dfa, by_classes
 from stackmask.pda.grammar import ALT, AUTOMATON, GrammarBuilder, NodeId
 from stackmask.pda.regex import regex_dfa, regex_node
-from stackmask.schema.formats import format_accepts, format_dfa, format_lengths, format_node
+from stackmask.schema.formats import approximations, format_accepts, format_dfa, format_lengths, format_node
 from stackmask.schema.fragments import Fragments, quoted
 from stackmask.schema.readers import Inexact
 from stackmask.schema.types import Text, high_bound
@@ -56,13 +56,14 @@ class Strings:
         if found is None:
             what, argument, holds = test
             if not holds:
-                found = automata.complement(self.test((what, argument, True)), budget=self.budget)
+                found = automata.complement(self.possible(what, argument), budget=self.budget)
             elif what == "pattern":
                 assert isinstance(argument, str)
                 found = pattern_dfa(argument, self.budget)
             elif what == "format":
                 assert isinstance(argument, str)
-                automaton = format_dfa(argument)
+                nearly = approximations(argument)
+                automaton = format_dfa(argument) if nearly is None else nearly[0]
                 if automaton is None:
                     schema, keyword, _ = self.sources["format", argument]
                     raise Inexact(
@@ -76,6 +77,23 @@ class Strings:
                 found = automata.from_strings(argument, budget=self.budget)
             self.tests[test] = found
         return found
+
+    def possible(self, what: str, argument: object) -> Dfa:
+        """The automaton of the strings that may pass a test: that of the test where it is exact."""
+        automaton = self.test((what, argument, True))
+        nearly = approximations(argument) if what == "format" and isinstance(argument, str) else None
+        return automaton if nearly is None else automata.union(*nearly, budget=self.budget)
+
+    @staticmethod
+    def unknown(texts: Texts) -> Dfa:
+        """Strings that the automaton of a union may wrongly leave out: those that no automaton tells from others, as nested as they are."""
+        found = {
+            nearly[1]
+            for text in texts
+            for what, argument, _ in text.tests
+            if what == "format" and (nearly := approximations(str(argument))) is not None
+        }
+        return next(iter(found), NOTHING)
 
     def all_of(self, tests: Tests) -> Dfa:
         """The automaton of the strings that pass every test."""

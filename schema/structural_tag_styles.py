@@ -183,7 +183,7 @@ class _Styled:
     @cached_property
     def arrays(self) -> _Arrays:
         """What writes array parts."""
-        return _Arrays(self, self.bare if self.style.separated else self.bare._replace(comma=self.c.fragments.empty))
+        return _Arrays(self, self.bare if self.style.separated else self.bare._replace(comma=self.c.fragments.empty), self.c.algebra[1])
 
     @cached_property
     def clean(self) -> Conjunction:
@@ -542,9 +542,8 @@ class _Objects(objects.Writer):
 class _Arrays(arrays.Writer):
     """Array parts written in a style."""
 
-    def __init__(self, styled: _Styled, bare: Any) -> None:
-        algebra = styled.algebra
-        super().__init__(styled.b, bare, algebra.is_empty, algebra.is_small, styled.item, lambda _: None)
+    def __init__(self, styled: _Styled, bare: Any, json: arrays.Writer) -> None:
+        super().__init__(styled.b, bare, json.is_empty, json.is_small, styled.item, lambda _: None, json.few)
         self.styled = styled
 
     def node(self, part: Array) -> NodeId:

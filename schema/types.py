@@ -58,6 +58,10 @@ class Array(NamedTuple):
     counts: tuple[Count, ...] = ()
     distinct: int = 0
 
+    def item(self, position: int) -> Conjunction:
+        """What the item at a position meets."""
+        return self.prefix[position] if position < len(self.prefix) else self.rest
+
 
 class Keys(NamedTuple):
     """A set of keys: some names and the keys in some languages, or all keys but these.

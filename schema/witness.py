@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from stackmask.schema.glance import ALL_TYPES, TYPE_BITS, type_bit
-from stackmask.schema.keywords import ANY_OF, BEYOND_LOCAL, LOCAL, REFERENCE, TYPE, UNKNOWN, VALUES
-from stackmask.schema.readers import Schema, types
+from stackmask.schema.keywords import ANY_OF, BEYOND_LOCAL, LOCAL, OBJECT, REFERENCE, TYPE, UNKNOWN, VALUES
+from stackmask.schema.readers import TYPES, Schema, types
 from stackmask.schema.references import Registry, Scope, referred
 
 STEPS: Final = 4
@@ -25,6 +25,7 @@ _HALVES: Final = (
     frozenset({"maximum", "exclusiveMaximum"}),
     frozenset({"multipleOf"}),
 )
+_PLAIN_MEMBERS: Final = frozenset({"properties", "required", "additionalProperties"})
 _TEXT: Final = ("minLength", "maxLength", "pattern", "format")
 
 
@@ -92,6 +93,29 @@ def has_many(registry: Registry, schema: Any, scope: Scope) -> bool:
             return False
         schema, scope = found[0]
     return False
+
+
+def is_endless(registry: Registry, schema: Any, scope: Scope, steps: int = STEPS) -> bool:
+    """Whether what meets a subschema, if there is anything, has surely no end of values, or of values of some length.
+
+    >>> registry = Registry(True)
+    >>> [is_endless(registry, s, registry.root) for s in ({"type": "array", "maxItems": 0}, {"properties": {"a": {"type": "string"}}})]
+    [False, True]
+    """
+    if schema.__class__ is not dict:
+        return schema is True
+    codes = scope.resource.dialect.keywords
+    code = _code(schema, codes)
+    if code & BEYOND_LOCAL:
+        if steps and code & (BEYOND_LOCAL | LOCAL | TYPE) == REFERENCE:
+            found = referred(registry, schema, scope)
+            return len(found) == 1 and is_endless(registry, *found[0], steps - 1)
+        if steps and code & (BEYOND_LOCAL | LOCAL | TYPE) == ANY_OF and schema["anyOf"].__class__ is list:
+            branches = schema["anyOf"][:_MOST]
+            return any(has_value(registry, one, scope, steps - 1) and is_endless(registry, one, scope, steps - 1) for one in branches)
+        return False
+    kinds = types(schema) if code & TYPE else TYPES
+    return any(_ENDLESS[kind](registry, schema, scope, steps) for kind in kinds)
 
 
 def lacks_value(registry: Registry, schema: Any, scope: Scope) -> bool:
@@ -172,6 +196,44 @@ def _object(registry: Registry, schema: Schema, scope: Scope, steps: int) -> boo
     )
 
 
+def _never(_registry: Registry, _schema: Schema, _scope: Scope, _steps: int) -> bool:
+    return False
+
+
+def _endless_numbers(_registry: Registry, schema: Schema, _scope: Scope, _steps: int) -> bool:
+    said = _BOUNDS & schema.keys()
+    return not said or any(said <= half for half in _HALVES)
+
+
+def _endless_strings(_registry: Registry, schema: Schema, _scope: Scope, _steps: int) -> bool:
+    return "pattern" not in schema and "format" not in schema and schema.get("maxLength") != 0
+
+
+def _endless_arrays(registry: Registry, schema: Schema, scope: Scope, steps: int) -> bool:
+    """Of any length, or of items without an end of values."""
+    if not steps or not schema.keys().isdisjoint(("prefixItems", "additionalItems", "contains", "unevaluatedItems")):
+        return False
+    items = schema.get("items", True)
+    if items.__class__ is list or schema.get("maxItems") == 0:
+        return False
+    if schema.keys().isdisjoint(("maxItems", "uniqueItems")) and (items is True or has_value(registry, items, scope, steps - 1)):
+        return True
+    return is_endless(registry, items, scope, steps - 1)
+
+
+def _endless_objects(registry: Registry, schema: Schema, scope: Scope, steps: int) -> bool:
+    """With any other members, or with a member without an end of values."""
+    said = scope.resource.dialect.keywords
+    if not steps or any(said.get(keyword, 0) & OBJECT and keyword not in _PLAIN_MEMBERS for keyword in schema):
+        return False
+    others = schema.get("additionalProperties", True)
+    if others is True or has_value(registry, others, scope, steps - 1):
+        return True
+    properties = schema.get("properties")
+    values = list(properties.values())[:_MOST] if properties.__class__ is dict else []
+    return any(is_endless(registry, value, scope, steps - 1) for value in values)
+
+
 _KINDS: Final[Mapping[str, Callable[[Registry, Schema, Scope, int], bool]]] = {
     "null": _always,
     "boolean": _always,
@@ -182,3 +244,14 @@ _KINDS: Final[Mapping[str, Callable[[Registry, Schema, Scope, int], bool]]] = {
     "object": _object,
 }
 """Whether the keywords of one type, with none beside them that need the algebra, leave a value of it."""
+
+_ENDLESS: Final[Mapping[str, Callable[[Registry, Schema, Scope, int], bool]]] = {
+    "null": _never,
+    "boolean": _never,
+    "integer": _endless_numbers,
+    "number": _endless_numbers,
+    "string": _endless_strings,
+    "array": _endless_arrays,
+    "object": _endless_objects,
+}
+"""Whether the keywords of one type leave no end of values of it, if they leave any."""

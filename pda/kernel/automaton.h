@@ -7,6 +7,10 @@
 
 #include <deque>
 #include <optional>
+#include <queue>
+#include <tuple>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "frames.h"
 
@@ -57,8 +61,56 @@ struct KeptPart {
   List tokens, holes, transfers, includes, poor;
 };
 
+// How often each way was taken.
 struct Statistics {
-  u64 walked_nodes = 0, walks = 0, loops = 0, loop_fallbacks = 0, parts = 0, masks = 0, reclaims = 0;
+  u64 masks = 0, parts = 0, reclaims = 0;
+  // Walks: of all, those by tables of children, from many nodes at once and along runs of bytes, with sets and without.
+  u64 walks = 0, walked_nodes = 0, wide_walks = 0, set_walks = 0, set_runs = 0, node_runs = 0, set_masks = 0, spent_sets = 0;
+  // Class loops: of all, those of each kind; where none was found; and those below a heavy node.
+  u64 loops = 0, loop_fallbacks = 0, byte_runs = 0, chains = 0, counted_chains = 0, guarded_chains = 0, sinks = 0, guarded_sinks = 0, holes = 0;
+  u64 closed = 0, bounded_closed = 0, heavy_loops = 0, heavy_walks = 0;
+  u64 own_masks = 0, guarded_parts = 0, saturated = 0;
+  // Guards.
+  u64 refusals = 0, buried = 0, suspects = 0, counted_texts = 0, searches = 0;
+  u64 cuts = 0;  // where a region spans its limit
+};
+inline constexpr struct {
+  const char* name;
+  u64 Statistics::*value;
+} STATISTICS[] = {
+    {"masks", &Statistics::masks},
+    {"parts", &Statistics::parts},
+    {"reclaims", &Statistics::reclaims},
+    {"walks", &Statistics::walks},
+    {"walked_nodes", &Statistics::walked_nodes},
+    {"wide_walks", &Statistics::wide_walks},
+    {"set_walks", &Statistics::set_walks},
+    {"set_runs", &Statistics::set_runs},
+    {"node_runs", &Statistics::node_runs},
+    {"set_masks", &Statistics::set_masks},
+    {"spent_sets", &Statistics::spent_sets},
+    {"loops", &Statistics::loops},
+    {"loop_fallbacks", &Statistics::loop_fallbacks},
+    {"byte_runs", &Statistics::byte_runs},
+    {"chains", &Statistics::chains},
+    {"counted_chains", &Statistics::counted_chains},
+    {"guarded_chains", &Statistics::guarded_chains},
+    {"sinks", &Statistics::sinks},
+    {"guarded_sinks", &Statistics::guarded_sinks},
+    {"holes", &Statistics::holes},
+    {"closed", &Statistics::closed},
+    {"bounded_closed", &Statistics::bounded_closed},
+    {"heavy_loops", &Statistics::heavy_loops},
+    {"heavy_walks", &Statistics::heavy_walks},
+    {"own_masks", &Statistics::own_masks},
+    {"guarded_parts", &Statistics::guarded_parts},
+    {"saturated", &Statistics::saturated},
+    {"refusals", &Statistics::refusals},
+    {"buried", &Statistics::buried},
+    {"suspects", &Statistics::suspects},
+    {"counted_texts", &Statistics::counted_texts},
+    {"searches", &Statistics::searches},
+    {"cuts", &Statistics::cuts},
 };
 
 class Automaton {
@@ -85,7 +137,7 @@ class Automaton {
   void fill(u32 configuration, u32* row);                  // all but stop tokens
   void live_bytes(u32 configuration, bool (&live)[256]);
   bool reads_tokens(u32 configuration);                    // by id
-  u64 distance(u32 configuration);                         // least bytes to completion
+  u64 distance(u32 configuration);                         // least bytes to completion, values that must differ aside; NONE for none
   std::string shortest(u32 configuration);
   u64 shortest_length(u32 configuration);                  // of that text
   void rule_names(u32 configuration, std::vector<std::string>& names);
@@ -95,6 +147,8 @@ class Automaton {
   std::size_t state_count() const { return frames_.nfa().states.size(); }
   std::size_t frame_count() const { return frames_.size(); }
   std::size_t node_count() const { return nodes_.size(); }
+  std::size_t table_count() const { return frames_.table_count(); }
+  std::size_t lean_count() const { return frames_.lean_count(); }
   u32 rewritten_rules() const { return frames_.nfa().rewritten_rules; }
 
   struct Held {
@@ -103,7 +157,7 @@ class Automaton {
   };
   std::vector<Held> held;
   void collect() {                                         // past the memory limit, or half of the frames allowed, drops what no matcher holds
-    if (frames_.size() > frame_threshold_ || ((++operations_ & 255) == 0 && bytes() > threshold_)) reclaim();
+    if (frames_.size() > frame_threshold_ || (++operations_ >= trie_->thresholds().steps_to_collect && (operations_ = 0, bytes() > threshold_))) reclaim();
   }
 
  private:
@@ -144,7 +198,42 @@ class Automaton {
   u32 close(std::vector<Entry>& raw);
   u32 call_rest(const Call& call, u32 rest);
   u32 compute_step(u32 configuration, u8 byte);
-  u32 below(u32 configuration, u64 length);  // the first step to less than this length, NO_STACK where a guard may refuse what follows
+  u64 least(u32 configuration);
+  struct Straight {
+    u32 configuration;
+    u8 byte;
+  };
+  u32 straight_down(u32 configuration, u64 left, std::vector<Straight>& way, bool to_known);  // where it ends
+  std::string search(u32 configuration);
+  struct SearchNode {
+    u32 configuration, parent, length;
+    u8 byte;
+  };
+  using SearchKey = std::tuple<u64, u32, u32>;  // whole length, bytes to go, complement of the node: newest first
+  using SearchQueue = std::priority_queue<SearchKey, std::vector<SearchKey>, std::greater<>>;
+  template <class F>
+  void each_step(u32 here, bool every, F take);
+  // The values that a rule generates, the cheapest first, as far as somebody asked.
+  struct CheapValues {
+    struct Value {
+      u32 length, id, node;
+    };
+    std::vector<Value> values;
+    std::unordered_set<u32> known;
+    std::vector<SearchNode> nodes;
+    SearchQueue queue;
+    u32 least = 0;                             // no other value is shorter
+    bool ended = false, left = false, busy = false;  // there are no more; too many to look at; being looked for
+    std::string text(u32 node) const;
+  };
+  std::unordered_map<u32, CheapValues> cheap_values_;  // by rule
+  u32 extending_ = 0;
+  Map64 scope_lengths_;                        // by frame of a scope, and whether a value is to come before it
+  u32 new_value(u32 configuration, u64& left, std::vector<Straight>& way);
+  u64 frame_length(u32 frame);                 // least bytes until the rule ends, of values that differ
+  u64 values_length(u32 rule, u32 count, std::span<const u32> seen);
+  bool find_value(u32 rule, CheapValues& cheap);
+  bool values_take_more();
 
   // Masks.
   Interner node_lists_;

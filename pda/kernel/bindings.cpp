@@ -432,7 +432,19 @@ void let_go(Automaton* automaton) {
   }
 }
 
-std::shared_ptr<TokenTrie> make_trie(nb::object tokens, i64 size, i64 set_bytes) {
+Thresholds thresholds_of(nb::handle given) {
+  Thresholds thresholds;
+  if (given.is_none()) return thresholds;
+  for (const auto& [name, value] : nb::cast<nb::dict>(given)) {
+    const std::string wanted = nb::cast<std::string>(name);
+    const auto found = std::find_if(std::begin(THRESHOLDS), std::end(THRESHOLDS), [&](const auto& each) { return wanted == each.name; });
+    if (found == std::end(THRESHOLDS)) throw nb::value_error(("there is no threshold " + wanted).c_str());
+    thresholds.*found->value = nb::cast<u32>(value);
+  }
+  return thresholds;
+}
+
+std::shared_ptr<TokenTrie> make_trie(nb::object tokens, i64 size, i64 set_bytes, nb::handle thresholds) {
   std::vector<std::pair<const char*, std::size_t>> texts;
   const nb::object fast = nb::steal(PySequence_Fast(tokens.ptr(), "tokens is not a sequence"));
   if (!fast.is_valid()) throw nb::python_error();
@@ -447,7 +459,7 @@ std::shared_ptr<TokenTrie> make_trie(nb::object tokens, i64 size, i64 set_bytes)
     else if (PyBytes_Check(token)) texts.push_back({PyBytes_AS_STRING(token), static_cast<std::size_t>(PyBytes_GET_SIZE(token))});
     else throw nb::type_error(("token " + std::to_string(i) + " is " + Py_TYPE(token)->tp_name + ", not bytes or None").c_str());
   }
-  return std::make_shared<TokenTrie>(texts, static_cast<u32>(size), static_cast<std::size_t>(std::max<i64>(set_bytes, 0)));
+  return std::make_shared<TokenTrie>(texts, static_cast<u32>(size), static_cast<std::size_t>(std::max<i64>(set_bytes, 0)), thresholds_of(thresholds));
 }
 
 nb::bytes to_bytes(const std::string& text) { return nb::bytes(text.data(), text.size()); }
@@ -544,9 +556,18 @@ NB_MODULE(_kernel, m) {
 
   nb::class_<TokenTrie>(m, "TokenTrie",
                         "The bytes of every token, as a trie; an id without bytes, or with none, is a token without text.\n\n"
-                        "What grammars remember of it together, so that each need not find it anew, takes no more than set_bytes.")
-      .def(nb::new_([](nb::object tokens, i64 size, i64 set_bytes) { return make_trie(tokens, size, set_bytes); }), nb::arg("tokens"), nb::arg("size"), nb::kw_only(),
-           nb::arg("set_bytes") = 64 << 20)
+                        "What grammars remember of it together, so that each need not find it anew, takes no more than set_bytes.\n"
+                        "Masks do not depend on thresholds, which say from which sizes on which way to them is taken; tests change them.")
+      .def(nb::new_([](nb::object tokens, i64 size, i64 set_bytes, nb::object thresholds) { return make_trie(tokens, size, set_bytes, thresholds); }), nb::arg("tokens"),
+           nb::arg("size"), nb::kw_only(), nb::arg("set_bytes") = 64 << 20, nb::arg("thresholds") = nb::none())
+      .def_prop_ro(
+          "thresholds",
+          [](const TokenTrie& self) {
+            nb::typed<nb::dict, nb::str, nb::int_> d;
+            for (const auto& [name, value] : THRESHOLDS) d[name] = self.thresholds().*value;
+            return d;
+          },
+          "The sizes from which on which way to a mask is taken.")
       .def_prop_ro("size", &TokenTrie::size, "The number of tokens, padding included.")
       .def_prop_ro("nodes", &TokenTrie::node_count, "The number of trie nodes.")
       .def_prop_ro("memory", &TokenTrie::bytes, "The bytes that the trie takes.");
@@ -607,13 +628,9 @@ NB_MODULE(_kernel, m) {
             d["frames"] = self.automaton->frame_count();
             d["configurations"] = self.automaton->node_count();
             d["rewritten_rules"] = self.automaton->rewritten_rules();
-            d["masks"] = s.masks;
-            d["parts"] = s.parts;
-            d["loops"] = s.loops;
-            d["loop_fallbacks"] = s.loop_fallbacks;
-            d["walks"] = s.walks;
-            d["walked_nodes"] = s.walked_nodes;
-            d["reclaims"] = s.reclaims;
+            for (const auto& [name, value] : STATISTICS) d[name] = s.*value;
+            d["tables"] = self.automaton->table_count();
+            d["lean_frames"] = self.automaton->lean_count();
             return d;
           },
           "Counts of what was built, for tests and benchmarks.");
@@ -686,6 +703,15 @@ NB_MODULE(_kernel, m) {
           },
           nb::arg("bitmask"), nb::arg("index") = 0, "Write the row of a bitmask: bit i of word w is 1 if token 32 w + i is allowed. False if all of them are.")
       .def(
+          "fill_by_trial",
+          [](const Matcher& self, nb::handle bitmask, i64 index) {
+            const Rows rows(bitmask, self.trie());
+            u32* row = rows.row(index);
+            const nb::gil_scoped_release release;
+            self.fill_by_trial(row);
+          },
+          nb::arg("bitmask"), nb::arg("index") = 0, "The row that fill_next_token_bitmask is to write, by trying to accept every token: slow, for tests.")
+      .def(
           "allowed_tokens",
           [](const Matcher& self) {
             std::vector<u32> row(self.trie().words());
@@ -724,7 +750,9 @@ NB_MODULE(_kernel, m) {
             }
             return to_bytes(text);
           },
-          "A shortest text that completes the text so far.")
+          "A shortest text that completes the text so far, read byte by byte.\n\n"
+          "A token that the grammar asks for by its id is no text: a completion passes through none. GrammarError where none completes without\n"
+          "one, LimitError where the text is too long to be written, or values that must differ leave too many ways to look at.")
       .def(
           "matching_prefix", [](const Matcher& self, nb::bytes data) { return self.matching_prefix(data.c_str(), data.size()); }, nb::arg("data"),
           "How many of these bytes can be accepted from here.")

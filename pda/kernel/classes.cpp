@@ -110,8 +110,7 @@ const u32* ClassIndex::loop_mask(u64 inside, u32 chars) const {
   else loop_mask(inside, NONE);  // the shorter ones are made of it
   const std::lock_guard lock(mutex_);
   auto& found = masks_[{inside, chars}];
-  constexpr u32 FEW = 12;  // few tokens are longer
-  if (const auto whole = masks_.find({inside, NONE}); !found && chars != NONE && chars >= FEW && whole != masks_.end()) {
+  if (const auto whole = masks_.find({inside, NONE}); !found && chars != NONE && chars >= trie_.thresholds().trimmed_characters && whole != masks_.end()) {
     found = std::make_unique<std::vector<u32>>(*whole->second);
     for (const u32 i : longest_first_) {
       if (chars_[i] <= chars) break;
@@ -227,7 +226,7 @@ const Paths* ClassIndex::exit_paths(u64 inside) const {
 }
 
 const NodeList* ClassIndex::loop_nodes(u64 inside, u32 high) const {
-  high = std::min(high, longest_loop(inside) + 1);
+  high = std::min(high, longest_path(inside));
   const std::lock_guard lock(mutex_);
   auto& found = exits_[{inside, 0xFFFFull << 48 | high}];
   if (!found) {
@@ -257,6 +256,15 @@ u32 ClassIndex::longest_loop(u64 inside) const {
   if (added)
     for (std::size_t i = 0; i < tokens_.size(); i++)
       if ((signatures_[i] & ~inside) == 0) found->second = std::max(found->second, static_cast<u32>(chars_[i]));
+  return found->second;
+}
+
+u32 ClassIndex::longest_path(u64 inside) const {
+  const std::lock_guard lock(mutex_);
+  const auto [found, added] = longest_.try_emplace({inside, 0xFFFE}, 0);
+  if (added)
+    for (std::size_t i = 0; i < node_signatures_.size(); i++)
+      if ((node_signatures_[i] & ~inside) == 0) found->second = std::max<u32>(found->second, node_chars_[i]);
   return found->second;
 }
 

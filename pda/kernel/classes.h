@@ -126,8 +126,9 @@ class ClassIndex {
   const NodeList* loop_nodes(u64 inside, u32 high) const;
   // The largest number of characters before an occurrence of `exit` on a path inside the loop. Cached.
   u32 longest_exit(u64 inside, u32 exit) const;
-  // The largest number of characters of a token inside the loop. Cached.
+  // The largest number of characters of a token inside the loop, and of a path inside it, which some longer token may leave. Cached.
   u32 longest_loop(u64 inside) const;
+  u32 longest_path(u64 inside) const;
   std::size_t bytes() const;
 
  private:

@@ -1,6 +1,4 @@
 #include <algorithm>
-#include <queue>
-#include <tuple>
 
 #include "automaton.h"
 
@@ -19,7 +17,7 @@ Nfa compile(std::shared_ptr<Expressions> expressions, const TokenTrie& trie, con
 }  // namespace
 
 Automaton::Automaton(std::shared_ptr<const TokenTrie> trie, std::shared_ptr<Expressions> expressions, const Limits& limits)
-    : trie_(std::move(trie)), limits_(limits), frames_(compile(std::move(expressions), *trie_, limits), trie_->max_token_bytes(), limits), threshold_(limits.memory), frame_threshold_(limits.states / 2) {
+    : trie_(std::move(trie)), limits_(limits), frames_(compile(std::move(expressions), *trie_, limits), *trie_, limits), threshold_(limits.memory), frame_threshold_(limits.states / 2) {
   nodes_.reserve(64, 256);
   node_lists_.reserve(64, 1024);
   masks_.reserve(32, 256);
@@ -64,8 +62,9 @@ u32 Automaton::intern(std::vector<Entry>& list) {
         if (frames_[entry.frame].flags & FRAME_MARK) due = std::min(due, frames_.mark_tokens(entry.frame) + frames_.marked_rule(entry.frame).limit), marks++;
       }
       guarded |= guarded_[entry.rest];
-      if (frames_[entry.frame].flags & FRAME_GUARD) guarded |= GUARD_BELOW;
-      else if (risky(entry.frame)) guarded |= SCOPE_BELOW;
+      const bool guard = frames_[entry.frame].flags & FRAME_GUARD;
+      if (guard) guarded |= GUARD_BELOW;
+      if (risky(guard ? frames_.guard_back(entry.frame) : entry.frame)) guarded |= SCOPE_BELOW;
       depth = std::max(depth, depth_[entry.rest]);
     }
     guarded_.push_back(guarded);
@@ -296,6 +295,7 @@ u32 Automaton::cut(u32 configuration, u32 tokens) {
   std::sort(passed_.begin(), passed_.end());
   std::erase_if(passed_, [&](u32 mark) { return frames_.marked_rule(mark).limit == NONE || tokens - frames_.mark_tokens(mark) < frames_.marked_rule(mark).limit; });
   if (passed_.empty()) return configuration;
+  statistics.cuts++;
   std::unordered_map<u32, u32> done;
   Scratch<u32> todo{configuration};
   Scratch<Entry> kept;
@@ -408,107 +408,6 @@ double Automaton::temperature(u32 configuration) {
   return highest ? frames_.nfa().temperatures[highest] : -1;
 }
 
-u64 Automaton::distance(u32 configuration) {
-  if (!measured_) {  // least lengths are seldom asked for and cost as much as the rest of a compilation
-    Deadline deadline(limits_.seconds);
-    measure(frames_.nfa(), deadline);
-    measured_ = true;
-  }
-  Scratch<u32> todo{configuration};
-  while (!todo.empty()) {
-    const u32 node = todo.back();
-    if (distances_.find(node)) {
-      todo.pop_back();
-      continue;
-    }
-    const std::size_t waiting = todo.size();
-    u64 best = node == NO_STACK ? NONE - 1 : NONE;
-    for (u32 i = 0; i < entry_count(node); i++) {
-      const Entry entry = entries(node)[i];
-      if (entry.frame == BOTTOM) {
-        best = 0;
-        continue;
-      }
-      const u32* below = distances_.find(entry.rest);
-      if (!below) todo.push_back(entry.rest);
-      else best = std::min(best, frames_.distance(entry.frame) + *below);
-    }
-    if (todo.size() > waiting) continue;
-    distances_.insert(node, static_cast<u32>(std::min<u64>(best, NONE - 1)));
-    todo.pop_back();
-  }
-  return *distances_.find(configuration);
-}
-
-static constexpr const char* NO_COMPLETION = "no text completes the structure from here without reading a token by its id";
-
-// A* (Hart, Nilsson & Raphael 1968) with the distance as its bound. Without guards the bound is exact, so the search goes straight
-// down; a guard may refuse the shortest way, and then others are tried. There may be exponentially many that are equally good: after
-// PATIENCE nodes the distance weighs more than the length so far, and the text found is short instead of shortest (Pohl 1970).
-std::string Automaton::shortest(u32 configuration) {
-  struct Node {
-    u32 configuration, parent, length;
-    u8 byte;
-  };
-  constexpr std::size_t PATIENCE = 500;
-  constexpr u64 MOST_NODES = 50'000, WEIGHT = 16;
-  std::vector<Node> nodes{{configuration, NONE, 0, 0}};
-  bool greedy = false, met_guard = false;
-  using Key = std::tuple<u64, u32, u32>;  // whole length, bytes to go, complement of the node: newest first
-  std::priority_queue<Key, std::vector<Key>, std::greater<>> queue;
-  std::unordered_map<u32, u32> reached{{configuration, 0}};
-  const u64 first = distance(configuration);
-  if (first >= NONE - 1) throw BadGrammar(NO_COMPLETION);
-  if (first > 4 * limits_.stack_depth)
-    throw LimitExceeded("stack_depth", static_cast<double>(limits_.stack_depth), "the shortest completion has " + std::to_string(first) + " bytes or more");
-  queue.push({first, static_cast<u32>(first), ~0u});
-  while (!queue.empty()) {
-    const u32 at = ~std::get<2>(queue.top());
-    queue.pop();
-    const u32 here = nodes[at].configuration;
-    if (complete(here)) {
-      std::string text;
-      for (u32 node = at; node != 0; node = nodes[node].parent) text.push_back(static_cast<char>(nodes[node].byte));
-      std::reverse(text.begin(), text.end());
-      return text;
-    }
-    if (nodes[at].length > reached[here]) continue;
-    if (!greedy && nodes.size() > (met_guard ? PATIENCE : 8 * PATIENCE)) {
-      greedy = true;
-      while (!queue.empty()) queue.pop();
-    }
-    if (nodes.size() > MOST_NODES + 4 * first)
-      throw LimitExceeded("states", static_cast<double>(MOST_NODES), "the search for a completion met more than " + std::to_string(MOST_NODES + 4 * first) + " states");
-    const u32 length = nodes[at].length + 1;
-    const u64 left = distance(here);
-    met_guard |= guarded_[here] != 0;
-    bool straight = false;  // a byte that goes straight down was found, and no guard can refuse what follows
-    for (u32 i = 0; i < entry_count(here) && !straight; i++) {
-      const u32 frame = entries(here)[i].frame;
-      if (frame == BOTTOM) continue;
-      frames_.build(frame);
-      for (u32 r = 0; r < frames_[frame].range_count && !straight; r++) {
-        const Range range = frames_.range(frame, r);
-        for (u32 b = range.lo; b <= range.hi; b++) {
-          const u32 next = step(here, static_cast<u8>(b));
-          if (next != NO_STACK) {
-            const u64 ahead = distance(next);
-            const auto [found, added] = reached.try_emplace(next, length);
-            if (ahead < NONE - 1 && (added || length < found->second)) {
-              found->second = length;
-              nodes.push_back({next, at, length, static_cast<u8>(b)});
-              queue.push({length + (greedy ? WEIGHT : 1) * ahead, static_cast<u32>(ahead), ~static_cast<u32>(nodes.size() - 1)});
-            }
-            straight = ahead < left && !guarded_[here] && !guarded_[next];
-          }
-          if (!guarded_[here]) break;  // all bytes of a range lead the same way
-        }
-      }
-    }
-  }
-  throw BadGrammar(NO_COMPLETION);
-}
-
 void Automaton::rule_names(u32 configuration, std::vector<std::string>& names) {
   for (u32 node = configuration; node > EMPTY_STACK && names.size() < 64;) {
     u32 below = NO_STACK;
@@ -561,7 +460,7 @@ void Automaton::reclaim() {
   initial_ = map[initial_];
   for (const Held& matcher : held)
     for (u32& id : *matcher.configurations) id = map[id & ~FLAG] | (id & FLAG);
-  alive_.clear(), steps_.clear(), unions_.clear(), pushes_.clear(), advances_.clear(), distances_.clear(), lengths_.clear(), token_steps_.clear(), temperatures_.clear();
+  alive_.clear(), steps_.clear(), unions_.clear(), pushes_.clear(), advances_.clear(), distances_.clear(), lengths_.clear(), scope_lengths_.clear(), cheap_values_.clear(), token_steps_.clear(), temperatures_.clear();
   closed_.clear(), finishes_.clear(), counted_.clear();
   part_ids_.clear(), mask_ids_.clear(), node_lists_.clear(), shared_lists_.clear();
   list_sets_.clear();

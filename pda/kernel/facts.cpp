@@ -7,17 +7,15 @@ namespace stackmask {
 
 namespace {
 
-constexpr u32 SHARED_STATES = 12;  // states from which an expression that stands in several places becomes a rule
-constexpr u32 INLINE_STATES = 12;  // a rule of at most this many states is inlined wherever it is called
-constexpr u32 INLINE_OPEN = 64;    // ... and of this many, if it may end where it may also go on
 constexpr u32 MOST_STATES = 1'000'000;
 
 class Finder {
  public:
   Finder(Expressions& expressions, const TokenTrie& trie, Nfa& nfa, Deadline& deadline)
-      : ex_(expressions), trie_(trie), nfa_(nfa), deadline_(deadline), nodes_(static_cast<u32>(ex_.nodes.size())) {}
+      : ex_(expressions), trie_(trie), nfa_(nfa), deadline_(deadline), nodes_(static_cast<u32>(ex_.nodes.size())), thresholds_(trie.thresholds()) {}
 
   Facts run() {
+    facts_.unrolled = thresholds_.unrolled_states;
     find_productive();
     if (!facts_.is(root(), PRODUCTIVE)) throw Unsatisfiable("the grammar generates no text");
     reach();
@@ -34,6 +32,7 @@ class Finder {
   Nfa& nfa_;
   Deadline& deadline_;
   u32 nodes_;
+  const Thresholds& thresholds_;
   Facts facts_;
   std::vector<u32> order_;      // the vertices reached: what one refers to comes first, but for cycles
   std::vector<u8> recursive_;   // by vertex
@@ -386,7 +385,7 @@ class Finder {
       case OP_REPEAT: {
         const u64 one = size_of(operand(node));
         const u64 times = static_cast<u64>(std::max({1, ex_.arg(node, 1), ex_.arg(node, 2)}));
-        return one * times <= UNROLL ? one * times : one + 3;
+        return one * times <= facts_.unrolled ? one * times : one + 3;
       }
       case OP_GRAPH:
         for (std::size_t i = 3; i < n; i += 3)
@@ -465,7 +464,7 @@ class Finder {
       if (!facts_.is(node, REACHED)) continue;
       deadline_.check();
       const i32 kind = op(node);
-      if (references[node] > 1 && facts_.size[node] > SHARED_STATES && !distinct_[node] && kind != OP_CALL && !apart(node))
+      if (references[node] > 1 && facts_.size[node] > thresholds_.shared_states && !distinct_[node] && kind != OP_CALL && !apart(node))
         facts_.flags[node] |= SHARED;
       u8 inner = wholes[node];  // how often it is lowered
       if (facts_.is(node, SHARED)) {
@@ -631,7 +630,7 @@ class Finder {
         if (ends_open(v)) flags |= OPEN;
       }
       if (facts_.is(v, INLINED) || recursive_[v] || !may_inline(v)) continue;
-      if (facts_.whole[v] <= INLINE_STATES || (facts_.whole[v] <= INLINE_OPEN && facts_.is(v, OPEN))) flags |= INLINED;
+      if (facts_.whole[v] <= thresholds_.inlined_states || (facts_.whole[v] <= thresholds_.inlined_open_states && facts_.is(v, OPEN))) flags |= INLINED;
     }
   }
 
@@ -711,7 +710,7 @@ class Finder {
 bool counted_repeat(const Expressions& expressions, const Facts& facts, u32 node) {
   const i32 minimum = expressions.arg(node, 1), maximum = expressions.arg(node, 2);
   if (maximum == 0 || (maximum < 0 && minimum <= 1) || (minimum == 0 && maximum == 1)) return false;
-  return facts.size[static_cast<u32>(expressions.arg(node, 0))] * static_cast<u64>(std::max(minimum, maximum)) > UNROLL;
+  return facts.size[static_cast<u32>(expressions.arg(node, 0))] * static_cast<u64>(std::max(minimum, maximum)) > facts.unrolled;
 }
 
 std::size_t by_target(const Expressions& ex, u32 node, std::size_t at, ByTarget& result) {

@@ -27,6 +27,7 @@ struct Facts {
   std::vector<u32> rank;         // by vertex: smaller than that of anything that it may call before it has read something
   std::vector<u8> endless;       // by vertex, where there is a DISTINCT: characters of a string in it repeat without end, as far as can be told
   std::vector<std::pair<u32, u32>> token_sets;  // (node, index into those of the NFA), sorted
+  u64 unrolled = 0;              // states that a repetition may be unrolled to instead of counted
   u64 states = 0;                // about how many all reached expressions take, each lowered once
   bool left_recursive = false;
   bool root_called = false;
@@ -36,8 +37,6 @@ struct Facts {
   bool is(u32 vertex, u8 flag) const { return flags[vertex] & flag; }
   std::size_t bytes() const;
 };
-
-constexpr u64 UNROLL = 24;  // states a repetition may be unrolled to instead of counted
 
 // The texts of some rules are bounded in ways that only a counter can keep: not *, + and ?, and nothing that is short when unrolled.
 bool counted_repeat(const Expressions& expressions, const Facts& facts, u32 node);

@@ -5,12 +5,9 @@
 
 namespace stackmask {
 
-namespace {
-constexpr u32 DENSE_BYTES = 24;  // live bytes from which a frame is dense
-}
-
-Frames::Frames(Nfa nfa, u32 longest_token, const Limits& limits)
-    : nfa_(std::move(nfa)), limits_(limits), closure_(nfa_), longest_token_(longest_token) {
+Frames::Frames(Nfa nfa, const TokenTrie& trie, const Limits& limits)
+    : nfa_(std::move(nfa)), limits_(limits), closure_(nfa_), longest_token_(trie.max_token_bytes()), dense_bytes_(trie.thresholds().dense_bytes),
+      lookups_(trie.thresholds().lookups) {
   // What an everyday grammar comes to: growing step by step would copy it several times.
   items_.reserve(64, 512);
   frames_.reserve(64);
@@ -60,7 +57,7 @@ u32 Frames::intern_items(std::span<const Item> items) {
   if (rests == 1 && items.size() > 1) frame.base = BOTTOM;
   // A frame inside of a word: one byte leads on.
   if (const State& state = nfa_.states[items[0].state]; items.size() == 1 && state.first != NONE) {
-    if (const Edge& edge = nfa_.edges[state.first]; edge.kind == EDGE_BYTE && edge.next == NONE && edge.hi < edge.lo + DENSE_BYTES - 1) {
+    if (const Edge& edge = nfa_.edges[state.first]; edge.kind == EDGE_BYTE && edge.next == NONE && edge.hi - edge.lo + 1u < dense_bytes_) {
       frame.flags |= FRAME_BUILT;
       frame.ranges = static_cast<u32>(ranges_.size());
       frame.range_count = 1;
@@ -223,6 +220,7 @@ void Frames::make_lean(u32 frame) {
   add_ranges();
   f.own_count = static_cast<u32>(ranges_.size()) - f.own;
   f.base = to;
+  lean_count_++;
 }
 
 u32 Frames::next_lean(u32 frame, u8 byte) {
@@ -266,7 +264,7 @@ void Frames::build_edges(u32 frame) {
     Frame& f = frames_[frame];
     f.ranges = first;
     f.range_count = static_cast<u32>(ranges_.size()) - first;
-    f.dense = bytes >= DENSE_BYTES;
+    f.dense = bytes >= dense_bytes_;
   }
   std::sort(calls.begin(), calls.end(), [](const CallTo& a, const CallTo& b) { return a.rule != b.rule ? a.rule < b.rule : a.distinct < b.distinct; });
   const u32 first_call = static_cast<u32>(calls_.size());
@@ -881,10 +879,14 @@ u32 Frames::seen_spellings(u32 frame) const {
   return known ? static_cast<u32>(std::min<u64>(total, NONE)) : NONE;
 }
 
-u32 Frames::after_value(u32 back, const std::string& text) {
+u32 Frames::value_id(const std::string& text) {
   const auto [found, added] = value_ids_.try_emplace(canonical_json(text), static_cast<u32>(values_.size()));
   if (added) values_.push_back(found->first), spellings_.push_back(spellings_of(found->first));
-  const u32 value = found->second;
+  return found->second;
+}
+
+u32 Frames::after_value(u32 back, const std::string& text) {
+  const u32 value = value_id(text);
   const u64 key = static_cast<u64>(back) << 32 | value;
   if (const u32* known = values_after_.find(key)) return *known;
   std::vector<Item> items;

@@ -73,7 +73,7 @@ struct Run {
 
 class Frames {
  public:
-  Frames(Nfa nfa, u32 longest_token, const Limits& limits);
+  Frames(Nfa nfa, const TokenTrie& trie, const Limits& limits);
 
   u32 entry(u32 rule);                          // where a call of the rule begins; never final
   u32 next(u32 frame, u8 byte) {                // DEAD if the byte is not live
@@ -85,7 +85,7 @@ class Frames {
     if (f.table != NONE) {
       const u32 target = tables_[f.table][byte];
       if (target != PENDING) return target;
-    } else if (f.dense && ++frames_[frame].lookups == LOOKUPS) {
+    } else if (f.dense && ++frames_[frame].lookups == lookups_) {
       make_table(frame);
     }
     const Range* range = ranges_.data() + f.ranges;
@@ -141,6 +141,8 @@ class Frames {
   Nfa& nfa() { return nfa_; }
   const Nfa& nfa() const { return nfa_; }
   std::size_t size() const { return frames_.size(); }
+  std::size_t table_count() const { return tables_.size(); }
+  u32 lean_count() const { return lean_count_; }  // frames that were kept as what differs from another
   std::size_t bytes() const;
   std::vector<u32> keep(std::vector<u8>& used);  // forgets all frames but these; their new numbers
   Frames(const Frames&) = delete;
@@ -172,13 +174,16 @@ class Frames {
   u32 seen_count(u32 frame) const;
   std::vector<u32> seen_ids(u32 frame) const;                    // the values, rising
   const std::string& value(u32 id) const { return values_[id]; }  // canonical; until the next is seen
+  u32 value_id(const std::string& text);                         // of a JSON text
+  std::span<const u32> seen_set(u32 seen) const { return {seen_sets_.at(seen), seen_sets_.length(seen)}; }  // of a register; until the next is seen
+  std::span<const Item> items(u32 frame) const { return {reinterpret_cast<const Item*>(items_.at(frame)), items_.length(frame) / 2}; }  // until the next is made
   u32 seen_spellings(u32 frame) const;                           // at most so many texts spell them without needless escapes, NONE if unknown
 
  private:
   Nfa nfa_;
   Limits limits_;
   Closure closure_;
-  u32 longest_token_;
+  u32 longest_token_, dense_bytes_;
   Interner items_;
   std::vector<Frame> frames_;
   std::vector<Range> ranges_;
@@ -219,11 +224,12 @@ class Frames {
     return frames_[frame].base != DEAD;
   }
   void make_lean(u32 frame);
+  u32 lean_count_ = 0;
   void add_rest(const Item& item, u32 target);
   u32 next_lean(u32 frame, u8 byte);
   u32 target_of(const Range& range);
   void add_ranges();  // of live_
-  static constexpr u32 LOOKUPS = 48;  // from which on a dense frame has a table
+  u32 lookups_;  // from which on a dense frame has a table
   void make_table(u32 frame);
   u32 resolve(u32 frame, u32 index);  // of a range
   struct Live {

@@ -12,14 +12,13 @@ namespace {
 
 constexpr u64 INLINE_GROWTH = 4;    // inlining small rules may multiply the states of a grammar by this
 constexpr u64 INLINE_FLOOR = 2048;  // ... or up to this many states in all
-constexpr u32 FEW_STATES = 16;      // an automaton of at most this many is lowered at once
 
 class Lowering final : public Source {
  public:
   // With `apart` calls stay calls, and counted repetitions are rules of their own: left recursion through counters would leave no way to
   // measure what is left to read.
-  Lowering(std::shared_ptr<const Expressions> expressions, std::shared_ptr<const Facts> facts, const Limits& limits, bool apart)
-      : expressions_(std::move(expressions)), known_(std::move(facts)), ex_(*expressions_), facts_(*known_), limits_(limits), apart_(apart),
+  Lowering(std::shared_ptr<const Expressions> expressions, std::shared_ptr<const Facts> facts, const Thresholds& thresholds, const Limits& limits, bool apart)
+      : expressions_(std::move(expressions)), known_(std::move(facts)), ex_(*expressions_), facts_(*known_), limits_(limits), few_states_(thresholds.few_states), apart_(apart),
         budget_(std::max(facts_.states * INLINE_GROWTH, INLINE_FLOOR)) {}
 
   void begin(Nfa& nfa) {
@@ -103,6 +102,7 @@ class Lowering final : public Source {
   const Expressions& ex_;
   const Facts& facts_;
   Limits limits_;
+  u32 few_states_;  // an automaton of at most this many is lowered at once
   bool apart_;
   u64 budget_;                    // states up to which small rules are inlined
   Nfa* nfa_ = nullptr;
@@ -266,6 +266,7 @@ class Lowering final : public Source {
         chars(task.from, task.to, &ex_.ints[ex_.nodes[node].begin + 1], n - 1, ex_.arg(node, 0));
         break;
       case OP_SEQ: {
+        if (task.in_body() && !task.whole && delimits_count(node)) return call(task, outline(node));
         u32 at = task.from;
         for (std::size_t i = 0; i < n; i++) {
           const u32 next = i + 1 == n ? task.to : state();
@@ -404,6 +405,19 @@ class Lowering final : public Source {
     else later({body, start, end, id, 0, task.origin});
   }
 
+  // A sequence of what counts and of delimiters, such as the quotes of a string with a maxLength. Inside of a body it becomes a rule as a
+  // whole: were it only what counts, that rule could end behind every character, and every token would be handed over there.
+  bool delimits_count(u32 node) const {
+    bool counts = false;
+    for (std::size_t i = 0; i < ex_.count(node); i++) {
+      const u32 part = static_cast<u32>(ex_.arg(node, i));
+      const i32 op = ex_.nodes[part].op;
+      if ((op == OP_REPEAT && counted_repeat(ex_, facts_, part)) || (op == OP_AUTOMATON && (ex_.arg(part, 2) > 0 || ex_.arg(part, 3) >= 0))) counts = true;
+      else if (op != OP_LITERAL && op != OP_BYTES && op != OP_CHARS) return false;
+    }
+    return counts;
+  }
+
   // What counts, in a body that is counted, or where it has to be a rule.
   bool own_rule(const Task& task) {
     if (!task.in_body() && (!apart_ || task.whole || scope_)) return false;
@@ -459,7 +473,7 @@ class Lowering final : public Source {
     for (u32 i = 0; i < count; i++) {
       const u32 source = base + i;
       if (ex_.arg(task.node, at)) epsilon(source, task.to);
-      if (all && count > FEW_STATES) {
+      if (all && count > few_states_) {
         piece(task, source, task.to, {static_cast<u32>(at), 0, 0, base});
         at += 2 + 3 * static_cast<std::size_t>(ex_.arg(task.node, at + 1));
         continue;
@@ -965,7 +979,7 @@ std::vector<u32> Nfa::complete_rule(u32 rule) {
 Nfa lower(std::shared_ptr<Expressions> expressions, const TokenTrie& trie, const Limits& limits, Deadline& deadline) {
   Nfa nfa;
   const auto facts = std::make_shared<const Facts>(find_facts(*expressions, trie, nfa, deadline));
-  auto lowering = std::make_unique<Lowering>(std::move(expressions), facts, limits, facts->left_recursive);
+  auto lowering = std::make_unique<Lowering>(std::move(expressions), facts, trie.thresholds(), limits, facts->left_recursive);
   nfa.states.reserve(256);
   nfa.edges.reserve(512);
   lowering->begin(nfa);
@@ -973,7 +987,7 @@ Nfa lower(std::shared_ptr<Expressions> expressions, const TokenTrie& trie, const
   if (facts->left_recursive || facts->nested_distinct) nfa.complete(deadline);
   if (!facts->left_recursive) return nfa;
   nfa.unlowered.reset();
-  rewrite(nfa, limits, deadline);
+  rewrite(nfa, trie.thresholds(), limits, deadline);
   return nfa;
 }
 

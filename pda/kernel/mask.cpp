@@ -14,9 +14,7 @@
 namespace stackmask {
 
 namespace {
-constexpr std::size_t DENSE = 1024;  // tokens from which a part keeps a bitmask
-constexpr std::size_t MANY_NODES = 4;  // that are walked from together
-constexpr u32 MANY_TEXTS = 100'000;  // more than any guard will have seen
+constexpr u32 MOST_VALUES = 100'000;  // more than any guard will have seen
 }
 
 void Automaton::emit(u32 node, Part& part) {
@@ -54,6 +52,7 @@ void Automaton::walk_seeds(Part& part) {
         } else if (flags & FRAME_BYTES) {
           frames_.build(current);
           if (!frames_.dense(current) && trie_->wide(at)) {
+            statistics.wide_walks++;
             for (u32 r = 0; r < frames_[current].range_count; r++) {
               const Range range = frames_.range(current, r);
               for (u32 b = range.lo; b <= range.hi; b++)
@@ -79,13 +78,13 @@ void Automaton::walk_seeds(Part& part) {
 // From many nodes at once, by the sets that they are followed by; single nodes become seeds. False where there are no more sets; then
 // nothing was done. In a bounded run of single bytes the run's other bytes are counted here, not by a frame for each count.
 bool Automaton::walk_set(const NodeSet* set, u32 frame, Part& part) {
-  constexpr std::size_t FEW = 3;
+  const std::size_t few = trie_->thresholds().few_nodes;
   Scratch<std::pair<const NodeSet*, u32>> todo{{set, frame}};
   const std::size_t tokens = part.tokens.size(), hits = hits_.size(), seeds = seeds_.size();
   const u32* dense = part.dense;
   bool spent = false;
   auto take = [&](const NodeSet& taken) {
-    if (!part.dense && !taken.mask.empty()) part.dense = taken.mask.data();
+    if (!part.dense && !taken.mask.empty()) part.dense = taken.mask.data(), statistics.set_masks++;
     else part.tokens.insert(part.tokens.end(), taken.tokens.begin(), taken.tokens.end());
   };
   // The bytes of one range, read from the nodes of a set. Where no token goes on by them, nobody asks where they lead.
@@ -102,9 +101,9 @@ bool Automaton::walk_set(const NodeSet* set, u32 frame, Part& part) {
     const NodeSet* next = trie_->below(&at, lo, hi);
     if (!next) {
       spent = true;
-    } else if (next->nodes.size() <= FEW || next->heavy || frames_.dense(target)) {
+    } else if (next->nodes.size() <= few || next->heavy || frames_.dense(target)) {
       for (const u32 node : next->nodes) seeds_.push_back({node, target});
-      if (next->leaves.size() > FEW) take(*next);
+      if (next->leaves.size() > few) take(*next);
       else
         for (const u32 leaf : next->leaves) emit(leaf, part);
     } else {
@@ -124,7 +123,7 @@ bool Automaton::walk_set(const NodeSet* set, u32 frame, Part& part) {
     if (run.inside) {
       inside = trie_->run(at, run.bytes, run.left);
       if (!inside) spent = true;
-      else take(*inside);
+      else take(*inside), statistics.set_runs++;
       if (inside && (frames_[here].flags & FRAME_LEAVES))
         for (const u32 node : inside->nodes) hits_.push_back({here, node});
     }
@@ -134,6 +133,7 @@ bool Automaton::walk_set(const NodeSet* set, u32 frame, Part& part) {
       if (inside && !spent) read(*inside, here, r);
     }
   }
+  (spent ? statistics.spent_sets : statistics.set_walks)++;
   if (spent) part.tokens.resize(tokens), part.dense = dense, hits_.resize(hits), seeds_.resize(seeds);
   return !spent;
 }
@@ -141,6 +141,7 @@ bool Automaton::walk_set(const NodeSet* set, u32 frame, Part& part) {
 // From one node in a run: the same, or node by node where there are no more sets.
 void Automaton::walk_run(u32 node, u32 frame, Part& part) {
   if (const NodeSet* one = trie_->set(&node, 1); one && walk_set(one, frame, part)) return;
+  statistics.node_runs++;
   const Run run = frames_.run(frame);
   const bool leaves = frames_[frame].flags & FRAME_LEAVES;
   const TrieNode* nodes = trie_->nodes();
@@ -182,6 +183,7 @@ void Automaton::walk(u32 node, u32 frame, Part& part) {
   }
   const TrieNode* nodes = trie_->nodes();
   if (trie_->wide(node) && !frames_.dense(frame)) {
+    statistics.wide_walks++;
     for (u32 r = 0; r < frames_[frame].range_count; r++) {
       const Range range = frames_.range(frame, r);
       for (u32 b = range.lo; b <= range.hi; b++)
@@ -199,7 +201,7 @@ void Automaton::walk(u32 node, u32 frame, Part& part) {
 u32 Automaton::list_id(const NodeList* list) {
   const u64 key = reinterpret_cast<std::uintptr_t>(list);
   if (const u32* found = shared_lists_.find(key)) return *found;
-  if (!list->set && list->nodes.size() >= MANY_NODES) list->set = trie_->set(list->nodes.data(), list->nodes.size());
+  if (!list->set && list->nodes.size() >= trie_->thresholds().many_nodes) list->set = trie_->set(list->nodes.data(), list->nodes.size());
   const u32 id = node_lists_.intern(list->nodes.data(), list->nodes.size());
   shared_lists_.insert(key, id);
   if (list_sets_.size() <= id) list_sets_.resize(id + 1);
@@ -241,20 +243,22 @@ void Automaton::finish(Part& part) {
     }
     hits_.clear();
   }
-  if (part.tokens.size() > DENSE && part.holes.empty()) {
+  if (part.tokens.size() > trie_->thresholds().part_tokens && part.holes.empty()) {
     if (part.dense) part.own.assign(part.dense, part.dense + trie_->words());
     else part.own.assign(trie_->words(), 0);
     for (const i32 token : part.tokens) part.own[static_cast<u32>(token) >> 5] |= 1u << (token & 31);
     part.tokens.clear();
     part.dense = part.own.data();
+    statistics.own_masks++;
   }
 }
 
 u32 Automaton::part(u32 list, u32 frame, bool guarded) {
+  const u32 asked = frame;
   if (!guarded) frame = frames_.saturated(frame);
   const u64 key = static_cast<u64>(list) << 32 | frame | (guarded ? 0x80000000u : 0u);
   if (const u32* found = part_ids_.find(key)) return *found;
-  statistics.parts++;
+  statistics.parts++, statistics.guarded_parts += guarded, statistics.saturated += frame != asked;
   const bool before = guarded_part_;
   guarded_part_ = guarded;
   // A loop asks for further parts while it is made.
@@ -273,7 +277,7 @@ u32 Automaton::part(u32 list, u32 frame, bool guarded) {
     made.clear();
     heavy_.clear();
     frames_.build(frame);
-    const bool together = !guarded && (count >= MANY_NODES || first == 0) && (frames_[frame].flags & FRAME_BYTES) && !frames_.dense(frame);
+    const bool together = !guarded && (count >= trie_->thresholds().many_nodes || first == 0) && (frames_[frame].flags & FRAME_BYTES) && !frames_.dense(frame);
     const NodeSet* set = !together ? nullptr : list < list_sets_.size() && list_sets_[list] ? list_sets_[list] : trie_->set(node_lists_.at(list), count);
     if (set && (first == 0 || !set->heavy) && walk_set(set, frame, made)) {
       walk_seeds(made);
@@ -288,6 +292,7 @@ u32 Automaton::part(u32 list, u32 frame, bool guarded) {
   while (!heavy_.empty()) {
     const auto [node, target] = heavy_.back();
     heavy_.pop_back();
+    statistics.heavy_walks++;
     made.includes.push_back(part(node_lists_.intern(&node, 1), target, guarded));
   }
   index_ = outer_index;
@@ -334,6 +339,7 @@ bool Automaton::loop_part(u32 frame, Part& part) {
   const bool made = (simple && loop.inside && attempt(chain_part(frame, loop, part))) || attempt(sink_part(frame, loop, part)) ||
                     attempt(closed_part(frame, part)) || (!simple && loop.inside && attempt(chain_part(frame, loop, part)));
   (made ? statistics.loops : statistics.loop_fallbacks)++;
+  statistics.heavy_loops += made && index_->node() != 0;
   return made;
 }
 
@@ -349,18 +355,18 @@ void Automaton::go_on_at(const std::vector<u32>& nodes, u32 frame, Part& part, c
 
 // All characters but a few that are rare in tokens stay in the loop, as in a JSON string.
 bool Automaton::few_exits(const Loop& loop) const {
-  constexpr std::size_t FEW = 4096;
+  const std::size_t few = trie_->thresholds().loop_exits;
   const u64 exits = loop.live & ~loop.inside;
   if (exits >= 1ull << CLASSES.count) return false;
   std::size_t nodes = 0;
-  for (u32 c = 0; c < CLASSES.count && nodes < FEW; c++) {
+  for (u32 c = 0; c < CLASSES.count && nodes < few; c++) {
     if (!(exits >> c & 1)) continue;
     const AsciiSet& bytes = CLASSES.bytes[c];
     if (std::popcount(bytes.words[0]) + std::popcount(bytes.words[1]) != 1) return false;
     const u32 exit = static_cast<u32>(bytes.words[0] ? std::countr_zero(bytes.words[0]) : 64 + std::countr_zero(bytes.words[1]));
     nodes += index_->loop_exits(loop.inside, exit, 0, index_->longest_exit(loop.inside, exit))->nodes.size();
   }
-  return nodes < FEW;
+  return nodes < few;
 }
 
 // The exits of a loop over some classes that are live in the frame. Where characters above U+007F are no part of the loop, the first
@@ -389,10 +395,10 @@ bool Automaton::byte_part(u32 frame, Part& part) {
   const bool leaves = frames_[frame].flags & FRAME_LEAVES;
   if (leaves) {
     const NodeList* list = index_->loop_nodes(inside, left);
-    if (list->nodes.size() > 4096) return false;
+    if (list->nodes.size() > trie_->thresholds().run_nodes) return false;
     for (const u32 node : list->nodes) hits_.push_back({frame, node});
   }
-  statistics.loops++;
+  statistics.loops++, statistics.byte_runs++;
   Scratch<std::pair<u32, u64>> exits;
   Scratch<std::pair<u32, u32>> reached;  // (frame, node): all digits lead to one
   for (u32 r = 0; r < frames_[frame].range_count; r++) {
@@ -430,22 +436,25 @@ bool Automaton::chain_part(u32 frame, const Loop& loop, Part& part) {
   Scratch<u32> chain{frame};
   u32 cap = NONE;       // characters that the chain can take, NONE if it loops
   bool counts = false;  // what follows the last frame differs from it in its count alone
+  bool ends = false;    // the last frame takes none of the class as a whole
   for (;;) {
     const u32 last = chain.back();
     frames_.build(last);
     const Loop here = frames_.loop(last);
     if (here.target == DEAD || (here.inside & inside) != inside) {
-      // The chain ends where none of the class is live; where only some is, it is no chain.
+      // The chain ends where none of the class is live; where only some of its ASCII is, it is no chain. Some characters above U+007F
+      // may be live, as in `.é`: their first bytes are exits, there and nowhere else.
       if (here.live & inside & ~SIG_INCOMPLETE) return false;
       if (frames_.reads_any(last, ascii_inside(inside))) return false;
       cap = static_cast<u32>(chain.size() - 1);
+      ends = true;
       break;
     }
     const u32 next = guarded_part_ ? here.target : frames_.saturated(here.target);
     const bool loops = next == last;
     if ((chain.size() > 1 || loops) && (frames_[last].flags & FRAME_LEAVES)) return false;
     if (loops) break;
-    if (chain.size() > longest + 1) break;  // no token is longer
+    if (chain.size() > longest + 1 && chain.size() > index_->longest_path(inside) + 1) break;  // no token is longer
     if (u32 more = 0; (!guarded_part_ || chain.size() > furthest + 1) && frames_.counts_on(last, next, inside, &more)) {
       cap = static_cast<u32>(chain.size() - 1) + more;  // a counter goes on like this to its end
       counts = true;
@@ -453,11 +462,12 @@ bool Automaton::chain_part(u32 frame, const Loop& loop, Part& part) {
     }
     chain.push_back(next);
   }
-  if (chain.size() > 1 && (frames_[chain.back()].flags & FRAME_LEAVES)) return false;
+  // Only the first frame may leave: at the node where the part begins, which its caller sees to.
+  if ((chain.size() > 1 || counts) && (frames_[chain.back()].flags & FRAME_LEAVES)) return false;
   if (cap == 0) return false;
   if (guarded_part_)
     for (const u32 link : chain)
-      if (frames_.variety(link) < MANY_TEXTS) return false;
+      if (frames_.variety(link) < trie_->thresholds().guarded_texts) return false;
   // Exits, grouped by where they lead: (exit, from how many characters, to how many) -> frame.
   Scratch<std::pair<u32, u64>> exits;
   const u32 tail = static_cast<u32>(chain.size() - 1);
@@ -510,14 +520,31 @@ bool Automaton::chain_part(u32 frame, const Loop& loop, Part& part) {
       }
     }
   }
+  const u32 last = chain[tail];
+  for (u32 r = 0; ends && (inside & SIG_NON_ASCII) && r < frames_[last].range_count; r++) {
+    const Range range = frames_.range(last, r);
+    for (u32 b = std::max<u32>(range.lo, 128); b <= range.hi; b++) {
+      const u32 target = frames_.range_target(last, r);
+      if (target == DEAD) break;
+      const NodeList* list = index_->loop_exits(inside, b, cap, cap);
+      if (list->tokens.empty() && list->nodes.empty()) continue;
+      exits.push_back({b, static_cast<u64>(cap) << 32 | cap});
+      if (guarded_part_) {
+        for (const u32 node : list->nodes) land(node, target, part);
+        for (const u32 node : list->leaves) land(node, target, part);
+      }
+      go_on_at(list->nodes, target, part, list);
+    }
+  }
   part.dense = index_->loop_mask_with_exits(inside, cap, exits);
+  (counts ? statistics.counted_chains : statistics.chains)++, statistics.guarded_chains += guarded_part_;
   return true;
 }
 
 // The classes under which the frames that can be reached by them are closed: all are live there, none ends or calls. Unanchored
 // patterns and "any key but these" are such frames.
 Automaton::Closed Automaton::closed_under(u32 frame) {
-  constexpr std::size_t LOOK = 256;
+  const std::size_t look = trie_->thresholds().closed_frames;
   if (frame < closed_.size() && closed_[frame].known) return closed_[frame];
   u64 inside = frames_.loop(frame).live;
   Scratch<u32> seen;
@@ -536,7 +563,7 @@ Automaton::Closed Automaton::closed_under(u32 frame) {
     };
     for (std::size_t i = 0; i < seen.size() && inside && !again; i++) {
       const u32 at = seen[i];
-      if (seen.size() > LOOK) inside = 0;
+      if (seen.size() > look) inside = 0;
       again = (inside & ~frames_.loop(at).live) != 0;
       inside &= frames_.loop(at).live;
       for (u32 r = 0; r < frames_[at].range_count; r++) {
@@ -595,6 +622,7 @@ bool Automaton::closed_part(u32 frame, Part& part) {
         if (at != DEAD) at = frames_.next(at, static_cast<u8>(byte));
       if (at != DEAD) part.tokens.push_back(token);
     }
+  statistics.closed++, statistics.bounded_closed += left != NONE;
   std::sort(landings.begin(), landings.end());
   Scratch<u32> below;
   for (std::size_t i = 0; i < landings.size();) {
@@ -624,7 +652,7 @@ bool Automaton::sink_part(u32 frame, const Loop& loop, Part& part) {
   if (sink == frame) return false;
   const Loop at_sink = frames_.loop(sink);
   if (at_sink.target != sink || (frames_[sink].flags & FRAME_LEAVES) || (at_sink.live & ~at_sink.inside & SIG_WORDS)) return false;
-  if (guarded_part_ && frames_.variety(sink) < MANY_TEXTS) return false;
+  if (guarded_part_ && frames_.variety(sink) < trie_->thresholds().guarded_texts) return false;
   const u64 inside = at_sink.inside & loop.live;
   // With a space outside of the loop the paths below compare byte by byte what leaves it as a whole character.
   if (inside == 0 || ((inside & SIG_NON_ASCII) && !(inside & SIG_SPACE))) return false;
@@ -659,7 +687,7 @@ bool Automaton::sink_part(u32 frame, const Loop& loop, Part& part) {
       }
     }
     visited += static_cast<u32>(differing.size());
-    if (visited > 20'000) return false;
+    if (visited > trie_->thresholds().sink_differences) return false;
     for (const auto& [at, here, there] : differing) {
       const bool still = pair.inside && (signature_of_exit(nodes[at].byte()) & inside) != 0;
       if (still && there != DEAD) {
@@ -695,6 +723,7 @@ bool Automaton::sink_part(u32 frame, const Loop& loop, Part& part) {
   for (const u32 node : removed)
     for (i32 token = nodes[node].token; token >= 0; token = trie_->same(token)) part.holes.push_back(token);
   std::sort(part.holes.begin(), part.holes.end());
+  statistics.sinks++, statistics.guarded_sinks += guarded_part_, statistics.holes += !part.holes.empty();
   for (const auto& [node, target] : extra) walk_child(node, target, part);
   return true;
 }
@@ -716,10 +745,10 @@ u32 Automaton::mask(u32 configuration) {
   Scratch<Visit> visits;
   Scratch<u32> parts, suspects;
   // Guards that have seen nothing cannot refuse what a token completes, unless it completes two values.
-  const u32 values = guarded_[configuration] ? guard_values(configuration, MANY_TEXTS) : 0;
+  const u32 values = guarded_[configuration] ? guard_values(configuration, MOST_VALUES) : 0;
   const bool guarded = values > 0 || (guarded_[configuration] & SCOPE_BELOW);
   // With those of scopes, and those that a token completes itself.
-  const u32 all_values = (guarded_[configuration] ? guard_values(configuration, MANY_TEXTS, true) : 0) + trie_->max_token_bytes();
+  const u32 all_values = (guarded_[configuration] ? guard_values(configuration, MOST_VALUES, true) : 0) + trie_->max_token_bytes();
   auto visit = [&](u32 nodes, u32 frame, u32 rest, bool passed) {
     const Visit v{nodes, frame, rest, passed};
     if (std::find(visits.begin(), visits.end(), v) == visits.end()) visits.push_back(v);
@@ -783,11 +812,14 @@ u32 Automaton::mask(u32 configuration) {
           suspects.insert(suspects.end(), node_lists_.at(nodes), node_lists_.at(nodes) + node_lists_.length(nodes));
         } else if (frames_.seen_any(back)) {
           refused_nodes(nodes, below.frame, kept, refused);
+          statistics.refusals += !refused.empty();
           if (sole) dead.insert(dead.end(), refused.begin(), refused.end());
           else suspects.insert(suspects.end(), refused.begin(), refused.end());
           if (kept.empty()) continue;
           nodes = node_lists_.intern(kept.data(), kept.size());
         }
+        // Here the token ends with a value, behind which there may be too few others.
+        if (risky(back)) suspects.insert(suspects.end(), node_lists_.at(nodes), node_lists_.at(nodes) + node_lists_.length(nodes));
         go_on(nodes, back, below.rest, true);
         if (frames_[back].flags & FRAME_FINAL) leavings.push_back({nodes, below.rest, true});
       }
@@ -802,7 +834,9 @@ u32 Automaton::mask(u32 configuration) {
     const Visit at = visits[v];
     const bool sole = v == 0 && entry_count(configuration) == 1;
     // A guard that the token itself has entered counts too: ",true" behind [true ends a value that was seen.
-    const bool watched = guarded || (guarded_[at.rest] && (at.passed || guard_values(at.rest, 1) > 0));
+    // So does the scope that a value of the token is in.
+    const bool scarce = risky(at.frame);
+    const bool watched = guarded || (at.passed && scarce) || (guarded_[at.rest] && (at.passed || (guarded_[at.rest] & SCOPE_BELOW) || guard_values(at.rest, 1) > 0));
     open.assign(1, part(at.nodes, at.frame, watched));
     while (!open.empty()) {
       const u32 id = open.back();
@@ -810,7 +844,7 @@ u32 Automaton::mask(u32 configuration) {
       const KeptPart kept_part = parts_[id];  // more may be made below
       if (kept_part.dense || !kept_part.tokens.empty()) parts.push_back(id);
       open.insert(open.end(), part_includes_.begin() + kept_part.includes.begin, part_includes_.begin() + kept_part.includes.end);
-      if (watched && guarded_[at.rest] && !kept_part.poor.empty()) {
+      if (watched && (guarded_[at.rest] || scarce) && !kept_part.poor.empty()) {
         if (seen_rest != at.rest || v == 1) seen_rest = at.rest, told = !at.passed && seen_texts(at.rest, sole ? at.frame : DEAD, &prefixes);
         for (u32 p = kept_part.poor.begin; p < kept_part.poor.end; p++) {
           const Part::Poor poor = part_poor_[p];
@@ -847,6 +881,7 @@ u32 Automaton::mask(u32 configuration) {
   for (const bool dense : {true, false})
     for (const u32 id : parts)
       if ((parts_[id].dense != nullptr) == dense) key.push_back(id);
+  statistics.suspects += !suspects.empty(), statistics.buried += !dead.empty();
   if (!suspects.empty() || !dead.empty()) deny(configuration, suspects, dead, denied);
   // Level by level a deep structure has the same masks.
   key.push_back(NONE);
@@ -905,6 +940,7 @@ std::optional<u32> Automaton::seen_texts(u32 rest, u32 frame, std::vector<std::p
     before.erase(i, 1);
   }
   const std::vector<u32> ids = frames_.seen_ids(back);
+  statistics.counted_texts++;
   if (!counts) {
     for (const u32 id : ids) total += spell(frames_.value(id), before, frame, nullptr);
     return total;
@@ -1084,27 +1120,32 @@ bool Automaton::risky(u32 frame) {
   return !many(scope_texts_[rule], frames_.seen_count(frame) + trie_->max_token_bytes());
 }
 
-// A search over the frames ahead. What is called is taken to end, but for values that a scope has run out of.
+// A search over the frames ahead, depth first. What is called is taken to end, but for values that the scope has run out of. That one
+// value takes from the next is not seen here: who writes a scope counts where that could leave too few.
 bool Automaton::finishes(u32 frame) {
   if (!risky(frame) || !frames_.seen_any(frame)) return true;
   if (const u32* found = finishes_.find(frame)) return *found != 0;
   constexpr std::size_t BUDGET = 4096;
-  Scratch<u32> queue{frame};
+  Scratch<u32> todo{frame};
+  Map64 visited;
+  std::size_t count = 0;
   bool result = false;
   auto add = [&](u32 next) {
-    if (next != DEAD && std::find(queue.begin(), queue.end(), next) == queue.end()) queue.push_back(next);
+    if (next == DEAD || visited.find(next)) return;
+    visited.insert(next, 1);
+    todo.push_back(next);
   };
-  for (std::size_t i = 0; i < queue.size() && !result; i++) {
-    const u32 at = queue[i];
+  while (!todo.empty() && !result) {
+    const u32 at = todo.back();
+    todo.pop_back();
     frames_.build(at);
-    if ((frames_[at].flags & (FRAME_FINAL | FRAME_TOKENS)) || queue.size() > BUDGET) result = true;
+    if ((frames_[at].flags & (FRAME_FINAL | FRAME_TOKENS)) || ++count > BUDGET) result = true;
+    // The last ones go first: calls, then marks, and blanks in the end.
     for (u32 r = 0; r < frames_[at].range_count && !result; r++) add(frames_.range_target(at, r));
     for (u32 c = 0; c < frames_[at].call_count && !result; c++) {
       const Call call = frames_.call(at, c);
       const u32 entry = frames_.entry(call.rule);
-      if (entry == DEAD) continue;
-      if (!call.distinct) add(call.back);
-      else if (alive({entry, push(frames_.guard(call.back, 0), EMPTY_STACK)})) result = true;
+      if (entry != DEAD && (!call.distinct || alive({entry, push(frames_.guard(call.back, 0), EMPTY_STACK)}))) add(call.back);
     }
   }
   finishes_.insert(frame, result);
@@ -1147,10 +1188,11 @@ bool Automaton::alive(const Entry& entry) {
   return result;
 }
 
-// A search over stacks of this one entry, by bytes, depth first until a value passes its guard: most texts differ from the values seen
+// A search over stacks of this one entry, by bytes, depth first until values have passed all guards: most texts differ from the values seen
 // by what has been read, so the first completion is one. Blanks between the parts of a value are left out at first: they make no other
 // value, though a grammar may ask for some. INVARIANT: nothing is interned as a configuration.
 bool Automaton::finds_new_value(const Entry& entry, u32 values, bool blanks, bool& skipped) {
+  statistics.searches++;
   constexpr std::size_t BUDGET = 4096;
   struct Place {
     Entry at;
@@ -1202,13 +1244,13 @@ bool Automaton::finds_new_value(const Entry& entry, u32 values, bool blanks, boo
     for (u32 k = 0; k < entry_count(at.rest); k++) {
       const Entry below = entries(at.rest)[k];
       if (below.frame == BOTTOM) continue;
-      if (frames_[below.frame].flags & FRAME_GUARD) {
-        if (frames_.pop_guard(below.frame) != DEAD) return true;
-      } else if (guarded_[below.rest] & GUARD_BELOW) {
-        pending.push_back({below, text, NONE});
-      } else {
-        return true;
-      }
+      Entry next = below;
+      const bool guard = frames_[below.frame].flags & FRAME_GUARD;
+      if (guard) next.frame = frames_.pop_guard(below.frame);
+      if (next.frame == DEAD) continue;
+      if (!(guarded_[below.rest] & GUARD_BELOW)) return true;
+      // What a value is part of may have been seen as well.
+      pending.push_back({next, guard ? nearest_text(below.rest) : text, NONE});
     }
   }
   return false;

@@ -143,6 +143,27 @@ bool Matcher::fill(u32* row) const {
   return needed;
 }
 
+// Tokens that share a beginning share its steps: depth first over the trie, the configuration of each depth remembered.
+void Matcher::fill_by_trial(u32* row) const {
+  const std::lock_guard lock(automaton_->mutex);
+  const u32 state = history_.back(), read = tokens();
+  std::memset(row, 0, trie().words() * sizeof(u32));
+  auto set = [&](u32 token) { row[token >> 5] |= 1u << (token & 31); };
+  for (u32 token = 0; token < trie().size(); token++)
+    if ((is_stop(token) || !trie().has_text(token) || automaton_->reads_tokens(state & ~TERMINATED)) && after(state, token, read) != NO_STACK) set(token);
+  if (state & TERMINATED) return;
+  const TrieNode* nodes = trie().nodes();
+  std::vector<u32> path(trie().max_token_bytes() + 1u, state);
+  for (u32 at = 1; at < trie().node_count();) {
+    const u32 before = path[nodes[at].depth - 1u];
+    for (i32 token = nodes[at].token; token >= 0; token = trie().same(token))
+      if (!is_stop(static_cast<u32>(token)) && automaton_->step_last(before, nodes[at].byte(), read) != NO_STACK) set(static_cast<u32>(token));
+    automaton_->clock(read, nodes[at].depth);
+    path[nodes[at].depth] = automaton_->step(before, nodes[at].byte());
+    at += path[nodes[at].depth] == NO_STACK ? nodes[at].skip() : 1;
+  }
+}
+
 void Matcher::fill_drafts(const std::vector<u32>& tokens, const std::vector<i32>& parents, u32* rows) const {
   const std::lock_guard lock(automaton_->mutex);
   std::vector<u32> states{history_.back()}, read{this->tokens()};

@@ -24,6 +24,7 @@ class Matcher {
   void rollback(i64 n);
   void reset() { rollback(num_accepted()); }
   bool fill(u32* row) const;  // false if every token is allowed
+  void fill_by_trial(u32* row) const;  // the same mask, by trying every token: the masks' oracle in tests
   // Row i + 1 is the mask after draft token i, whose parent is row parents[i] + 1; below a refused token rows are zero.
   void fill_drafts(const std::vector<u32>& tokens, const std::vector<i32>& parents, u32* rows) const;
   std::string jump_forward() const;

@@ -1,13 +1,158 @@
-// Least lengths: of what every state still has to read, and of every rule's texts. Knuth's generalisation of Dijkstra's algorithm
-// (1977): values are settled in increasing order, a call's weight is known once its rule is settled.
-// What these lengths say of a configuration is a bound; the length of its shortest completion is this bound wherever a way goes straight
-// down to an end, which is remembered of every configuration on the way.
+// Least lengths: of what every state still has to read, and of every rule's texts, tokens by their ids left out. Knuth's generalisation
+// of Dijkstra's algorithm (1977): values are settled in increasing order, a call's weight is known once its rule is settled.
+//
+// A state in the body of a repetition or a permutation measures to the end of that body: what follows depends on the register, and is
+// added where one is at hand (Nfa::distance). Left recursion that was rewritten leads into bodies from outside of them, with registers
+// that are known, and a rule may begin in one: such a way in is an Entrance. In a counted automaton lengths depend on the register
+// altogether, and CountedLengths has a row for each count.
+//
+// INVARIANT: where no values must differ the length of a configuration's shortest completion is what its frames measure. Values that
+// must differ make it a bound, see Automaton::shortest().
 #include <algorithm>
 #include <queue>
+#include <tuple>
 
 #include "automaton.h"
 
 namespace stackmask {
+
+namespace {
+
+constexpr u64 LONG = 0xF0000000u;  // stands for all lengths that no text will have
+
+u64 plus(u64 a, u64 b) { return a >= NONE || b >= NONE ? NONE : std::min(a + b, LONG); }
+
+}  // namespace
+
+// Backwards from the largest count: with so many characters counted, the least way from a state is one more character and the least way
+// from there on. The rows from the minimum on cease to change once every shortest text is short enough. Below the minimum each row is
+// mostly the next one and the length of some characters.
+CountedLengths::CountedLengths(const Nfa& nfa, u32 id, std::vector<u32>& place, Deadline& deadline) : place_(&place) {
+  const Head& head = nfa.heads[id];
+  minimum_ = head.minimum, maximum_ = head.maximum;
+  std::vector<u32> states{head.body}, stands, reached;
+  place[head.body] = 0;
+  std::vector<std::pair<u32, u32>> back;  // (target, source) of what reads a byte
+  for (std::size_t i = 0; i < states.size(); i++) {
+    for (u32 e = nfa.states[states[i]].first; e != NONE; e = nfa.edges[e].next) {
+      const Edge& edge = nfa.edges[e];
+      if (edge.kind != EDGE_BYTE && edge.kind != EDGE_EPSILON && edge.kind != EDGE_COUNT) continue;
+      if (place[edge.target] == NONE) place[edge.target] = static_cast<u32>(states.size()), states.push_back(edge.target);
+      if (edge.kind == EDGE_BYTE) back.push_back({place[edge.target], static_cast<u32>(i)});
+      if (edge.kind == EDGE_COUNT) stands.push_back(place[edge.target]), reached.push_back(static_cast<u32>(i));
+    }
+  }
+  if (std::find(stands.begin(), stands.end(), 0u) == stands.end()) stands.push_back(0), reached.push_back(NONE);
+  // Where the next character may end, and after how many bytes: to all of `stands` backwards from where each is reached.
+  std::sort(back.begin(), back.end());
+  ways_.resize(states.size());
+  std::vector<u32> depth(states.size(), NONE), queue;
+  for (u32 to = 0; to < reached.size(); to++) {
+    if (reached[to] == NONE) continue;
+    queue.assign(1, reached[to]);
+    depth[reached[to]] = 0;
+    for (std::size_t i = 0; i < queue.size(); i++) {
+      deadline.check();
+      ways_[queue[i]].push_back({to, depth[queue[i]]});
+      for (auto at = std::lower_bound(back.begin(), back.end(), std::pair<u32, u32>{queue[i], 0}); at != back.end() && at->first == queue[i]; ++at)
+        if (depth[at->second] == NONE) depth[at->second] = depth[queue[i]] + 1, queue.push_back(at->second);
+    }
+    for (const u32 state : queue) depth[state] = NONE;
+  }
+  width_ = static_cast<u32>(stands.size());
+  std::vector<u8> accepting(width_, 0);
+  for (u32 i = 0; i < width_; i++)
+    for (u32 e = nfa.states[states[stands[i]]].first; e != NONE; e = nfa.edges[e].next) {
+      const Edge& edge = nfa.edges[e];
+      if (edge.kind == EDGE_LEAVE) accepting[i] = 1;
+      if (edge.kind == EDGE_EPSILON) {
+        auto& ways = ways_[stands[i]];
+        const auto& more = ways_[place[edge.target]];
+        ways.insert(ways.end(), more.begin(), more.end());
+      }
+    }
+  for (u32 state = 0; state < states.size(); state++) place[states[state]] = state;
+  stand_of_.assign(states.size(), NONE);
+  for (u32 i = 0; i < width_; i++) stand_of_[stands[i]] = i;
+  auto row_before = [&](const u32* next, bool may_end, std::vector<u32>& row) {
+    row.assign(width_, NONE);
+    for (u32 i = 0; i < width_; i++) {
+      if (may_end && accepting[i]) row[i] = 0;
+      else if (next) row[i] = after(stands[i], next);
+    }
+    deadline.check();
+  };
+  std::vector<u32> row, last;
+  row_before(nullptr, true, last);
+  rows_ = last;
+  for (u64 count = 1; maximum_ == NONE || count <= maximum_ - minimum_; count++) {
+    row_before(last.data(), true, row);
+    if (row == last) break;
+    rows_.insert(rows_.end(), row.begin(), row.end());
+    last.swap(row);
+  }
+  free_ = static_cast<u32>(rows_.size() / width_);
+  const u32 first = maximum_ == NONE ? free_ - 1 : std::min(maximum_ - minimum_, free_ - 1);  // the row of the minimum
+  last.assign(rows_.begin() + first * width_, rows_.begin() + (first + 1) * width_);
+  constexpr u32 LONGEST_PERIOD = 16;
+  constexpr u64 MOST_LENGTHS = 16'000'000;
+  for (u32 below = 1; below <= minimum_; below++) {
+    row_before(last.data(), false, row);
+    rows_.insert(rows_.end(), row.begin(), row.end());
+    last.swap(row);
+    for (u32 period = 1; period <= std::min(LONGEST_PERIOD, below - 1) && !period_; period++)
+      if (repeats(period)) period_ = period;
+    if (period_) break;
+    if (rows_.size() > MOST_LENGTHS)
+      throw LimitExceeded("states", static_cast<double>(MOST_LENGTHS), "the least lengths of a pattern of at least " + std::to_string(minimum_) + " characters are more than " + std::to_string(MOST_LENGTHS) + " numbers");
+  }
+}
+
+// The last row is the one `period` rows before it and as much more in each place.
+bool CountedLengths::repeats(u32 period) {
+  const u32* now = rows_.data() + rows_.size() - width_;
+  const u32* before = now - static_cast<std::size_t>(period) * width_;
+  u32 more = NONE;
+  for (u32 i = 0; i < width_; i++) {
+    if ((now[i] == NONE) != (before[i] == NONE)) return false;
+    if (now[i] == NONE) continue;
+    if (more == NONE) more = now[i] - before[i];
+    else if (now[i] - before[i] != more) return false;
+  }
+  more_ = more == NONE ? 0 : more;
+  return true;
+}
+
+u32 CountedLengths::after(u32 place, const u32* row) const {
+  u64 best = NONE;
+  for (const auto& [to, bytes] : ways_[place]) best = std::min(best, plus(bytes, row[to]));
+  return static_cast<u32>(best);
+}
+
+// What stands, and what a character still leads to, after so many were counted.
+u64 CountedLengths::of(u32 state, u32 count) const {
+  const u32 place = (*place_)[state], stand = stand_of_[place];
+  const bool deep = count == COUNT_DEEP;
+  u64 at = deep ? 0 : maximum_ == NONE ? std::min(count, minimum_) : std::min(count, maximum_);
+  if (stand == NONE && at == maximum_) return NONE;
+  at += stand == NONE;  // of the row that the character leads to
+  u64 more = 0;
+  u64 row;
+  if (at >= minimum_) {
+    row = maximum_ == NONE ? free_ - 1 : std::min<u64>(maximum_ - at, free_ - 1);
+  } else {
+    const u64 kept = rows_.size() / width_ - free_;
+    u64 below = minimum_ - at;
+    if (below > kept) {
+      const u64 rounds = (below - kept + period_ - 1) / period_;
+      more = rounds * more_;
+      below -= rounds * period_;
+    }
+    row = free_ + below - 1;
+  }
+  const u32* lengths = rows_.data() + row * width_;
+  return plus(stand == NONE ? after(place, lengths) : lengths[stand], more);
+}
 
 namespace {
 
@@ -17,11 +162,57 @@ class Measure {
 
   void run() {
     nfa_.complete(deadline_);
+    for (Rule& rule : nfa_.rules) rule.shortest = NONE;
+    find_scopes();
+    count_automata();
     index();
+    solve(nfa_.least_bytes, 0);
+    std::size_t kinds = 0;
+    for (const auto& scope : nfa_.scopes) kinds = std::max(kinds, scope.size());
+    nfa_.least_values.resize(std::min(kinds, MOST_KINDS));
+    for (u32 kind = 0; kind < nfa_.least_values.size(); kind++) solve(nfa_.least_values[kind], kind + 1);
+  }
+
+ private:
+  static constexpr std::size_t MOST_KINDS = 4;  // of values in one scope that are counted
+  // Nodes: the states, then one for each rule: its shortest text that is not empty.
+  struct Back {
+    u32 source, call;
+    u8 weight, kind;  // kind: of the values of a scope that the call reads, from 1 on; 0 for other calls
+  };
+  // A way from outside of a body into it, or from where a rule begins: what is read on it, and the register then.
+  struct Entrance {
+    u32 source, call;
+    u8 weight, kind;
+    Item to;
+  };
+  Nfa& nfa_;
+  Deadline& deadline_;
+  u32 states_ = 0;
+  u32 counted_kind_ = 0;           // 0 where bytes are counted, else the values of this kind
+  std::vector<u32>* least_ = nullptr;  // what is being worked out, by state
+  std::vector<u32> begin_, best_;
+  std::vector<Back> back_;
+  std::vector<std::pair<u32, u32>> heads_;
+  std::vector<Entrance> entrances_;
+  std::vector<u32> watching_begin_, watching_;  // by node: the entrances that its length matters to
+  std::vector<u8> settled_;
+  std::vector<std::vector<std::pair<u32, u32>>> waiting_;  // by rule: (source, distance of the call's target)
+  using Entry = std::pair<u32, u32>;
+  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue_;
+
+  void solve(std::vector<u32>& least, u32 kind) {
+    least.assign(states_, NONE);
+    least_ = &least;
+    counted_kind_ = kind;
+    best_.assign(states_ + nfa_.rules.size(), NONE);
+    settled_.assign(best_.size(), 0);
+    waiting_.assign(nfa_.rules.size(), {});
+    for (const Entrance& entrance : entrances_) enter(entrance);
     for (const Rule& rule : nfa_.rules)
-      if (!rule.merged) propose(rule.final, 0);
+      if (!rule.merged && (!kind || rule.scope)) propose(rule.final, 0);
     for (u32 s = 0; s < states_; s++) {
-      if (!counts_bodies(s)) continue;
+      if (!counts_bodies(s) || (kind && !nfa_.rules[nfa_.states[s].rule].scope)) continue;
       if (nfa_.states[s].head != NONE) propose(s, 0);  // the head after a separator: a separator ends there
       for (u32 e = nfa_.states[s].first; e != NONE; e = nfa_.edges[e].next)
         if (nfa_.edges[e].kind == EDGE_COUNT || nfa_.edges[e].kind == EDGE_MEMBER) propose(s, 0);
@@ -34,80 +225,95 @@ class Measure {
       settled_[node] = 1;
       if (node >= states_) settle_rule(node - states_, distance);
       else settle_state(node, distance);
+      for (u32 i = watching_begin_[node]; i < watching_begin_[node + 1]; i++) enter(entrances_[watching_[i]]);
     }
-    for (u32 r = 0; r < nfa_.rules.size(); r++) nfa_.rules[r].shortest = best_[states_ + r];
-    for (u32 s = 0; s < states_; s++) nfa_.states[s].distance = best_[s];
   }
 
- private:
-  // Nodes: the states, then one for each rule: its shortest text that is not empty.
-  struct Back {
-    u32 source, call;
-    u8 weight;
-  };
-  Nfa& nfa_;
-  Deadline& deadline_;
-  u32 states_ = 0;
-  std::vector<u32> begin_, best_;
-  std::vector<Back> back_;
-  std::vector<std::pair<u32, u32>> heads_;
-  std::vector<u8> settled_;
-  std::vector<std::vector<std::pair<u32, u32>>> waiting_;  // by rule: (source, distance of the call's target)
-  using Entry = std::pair<u32, u32>;
-  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue_;
+  // By scope: the rules that its values are read by, which make their kinds.
+  void find_scopes() {
+    nfa_.scopes.assign(nfa_.rules.size(), {});
+    nfa_.distinct = false;
+    for (const State& state : nfa_.states)
+      for (u32 e = state.first; e != NONE; e = nfa_.edges[e].next) {
+        const Edge& edge = nfa_.edges[e];
+        if (edge.kind != EDGE_CALL || !(edge.flags & EDGE_DISTINCT)) continue;
+        nfa_.distinct = true;
+        auto& kinds = nfa_.scopes[state.rule];
+        if (std::find(kinds.begin(), kinds.end(), edge.data) == kinds.end()) kinds.push_back(edge.data);
+      }
+  }
+  u8 kind_of(u32 state, const Edge& edge) const {
+    if (edge.kind != EDGE_CALL || !(edge.flags & EDGE_DISTINCT)) return 0;
+    const auto& kinds = nfa_.scopes[nfa_.states[state].rule];
+    return static_cast<u8>(std::min<std::size_t>(static_cast<std::size_t>(std::find(kinds.begin(), kinds.end(), edge.data) - kinds.begin()) + 1, 255));
+  }
 
-  // It lies in the body of a repetition or permutation, and measures to the body's end. In a counted automaton a state measures to
-  // the end of its rule.
+  // It lies in the body of a repetition or permutation, and measures to the body's end.
   bool counts_bodies(u32 s) const { return nfa_.states[s].body != NONE && !nfa_.heads[nfa_.states[s].body].automaton; }
+  bool in_automaton(u32 s) const { return nfa_.states[s].body != NONE && nfa_.heads[nfa_.states[s].body].automaton; }
 
   void propose(u32 node, u64 distance) {
-    const u32 value = static_cast<u32>(std::min<u64>(distance, 0xF0000000u));
+    if (distance >= NONE) return;
+    const u32 value = static_cast<u32>(std::min(distance, LONG));
     if (value < best_[node]) {
       best_[node] = value;
       queue_.push({value, node});
     }
   }
 
+  void count_automata() {
+    nfa_.counted_places.assign(nfa_.states.size(), NONE);
+    nfa_.counted.clear();
+    nfa_.counted.resize(nfa_.heads.size());
+    for (const State& state : nfa_.states)
+      if (state.head != NONE && nfa_.heads[state.head].automaton && !nfa_.counted[state.head]) nfa_.counted[state.head].emplace(nfa_, state.head, nfa_.counted_places, deadline_);
+  }
+
   void index() {
     states_ = static_cast<u32>(nfa_.states.size());
     const u32 rules = static_cast<u32>(nfa_.rules.size());
-    best_.assign(states_ + rules, NONE);
-    settled_.assign(states_ + rules, 0);
-    waiting_.resize(rules);
-    std::vector<std::pair<u32, Back>> edges;
-    auto add = [&](u32 source, const Edge& edge) {
-      switch (edge.kind) {
-        case EDGE_BYTE:
-        case EDGE_TOKEN: edges.push_back({edge.target, {source, NONE, 1}}); break;
-        case EDGE_CALL: edges.push_back({edge.target, {source, edge.data, 0}}); break;
-        case EDGE_REST:
-          for (u32 e = nfa_.states[edge.target].first; e != NONE; e = nfa_.edges[e].next)
-            if (nfa_.edges[e].kind == EDGE_BYTE) edges.push_back({nfa_.edges[e].target, {source, NONE, 1}});
-          break;
-        default: break;
-      }
-    };
+    // A seed of left recursion is a state of its own, which only an EDGE_SET leads to.
+    std::vector<u32> register_of(states_, 0);
     for (u32 s = 0; s < states_; s++)
+      for (u32 e = nfa_.states[s].first; e != NONE; e = nfa_.edges[e].next)
+        if (nfa_.edges[e].kind == EDGE_SET) register_of[nfa_.edges[e].target] = nfa_.edges[e].data;
+    std::vector<std::pair<u32, Back>> edges;
+    auto lead = [&](u32 source, u32 body, u32 reg, u32 target, u32 call, u8 weight, u8 kind) {
+      if (nfa_.states[target].body == body) edges.push_back({target, {source, call, weight, kind}});
+      else entrances_.push_back({source, call, weight, kind, {target, reg}});
+    };
+    auto read = [&](u32 source, u32 from, u32 body, u32 reg, const Edge& edge) {
+      if (edge.kind == EDGE_BYTE) lead(source, body, reg, edge.target, NONE, 1, 0);
+      else if (edge.kind == EDGE_CALL) lead(source, body, reg, edge.target, edge.data, 0, kind_of(from, edge));
+      else if (edge.kind == EDGE_REST) each_rest(from, edge.target, [&](u32 target) { lead(source, body, reg, target, NONE, 1, 0); });
+    };
+    std::vector<u8> wanted(rules, 0);  // what may read nothing must read something in some call
+    for (u32 s = 0; s < states_; s++) {
+      if (in_automaton(s)) continue;
+      const u32 body = nfa_.states[s].body;
       for (u32 e = nfa_.states[s].first; e != NONE; e = nfa_.edges[e].next) {
         const Edge& edge = nfa_.edges[e];
-        add(s, edge);
-        if (edge.kind == EDGE_EPSILON || edge.kind == EDGE_SET || edge.kind == EDGE_ENTER || edge.kind == EDGE_LEAVE ||
-            (edge.kind == EDGE_COUNT && !counts_bodies(s)))
-          edges.push_back({edge.target, {s, NONE, 0}});
-        if (edge.kind == EDGE_CALL && nfa_.rules[edge.data].nullable && !(edge.flags & EDGE_NONEMPTY)) edges.push_back({edge.target, {s, NONE, 0}});
+        read(s, s, body, register_of[s], edge);
+        if (edge.kind == EDGE_EPSILON || edge.kind == EDGE_ENTER || edge.kind == EDGE_SET)
+          lead(s, body, edge.kind == EDGE_SET ? edge.data : register_of[s], edge.target, NONE, 0, 0);
+        if (edge.kind != EDGE_CALL) continue;
+        if (nfa_.rules[edge.data].nullable && !(edge.flags & EDGE_NONEMPTY)) lead(s, body, register_of[s], edge.target, NONE, 0, 0);
+        else wanted[edge.data] = 1;
       }
+    }
     Closure closure(nfa_);
     for (u32 r = 0; r < rules; r++) {
       if (nfa_.rules[r].merged) continue;
+      if (!nfa_.rules[r].nullable) {
+        edges.push_back({nfa_.rules[r].start, {states_ + r, NONE, 0, 0}});
+        continue;
+      }
+      if (!wanted[r]) continue;
       closure.begin();
       closure.add(nfa_.rules[r].start, 0);
       closure.run();
       for (const Item& item : closure.result)
-        for (u32 e = nfa_.states[item.state].first; e != NONE; e = nfa_.edges[e].next) {
-          // An edge inside of a body measures to the body's end only; its rule is then measured by its start, below.
-          if (!counts_bodies(item.state)) add(states_ + r, nfa_.edges[e]);
-        }
-      if (!nfa_.rules[r].nullable) edges.push_back({nfa_.rules[r].start, {states_ + r, NONE, 0}});
+        for (u32 e = nfa_.states[item.state].first; e != NONE; e = nfa_.edges[e].next) read(states_ + r, item.state, NONE, item.reg, nfa_.edges[e]);
     }
     begin_.assign(states_ + 1, 0);
     for (const auto& edge : edges) begin_[edge.first + 1]++;
@@ -117,62 +323,116 @@ class Measure {
     for (const auto& [target, back] : edges) back_[cursor[target]++] = back;
     for (u32 s = 0; s < states_; s++) {
       if (nfa_.states[s].head == NONE || nfa_.states[s].body != NONE) continue;
-      const Head& head = nfa_.heads[nfa_.states[s].head];
-      heads_.push_back({head.exit, s});
-      heads_.push_back({head.body, s});
-      for (const u32 member : head.members) heads_.push_back({member, s});
+      each_part(nfa_.heads[nfa_.states[s].head], [&](u32 part) { heads_.push_back({part, s}); });
     }
     std::sort(heads_.begin(), heads_.end());
+    watch();
+  }
+
+  template <class F>
+  void each_rest(u32 from, u32 target, F f) const {
+    bool own[256] = {};
+    for (u32 e = nfa_.states[from].first; e != NONE; e = nfa_.edges[e].next)
+      if (const Edge& edge = nfa_.edges[e]; edge.kind == EDGE_BYTE) std::fill(own + edge.lo, own + edge.hi + 1, true);
+    for (u32 e = nfa_.states[target].first; e != NONE; e = nfa_.edges[e].next)
+      if (const Edge& edge = nfa_.edges[e]; edge.kind == EDGE_BYTE && !std::all_of(own + edge.lo, own + edge.hi + 1, [](bool byte) { return byte; })) f(edge.target);
+  }
+
+  // The states whose lengths make up that of a head.
+  template <class F>
+  void each_part(const Head& head, F f) const {
+    f(head.exit);
+    if (head.automaton) return;
+    f(head.body);
+    for (const u32 member : head.members) f(member);
+  }
+
+  void watch() {
+    std::vector<std::pair<u32, u32>> pairs;
+    for (u32 i = 0; i < entrances_.size(); i++) {
+      const Entrance& entrance = entrances_[i];
+      const u32 target = entrance.to.state, body = nfa_.states[target].body;
+      pairs.push_back({target, i});
+      if (entrance.call != NONE) pairs.push_back({states_ + entrance.call, i});
+      if (body != NONE) each_part(nfa_.heads[body], [&](u32 part) { pairs.push_back({part, i}); });
+    }
+    std::sort(pairs.begin(), pairs.end());
+    watching_begin_.assign(states_ + nfa_.rules.size() + 1, 0);
+    for (const auto& pair : pairs) {
+      watching_begin_[pair.first + 1]++;
+      watching_.push_back(pair.second);
+    }
+    for (std::size_t i = 1; i < watching_begin_.size(); i++) watching_begin_[i] += watching_begin_[i - 1];
+  }
+
+  // By what is settled: the length from an entrance on falls as more is, and is never less than what is settled last.
+  void enter(const Entrance& entrance) {
+    const u64 read = entrance.call == NONE ? weight(entrance.weight) : called(entrance.call, entrance.kind);
+    propose(entrance.source, plus(read, nfa_.distance(entrance.to, *least_)));
+  }
+  u64 weight(u8 bytes) const { return counted_kind_ ? 0 : bytes; }
+  // Of a call; of values each counts as one, whatever it is.
+  u64 called(u32 rule, u8 kind) const {
+    if (!counted_kind_) return nfa_.rules[rule].shortest;
+    return nfa_.rules[rule].shortest == NONE ? NONE : kind == counted_kind_;
   }
 
   void settle_state(u32 t, u32 distance) {
+    (*least_)[t] = distance;
     for (u32 i = begin_[t]; i < begin_[t + 1]; i++) {
       const Back& back = back_[i];
       if (back.call == NONE) {
-        propose(back.source, static_cast<u64>(distance) + back.weight);
-      } else if (settled_[states_ + back.call]) {
-        propose(back.source, static_cast<u64>(distance) + best_[states_ + back.call]);
+        propose(back.source, plus(distance, weight(back.weight) + (back.source < states_ ? 0 : surcharge(back.source - states_))));
+      } else if (counted_kind_ || settled_[states_ + back.call]) {
+        propose(back.source, plus(distance, called(back.call, back.kind)));
       } else {
         waiting_[back.call].push_back({back.source, distance});
       }
     }
-    for (auto at = std::lower_bound(heads_.begin(), heads_.end(), std::pair<u32, u32>{t, 0}); at != heads_.end() && at->first == t; ++at) {
-      const Head& head = nfa_.heads[nfa_.states[at->second].head];
-      for (u32 s : {head.exit}) nfa_.states[s].distance = best_[s];
-      nfa_.states[head.body].distance = settled_[head.body] ? best_[head.body] : NONE;
-      for (const u32 member : head.members) nfa_.states[member].distance = settled_[member] ? best_[member] : NONE;
-      if (!settled_[head.exit]) continue;
-      if (const u64 whole = nfa_.distance_of_head(head, {}); whole < NONE) propose(at->second, whole);
-    }
+    for (auto at = std::lower_bound(heads_.begin(), heads_.end(), std::pair<u32, u32>{t, 0}); at != heads_.end() && at->first == t; ++at)
+      propose(at->second, nfa_.distance_of_head(nfa_.heads[nfa_.states[at->second].head], {}, *least_));
+  }
+
+  // What the values of a scope take more for having to differ.
+  u64 surcharge(u32 rule) const {
+    u64 more = 0;
+    if (!counted_kind_ && rule < nfa_.scope_values.size())
+      for (const Nfa::Values& values : nfa_.scope_values[rule]) more += values.together - std::min<u64>(values.together, static_cast<u64>(values.count) * nfa_.rules[values.rule].shortest);
+    return more;
   }
 
   void settle_rule(u32 rule, u32 distance) {
-    for (const auto& [source, rest] : waiting_[rule]) propose(source, static_cast<u64>(rest) + distance);
+    if (counted_kind_) return;
+    nfa_.rules[rule].shortest = distance;
+    for (const auto& [source, rest] : waiting_[rule]) propose(source, plus(rest, distance));
     waiting_[rule].clear();
   }
 };
 
 }  // namespace
 
-u64 Nfa::distance_of_head(const Head& head, const Register& reg) const {
-  const u64 exit = states[head.exit].distance;
-  if (head.automaton) {  // a lower bound: every character missing takes a byte
-    const u64 body = states[head.body].distance;
-    const u64 missing = reg.count < COUNT_DEEP && reg.count < head.minimum ? head.minimum - reg.count : 0;
-    return body == NONE ? NONE : std::max(body, exit + missing);
-  }
+// In a counted automaton, which reads no values.
+u64 Nfa::counted_rest(u32 state, u32 count, const std::vector<u32>& least) const {
+  const u64 bytes = counted[states[state].body]->of(state, count);
+  return &least == &least_bytes || bytes == NONE ? bytes : 0;
+}
+
+u64 Nfa::distance_of_head(const Head& head, const Register& reg, const std::vector<u32>& least) const {
+  const u64 exit = least[head.exit];
+  if (exit == NONE) return NONE;
+  if (head.automaton) return plus(exit, counted_rest(head.body, reg.count, least));
   if (!head.permutation) {
     const u64 missing = reg.count < COUNT_DEEP && reg.count < head.minimum ? head.minimum - reg.count : 0;
     if (missing == 0) return exit;
-    const u64 body = states[head.body].distance;
-    return body == NONE ? NONE : exit + missing * body;
+    const u64 body = least[head.body];
+    return body == NONE ? NONE : plus(exit, missing * body);
   }
   u64 total = exit, chosen = 0;
   std::vector<u64> others;
   u64 repeatable = NONE;
   for (u32 i = 0; i < head.members.size(); i++) {
     if (head.flags[i] & NEVER_MEMBER) continue;
-    const u64 length = states[head.members[i]].distance;
+    const u64 length = least[head.members[i]];
     const bool used = registers.used(reg.used, i);
     if ((head.flags[i] & REQUIRED) && !used) {
       if (length == NONE) return NONE;
@@ -186,91 +446,387 @@ u64 Nfa::distance_of_head(const Head& head, const Register& reg) const {
   std::sort(others.begin(), others.end());
   for (std::size_t next = 0; reg.count + chosen < head.minimum; chosen++) {
     const u64 other = next < others.size() ? others[next] : NONE;
-    if (std::min(other, repeatable) >= NONE) return NONE;
-    if (other <= repeatable) next++;
-    total += std::min(other, repeatable);
+    if (other > repeatable) {  // so is each that comes after it
+      const u64 rest = head.minimum - reg.count - chosen;
+      total = plus(std::min(total, LONG), rest * repeatable);
+      chosen += rest;
+      break;
+    }
+    if (other >= NONE) return NONE;
+    next++;
+    total += other;
   }
+  if (head.maximum != NONE && reg.count + chosen > head.maximum) return NONE;
   const u64 separators = chosen == 0 ? 0 : chosen - (reg.count == 0 && !head.after_separator ? 1 : 0) - (head.after_separator ? 1 : 0);
   if (separators) {
-    const u64 separator = states[head.body].distance;
+    const u64 separator = least[head.body];
     if (separator == NONE) return NONE;
     total += separators * separator;
   }
-  return total;
+  return std::min(total, LONG);
 }
 
-u64 Nfa::distance(Item item) const {
+u64 Nfa::distance(Item item, const std::vector<u32>& least) const {
   const State& state = states[item.state];
-  const u64 here = state.distance;
+  const u64 here = least[item.state];
   if (state.body == NONE) return here;
   const Head& head = heads[state.body];
   Register reg = registers.get(item.reg);
-  if (head.automaton) {
-    const u64 missing = reg.count < COUNT_DEEP && reg.count < head.minimum ? head.minimum - reg.count : 0;
-    return here == NONE ? NONE : std::max(here, states[head.exit].distance + missing);
-  }
+  if (head.automaton) return plus(least[head.exit], counted_rest(item.state, reg.count, least));
+  if (here == NONE) return NONE;
   if (!head.permutation) {
     if (reg.count < COUNT_DEEP) reg.count++;
-    return here + distance_of_head(head, reg);
+    return plus(here, distance_of_head(head, reg, least));
   }
   if (state.member == NONE) {  // in the separator: a member must follow
-    Head after = head;
-    after.after_separator = true;
     u64 best = NONE;
-    for (u32 i = 0; i < head.members.size(); i++) {
-      if (!member_available(registers, head, reg, i)) continue;
-      best = std::min<u64>(best, head.members[i] < states.size() ? distance({head.members[i], item.reg}) : NONE);
-    }
-    return here + best;
+    for (u32 i = 0; i < head.members.size(); i++)
+      if (member_available(registers, head, reg, i)) best = std::min(best, distance({head.members[i], item.reg}, least));
+    return plus(here, best);
   }
   // The member's use is not in the register yet.
   Registers& mutable_registers = const_cast<Registers&>(registers);
   if (!(head.flags[state.member] & REPEATABLE) || (head.flags[state.member] & REQUIRED)) reg.used = mutable_registers.use(reg.used, state.member);
   reg.count++;
-  return here + distance_of_head(head, reg);
+  return plus(here, distance_of_head(head, reg, least));
 }
 
 void measure(Nfa& nfa, Deadline& deadline) { Measure(nfa, deadline).run(); }
 
-u64 Automaton::shortest_length(u32 configuration) {
-  if (const u32* known = lengths_.find(configuration)) return *known;
-  if (complete(configuration)) return 0;
-  // Down by the way that shortest() takes, up to where it may have to search; regions make a step depend on more than the configuration.
-  std::vector<u32> way;
-  u32 here = configuration;
-  u64 left = distance(here);
-  bool straight = !limited_ && left <= limits_.stack_depth;
-  while (straight && !complete(here)) {
-    if (const u32* known = lengths_.find(here)) {
-      straight = *known == left;
-      break;
-    }
-    way.push_back(here);
-    here = below(here, left);
-    straight = here != NO_STACK && distance(here) + 1 == left;
-    left--;
-  }
-  if (!straight) {
-    const u64 length = shortest(configuration).size();
-    if (!limited_) lengths_.insert(configuration, static_cast<u32>(length));
-    return length;
-  }
-  for (std::size_t i = 0; i < way.size(); i++) lengths_.insert(way[i], static_cast<u32>(left + way.size() - i));
-  return left + way.size();
+static constexpr const char* NO_COMPLETION = "no text completes the structure from here without reading a token by its id";
+
+// The distance, or an error where there is no completion, or none that can be written.
+u64 Automaton::least(u32 configuration) {
+  const u64 left = distance(configuration);
+  if (left == NONE) throw BadGrammar(NO_COMPLETION);
+  if (left > 4 * limits_.stack_depth)
+    throw LimitExceeded("stack_depth", static_cast<double>(limits_.stack_depth), "the shortest completion has " + std::to_string(left) + " bytes or more");
+  return left;
 }
 
-u32 Automaton::below(u32 configuration, u64 length) {
-  if (guarded_[configuration]) return NO_STACK;
-  for (u32 i = 0; i < entry_count(configuration); i++) {
-    const u32 frame = entries(configuration)[i].frame;
+u64 Automaton::distance(u32 configuration) {
+  if (!measured_) {  // least lengths are seldom asked for and cost as much as the rest of a compilation
+    Deadline deadline(limits_.seconds);
+    measure(frames_.nfa(), deadline);
+    measured_ = true;
+    if (values_take_more()) {
+      measure(frames_.nfa(), deadline);
+      distances_.clear();
+      scope_lengths_.clear();
+    }
+  }
+  Scratch<u32> todo{configuration};
+  while (!todo.empty()) {
+    const u32 node = todo.back();
+    if (distances_.find(node)) {
+      todo.pop_back();
+      continue;
+    }
+    const std::size_t waiting = todo.size();
+    u64 best = NONE;
+    for (u32 i = 0; i < entry_count(node); i++) {
+      const Entry entry = entries(node)[i];
+      if (entry.frame == BOTTOM) {
+        best = 0;
+        continue;
+      }
+      if (const u32* found = distances_.find(entry.rest)) {
+        const u32 below = *found;  // another is inserted where values are looked for
+        best = std::min(best, plus(frame_length(entry.frame), below));
+      } else {
+        todo.push_back(entry.rest);
+      }
+    }
+    if (todo.size() > waiting) continue;
+    distances_.insert(node, static_cast<u32>(best));
+    todo.pop_back();
+  }
+  return *distances_.find(configuration);
+}
+
+// Values that must differ take at least what as many of the cheapest that were not seen take. Of the ways to the end of a scope one with
+// the fewest values is measured: a longer one has no fewer to pay for.
+u64 Automaton::frame_length(u32 frame) {
+  if (!frames_.nfa().distinct || frame == BOTTOM || (frames_[frame].flags & FRAME_MARK)) return frames_.distance(frame);
+  bool begins = false;  // the value that a guard waits for is still to come as a whole
+  u32 scope = frame;
+  if (frames_[frame].flags & FRAME_GUARD) {
+    scope = frames_.guard_back(frame);
+    begins = frames_.guard_text(frame) == 0;
+  }
+  if (!frames_.in_scope(scope)) return frames_.distance(scope);
+  const u64 key = static_cast<u64>(scope) << 1 | begins;
+  if (const u32* known = scope_lengths_.find(key)) return *known;
+  const Nfa& nfa = frames_.nfa();
+  const auto& kinds = nfa.scopes[frames_.rule(scope)];
+  u64 best = NONE;
+  const std::vector<Item> items(frames_.items(scope).begin(), frames_.items(scope).end());  // looking for values makes more frames
+  for (const Item& item : items) {
+    u64 length = nfa.distance(item);
+    const std::span<const u32> set = frames_.seen_set(nfa.registers.get(item.reg).seen);
+    const std::vector<u32> seen(set.begin(), set.end());
+    for (u32 kind = 0; kind < std::min(kinds.size(), nfa.least_values.size()) && length < best; kind++) {
+      const u64 count = nfa.distance(item, nfa.least_values[kind]) + (begins && kinds.size() == 1);
+      if (count == 0 || count >= NONE) continue;
+      const u64 together = values_length(kinds[kind], static_cast<u32>(count), seen);
+      const u64 plain = count * nfa.rules[kinds[kind]].shortest;
+      length = together >= NONE ? NONE : plus(length, together - std::min(together, plain));
+    }
+    best = std::min(best, length);
+  }
+  if (extending_ == 0) scope_lengths_.insert(key, static_cast<u32>(best));
+  return best;
+}
+
+// What so many values of a rule take together, the cheapest of those that were not seen; a bound where there are too many to look at.
+u64 Automaton::values_length(u32 rule, u32 count, std::span<const u32> seen) {
+  CheapValues& cheap = cheap_values_[rule];
+  u64 total = 0;
+  u32 taken = 0;
+  for (std::size_t i = 0; taken < count && (i < cheap.values.size() || find_value(rule, cheap)); i++) {
+    if (std::binary_search(seen.begin(), seen.end(), cheap.values[i].id)) continue;
+    total += cheap.values[i].length;
+    taken++;
+  }
+  if (taken < count && cheap.ended) return NONE;
+  return std::min(total + static_cast<u64>(count - taken) * std::max(cheap.least, frames_.nfa().rules[rule].shortest), LONG);
+}
+
+// The cheapest value that a rule generates beyond those that are known: its texts in the order of their lengths, by A*.
+bool Automaton::find_value(u32 rule, CheapValues& cheap) {
+  constexpr std::size_t MOST_VALUES = 4096, MOST_NODES = 100'000, MOST_SPELLINGS = 1000;
+  constexpr u32 MOST_AT_ONCE = 16;  // of one kind inside of another
+  if (cheap.ended || cheap.left || cheap.busy || extending_ >= MOST_AT_ONCE || cheap.values.size() >= MOST_VALUES) return false;
+  const struct Busy {
+    CheapValues& cheap;
+    u32& extending;
+    Busy(CheapValues& c, u32& e) : cheap(c), extending(e) { cheap.busy = true, extending++; }
+    ~Busy() { cheap.busy = false, extending--; }
+  } busy(cheap, extending_);
+  cheap.left = true;  // unless this comes to its end
+  if (cheap.nodes.empty()) {
+    std::vector<Entry> start;
+    if (const u32 entry = frames_.entry(rule); entry != DEAD) start.push_back({entry, EMPTY_STACK});
+    const u32 first = close(start);
+    cheap.nodes.push_back({first, NONE, 0, 0});
+    if (const u64 length = distance(first); length < LONG) cheap.queue.push({length, static_cast<u32>(length), ~0u});
+  }
+  for (std::size_t spellings = 0; !cheap.queue.empty(); spellings++) {
+    if (cheap.nodes.size() > MOST_NODES || spellings > MOST_SPELLINGS * (cheap.values.size() + 1)) return false;
+    const auto [whole, to_go, complement] = cheap.queue.top();
+    cheap.queue.pop();
+    cheap.least = std::max(cheap.least, static_cast<u32>(whole));
+    const u32 at = ~complement, here = cheap.nodes[at].configuration, length = cheap.nodes[at].length + 1;
+    each_step(here, true, [&](u8 byte, u32 next) {
+      const u64 ahead = distance(next);
+      if (ahead >= LONG) return;
+      cheap.nodes.push_back({next, at, length, byte});
+      cheap.queue.push({std::max<u64>(whole, length + ahead), static_cast<u32>(ahead), ~static_cast<u32>(cheap.nodes.size() - 1)});
+    });
+    if (!complete(here)) continue;
+    const u32 value = frames_.value_id(cheap.text(at));
+    if (!cheap.known.insert(value).second) continue;
+    cheap.values.push_back({length - 1, value, at});
+    cheap.left = false;
+    return true;
+  }
+  cheap.left = false;
+  cheap.ended = true;
+  return false;
+}
+
+std::string Automaton::CheapValues::text(u32 node) const {
+  std::string result;
+  for (; node != 0; node = nodes[node].parent) result.push_back(static_cast<char>(nodes[node].byte));
+  std::reverse(result.begin(), result.end());
+  return result;
+}
+
+// Whether the values of some scope, having to differ, take more than its rule was measured at.
+bool Automaton::values_take_more() {
+  Nfa& nfa = frames_.nfa();
+  bool more = false;
+  nfa.scope_values.assign(nfa.rules.size(), {});
+  for (u32 rule = 0; rule < nfa.rules.size(); rule++)
+    for (u32 kind = 0; kind < std::min(nfa.scopes[rule].size(), nfa.least_values.size()); kind++) {
+      const u32 count = nfa.least_values[kind][nfa.rules[rule].start], value = nfa.scopes[rule][kind];
+      if (count < 2 || count == NONE) continue;
+      const u64 together = std::min(values_length(value, count, {}), LONG);
+      nfa.scope_values[rule].push_back({value, count, together});
+      more = more || together > static_cast<u64>(count) * nfa.rules[value].shortest;
+    }
+  return more;
+}
+
+// Each byte that leads on, and where to; where no guard reads along, of bytes that lead the same way one, or `every` one.
+template <class F>
+void Automaton::each_step(u32 here, bool every, F take) {
+  for (u32 i = 0; i < entry_count(here); i++) {
+    const u32 frame = entries(here)[i].frame;
     if (frame == BOTTOM) continue;
     frames_.build(frame);
     for (u32 r = 0; r < frames_[frame].range_count; r++) {
-      const u32 next = step(configuration, frames_.range(frame, r).lo);
-      if (next != NO_STACK && distance(next) < length) return guarded_[next] ? NO_STACK : next;
+      const Range range = frames_.range(frame, r);
+      for (u32 b = range.lo; b <= range.hi; b++) {
+        const u32 next = step(here, static_cast<u8>(b));
+        if (next != NO_STACK) take(static_cast<u8>(b), next);
+        if (!every && !guarded_[here]) break;
+      }
+    }
+  }
+}
+
+u64 Automaton::shortest_length(u32 configuration) {
+  if (complete(configuration)) return 0;
+  const u64 left = least(configuration);
+  if (!frames_.nfa().distinct) return left;
+  if (const u32* known = lengths_.find(configuration)) return *known;
+  Scratch<Straight> way;
+  const u32 end = straight_down(configuration, left, way, true);
+  if (!complete(end)) {
+    const u32* known = end == configuration ? nullptr : lengths_.find(end);
+    if (!known || *known + way.size() != left) return search(configuration).size();
+  }
+  for (std::size_t i = 0; i < way.size(); i++) lengths_.insert(way[i].configuration, static_cast<u32>(left - i));
+  return left;
+}
+
+std::string Automaton::shortest(u32 configuration) {
+  if (complete(configuration)) return {};
+  Scratch<Straight> way;
+  if (!complete(straight_down(configuration, least(configuration), way, false))) return search(configuration);
+  std::string text;
+  for (const Straight& step : way) text.push_back(static_cast<char>(step.byte));
+  return text;
+}
+
+// Byte by byte to an end that is `left` bytes away, as long as none leads further from it than that. Where no values must differ there
+// always is such a byte, and the first one found will do. Where they must, the way may end before that: a byte that leads to where the
+// distance is as expected is better then than one to where it is less, for that is a bound which cannot be kept; and one that ends a value
+// is better than one that makes it another, for it is new where it is.
+u32 Automaton::straight_down(u32 configuration, u64 left, std::vector<Straight>& way, bool to_known) {
+  u32 here = configuration;
+  Scratch<Entry> order;
+  while (!complete(here) && !(to_known && here != configuration && lengths_.find(here))) {
+    u32 next = NO_STACK;
+    if (guarded_[here] & GUARD_BELOW) next = new_value(here, left, way);
+    if (next != NO_STACK) {
+      here = next;
+      continue;
+    }
+    u8 by = 0;
+    bool exact = false;
+    order.clear();
+    for (u32 i = 0; i < entry_count(here); i++)
+      if (entries(here)[i].frame != BOTTOM) order.push_back(entries(here)[i]);
+    if (guarded_[here] & GUARD_BELOW)
+      std::stable_sort(order.begin(), order.end(), [this](const Entry& a, const Entry& b) { return depth_[a.rest] < depth_[b.rest]; });
+    for (std::size_t i = 0; i < order.size() && !exact; i++) {
+      const u32 frame = order[i].frame;
+      frames_.build(frame);
+      for (u32 r = 0; r < frames_[frame].range_count && !exact; r++) {
+        const u8 byte = frames_.range(frame, r).lo;
+        const u32 found = step(here, byte);
+        if (found == NO_STACK) continue;
+        const u64 ahead = distance(found);
+        if (ahead >= left || (next != NO_STACK && ahead + 1 < left)) continue;
+        next = found, by = byte, exact = ahead + 1 == left;
+      }
+    }
+    if (next == NO_STACK) break;
+    way.push_back({here, by});
+    here = next;
+    left--;
+  }
+  return here;
+}
+
+// Where a value begins that must differ from others, the cheapest one that does, if the distance says so.
+u32 Automaton::new_value(u32 configuration, u64& left, std::vector<Straight>& way) {
+  const std::size_t before = way.size();
+  for (u32 i = 0; i < entry_count(configuration); i++) {
+    const Entry entry = entries(configuration)[i];
+    for (u32 k = 0; entry.frame != BOTTOM && k < entry_count(entry.rest); k++) {
+      const u32 guard = entries(entry.rest)[k].frame;
+      if (guard == BOTTOM || !(frames_[guard].flags & FRAME_GUARD) || frames_.guard_text(guard) != 0) continue;
+      const u32 back = frames_.guard_back(guard);
+      const auto& kinds = frames_.nfa().scopes[frames_.rule(back)];
+      const auto kind = std::find_if(kinds.begin(), kinds.end(), [&](u32 rule) { return frames_.entry(rule) == entry.frame; });
+      if (kind == kinds.end()) continue;
+      CheapValues& cheap = cheap_values_[*kind];
+      const std::vector<u32> seen = frames_.seen_ids(back);
+      std::size_t v = 0;
+      while ((v < cheap.values.size() || find_value(*kind, cheap)) && std::binary_search(seen.begin(), seen.end(), cheap.values[v].id)) v++;
+      if (v == cheap.values.size()) continue;
+      u32 here = configuration;
+      for (const char byte : cheap.text(cheap.values[v].node)) {
+        way.push_back({here, static_cast<u8>(byte)});
+        here = step(here, static_cast<u8>(byte));
+        if (here == NO_STACK) break;
+      }
+      if (here != NO_STACK && distance(here) + cheap.values[v].length <= left) {
+        left -= cheap.values[v].length;
+        return here;
+      }
+      way.resize(before);
     }
   }
   return NO_STACK;
+}
+
+// A* (Hart, Nilsson & Raphael 1968) with the distance as its bound: a guard may refuse the shortest way, and then others are tried. What
+// is known of a node holds for those behind it (pathmax, Mero 1984). There may be very many that are equally good: after PATIENCE nodes
+// the distance weighs more than the length so far, and the text found is short instead of shortest (Pohl 1970).
+std::string Automaton::search(u32 configuration) {
+  constexpr std::size_t PATIENCE = 20'000, MOST_ATTEMPTS = 500;
+  constexpr u64 MOST_NODES = 50'000, WEIGHT = 16;
+  std::vector<SearchNode> nodes{{configuration, NONE, 0, 0}};
+  bool greedy = false;
+  std::size_t attempts = 0;
+  Scratch<Straight> way;
+  SearchQueue queue;
+  std::unordered_map<u32, u32> reached{{configuration, 0}};
+  const u64 first = least(configuration);
+  queue.push({first, static_cast<u32>(first), ~0u});
+  while (!queue.empty()) {
+    const u64 whole = std::get<0>(queue.top());
+    const u32 at = ~std::get<2>(queue.top());
+    queue.pop();
+    const u32 here = nodes[at].configuration;
+    const bool straight = !greedy && at != 0 && attempts < MOST_ATTEMPTS;
+    attempts += straight;
+    way.clear();
+    if (complete(here) || (straight && complete(straight_down(here, whole - nodes[at].length, way, false)))) {
+      std::string text;
+      for (u32 node = at; node != 0; node = nodes[node].parent) text.push_back(static_cast<char>(nodes[node].byte));
+      std::reverse(text.begin(), text.end());
+      for (const Straight& step : way) text.push_back(static_cast<char>(step.byte));
+      if (!greedy) {
+        for (u32 node = at; node != 0; node = nodes[node].parent) lengths_.insert(nodes[node].configuration, static_cast<u32>(text.size() - nodes[node].length));
+        for (std::size_t i = 0; i < way.size(); i++) lengths_.insert(way[i].configuration, static_cast<u32>(way.size() - i));
+      }
+      lengths_.insert(configuration, static_cast<u32>(text.size()));
+      return text;
+    }
+    if (nodes[at].length > reached[here]) continue;
+    if (!greedy && nodes.size() > PATIENCE + 4 * first) {
+      greedy = true;
+      while (!queue.empty()) queue.pop();
+    }
+    if (nodes.size() > MOST_NODES + 8 * first)
+      throw LimitExceeded("states", static_cast<double>(MOST_NODES), "the search for a completion met more than " + std::to_string(MOST_NODES + 8 * first) + " states");
+    const u32 length = nodes[at].length + 1;
+    each_step(here, false, [&](u8 byte, u32 next) {
+      const u64 ahead = distance(next);
+      const auto [found, added] = reached.try_emplace(next, length);
+      if (ahead == NONE || (!added && length >= found->second)) return;
+      found->second = length;
+      nodes.push_back({next, at, length, byte});
+      const u64 bound = greedy ? length + WEIGHT * ahead : std::max(whole, length + ahead);
+      queue.push({bound, static_cast<u32>(ahead), ~static_cast<u32>(nodes.size() - 1)});
+    });
+  }
+  throw BadGrammar(NO_COMPLETION);
 }
 
 }  // namespace stackmask

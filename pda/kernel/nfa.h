@@ -9,9 +9,11 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "base.h"
+#include "thresholds.h"
 
 namespace stackmask {
 
@@ -142,7 +144,6 @@ struct State {
   u32 head = NONE;      // index into heads, NONE for ordinary states
   u32 body = NONE;      // the head in whose body it lies
   u32 member = NONE;    // the member of that head, NONE for a separator
-  u32 distance = NONE;  // least number of bytes to the end of the rule, or of the body where it lies in one
   u32 least = 0, most = NONE;      // in a counted automaton: characters that can still be counted until it accepts
   u32 settled = 0;                 // ... and `least` of the state of the DFA that its characters are read from
   bool rest = false;               // some EDGE_REST leads on as from here
@@ -255,6 +256,26 @@ class Source {
   virtual std::size_t bytes() const = 0;
 };
 
+// Least numbers of bytes from the states of a counted automaton to where it is left, by the characters counted so far.
+class CountedLengths {
+ public:
+  CountedLengths(const Nfa& nfa, u32 head, std::vector<u32>& place, Deadline& deadline);
+  u64 of(u32 state, u32 count) const;  // NONE where no way leads there
+  std::size_t bytes() const { return rows_.capacity() * sizeof(u32) + ways_.capacity() * sizeof(ways_[0]); }
+
+ private:
+  const std::vector<u32>* place_;        // by NFA state: its place among those of its automaton
+  u32 minimum_ = 0, maximum_ = NONE;
+  u32 width_ = 0;                        // places where characters begin and end
+  u32 free_ = 0;                         // rows from the minimum on: the first is that of the maximum, the last stands for all before it
+  u32 period_ = 0, more_ = 0;            // below the last row a row is the one so many above it and so many bytes more
+  std::vector<std::vector<std::pair<u32, u32>>> ways_;  // by place: where the character may end, after how many bytes
+  std::vector<u32> stand_of_;            // by place: its column, NONE inside of characters
+  std::vector<u32> rows_;
+  bool repeats(u32 period);
+  u32 after(u32 place, const u32* row) const;
+};
+
 struct Nfa {
   std::vector<State> states;
   std::vector<Edge> edges;
@@ -273,6 +294,18 @@ struct Nfa {
   bool permutes = false;    // parts of some text may stand in any order
   bool captures = false;    // some part of a text can be asked for by a name
   std::unique_ptr<Source> unlowered;  // of what is pending
+  // Once least lengths are measured.
+  bool distinct = false;                                // some value must differ from others
+  std::vector<std::vector<u32>> scopes;                 // by rule: what reads the values that must differ in it, their kinds
+  std::vector<u32> least_bytes;                         // by state: to the end of the rule, or of the body of a repetition or permutation
+  std::vector<std::vector<u32>> least_values;           // of each kind: how many values are still to be read, by state
+  struct Values {
+    u32 rule, count;
+    u64 together;
+  };
+  std::vector<std::vector<Values>> scope_values;        // by rule: what values of each kind take together in its shortest text
+  std::vector<std::optional<CountedLengths>> counted;  // by head
+  std::vector<u32> counted_places;
 
   u32 add_state(u32 rule) {
     State state;
@@ -292,8 +325,10 @@ struct Nfa {
   std::vector<u32> complete_rule(u32 rule);  // lowers all of one rule; its states
   std::vector<u32> distinct_rules(u32 rule);
   // Least number of bytes that an item still has to read until its rule ends.
-  u64 distance(Item item) const;
-  u64 distance_of_head(const Head& head, const Register& reg) const;
+  u64 distance(Item item) const { return distance(item, least_bytes); }
+  u64 distance(Item item, const std::vector<u32>& least) const;
+  u64 distance_of_head(const Head& head, const Register& reg, const std::vector<u32>& least) const;
+  u64 counted_rest(u32 state, u32 count, const std::vector<u32>& least) const;
   void add_edge(u32 source, u8 kind, u32 target, u32 data = 0, u8 lo = 0, u8 hi = 0, u8 flags = 0) {
     edges.push_back({kind, lo, hi, flags, target, data, states[source].first});
     states[source].first = static_cast<u32>(edges.size() - 1);
@@ -343,7 +378,7 @@ bool member_available(const Registers& registers, const Head& head, const Regist
 // An NFA that is lowered as far as closures come. Where rules call themselves before they read anything, it is lowered to the end and
 // rewritten. Unsatisfiable if it generates nothing.
 Nfa lower(std::shared_ptr<Expressions> expressions, const TokenTrie& trie, const Limits& limits, Deadline& deadline);
-void rewrite(Nfa& nfa, const Limits& limits, Deadline& deadline);
-void measure(Nfa& nfa, Deadline& deadline);  // lowers all there is; fills State::distance and Rule::shortest
+void rewrite(Nfa& nfa, const Thresholds& thresholds, const Limits& limits, Deadline& deadline);
+void measure(Nfa& nfa, Deadline& deadline);  // lowers all there is; fills what is known once least lengths are measured, and Rule::shortest
 
 }  // namespace stackmask

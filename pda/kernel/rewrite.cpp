@@ -7,14 +7,13 @@ namespace stackmask {
 
 namespace {
 
-constexpr u32 INLINE_STATES = 12;     // a rule of at most this many states is inlined wherever it is called
-constexpr u32 INLINE_OPEN = 64;       // ... and of this many, if it may end where it may also go on
 constexpr u64 INLINE_GROWTH = 4;      // inlining small rules may multiply the states of a grammar by this
 constexpr u64 INLINE_FLOOR = 2048;    // ... or up to this many states in all
 
 class Rewriter {
  public:
-  Rewriter(Nfa& nfa, const Limits& limits, Deadline& deadline) : nfa_(nfa), limits_(limits), deadline_(deadline) {}
+  Rewriter(Nfa& nfa, const Thresholds& thresholds, const Limits& limits, Deadline& deadline)
+      : nfa_(nfa), thresholds_(thresholds), limits_(limits), deadline_(deadline) {}
 
   void run() {
     find_nullable();
@@ -31,6 +30,7 @@ class Rewriter {
 
  private:
   Nfa& nfa_;
+  const Thresholds& thresholds_;
   const Limits& limits_;
   Deadline& deadline_;
   std::vector<std::vector<u32>> left_;  // rules that a rule may call before it has read anything
@@ -455,7 +455,7 @@ class Rewriter {
     if (callers[edge.data] == 1) return true;
     const u32 size = sizes[edge.data];
     if (callee.recursive || size == NONE || nfa_.states.size() + size > budget) return false;
-    return size <= INLINE_STATES || (size <= INLINE_OPEN && open_[edge.data]);
+    return size <= thresholds_.inlined_states || (size <= thresholds_.inlined_open_states && open_[edge.data]);
   }
   std::vector<u8> open_;  // by rule: it may end where it may also go on reading
 
@@ -529,6 +529,6 @@ class Rewriter {
 
 }  // namespace
 
-void rewrite(Nfa& nfa, const Limits& limits, Deadline& deadline) { Rewriter(nfa, limits, deadline).run(); }
+void rewrite(Nfa& nfa, const Thresholds& thresholds, const Limits& limits, Deadline& deadline) { Rewriter(nfa, thresholds, limits, deadline).run(); }
 
 }  // namespace stackmask

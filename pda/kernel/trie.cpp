@@ -5,7 +5,8 @@
 
 namespace stackmask {
 
-TokenTrie::TokenTrie(const std::vector<std::pair<const char*, std::size_t>>& tokens, u32 size, std::size_t set_bytes) : size_(size), most_set_bytes_(set_bytes) {
+TokenTrie::TokenTrie(const std::vector<std::pair<const char*, std::size_t>>& tokens, u32 size, std::size_t set_bytes, const Thresholds& thresholds)
+    : size_(size), thresholds_(thresholds), most_set_bytes_(set_bytes) {
   // Sort by the first eight bytes as a number, then by the rest: most comparisons never touch the text.
   struct Entry {
     u64 prefix;
@@ -78,7 +79,7 @@ TokenTrie::TokenTrie(const std::vector<std::pair<const char*, std::size_t>>& tok
   for (u32 node = 1; node < nodes_.size(); node++) fanout[nodes_[node].parent]++;
   u16 tables = 0;
   for (u32 node = 0; node < nodes_.size() && tables < 0xFFFF; node++) {
-    if (fanout[node] < 12) continue;
+    if (fanout[node] < thresholds_.wide_children) continue;
     wide_.resize(wide_.size() + 256, NONE);
     for (u32 at = node + 1, end = node + nodes_[node].skip(); at < end; at += nodes_[at].skip()) wide_[tables * 256u + nodes_[at].byte()] = at;
     nodes_[node].wide = ++tables;
@@ -103,7 +104,6 @@ const ClassIndex* TokenTrie::classes(u32 node) const {
 }
 
 const NodeSet* TokenTrie::make_set(const u32* nodes, std::size_t count) const {
-  constexpr std::size_t DENSE = 256;  // tokens from which a set has a mask
   if (set_bytes_ >= most_set_bytes_) return nullptr;
   const u32 id = set_keys_.intern(nodes, count);
   if (id < sets_.size()) return sets_[id].get();
@@ -116,7 +116,7 @@ const NodeSet* TokenTrie::make_set(const u32* nodes, std::size_t count) const {
     for (u32 at = node + 1, end = node + nodes_[node].skip(); at < end; at += nodes_[at].skip()) made->bytes[nodes_[at].byte() >> 6] |= 1ull << (nodes_[at].byte() & 63);
     for (i32 token = nodes_[node].token; token >= 0; token = same(token)) made->tokens.push_back(token);
   }
-  if (made->tokens.size() > DENSE) {
+  if (made->tokens.size() > thresholds_.set_tokens) {
     made->mask.assign(words(), 0);
     for (const i32 token : made->tokens) made->mask[static_cast<u32>(token) >> 5] |= 1u << (token & 31);
   }

@@ -10,6 +10,7 @@
 
 #include "base.h"
 #include "classes.h"
+#include "thresholds.h"
 
 namespace stackmask {
 
@@ -56,11 +57,12 @@ class TokenTrie {
  public:
   // tokens[id] = bytes, or null data for an id without text; ids in [tokens.size(), size) are padding.
   // Sets of nodes take no more than set_bytes.
-  TokenTrie(const std::vector<std::pair<const char*, std::size_t>>& tokens, u32 size, std::size_t set_bytes);
+  TokenTrie(const std::vector<std::pair<const char*, std::size_t>>& tokens, u32 size, std::size_t set_bytes, const Thresholds& thresholds = {});
 
   u32 size() const { return size_; }
   u32 words() const { return (size_ + 31) / 32; }
   u32 max_token_bytes() const { return max_token_bytes_; }
+  const Thresholds& thresholds() const { return thresholds_; }
   const TrieNode* nodes() const { return nodes_.data(); }
   u32 node_count() const { return static_cast<u32>(nodes_.size()); }
   i32 same(i32 token) const { return duplicates_ ? same_[static_cast<std::size_t>(token)] : -1; }  // the next token with the same bytes
@@ -79,7 +81,7 @@ class TokenTrie {
   // What class loops ask about the tokens below the root or a heavy node.
   const ClassIndex* classes(u32 node) const;
   // Below a heavy node so many tokens stand that these are taken by classes, as those of the whole vocabulary are.
-  bool heavy(u32 node) const { return nodes_[node].skip() >= HEAVY && whole_[node]; }
+  bool heavy(u32 node) const { return nodes_[node].skip() >= thresholds_.heavy_nodes && whole_[node]; }
   // The set of these nodes, and that of the children that bytes of a range lead to from a set. Null where the memory for sets is spent.
   const NodeSet* set(const u32* nodes, std::size_t count) const;
   const NodeSet* below(const NodeSet* set, u8 lo, u8 hi) const;
@@ -90,6 +92,7 @@ class TokenTrie {
 
  private:
   u32 size_ = 0, max_token_bytes_ = 0;
+  Thresholds thresholds_;
   std::vector<TrieNode> nodes_;
   std::vector<i32> same_;
   bool duplicates_ = false;
@@ -97,7 +100,6 @@ class TokenTrie {
   std::vector<u16> heights_;     // by node: bytes of the longest path below it
   std::vector<u32> wide_;        // the tables of children, NONE where there is none
 
-  static constexpr u32 HEAVY = 8192;
   std::vector<u8> whole_;  // by node: a character ends there
   mutable std::mutex mutex_;
   mutable std::unordered_map<u32, std::unique_ptr<ClassIndex>> classes_;

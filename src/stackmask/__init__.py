@@ -58,3 +58,12 @@ __all__ = [
     "generate_async",
     "generate_batch",
 ]
+
+
+def __getattr__(name: str) -> str:
+    """`__version__`, read when it is asked for: the metadata of packages takes a while to import."""
+    if name != "__version__":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib.metadata import version
+
+    return version("stackmask")

@@ -76,7 +76,7 @@ def test_case_closure_is_complete() -> None:
     beyond = "".join(map(chr, range(0x20000, 0x110000)))
     assert beyond.casefold() == beyond
     groups = {tuple(points) for points in folded.values() if len(points) > 1}
-    assert groups == {tuple(group) for group in charset._case_groups()}
+    assert groups == {tuple(group) for group in charset._case_groups()[0]}
     for points in sorted(groups)[::40]:
         for point in points:
             assert members(charset.case_closure((point, point))) == set(points)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from support.engines import STOP, Engine, accepts, load_engine, matcher, one_rule, prepare
 
+from stackmask.pda.exceptions import UnsatisfiableError
 from stackmask.pda.grammar import Grammar, GrammarBuilder, NodeId
 
 Value = Any
@@ -237,3 +238,42 @@ def test_values_seen_are_forgotten() -> None:
     assert max(sizes) < 16 << 20
     assert not held.accept_bytes(b',"kept",')
     assert held.accept_bytes(b',"other"]')
+
+
+OPERANDS = (("0",), ("0", "1"), ("1", "10", "2"), ("0", "0.0", "3"), ("[]", "[0]"), ("true", "0"), ('"a"', '"ab"'), ('"a/"', '"a\\/"', "0"))
+
+
+def places(kinds: tuple[tuple[str, ...], ...], gap: bytes) -> Grammar:
+    """An array of different values of these kinds, one behind the other, any number of the last one; more gaps than one byte."""
+    b = GrammarBuilder()
+    of = [b.distinct(b.alt(*(b.literal(word.encode()) for word in words))) for words in kinds]
+    comma = b.seq(b.literal(b","), b.optional(b.literal(gap)))
+    rest = [b.seq(comma, item) for item in of[1:]]
+    return one_rule(b, b.scope(b.seq(b.literal(b"["), of[0], *rest, b.repeat(b.seq(comma, of[-1])), b.literal(b"]"))))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_tokens_that_use_values_up(kernel: Engine, reference: Engine, seed: int) -> None:
+    """A token that takes the last value that something behind it needs is in no mask, wherever it begins and ends."""
+    random = Random(seed)
+    kinds = tuple(random.choices(OPERANDS, k=random.randrange(2, 5)))
+    gap = random.choice((b" ", b"\n  "))
+    words = [random.choice(words) for _ in range(80) for words in kinds]
+    text = "[" + ",".join(random.choice((word, gap.decode() + word, word + "]", "[" + word)) for word in words)
+    pieces = {text[at : at + random.choice((2, 3, 4, 6, 9))] for at in range(0, len(text), 2)}
+    tokens = sorted({*pieces, *text})
+    grammar = places(kinds, gap)
+    try:
+        starts = [matcher(engine, grammar, [token.encode() for token in tokens], ()) for engine in (kernel, reference)]
+    except UnsatisfiableError:
+        return
+    for _ in range(6):
+        at, told = (start.fork() for start in starts)
+        while allowed := at.allowed_tokens():
+            assert allowed == [token for token in range(len(tokens)) if at.validate_tokens([token])]
+            assert allowed == told.allowed_tokens()
+            token = random.choice(allowed)
+            assert at.accept_token(token)
+            assert told.accept_token(token)
+            if at.num_accepted > 8:
+                break

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.corpus import cases, read_grammar
 from support.engines import Engine, load_engine, mask_of, matcher, prepare
-from support.strategies import Features, grammars, vocabularies
+from support.generators import Features
+from support.strategies import grammars, vocabularies
 
 from stackmask.pda.exceptions import GrammarError, LimitError, UnsatisfiableError
 from stackmask.pda.grammar import Grammar, GrammarBuilder

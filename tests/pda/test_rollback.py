@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.engines import BYTES, STOP, Engine, accepts, mask_of, matcher
-from support.strategies import Features, grammars, vocabularies
+from support.generators import Features
+from support.strategies import grammars, vocabularies
 
 from stackmask.pda.exceptions import RollbackError, UnsatisfiableError
 from stackmask.pda.grammar import Grammar, GrammarBuilder

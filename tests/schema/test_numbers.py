@@ -6,16 +6,19 @@ import itertools
 import json
 import random
 import re
+import time
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
 import pytest
+from support.engines import accepts, load_engine, matcher
 
 from stackmask.pda.exceptions import LimitError, SchemaError
 from stackmask.pda.grammar import AUTOMATON, GrammarBuilder
+from stackmask.schema.compile import json_schema_grammar
 from stackmask.schema.numbers import INTEGERS, NOTHING, NUMBERS, NumberSet, exact, number_node
-from stackmask.schema.numerals import remainders_alike
+from stackmask.schema.numerals import _Alike, _DigitMachine, expansion, least_states, remainders_alike
 from stackmask.schema.readers import integer_set, number_set
 
 JSON_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
@@ -401,3 +404,90 @@ def test_exponents_of_doubles() -> None:
             assert (text in language) == right, (name, text)
     assert "1e400" not in Language(between(1e300))
     assert str(10**400) in Language(between(1e300))
+
+
+@pytest.mark.parametrize(("period", "divisors"), [(12, [12]), (60, [4, 30]), (1024, [1024]), (2500, [2500, 50]), (700, [700]), (1, [1])])
+def test_remainders_compared_as_they_are_met(period: int, divisors: list[int]) -> None:
+    """Remainders are told apart as they are where all of them are listed."""
+    listed, met = remainders_alike(period, divisors), _Alike(period, divisors)
+    found = [met[rest] for rest in range(period)]
+    assert len({*zip(listed, found, strict=True)}) == len({*listed}) == len({*found})
+
+
+@pytest.mark.parametrize("step", [1, 2, 7, 16, 75, 120, 125, 1000, 1024])
+@pytest.mark.parametrize("high", [None, 3, 40, 1000, 12_345, 10**6])
+def test_least_states(step: int, high: int | None) -> None:
+    """The bound that refuses a step at once is never above what the automaton has."""
+    transitions, _ = _DigitMachine.build(0, True, high, True, (step, ()), 100_000)
+    assert least_states(step, high) <= len(transitions)
+
+
+BIG: dict[str, dict[str, Any]] = {
+    "1e300": {"multipleOf": 1e300},
+    "10^400": {"multipleOf": 10**400},
+    "10^18 from 5": {"multipleOf": 10**18, "minimum": 5},
+    "10^18 in bounds": {"multipleOf": 10**18, "minimum": -(10**19), "maximum": 10**25},
+    "open bounds": {"multipleOf": 10**18, "exclusiveMinimum": 10**18, "exclusiveMaximum": 10**20},
+    "75 zeros": {"multipleOf": 75 * 10**20, "exclusiveMinimum": 0},
+    "2^63 in bounds": {"multipleOf": 2**63, "minimum": -(2**65), "maximum": 2**65},
+    "2^20": {"multipleOf": 2**20},
+    "2^20 in bounds": {"multipleOf": 2**20, "minimum": 0, "maximum": 2**30},
+    "5^9": {"multipleOf": 5**9},
+    "1e-300": {"multipleOf": 1e-300},
+    "no multiple of 10^18": {"not": {"multipleOf": 10**18}, "type": "number"},
+    "10^18 but 7 10^18": {"multipleOf": 10**18, "not": {"multipleOf": 7 * 10**18}},
+    "10^18 but 10^19": {"multipleOf": 10**18, "not": {"multipleOf": 10**19}, "minimum": 0},
+}
+
+
+@pytest.mark.parametrize("name", BIG)
+def test_large_steps(name: str) -> None:
+    """Steps of any size are exact where an automaton can be, in bounds or without."""
+    schema = BIG[name]
+    start = matcher(load_engine("kernel"), json_schema_grammar(schema)[0])
+    source = random.Random(4)
+    step = exact(schema.get("multipleOf") or schema["not"]["multipleOf"])
+    values = {Fraction(0), Fraction(1), *(Fraction(schema[key]) for key in schema if key not in ("not", "type"))}
+    for _ in range(60):
+        near = step * source.choice([source.randrange(-40, 40), source.randrange(10**4), source.randrange(10**12), 7, 10, 70])
+        values |= {Fraction(near), near + Fraction(step, 10), near + Fraction(step, 2), near + 1, Fraction(source.randrange(10**30))}
+    values |= {-value for value in values}
+
+    def divides(divisor: Any, value: Fraction) -> bool:
+        return not value % exact(divisor)
+
+    for value in values:
+        if value.denominator != 1 and name != "1e-300":
+            continue
+        valid = (
+            ("multipleOf" not in schema or divides(schema["multipleOf"], value))
+            and not ("not" in schema and divides(schema["not"]["multipleOf"], value))
+            and value >= schema.get("minimum", value)
+            and value <= schema.get("maximum", value)
+            and ("exclusiveMinimum" not in schema or value > schema["exclusiveMinimum"])
+            and ("exclusiveMaximum" not in schema or value < schema["exclusiveMaximum"])
+        )
+        text = ("-" if value < 0 else "") + ".".join(filter(None, expansion(abs(value) if value.denominator > 1 else abs(int(value)))))
+        assert accepts(start, text.encode()) == valid, text
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"multipleOf": 2**63},
+        {"multipleOf": 3**300},
+        {"not": {"multipleOf": 2**63}},
+        {"multipleOf": 2**63, "minimum": 0},
+        {"multipleOf": 2**63, "minimum": -(2**90), "maximum": 2**95},
+        {"multipleOf": 999_983},
+        {"multipleOf": 0.123456789},
+        {"multipleOf": 2**30, "maximum": 2**60},
+        {"multipleOf": 17 * 10**300 + 3},
+    ],
+)
+def test_steps_beyond_any_automaton(schema: dict[str, Any]) -> None:
+    """A step whose automaton would be too large is a LimitError at once."""
+    start = time.monotonic()
+    with pytest.raises(LimitError, match="needs more than 100000 states"):
+        json_schema_grammar(schema)
+    assert time.monotonic() - start < 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import random
 from collections.abc import Iterator
 from typing import Any
 from unittest.mock import patch
@@ -206,3 +207,53 @@ def test_cells_of_large_automata(patterns: list[str]) -> None:
         other = Partition(languages, Budget())
     assert partition.cells.keys() == other.cells.keys()
     assert all(minimize(partition.automaton([cell])) == minimize(other.automaton([cell])) for cell in partition.cells)
+
+
+def test_any_order_of_many_alternatives(engine: Engine) -> None:
+    """Clauses that each have many atoms, in any order: 10**5 alternatives and one graph."""
+    groups = [[f"{letter}{number}" for number in range(10)] for letter in "abcde"]
+    schema = {"type": "object", "allOf": [{"anyOf": [{"required": [name]} for name in names]} for names in groups]}
+    ready = prepare(engine, json_schema_grammar(schema, property_order="any", whitespace="compact")[0])
+    source = random.Random(5)
+    for _ in range(30):
+        names = [source.choice(group) for group in groups if source.random() < 0.9] + source.sample(["x", "a0", "b1", "y"], 2)
+        names = list(dict.fromkeys(names))
+        source.shuffle(names)
+        text = json.dumps(dict.fromkeys(names, 1), separators=(",", ":")).encode()
+        matcher = engine.Matcher(ready, [STOP])
+        assert (matcher.accept_bytes(text) and matcher.is_completed()) == all(any(name in names for name in group) for group in groups)
+    matcher = engine.Matcher(ready, [STOP])
+    assert not matcher.accept_bytes(b'{"a0":1,"a0":')
+
+
+@pytest.mark.parametrize("required", [True, False])
+def test_any_order_of_branches_told_apart_by_a_member(engine: Engine, required: bool) -> None:
+    """Conditions on the value of one member multiply nothing: each of its values is one alternative."""
+    kinds = [f"kind{number}" for number in range(40)]
+    schema = {
+        "type": "object",
+        "allOf": [
+            {
+                "if": {"properties": {"type": {"const": kind}}, "required": ["type"]},
+                "then": {"required": [kind], "properties": {"n": {"const": n}}},
+            }
+            for n, kind in enumerate(kinds)
+        ],
+        **({"required": ["type"]} if required else {}),
+    }
+    validator = jsonschema.Draft202012Validator(schema)
+    ready = prepare(engine, json_schema_grammar(schema, property_order="any")[0])
+    for value in (
+        {"type": "kind7", "n": 7, "kind7": 1},
+        {"n": 7, "kind7": 1, "type": "kind7"},
+        {"kind7": 1, "type": "kind7"},
+        {"n": 7, "type": "kind7"},
+        {"n": 7, "kind7": 1, "type": "kind8"},
+        {"n": 8, "kind8": 1, "type": "kind8", "kind7": 2},
+        {"n": 7},
+        {},
+        {"type": "other", "n": 3},
+    ):
+        matcher = engine.Matcher(ready, [STOP])
+        taken = matcher.accept_bytes(json.dumps(value).encode()) and matcher.is_completed()
+        assert taken == validator.is_valid(value), value

@@ -1,50 +1,13 @@
-"""Random grammars, vocabularies and walks: what all property tests draw from. A new operator or feature extends this file."""
+"""Random grammars and vocabularies as hypothesis draws them: what all property tests draw from. `generators` writes the grammars."""
 
 from __future__ import annotations
 
-import itertools
-from dataclasses import dataclass, field
-
 from hypothesis import strategies as st
+from support.generators import Features, random_grammar
 
-from stackmask.pda.dfa import Dfa
-from stackmask.pda.grammar import JSON, JSON_ANY, RAW, REPEATABLE, REQUIRED, UTF8, Grammar, GrammarBuilder, NodeId, RuleId
-from stackmask.pda.language import skips_lengths
+from stackmask.pda.grammar import Grammar
 
-LITERALS = (
-    b"a",
-    b"b",
-    b"ab",
-    b"aba",
-    b'"',
-    b",",
-    b'":',
-    b"{",
-    b"}",
-    b"[",
-    b"]",
-    "é".encode(),
-    "\U0001f600".encode(),
-    b"\xc3",
-    b"1",
-    b"true",
-)
-CHARACTERS = (
-    (0x61, 0x62),
-    (0x61, 0x7A),
-    (0xE0, 0xFF),
-    (0x7F, 0x80),
-    (0x7FF, 0x800),
-    (0xD7FF, 0xE000),
-    (0xFFFF, 0x10000),
-    (0x1F600, 0x1F64F),
-    (0, 0x1F),
-    (0x22, 0x22, 0x5C, 0x5C),
-    (0, 0x10FFFF),
-    (0x20, 0x21, 0x23, 0x5B, 0x5D, 0x10FFFF),
-)
-BYTE_SETS = ((0x61, 0x62), (0x30, 0x39), (0, 0x1F, 0x22, 0x22), (0x80, 0xBF), (0, 0xFF), (0x20, 0x7E))
-BOUNDS = ((0, 1), (0, -1), (1, -1), (2, 2), (0, 3), (1, 2), (3, -1), (2, 5), (0, 40), (17, 33), (30, -1))
+ANY = Features()
 PIECES = (
     *(
         b"a",
@@ -106,23 +69,6 @@ PIECES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Features:
-    """What a random grammar may contain beside literals, sets, sequences, alternatives and repetitions."""
-
-    calls: bool = True
-    automata: bool = True
-    counted: bool = False
-    tokens: bool = False
-    permutations: bool = True
-    distinct: bool = True
-    options: bool = False  # limits, captures and temperatures, which stand in no SCOPE
-    encodings: tuple[int, ...] = (UTF8, UTF8, JSON, JSON_ANY)
-
-
-REGULAR = Features(calls=False, automata=False, permutations=False, distinct=False, encodings=(UTF8,))
-
-
 @st.composite
 def vocabularies(draw: st.DrawFn, *, special: int = 3) -> list[bytes | None]:
     """Tokens: all the bytes that matter, random strings, some equal to others, and at the end ids without text."""
@@ -133,152 +79,6 @@ def vocabularies(draw: st.DrawFn, *, special: int = 3) -> list[bytes | None]:
 
 
 @st.composite
-def grammars(draw: st.DrawFn, features: Features = Features(), *, vocabulary: int = 8) -> Grammar:  # Features is immutable
+def grammars(draw: st.DrawFn, features: Features = ANY, *, vocabulary: int = 8) -> Grammar:
     """A random grammar; `vocabulary` bounds the ids that its TOKENS name."""
-    writer = _Writer(draw, features, vocabulary)
-    count = draw(st.integers(1, 4)) if features.calls else 1
-    writer.rules = [writer.builder.rule(f"r{i}") for i in range(count)]
-    for rule in writer.rules:
-        writer.builder.define(rule, writer.expression(draw(st.integers(1, 3))))
-    return writer.builder.build(writer.rules[0])
-
-
-@dataclass(slots=True)
-class _Writer:
-    draw: st.DrawFn
-    features: Features
-    vocabulary: int
-    builder: GrammarBuilder = field(default_factory=GrammarBuilder)
-    rules: list[RuleId] = field(default_factory=list)
-
-    def expression(self, depth: int) -> NodeId:
-        """A random expression."""
-        if depth == 0:
-            return self.leaf()
-        features = self.features
-        kinds = ["leaf", "seq", "seq", "alt", "alt", "repeat"]
-        kinds += ["call"] * 2 if features.calls else []
-        kinds += ["graph"] if features.automata else []
-        kinds += ["permute"] if features.permutations else []
-        kinds += ["scope"] if features.distinct else []
-        kinds += ["option"] * 3 if features.options else []
-        kind = self.draw(st.sampled_from(kinds))
-        return getattr(self, kind)(depth - 1)  # type: ignore[no-any-return]
-
-    def some(self, depth: int, least: int = 0, most: int = 3) -> list[NodeId]:
-        """A few expressions."""
-        return [self.expression(depth) for _ in range(self.draw(st.integers(least, most)))]
-
-    def leaf(self, depth: int = 0) -> NodeId:
-        """A literal, a set of bytes or characters, an automaton, tokens, or a call."""
-        kinds = ["literal"] * 4 + ["chars"] * 2 + ["bytes", "empty"]
-        kinds += ["automaton"] if self.features.automata else []
-        kinds += ["tokens"] if self.features.tokens else []
-        kinds += ["call"] if self.features.calls else []
-        kind = self.draw(st.sampled_from(kinds))
-        match kind:
-            case "literal":
-                return self.builder.literal(self.draw(st.sampled_from(LITERALS)))
-            case "chars":
-                encoding = self.draw(st.sampled_from(self.features.encodings))
-                few = CHARACTERS[:8] if self.features.encodings == (UTF8,) else CHARACTERS
-                return self.builder.chars(self.draw(st.sampled_from(few)), encoding)
-            case "bytes":
-                return self.builder.bytes(self.draw(st.sampled_from(BYTE_SETS)))
-            case "empty":
-                return self.builder.empty()
-            case "automaton":
-                return self.automaton()
-            case "tokens":
-                ids = self.draw(st.sets(st.integers(0, self.vocabulary - 1), min_size=1, max_size=4))
-                return self.builder.tokens(tuple(sorted(ids)), negated=self.draw(st.booleans()))
-        return self.call(depth)
-
-    def seq(self, depth: int) -> NodeId:
-        return self.builder.seq(*self.some(depth))
-
-    def alt(self, depth: int) -> NodeId:
-        return self.builder.alt(*self.some(depth, 1, 4))
-
-    def repeat(self, depth: int) -> NodeId:
-        minimum, maximum = self.draw(st.sampled_from(BOUNDS))
-        return self.builder.repeat(self.expression(depth), minimum, maximum)
-
-    def call(self, depth: int) -> NodeId:
-        return self.builder.call(self.draw(st.sampled_from(self.rules)))
-
-    def graph(self, depth: int) -> NodeId:
-        states = self.draw(st.integers(2, 5))
-        edges: list[int] = []
-        for _ in range(self.draw(st.integers(1, 6))):
-            source, target = self.draw(st.integers(0, states - 1)), self.draw(st.integers(0, states - 1))
-            edges += [source, target, -1 if self.draw(st.integers(0, 4)) == 0 else self.expression(depth)]
-        return self.builder.graph(states, tuple(edges))
-
-    def automaton(self) -> NodeId:
-        """A DFA over disjoint ranges of characters."""
-        states = self.draw(st.integers(1, 4))
-        encoding = self.draw(st.sampled_from((*self.features.encodings, RAW)))
-        cuts = (
-            (0, 0x20, 0x22, 0x23, 0x61, 0x62, 0x63, 0x80)
-            if encoding == RAW
-            else (0, 0x22, 0x5C, 0x61, 0x62, 0x7B, 0xE0, 0x800, 0x10000, 0x1F600)
-        )
-        transitions: list[tuple[tuple[int, int, int], ...]] = []
-        for _ in range(states):
-            kept = [(lo, hi - 1) for lo, hi in itertools.pairwise(cuts) if self.draw(st.booleans())]
-            transitions.append(tuple((lo, hi, self.draw(st.integers(0, states - 1))) for lo, hi in kept))
-        automaton = Dfa(tuple(transitions), tuple(self.draw(st.booleans()) for _ in range(states)))
-        minimum, maximum = self.bounds(automaton) if self.features.counted else (0, -1)
-        return self.builder.automaton(automaton.transitions, automaton.accepting, encoding, minimum=minimum, maximum=maximum)
-
-    def bounds(self, automaton: Dfa) -> tuple[int, int]:
-        """Bounds on the number of characters that a counted automaton may have."""
-        minimum = self.draw(st.integers(0, 4))
-        maximum = self.draw(st.just(-1) | st.integers(minimum, 8))
-        return (minimum, maximum) if maximum < 0 or not skips_lengths(automaton, maximum - minimum + 1) else (0, maximum)
-
-    def permute(self, depth: int) -> NodeId:
-        members = [
-            number
-            for part in self.some(depth, 1, 4)
-            for number in (part, self.draw(st.sampled_from((0, REQUIRED, REPEATABLE, REQUIRED | REPEATABLE, 0))))
-        ]
-        separator = self.draw(st.sampled_from((b",", b"", b", ", b"a")))
-        minimum, maximum = self.draw(st.sampled_from(((0, -1), (0, -1), (1, -1), (2, 3), (0, 2), (3, 3), (2, -1))))
-        return self.builder.permute(tuple(members), self.builder.literal(separator), minimum=minimum, maximum=maximum)
-
-    def option(self, depth: int) -> NodeId:
-        """An expression with a limit, a capture or a temperature."""
-        body = self.expression(depth)
-        match self.draw(st.integers(0, 4)):
-            case 0:
-                return self.builder.capture(body, self.draw(st.sampled_from("xy")))
-            case 1:
-                return self.builder.temperature(body, self.draw(st.sampled_from((0.0, 0.5, 2.0))))
-        return self.builder.limit(body, tokens=self.draw(st.sampled_from((0, 1, 1, 2, 2, 3, 5))))
-
-    def scope(self, depth: int) -> NodeId:
-        """An array of different values, DISTINCT in the same rule as its SCOPE."""
-        builder = self.builder
-        value = builder.distinct(self.value(min(depth, 1)))
-        minimum, maximum = self.draw(st.sampled_from(((0, -1), (0, -1), (1, -1), (2, 3))))
-        more = builder.repeat(builder.seq(builder.literal(b","), value), minimum, maximum)
-        return builder.scope(builder.seq(builder.literal(b"["), value, more, builder.literal(b"]")))
-
-    def value(self, depth: int) -> NodeId:
-        """JSON values, infinitely many, some of them in several spellings."""
-        builder = self.builder
-        digits = builder.bytes((0x30, 0x39))
-        options = [builder.repeat(builder.bytes((0x31, 0x39)), 1, -1)]
-        words = self.draw(st.sets(st.sampled_from((b"true", b"false", b"null", b"1.0", b"0", b"-0", b"1e1", b'"a"', b'"\\u0061"', b"[]"))))
-        options += [builder.literal(word) for word in sorted(words)]
-        if self.draw(st.booleans()):
-            characters = builder.chars((0x20, 0x7E, 0xE0, 0xFF), self.draw(st.sampled_from((JSON, JSON_ANY))))
-            options.append(builder.seq(builder.literal(b'"'), builder.repeat(characters), builder.literal(b'"')))
-        if self.draw(st.booleans()):
-            options.append(builder.seq(builder.literal(b'{"a":'), builder.repeat(digits, 1, 2), builder.literal(b',"b":1}')))
-            options.append(builder.seq(builder.literal(b'{"b":1,"a":'), builder.repeat(digits, 1, 2), builder.literal(b"}")))
-        if depth:
-            options.append(self.scope(depth - 1))
-        return builder.alt(*options)
+    return random_grammar(draw(st.randoms(use_true_random=False)), features, vocabulary=vocabulary)

@@ -1,0 +1,63 @@
+// From which sizes on the kernel takes which way to a mask. Masks are the same whatever they are; these are the fastest that were measured.
+// Tests lower them, so that every way is taken in small cases; they come with the vocabulary, which all grammars share.
+#pragma once
+
+#include "base.h"
+
+namespace stackmask {
+
+struct Thresholds {
+  // The vocabulary.
+  u32 heavy_nodes = 8192;       // nodes of the trie below a heavy one: the tokens there are taken by classes
+  u32 wide_children = 12;       // children from which a node of the trie has a table of them
+  u32 set_tokens = 256;         // tokens from which a set of nodes has a bitmask
+  u32 trimmed_characters = 12;  // bounds of a class loop from which its mask is that without a bound, less the few tokens that are longer
+  // Parts of masks.
+  u32 part_tokens = 1024;       // more tokens than this are a bitmask
+  u32 many_nodes = 4;           // nodes from which on they are walked from together
+  u32 few_nodes = 3;            // ... and up to which each is walked from by itself again
+  u32 loop_exits = 4096;        // nodes that a loop is left at, up to which these are few
+  u32 run_nodes = 4096;         // nodes up to which a run of single bytes lists where it may end
+  u32 closed_frames = 256;      // frames up to which a set is found that is closed under some classes
+  u32 sink_differences = 20'000;  // ways out of a sink's mask that are followed
+  u32 guarded_texts = 100'000;  // texts from which a loop serves under guards. INVARIANT: more values than any guard will have seen
+  // Frames.
+  u32 dense_bytes = 24;         // live bytes from which a frame is dense
+  u32 lookups = 48;             // of bytes in a dense frame, from which on it has a table
+  // Lowering.
+  u32 unrolled_states = 24;     // states up to which a repetition is unrolled, not counted
+  u32 shared_states = 12;       // states from which on an expression that stands in several places becomes a rule
+  u32 inlined_states = 12;      // a rule of at most this many states is inlined wherever it is called
+  u32 inlined_open_states = 64;  // ... and of this many, if it may end where it may also go on
+  u32 few_states = 16;          // an automaton of at most this many is lowered at once
+  // Memory.
+  u32 steps_to_collect = 256;   // steps from one look at the memory to the next
+};
+
+inline constexpr struct {
+  const char* name;
+  u32 Thresholds::*value;
+} THRESHOLDS[] = {
+    {"heavy_nodes", &Thresholds::heavy_nodes},
+    {"wide_children", &Thresholds::wide_children},
+    {"set_tokens", &Thresholds::set_tokens},
+    {"trimmed_characters", &Thresholds::trimmed_characters},
+    {"part_tokens", &Thresholds::part_tokens},
+    {"many_nodes", &Thresholds::many_nodes},
+    {"few_nodes", &Thresholds::few_nodes},
+    {"loop_exits", &Thresholds::loop_exits},
+    {"run_nodes", &Thresholds::run_nodes},
+    {"closed_frames", &Thresholds::closed_frames},
+    {"sink_differences", &Thresholds::sink_differences},
+    {"guarded_texts", &Thresholds::guarded_texts},
+    {"dense_bytes", &Thresholds::dense_bytes},
+    {"lookups", &Thresholds::lookups},
+    {"unrolled_states", &Thresholds::unrolled_states},
+    {"shared_states", &Thresholds::shared_states},
+    {"inlined_states", &Thresholds::inlined_states},
+    {"inlined_open_states", &Thresholds::inlined_open_states},
+    {"few_states", &Thresholds::few_states},
+    {"steps_to_collect", &Thresholds::steps_to_collect},
+};
+
+}  // namespace stackmask

@@ -1,0 +1,125 @@
+"""Classes of characters before and inside of everything that may follow them, enumerated: a mask says what trying every token says.
+
+How a mask is made depends on the class, on how often it is read, and on what leads out of it: a character of the class or none of it,
+ASCII or not, a blank above U+007F, several characters, the end of a rule.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise, product
+from typing import Any
+
+import numpy as np
+import pytest
+from support.engines import load_engine, one_rule
+
+from stackmask.pda.grammar import JSON, UTF8, GrammarBuilder, NodeId
+from stackmask.pda.regex import regex_dfa, regex_grammar
+
+CLASSES = (".", "[^,]", r"\S", r"\W", r"\w", r"[^\n]", "[a-z ]", "[^a-f]", "[à-ü]", "[^é]", r"[^\u2028]", r"[\s\S]", "[a-zà-ü,]")
+COUNTS = ("", "?", "*", "+", "{2}", "{3}", "{0,3}", "{2,4}", "{2,}", "{40}", "{1,60}", "{30,}")
+EXITS = ("é", "日本", "😀", "[à-ü]", r"\u2028", r"\u3000", "a", ",", '"', r"\n", "(é|,)", "(à+|x)", r"[^é]", "(.y)?", "š{2}", "")
+WORDS = ("a", "b", "the", "x", "ly", "é", "à", "ét", "日", "日本", "😀", " ", "\n", ",", '"', ".", "-", "\u2028", "\u3000", "š", "1", "y")
+
+
+def all_tokens() -> list[bytes]:
+    """Single bytes, all pairs and some triples of words, long runs, and pieces of characters joined with ASCII and with characters."""
+    joined = {"".join(words).encode() for words in product(WORDS, repeat=2)}
+    joined |= {"".join(words).encode() for words in product(WORDS[:10], (" ", "é", "日", ","), ("é", "à", "x", '"', "\u3000"))}
+    joined |= {
+        (word * length + end).encode()
+        for word in ("a", " ", "é", "-", "\n ")
+        for length in (3, 4, 8, 31, 40, 62)
+        for end in ("", "é", ",", '"', '"a', '",', "\u2028")
+    }
+    pieces = (b"\xc3", b"\xe2\x80", b"\xe3\x80", b"\xe3", b"\xf0\x9f", b"\xf0\x9f\x98", b"\xc5", b"\xff")
+    broken = {word.encode() + piece for word in WORDS for piece in pieces}
+    broken |= {b"\xdf\x9a\xc3", b"\xa9", b"\xa9a", b"\xa8,", b"\xe6\x97\xa5\xc3", b"\xed\xa0", b"\xc3\xc3"}
+    return sorted({bytes([byte]) for byte in range(256)} | joined | broken)
+
+
+@pytest.fixture(scope="module", params=["all", "long"])
+def tokens(request: pytest.FixtureRequest) -> list[bytes | None]:
+    """A vocabulary that has the beginnings of its tokens, and one of long tokens alone, none of which another begins with."""
+    tokens = all_tokens()
+    if request.param == "long":
+        tokens = [token for token, after in pairwise([*tokens, b""]) if len(token) > 2 and not after.startswith(token)]
+    return [*tokens, None]
+
+
+def assert_exact(at: Any, size: int, about: object) -> None:
+    """The mask here is what trying every token says."""
+    rows = np.zeros((2, (size + 31) // 32), np.int32)
+    at.fill_next_token_bitmask(rows, 0)
+    at.fill_by_trial(rows, 1)
+    differing = np.flatnonzero(np.unpackbits((rows[0] ^ rows[1]).view(np.uint8), bitorder="little"))
+    assert not differing.size, (about, differing[:8])
+
+
+@pytest.mark.parametrize("characters", CLASSES)
+def test_every_exit_of_every_class(tokens: list[bytes | None], characters: str) -> None:
+    """At the beginning, behind a character or two, and inside one, for each count and each exit."""
+    kernel = load_engine("kernel")
+    trie = kernel.TokenTrie(tokens, len(tokens))
+    loops = 0
+    for count, follower in product(COUNTS, EXITS):
+        grammar = regex_grammar(characters + count + follower)
+        prepared = kernel.KernelGrammar(trie, grammar, states=1_000_000, stack_depth=1_000, memory=64 << 20, seconds=30)
+        start = kernel.Matcher(prepared, [len(tokens) - 1])
+        for before in ("", "a", "é", "x,", " ", "日本"):
+            for data in (before.encode(), before.encode() + b"\xc3"):
+                at = start.fork()
+                if at.accept_bytes(data):
+                    assert_exact(at, len(tokens), (characters + count + follower, data))
+        loops += prepared.statistics["loops"]
+    assert loops > len(COUNTS) or characters == "[à-ü]"  # so few bytes are no loop
+
+
+BLANKS = (9, 10, 13, 13, 32, 32)
+PATTERNS = (".*", "[^é]*", "a.*", ".*é?foo.*|x", r"(\S+ )*\S+", "[a-z]*|[à-ü]*")
+BOUNDS = ((0, 1), (0, 5), (2, 3), (0, 80), (40, 60), (3, -1))
+BODIES = {
+    "a string": lambda b, counted: b.seq(b.literal(b'"'), counted, b.literal(b'"')),
+    "text up to a character": lambda b, counted: b.seq(counted, b.literal("é".encode())),
+    "nothing around it": lambda b, counted: b.seq(b.optional(b.literal(b"<")), counted),
+    "a text on one side": lambda b, counted: b.alt(b.seq(b.literal("<é".encode()), counted), b.literal(b"x,")),
+}
+
+
+def nested(builder: GrammarBuilder, body: NodeId) -> NodeId:
+    """The body in any number of brackets: a rule that is never made a part of its caller."""
+    rule = builder.rule("nested")
+    builder.define(rule, builder.alt(body, builder.seq(builder.literal(b"["), builder.call(rule), builder.literal(b"]"))))
+    return builder.call(rule)
+
+
+AROUND = {
+    "alone": lambda b, body: b.seq(body, b.literal(b",")),
+    "counted": lambda b, body: b.repeat(b.seq(body, b.literal(b",")), 2, 90),
+    "behind blanks": lambda b, body: b.seq(b.repeat(b.bytes(BLANKS), 0, 40), body, b.literal(b"<")),
+    "a rule behind blanks": lambda b, body: b.seq(b.repeat(b.bytes(BLANKS), 0, 40), nested(b, body), b.literal(b"<")),
+}
+
+
+@pytest.mark.parametrize(("body", "around"), list(product(BODIES, AROUND)))
+@pytest.mark.parametrize("encoding", [UTF8, JSON])
+def test_what_counts_inside_of_what_counts(tokens: list[bytes | None], body: str, around: str, encoding: int) -> None:
+    """Bounded texts and patterns between delimiters, by themselves and inside of bodies that are counted or permuted."""
+    kernel = load_engine("kernel")
+    trie = kernel.TokenTrie(tokens, len(tokens))
+    for minimum, maximum in BOUNDS:
+        for pattern in (None, *PATTERNS):
+            builder = GrammarBuilder()
+            if pattern is None:
+                counted = builder.repeat(builder.chars((0, 0x10FFFF), encoding), minimum, maximum)
+            else:
+                automaton = regex_dfa(pattern, search=False)
+                counted = builder.automaton(automaton.transitions, automaton.accepting, encoding, minimum=minimum, maximum=maximum)
+            grammar = one_rule(builder, AROUND[around](builder, BODIES[body](builder, counted)))
+            prepared = kernel.KernelGrammar(trie, grammar, states=1_000_000, stack_depth=1_000, memory=64 << 20, seconds=30)
+            start = kernel.Matcher(prepared, [len(tokens) - 1])
+            for prefix in ("", "[", "a", "<", "<é"):
+                for text in ("", '"', '"a', '"foo b', '"ab é', "a", "ab", "foo é"):
+                    at = start.fork()
+                    if at.accept_bytes((prefix + text).encode()):
+                        assert_exact(at, len(tokens), (pattern, minimum, maximum, prefix + text))
