@@ -153,7 +153,7 @@ def bare(source: str) -> ast.Module:
         elif isinstance(node, ast.AnnAssign):
             node.annotation = ast.copy_location(ast.Constant(0), node.annotation)
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node, clean=False) is not None:
-            node.body[0] = ast.copy_location(ast.Pass(), node.body[0])
+            node.body[0].value.value = ""
     return tree
 
 
