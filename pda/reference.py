@@ -205,7 +205,7 @@ class Matcher:
         row = _rows(bitmask, self._trie.size, [index])[index]
         return self._fill(row, self._history[-1])
 
-    def fill_by_trial(self, bitmask: object, index: int = 0) -> None:
+    def fill_by_trial(self, bitmask: npt.NDArray[np.int32] | Tensor, index: int = 0) -> None:
         """As fill_next_token_bitmask, which tries every token here."""
         self.fill_next_token_bitmask(bitmask, index)
 
