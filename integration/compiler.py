@@ -25,6 +25,7 @@ from stackmask.integration.specification import parse_json, read_schema, schema_
 from stackmask.integration.tag_key import TagKey, entries_of_key, tag_key, tag_of_key
 from stackmask.pda.captures import CaptureReader
 from stackmask.pda.choice import choice_grammar
+from stackmask.pda.embed import compact
 from stackmask.pda.engine import KernelGrammar
 from stackmask.pda.exceptions import (
     EbnfError,
@@ -41,7 +42,6 @@ from stackmask.pda.limits import Limits
 from stackmask.pda.matcher import Matcher
 from stackmask.pda.packed import PackedGrammar
 from stackmask.pda.regex import regex_grammar
-from stackmask.pda.splice import compact
 from stackmask.pda.vocabulary import Vocabulary
 from stackmask.schema.compile import json_schema_grammar, json_schema_node, unsatisfiable
 from stackmask.schema.report import Report

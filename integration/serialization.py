@@ -20,10 +20,10 @@ from math import inf
 from typing import Any, Final, NoReturn
 
 from stackmask.pda import grammar as ir
-from stackmask.pda.dfa import Dfa
+from stackmask.pda.automata.dfa import Dfa
+from stackmask.pda.automata.language import skips_lengths
 from stackmask.pda.exceptions import GrammarError, LimitError
 from stackmask.pda.grammar import Grammar, Node, NodeId, RuleId
-from stackmask.pda.language import skips_lengths
 from stackmask.pda.limits import Limits
 from stackmask.schema.report import Entry, Report
 

@@ -24,8 +24,8 @@ from stackmask.pda.exceptions import LimitError
 from stackmask.pda.grammar import Grammar
 from stackmask.pda.limits import Limits
 from stackmask.pda.packed import PackedGrammar
-from stackmask.pda.reference_earley import Begun, Chart, Column, Item
-from stackmask.pda.reference_program import Program
+from stackmask.pda.reference.earley import Begun, Chart, Column, Item
+from stackmask.pda.reference.program import Program
 
 Capture: TypeAlias = tuple[str, bytes]
 

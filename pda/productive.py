@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from stackmask.pda import grammar as ir
-from stackmask.pda import language
-from stackmask.pda.dfa import Dfa
+from stackmask.pda.automata import language
+from stackmask.pda.automata.dfa import Dfa
 from stackmask.pda.grammar import Grammar
 
 

@@ -23,9 +23,9 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
-from stackmask.pda import dfa
+from stackmask.pda.automata import dfa
+from stackmask.pda.automata.dfa import NOTHING, Dfa
 from stackmask.pda.budget import Budget
-from stackmask.pda.dfa import NOTHING, Dfa
 from stackmask.pda.exceptions import LimitError, SchemaError, shown
 from stackmask.schema import arrays, objects
 from stackmask.schema.dialects import DEFAULT

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any, Final
 
-from stackmask.pda import language
+from stackmask.pda.automata import language
 from stackmask.schema import arrays, objects
 from stackmask.schema.algebra import Algebra
 from stackmask.schema.arrays import Values

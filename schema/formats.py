@@ -27,11 +27,11 @@ from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from stackmask.pda import language
-from stackmask.pda.dfa import Dfa
+from stackmask.pda.automata import language
+from stackmask.pda.automata.dfa import Dfa
+from stackmask.pda.automata.varints import unpack
 from stackmask.pda.grammar import UTF8, GrammarBuilder, NodeId
 from stackmask.pda.limits import Limits
-from stackmask.pda.varints import unpack
 from stackmask.schema.formats_hosts import LONGEST_NAME, hostname_dfa, hostname_node
 from stackmask.schema.formats_idn import idn_hostname_node
 from stackmask.schema.formats_regex import FLAT, ascii_text, nested, regex_syntax_node

@@ -13,11 +13,11 @@ import textwrap
 import unicodedata
 from typing import Any
 
-from stackmask.pda import dfa, nfa
-from stackmask.pda.dfa import Dfa
+from stackmask.pda.automata import dfa, nfa
+from stackmask.pda.automata.dfa import Dfa
+from stackmask.pda.automata.varints import pack
 from stackmask.pda.grammar import UTF8
 from stackmask.pda.regex import regex_dfa
-from stackmask.pda.varints import pack
 from stackmask.schema.formats import PATTERNS
 from stackmask.schema.formats_regex import FLAT, Characters, disjunction
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
-from stackmask.pda.dfa import Dfa
+from stackmask.pda.automata.dfa import Dfa
 from stackmask.pda.grammar import UTF8, GrammarBuilder, NodeId
 
 LONGEST_LABEL: Final = 63

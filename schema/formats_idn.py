@@ -24,10 +24,10 @@ from functools import cache
 from itertools import accumulate
 from typing import Final
 
-from stackmask.pda import charset
-from stackmask.pda.charset import CharSet
+from stackmask.pda.automata import charset
+from stackmask.pda.automata.charset import CharSet
+from stackmask.pda.automata.varints import unpack
 from stackmask.pda.grammar import UTF8, GrammarBuilder, NodeId
-from stackmask.pda.varints import unpack
 from stackmask.schema.formats_hosts import LONGEST_LABEL, plain_label_node, plain_name_node
 from stackmask.schema.formats_idn_tables import CLASSES
 

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Sequence
 from operator import add, itemgetter
 from typing import Final
 
-from stackmask.pda import language
+from stackmask.pda.automata import language
+from stackmask.pda.automata.dense import Dense, Spelling, side_by_side, widened
+from stackmask.pda.automata.dfa import ANYTHING, NOTHING, Dfa, by_classes, live_states, restricted, sources
 from stackmask.pda.budget import Budget
-from stackmask.pda.dense import Dense, Spelling, side_by_side, widened
-from stackmask.pda.dfa import ANYTHING, NOTHING, Dfa, by_classes, live_states, restricted, sources
 from stackmask.pda.exceptions import LimitError
 from stackmask.schema.types import Keys
 

@@ -22,7 +22,7 @@ from itertools import combinations, pairwise
 from math import ceil, floor, gcd, inf, lcm
 from typing import Final
 
-from stackmask.pda.dfa import from_strings
+from stackmask.pda.automata.dfa import from_strings
 from stackmask.pda.exceptions import LimitError
 from stackmask.pda.grammar import GrammarBuilder, NodeId
 from stackmask.pda.limits import Limits

@@ -26,7 +26,7 @@ from itertools import pairwise
 from math import ceil, floor, gcd, lcm
 from typing import Final, NamedTuple
 
-from stackmask.pda.dfa import live_states, restricted, sources
+from stackmask.pda.automata.dfa import live_states, restricted, sources
 from stackmask.pda.exceptions import LimitError
 from stackmask.pda.grammar import RAW, GrammarBuilder, NodeId
 

@@ -17,8 +17,8 @@ from functools import lru_cache, partial
 from operator import itemgetter
 from typing import Final, NamedTuple
 
+from stackmask.pda.automata.dfa import ANYTHING, Dfa
 from stackmask.pda.budget import Budget
-from stackmask.pda.dfa import ANYTHING, Dfa
 from stackmask.pda.exceptions import LimitError
 from stackmask.pda.grammar import AUTOMATON, REPEATABLE, REQUIRED, GrammarBuilder, NodeId
 from stackmask.schema.emit import extra_key, object_node

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Sequence
 from operator import getitem
 from typing import Final
 
-from stackmask.pda import dfa as automata
-from stackmask.pda import language
+from stackmask.pda.automata import dfa as automata
+from stackmask.pda.automata import language
+from stackmask.pda.automata.dense import side_by_side, widened
+from stackmask.pda.automata.dfa import ANYTHING, NOTHING, Dfa, by_classes
 from stackmask.pda.budget import Budget
-from stackmask.pda.dense import side_by_side, widened
-from stackmask.pda.dfa import ANYTHING, NOTHING, Dfa, by_classes
 from stackmask.pda.grammar import ALT, AUTOMATON, GrammarBuilder, NodeId
 from stackmask.pda.regex import regex_dfa, regex_node
 from stackmask.schema.formats import approximations, format_accepts, format_dfa, format_lengths, format_node

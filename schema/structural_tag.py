@@ -57,7 +57,7 @@ class StructuralTags:
     def grammar(self, tag: Mapping[str, Any] | str, keys: Sequence[bytes] = ()) -> Grammar:
         """The grammar of a structural tag; `keys` are those of its Parts.
 
-        Where there are any it may hold parts of others that its root does not reach; `stackmask.pda.splice.compact` leaves them out.
+        Where there are any it may hold parts of others that its root does not reach; `stackmask.pda.embed.compact` leaves them out.
         """
         budget = Budget(self._limits)
         fields = Fields.of("", _parsed(tag, budget.limits))

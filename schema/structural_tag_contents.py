@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from stackmask.pda.embed import splice
 from stackmask.pda.exceptions import EbnfError, LarkError, RegexError, SchemaError, StructuralTagError
 from stackmask.pda.grammar import Grammar, GrammarBuilder, NodeId
 from stackmask.pda.regex import regex_grammar, regex_node
-from stackmask.pda.splice import splice
 from stackmask.schema.compilation import Compilation
 from stackmask.schema.compile import json_schema_node
 from stackmask.schema.escaped import escaped

@@ -3,7 +3,7 @@
 A function that has formats inside it is a generator: it yields each of them and is sent the node that stands for it.
 `Writer.write` runs the generators on a stack of its own, so that formats nested ever deeper do not recurse in Python.
 
-Free text is watched for all triggers and excluded texts at once, by the automaton of Aho and Corasick (`stackmask.pda.ebnf_dispatch`).
+Free text is watched for all triggers and excluded texts at once, by the automaton of Aho and Corasick (`stackmask.pda.free_text`).
 Inside a tag it also excludes the tag's ends: those of the innermost tag around it.
 
 Text never matches a special token.
@@ -16,8 +16,8 @@ from collections.abc import Callable, Generator, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from stackmask.pda.budget import Budget
-from stackmask.pda.ebnf_dispatch import DispatchError, text_dispatch, text_without, token_dispatch
 from stackmask.pda.exceptions import LimitError
+from stackmask.pda.free_text import DispatchError, text_dispatch, text_without, token_dispatch
 from stackmask.pda.grammar import NodeId
 from stackmask.schema import structural_tag_contents as contents
 from stackmask.schema.fragments import ANY_CHARACTER

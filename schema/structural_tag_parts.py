@@ -14,8 +14,8 @@ from dataclasses import replace
 from threading import Lock
 from typing import Any, Final, NamedTuple
 
+from stackmask.pda.embed import extend
 from stackmask.pda.grammar import Grammar, GrammarBuilder, NodeId, RuleId, memory_of
-from stackmask.pda.splice import extend
 from stackmask.schema.fragments import Fragments, template
 
 LEAVES: Final = frozenset(

@@ -24,15 +24,15 @@ from functools import cached_property, lru_cache
 from html import escape
 from typing import Any, Final, NamedTuple
 
-from stackmask.pda import dfa
+from stackmask.pda.automata import dfa
+from stackmask.pda.automata.charset import complement, from_chars, union
+from stackmask.pda.automata.dfa import ANYTHING as ANY_TEXT
+from stackmask.pda.automata.dfa import Dfa
+from stackmask.pda.automata.language import accepts
 from stackmask.pda.budget import Budget
-from stackmask.pda.charset import complement, from_chars, union
-from stackmask.pda.dfa import ANYTHING as ANY_TEXT
-from stackmask.pda.dfa import Dfa
-from stackmask.pda.ebnf_dispatch import text_without
 from stackmask.pda.exceptions import SchemaError
+from stackmask.pda.free_text import text_without
 from stackmask.pda.grammar import ALT, AUTOMATON, UTF8, GrammarBuilder, Node, NodeId, RuleId
-from stackmask.pda.language import accepts
 from stackmask.schema import arrays, objects
 from stackmask.schema.algebra import Algebra
 from stackmask.schema.compilation import Compilation

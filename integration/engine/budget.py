@@ -17,10 +17,10 @@ from typing import Final
 from weakref import WeakKeyDictionary
 
 from stackmask.integration.compiler import CompiledGrammar
+from stackmask.pda.embed import extend
 from stackmask.pda.grammar import TOKENS, Grammar, GrammarBuilder, NodeId
 from stackmask.pda.limits import Limits
 from stackmask.pda.matcher import Matcher
-from stackmask.pda.splice import extend
 from stackmask.pda.vocabulary import Vocabulary
 
 LONGEST_PIECE: Final = 32  # bytes; the longer tokens are runs of blanks and the like, which no shortest completion has

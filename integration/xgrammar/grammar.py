@@ -22,12 +22,12 @@ from stackmask.integration.xgrammar.structural_tag import tag_of
 from stackmask.integration.xgrammar.tokenizer_info import TokenizerInfo
 from stackmask.pda import grammar as ir
 from stackmask.pda.ebnf import ebnf_grammar
+from stackmask.pda.embed import splice
 from stackmask.pda.exceptions import GrammarError
 from stackmask.pda.grammar import GrammarBuilder, print_grammar
 from stackmask.pda.lark import lark_grammar
 from stackmask.pda.limits import Limits
 from stackmask.pda.regex import regex_grammar
-from stackmask.pda.splice import splice
 from stackmask.pda.vocabulary import MAX_SIZE
 from stackmask.schema.compile import json_schema_grammar
 from stackmask.schema.structural_tag import structural_tag_grammar

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from support.structural_tags import random_format
 
 from stackmask.integration.tag_key import TagKey, entries_of_key, tag_key, tag_of_key
+from stackmask.pda.embed import compact
 from stackmask.pda.exceptions import LimitError, SchemaError, StructuralTagError
 from stackmask.pda.limits import Limits
-from stackmask.pda.splice import compact
 from stackmask.schema.structural_tag import StructuralTags, structural_tag_grammar
 from stackmask.schema.structural_tag_parts import Part
 

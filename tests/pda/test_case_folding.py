@@ -14,15 +14,15 @@ from functools import cache
 import pytest
 from support.engines import accepts, load_engine, matcher
 
-from stackmask.pda import charset
+from stackmask.pda.automata import charset
+from stackmask.pda.automata.charset import CharSet
+from stackmask.pda.automata.dfa import Dfa
 from stackmask.pda.budget import Budget
-from stackmask.pda.charset import CharSet
-from stackmask.pda.dfa import Dfa
 from stackmask.pda.ebnf import ebnf_grammar
 from stackmask.pda.lark import lark_grammar
-from stackmask.pda.lark_preferred import preferred_dfa
-from stackmask.pda.lark_regex import parse
 from stackmask.pda.regex import regex_dfa
+from stackmask.pda.regex.first_match import preferred_dfa
+from stackmask.pda.regex.python_parser import parse
 from stackmask.schema.compile import json_schema_grammar
 
 SCALARS = (chr(point) for point in range(0x110000) if not 0xD800 <= point <= 0xDFFF)

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stackmask.pda import charset
-from stackmask.pda.charset import ANY, CharSet
-from stackmask.pda.labels import Labels
-from stackmask.pda.unicode import property_set
+from stackmask.pda.automata import charset
+from stackmask.pda.automata.charset import ANY, CharSet
+from stackmask.pda.automata.labels import Labels
+from stackmask.pda.automata.unicode import property_set
 
 SMALL = 40
 ranges = st.lists(st.tuples(st.integers(0, SMALL), st.integers(0, 6)).map(lambda pair: (pair[0], pair[0] + pair[1])), max_size=6)

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stackmask.pda.automata.dfa import from_strings
 from stackmask.pda.choice import choice_grammar
-from stackmask.pda.dfa import from_strings
 from stackmask.pda.engine import KernelGrammar, Matcher, TokenTrie
 from stackmask.pda.exceptions import GrammarError, LimitError
 from stackmask.pda.grammar import AUTOMATON, RAW, Grammar

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from support.engines import load_engine, matcher, one_rule
 
-from stackmask.pda import dfa, language
-from stackmask.pda.dfa import Dfa
+from stackmask.pda.automata import dfa, language
+from stackmask.pda.automata.dfa import Dfa
 from stackmask.pda.grammar import JSON, JSON_ANY, UTF8, GrammarBuilder
 from stackmask.pda.regex import regex_dfa
 

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stackmask.pda import dense, dfa, language, nfa
+from stackmask.pda.automata import dense, dfa, language, nfa
+from stackmask.pda.automata.dfa import ANYTHING, EPSILON, NOTHING, Dfa
 from stackmask.pda.budget import Budget
-from stackmask.pda.dfa import ANYTHING, EPSILON, NOTHING, Dfa
 from stackmask.pda.exceptions import LimitError
 from stackmask.pda.limits import Limits
 

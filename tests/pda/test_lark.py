@@ -18,15 +18,15 @@ from hypothesis import strategies as st
 from lark import Lark
 from lark.exceptions import LarkError as LarksOwnError
 
+from stackmask.pda.automata.language import accepts
 from stackmask.pda.budget import Budget
 from stackmask.pda.engine import KernelGrammar, Matcher, TokenTrie
 from stackmask.pda.exceptions import LarkError, LimitError, RegexError
 from stackmask.pda.grammar import Grammar, GrammarBuilder, NodeId
-from stackmask.pda.language import accepts
 from stackmask.pda.lark import lark_grammar
-from stackmask.pda.lark_preferred import is_deterministic, preferred_dfa, whole_dfa
-from stackmask.pda.lark_regex import parse
 from stackmask.pda.limits import Limits
+from stackmask.pda.regex.first_match import is_deterministic, preferred_dfa, whole_dfa
+from stackmask.pda.regex.python_parser import parse
 
 CASES = tomllib.loads((Path(__file__).parents[1] / "corpus" / "lark.toml").read_text(encoding="utf-8"))["case"]
 TRIE = TokenTrie([*(bytes([byte]) for byte in range(256)), *[None] * 54], 310)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stackmask.pda.reference_values import value_digest
+from stackmask.pda.reference.json_values import value_digest
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),

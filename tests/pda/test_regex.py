@@ -20,16 +20,16 @@ from support.engines import Engine, matcher, one_rule
 from support.engines import accepts as generates
 from support.regex_oracle import Oracle
 
-from stackmask.pda import dfa, language
+from stackmask.pda.automata import dfa, language
 from stackmask.pda.budget import Budget
 from stackmask.pda.exceptions import LimitError, RegexError, UnsatisfiableError
 from stackmask.pda.grammar import JSON, JSON_ANY, NEVER, REPEAT, UTF8, GrammarBuilder
 from stackmask.pda.limits import Limits
 from stackmask.pda.regex import parse, regex_dfa, regex_grammar, regex_node
-from stackmask.pda.regex_assertions import AlternatingAutomaton
-from stackmask.pda.regex_automaton import branches_dfa
-from stackmask.pda.regex_lookaround import lookaround_dfa
-from stackmask.pda.regex_nodes import outer_branches
+from stackmask.pda.regex.assertions import AlternatingAutomaton
+from stackmask.pda.regex.lookaround import lookaround_dfa
+from stackmask.pda.regex.to_grammar import outer_branches
+from stackmask.pda.regex.to_nfa import branches_dfa
 
 CASES = cases("regex.toml")
 GOOD = [case for case in CASES if "error" not in case]

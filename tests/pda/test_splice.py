@@ -8,8 +8,8 @@ import pytest
 from support.corpus import cases, read_grammar, read_text
 from support.engines import Engine, accepts, matcher
 
+from stackmask.pda.embed import compact, splice
 from stackmask.pda.grammar import GrammarBuilder
-from stackmask.pda.splice import compact, splice
 
 CASES = [case for case in cases("grammar.toml") if not case.get("unsatisfiable")]
 

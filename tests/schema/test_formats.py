@@ -15,7 +15,7 @@ from support.engines import accepts as engine_accepts
 from support.engines import matcher
 from support.schemas import takes
 
-from stackmask.pda import language
+from stackmask.pda.automata import language
 from stackmask.pda.grammar import JSON, JSON_ANY, UTF8, Grammar, GrammarBuilder
 from stackmask.pda.reference import KernelGrammar, Matcher, TokenTrie
 from stackmask.pda.regex import regex_dfa

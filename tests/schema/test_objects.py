@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from support.engines import STOP, Engine, accepts, matcher, prepare
 from support.schemas import takes
 
+from stackmask.pda.automata.dfa import minimize
 from stackmask.pda.budget import Budget
-from stackmask.pda.dfa import minimize
 from stackmask.pda.exceptions import UnsatisfiableError
 from stackmask.schema import keys
 from stackmask.schema import objects as algebra_of_objects

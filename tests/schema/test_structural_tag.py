@@ -20,10 +20,10 @@ from support.schemas import Schemas
 from support.structural_tags import SPECIAL, random_format, token_of
 from support.structural_tags import accepts as recognised
 
+from stackmask.pda.embed import compact
 from stackmask.pda.exceptions import LimitError, StructuralTagError, UnsatisfiableError
 from stackmask.pda.grammar import Grammar, NodeId, memory_of
 from stackmask.pda.limits import Limits
-from stackmask.pda.splice import compact
 from stackmask.schema.structural_tag import StructuralTags, structural_tag_grammar
 from stackmask.schema.structural_tag_formats import FORMATS
 from stackmask.schema.structural_tag_parts import Arena, Arenas, Part, Tag

@@ -9,9 +9,9 @@ import itertools
 from dataclasses import dataclass, field
 from random import Random
 
-from stackmask.pda.dfa import Dfa
+from stackmask.pda.automata.dfa import Dfa
+from stackmask.pda.automata.language import skips_lengths
 from stackmask.pda.grammar import JSON, JSON_ANY, RAW, REPEATABLE, REQUIRED, UTF8, Grammar, GrammarBuilder, NodeId, RuleId
-from stackmask.pda.language import skips_lengths
 
 LITERALS = (
     b"a",

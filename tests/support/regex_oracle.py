@@ -5,8 +5,9 @@ It shares the parser with the automata and nothing else.
 
 from __future__ import annotations
 
-from stackmask.pda import charset
-from stackmask.pda.regex_ast import Alt, Anchor, Ast, AstId, Atomic, Boundary, Chars, Look, Place, Repeat, Seq, Text
+from stackmask.pda.automata import charset
+from stackmask.pda.regex import Ast
+from stackmask.pda.regex.ast import Alt, Anchor, AstId, Atomic, Boundary, Chars, Look, Place, Repeat, Seq, Text
 
 NEWLINES = "\n\r\u2028\u2029"
 

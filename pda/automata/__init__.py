@@ -1,0 +1,1 @@
+"""Automata over code points, and the sets of code points on their edges."""

@@ -1,0 +1,267 @@
+"""Questions about the language of a Dfa: membership, size, lengths, members.
+
+The answers need no new automaton, so this sits beside dfa.py (Boolean algebra) and nfa.py (concatenation, repetition).
+The automata are taken to be trimmed, as all functions of those modules leave them.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+
+from stackmask.pda.automata.dfa import Dfa
+
+_MOST_WORK = 20_000
+
+
+def is_empty(automaton: Dfa) -> bool:
+    """Whether no text is accepted."""
+    return not any(automaton.accepting)
+
+
+def accepts(automaton: Dfa, text: str) -> bool:
+    """Whether the text is accepted."""
+    state = 0
+    for character in text:
+        point = ord(character)
+        for lo, hi, target in automaton.transitions[state]:
+            if lo <= point <= hi:
+                state = target
+                break
+        else:
+            return False
+    return automaton.accepting[state]
+
+
+def in_order(rows: Sequence[Sequence[tuple[int, int, int]]]) -> tuple[list[int], list[int]]:
+    """The states, each after all that lead to it, as far as there are such; and how many transitions from the others enter each state."""
+    entering = [0] * len(rows)
+    for row in rows:
+        for _, _, target in row:
+            entering[target] += 1
+    order = [] if entering[0] else [0]
+    for state in order:
+        for _, _, target in rows[state]:
+            entering[target] -= 1
+            if not entering[target]:
+                order.append(target)
+    return order, entering
+
+
+def topological_order(automaton: Dfa) -> list[int] | None:
+    """The states, each before its successors; None where there is a cycle, that is where the language is infinite."""
+    order, entering = in_order(automaton.transitions)
+    return order if len(order) == len(entering) else None
+
+
+def is_finite(automaton: Dfa) -> bool:
+    """Whether finitely many texts are accepted."""
+    return topological_order(automaton) is not None
+
+
+def count(automaton: Dfa, cap: int | None = None) -> int | None:
+    """How many texts are accepted, None for infinitely many; with a cap, at most the cap in either case.
+
+    >>> from stackmask.pda.automata.dfa import ANYTHING, from_strings
+    >>> count(from_strings(["a", "b", "ab"])), count(ANYTHING), count(ANYTHING, cap=10)
+    (3, None, 10)
+    """
+    order = topological_order(automaton)
+    if order is None:
+        return cap
+    counts = [0] * len(order)
+    for state in reversed(order):
+        found = int(automaton.accepting[state]) + sum((hi - lo + 1) * counts[target] for lo, hi, target in automaton.transitions[state])
+        counts[state] = found if cap is None else min(found, cap)
+    return counts[0]
+
+
+def has_more(automaton: Dfa, low: int, high: int, limit: int) -> bool:
+    """Whether more than `limit` of the accepted texts have `low` to `high` characters, -1 for no bound; false where it is long to tell.
+
+    >>> from stackmask.pda.automata.dfa import ANYTHING, from_strings
+    >>> [has_more(from_strings(["a", "b", "ab"]), 0, high, 1) for high in (0, 1, -1)], has_more(ANYTHING, 7, -1, 1000)
+    ([False, True, True], True)
+    """
+    if high < 0:
+        if not is_finite(automaton):
+            return True
+        high = len(automaton.accepting)
+    found = length = work = 0
+    ways = {0: 1}
+    while ways and length <= high and work < _MOST_WORK:
+        if length >= low:
+            found += sum([number for state, number in ways.items() if automaton.accepting[state]])
+            if found > limit:
+                return True
+        length += 1
+        following: dict[int, int] = {}
+        for state, number in ways.items():
+            for lo, hi, target in automaton.transitions[state]:
+                # As many as the limit at a state are enough: one that leads on leads to as many texts.
+                following[target] = min(following.get(target, 0) + number * (hi - lo + 1), limit + 1)
+        ways = following
+        work += len(ways)
+    return False
+
+
+def length_bounds(automaton: Dfa) -> tuple[int, int | None] | None:
+    """The lengths of the shortest and the longest accepted text, None in place of the latter for no bound; None for the empty language.
+
+    >>> from stackmask.pda.automata.dfa import from_strings
+    >>> length_bounds(from_strings(["a", "abc"]))
+    (1, 3)
+    """
+    if is_empty(automaton):
+        return None
+    order = topological_order(automaton)
+    longest = None
+    if order is not None:
+        lengths = [0] * len(order)
+        for state in reversed(order):
+            lengths[state] = max((1 + lengths[target] for _, _, target in automaton.transitions[state]), default=0)
+        longest = lengths[0]
+    return distances(automaton)[0], longest
+
+
+def distances(automaton: Dfa) -> list[int]:
+    """For every state the length of the shortest text accepted from it."""
+    predecessors: list[list[int]] = [[] for _ in automaton.transitions]
+    for state, row in enumerate(automaton.transitions):
+        for _, _, target in row:
+            predecessors[target].append(state)
+    found = [0 if accepting else -1 for accepting in automaton.accepting]
+    todo = [state for state, accepting in enumerate(automaton.accepting) if accepting]
+    for state in todo:
+        for predecessor in predecessors[state]:
+            if found[predecessor] < 0:
+                found[predecessor] = found[state] + 1
+                todo.append(predecessor)
+    return found
+
+
+def skips_lengths(automaton: Dfa, width: int, *, steps: int = 1_000_000) -> bool:
+    """Whether from some state the lengths of the accepted texts leave out `width` in a row, between two that there are.
+
+    No automaton of n states skips n: a text longer than n goes through a cycle, and there is a text without it.
+    Where `steps` do not decide, this says that it does.
+
+    >>> from stackmask.pda.automata.dfa import from_strings
+    >>> skips_lengths(from_strings(["", "abcd"]), 3), skips_lengths(from_strings(["", "abcd"]), 4)
+    (True, False)
+    """
+    transitions = automaton.transitions
+    if width >= len(transitions):
+        return False
+    before = [0] * len(transitions)
+    for state, row in enumerate(transitions):
+        for _, _, target in row:
+            before[target] |= 1 << state
+    # `current` are the states that accept a text of exactly `length` characters, a bit each; as they come back, so do all after them.
+    current = sum(1 << state for state, accepts in enumerate(automaton.accepting) if accepts)
+    last = [-1] * len(transitions)
+    seen: dict[int, int] = {}
+    length = end = 0
+    while current and (not end or length < end):
+        if not end and current in seen:
+            end = 2 * length - seen[current]
+        seen[current] = length
+        bits, current = current, 0
+        while bits:
+            lowest = bits & -bits
+            state = lowest.bit_length() - 1
+            bits ^= lowest
+            if 0 <= last[state] < length - width:
+                return True
+            last[state] = length
+            current |= before[state]
+            steps -= 1
+        length += 1
+        if steps < 0:
+            return True
+    return False
+
+
+def shortest(automaton: Dfa) -> str | None:
+    """The first of the shortest accepted texts in code point order, None for the empty language."""
+    if is_empty(automaton):
+        return None
+    left = distances(automaton)
+    state = 0
+    text: list[str] = []
+    while left[state]:
+        point, state = next((lo, target) for lo, _, target in automaton.transitions[state] if left[target] == left[state] - 1)
+        text.append(chr(point))
+    return "".join(text)
+
+
+def enumerate_texts(automaton: Dfa, maximum_length: int | None = None) -> Iterator[str]:
+    """The accepted texts, shorter ones first and equally long ones in code point order; endless for an infinite language without a bound.
+
+    >>> from stackmask.pda.automata.dfa import from_strings
+    >>> list(enumerate_texts(from_strings(["b", "ab", "a", ""])))
+    ['', 'a', 'b', 'ab']
+    """
+    # INVARIANT: `within[k]` are the states that accept a text of exactly k characters, so no branch of the search is a dead end.
+    within: list[set[int]] = [{state for state, accepting in enumerate(automaton.accepting) if accepting}]
+    length = 0
+    while within[-1]:
+        yield from _texts_of_length(automaton, within, length)
+        if length == maximum_length:
+            return
+        length += 1
+        within.append({state for state, row in enumerate(automaton.transitions) if any(target in within[-1] for _, _, target in row)})
+
+
+def _texts_of_length(automaton: Dfa, within: list[set[int]], length: int) -> Iterator[str]:
+    if 0 not in within[length]:
+        return
+    text: list[str] = []
+    stack: list[Iterator[tuple[int, int]]] = []
+    state = 0
+    while True:
+        left = length - len(text)
+        if left:
+            stack.append(_steps(automaton, state, within[left - 1]))
+        else:
+            yield "".join(text)
+        while stack:
+            step = next(stack[-1], None)
+            del text[len(stack) - 1 :]
+            if step is not None:
+                text.append(chr(step[0]))
+                state = step[1]
+                break
+            stack.pop()
+        else:
+            return
+
+
+def _steps(automaton: Dfa, state: int, allowed: set[int]) -> Iterator[tuple[int, int]]:
+    """Every (code point, target) from a state into the allowed ones."""
+    for lo, hi, target in automaton.transitions[state]:
+        if target in allowed:
+            for point in range(lo, hi + 1):
+                yield point, target
+
+
+def sample(automaton: Dfa, rng: random.Random, *, mean_length: float = 10.0) -> str | None:
+    """A random accepted text, None for the empty language.
+
+    Each step stops at an accepting state with probability 1 / `mean_length`, or where nothing follows; after 4 mean lengths the shortest
+    way out is taken.
+    Among ranges each is equally likely, so a letter comes up as readily as one of the 100,000 ideographs.
+    """
+    if is_empty(automaton):
+        return None
+    left = distances(automaton)
+    state = 0
+    text: list[str] = []
+    while True:
+        row = automaton.transitions[state]
+        if automaton.accepting[state] and (not row or rng.random() < 1.0 / mean_length or len(text) > 4 * mean_length):
+            return "".join(text)
+        if len(text) > 4 * mean_length:
+            row = tuple(entry for entry in row if left[entry[2]] < left[state])
+        lo, hi, state = rng.choice(row)
+        text.append(chr(rng.randint(lo, hi)))

@@ -1,0 +1,170 @@
+"""What takes automata in EBNF: the difference `A - B` of W3C grammars, and XGrammar's lazy rules and those with max_chars.
+
+A - B is what A generates and B does not; a lazy rule generates the texts of its body none of whose beginnings is one, and one with
+max_chars those that are no longer.
+None of this can be had of all context-free languages, so the parts must be regular: rules that do not call themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from stackmask.pda.automata import dfa, language, nfa
+from stackmask.pda.automata.dfa import Dfa
+from stackmask.pda.budget import Budget
+from stackmask.pda.grammar import (
+    ALT,
+    AUTOMATON,
+    CALL,
+    CHARS,
+    EMPTY,
+    GRAPH,
+    LITERAL,
+    REPEAT,
+    SEQ,
+    TOKENS,
+    GrammarBuilder,
+    NodeId,
+    RuleId,
+)
+
+Difference: TypeAlias = tuple[RuleId, NodeId, tuple[NodeId, ...]]
+"""A rule, the left side of the difference that is its body, and what is taken away from it."""
+
+
+class DifferenceError(Exception):
+    """A difference has no automaton, or leaves nothing; `rule` is the rule that stands for it."""
+
+    def __init__(self, message: str, rule: RuleId) -> None:
+        self.rule = rule
+        super().__init__(message)
+
+
+class Regular(NamedTuple):
+    """What is to become automata, and in `others` the rules with options that no automaton can carry."""
+
+    differences: Sequence[Difference]
+    lazy: Collection[RuleId]
+    characters: Mapping[RuleId, int]
+    others: Mapping[RuleId, str]
+
+
+def define_regular(builder: GrammarBuilder, regular: Regular, budget: Budget) -> None:
+    """Give each rule of a difference, each lazy rule, and each rule with a bound on its characters its body."""
+    automata = Automata(builder, regular, budget)
+    rules = list(dict.fromkeys([*(rule for rule, *_ in regular.differences), *regular.lazy, *regular.characters]))
+    found = [automata.of_rule(rule) for rule in rules]
+    for rule, automaton in zip(rules, found, strict=True):
+        if automaton == dfa.NOTHING:
+            raise DifferenceError(
+                "this difference leaves nothing over" if rule not in regular.lazy else "this rule generates no text", rule
+            )
+        bounds = language.length_bounds(automaton)
+        assert bounds is not None
+        most = regular.characters.get(rule, -1)
+        if 0 <= most < bounds[0]:
+            raise DifferenceError(f"this rule generates no text of at most {most} characters: the shortest has {bounds[0]}", rule)
+        if bounds[1] is not None and bounds[1] <= most:
+            most = -1
+        builder.define(rule, builder.automaton(automaton.transitions, automaton.accepting, maximum=most))
+
+
+class Automata:
+    """The automata of nodes, each found once; a vertex is a node, or a rule by its index from below: -1 - rule."""
+
+    def __init__(self, builder: GrammarBuilder, regular: Regular, budget: Budget) -> None:
+        self.builder = builder
+        self.regular = regular
+        self.differences = {rule: (left, *taken) for rule, left, taken in regular.differences}
+        self.budget = budget
+        self.found: dict[int, Dfa] = {}
+        self.short: dict[int, Dfa] = {}
+
+    def of_rule(self, rule: RuleId) -> Dfa:
+        """The automaton of a rule: the parts of a vertex first, by depth, then the vertex."""
+        return self.of_vertex(-1 - rule, rule)
+
+    def of_vertex(self, first: int, rule: RuleId) -> Dfa:
+        """The automaton of a vertex; `rule` is where it stands, for messages."""
+        open_vertices: set[int] = set()
+        stack = [first]
+        while stack:
+            vertex = stack[-1]
+            missing = [part for part in self.parts(vertex) if part not in self.found]
+            if vertex in self.found or not missing:
+                stack.pop()
+                open_vertices.discard(vertex)
+                if vertex not in self.found:
+                    if vertex >= 0 and self.builder.nodes[vertex][0] in (TOKENS, GRAPH):
+                        raise DifferenceError("what stands here must be text, but there are tokens or tags in it", rule)
+                    self.found[vertex] = self.combine(vertex)
+                continue
+            if vertex < 0 and vertex != first and RuleId(-1 - vertex) in self.regular.others:
+                part = RuleId(-1 - vertex)
+                option = self.regular.others[part]
+                raise DifferenceError(f"what stands here must be text, but rule `{self.builder.names[part]}` has {option}", rule)
+            if vertex in open_vertices:
+                raise DifferenceError("what stands here must be regular, but a rule in it calls itself", rule)
+            open_vertices.add(vertex)
+            stack += missing
+        return self.found[first]
+
+    def parts(self, vertex: int) -> Sequence[int]:
+        """The vertices that a vertex is made of."""
+        if vertex < 0:
+            rule = RuleId(-1 - vertex)
+            return self.differences.get(rule) or (self.builder.rules[rule],)
+        node: tuple[Any, ...] = self.builder.nodes[vertex]
+        if node[0] in (SEQ, ALT):
+            return node[1:]
+        if node[0] == REPEAT:
+            return (node[1],)
+        return (-1 - node[1],) if node[0] == CALL else ()
+
+    def bounded(self, vertex: int) -> Dfa:
+        """The automaton of a part, whose characters are counted in its states where it is a rule with a bound."""
+        most = self.regular.characters.get(RuleId(-1 - vertex), -1)
+        if most >= 0 and vertex not in self.short:
+            self.short[vertex] = dfa.restrict_length(self.found[vertex], 0, most, budget=self.budget)
+        return self.short.get(vertex, self.found[vertex])
+
+    def combine(self, vertex: int) -> Dfa:
+        """The automaton of a vertex whose parts have theirs."""
+        parts = [self.bounded(part) for part in self.parts(vertex)]
+        if vertex < 0:
+            result = parts[0]
+            for taken in parts[1:]:
+                result = dfa.difference(result, taken, budget=self.budget)
+            return shortest_texts(result, self.budget) if RuleId(-1 - vertex) in self.regular.lazy else result
+        node: tuple[Any, ...] = self.builder.nodes[vertex]
+        operator, budget = node[0], self.budget
+        if operator in _LEAVES:
+            return _LEAVES[operator](node)
+        if operator == CALL:
+            return parts[0]
+        if operator == SEQ:
+            return nfa.concatenation(*parts, budget=budget)
+        if operator == ALT:
+            return dfa.union(*parts, budget=budget)
+        assert operator == REPEAT
+        return nfa.repeat(parts[0], node[2], node[3], budget=budget)
+
+
+def shortest_texts(automaton: Dfa, budget: Budget) -> Dfa:
+    """The texts none of whose beginnings is one of them: where one ends, nothing goes on.
+
+    >>> from stackmask.pda.automata.dfa import from_strings
+    >>> shortest_texts(from_strings(["a", "ab", "ba"]), Budget()) == from_strings(["a", "ba"])
+    True
+    """
+    rows = tuple(() if end else row for row, end in zip(automaton.transitions, automaton.accepting, strict=True))
+    return dfa.minimize(Dfa(rows, automaton.accepting), budget=budget)
+
+
+_LEAVES: Final[dict[object, Callable[[tuple[Any, ...]], Dfa]]] = {
+    EMPTY: lambda node: dfa.EPSILON,
+    LITERAL: lambda node: dfa.from_string(node[1].decode()),
+    CHARS: lambda node: dfa.from_set(node[1]),
+    AUTOMATON: lambda node: Dfa(node[1], node[2]),
+}

@@ -1,0 +1,136 @@
+r"""What %ignore lets stand before each terminal.
+
+Any number of ignored texts may, but each as long as its terminal's pattern would have it: a comment ends where its line ends, so in
+
+    %ignore /#[^\n]*/
+
+the text "# 5" is a comment and never half a comment and a number.
+So the automaton of ignored texts remembers by which characters the last one could be longer, and may not be left for a terminal that
+begins with one of them.
+Whatever follows, the last ignored text of all may end anywhere.
+
+A pattern that needs two more characters to match again counts as one that cannot be longer: that allows more than lark does, never less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from stackmask.pda.automata import dfa
+from stackmask.pda.automata.charset import CharSet, complement, contains, difference, from_ranges, intersection, pairs, union
+from stackmask.pda.automata.dfa import Dfa
+from stackmask.pda.automata.labels import Labels
+from stackmask.pda.budget import Budget
+from stackmask.pda.grammar import GrammarBuilder, NodeId
+
+# A state of one of the automata of ignored terminals.
+_Place = tuple[int, int]
+
+
+class Ignored:
+    """The ignored texts of a grammar, as nodes to put before its terminals."""
+
+    def __init__(self, builder: GrammarBuilder, automata: Sequence[Dfa], budget: Budget, *, once: bool = False) -> None:
+        self.builder = builder
+        self.budget = budget
+        self.nodes: dict[frozenset[CharSet], NodeId] = {}
+        self.rows: list[tuple[tuple[int, int, int], ...]] = []
+        # By state the characters that may not follow where the ignored texts end there; None where they cannot end.
+        self.barred: list[CharSet | None] = []
+        self.determinize(automata, once)
+        self.ends = frozenset(chars for chars in self.barred if chars is not None)
+
+    def before(self, node: NodeId, first: CharSet, restricted: Callable[[CharSet], NodeId | None]) -> NodeId:
+        """A terminal with what may be ignored before it.
+
+        `first` holds the characters that it may begin with; `restricted` gives its texts that begin with one out of a set, None for none.
+        """
+        free = frozenset(chars for chars in self.ends if not intersection(chars, first))
+        alternatives = [self.builder.seq(self.texts(free), node)]
+        for chars in sorted(self.ends - free):
+            left = difference(first, chars)
+            rest = restricted(left) if left else None
+            if rest is not None:
+                alternatives.append(self.builder.seq(self.texts(frozenset({chars})), rest))
+        return self.builder.alt(*alternatives)
+
+    def after(self) -> NodeId:
+        """What may be ignored at the end of the text."""
+        return self.texts(self.ends)
+
+    def texts(self, ends: frozenset[CharSet]) -> NodeId:
+        """The ignored texts that bar one of these sets."""
+        node = self.nodes.get(ends)
+        if node is None:
+            accepting = tuple(chars in ends for chars in self.barred)
+            automaton = dfa.minimize(Dfa(tuple(self.rows), accepting), budget=self.budget)
+            rule = self.builder.rule("%ignore")
+            self.builder.define(rule, self.builder.automaton(automaton.transitions, automaton.accepting))
+            node = self.nodes[ends] = self.builder.call(rule)
+        return node
+
+    def determinize(self, automata: Sequence[Dfa], once: bool) -> None:
+        """Follow all ignored terminals at once; where one ends, another may begin with any character that does not make it longer.
+
+        A state is a set of places; the start state is the empty set, where nothing was ignored yet.
+        """
+        labels = Labels()
+        distinct = tuple(
+            {labels.intern(chars) for automaton in automata for row in automaton.transitions for chars in _targets(row).values()}
+        )
+        classes = [labels.sets[members] for members, _ in labels.partition(distinct)] if distinct else []
+        longer = [[_longer(automaton, state) for state in range(len(automaton.accepting))] for automaton in automata]
+        start: frozenset[_Place] = frozenset()
+        numbers = {start: 0}
+        todo = [start]
+        for places in todo:
+            self.budget.check_states(len(numbers))
+            barred = [longer[which][state] for which, state in places if automata[which].accepting[state]]
+            common = complement(union(*map(complement, barred))) if barred else None
+            self.barred.append(() if not places else common)
+            row = []
+            for chars in classes:
+                point = chars[0]
+                following = {(which, target) for which, state in places for target in _step(automata[which], state, point)}
+                if not places or (not once and common is not None and not contains(common, point)):
+                    following |= {(which, target) for which, automaton in enumerate(automata) for target in _step(automaton, 0, point)}
+                if following:
+                    key = frozenset(following)
+                    number = numbers.get(key)
+                    if number is None:
+                        number = numbers[key] = len(numbers)
+                        todo.append(key)
+                    row += [(low, high, number) for low, high in pairs(chars)]
+            self.rows.append(tuple(sorted(row)))
+
+
+def restrict(automaton: Dfa, first: CharSet, budget: Budget) -> Dfa:
+    """The texts that begin with a character out of a set, or are empty."""
+    start = []
+    for low, high, target in automaton.transitions[0]:
+        start += [(begin, end, target + 1) for begin, end in pairs(intersection((low, high), first))]
+    rows = tuple(tuple((low, high, target + 1) for low, high, target in row) for row in automaton.transitions)
+    return dfa.minimize(Dfa((tuple(start), *rows), (automaton.accepting[0], *automaton.accepting)), budget=budget)
+
+
+def first_of(automaton: Dfa) -> CharSet:
+    """The characters that a text may begin with."""
+    return from_ranges((low, high) for low, high, _ in automaton.transitions[0])
+
+
+def _targets(row: tuple[tuple[int, int, int], ...]) -> dict[int, CharSet]:
+    """The characters that lead from a state to each other one."""
+    ranges: dict[int, list[tuple[int, int]]] = {}
+    for low, high, target in row:
+        ranges.setdefault(target, []).append((low, high))
+    return {target: from_ranges(parts) for target, parts in ranges.items()}
+
+
+def _longer(automaton: Dfa, state: int) -> CharSet:
+    """The characters by which a text that ends in a state becomes a longer one."""
+    return from_ranges((low, high) for low, high, target in automaton.transitions[state] if automaton.accepting[target])
+
+
+def _step(automaton: Dfa, state: int, point: int) -> list[int]:
+    """The state behind a character, if there is one."""
+    return [target for low, high, target in automaton.transitions[state] if low <= point <= high]

@@ -1,0 +1,121 @@
+r"""Regular expressions: from a pattern to an automaton or to nodes of a grammar.
+
+    parse          the syntax tree                                       parser.py, char_class.py, ast.py
+    regex_dfa      the canonical automaton of all texts that match       to_nfa.py, lookaround.py, assertions.py
+    regex_node     a node of a grammar under construction                to_grammar.py, or the automaton
+    regex_grammar  a grammar of its own
+
+Two semantics: a *whole* match covers all of the text (a request's regex); a *search* finds a match anywhere in it (JSON Schema `pattern`).
+The syntax and its decisions are described in parser.py and char_class.py.
+What is no regular language (back-references, recursion) raises RegexError.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from stackmask.pda.automata.dfa import NOTHING, Dfa
+from stackmask.pda.budget import Budget
+from stackmask.pda.exceptions import LimitError, RegexError
+from stackmask.pda.grammar import UTF8, Grammar, GrammarBuilder, NodeId
+from stackmask.pda.limits import Limits
+from stackmask.pda.regex.assertions import AlternatingAutomaton
+from stackmask.pda.regex.ast import Ast, Repeat
+from stackmask.pda.regex.lookaround import lookaround_dfa
+from stackmask.pda.regex.parser import parse
+from stackmask.pda.regex.to_grammar import Branch, emit, outer_branches
+from stackmask.pda.regex.to_nfa import branches_dfa, check_atoms, count_positions
+
+__all__ = ["Ast", "parse", "regex_dfa", "regex_grammar", "regex_node"]
+
+# A pattern that stands alone is determinised while this is cheap; past it the kernel, which goes only where a text leads, does better.
+# It also counts large repetitions without a state for each count.
+_MODEST_POSITIONS: Final = 2_000
+_MODEST_STATES: Final = 4_000
+_MODEST_COUNT: Final = 32
+
+
+def regex_dfa(pattern: str, *, search: bool, limits: Limits | None = None, budget: Budget | None = None) -> Dfa:
+    """The canonical automaton of all texts that match, as a whole or with `search` somewhere in the text.
+
+    A budget says what a compilation that this is part of may still spend; it brings its own limits.
+
+    >>> regex_dfa("^a+$|b", search=False)
+    <Dfa of 3 states, 3 transitions>
+    """
+    budget = budget or Budget(limits)
+    ast = parse(pattern, limits=budget.limits)
+    check_atoms(ast, budget)
+    return _automaton(ast, outer_branches(ast), search, budget)
+
+
+def _automaton(ast: Ast, branches: list[Branch] | None, search: bool, budget: Budget) -> Dfa:
+    if branches is None:
+        found = lookaround_dfa(ast, search=search, budget=budget)
+        return AlternatingAutomaton(ast, search=search, budget=budget).dfa() if found is None else found
+    return branches_dfa(ast, branches, search=search, budget=budget)
+
+
+def regex_node(
+    builder: GrammarBuilder,
+    pattern: str,
+    *,
+    search: bool,
+    encoding: int = UTF8,
+    limits: Limits | None = None,
+    budget: Budget | None = None,
+) -> NodeId:
+    """A node for all texts that match, NEVER where no text does.
+
+    Patterns whose only assertions are anchors at the ends become nodes piece by piece; others become an AUTOMATON.
+    """
+    budget = budget or Budget(limits)
+    ast = parse(pattern, limits=budget.limits)
+    if ast.atoms:
+        check_atoms(ast, budget)
+    branches = outer_branches(ast)
+    if branches is not None:
+        return emit(builder, ast, branches, search=search, encoding=encoding)
+    return _automaton_node(builder, _automaton(ast, branches, search, budget), encoding)
+
+
+def _automaton_node(builder: GrammarBuilder, automaton: Dfa, encoding: int) -> NodeId:
+    return builder.never() if automaton == NOTHING else builder.automaton(automaton.transitions, automaton.accepting, encoding)
+
+
+def regex_grammar(pattern: str, *, limits: Limits | None = None) -> Grammar:
+    r"""A grammar of all texts that match as a whole, in UTF-8.
+
+    A pattern that comes with a request holds a NUL character only by mistake, so here it is refused; `\0` asks for one.
+    In a JSON Schema, where `\u0000` spells it, it is an ordinary character.
+
+    >>> regex_grammar("[ab]{2}").nodes
+    ((10, (((97, 98, 1),), ((97, 98, 2),), ()), (False, False, True), 1),)
+    """
+    budget = Budget(limits)
+    ast = parse(pattern, limits=budget.limits)
+    if "\0" in pattern:
+        raise RegexError(r"the pattern holds a NUL character; write \0", pattern, pattern.index("\0"))
+    check_atoms(ast, budget)
+    branches = outer_branches(ast)
+    builder = GrammarBuilder()
+    root = builder.rule("root")
+    if branches is None:
+        node = _automaton_node(builder, _automaton(ast, branches, False, budget), UTF8)
+    else:
+        modest = _modest_automaton(ast, branches, budget)
+        node = emit(builder, ast, branches, search=False, encoding=UTF8) if modest is None else _automaton_node(builder, modest, UTF8)
+    builder.define(root, node)
+    return builder.build(root)
+
+
+def _modest_automaton(ast: Ast, branches: list[Branch], budget: Budget) -> Dfa | None:
+    """The automaton of a pattern without inner assertions, None where it is not small."""
+    counted = max((max(node.minimum, node.maximum) for node in ast.nodes if isinstance(node, Repeat)), default=0)
+    if counted > _MODEST_COUNT or count_positions(ast)[ast.root] > _MODEST_POSITIONS:
+        return None
+    budget.states = min(budget.states, _MODEST_STATES)
+    try:
+        return branches_dfa(ast, branches, search=False, budget=budget)
+    except LimitError:
+        return None

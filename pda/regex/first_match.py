@@ -1,0 +1,557 @@
+"""The texts of a regular expression that `re.match` prefers, as nodes of a grammar or as an automaton.
+
+A text is preferred when `re.match` on this text alone finds all of it, and not a shorter match.
+So `".*?"` generates "a" in quotes and not `"a"b"`, and `a|ab` only a, as in Python and so in lark.
+
+Where every text is read in one way only and no quantifier is lazy, all texts are preferred, and the tree becomes nodes as it stands.
+The condition is that of Brueggemann-Klein, "Regular expressions into finite automata" (1993): after any beginning, the next character
+alone says which part of the expression it belongs to.
+
+Else the automaton is made of lists of threads, the preferred one first (Cox, "Regular Expression Matching: the Virtual Machine Approach",
+2009):
+
+    a thread is a state of an NFA; a match drops all threads after it, and a text is preferred if after it the first match is a thread's
+    an assertion about the character before or after is decided when the next character is known
+    a lookahead starts an obligation: threads of its own NFA that the thread carries along, which have to match, or must not
+    a match with open obligations stays in the list until they are settled
+    a lookbehind is tracked from the start of the text: threads of its NFA that start anew at every place
+
+An assertion sees this text alone. One that would need other text around it, as in `a(?=b)` or `(?<=a)b`, is refused; a negative one such as
+`a(?!b)` is taken to hold at the edges.
+Lookarounds inside each other are supported where the inner one asks for one character.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Final, NamedTuple, TypeAlias
+
+from stackmask.pda.automata import dfa
+from stackmask.pda.automata.charset import CharSet, contains, intersection, pairs, size, union
+from stackmask.pda.automata.dfa import Dfa
+from stackmask.pda.automata.labels import Labels
+from stackmask.pda.budget import Budget
+from stackmask.pda.exceptions import LimitError, RegexError
+from stackmask.pda.grammar import LITERAL, GrammarBuilder, NodeId
+from stackmask.pda.regex.python_parser import Alt, Anchor, Boundary, Chars, Look, Node, Place, Repeat, Seq
+
+
+def preferred_node(builder: GrammarBuilder, nodes: list[Node], budget: Budget) -> NodeId:
+    """A node for the preferred texts of a tree, NEVER where there are none."""
+    if is_deterministic(nodes, budget):
+        return _emit(builder, nodes)
+    automaton = preferred_dfa(nodes, budget)
+    return builder.never() if automaton == dfa.NOTHING else builder.automaton(automaton.transitions, automaton.accepting)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """Of a part: whether it generates the empty text, the first characters, and those that may extend a text of it; None if unclear."""
+
+    empty: bool
+    first: CharSet
+    more: CharSet
+
+
+def is_deterministic(nodes: list[Node], budget: Budget) -> bool:
+    """Whether each text is read in one way, and the longest match is preferred.
+
+    >>> from stackmask.pda.regex.python_parser import parse
+    >>> [is_deterministic(parse(pattern, Budget()), Budget()) for pattern in ("[a-z]+", "a|b*c", "a*a", "a|ab", "a+?", "a$")]
+    [True, True, False, False, False, False]
+    """
+    shapes: list[_Shape] = []
+    for node in nodes:
+        match node:
+            case Chars(chars):
+                shape: _Shape | None = _Shape(False, chars, ())
+            case Seq(parts):
+                shape = _sequence([shapes[part] for part in parts], budget)
+            case Alt(parts):
+                shape = _alternatives([shapes[part] for part in parts])
+            case Repeat(body, minimum, maximum, lazy):
+                shape = None if lazy else _repetition(shapes[body], minimum, maximum)
+            case _:
+                shape = None
+        if shape is None:
+            return False
+        shapes.append(shape)
+    return True
+
+
+def _sequence(parts: list[_Shape], budget: Budget) -> _Shape | None:
+    result = _Shape(True, (), ())
+    for part in parts:
+        budget.check_time()
+        if intersection(result.more, part.first) or (result.empty and intersection(result.first, part.first)):
+            return None
+        more = union(part.more, result.more, part.first) if part.empty else part.more
+        first = union(result.first, part.first) if result.empty else result.first
+        result = _Shape(result.empty and part.empty, first, more)
+    return result
+
+
+def _alternatives(parts: list[_Shape]) -> _Shape | None:
+    first = union(*(part.first for part in parts))
+    # The empty text is preferred to every later branch.
+    if size(first) < sum(size(part.first) for part in parts) or any(part.empty for part in parts[:-1]):
+        return None
+    return _Shape(parts[-1].empty, first, union(*(part.more for part in parts)))
+
+
+def _repetition(body: _Shape, minimum: int, maximum: int) -> _Shape | None:
+    if maximum == 0:
+        return _Shape(True, (), ())
+    if maximum == 1:
+        return _Shape(body.empty or minimum == 0, body.first, body.more)
+    if body.empty or intersection(body.more, body.first):
+        return None
+    return _Shape(minimum == 0, body.first, body.more if minimum == maximum else union(body.more, body.first))
+
+
+def _emit(builder: GrammarBuilder, nodes: list[Node]) -> NodeId:
+    """The tree as nodes, single characters in a row as one literal."""
+    found: list[NodeId] = []
+    for node in nodes:
+        match node:
+            case Chars((low, high)) if low == high:
+                found.append(builder.literal(chr(low).encode()))
+            case Chars(chars):
+                found.append(builder.chars(chars))
+            case Seq(parts):
+                runs = groupby((found[part] for part in parts), lambda part: builder.nodes[part][0] == LITERAL)
+                found.append(builder.seq(*(part for literal, run in runs for part in (_joined(builder, run) if literal else run))))
+            case Alt(parts):
+                found.append(builder.alt(*(found[part] for part in parts)))
+            case Repeat(body, minimum, maximum):
+                found.append(builder.repeat(found[body], minimum, maximum))
+    return found[-1]
+
+
+def _joined(builder: GrammarBuilder, literals: Iterable[NodeId]) -> tuple[NodeId, ...]:
+    """Literals in a row as one."""
+    return (builder.literal(b"".join(builder.nodes[node][1] for node in literals)),)  # type: ignore[misc]
+
+
+def whole_dfa(nodes: list[Node], budget: Budget) -> Dfa:
+    """The canonical automaton of all texts that match as a whole, preferred or not.
+
+    >>> from stackmask.pda.regex.python_parser import parse
+    >>> whole_dfa(parse("a|ab", Budget()), Budget()) == dfa.from_strings(["a", "ab"])
+    True
+    """
+    return _Threads(_Nfa(nodes, budget), budget, preferring=False).dfa()
+
+
+def preferred_dfa(nodes: list[Node], budget: Budget) -> Dfa:
+    """The canonical automaton of the preferred texts of a tree.
+
+    >>> from stackmask.pda.regex.python_parser import parse
+    >>> preferred_dfa(parse("a|ab", Budget()), Budget()) == dfa.from_string("a")
+    True
+    """
+    return _Threads(_Nfa(nodes, budget), budget).dfa()
+
+
+class _Test(NamedTuple):
+    """An assertion about the characters before and after: holds where its value for these two is true."""
+
+    kind: str
+    chars: CharSet = ()
+    negated: bool = False
+
+
+class _Lookaround(NamedTuple):
+    """An assertion that takes an NFA: its start, how it is meant, and its states if it looks behind and has to match."""
+
+    start: int
+    behind: bool
+    negated: bool
+    states: frozenset[int] = frozenset()
+
+
+class _Nfa:
+    """States of the expression and of its lookarounds; each is a choice, reads a character, asks something, or matches."""
+
+    def __init__(self, nodes: list[Node], budget: Budget) -> None:
+        self.nodes = nodes
+        self.budget = budget
+        self.choices: list[list[int]] = []
+        self.reads: dict[int, tuple[CharSet, int]] = {}
+        self.tests: dict[int, tuple[_Test, int]] = {}
+        self.looks: dict[int, tuple[int, int]] = {}
+        self.lookarounds: list[_Lookaround] = []
+        self.matching: set[int] = set()
+        # Loops by the state where a turn begins: the body, what comes after the loop, and which of the two is preferred.
+        self.loops: dict[int, tuple[int, int, bool]] = {}
+        # By the state where a turn ends: the loop.
+        self.turns: dict[int, int] = {}
+        self.start = self.build(len(nodes) - 1, nested=False)
+
+    def state(self) -> int:
+        """A new state."""
+        self.choices.append([])
+        if not len(self.choices) & 0xFF:
+            self.budget.check_positions(len(self.choices))
+        return len(self.choices) - 1
+
+    def build(self, root: int, nested: bool) -> int:
+        """The states of a tree, or of a lookaround's body; gives the first."""
+        start, end = self.state(), self.state()
+        self.matching.add(end)
+        todo = [(root, start, end)]
+        while todo:
+            index, entry, leave = todo.pop()
+            match self.nodes[index]:
+                case Chars(chars):
+                    self.reads[entry] = (chars, leave)
+                case Seq(parts):
+                    stops = [entry, *(self.state() for _ in parts[1:]), leave]
+                    todo += [(part, stops[place], stops[place + 1]) for place, part in enumerate(parts)]
+                    if not parts:
+                        self.choices[entry].append(leave)
+                case Alt(parts):
+                    for part in parts:
+                        first = self.state()
+                        self.choices[entry].append(first)
+                        todo.append((part, first, leave))
+                case Repeat() as repetition:
+                    todo += self.repetition(repetition, entry, leave)
+                case Anchor(Place.LAST_LINE_END):
+                    self.last_line_end(entry, leave, nested)
+                case Anchor(place):
+                    self.tests[entry] = (_Test(place.name, (10, 10)), leave)
+                case Boundary(chars, negated):
+                    self.tests[entry] = (_Test("BOUNDARY", chars, negated), leave)
+                case Look(body, behind, negated):
+                    self.look(body, behind, negated, entry, leave, nested)
+        return start
+
+    def repetition(self, repetition: Repeat, entry: int, leave: int) -> Iterator[tuple[int, int, int]]:
+        """The copies of a repetition's body: those that must be, then a loop or those that may be."""
+        body, minimum, maximum, lazy = repetition
+        for _ in range(minimum):
+            following = self.state()
+            yield body, entry, following
+            entry = following
+        if maximum < 0:
+            inside, after = self.state(), self.state()
+            self.loops[entry] = (inside, leave, lazy)
+            self.turns[after] = entry
+            yield body, inside, after
+            return
+        for _ in range(maximum - minimum):
+            inside, following = self.state(), self.state()
+            self.choices[entry] += [leave, inside] if lazy else [inside, leave]
+            yield body, inside, following
+            entry = following
+        self.choices[entry].append(leave)
+
+    def last_line_end(self, entry: int, leave: int, nested: bool) -> None:
+        """`$`: the end, or before a newline at the end. At the end of a lookahead the newline can be read, since nothing comes after."""
+        end, newline, after = self.state(), self.state(), self.state()
+        self.choices[entry] += [end, newline]
+        self.tests[end] = (_Test("END"), leave)
+        self.reads[newline] = ((10, 10), after)
+        if not nested:
+            start, match = self.state(), self.state()
+            self.reads[start] = ((10, 10), after)
+            self.tests[after] = (_Test("END"), match)
+            self.matching.add(match)
+            self.lookarounds.append(_Lookaround(start, behind=False, negated=False))
+            del self.reads[newline]
+            self.looks[newline] = (len(self.lookarounds) - 1, leave)
+        elif leave in self.matching:
+            self.tests[after] = (_Test("END"), leave)
+        else:
+            raise RegexError("`$` inside a lookaround is supported at its end; write \\Z")
+
+    def look(self, body: int, behind: bool, negated: bool, entry: int, leave: int, nested: bool) -> None:
+        """A lookaround: a test where it asks for one character, else an NFA of its own."""
+        chars = self.one_character(body)
+        if chars is not None:
+            self.tests[entry] = (_Test("BEFORE" if behind else "AFTER", chars, negated), leave)
+        elif nested:
+            raise RegexError("a lookaround inside another is supported where it asks for one character")
+        else:
+            number = len(self.lookarounds)
+            self.lookarounds.append(_Lookaround(-1, behind, negated))
+            start = self.build(body, nested=True)
+            states = frozenset(range(start, len(self.choices))) if behind and not negated else frozenset()
+            self.lookarounds[number] = _Lookaround(start, behind, negated, states)
+            self.looks[entry] = (number, leave)
+
+    def one_character(self, index: int) -> CharSet | None:
+        """The set of a part that reads exactly one character out of one; None for other parts."""
+        node = self.nodes[index]
+        while isinstance(node, Seq) and len(node.parts) == 1:
+            node = self.nodes[node.parts[0]]
+        if isinstance(node, Alt):
+            sets = [self.one_character(part) for part in node.parts if not isinstance(self.nodes[part], Alt)]
+            found = [chars for chars in sets if chars is not None]
+            return union(*found) if len(found) == len(node.parts) else None
+        return node.chars if isinstance(node, Chars) else None
+
+
+# Loops in each other of which a turn begins at one place; sets of them are kept for each state, so their number is bounded.
+MAX_TURNING: Final = 100
+
+END: Final = -1
+MATCHED: Final = -1
+START: Final = -1
+
+Obligations: TypeAlias = frozenset[tuple[int, frozenset[int]]]
+"""Lookaheads under way: the number of each, and the states of its threads."""
+
+Thread: TypeAlias = tuple[int, Obligations]
+"""A state of the expression's NFA, or MATCHED, with what else has to hold."""
+
+Tracker: TypeAlias = tuple[frozenset[int], frozenset[int]]
+"""The threads of a lookbehind, and those that it would have, were the right text to stand before this one."""
+
+Moment: TypeAlias = tuple[int, tuple[Thread, ...], tuple[Tracker, ...]]
+"""A state of the automaton: what counts of the character before, the threads, and the lookbehinds."""
+
+_NO_OBLIGATIONS: Final[Obligations] = frozenset()
+# Among the lookaheads that a thread has passed: it needs some other text around this one.
+_BEYOND: Final = -1
+
+
+class _Threads:
+    """The automaton of an NFA under construction, over classes of characters that no set tells apart."""
+
+    def __init__(self, nfa: _Nfa, budget: Budget, *, preferring: bool = True) -> None:
+        self.nfa = nfa
+        self.budget = budget
+        self.preferring = preferring
+        tests = [test for test, _ in nfa.tests.values()]
+        sets = [chars for chars, _ in nfa.reads.values()] + [test.chars for test in tests if test.chars] + [(10, 10)]
+        labels = Labels()
+        distinct = tuple(dict.fromkeys(map(labels.intern, sets)))
+        self.classes = [labels.sets[members] for members, _ in labels.partition(distinct)]
+        self.members = {chars: self.mask(chars) for chars in {*sets, ()}}
+        self.behind = [number for number, look in enumerate(nfa.lookarounds) if look.behind]
+        # What is known of the character before: the places of its class in these sets, START for none.
+        before = {test.chars for test in tests if test.kind in ("BEFORE", "BOUNDARY", "LINE_START")}
+        self.looks_back = bool(before) or any(test.kind == "START" for test in tests)
+        self.before = sorted(before)
+        # Whether some match would need text before or after this one, which a terminal's own text cannot show.
+        self.beyond = False
+        self.advanced: dict[tuple[int, frozenset[int], int, int], tuple[bool, frozenset[int]]] = {}
+
+    def mask(self, chars: CharSet) -> int:
+        """The classes inside a set, as bits."""
+        return sum(1 << number for number, members in enumerate(self.classes) if contains(chars, members[0]))
+
+    def signature(self, number: int) -> int:
+        """What is known of a class as the character before."""
+        return sum(1 << place for place, chars in enumerate(self.before) if self.members[chars] >> number & 1)
+
+    def holds(self, test: _Test, before: int, after: int) -> bool:
+        """Whether an assertion holds between two characters: a signature or START, and a class or END."""
+        match test.kind:
+            case "START":
+                return before == START
+            case "END":
+                return after == END
+            case "LINE_START":
+                return before == START or self.was_in(before, (10, 10))
+            case "LINE_END":
+                return after == END or self.is_in(after, (10, 10))
+            case "BEFORE":
+                return self.was_in(before, test.chars) != test.negated
+            case "AFTER":
+                return self.is_in(after, test.chars) != test.negated
+        return (self.was_in(before, test.chars) != self.is_in(after, test.chars)) != test.negated
+
+    def was_in(self, before: int, chars: CharSet) -> bool:
+        """Whether the character before is in a set."""
+        return before != START and before >> self.before.index(chars) & 1 == 1
+
+    def is_in(self, after: int, chars: CharSet) -> bool:
+        """Whether the character after is in a set."""
+        return after != END and self.members[chars] >> after & 1 == 1
+
+    def could_hold(self, test: _Test, before: int, after: int) -> bool:
+        """Whether an assertion that fails at the start or end of the text could hold there in some other text."""
+        if test.kind == "BOUNDARY":
+            return before == START or after == END
+        return not test.negated and ((test.kind == "BEFORE" and before == START) or (test.kind == "AFTER" and after == END))
+
+    def closure(self, state: int, before: int, after: int, behind: Mapping[int, bool | None]) -> Iterator[tuple[int, frozenset[int]]]:
+        """In order of preference what a thread comes to: MATCHED or the state behind the next character; and the lookaheads it passed.
+
+        `behind` says which lookbehinds hold, None for those that would with other text before this one.
+        """
+        nfa = self.nfa
+        # The state, the lookaheads passed, and the loops of which a turn began at this place: a turn that is empty ends the loop.
+        stack: list[tuple[int, frozenset[int], frozenset[int]]] = [(state, frozenset(), frozenset())]
+        seen = set()
+        while stack:
+            place = stack.pop()
+            if place in seen:
+                continue
+            seen.add(place)
+            state, passed, turning = place
+            if len(turning) > MAX_TURNING or not len(seen) & 0xFFF:
+                self.check(len(seen), len(turning))
+            if state in nfa.matching:
+                yield MATCHED, passed
+            elif state in nfa.reads:
+                chars, target = nfa.reads[state]
+                if self.is_in(after, chars):
+                    yield target, passed
+            elif state in nfa.tests:
+                test, target = nfa.tests[state]
+                if self.holds(test, before, after):
+                    stack.append((target, passed, turning))
+                elif self.could_hold(test, before, after):
+                    stack.append((target, passed | {_BEYOND}, turning))
+            elif state in nfa.looks:
+                number, target = nfa.looks[state]
+                if number not in behind:
+                    stack.append((target, passed | {number}, turning))
+                elif behind[number] is None:
+                    stack.append((target, passed | {_BEYOND}, turning))
+                elif behind[number] != nfa.lookarounds[number].negated:
+                    stack.append((target, passed, turning))
+            elif state in nfa.loops:
+                inside, leave, lazy = nfa.loops[state]
+                ways = [(inside, passed, turning | {state}), (leave, passed, turning - {state})]
+                stack += ways if lazy else reversed(ways)
+            elif state in nfa.turns:
+                loop = nfa.turns[state]
+                stack.append((nfa.loops[loop][1], passed, turning - {loop}))
+                if loop not in turning:
+                    stack.append((loop, passed, turning))
+            else:
+                stack += [(target, passed, turning) for target in reversed(nfa.choices[state])]
+
+    def check(self, places: int, turning: int) -> None:
+        """Raise where following the threads of one place takes too much."""
+        self.budget.check_positions(places)
+        if turning > MAX_TURNING:
+            raise LimitError(f"more than {MAX_TURNING} loops are nested that may all be empty", limit="nesting", value=MAX_TURNING)
+
+    def advance(self, number: int, threads: frozenset[int], before: int, after: int) -> tuple[bool, frozenset[int]]:
+        """The threads of a lookaround past a character, and whether one of them matched before it."""
+        key = (number, threads, before, after)
+        found = self.advanced.get(key)
+        if found is None:
+            reached = {target for thread in threads for target, passed in self.closure(thread, before, after, {}) if _BEYOND not in passed}
+            found = self.advanced[key] = (MATCHED in reached, frozenset(reached - {MATCHED}))
+        return found
+
+    def settle(self, obligations: Obligations, before: int, after: int) -> Obligations | None:
+        """The obligations that are still open past a character; None where one failed."""
+        still = []
+        for number, threads in obligations:
+            negated = self.nfa.lookarounds[number].negated
+            matched, following = self.advance(number, threads, before, after)
+            if matched or not following:
+                if matched == negated:
+                    self.beyond = self.beyond or (after == END and not negated)
+                    return None
+            else:
+                still.append((number, following))
+        return frozenset(still)
+
+    def started(self, passed: frozenset[int]) -> Obligations:
+        """The obligations of lookaheads that a thread has passed."""
+        return frozenset((number, frozenset({self.nfa.lookarounds[number].start})) for number in passed)
+
+    def look_behind(self, moment: Moment, after: int) -> dict[int, bool | None]:
+        """Which lookbehinds hold here; None for those that would with other text before this one."""
+        before, _, trackers = moment
+        found: dict[int, bool | None] = {}
+        for number, (threads, imagined) in zip(self.behind, trackers, strict=True):
+            holds = self.advance(number, threads, before, after)[0]
+            found[number] = None if not holds and self.advance(number, imagined, before, after)[0] else holds
+        return found
+
+    def outcomes(self, moment: Moment, after: int) -> Iterator[tuple[int, Obligations]]:
+        """In order of preference what the threads come to; a match without obligations is the last."""
+        before, threads, _ = moment
+        behind = self.look_behind(moment, after)
+        for state, obligations in threads:
+            settled = self.settle(obligations, before, after)
+            if settled is None:
+                continue
+            if state == MATCHED:
+                yield MATCHED, settled
+                if not settled:
+                    return
+                continue
+            for target, passed in self.closure(state, before, after, behind):
+                if _BEYOND in passed:
+                    self.beyond = True
+                    continue
+                added = self.settle(self.started(passed), before, after)
+                if added is not None:
+                    yield target, settled | added
+                    if target == MATCHED and self.preferring and not settled | added:
+                        return
+
+    def accepts(self, moment: Moment) -> bool:
+        """Whether the first match, if the text ends here, ends here."""
+        before, threads, _ = moment
+        behind = self.look_behind(moment, END)
+        for state, obligations in threads:
+            if state == MATCHED:
+                if self.settle(obligations, before, END) is not None:
+                    return False
+                continue
+            for _, passed in self.closure(state, before, END, behind):
+                if _BEYOND in passed:
+                    self.beyond = True
+                elif self.settle(obligations | self.started(passed), before, END) is not None:
+                    return True
+        return False
+
+    def step(self, moment: Moment, after: int) -> Moment | None:
+        """The state past a character; None where no thread is left."""
+        threads = list(dict.fromkeys(self.outcomes(moment, after)))
+        if not self.preferring:
+            threads = sorted({thread for thread in threads if thread[0] != MATCHED}, key=hash)
+        if threads and threads[-1] == (MATCHED, _NO_OBLIGATIONS):
+            threads.pop()
+        # A match after which no thread follows can only be the second best.
+        while threads and threads[-1][0] == MATCHED:
+            threads.pop()
+        if not threads:
+            return None
+        before, _, trackers = moment
+        following = []
+        for number, (behind, imagined) in zip(self.behind, trackers, strict=True):
+            start = self.nfa.lookarounds[number].start
+            following.append((self.advance(number, behind, before, after)[1] | {start}, self.advance(number, imagined, before, after)[1]))
+        return self.signature(after) if self.looks_back else START, tuple(threads), tuple(following)
+
+    def dfa(self) -> Dfa:
+        """The automaton."""
+        looks = [self.nfa.lookarounds[number] for number in self.behind]
+        starts = tuple((frozenset({look.start}), look.states) for look in looks)
+        first: Moment = (START, ((self.nfa.start, _NO_OBLIGATIONS),), starts)
+        numbers = {first: 0}
+        todo = [first]
+        rows: list[tuple[tuple[int, int, int], ...]] = []
+        for moment in todo:
+            self.budget.check_states(len(numbers))
+            row = []
+            for number, chars in enumerate(self.classes):
+                self.budget.check_time()
+                following = self.step(moment, number)
+                if following is None:
+                    continue
+                target = numbers.get(following)
+                if target is None:
+                    target = numbers[following] = len(numbers)
+                    todo.append(following)
+                row += [(low, high, target) for low, high in pairs(chars)]
+            rows.append(tuple(sorted(row)))
+        accepting = tuple(map(self.accepts, todo))
+        if self.beyond:
+            raise RegexError("an assertion asks for text outside of this terminal; put that text into the terminal")
+        return dfa.minimize(Dfa(tuple(rows), accepting), budget=self.budget)
