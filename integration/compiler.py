@@ -43,8 +43,8 @@ from stackmask.pda.matcher import Matcher
 from stackmask.pda.packed import PackedGrammar
 from stackmask.pda.regex import regex_grammar
 from stackmask.pda.vocabulary import Vocabulary
-from stackmask.schema.compile import json_schema_grammar, json_schema_node, unsatisfiable
-from stackmask.schema.report import Report
+from stackmask.schema.dialect.report import Report
+from stackmask.schema.json_schema import json_schema_grammar, json_schema_node, unsatisfiable
 from stackmask.schema.structural_tag import StructuralTags
 
 FrontEnd = Callable[[], tuple[Grammar, Report | None]]

@@ -25,7 +25,7 @@ from stackmask.pda.automata.language import skips_lengths
 from stackmask.pda.exceptions import GrammarError, LimitError
 from stackmask.pda.grammar import Grammar, Node, NodeId, RuleId
 from stackmask.pda.limits import Limits
-from stackmask.schema.report import Entry, Report
+from stackmask.schema.dialect.report import Entry, Report
 
 VERSION: Final = 1
 _MAGIC: Final = b"stackmask grammar\n"

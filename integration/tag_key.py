@@ -13,9 +13,9 @@ from typing import Any, Final, NamedTuple
 
 from stackmask.integration.specification import Serialiser, check_size, is_plain, schema_key, schema_of_key
 from stackmask.pda.limits import Limits
-from stackmask.schema.report import Entry
-from stackmask.schema.structural_tag_parts import HOLDERS, LEAVES, Part
-from stackmask.schema.structural_tag_report import tag_entries
+from stackmask.schema.dialect.report import Entry
+from stackmask.schema.structural_tag.report import tag_entries
+from stackmask.schema.structural_tag.tag_cache import HOLDERS, LEAVES, Part
 
 _ONE: Final = ("format", "content")
 """Fields that hold a format."""

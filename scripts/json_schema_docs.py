@@ -25,9 +25,9 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from support import peers, suite  # noqa: E402  (tests/ is no installed package)
 
-from stackmask.schema.dialects import DIALECTS  # noqa: E402
+from stackmask.schema.dialect.dialects import DIALECTS  # noqa: E402
+from stackmask.schema.dialect.report import ANNOTATIONS  # noqa: E402
 from stackmask.schema.formats import NAMES  # noqa: E402
-from stackmask.schema.report import ANNOTATIONS  # noqa: E402
 
 DOCUMENT = ROOT / "docs" / "json_schema.md"
 COUNTS = ROOT / "docs" / "json_schema_suite.json"

@@ -37,7 +37,7 @@ from stackmask.pda.exceptions import GrammarError, LimitError, UnsatisfiableErro
 from stackmask.pda.limits import Limits
 from stackmask.pda.packed import PackedGrammar
 from stackmask.pda.vocabulary import Vocabulary
-from stackmask.schema.report import Report
+from stackmask.schema.dialect.report import Report
 
 GRACE: Final = 2.0  # seconds that a worker may take longer than its limit, which it minds by itself
 MEMORY: Final = 4 << 30  # bytes of address space of a worker

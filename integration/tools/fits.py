@@ -10,7 +10,7 @@ from stackmask.integration.tools.kinds import resolve
 from stackmask.pda.engine import KernelGrammar, Matcher, TokenTrie
 from stackmask.pda.exceptions import GrammarError, LimitError
 from stackmask.pda.limits import Limits
-from stackmask.schema.compile import json_schema_grammar
+from stackmask.schema.json_schema import json_schema_grammar
 
 NOTES: Final = frozenset(
     ("title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment", "$schema", "$id")

@@ -29,7 +29,7 @@ from stackmask.pda.lark import lark_grammar
 from stackmask.pda.limits import Limits
 from stackmask.pda.regex import regex_grammar
 from stackmask.pda.vocabulary import MAX_SIZE
-from stackmask.schema.compile import json_schema_grammar
+from stackmask.schema.json_schema import json_schema_grammar
 from stackmask.schema.structural_tag import structural_tag_grammar
 
 Schema = str | type | Mapping[str, Any]

@@ -15,7 +15,7 @@ from stackmask.pda.grammar import Grammar
 from stackmask.pda.lark import lark_grammar
 from stackmask.pda.limits import Limits
 from stackmask.pda.regex import regex_grammar
-from stackmask.schema.compile import json_schema_grammar
+from stackmask.schema.json_schema import json_schema_grammar
 from stackmask.schema.structural_tag import structural_tag_grammar
 
 Operation = tuple[Any, ...]
@@ -44,7 +44,7 @@ COMPILERS: Final[Mapping[str, Callable[[Any, Mapping[str, Any], Mapping[str, int
 _SOURCES: Final = {
     "grammar": ("from stackmask.pda.grammar import Grammar", "{0!r}"),
     "regex": ("from stackmask.pda.regex import regex_grammar", "regex_grammar({0!r})"),
-    "json_schema": ("from stackmask.schema.compile import json_schema_grammar", "json_schema_grammar({0!r}{1})[0]"),
+    "json_schema": ("from stackmask.schema.json_schema import json_schema_grammar", "json_schema_grammar({0!r}{1})[0]"),
     "ebnf": ("from stackmask.pda.ebnf import ebnf_grammar", "ebnf_grammar({0!r}, special={2!r})"),
     "lark": ("from stackmask.pda.lark import lark_grammar", "lark_grammar({0!r}, special={2!r})"),
     "choice": ("from stackmask.pda.choice import choice_grammar", "choice_grammar({0!r})"),

@@ -13,7 +13,7 @@ from support.generators import Features, random_grammar
 from support.schemas import Schemas
 from support.structural_tags import SCHEMAS, random_format
 
-from stackmask.schema.structural_tag_styles import STYLES
+from stackmask.schema.structural_tag.notations import STYLES
 
 CLASSES: Final = (
     ".", "[^,]", "[^a]", "[^\\n]", "[^\"]", "\\w", "\\W", "\\s", "\\S", "\\d", "\\D", "[a-z]", "[0-9a-f]", "[A-Za-z_]",

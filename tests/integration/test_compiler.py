@@ -30,7 +30,7 @@ from stackmask.pda.exceptions import GrammarError, LimitError, RegexError, Schem
 from stackmask.pda.grammar import Grammar, GrammarBuilder, memory_of, print_grammar
 from stackmask.pda.limits import Limits
 from stackmask.pda.vocabulary import Vocabulary
-from stackmask.schema.compile import json_schema_grammar
+from stackmask.schema.json_schema import json_schema_grammar
 
 STOP, NAMED = 256, 257
 TOKENS = [*(bytes([byte]) for byte in range(256)), None, None, b'{"', b'": ', b"true", b"fal", b"12"]

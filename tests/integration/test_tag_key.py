@@ -19,7 +19,7 @@ from stackmask.pda.embed import compact
 from stackmask.pda.exceptions import LimitError, SchemaError, StructuralTagError
 from stackmask.pda.limits import Limits
 from stackmask.schema.structural_tag import StructuralTags, structural_tag_grammar
-from stackmask.schema.structural_tag_parts import Part
+from stackmask.schema.structural_tag.tag_cache import Part
 
 LEAF = {"begin": "<", "content": {"type": "json_schema", "json_schema": {"type": "integer"}}, "end": ">"}
 TAG = {

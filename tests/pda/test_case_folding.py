@@ -23,7 +23,7 @@ from stackmask.pda.lark import lark_grammar
 from stackmask.pda.regex import regex_dfa
 from stackmask.pda.regex.first_match import preferred_dfa
 from stackmask.pda.regex.python_parser import parse
-from stackmask.schema.compile import json_schema_grammar
+from stackmask.schema.json_schema import json_schema_grammar
 
 SCALARS = (chr(point) for point in range(0x110000) if not 0xD800 <= point <= 0xDFFF)
 CASED = "".join(c for c in SCALARS if not c == c.lower() == c.upper() == c.title() == c.casefold())

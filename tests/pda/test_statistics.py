@@ -10,7 +10,7 @@ import pytest
 from support.engines import BYTES, STOP, Engine, one_rule, prepare
 
 from stackmask.pda.grammar import JSON, GrammarBuilder
-from stackmask.schema.compile import json_schema_grammar
+from stackmask.schema.json_schema import json_schema_grammar
 
 WORDS = (*BYTES, *(bytes(word) for size in (2, 3) for word in product(b'abcdefgh ",.1', repeat=size)))
 

@@ -13,10 +13,10 @@ from support.schemas import Schemas, takes
 
 from stackmask.pda.budget import Budget
 from stackmask.pda.exceptions import StackmaskError, UnsatisfiableError
-from stackmask.schema.algebra import Algebra
-from stackmask.schema.compile import json_schema_grammar
-from stackmask.schema.references import Registry
-from stackmask.schema.types import NEVER, TRUE, Text, conjunction
+from stackmask.schema.algebra.algebra import Algebra
+from stackmask.schema.dialect.references import Registry
+from stackmask.schema.json_schema import json_schema_grammar
+from stackmask.schema.sets.types import NEVER, TRUE, Text, conjunction
 
 VALUES: tuple[Any, ...] = (
     *(None, True, False, 0, 1, 2, 1.5, "", "a", "ab", "abc"),

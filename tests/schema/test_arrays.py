@@ -13,7 +13,7 @@ from support.engines import STOP, Engine, accepts, matcher, prepare
 from support.schemas import takes
 
 from stackmask.pda.exceptions import UnsatisfiableError, UnsupportedSchemaError
-from stackmask.schema.compile import json_schema_grammar
+from stackmask.schema.json_schema import json_schema_grammar
 
 VALUES = (0, "x", None)
 ARRAYS = [list(items) for size in range(5) for items in itertools.product(VALUES, repeat=size)]

@@ -15,7 +15,7 @@ from stackmask.pda.exceptions import LimitError, SchemaError, UnsatisfiableError
 from stackmask.pda.grammar import GrammarBuilder, print_grammar
 from stackmask.pda.limits import Limits
 from stackmask.pda.productive import is_productive
-from stackmask.schema.compile import json_grammar, json_schema_grammar, json_schema_node, unsatisfiable
+from stackmask.schema.json_schema import json_grammar, json_schema_grammar, json_schema_node, unsatisfiable
 
 CASES = tomllib.loads((CORPUS / "json_schema.toml").read_text(encoding="utf-8"))["case"]
 

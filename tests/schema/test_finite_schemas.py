@@ -17,8 +17,8 @@ import pytest
 from support.engines import BYTES, STOP, Engine, matcher
 
 from stackmask.pda.exceptions import LimitError, UnsatisfiableError
-from stackmask.schema.compile import json_schema_grammar
-from stackmask.schema.readers import same_value
+from stackmask.schema.dialect.keyword_values import same_value
+from stackmask.schema.json_schema import json_schema_grammar
 
 Schema = dict[str, Any]
 MOST_TEXTS = 4_000

@@ -19,21 +19,13 @@ from stackmask.pda.automata import language
 from stackmask.pda.grammar import JSON, JSON_ANY, UTF8, Grammar, GrammarBuilder
 from stackmask.pda.reference import KernelGrammar, Matcher, TokenTrie
 from stackmask.pda.regex import regex_dfa
-from stackmask.schema.compile import json_schema_grammar
-from stackmask.schema.formats import (
-    NAMES,
-    PATTERNS,
-    approximations,
-    format_accepts,
-    format_dfa,
-    format_lengths,
-    format_longest,
-    format_node,
-)
-from stackmask.schema.formats_generate import encoded
-from stackmask.schema.formats_hosts import hostname_dfa
-from stackmask.schema.formats_regex import DEPTH
-from stackmask.schema.formats_tables import TABLES
+from stackmask.schema.formats import NAMES, PATTERNS, format_accepts, format_dfa, format_lengths, format_longest, format_node
+from stackmask.schema.formats.hostname import hostname_dfa
+from stackmask.schema.formats.regex_syntax import DEPTH
+from stackmask.schema.formats.rfc import approximations
+from stackmask.schema.formats.tables import TABLES
+from stackmask.schema.formats.tables_generate import encoded
+from stackmask.schema.json_schema import json_schema_grammar
 
 REGULAR = sorted(NAMES - {"regex", "idn-hostname"})
 
@@ -71,7 +63,7 @@ class Engine:
 
 @pytest.mark.parametrize("name", PATTERNS)
 def test_tables_are_current(name: str) -> None:
-    """formats_tables.py holds the automata of the patterns."""
+    """formats/tables.py holds the automata of the patterns."""
     automaton = regex_dfa(PATTERNS[name], search=False)
     assert encoded(automaton) == TABLES[name]
     assert format_dfa(name) in (automaton, None)

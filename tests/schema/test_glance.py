@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from stackmask.schema.compile import json_schema_grammar
-from stackmask.schema.glance import are_disjoint, glance
-from stackmask.schema.references import Registry
+from stackmask.schema.algebra.glance import are_disjoint, glance
+from stackmask.schema.dialect.references import Registry
+from stackmask.schema.json_schema import json_schema_grammar
 
 NO_DOCUMENTS: dict[str, Any] = {}
 

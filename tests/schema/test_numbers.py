@@ -16,10 +16,10 @@ from support.engines import accepts, load_engine, matcher
 
 from stackmask.pda.exceptions import LimitError, SchemaError
 from stackmask.pda.grammar import AUTOMATON, GrammarBuilder
-from stackmask.schema.compile import json_schema_grammar
-from stackmask.schema.numbers import INTEGERS, NOTHING, NUMBERS, NumberSet, exact, number_node
-from stackmask.schema.numerals import _Alike, _DigitMachine, expansion, least_states, remainders_alike
-from stackmask.schema.readers import integer_set, number_set
+from stackmask.schema.dialect.keyword_values import integer_set, number_set
+from stackmask.schema.emit.number_text import _Alike, _DigitMachine, expansion, least_states, remainders_alike
+from stackmask.schema.json_schema import json_schema_grammar
+from stackmask.schema.sets.numbers import INTEGERS, NOTHING, NUMBERS, NumberSet, exact, number_node
 
 JSON_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 

@@ -19,13 +19,13 @@ from support.schemas import takes
 from stackmask.pda.automata.dfa import minimize
 from stackmask.pda.budget import Budget
 from stackmask.pda.exceptions import UnsatisfiableError
-from stackmask.schema import keys
-from stackmask.schema import objects as algebra_of_objects
-from stackmask.schema.compile import json_schema_grammar
-from stackmask.schema.keys import Partition
-from stackmask.schema.objects import lacks, plain, requires
-from stackmask.schema.strings import pattern_dfa
-from stackmask.schema.types import Object
+from stackmask.schema.json_schema import json_schema_grammar
+from stackmask.schema.sets import keys
+from stackmask.schema.sets import objects as algebra_of_objects
+from stackmask.schema.sets.keys import Partition
+from stackmask.schema.sets.objects import lacks, plain, requires
+from stackmask.schema.sets.strings import pattern_dfa
+from stackmask.schema.sets.types import Object
 
 KEYS = ("a", "b", "c", "d")
 

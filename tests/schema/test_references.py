@@ -9,8 +9,8 @@ import referencing.jsonschema
 from support import suite
 
 from stackmask.pda.exceptions import SchemaError
-from stackmask.schema.dialects import DIALECTS
-from stackmask.schema.references import MANY, METASCHEMAS, NAMED, ONE, Registry, metaschema, resolve_uri
+from stackmask.schema.dialect.dialects import DIALECTS
+from stackmask.schema.dialect.references import MANY, METASCHEMAS, NAMED, ONE, Registry, metaschema, resolve_uri
 
 SPECIFICATIONS = {
     "draft4": referencing.jsonschema.DRAFT4,

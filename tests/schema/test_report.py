@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pickle
 
-from stackmask.schema.references import Registry
-from stackmask.schema.report import ANNOTATION, APPROXIMATED, ENFORCED, Entry, Report
+from stackmask.schema.dialect.references import Registry
+from stackmask.schema.dialect.report import ANNOTATION, APPROXIMATED, ENFORCED, Entry, Report
 
 
 def statuses(schema: object, **options: bool) -> dict[str, tuple[str, str]]:

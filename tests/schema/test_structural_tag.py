@@ -25,9 +25,9 @@ from stackmask.pda.exceptions import LimitError, StructuralTagError, Unsatisfiab
 from stackmask.pda.grammar import Grammar, NodeId, memory_of
 from stackmask.pda.limits import Limits
 from stackmask.schema.structural_tag import StructuralTags, structural_tag_grammar
-from stackmask.schema.structural_tag_formats import FORMATS
-from stackmask.schema.structural_tag_parts import Arena, Arenas, Part, Tag
-from stackmask.schema.structural_tag_styles import STYLES
+from stackmask.schema.structural_tag.formats import FORMATS
+from stackmask.schema.structural_tag.notations import STYLES
+from stackmask.schema.structural_tag.tag_cache import Arena, Arenas, Part, Tag
 
 CORPUS = Path(__file__).parents[1] / "corpus"
 CASES = [

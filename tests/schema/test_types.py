@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 from support.engines import accepts, load_engine, matcher
 
 from stackmask.pda.exceptions import UnsatisfiableError
-from stackmask.schema.compile import json_schema_grammar
+from stackmask.schema.json_schema import json_schema_grammar
 
 TYPES = ("null", "boolean", "integer", "number", "string", "array", "object")
 LISTS = [list(chosen) for size in range(1, 8) for chosen in combinations(TYPES, size)]

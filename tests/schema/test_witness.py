@@ -7,8 +7,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from stackmask.schema.references import Registry
-from stackmask.schema.witness import has_many, has_value, lacks_value
+from stackmask.schema.algebra.witness import has_many, has_value, lacks_value
+from stackmask.schema.dialect.references import Registry
 
 VALUES: list[Any] = [
     *(None, True, False, 0, 1, -5, 12, 0.5, 1e9, -1e9, "", "a", "2020-02-02"),

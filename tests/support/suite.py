@@ -210,7 +210,7 @@ class Stackmask:
         from stackmask.pda.engine import KernelGrammar, Matcher
         from stackmask.pda.exceptions import UnsatisfiableError
         from stackmask.pda.limits import Limits
-        from stackmask.schema.compile import json_schema_grammar
+        from stackmask.schema.json_schema import json_schema_grammar
 
         limits = Limits()
         try:

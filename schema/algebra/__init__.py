@@ -1,0 +1,1 @@
+"""The algebra of schemas, and the looks that spare it."""

@@ -1,0 +1,201 @@
+"""What became of every keyword of a schema: enforced, an annotation, or approximated because the caller was lenient.
+
+The report is made when it is first looked at, from the schema itself, so that a compilation does not pay for it.
+It covers the schema that was compiled, not the documents it refers to.
+A keyword that no draft knows is an annotation by the specification; where it looks like a misspelt one, the report says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from functools import lru_cache
+from typing import Any, Final
+
+from stackmask.pda.exceptions import shown
+from stackmask.schema.dialect.dialects import DIALECTS, Dialect
+from stackmask.schema.dialect.keyword_values import pointer_token
+from stackmask.schema.dialect.references import MANY, NAMED, ONE, Registry, Scope
+from stackmask.schema.formats import is_known
+
+ENFORCED: Final = "enforced"
+ANNOTATION: Final = "annotation"
+APPROXIMATED: Final = "approximated"
+
+ANNOTATIONS: Final = frozenset(
+    {"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment"}
+    | {"contentMediaType", "contentEncoding", "contentSchema"}
+)
+"""Keywords that never constrain an instance."""
+NEEDS: Final[Mapping[str, str]] = {"then": "if", "else": "if", "minContains": "contains", "maxContains": "contains"}
+"""Keywords without effect where another one is absent."""
+DEEPEST: Final = 1_000
+"""Subschemas nested deeper are not listed one by one: their pointers alone would take memory in the square of the depth."""
+_KNOWN: Final = sorted(frozenset().union(*(dialect.keywords for dialect in DIALECTS.values())))
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One occurrence of a keyword; `pointer` leads to the keyword, `note` says why it is not simply enforced."""
+
+    pointer: str
+    keyword: str
+    status: str
+    note: str = ""
+
+    @property
+    def is_warning(self) -> bool:
+        """Whether the author of the schema probably meant something else."""
+        return bool(self.note) and self.status != ENFORCED
+
+
+class Report:
+    """The entries for one schema; equal to another report with the same ones.
+
+    >>> print(Report(Registry({"type": "object", "requried": ["a"]})))
+    status      keyword   pointer    note
+    enforced    type      /type
+    annotation  requried  /requried  unknown keyword; did you mean "required"?
+    """
+
+    __slots__ = ("_approximated", "_entries", "_formats", "_make", "_registry")
+
+    def __init__(self, registry: Registry, *, formats: bool = True, approximated: tuple[Entry, ...] = ()) -> None:
+        self._registry: Registry | None = registry
+        self._make: Callable[[], tuple[Entry, ...]] | None = None
+        self._formats = formats
+        self._approximated = approximated
+        self._entries: tuple[Entry, ...] | None = None
+
+    @classmethod
+    def of(cls, entries: tuple[Entry, ...]) -> Report:
+        """A report out of its entries alone."""
+        report = cls.__new__(cls)
+        report._registry, report._make, report._formats, report._approximated, report._entries = None, None, True, (), entries
+        return report
+
+    @classmethod
+    def later(cls, make: Callable[[], tuple[Entry, ...]]) -> Report:
+        """A report whose entries are made when it is first looked at."""
+        report = cls.of(())
+        report._make, report._entries = make, None
+        return report
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """Every keyword occurrence, in the order of the schema."""
+        if self._entries is None and self._make is not None:
+            self._entries = self._make()
+            self._make = None
+        if self._entries is None:
+            assert self._registry is not None
+            replaced = {(entry.pointer, entry.keyword): entry for entry in self._approximated}
+            found = [replaced.pop((entry.pointer, entry.keyword), entry) for entry in schema_entries(self._registry, self._formats)]
+            self._entries = (*found, *replaced.values())
+            self._registry = None
+        return self._entries
+
+    @property
+    def warnings(self) -> tuple[Entry, ...]:
+        """The entries with a note: what is not enforced, though it looks as if it was meant to be."""
+        return tuple(entry for entry in self.entries if entry.is_warning)
+
+    @property
+    def approximated(self) -> tuple[Entry, ...]:
+        """What is not enforced exactly, which only a lenient compilation has."""
+        return tuple(entry for entry in self.entries if entry.status == APPROXIMATED)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self.entries)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __eq__(self, other: object) -> bool:
+        return self.entries == other.entries if isinstance(other, Report) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.entries)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (Report.of, (self.entries,)) if self._make is None else (Report.later, (self._make,))
+
+    def __repr__(self) -> str:
+        return f"<Report of {len(self)} keywords, {len(self.warnings)} warnings>"
+
+    def __str__(self) -> str:
+        rows = [("status", "keyword", "pointer", "note"), *((e.status, e.keyword, e.pointer or "/", e.note) for e in self.entries)]
+        widths = [max(len(row[column]) for row in rows) for column in range(3)]
+        return "\n".join(
+            "  ".join((*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3])).rstrip() for row in rows
+        )
+
+
+def schema_entries(registry: Registry, formats: bool) -> Iterator[Entry]:
+    """The entries of the root document, depth first in the order of the schema."""
+    for uri in dict.fromkeys(registry.unknown_dialects):
+        yield Entry("/$schema", "$schema", ANNOTATION, f"unknown dialect {shown(uri)}; read as draft {registry.root.resource.dialect.name}")
+    stack: list[tuple[Any, str, Scope, int]] = [(registry.root.resource.root, "", registry.root, 0)]
+    seen: set[int] = set()
+    while stack:
+        schema, place, scope, depth = stack.pop()
+        if not isinstance(schema, Mapping) or id(schema) in seen:
+            continue
+        seen.add(id(schema))
+        scope = registry.enter(scope, dict(schema) if not isinstance(schema, dict) else schema)
+        dialect = scope.resource.dialect
+        inner: list[tuple[Any, str, Scope, int]] = []
+        for keyword, value in schema.items():
+            at = f"{place}/{pointer_token(keyword)}"
+            entry = _entry(schema, keyword, value, at, dialect, formats)
+            below = [(member, f"{at}{step}", scope, depth + 1) for member, step in _subschemas(keyword, value)]
+            if below and depth >= DEEPEST:
+                yield replace(entry, note="what is below is not listed")
+                continue
+            yield entry
+            inner.extend(below)
+        stack.extend(reversed(inner))
+
+
+def _subschemas(keyword: str, value: Any) -> Iterator[tuple[Any, str]]:
+    """The subschemas under a keyword, each with the rest of its pointer."""
+    if isinstance(value, Mapping):
+        if keyword in NAMED:
+            for name, member in value.items():
+                yield member, "/" + pointer_token(name)
+        elif keyword in ONE:
+            yield value, ""
+    elif keyword in MANY and isinstance(value, list | tuple):
+        for index, member in enumerate(value):
+            yield member, f"/{index}"
+
+
+def _entry(schema: Mapping[str, Any], keyword: str, value: Any, pointer: str, dialect: Dialect, formats: bool) -> Entry:
+    """What becomes of one keyword."""
+    if dialect.lone_reference and "$ref" in schema and keyword not in ("$ref", "$defs", "definitions", "$schema"):
+        known = keyword in dialect.keywords and keyword not in ANNOTATIONS
+        return Entry(pointer, keyword, ANNOTATION, f"ignored beside $ref in {dialect.name}" if known else "")
+    if keyword in ANNOTATIONS:
+        return Entry(pointer, keyword, ANNOTATION)
+    if keyword not in dialect.keywords:
+        return Entry(pointer, keyword, ANNOTATION, _unknown(keyword, dialect.name))
+    if keyword == "format":
+        if not formats:
+            return Entry(pointer, keyword, ANNOTATION)
+        return (
+            Entry(pointer, keyword, ENFORCED) if is_known(value) else Entry(pointer, keyword, ANNOTATION, f"unknown format {shown(value)}")
+        )
+    if NEEDS.get(keyword, keyword) not in schema:
+        return Entry(pointer, keyword, ANNOTATION, f"no effect without {NEEDS[keyword]}")
+    return Entry(pointer, keyword, ENFORCED)
+
+
+@lru_cache(maxsize=1024)
+def _unknown(keyword: str, dialect: str) -> str:
+    """The note on a keyword that a dialect does not have."""
+    others = [name for name, other in DIALECTS.items() if keyword in other.keywords]
+    if others:
+        return f"no keyword of {dialect}, but of {', '.join(others)}"
+    close = get_close_matches(keyword, _KNOWN, 1, 0.8)
+    return f'unknown keyword; did you mean "{close[0]}"?' if close else ""

@@ -1,0 +1,1 @@
+"""Schemas written as nodes of a grammar."""

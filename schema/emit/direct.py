@@ -1,0 +1,671 @@
+"""One JSON Schema on its way to grammar nodes.
+
+Most subschemas say one type and keywords local to it; they are written straight to grammar nodes here.
+Combinators and keywords that act across others go through the algebra of `stackmask.schema.algebra` first.
+A subschema that a reference names, that lies deep, or that needed the algebra becomes a rule of its own, compiled from a worklist, so that
+neither recursive schemas nor deep ones recurse in Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Final
+
+from stackmask.pda.budget import Budget
+from stackmask.pda.exceptions import LimitError, shown
+from stackmask.pda.grammar import ALT, CALL, LITERAL, SEQ, GrammarBuilder, NodeId, RuleId
+from stackmask.schema.algebra.algebra import Algebra
+from stackmask.schema.algebra.finite import Finite
+from stackmask.schema.algebra.glance import TYPE_BITS, are_disjoint, glance, type_bit
+from stackmask.schema.algebra.witness import has_many, is_endless
+from stackmask.schema.dialect.keyword_values import (  # fmt: skip
+    Inexact,
+    Malformed,
+    Schema,
+    bounds,
+    flag,
+    integer_set,
+    item_schemas,
+    mapping,
+    names,
+    number_set,
+    schemas,
+    types,
+)
+from stackmask.schema.dialect.keywords import (  # fmt: skip
+    ALGEBRA,
+    ANY_OF,
+    ARRAY,
+    BEYOND_LOCAL,
+    LOCAL,
+    NUMBER,
+    OBJECT,
+    ONE_OF,
+    REFERENCE,
+    RESOURCE,
+    STRING,
+    TYPE,
+    UNKNOWN,
+    VALUES,
+)
+from stackmask.schema.dialect.references import Registry, Scope, referred
+from stackmask.schema.emit.json_parts import Fragments, quoted
+from stackmask.schema.emit.values import array_node, called, extra_key, object_node, permuted_array, value_node
+from stackmask.schema.sets import arrays, objects
+from stackmask.schema.sets.numbers import INTEGERS, NUMBERS, NumberSet, decimal, number_node
+from stackmask.schema.sets.strings import FREE as FREE_TEXT
+from stackmask.schema.sets.types import ANYTHING, CONSTANTS, EVERY, FALSE, Array, Conjunction, Count, Literal, Parts, reduced
+
+DEEPEST_INLINE: Final = 30
+"""Subschemas nested deeper than this become rules; every level takes a few Python frames."""
+TYPES: Final = ("null", "boolean", "number", "string", "array", "object")
+ARRAYS: Final = {"type": "array"}
+MERGED: Final = frozenset({"type", "properties", "required", "additionalProperties", "allOf", "oneOf", "$ref"})
+"""The keywords of objects that say nothing but which members they have."""
+MOST_MERGED: Final = 64
+
+_UNKNOWN_TYPE: Final = (-1, NodeId(-1))
+
+Pending = tuple[RuleId, Any, Scope | None]
+"""A rule to be defined: by a subschema in a scope, or by a conjunction of literals, which has none."""
+
+
+@dataclass(slots=True)
+class _Gathered:
+    """What several subschemas say of the members of an object."""
+
+    declared: dict[str, dict[tuple[int, Scope], Any]] = field(default_factory=dict)
+    """Per key the subschemas for its value."""
+    required: list[str] = field(default_factory=list)
+    unions: list[tuple[Schema, Scope]] = field(default_factory=list)
+    """Those with a oneOf."""
+    are_objects: bool = False
+    allowed: Set[str] | None = None
+    """The keys that there may be, None for any."""
+
+
+class Compilation:
+    """One schema on its way into a builder."""
+
+    def __init__(
+        self,
+        builder: GrammarBuilder,
+        fragments: Fragments,
+        registry: Registry,
+        budget: Budget,
+        *,
+        any_order: bool,
+        formats: bool,
+        distinct: bool,
+    ) -> None:
+        self.builder = builder
+        self.before = len(builder.rules)
+        self.fragments = fragments
+        self.registry = registry
+        self.budget = budget
+        self.any_order = any_order
+        self.formats = formats
+        self.distinct = distinct
+        self.scope = registry.root
+        self.codes = registry.root.resource.dialect.keywords
+        self.depth = 0
+        f = fragments
+        self.plain = {
+            "null": (0, f.null),
+            "boolean": (0, f.boolean),
+            "integer": (NUMBER, f.integer),
+            "number": (NUMBER, f.number),
+            "string": (STRING, f.string),
+            "array": (ARRAY, f.array),
+            "object": (OBJECT, f.object),
+        }
+        """For each type the keywords that say something of it, and its node where there are none."""
+        self.pending: list[Pending] = []
+        self.rules: dict[object, NodeId] = {}
+        self.values_of: dict[Conjunction, NodeId] = {}
+        self.referenced: dict[tuple[object, Scope], NodeId] = {}
+        """PERF: what a reference in a scope stands for; most name what others have named before."""
+        self.machinery: tuple[Algebra, arrays.Writer, objects.Writer] | None = None
+        self.told: Finite | None = None
+
+    def run(self, first: RuleId, schema: object) -> NodeId:
+        """Define the rule `first` as the grammar of `schema`, and every rule that this needs; gives its node, behind mere calls."""
+        self.pending.append((first, schema, self.registry.root))
+        self.finish()
+        node = self.builder.rules[first]
+        nodes, seen = self.builder.nodes, {first}
+        while nodes[node][0] == CALL and nodes[node][1] not in seen:
+            following: RuleId = nodes[node][1]  # type: ignore[assignment]
+            seen.add(following)
+            node = self.builder.rules[following]
+        return node
+
+    def finish(self) -> None:
+        """Define the rules that are still to be defined."""
+        while self.pending:
+            rule, subject, scope = self.pending.pop()
+            self.depth = 0
+            if scope is None:
+                node = self.parts(self.algebra[0].normal(subject))
+            else:
+                self.enter(scope)
+                node = self.node(subject)
+            self.builder.define(rule, node)
+            self.check_rules()
+
+    def check_rules(self) -> None:
+        """Raise where there are too many rules, or the time is over."""
+        self.budget.check_time()
+        most = self.budget.limits.rules
+        if len(self.builder.rules) - self.before > most:
+            raise LimitError(f"the schema needs more than {most} rules", limit="rules", value=most)
+
+    def release(self) -> None:
+        """Let go of the algebra and what writes its parts, which know this compilation: else they would wait for the garbage collector."""
+        if self.machinery is not None:
+            self.machinery[0].release()
+            self.machinery = self.told = None
+
+    def source(self, what: str, argument: str) -> tuple[object, str, str] | None:
+        """Where a pattern or format was first asked for: subschema, keyword, and the rest of the pointer."""
+        return None if self.machinery is None else self.machinery[0].strings.sources.get((what, argument))
+
+    def enter(self, scope: Scope) -> None:
+        """Go on in another scope."""
+        if scope is not self.scope:
+            self.scope = scope
+            self.codes = scope.resource.dialect.keywords
+
+    @property
+    def algebra(self) -> tuple[Algebra, arrays.Writer, objects.Writer]:
+        """The algebra and what writes its parts, made for the first subschema that needs it."""
+        if self.machinery is None:
+            algebra = Algebra(self.registry, self.budget, formats=self.formats)
+            b, f = self.builder, self.fragments
+            finite = self.told = Finite(algebra)
+            few = arrays.Few(finite.values, finite.count, finite.has, algebra.constant, algebra.any_of)
+            self.machinery = (
+                algebra,
+                arrays.Writer(b, f, algebra.is_empty, algebra.is_small, self.value, self.few_values, few),
+                objects.Writer(b, f, algebra.facts, self.value, any_order=self.any_order, distinct=self.distinct),
+            )
+        return self.machinery
+
+    @property
+    def finite(self) -> Finite:
+        """What is known of values that are few."""
+        assert self.algebra and self.told is not None
+        return self.told
+
+    # Subschemas that say one thing.
+
+    def node(self, schema: Any) -> NodeId:
+        """The node of one subschema in the current scope."""
+        if schema.__class__ is not dict:
+            if schema is True:
+                return self.fragments.value
+            if schema is False:
+                return self.fragments.never
+            raise Malformed(schema, "", f"a schema must be an object or a boolean, not {shown(schema)}")
+        get = self.codes.get
+        code = 0
+        for keyword in schema:
+            code |= get(keyword, UNKNOWN)
+        if code & BEYOND_LOCAL:
+            return self.combined(schema, code)
+        # PERF: most subschemas are a type and no more
+        if code & TYPE and schema["type"].__class__ is str:
+            matters, node = self.plain.get(schema["type"], _UNKNOWN_TYPE)
+            if not code & matters:
+                return node
+        return self.local(schema, code)
+
+    def local(self, schema: Schema, code: int) -> NodeId:
+        """A subschema whose keywords each concern one type only."""
+        if not code & (LOCAL | TYPE):
+            return self.fragments.value
+        kind = schema.get("type", TYPES) if code & TYPE else TYPES
+        if kind.__class__ is str:
+            handler = HANDLERS.get(kind)
+            if handler is None:
+                raise Malformed(schema, "type", f"{shown(kind)} is not a type")
+            return handler(self, schema, code)
+        if kind is not TYPES:
+            kind = types(schema)
+            if "number" in kind and "integer" in kind:
+                kind = [k for k in kind if k != "integer"]
+        # "integer" is no whole type: without "number" beside it, a list of all others leaves numbers out.
+        if not code & LOCAL and set(kind).issuperset(TYPES):
+            return self.fragments.value
+        return self.alternatives([HANDLERS[k](self, schema, code) for k in kind])
+
+    def alternatives(self, nodes: list[NodeId]) -> NodeId:
+        """Any of the nodes, those that are never left out."""
+        never = self.fragments.never
+        kept = [node for node in dict.fromkeys(nodes) if node != never]
+        return kept[0] if len(kept) == 1 else self.builder.node((ALT, *kept)) if kept else never
+
+    def null(self, _schema: Schema, _code: int) -> NodeId:
+        """`type: null`."""
+        return self.fragments.null
+
+    def boolean(self, _schema: Schema, _code: int) -> NodeId:
+        """`type: boolean`."""
+        return self.fragments.boolean
+
+    def integer(self, schema: Schema, code: int) -> NodeId:
+        """`type: integer`."""
+        return self.numbers(integer_set(schema)) if code & NUMBER else self.fragments.integer
+
+    def number(self, schema: Schema, code: int) -> NodeId:
+        """`type: number`."""
+        return self.numbers(number_set(schema)) if code & NUMBER else self.fragments.number
+
+    def numbers(self, numbers: NumberSet) -> NodeId:
+        """A set of numbers."""
+        if not numbers:
+            return self.fragments.never
+        if numbers == NUMBERS:
+            return self.fragments.number
+        return self.fragments.integer if numbers == INTEGERS else number_node(self.builder, numbers, limits=self.budget.limits)
+
+    def string(self, schema: Schema, code: int) -> NodeId:
+        """`type: string`."""
+        f = self.fragments
+        if not code & STRING:
+            return f.string
+        if "pattern" in schema or "format" in schema:
+            algebra = self.algebra[0]
+            text = algebra.text_part(schema, self.codes)
+            return algebra.strings.node(self.builder, f, text)
+        low, high = bounds(schema, "minLength", "maxLength")
+        if 0 <= high < low:
+            return f.never
+        return self.builder.seq(f.quote, self.builder.repeat(f.character, low, high), f.quote)
+
+    def array(self, schema: Schema, code: int) -> NodeId:
+        """`type: array`."""
+        f = self.fragments
+        if not code & ARRAY:
+            return f.array
+        if self.depth >= DEEPEST_INLINE:
+            return self.deferred(schema, self.scope)
+        low, high = bounds(schema, "minItems", "maxItems")
+        distinct = high != 1 and flag(schema, "uniqueItems")
+        first, others = item_schemas(schema, self.codes)
+        if distinct and not first:
+            values = self.few_members(others)
+            if values is not None:
+                return permuted_array(self.builder, f, values, low, high)
+        if distinct and low > 1 and not self.has_enough(first[1:low], others if low > len(first) else True):
+            algebra = self.algebra[0]
+            return self.by_parts(reduced(frozenset((algebra.literal(schema, self.scope), algebra.literal(ARRAYS, algebra.neutral)))))
+        self.depth += 1
+        prefix = [self.node(item) for item in first]
+        rest = self.node(others) if others is not True else f.value
+        self.depth -= 1
+        return array_node(self.builder, f, prefix, rest, low, high, distinct=distinct)
+
+    def object(self, schema: Schema, code: int) -> NodeId:
+        """`type: object`."""
+        b, f = self.builder, self.fragments
+        if not code & OBJECT:
+            return f.object
+        if self.depth >= DEEPEST_INLINE:
+            return self.deferred(schema, self.scope)
+        properties = mapping(schema, "properties")
+        required = names(schema, "required", schema["required"]) if "required" in schema else ()
+        colon, node, needed, never = f.colon, self.node, frozenset(required), f.never
+        self.depth += 1
+        members: list[tuple[NodeId, bool]] = []
+        for name, value in properties.items():
+            inner = node(value)
+            pair = never if inner == never else b.node((SEQ, b.node((LITERAL, quoted(name))), colon, inner))
+            members.append((pair, name in needed))
+        beyond = schema.get("additionalProperties", True)
+        others = f.value if beyond is True else node(beyond)
+        self.depth -= 1
+        return self.closed(members, dict(properties), required, others)
+
+    def closed(self, members: list[tuple[NodeId, bool]], declared: dict[str, Any], required: Sequence[str], others: NodeId) -> NodeId:
+        """An object of declared members, of required ones that nothing declares, and of `others`."""
+        b, f = self.builder, self.fragments
+        for name in required:
+            if name not in declared:
+                declared[name] = None
+                members.append((f.never if others == f.never else b.seq(b.literal(quoted(name)), f.colon, others), True))
+        extra = f.never
+        if others != f.never:
+            key = extra_key(b, f, declared)
+            extra = b.seq(b.distinct(key) if self.distinct else key, f.colon, others)
+        made = (objects.unordered if self.any_order else object_node)(b, f, members, extra)
+        return b.scope(made) if self.distinct and extra != f.never and made != f.never else made
+
+    # Subschemas that say more.
+
+    def combined(self, schema: Schema, code: int) -> NodeId:
+        """A subschema with references, values or combinators."""
+        if code & RESOURCE:
+            inner = self.registry.enter(self.scope, schema)
+            if inner is not self.scope:
+                outer = self.scope
+                self.enter(inner)
+                written = self.node(schema)
+                self.enter(outer)
+                return written
+            code &= ~RESOURCE
+            if not code & BEYOND_LOCAL:
+                return self.local(schema, code)
+        if self.depth >= DEEPEST_INLINE:
+            return self.deferred(schema, self.scope)
+        said = code & (BEYOND_LOCAL | LOCAL | TYPE)
+        node: NodeId | None = None
+        if said & ~TYPE == VALUES:
+            node = self.values(schema, code)
+        elif code & REFERENCE:
+            node = self.reference(schema, said)
+        elif said & ~TYPE in (ANY_OF, ONE_OF) or said == ALGEBRA:
+            node = self.branches(schema, said)
+        if node is None and ("allOf" in schema or ("oneOf" in schema and said & ~TYPE != ONE_OF)):
+            node = self.merged(schema)
+        return self.general(schema) if node is None else node
+
+    def values(self, schema: Schema, code: int) -> NodeId | None:
+        """`enum` or `const`, perhaps with `type`; None where the algebra has to filter."""
+        b, f = self.builder, self.fragments
+        if "enum" in schema:
+            values = schema["enum"]
+            if not isinstance(values, list | tuple):
+                raise Malformed(schema, "enum", "must be an array")
+            if "const" in schema and "const" in self.codes:
+                return None
+        else:
+            values = [schema["const"]]
+        if code & TYPE:
+            allowed = 0
+            for kind in types(schema):
+                allowed |= TYPE_BITS[kind]
+            values = [value for value in values if type_bit(value) & allowed]
+        return self.alternatives([value_node(b, f, value) for value in values])
+
+    def reference(self, schema: Schema, said: int) -> NodeId | None:
+        """`$ref` and its kin where nothing stands beside it."""
+        if self.scope.resource.dialect.lone_reference:
+            said = REFERENCE
+        if said != REFERENCE:
+            return None
+        reference = schema.get("$ref")
+        key = (reference, self.scope)
+        if reference.__class__ is str and key in self.referenced and "$dynamicRef" not in schema and "$recursiveRef" not in schema:
+            return self.referenced[key]
+        found = referred(self.registry, schema, self.scope)
+        if len(found) != 1:
+            return None
+        node = self.deferred(*found[0])
+        if reference.__class__ is str:
+            self.referenced[key] = node
+        return node
+
+    def branches(self, schema: Schema, said: int) -> NodeId | None:
+        """anyOf, oneOf of branches that differ at a glance, or allOf of one branch, with nothing beside it but types that they keep."""
+        if said == ALGEBRA:
+            if not all(keyword == "allOf" or not self.codes.get(keyword, 0) for keyword in schema):
+                return None
+            branches = schemas(schema, "allOf")
+            if len(branches) > 1:
+                return None
+        else:
+            exclusive = bool(said & ONE_OF)
+            branches = schemas(schema, "oneOf" if exclusive else "anyOf")
+            if said & TYPE or (exclusive and len(branches) > 1):
+                kinds = types(schema) if said & TYPE else TYPES
+                allowed = 0
+                for kind in kinds:
+                    allowed |= TYPE_BITS[kind]
+                glances = [glance(self.registry, branch, self.scope) for branch in branches]
+                kept = [seen._replace(types=seen.types & allowed) for seen in glances]
+                if exclusive and not are_disjoint(kept):
+                    return None
+                self.depth += 1
+                nodes = [self.branch(branch, kinds, seen.types & ~allowed != 0) for branch, seen in zip(branches, glances, strict=True)]
+                self.depth -= 1
+                return None if None in nodes else self.alternatives([node for node in nodes if node is not None])
+        self.depth += 1
+        node = self.alternatives([self.node(branch) for branch in branches])
+        self.depth -= 1
+        return node
+
+    def merged(self, schema: Schema) -> NodeId | None:
+        """Objects that declare and require members in several places: in allOf, by reference, and in the branches of one oneOf that differ.
+
+        None for subschemas that say anything else.
+        """
+        whole = self.gathered([(schema, self.scope)])
+        if whole is None or len(whole.unions) > 1:
+            return None
+        if not whole.unions:
+            return self.one_object(whole)
+        ((union, scope),) = whole.unions
+        branches = [(branch, scope) for branch in schemas(union, "oneOf")]
+        objects_of = [self.gathered([(schema, self.scope), branch], beside=union) for branch in branches]
+        if not all(found is not None and found.are_objects and not found.unions for found in objects_of):
+            return None
+        if not are_disjoint([glance(self.registry, schema, self.scope, branch) for branch in branches]):
+            return None
+        return self.alternatives([self.one_object(found) for found in objects_of if found is not None])
+
+    def gathered(self, todo: list[tuple[Any, Scope]], *, beside: Schema | None = None) -> _Gathered | None:
+        """What some subschemas together say of an object's members, None where they say more; the oneOf of `beside` is left aside."""
+        result = _Gathered()
+        first = todo[0][0]
+        todo = todo[::-1]
+        looks = 0
+        while todo:
+            piece, scope = todo.pop()
+            looks += 1
+            if piece.__class__ is not dict or looks > MOST_MERGED:
+                return None
+            dialect = scope.resource.dialect
+            codes = dialect.keywords
+            if not ("$ref" in piece and dialect.lone_reference):
+                for keyword in piece:
+                    # A resource of its own may be the subschema itself, which has been entered.
+                    code = codes.get(keyword, 0)
+                    if code and keyword not in MERGED and (code != RESOURCE or piece is not first):
+                        return None
+                if "type" in piece:
+                    if piece["type"] != "object":
+                        return None
+                    result.are_objects = True
+                properties = mapping(piece, "properties")
+                for name, value in properties.items():
+                    result.declared.setdefault(name, {})[id(value), scope] = value
+                beyond = piece.get("additionalProperties", True)
+                if beyond is False:
+                    result.allowed = properties.keys() & (properties.keys() if result.allowed is None else result.allowed)
+                elif beyond is not True:
+                    return None
+                if "required" in piece:
+                    result.required += names(piece, "required", piece["required"])
+                if "oneOf" in piece and piece is not beside:
+                    result.unions.append((piece, scope))
+                if "allOf" in piece:
+                    todo += [(branch, scope) for branch in reversed(schemas(piece, "allOf"))]
+            if "$ref" in piece:
+                todo.append(self.registry.resolve(scope, piece["$ref"], schema=piece))
+        return result if result.are_objects or result.unions else None
+
+    def one_object(self, gathered: _Gathered) -> NodeId:
+        """The object with these members."""
+        b, f, never = self.builder, self.fragments, self.fragments.never
+        allowed, needed = gathered.allowed, frozenset(gathered.required)
+        if allowed is not None and not needed <= allowed:
+            return never
+        members: list[tuple[NodeId, bool]] = []
+        outer = self.scope
+        self.depth += 1
+        for name, said in gathered.declared.items():
+            if allowed is not None and name not in allowed:
+                continue
+            if len(said) == 1:
+                (((_, scope), value),) = said.items()
+                self.enter(scope)
+                inner = self.node(value)
+                self.enter(outer)
+            else:
+                algebra = self.algebra[0]
+                both = reduced(frozenset(algebra.literal(value, scope) for (_, scope), value in said.items()))
+                inner = never if algebra.is_empty(both) else self.value(both)
+            pair = never if inner == never else b.node((SEQ, b.node((LITERAL, quoted(name))), f.colon, inner))
+            members.append((pair, name in needed))
+        self.depth -= 1
+        return self.closed(members, dict.fromkeys(gathered.declared), gathered.required, f.value if allowed is None else never)
+
+    def branch(self, schema: Any, kinds: Sequence[str], narrower: bool) -> NodeId | None:
+        """A branch beside `type`, which may be narrower than the branch: None where it takes more than handlers to see to that."""
+        if not narrower:
+            return self.node(schema)
+        code = 0
+        for keyword in schema if schema.__class__ is dict else ():
+            code |= self.codes.get(keyword, UNKNOWN)
+        if schema.__class__ is not dict or code & (BEYOND_LOCAL | TYPE):
+            return None
+        return self.alternatives([HANDLERS[kind](self, schema, code) for kind in kinds if kind != "integer" or "number" not in kinds])
+
+    def has_enough(self, first: Sequence[Any], others: Any) -> bool:
+        """Whether a look tells that no items that have to be there run out of values."""
+        return all(is_endless(self.registry, item, self.scope) for item in (*first, others))
+
+    def few_members(self, schema: Any) -> list[NodeId] | None:
+        """The nodes of all values that a subschema of items allows, None where there are many."""
+        if not isinstance(schema, dict) or has_many(self.registry, schema, self.scope):
+            return None
+        algebra = self.algebra[0]
+        return self.few_values(reduced(frozenset((algebra.literal(schema, self.scope),))))
+
+    def few_values(self, conjunction: Conjunction) -> list[NodeId] | None:
+        """The nodes of all values that a conjunction allows, each once, None where there are many, or arrays or objects among them.
+
+        An array of these is an automaton; one of others is checked as it is generated.
+        """
+        b, f = self.builder, self.fragments
+        values = self.finite.scalars(conjunction)
+        if values is None:
+            return None
+        return [
+            b.literal(quoted(value))
+            if isinstance(value, str)
+            else (f.null if value is None else f.true if value else f.false)
+            if value is None or isinstance(value, bool)
+            else self.numbers(NumberSet.of((value,)))
+            for value in values
+        ]
+
+    def repeating(self, array: Array) -> list[Array]:
+        """The arrays of a part in which some value occurs twice, by that value: there have to be few."""
+        prefix, rest, low, high, counts, _ = array
+        algebra = self.algebra[0]
+        values: dict[Literal, None] = {}
+        for item in {*prefix, *(() if 0 <= high <= len(prefix) else (rest,))}:
+            found = self.finite.scalars(item)
+            if found is None:
+                reason = "its complement, that some two items are equal, is beyond any grammar where they are not drawn from few values"
+                raise Inexact(algebra.unique[0], "uniqueItems", reason)
+            values.update(dict.fromkeys(algebra.constant(decimal(value) if isinstance(value, Fraction) else value) for value in found))
+        return [Array(prefix, rest, low, high, (*counts, Count(value, 0, 2, -1))) for value in sorted(values)]
+
+    # Rules and the algebra.
+
+    def deferred(self, schema: Any, scope: Scope) -> NodeId:
+        """A rule for a subschema, to be compiled later."""
+        key = (id(schema), scope)
+        found = self.rules.get(key)
+        if found is None:
+            if schema.__class__ is bool:
+                return self.fragments.value if schema else self.fragments.never
+            rule = self.builder.rule(f"schema{len(self.rules)}")
+            found = self.rules[key] = self.builder.call(rule)
+            self.pending.append((rule, schema, scope))
+        return found
+
+    def general(self, schema: Schema) -> NodeId:
+        """A subschema that needs the algebra, as a rule."""
+        return self.by_parts(reduced(frozenset((self.algebra[0].literal(schema, self.scope),))))
+
+    def by_parts(self, conjunction: Conjunction) -> NodeId:
+        """A rule for a conjunction of literals, to be compiled later."""
+        found = self.rules.get(conjunction)
+        if found is None:
+            rule = self.builder.rule(f"parts{len(self.rules)}")
+            found = self.rules[conjunction] = self.builder.call(rule)
+            self.pending.append((rule, conjunction, None))
+        return found
+
+    def value(self, conjunction: Conjunction) -> NodeId:
+        """The node of a conjunction of literals."""
+        if conjunction == ANYTHING:
+            return self.fragments.value
+        if FALSE in conjunction:
+            return self.fragments.never
+        if len(conjunction) == 1:
+            found = self.values_of.get(conjunction)
+            if found is not None:
+                return found
+            (literal,) = conjunction
+            if literal > 0:
+                schema, scope = self.algebra[0].entries[literal]
+                if schema.__class__ is dict:
+                    found = self.values_of[conjunction] = self.shared(schema, scope)
+                    return found
+        return self.by_parts(conjunction)
+
+    def shared(self, schema: Schema, scope: Scope) -> NodeId:
+        """The node of a subschema that may be used more than once."""
+        outer = self.scope
+        self.enter(scope)
+        self.depth += 1
+        node = self.node(schema)
+        self.depth -= 1
+        self.enter(outer)
+        found = self.rules.get(node)
+        if found is None:
+            # The parts of a graph are written once for each edge.
+            found = self.rules[node] = called(self.builder, node)
+        return found
+
+    def parts(self, parts: Parts) -> NodeId:
+        """The node of a union of typed parts."""
+        f = self.fragments
+        algebra, array_writer, object_writer = self.algebra
+        if parts is EVERY:
+            return f.value
+        nodes: list[NodeId] = []
+        if parts.constants == CONSTANTS:
+            nodes += (f.boolean, f.null)
+        else:
+            nodes += (f.null if c is None else f.true if c else f.false for c in (None, False, True) if c in parts.constants)
+        if parts.numbers:
+            nodes.append(self.numbers(parts.numbers))
+        for text in parts.texts:
+            nodes.append(f.string if text == FREE_TEXT else algebra.strings.node(self.builder, f, text))
+        for array in parts.arrays:
+            if array.distinct < 0:
+                nodes += [array_writer.node(twice) for twice in self.repeating(array)]
+                continue
+            nodes.append(f.array if array == arrays.FREE else array_writer.node(array))
+        for part in parts.objects:
+            nodes.append(f.object if part == objects.FREE else object_writer.node(part))
+        return self.alternatives(nodes)
+
+
+HANDLERS: Final[Mapping[str, Callable[[Compilation, Schema, int], NodeId]]] = {
+    "null": Compilation.null,
+    "boolean": Compilation.boolean,
+    "integer": Compilation.integer,
+    "number": Compilation.number,
+    "string": Compilation.string,
+    "array": Compilation.array,
+    "object": Compilation.object,
+}

@@ -1,0 +1,129 @@
+"""The fixed parts of a JSON grammar: blanks, punctuation, any string, any number, any value.
+
+They are the same in every schema, so a fresh grammar starts as a copy of a builder that already holds them.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from json.encoder import encode_basestring
+from typing import Final, NamedTuple
+
+from stackmask.pda.exceptions import SchemaError
+from stackmask.pda.grammar import JSON, JSON_ANY, Grammar, GrammarBuilder, NodeId, RuleId, memory_of
+from stackmask.pda.regex import regex_node
+from stackmask.schema.sets.numbers import INTEGERS, NUMBERS, number_node
+
+ANY_CHARACTER: Final = (0, 0x10FFFF)
+BLANKS_IN_A_GAP: Final = 40
+"""Longest run of blanks that flexible whitespace allows, so that a weak model cannot run off in blanks."""
+
+
+class Fragments(NamedTuple):
+    """Nodes of one builder."""
+
+    blank: NodeId
+    comma: NodeId
+    colon: NodeId
+    never: NodeId
+    empty: NodeId
+    null: NodeId
+    true: NodeId
+    false: NodeId
+    boolean: NodeId
+    integer: NodeId
+    number: NodeId
+    quote: NodeId
+    character: NodeId
+    string: NodeId
+    open_array: NodeId
+    close_array: NodeId
+    open_object: NodeId
+    close_object: NodeId
+    array: NodeId
+    object: NodeId
+    value: NodeId
+    encoding: int
+
+
+class Template(NamedTuple):
+    """A builder with the fixed parts that nobody changes, to copy from; `memory` is what they take."""
+
+    builder: GrammarBuilder
+    fragments: Fragments
+    memory: int
+
+
+def install(builder: GrammarBuilder, whitespace: str = "flexible", escapes: str = "needed") -> Fragments:
+    """Add the fixed parts to `builder`.
+
+    Blanks stand before and after every `{ } [ ] , :` inside the outermost value.
+    """
+    b = builder
+    encoding = JSON if escapes == "needed" else JSON_ANY
+    if whitespace == "flexible":
+        blank = b.repeat(b.bytes((9, 10, 32, 32)), 0, BLANKS_IN_A_GAP)
+    elif whitespace == "compact":
+        blank = b.empty()
+    else:
+        blank = regex_node(b, whitespace, search=False)
+    around = (lambda text: b.seq(blank, b.literal(text), blank)) if blank != b.empty() else b.literal
+    comma, colon, quote = around(b","), around(b":"), b.literal(b'"')
+    null, true, false = b.literal(b"null"), b.literal(b"true"), b.literal(b"false")
+    integer, number = number_node(b, INTEGERS), number_node(b, NUMBERS)
+    character = b.chars(ANY_CHARACTER, encoding)
+    string = b.seq(quote, b.repeat(character), quote)
+    open_array, close_array, open_object, close_object = b.literal(b"["), b.literal(b"]"), b.literal(b"{"), b.literal(b"}")
+    rule = b.rule("json")
+    value = b.call(rule)
+
+    def bracketed(opening: NodeId, member: NodeId, closing: NodeId) -> NodeId:
+        return b.seq(opening, blank, b.optional(b.seq(member, b.repeat(b.seq(comma, member)), blank)), closing)
+
+    array = bracketed(open_array, value, close_array)
+    object_ = bracketed(open_object, b.seq(string, colon, value), close_object)
+    boolean = b.alt(false, true)
+    b.define(rule, b.alt(object_, array, string, number, true, false, null))
+    return Fragments(
+        blank, comma, colon, b.never(), b.empty(), null, true, false, boolean, integer, number, quote, character, string,
+        open_array, close_array, open_object, close_object, array, object_, value, encoding,
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=16)
+def template(whitespace: str, escapes: str) -> Template:
+    """The fixed parts for these options; rule 0 is the root, yet undefined."""
+    builder = GrammarBuilder()
+    builder.rule("root")
+    fragments = install(builder, whitespace, escapes)
+    return Template(builder, fragments, memory_of(builder.nodes, len(builder.rules)))
+
+
+def fresh(template: Template) -> GrammarBuilder:
+    """A new builder that holds the fixed parts."""
+    b = template.builder
+    return GrammarBuilder(b.nodes.copy(), b.index.copy(), b.rules.copy(), b.names.copy())
+
+
+def built(template: Template, builder: GrammarBuilder) -> Grammar:
+    """The finished grammar of a builder that began with the fixed parts."""
+    b = template.builder
+    more = memory_of(builder.nodes[len(b.nodes) :], len(builder.rules) - len(b.rules))
+    return builder.build(ROOT, template.memory + more)
+
+
+ROOT: Final = RuleId(0)
+
+
+def quoted(text: str) -> bytes:
+    r"""`text` as a JSON string, escaped only where it must be.
+
+    >>> quoted('a"é')
+    b'"a\\"\xc3\xa9"'
+    """
+    try:
+        return encode_basestring(text).encode()
+    except UnicodeEncodeError:
+        raise SchemaError(f"{text!a} holds a lone surrogate, which no text in UTF-8 does") from None
+    except TypeError:
+        raise SchemaError(f"{text!r} is no name of a property: JSON has strings there") from None

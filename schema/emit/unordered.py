@@ -1,0 +1,154 @@
+"""Objects with clauses whose keys come in any order, as one graph over what the clauses still ask for.
+
+An object as a union of objects without clauses (`objects.Writer.without_clauses`) is quick to run where these are few.
+They multiply where each of many clauses may be met by many keys; this graph has a state for each set of clauses that are left instead.
+
+    state      how many members there were, where that counts, and of each clause that is left the atoms that may still settle it
+    a member   drops the clauses that it meets, and from the others the atoms that it violates or that only its key could have met
+    the end    may come where each clause that is left has an atom that holds of all keys so far
+
+What is left of a clause tells of others that have more: only the least are kept, which makes states one that differ in nothing to come.
+That no key comes twice is no part of a state but a guard at run time (DISTINCT), so keys that no clause speaks of add no states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from stackmask.pda.budget import Budget
+from stackmask.pda.grammar import GrammarBuilder, NodeId
+from stackmask.schema.emit.json_parts import Fragments
+from stackmask.schema.sets.types import Atom, Clause, Conjunction, Literal
+
+Left = tuple[int, ...]
+"""For each clause that is left, its atoms as bits; sorted, none within another."""
+Split = Callable[[Conjunction, tuple[Literal, ...]], list[tuple[Conjunction, frozenset[Literal]]]]
+"""A value cut by literals into cases, each with the literals that are known to hold."""
+
+
+class Key(NamedTuple):
+    """A declared key, or a set of others: the node that reads key and colon, what the value must meet, and the atoms that speak of it.
+
+    `lasts`: there is always one more key, so that an atom which asks for one can still be met at any time.
+    """
+
+    name: str | None
+    node: NodeId
+    value: Conjunction
+    concerns: Callable[[Atom], bool]
+    lasts: Callable[[Atom], bool]
+
+
+class Unordered:
+    """The graph of one object."""
+
+    def __init__(
+        self,
+        b: GrammarBuilder,
+        f: Fragments,
+        keys: Sequence[Key],
+        clauses: Sequence[Clause],
+        *,
+        pair: Callable[[NodeId, Conjunction], NodeId],
+        split: Split,
+        budget: Budget,
+    ) -> None:
+        self.b = b
+        self.f = f
+        self.keys = keys
+        self.pair = pair
+        self.split = split
+        self.budget = budget
+        self.atoms = list(dict.fromkeys(atom for clause in clauses for atom in clause))
+        places = {atom: 1 << place for place, atom in enumerate(self.atoms)}
+        self.first = least([sum({places[atom] for atom in clause}) for clause in clauses])
+        self.universal = sum(bit for atom, bit in places.items() if atom.every)
+        self.concerning = [sum(bit for atom, bit in places.items() if key.concerns(atom)) for key in keys]
+        self.own = [sum(bit for atom, bit in places.items() if key.name is not None and atom.name == key.name) for key in keys]
+        self.lasting = sum(bit for atom, bit in places.items() if not atom.every and any(key.lasts(atom) for key in keys))
+        self.turns: dict[Left, list[tuple[NodeId, Left]]] = {}
+
+    def node(self, low: int, high: int, states: int) -> NodeId | None:
+        """The objects of `low` to `high` members, -1 for no bound; None where the graph has more than so many states."""
+        b, f = self.b, self.f
+        cap = high if high >= 0 else low
+        start = (False, 0, self.first)
+        numbers = {start: 2}
+        todo = [start]
+        edges: list[int] = [0, 2, -1] if high else []
+        if low <= 0 and self.may_end(self.first):
+            edges += (0, 1, -1)
+        for state in todo:
+            behind, count, left = state
+            source = numbers[state]
+            targets: dict[tuple[bool, int, Left], list[NodeId]] = {}
+            if not behind:
+                for node, after in self.members(left):
+                    targets.setdefault((True, min(count + 1, cap), after), []).append(node)
+            else:
+                if count >= low and self.may_end(left):
+                    edges += (source, 1, f.blank)
+                if not 0 <= high <= count:
+                    targets[False, count, left] = [f.comma]
+            for target, nodes in targets.items():
+                number = numbers.get(target)
+                if number is None:
+                    number = numbers[target] = len(numbers) + 2
+                    todo.append(target)
+                    if number > states:
+                        return None
+                edges += (source, number, b.alt(*nodes))
+            self.budget.check_time()
+        return b.seq(f.open_object, f.blank, b.graph(len(numbers) + 2, tuple(edges)), f.close_object)
+
+    def may_end(self, left: Left) -> bool:
+        """Whether the clauses that are left hold of the keys so far."""
+        return all(clause & self.universal for clause in left)
+
+    def members(self, left: Left) -> list[tuple[NodeId, Left]]:
+        """The members that may come, and what each leaves of the clauses."""
+        found = self.turns.get(left)
+        if found is None:
+            found = self.turns[left] = []
+            for place, key in enumerate(self.keys):
+                for value, after in self.outcomes(place, left):
+                    node = self.pair(key.node, value)
+                    if node != self.f.never:
+                        found.append((node, after))
+        return found
+
+    def outcomes(self, place: int, left: Left) -> list[tuple[Conjunction, Left]]:
+        """How a member with one of the keys may turn out."""
+        alive = 0
+        for clause in left:
+            alive |= clause
+        touched = alive & self.concerning[place]
+        value = self.keys[place].value
+        if not touched:
+            return [(value, left)]
+        bits = [(1 << at, atom.literal) for at, atom in enumerate(self.atoms) if touched >> at & 1]
+        result = []
+        for met_by, true in self.split(value, tuple(dict.fromkeys(literal for _, literal in bits))):
+            held = sum(bit for bit, literal in bits if literal in true)
+            met = held & ~self.universal
+            violated = touched & ~held & self.universal
+            # What a key could have met is met no more; where that can wait, which keys came makes no difference.
+            missed = touched & ~held & self.own[place]
+            rest = [clause & ~(violated if clause & self.lasting else violated | missed) for clause in left if not clause & met]
+            if all(rest):
+                result.append((met_by, least(rest)))
+        return result
+
+
+def least(clauses: Sequence[int]) -> Left:
+    """The clauses that hold no other one.
+
+    >>> least([0b110, 0b010, 0b101, 0b010])
+    (2, 5)
+    """
+    kept: list[int] = []
+    for clause in sorted(set(clauses), key=lambda bits: (bits.bit_count(), bits)):
+        if not any(other & ~clause == 0 for other in kept):
+            kept.append(clause)
+    return tuple(sorted(kept))

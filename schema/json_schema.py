@@ -1,0 +1,227 @@
+"""The way in: a JSON Schema, or any JSON at all, as a grammar.
+
+What cannot be exact is found where the compiler meets it: the keyword is noted, taken out of the schema, and the rest is compiled again.
+So one error lists every such keyword, and a lenient compilation is the one that went through in the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from stackmask.pda.budget import Budget
+from stackmask.pda.exceptions import LimitError, RegexError, SchemaError, UnsatisfiableError, UnsupportedSchemaError, shown
+from stackmask.pda.grammar import Grammar, GrammarBuilder, NodeId, RuleId
+from stackmask.pda.limits import Limits
+from stackmask.pda.productive import is_productive
+from stackmask.schema.algebra.unsat_core import contradiction
+from stackmask.schema.dialect.keyword_values import Inexact, Malformed
+from stackmask.schema.dialect.pointers import check_size, find, locate, without
+from stackmask.schema.dialect.references import NAMED, Registry
+from stackmask.schema.dialect.report import APPROXIMATED, Entry, Report
+from stackmask.schema.emit.direct import Compilation
+from stackmask.schema.emit.json_parts import ROOT, Fragments, built, fresh, install, template
+
+DISTINCT_KEYS: Final = False
+"""Whether undeclared keys never occur twice, by a guard at run time; else only where an instance could become invalid by it, since a key
+that occurs again replaces a value by one that is as good. Declared keys never occur twice."""
+MOST_PROBLEMS: Final = 100
+"""How many keywords that cannot be exact one error lists."""
+_INVERTING: Final = frozenset({"not", "if", "oneOf"})
+_NO_DOCUMENTS: Final[Mapping[str, Any]] = {}
+Run = Callable[[Compilation, RuleId, Any], NodeId]
+"""What defines a rule as the grammar of a schema: JSON is written by `Compilation.run`, other notations by functions of their own."""
+
+
+def json_schema_grammar(
+    schema: dict[str, Any] | bool,
+    *,
+    whitespace: str = "flexible",
+    property_order: str = "schema",
+    documents: Mapping[str, Any] = _NO_DOCUMENTS,
+    lenient: bool = False,
+    format: str = "enforce",
+    escapes: str = "needed",
+    limits: Limits | None = None,
+) -> tuple[Grammar, Report]:
+    """The grammar of the instances of a JSON Schema, and the report on its keywords.
+
+    `whitespace`: "flexible" (at most 40 blanks in a gap), "compact" (none), or a regex for every gap.
+    `property_order`: "schema" writes declared keys in their order and others after them, "any" takes every order.
+    `documents`: schemas by URI for references; nothing is fetched.
+    `lenient`: leaves out what cannot be exact and lists it in the report, instead of raising.
+    `format`: "enforce", or "annotate" to leave formats unchecked.
+    `escapes`: "needed" writes a character of a string as it is where JSON allows that, "any" takes every spelling.
+    """
+    _check_option("escapes", escapes, ("needed", "any"))
+    start = template(whitespace, escapes)
+    builder = fresh(start)
+    root, report = _define(builder, start.fragments, ROOT, schema, property_order, documents, lenient, format, Budget(limits))
+    if root == start.fragments.never:
+        raise unsatisfiable(
+            schema,
+            whitespace=whitespace,
+            property_order=property_order,
+            documents=documents,
+            format=format,
+            escapes=escapes,
+            limits=limits,
+        )
+    return built(start, builder), report
+
+
+def unsatisfiable(
+    schema: dict[str, Any] | bool,
+    *,
+    whitespace: str = "flexible",
+    property_order: str = "schema",
+    documents: Mapping[str, Any] = _NO_DOCUMENTS,
+    format: str = "enforce",
+    escapes: str = "needed",
+    limits: Limits | None = None,
+) -> UnsatisfiableError:
+    """The error for a schema without instances, which names the constraints that contradict each other.
+
+    Some schemas are empty only as a whole, which an engine finds; then this says why.
+    """
+    start = template(whitespace, escapes)
+
+    def is_empty(part: Any) -> bool:
+        builder = fresh(start)
+        root, _ = _define(builder, start.fragments, ROOT, part, property_order, documents, True, format, Budget(limits))
+        return root == start.fragments.never or not is_productive(builder.build(ROOT))
+
+    found = contradiction(schema, is_empty)
+    return UnsatisfiableError("no instance can satisfy the schema" + (f": {', '.join(found)} contradict each other" if found else ""))
+
+
+def json_grammar(*, whitespace: str = "flexible", escapes: str = "needed") -> Grammar:
+    """The grammar of any JSON value, of any depth."""
+    start = template(whitespace, escapes)
+    builder = fresh(start)
+    builder.define(ROOT, start.fragments.value)
+    return built(start, builder)
+
+
+def json_schema_node(
+    builder: GrammarBuilder,
+    schema: dict[str, Any] | bool,
+    *,
+    fragments: Fragments | None = None,
+    property_order: str = "schema",
+    documents: Mapping[str, Any] = _NO_DOCUMENTS,
+    lenient: bool = False,
+    format: str = "enforce",
+    limits: Limits | None = None,
+    budget: Budget | None = None,
+    run: Run = Compilation.run,
+) -> tuple[NodeId, Report]:
+    """A node of another grammar for the instances of a schema; `fragments` are those of `install` where the builder has them already.
+
+    A budget says what a compilation that this is part of may still spend; it brings its own limits.
+    """
+    rule = builder.rule("schema")
+    made = install(builder) if fragments is None else fragments
+    root, report = _define(builder, made, rule, schema, property_order, documents, lenient, format, budget or Budget(limits), run)
+    return (made.never if root == made.never else builder.call(rule)), report
+
+
+def _define(
+    builder: GrammarBuilder,
+    fragments: Fragments,
+    rule: RuleId,
+    schema: dict[str, Any] | bool,
+    property_order: str,
+    documents: Mapping[str, Any],
+    lenient: bool,
+    format: str,
+    budget: Budget,
+    run: Run = Compilation.run,
+) -> tuple[NodeId, Report]:
+    """Define `rule` as the grammar of a schema."""
+    _check_option("property_order", property_order, ("schema", "any"))
+    _check_option("format", format, ("enforce", "annotate"))
+    check_size(schema, budget.limits)
+    current: Any = schema
+    problems: list[Entry] = []
+    before = len(builder.rules)
+    while True:
+        # What an attempt that failed has left undefined is never called.
+        for left in range(before, len(builder.rules)):
+            if builder.rules[left] < 0:
+                builder.define(RuleId(left), fragments.never)
+        registry = Registry(current, documents)
+        compilation = Compilation(
+            builder, fragments, registry, budget, any_order=property_order == "any", formats=format == "enforce", distinct=DISTINCT_KEYS
+        )
+        try:
+            node = run(compilation, rule, current)
+        except Malformed as error:
+            raise SchemaError(f"{locate(error.schema, error.keyword, current, documents)}: {error.message}") from None
+        except (Inexact, RegexError) as error:
+            entry = _problem(error, compilation, current)
+            if entry is None and isinstance(error, Inexact):
+                raise _unsupported(problems, error.reason, locate(error.schema, error.keyword, current, documents)) from None
+            if entry is None or len(problems) >= MOST_PROBLEMS:
+                raise _unsupported(problems, str(error)) from None
+            problems.append(entry)
+            current = without(current, entry.pointer)
+        except LimitError:
+            if problems and not lenient:
+                raise _unsupported(problems) from None
+            raise
+        else:
+            if problems and not lenient:
+                raise _unsupported(problems)
+            return node, Report(
+                registry if not problems else Registry(schema, documents), formats=format == "enforce", approximated=tuple(problems)
+            )
+        finally:
+            compilation.release()
+
+
+def _check_option(option: str, value: str, allowed: tuple[str, str]) -> None:
+    """Raise where an option has a value that it does not know."""
+    if value not in allowed:
+        raise SchemaError(f"{option} must be {' or '.join(map(repr, allowed))}, not {shown(value)}")
+
+
+def _problem(error: Inexact | RegexError, compilation: Compilation, schema: object) -> Entry | None:
+    """What cannot be exact, and where; None where that is not in the schema itself."""
+    if isinstance(error, RegexError):
+        source = compilation.source("pattern", error.text)
+        reason = str(error)
+        if source is None:
+            return None
+        subschema, keyword, inner = source
+    else:
+        subschema, keyword, inner, reason = error.schema, error.keyword, "", error.reason
+    place = find(subschema, schema)
+    if place is None or not keyword:
+        return None
+    return _widened(schema, Entry(f"{place}/{keyword}{inner}", keyword, APPROXIMATED, reason))
+
+
+def _widened(schema: Any, entry: Entry) -> Entry:
+    """The keyword to leave out so that no instance is lost: the outermost `not`, `if` or `oneOf` around one that cannot be exact.
+
+    Below those, leaving out a constraint could take instances away.
+    """
+    value, place, named = schema, "", False
+    for step in entry.pointer.split("/")[1:]:
+        key = step.replace("~1", "/").replace("~0", "~")
+        place += "/" + step
+        if isinstance(value, Mapping):
+            if key in _INVERTING and not named:
+                return entry if place == entry.pointer else Entry(place, key, APPROXIMATED, f"{entry.pointer}: {entry.note}")
+            value = value.get(key)
+            named = not named and key in NAMED
+        else:
+            value = value[int(key)] if isinstance(value, list | tuple) else None
+    return entry
+
+
+def _unsupported(problems: list[Entry], more: str = "", place: str = "") -> UnsupportedSchemaError:
+    """The error that lists them all."""
+    found = [(entry.pointer, entry.note) for entry in problems]
+    return UnsupportedSchemaError((*found, (place, more)) if more else tuple(found))

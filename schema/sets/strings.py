@@ -1,0 +1,481 @@
+"""Sets of strings: their algebra, their automata over decoded characters, and how they are written inside quotes.
+
+A set is a union of `Text` parts. Tests stay symbolic until an automaton is asked for: to intersect two of them, to decide emptiness, or
+to tell which keys a pattern takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from operator import getitem
+from typing import Final
+
+from stackmask.pda.automata import dfa as automata
+from stackmask.pda.automata import language
+from stackmask.pda.automata.dense import side_by_side, widened
+from stackmask.pda.automata.dfa import ANYTHING, NOTHING, Dfa, by_classes
+from stackmask.pda.budget import Budget
+from stackmask.pda.grammar import ALT, AUTOMATON, GrammarBuilder, NodeId
+from stackmask.pda.regex import regex_dfa, regex_node
+from stackmask.schema.dialect.keyword_values import Inexact
+from stackmask.schema.emit.json_parts import Fragments, quoted
+from stackmask.schema.formats import format_accepts, format_dfa, format_lengths, format_node
+from stackmask.schema.formats.rfc import approximations
+from stackmask.schema.sets.types import Text, high_bound
+
+FREE: Final = Text()
+Texts = tuple[Text, ...]
+Tests = frozenset[tuple[str, object, bool]]
+_EXCLUDED: Final = ("words", False)
+MOST_PAIRS: Final = 8
+"""Unions of more pairs of parts are put together before they meet."""
+
+
+class Strings:
+    """What one compilation knows of its sets of strings."""
+
+    def __init__(self, budget: Budget) -> None:
+        self.budget = budget
+        self.tests: dict[tuple[str, object, bool], Dfa] = {}
+        self.combined: dict[Tests, Dfa] = {frozenset(): ANYTHING}
+        self.bounded: dict[Text, Dfa] = {}
+        self.shortest_lengths: dict[Tests, int] = {}
+        self.lengths: dict[Tests, tuple[int, int | None] | None] = {}
+        self.written: dict[Text, NodeId] = {}
+        self.pairs: dict[tuple[int, int], tuple[Dfa, Dfa, Dfa]] = {}
+        """The intersections of two automata, with the two, which so keep their identities."""
+        self.unions: dict[Dfa, int] = {}
+        """The automata of unions that were put together, each with its number."""
+        self.gathered: dict[Texts, Texts] = {}
+        """What `together` made of unions."""
+        self.sources: dict[tuple[str, object], tuple[object, str, str]] = {}
+        """Where a test was first asked for: subschema, keyword, and the rest of the pointer."""
+
+    def test(self, test: tuple[str, object, bool]) -> Dfa:
+        """The automaton of one test."""
+        found = self.tests.get(test)
+        if found is None:
+            what, argument, holds = test
+            if not holds:
+                found = automata.complement(self.possible(what, argument), budget=self.budget)
+            elif what == "pattern":
+                assert isinstance(argument, str)
+                found = pattern_dfa(argument, self.budget)
+            elif what == "format":
+                assert isinstance(argument, str)
+                nearly = approximations(argument)
+                automaton = format_dfa(argument) if nearly is None else nearly[0]
+                if automaton is None:
+                    schema, keyword, _ = self.sources["format", argument]
+                    raise Inexact(
+                        schema,
+                        keyword,
+                        f"format {argument!r} has no automaton: it cannot be negated, nor meet another constraint on the same string",
+                    )
+                found = automaton
+            else:
+                assert what == "words" and isinstance(argument, frozenset)
+                found = automata.from_strings(argument, budget=self.budget)
+            self.tests[test] = found
+        return found
+
+    def possible(self, what: str, argument: object) -> Dfa:
+        """The automaton of the strings that may pass a test: that of the test where it is exact."""
+        automaton = self.test((what, argument, True))
+        nearly = approximations(argument) if what == "format" and isinstance(argument, str) else None
+        return automaton if nearly is None else automata.union(*nearly, budget=self.budget)
+
+    @staticmethod
+    def unknown(texts: Texts) -> Dfa:
+        """Strings that the automaton of a union may wrongly leave out: those that no automaton tells from others, as nested as they are."""
+        found = {
+            nearly[1]
+            for text in texts
+            for what, argument, _ in text.tests
+            if what == "format" and (nearly := approximations(str(argument))) is not None
+        }
+        return next(iter(found), NOTHING)
+
+    def all_of(self, tests: Tests) -> Dfa:
+        """The automaton of the strings that pass every test."""
+        found = self.combined.get(tests)
+        if found is None:
+            found = self.combined[tests] = self.meet(sorted((self.test(test) for test in tests), key=lambda d: len(d.accepting)))
+        return found
+
+    def meet(self, level: Sequence[Dfa]) -> Dfa:
+        """The intersection of some automata, as a balanced tree.
+
+        PERF: texts that differ in a few of many tests, as the branches of a oneOf do, share most of the tree.
+        """
+        while len(level) > 1:
+            level = [*map(self.pair, level[::2], level[1::2]), *level[len(level) & ~1 :]]
+        return level[0]
+
+    def pair(self, a: Dfa, b: Dfa) -> Dfa:
+        """The intersection of two automata."""
+        key = (id(a), id(b))
+        found = self.pairs.get(key)
+        if found is None:
+            found = self.pairs[key] = (a, b, automata.intersection(a, b, budget=self.budget))
+        return found[2]
+
+    def automaton(self, text: Text) -> Dfa:
+        """The automaton of one part, bounds included."""
+        found = self.bounded.get(text)
+        if found is None:
+            if text.words is not None:
+                found = automata.from_strings(text.words, budget=self.budget)
+            else:
+                found = self.all_of(text.tests)
+                if not self.within(text):
+                    found = bounded(found, text.low, text.high, self.budget)
+            self.bounded[text] = found
+        return found
+
+    def union(self, texts: Texts) -> Dfa:
+        """The automaton of a union of parts."""
+        return automata.union(*(self.automaton(text) for text in texts), budget=self.budget)
+
+    def within(self, text: Text) -> bool:
+        """Whether every string that passes the tests of a part keeps its bounds anyway."""
+        low, high, tests, _ = text
+        if low <= 0 and high < 0:
+            return True
+        lengths = self.length_bounds(tests)
+        return lengths is None or (lengths[0] >= low and (high < 0 or (lengths[1] is not None and lengths[1] <= high)))
+
+    def length_bounds(self, tests: Tests) -> tuple[int, int | None] | None:
+        """The lengths of the shortest and the longest string that passes all tests, as `language.length_bounds` gives them."""
+        if tests not in self.lengths:
+            self.lengths[tests] = language.length_bounds(self.all_of(tests))
+        return self.lengths[tests]
+
+    def has(self, text: Text, word: str) -> bool:
+        """Whether a part holds a string."""
+        if text.words is not None:
+            return word in text.words
+        return bool(self.kept(frozenset((word,)), text))
+
+    def kept(self, words: frozenset[str], text: Text) -> frozenset[str]:
+        """Those of some words that keep the bounds and pass the tests of a part."""
+        low, high, tests, _ = text
+        if low > 0 or high >= 0:
+            words = frozenset(word for word in words if low <= len(word) and (high < 0 or len(word) <= high))
+        for what, argument, holds in tests:
+            if what == "words":
+                words = words & argument if holds else words - argument  # type: ignore[operator]
+            elif words and what == "format":
+                # Also formats that have no automaton can be asked of single words. The bound on the length is with the part.
+                words = frozenset(word for word in words if format_accepts(str(argument), word) is holds)
+            elif words:
+                automaton = self.test((what, argument, holds))
+                words = frozenset(word for word in words if language.accepts(automaton, word))
+        return words
+
+    def reduced(self, text: Text) -> Text | None:
+        """The part in its simplest form, None where it holds no string."""
+        low, high, tests, words = text
+        if words is not None:
+            kept = words if text[:3] == FREE[:3] else self.kept(words, text)
+            return Text(words=kept) if kept else None
+        if 0 <= high < low:
+            return None
+        if high == 0:
+            return self.reduced(Text(low, -1, tests, frozenset({""})))
+        if len(tests) == 1:
+            ((what, argument, holds),) = tests
+            if what == "format" and holds:
+                assert isinstance(argument, str)
+                shortest, longest = format_lengths(argument)
+                return None if 0 <= high < shortest or (longest is not None and longest < low) else text
+        kinds = [(what, holds) for what, _, holds in tests]
+        if kinds.count(_EXCLUDED) > 1:
+            tests = _merge_excluded(tests)
+            text = Text(low, high, tests)
+        regular = len(tests) - (_EXCLUDED in kinds)
+        # Finitely many words excluded from all strings, or from an endless language, leave some.
+        if regular > 1 or (regular and (low or high >= 0)) or (len(tests) > regular > 0 and self.is_finite(tests)):
+            shortest = self.shortest(tests)
+            if shortest < 0 or 0 <= high < shortest:
+                return None
+            # PERF: with several tests this would take the automaton of them all; what is empty then is found when it is written.
+            if low > shortest and len(tests) == 1 and self.longest(tests, low) < low:
+                return None
+        return text
+
+    def shortest(self, tests: Tests) -> int:
+        """At most the length of the shortest string that passes all tests, -1 where surely none does; needs no automaton of them all."""
+        found = self.shortest_lengths.get(tests)
+        if found is None:
+            found = self.shortest_lengths[tests] = _shortest_common([self.test(test) for test in tests], self.budget)
+        return found
+
+    def longest(self, tests: Tests, enough: int) -> int:
+        """The length of the longest string that passes all tests, or at least a length that is `enough`."""
+        lengths = self.length_bounds(tests)
+        return -1 if lengths is None else enough if lengths[1] is None else lengths[1]
+
+    def is_finite(self, tests: Tests) -> bool:
+        """Whether one of the tests that are no excluded words passes finitely many strings."""
+        return any(language.is_finite(self.test(test)) for test in tests if (test[0], test[2]) != _EXCLUDED)
+
+    def intersect(self, left: Texts, right: Texts) -> Texts:
+        """Strings in both unions."""
+        if left == (FREE,):
+            return right
+        if right == (FREE,):
+            return left
+        if len(left) * len(right) > MOST_PAIRS:
+            left, right = self.together(left), self.together(right)
+        found = (self.both(a, b) for a in left for b in right)
+        return tuple(dict.fromkeys(text for text in found if text is not None))
+
+    def together(self, texts: Texts) -> Texts:
+        """A union in fewer parts: those with the same bounds are one, by the automaton of their union."""
+        found = self.gathered.get(texts)
+        if found is None:
+            found = self.gathered[texts] = self._together(texts)
+        return found
+
+    def _together(self, texts: Texts) -> Texts:
+        groups: dict[tuple[int, int], list[Text]] = {}
+        for text in texts:
+            groups.setdefault(text[:2] if text.words is None else (0, 0), []).append(text)
+        result: list[Text] = []
+        for (low, high), parts in groups.items():
+            if len(parts) == 1 or parts[0].words is not None or any(self.is_beyond_automata(text) for text in parts):
+                result += parts
+                continue
+            union = automata.union(*(self.all_of(text.tests) for text in parts), budget=self.budget)
+            test = ("union", self.unions.setdefault(union, len(self.unions)), True)
+            self.tests[test] = union
+            result.append(Text(low, high, frozenset((test,))) if union != ANYTHING else Text(low, high))
+        return tuple(result)
+
+    @staticmethod
+    def is_beyond_automata(text: Text) -> bool:
+        """Whether one of the tests has no automaton."""
+        return any(what == "format" and format_dfa(str(argument)) is None for what, argument, _ in text.tests)
+
+    def both(self, a: Text, b: Text) -> Text | None:
+        """Strings in both parts."""
+        words = a.words if b.words is None else b.words if a.words is None else a.words & b.words
+        return self.reduced(Text(max(a.low, b.low), high_bound(a.high, b.high), a.tests | b.tests, words))
+
+    @staticmethod
+    def complement(text: Text) -> Texts:
+        """All strings outside a part."""
+        if text.words is not None:
+            return (Text(tests=frozenset({("words", text.words, False)})),)
+        result = [Text(tests=frozenset({(what, argument, not holds)})) for what, argument, holds in text.tests]
+        for index, (what, argument, holds) in enumerate(text.tests):
+            if what == "words" and not holds:
+                assert isinstance(argument, frozenset)
+                result[index] = Text(words=argument)
+        if text.low > 0:
+            result.append(Text(high=text.low - 1))
+        if text.high >= 0:
+            result.append(Text(low=text.high + 1))
+        return tuple(result)
+
+    def values(self, text: Text, limit: int) -> Iterable[str] | None:
+        """The strings of a part, None where there are more than `limit`."""
+        if text.words is not None:
+            return sorted(text.words) if len(text.words) <= limit else None
+        if not text.tests and text.high != 0:
+            return None
+        automaton = self.all_of(text.tests)
+        if language.has_more(automaton, text.low, text.high, limit):
+            return None
+        automaton = self.automaton(text)
+        total = language.count(automaton, limit + 1)
+        return list(language.enumerate_texts(automaton)) if total is not None and total <= limit else None
+
+    def node(self, b: GrammarBuilder, f: Fragments, text: Text) -> NodeId:
+        """The strings of a part, in quotes."""
+        found = self.written.get(text)
+        if found is None:
+            found = self.written[text] = self._node(b, f, text)
+        return found
+
+    def _node(self, b: GrammarBuilder, f: Fragments, text: Text) -> NodeId:
+        if text.words is not None:
+            words = [b.literal(quoted(word)) for word in sorted(text.words)]
+            return words[0] if len(words) == 1 else b.node((ALT, *words)) if words else f.never
+        inside = self.inside(b, f, text)
+        return f.never if inside == f.never else b.seq(f.quote, inside, f.quote)
+
+    def inside(self, b: GrammarBuilder, f: Fragments, text: Text) -> NodeId:
+        """The strings of a part, without their quotes."""
+        low, high, tests, _ = text
+        if 0 <= high < low:
+            return f.never
+        if not tests:
+            return b.repeat(f.character, low, high)
+        if len(tests) == 1:
+            ((what, argument, holds),) = tests
+            if what == "format" and holds:
+                assert isinstance(argument, str)
+                shortest, longest = format_lengths(argument)
+                if low <= shortest and (high < 0 or (longest is not None and longest <= high)):
+                    node = format_node(b, argument, f.encoding)
+                    assert node is not None
+                    return node
+            if what == "pattern" and holds and low == 0 and high < 0:
+                assert isinstance(argument, str)
+                return regex_node(b, argument, search=True, encoding=f.encoding, limits=self.budget.limits)
+            if what == "words" and low == 0 and high < 0:
+                assert isinstance(argument, frozenset)
+                return b.except_words(argument, f.encoding)
+        automaton = self.all_of(tests)
+        if automaton == NOTHING:
+            return f.never
+        if not self.within(text):
+            node = _counted(b, automaton, self.length_bounds(tests), low, high, f.encoding)
+            if node is not None:
+                return node
+            automaton = self.automaton(text)
+        return f.never if automaton == NOTHING else b.node((AUTOMATON, automaton.transitions, automaton.accepting, f.encoding))
+
+
+_PATTERNS: Final[dict[str, Dfa]] = {}
+"""PERF: automata of patterns compiled before, which many schemas share; a pattern of ordinary size takes 0.3 to 1 ms."""
+_MOST_PATTERNS: Final = 512
+_SMALL: Final = 512
+
+
+def pattern_dfa(pattern: str, budget: Budget) -> Dfa:
+    """The automaton of the strings in which a pattern finds a match; small ones are remembered."""
+    found = _PATTERNS.get(pattern)
+    if found is None:
+        found = regex_dfa(pattern, search=True, budget=budget)
+        if len(found.accepting) <= _SMALL and len(pattern) <= _SMALL:
+            if len(_PATTERNS) >= _MOST_PATTERNS:
+                _PATTERNS.clear()
+            _PATTERNS[pattern] = found
+    budget.check_states(len(found.accepting))
+    return found
+
+
+MOST_TUPLES: Final = 2_000
+"""How far a search for the shortest common text goes. What is empty and not found to be is found when it is written."""
+
+
+def _shortest_common(automata_of_tests: Sequence[Dfa], budget: Budget) -> int:
+    """The length of the shortest text that all automata accept, or a lower one where the search is long; -1 where there is none.
+
+    Breadth first over tuples of states, so it stops at the first text and never builds the product; without automata that are very large.
+    """
+    known = [(table, automaton.accepting) for automaton in automata_of_tests if (table := by_classes(automaton)) is not None]
+    if not known:
+        return 0
+    # Class 0 leads nowhere: only the characters that all automata read matter.
+    shared = [classes for classes in side_by_side([table for table, _ in known])[1] if all(classes)]
+    ends = [accepting for _, accepting in known]
+    rows = [widened(table.rows, [classes[place] for classes in shared]) for place, (table, _) in enumerate(known)]
+    start = (0,) * len(known)
+    seen = {start}
+    level = [start]
+    length = 0
+    while level:
+        if any(all(map(getitem, ends, states)) for states in level):
+            return length
+        following: set[tuple[int, ...]] = set()
+        for states in level:
+            following.update(zip(*map(getitem, rows, states), strict=True))
+        following -= seen
+        level = [states for states in following if -1 not in states]
+        seen.update(level)
+        budget.check_states(len(seen))
+        length += 1
+        if len(seen) > MOST_TUPLES:
+            return length
+    return -1
+
+
+def _merge_excluded(tests: Tests) -> Tests:
+    """The tests with all sets of excluded words put together."""
+    words: list[frozenset[str]] = [argument for what, argument, holds in tests if (what, holds) == _EXCLUDED]  # type: ignore[misc]
+    rest = {test for test in tests if (test[0], test[2]) != _EXCLUDED}
+    return frozenset({*rest, ("words", frozenset().union(*words), False)})
+
+
+def bounded(automaton: Dfa, low: int, high: int, budget: Budget) -> Dfa:
+    """An automaton, not minimal, of the accepted texts of `low` to `high` characters (-1 is no bound).
+
+    Its states are pairs of a state and a count, only those from which a text of the right length can still be finished.
+    """
+    transitions, accepting = automaton.transitions, automaton.accepting
+    distance = language.distances(automaton)
+    last = low if high < 0 else high
+    alive: list[set[int]] | None = None
+    if low > 0:
+        sources: list[set[int]] = [set() for _ in transitions]
+        for state, row in enumerate(transitions):
+            for _, _, target in row:
+                sources[target].add(state)
+        final = {state for state, accepts in enumerate(accepting) if accepts}
+        # Past `low` without an upper bound every state of a trimmed automaton can finish.
+        current = set(range(len(accepting))) if high < 0 else set(final)
+        alive = [current]
+        for count in range(last - 1, -1, -1):
+            current = {source for target in current for source in sources[target]}
+            if count >= low:
+                current |= final
+            alive.append(current)
+            budget.check_time()
+        alive.reverse()
+        if 0 not in alive[0]:
+            return NOTHING
+    elif distance[0] > high:
+        return NOTHING
+    start = (0, 0)
+    numbers = {start: 0}
+    todo = [start]
+    rows: list[tuple[tuple[int, int, int], ...]] = []
+    ends: list[bool] = []
+    for state, count in todo:
+        ends.append(accepting[state] and count >= low)
+        moves: list[tuple[int, int, int]] = []
+        following = count + 1
+        if following > last:
+            following = last if high < 0 else -1
+        if following >= 0:
+            for lo, hi, target in transitions[state]:
+                if (target in alive[following]) if alive is not None else distance[target] <= high - following:
+                    pair = (target, following)
+                    number = numbers.get(pair)
+                    if number is None:
+                        number = numbers[pair] = len(todo)
+                        todo.append(pair)
+                    moves.append((lo, hi, number))
+        rows.append(tuple(moves))
+        if not len(rows) & 1023:
+            budget.check_states(len(todo))
+    return Dfa(tuple(rows), tuple(ends))
+
+
+def _counted(
+    b: GrammarBuilder, automaton: Dfa, lengths: tuple[int, int | None] | None, low: int, high: int, encoding: int
+) -> NodeId | None:
+    """The accepted texts of bounded length as an automaton that counts, None where its states do not tell which counts lead to an end."""
+    if lengths is None or 0 <= high < lengths[0] or (lengths[1] is not None and lengths[1] < low):
+        return b.never()
+    if low <= lengths[0]:
+        low = 0
+    if lengths[1] is not None and lengths[1] <= high:
+        high = -1
+    if low > 0 and high >= 0 and language.skips_lengths(automaton, high - low + 1):
+        return None
+    return b.automaton(automaton.transitions, automaton.accepting, encoding, minimum=low, maximum=high)
+
+
+def merged(texts: Sequence[Text]) -> Texts:
+    """A union with all finite sets put together, and alone where it is every string."""
+    if FREE in texts:
+        return (FREE,)
+    words = [text.words for text in texts if text.words is not None]
+    if len(words) > 1:
+        return (Text(words=frozenset().union(*words)), *dict.fromkeys(text for text in texts if text.words is None))
+    return tuple(dict.fromkeys(texts))

@@ -1,0 +1,8 @@
+"""Structural tags: free text with parts whose form is fixed, such as tool calls, as one grammar."""
+
+from stackmask.schema.structural_tag.compiler import StructuralTags, structural_tag_grammar
+
+__all__ = [
+    "StructuralTags",
+    "structural_tag_grammar",
+]

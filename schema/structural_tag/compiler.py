@@ -1,0 +1,129 @@
+"""Structural tags: free text with parts whose form is fixed, such as tool calls, as one grammar.
+
+    {"type": "structural_tag", "format": {"type": "triggered_tags", "triggers": [...], "tags": [...]}}
+    {"type": "structural_tag", "structures": [{"begin": ..., "schema": ..., "end": ...}], "triggers": [...]}
+    {"type": "triggered_tags", ...}                                                                a format by itself
+
+The second form is the older one; it means triggered_tags over the structures.
+Every type of format is a function in `formats.py`; `docs/structural_tags.md` describes them.
+A field that nobody knows is an error, since a constraint is never ignored.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from stackmask.pda.budget import Budget
+from stackmask.pda.exceptions import LimitError
+from stackmask.pda.grammar import Grammar, NodeId
+from stackmask.pda.limits import Limits
+from stackmask.schema.structural_tag.contents import parsed_schema
+from stackmask.schema.structural_tag.fields import Fields, refusal
+from stackmask.schema.structural_tag.formats import Writer
+from stackmask.schema.structural_tag.special import SpecialTokens
+from stackmask.schema.structural_tag.tag_cache import Arena, Arenas, Part
+
+_NO_SPECIAL: Mapping[str, int] = {}
+
+
+def structural_tag_grammar(
+    tag: Mapping[str, Any] | str, *, special: Mapping[str, int] = _NO_SPECIAL, limits: Limits | None = None
+) -> Grammar:
+    """The grammar of a structural tag, given as a mapping, as JSON text or as a model of another library.
+
+    `special` are the tokens that the tag can name.
+
+    >>> from stackmask.pda.grammar import print_grammar
+    >>> print_grammar(structural_tag_grammar({"type": "const_string", "value": "yes"}))
+    'root ::= "yes"'
+    """
+    return StructuralTags(special, limits=limits).grammar(tag)
+
+
+class StructuralTags:
+    """Compiles structural tags that may name the same special tokens; the Parts inside them that were seen before are not compiled again.
+
+    `spelled` are the names of those that have no text, so that a text in a tag that spells one means the token too; None for all.
+    """
+
+    def __init__(self, special: Mapping[str, int], *, spelled: Collection[str] | None = None, limits: Limits | None = None) -> None:
+        self._special = SpecialTokens(special, spelled)
+        self._limits = limits
+        self._arenas = Arenas()
+
+    def grammar(self, tag: Mapping[str, Any] | str, keys: Sequence[bytes] = ()) -> Grammar:
+        """The grammar of a structural tag; `keys` are those of its Parts.
+
+        Where there are any it may hold parts of others that its root does not reach; `stackmask.pda.embed.compact` leaves them out.
+        """
+        budget = Budget(self._limits)
+        fields = Fields.of("", _parsed(tag, budget.limits))
+        arena = self._arenas.take(keys) if keys else Arena()
+        mark = arena.mark()
+        used = 0
+        try:
+            writer = Writer(arena, self._special, budget)
+            builder = arena.builder
+            root = builder.rule("root")
+            builder.define(root, _written(writer, fields))
+            most = budget.limits.rules
+            if len(builder.rules) - mark.rules + writer.held_rules > most:
+                raise LimitError(f"the structural tag needs more than {most} rules", limit="rules", value=most)
+            used = len(builder.nodes) - mark.nodes + writer.held
+            return arena.build(root)
+        except BaseException:
+            arena.restore(mark)
+            used = mark.nodes  # what it holds serves those who come without the error
+            raise
+        finally:
+            if keys:
+                self._arenas.give(arena, used)
+
+
+def _parsed(tag: object, limits: Limits) -> object:
+    """The value of JSON text; anything else is a value already."""
+    if not isinstance(tag, str):
+        return tag
+    if len(tag) > limits.specification_bytes:
+        raise LimitError(
+            f"the structural tag takes {len(tag)} characters, more than {limits.specification_bytes}",
+            limit="specification_bytes",
+            value=limits.specification_bytes,
+        )
+    try:
+        return json.loads(tag)
+    except ValueError as error:
+        raise refusal("", f"is not JSON: {error}") from None
+    except RecursionError:
+        raise LimitError("the JSON text is nested deeper than Python's JSON parser reads", limit="nesting", value=limits.nesting) from None
+
+
+def _written(writer: Writer, fields: Fields) -> NodeId:
+    """The node of a tag in any of the three forms."""
+    if fields.values.get("type") != "structural_tag":
+        return writer.write("", fields.values)
+    if "structures" in fields.values:
+        fields.only(("type", "structures", "triggers"), "a structural tag with structures")
+        return writer.write("", _triggered(fields))
+    fields.only(("type", "format"), "a structural tag")
+    return writer.write("format", fields.required("format"))
+
+
+def _triggered(fields: Fields) -> dict[str, Any]:
+    """The newer form of the older one."""
+    tags: list[object] = []
+    for index, item in enumerate(fields.items("structures")):
+        place = fields.place("structures", index)
+        tags.append(Part(item.key, item, partial(_structure, place)) if isinstance(item, Part) else _structure(place, item))
+    return {"type": "triggered_tags", "triggers": fields.required("triggers"), "tags": tags}
+
+
+def _structure(path: str, value: object) -> dict[str, Any]:
+    """The tag that a structure stands for."""
+    fields = Fields.of(path, value.open() if isinstance(value, Part) else value)
+    fields.only(("begin", "schema", "end"), "a structure")
+    content = {"type": "json_schema", "json_schema": parsed_schema(fields.place("schema"), fields.values.get("schema"))}
+    return {"begin": fields.text("begin"), "content": content, "end": fields.text("end")}

@@ -1,0 +1,137 @@
+"""What stands inside tags: JSON Schemas in one of the styles, grammars in EBNF or Lark, regular expressions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from stackmask.pda.embed import splice
+from stackmask.pda.exceptions import EbnfError, LarkError, RegexError, SchemaError, StructuralTagError
+from stackmask.pda.grammar import Grammar, GrammarBuilder, NodeId
+from stackmask.pda.regex import regex_grammar, regex_node
+from stackmask.schema.emit.direct import Compilation
+from stackmask.schema.emit.escaped import escaped
+from stackmask.schema.json_schema import json_schema_node
+from stackmask.schema.structural_tag.fields import Fields, kind, refusal
+from stackmask.schema.structural_tag.notations import STYLES, pattern_of, styled
+
+if TYPE_CHECKING:
+    from stackmask.schema.structural_tag.formats import Writer
+
+
+def schema(w: Writer, fields: Fields) -> NodeId:
+    """A json_schema format."""
+    place = fields.place("json_schema")
+    value = schema_value(place, fields.values.get("json_schema"))
+    fragments = w.arena.base(blanks(fields.count("max_whitespace_cnt")))
+    style = fields.values.get("style", "json")
+    if not isinstance(style, str) or (style != "json" and style not in STYLES):
+        raise refusal(fields.place("style"), f"{style!r:.60} is no style; there are {', '.join(sorted((*STYLES, 'json')))}")
+    order = "any" if fields.flag("any_order") else "schema"
+    excluded = fields.texts("excludes", optional=True)
+    documents: dict[str, Any] = {}
+    clean: Any = {"$ref": _CLEAN} if excluded else True
+    if excluded:
+        documents = {_CONTENT: value, _CLEAN: _clean(excluded)}
+    if excluded and style == "json":
+        value = {"allOf": [{"$ref": _CONTENT}, clean]}
+    try:
+        node, _ = json_schema_node(
+            w.builder, value, fragments=fragments, property_order=order, documents=documents, budget=w.budget,
+            run=Compilation.run if style == "json" else styled(style, w.literal, w.arena.known, excluded, clean),
+        )  # fmt: skip
+    except (SchemaError, RegexError) as error:
+        raise refusal(place, str(error)) from None
+    if node == fragments.never:
+        raise refusal(place, f"no {'instance' if style == 'json' else 'object'} can satisfy the schema")
+    return node
+
+
+def grammar(w: Writer, fields: Fields) -> NodeId:
+    """A grammar in EBNF or in Lark's language."""
+    place, text = fields.place("grammar"), fields.text("grammar")
+    syntax = fields.values.get("syntax") or "ebnf"
+    try:
+        if syntax == "ebnf":
+            from stackmask.pda.ebnf import ebnf_grammar  # PERF: lark takes a third of the time that `import stackmask` would take
+
+            return _spliced(w, fields, ebnf_grammar(text, special=w.special.ids, limits=w.budget.limits))
+        if syntax == "lark":
+            from stackmask.pda.lark import lark_grammar
+
+            def json_node(builder: GrammarBuilder, schema: Any) -> NodeId:
+                return json_schema_node(builder, schema, limits=w.budget.limits)[0]
+
+            return _spliced(w, fields, lark_grammar(text, special=w.special.ids, json_node=json_node, limits=w.budget.limits))
+    except (EbnfError, LarkError, RegexError) as error:
+        raise refusal(place, str(error)) from None
+    raise refusal(fields.place("syntax"), f"{syntax!r:.60} is no syntax; there are ebnf and lark")
+
+
+def regex(w: Writer, fields: Fields) -> NodeId:
+    """A regular expression that matches as a whole."""
+    place, pattern = fields.place("pattern"), fields.text("pattern")
+    try:
+        if fields.values.get("escape") is not None:
+            return _spliced(w, fields, regex_grammar(pattern, limits=w.budget.limits))
+        node = regex_node(w.builder, pattern, search=False, budget=w.budget)
+    except RegexError as error:
+        raise refusal(place, str(error)) from None
+    if node == w.builder.never():
+        raise refusal(place, "this pattern matches no text")
+    return node
+
+
+def _spliced(w: Writer, fields: Fields, grammar: Grammar) -> NodeId:
+    """The texts of a grammar, escaped as inside a JSON string where the format says so."""
+    match fields.values.get("escape"):
+        case None:
+            return splice(w.builder, grammar)
+        case "json":
+            try:
+                return splice(w.builder, escaped(grammar))
+            except StructuralTagError as error:
+                raise refusal(fields.path, str(error)) from None
+    raise refusal(fields.place("escape"), "is `json`: there is no other way to escape a text")
+
+
+_CONTENT: Final = "stackmask:content"
+_CLEAN: Final = "stackmask:excludes"
+
+
+def blanks(most: int | None) -> str:
+    """The option `whitespace` of a schema for at most so many blanks in a gap, None for the usual bound."""
+    return "flexible" if most is None else "compact" if most == 0 else f"[ \\t\\n\\r]{{0,{most}}}"
+
+
+def schema_value(path: str, value: Any) -> Any:
+    """A schema as plain values: an object, a boolean, or a model of another library that has a schema."""
+    if value.__class__ is dict:
+        return value
+    if hasattr(value, "model_json_schema"):
+        value = value.model_json_schema()
+    if not isinstance(value, bool | Mapping):
+        raise refusal(path, "is missing" if value is None else f"is a JSON Schema, an object or a boolean, not {kind(value)}")
+    return value
+
+
+def parsed_schema(path: str, value: Any) -> Any:
+    """A schema of the older form, which may also be JSON text, or null for any value."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError) as error:
+            raise refusal(path, f"is not JSON: {error}") from None
+    return True if value is None else schema_value(path, value)
+
+
+def _clean(excluded: tuple[str, ...]) -> dict[str, Any]:
+    """The schema of values that hold none of these texts, in a string or in a key, at any depth."""
+    pattern = pattern_of(excluded)
+    return {
+        "not": {"type": "string", "pattern": pattern},
+        "propertyNames": {"not": {"pattern": pattern}},
+        "additionalProperties": {"$ref": "#"},
+        "items": {"$ref": "#"},
+    }
