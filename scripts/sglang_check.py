@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 warnings.filterwarnings("ignore")
-DEMO = Path(__file__).parent.parent / "integration" / "demo_model"
+DEMO = Path(__file__).parent.parent / "integration" / "demo" / "model"
 PERSON = {
     "type": "object",
     "properties": {

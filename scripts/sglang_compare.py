@@ -31,7 +31,7 @@ from types import SimpleNamespace
 from typing import Any
 
 warnings.filterwarnings("ignore")
-DEMO = Path(__file__).parent.parent / "integration" / "demo_model"
+DEMO = Path(__file__).parent.parent / "integration" / "demo" / "model"
 BACKENDS = ("stackmask", "xgrammar", "llguidance")
 OTHERS: list[tuple[str, str, str]] = [
     ("regex", r"[A-Z][a-z]+ [A-Z][a-z]+, (0|[1-9][0-9]{0,2}) years", "Ada Lovelace, 36 years"),

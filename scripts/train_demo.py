@@ -1,6 +1,6 @@
 """Trains the demo model that ships inside the package: a tokenizer of 1,280 tokens and a Llama of 0.6 million weights.
 
-    python scripts/train_demo.py [--steps 1100] [--output integration/demo_model]
+    python scripts/train_demo.py [--steps 1100] [--output integration/demo/model]
 
 The corpus is synthetic (demo_corpus.py) and everything is seeded, so two runs on one machine agree.
 Copying from the prompt is what so small a model learns last, and what drafts looked up in the prompt live on.
@@ -52,7 +52,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=1100)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--output", type=Path, default=ROOT / "integration" / "demo_model")
+    parser.add_argument("--output", type=Path, default=ROOT / "integration" / "demo" / "model")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     torch.manual_seed(0)

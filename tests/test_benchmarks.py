@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[1]
-DEMO = ROOT / "integration" / "demo_model"
+DEMO = ROOT / "integration" / "demo" / "model"
 RECORDS = [
     {
         "id": "person",

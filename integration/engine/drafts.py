@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from stackmask.integration.engine.slots import Slots
+from stackmask.integration.engine.kv_cache import Slots
 from stackmask.integration.torch import apply_token_bitmask_inplace
 from stackmask.pda.matcher import Matcher, allocate_token_bitmask
 

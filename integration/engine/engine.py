@@ -10,7 +10,7 @@ its attention and its kernels are Hugging Face's.
             draft     guesses, cut at the first that the grammar forbids
             forward   one pass over all rows, while the masks of all rows and positions are filled beside it (`masks.py`)
             choose    masks applied in one call, before temperature, top-k and top-p; a token a row, and on along the guesses while they
-                      are what was drawn (`choosing.py`)
+                      are what was drawn (`select.py`)
             jump      on over text that the grammar forces, for those who asked
             deliver   text to the listeners
 
@@ -29,17 +29,17 @@ from typing import Any, Final, Self
 
 import torch
 
-from stackmask.integration.cache import Awaited
 from stackmask.integration.compiler import CompiledGrammar, Compiler
+from stackmask.integration.compiler.cache import Awaited
 from stackmask.integration.engine.budget import Speller
-from stackmask.integration.engine.choosing import Chooser
 from stackmask.integration.engine.drafts import NO_DRAFT, Draft, DraftModel, lookup, merge
 from stackmask.integration.engine.guide import Guide
 from stackmask.integration.engine.jump import find_jump
+from stackmask.integration.engine.kv_cache import Slots
 from stackmask.integration.engine.masks import Masks
 from stackmask.integration.engine.request import Answer, Event, Request, RequestError
+from stackmask.integration.engine.select import Chooser
 from stackmask.integration.engine.sequence import Listener, Sequence
-from stackmask.integration.engine.slots import Slots
 from stackmask.integration.generate import encode_prompt
 from stackmask.integration.tokenizers import Vocabulary
 from stackmask.pda.exceptions import StackmaskError, VocabularyError

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from time import perf_counter
 
+from stackmask.integration.engine.batch_layout import Layout
 from stackmask.integration.engine.drafts import NO_DRAFT, Draft
-from stackmask.integration.engine.layout import Layout
 from stackmask.integration.engine.sequence import Sequence
 from stackmask.pda.engine import BitmaskFiller
 from stackmask.pda.exceptions import StackmaskError

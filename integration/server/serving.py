@@ -12,8 +12,8 @@ from typing import Any
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
-from stackmask.integration.cache import Awaited
 from stackmask.integration.compiler import CompiledGrammar
+from stackmask.integration.compiler.cache import Awaited
 from stackmask.integration.engine import Answer, Constraint, Engine, Event, Request, Sampling
 from stackmask.integration.engine.aio import AsyncEngine
 from stackmask.integration.engine.request import TokenLogprob

@@ -32,11 +32,11 @@ from sglang.srt.parser.reasoning_parser import ReasoningParser
 from sglang.srt.runtime_context import get_parallel, get_serving
 
 from stackmask.integration.compiler import CompiledGrammar, Compiler
-from stackmask.integration.engine.compile import WorkerCompiler
+from stackmask.integration.processes.pool import WorkerCompiler
 from stackmask.integration.sglang import grammar as masks
-from stackmask.integration.sglang.frames import ANY_JSON, completed_tag, content_of
+from stackmask.integration.sglang.answer_frames import ANY_JSON, completed_tag, content_of
 from stackmask.integration.sglang.grammar import Grammar
-from stackmask.integration.sglang.table import GrammarTable
+from stackmask.integration.sglang.grammar_table import GrammarTable
 from stackmask.integration.tokenizers import Vocabulary
 from stackmask.pda.exceptions import GrammarError, LimitError, StructuralTagError
 from stackmask.pda.limits import Limits

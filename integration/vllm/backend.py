@@ -24,7 +24,7 @@ from weakref import WeakKeyDictionary
 import torch
 
 from stackmask.integration.compiler import CompiledGrammar, Compiler
-from stackmask.integration.specification import parse_json
+from stackmask.integration.compiler.cache_key import parse_json
 from stackmask.integration.tokenizers import Vocabulary
 from stackmask.pda.exceptions import LimitError
 from stackmask.pda.limits import Limits

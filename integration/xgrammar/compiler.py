@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
-from stackmask.integration import compiler as own
+from stackmask.integration.compiler import compiler as own
 from stackmask.integration.xgrammar.exception import DeserializeFormatError, refuse, runtime_errors
 from stackmask.integration.xgrammar.grammar import Grammar, Schema, packed, schema_options, schema_value, unpacked
 from stackmask.integration.xgrammar.structural_tag import tag_of

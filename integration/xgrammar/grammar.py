@@ -7,8 +7,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from stackmask.integration.serialization import from_bytes, to_bytes
-from stackmask.integration.specification import schema_key, schema_of_key
+from stackmask.integration.compiler.cache_key import schema_key, schema_of_key
+from stackmask.integration.compiler.serialization import from_bytes, to_bytes
 from stackmask.integration.xgrammar.exception import (
     DeserializeFormatError,
     DeserializeVersionError,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from stackmask.integration.tokenizers import Vocabulary
-from stackmask.integration.tokenizers_decode import SENTENCEPIECE, decode_pieces
+from stackmask.integration.tokenizers.decoders import SENTENCEPIECE, decode_pieces
 from stackmask.integration.xgrammar.exception import DeserializeFormatError, InvalidJSONError, UnsupportedOptionError, runtime_errors
 
 StopTokens = list[int] | int | None

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from support.engines import Engine
 
 from fuzz.case import LIMITS, Case, Operation
-from stackmask.integration.serialization import from_bytes, to_bytes
+from stackmask.integration.compiler.serialization import from_bytes, to_bytes
 from stackmask.pda import _kernel
 from stackmask.pda.captures import CaptureReader
 from stackmask.pda.exceptions import GrammarError, LimitError, StackmaskError, UnsatisfiableError

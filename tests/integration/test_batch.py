@@ -19,8 +19,8 @@ pytest.importorskip("prometheus_client")
 
 import stackmask
 from stackmask.integration.cli import main
-from stackmask.integration.cli_batch import finished, read_jobs
-from stackmask.integration.cli_command import CommandError
+from stackmask.integration.cli.batch import finished, read_jobs
+from stackmask.integration.cli.command import CommandError
 
 ASK = [{"role": "user", "content": "Write."}]
 PATH = os.pathsep.join([str(Path(stackmask.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])

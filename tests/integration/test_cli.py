@@ -10,11 +10,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from stackmask.integration import bench, cli, cli_command
-from stackmask.integration.cli import main
-from stackmask.integration.cli_check import _compile, place
-from stackmask.integration.cli_generate import check_answer, conclude, default_prompt
-from stackmask.integration.cli_specification import Specification
+from stackmask.integration.cli import benchmark, command, entry, main
+from stackmask.integration.cli.check import _compile, place
+from stackmask.integration.cli.generate import check_answer, conclude, default_prompt
+from stackmask.integration.cli.specification import Specification
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PERSON = EXAMPLES / "person.schema.json"
@@ -189,7 +188,7 @@ class TestErrors:
         def broken(arguments):
             raise ModuleNotFoundError("No module named 'gone'", name="gone")
 
-        monkeypatch.setattr(cli, "COMMANDS", (cli_command.Command("broken", "break", lambda parser: None, broken),))
+        monkeypatch.setattr(entry, "COMMANDS", (command.Command("broken", "break", lambda parser: None, broken),))
         with pytest.raises(ModuleNotFoundError):
             main(["broken"])
 
@@ -200,7 +199,7 @@ class TestErrors:
         def fail(arguments):
             raise error
 
-        monkeypatch.setattr(cli, "COMMANDS", (cli_command.Command("fail", "fail", lambda parser: None, fail),))
+        monkeypatch.setattr(entry, "COMMANDS", (command.Command("fail", "fail", lambda parser: None, fail),))
         assert main(["fail"]) == code
 
 
@@ -324,7 +323,7 @@ class TestBench:
 
     def test_a_wrong_verdict(self, capsys, monkeypatch):
         """A case that stackmask gets wrong is shown, and the exit code says so."""
-        monkeypatch.setattr(bench, "CASES", {"wrong": ({"type": "null"}, 1)})
+        monkeypatch.setattr(benchmark, "CASES", {"wrong": ({"type": "null"}, 1)})
         code, out, _ = run(capsys, "bench", "--rounds", "1", "--engine", "stackmask")
         assert code == 1 and "refuses token 0 of the document" in out
 
@@ -359,7 +358,7 @@ class TestProcess:
             process.stdout.readline()
             process.stdout.close()
             assert process.stderr.read() == ""
-        assert process.returncode == cli_command.BROKEN_PIPE
+        assert process.returncode == command.BROKEN_PIPE
 
     def test_interrupt(self):
         """Ctrl-C while waiting for input ends with 130 and no traceback."""
@@ -379,10 +378,10 @@ def test_colours_are_for_terminals(monkeypatch):
 
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
-    assert cli_command.colour("x", "red", Stream(True)) == "\x1b[31mx\x1b[0m"
-    assert cli_command.colour("x", "red", Stream(False)) == "x"
+    assert command.colour("x", "red", Stream(True)) == "\x1b[31mx\x1b[0m"
+    assert command.colour("x", "red", Stream(False)) == "x"
     monkeypatch.setenv("NO_COLOR", "1")
-    assert cli_command.colour("x", "red", Stream(True)) == "x"
+    assert command.colour("x", "red", Stream(True)) == "x"
 
 
 def test_places_count_characters():

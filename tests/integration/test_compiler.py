@@ -20,11 +20,11 @@ import numpy as np
 import pytest
 
 import stackmask
-from stackmask.integration import compiler as compiler_module
-from stackmask.integration.cache import Cache
 from stackmask.integration.compiler import CompiledGrammar, Compiler
-from stackmask.integration.serialization import from_bytes, to_bytes
-from stackmask.integration.specification import schema_key, schema_of_key
+from stackmask.integration.compiler import compiler as compiler_module
+from stackmask.integration.compiler.cache import Cache
+from stackmask.integration.compiler.cache_key import schema_key, schema_of_key
+from stackmask.integration.compiler.serialization import from_bytes, to_bytes
 from stackmask.pda import grammar as ir
 from stackmask.pda.exceptions import GrammarError, LimitError, RegexError, SchemaError, StackmaskError, StructuralTagError
 from stackmask.pda.grammar import Grammar, GrammarBuilder, memory_of, print_grammar

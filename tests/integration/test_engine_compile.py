@@ -13,10 +13,10 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from stackmask.integration.cache import Cache
 from stackmask.integration.compiler import Compiler
+from stackmask.integration.compiler.cache import Cache
 from stackmask.integration.demo import demo_vocabulary
-from stackmask.integration.engine.compile import WorkerCompiler
+from stackmask.integration.processes.pool import WorkerCompiler
 from stackmask.pda.exceptions import LimitError, RegexError, UnsatisfiableError, UnsupportedSchemaError
 from stackmask.pda.limits import Limits
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from stackmask import Compiler, LimitError, SchemaError, StackmaskError, Vocabulary
-from stackmask.integration import compiler as facade
+from stackmask.integration.compiler import compiler as facade
 from stackmask.pda.limits import Limits
 
 KINDS = ("json_schema", "regex", "ebnf", "lark", "choice", "structural_tag")

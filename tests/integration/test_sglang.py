@@ -20,7 +20,7 @@ import stackmask  # noqa: E402
 from stackmask.pda.exceptions import LimitError, StructuralTagError  # noqa: E402
 from stackmask.pda.limits import Limits  # noqa: E402
 
-DEMO = Path(stackmask.__file__).parent / "integration" / "demo_model"
+DEMO = Path(stackmask.__file__).parent / "integration" / "demo" / "model"
 PERSON = json.dumps(
     {"type": "object", "properties": {"name": {"enum": ["Ada", "Bo"]}, "age": {"type": "integer"}}, "required": ["name"]},
 )
@@ -228,7 +228,7 @@ class TestRequests:
 
     def test_compiling_in_a_process(self, server, monkeypatch, tokenizer):
         """By default, a process of its own compiles."""
-        from stackmask.integration.engine.compile import WorkerCompiler
+        from stackmask.integration.processes.pool import WorkerCompiler
 
         monkeypatch.delenv("STACKMASK_SGLANG_WORKERS")
         backend = server()
@@ -649,7 +649,7 @@ class TestTags:
 
     def complete(self, tag, blanks=None):
         """The tag with what was left out."""
-        from stackmask.integration.sglang.frames import completed_tag
+        from stackmask.integration.sglang.answer_frames import completed_tag
 
         return completed_tag(json.dumps(tag), blanks, Limits())
 
@@ -697,7 +697,7 @@ class TestTags:
 
     def test_only_some_kinds_stand_in_frames(self, modules):
         """The error names those that do."""
-        from stackmask.integration.sglang.frames import content_of
+        from stackmask.integration.sglang.answer_frames import content_of
 
         with pytest.raises(StructuralTagError, match="json, regex, ebnf can"):
             content_of("structural_tag", "{}")
@@ -726,7 +726,7 @@ class TestTable:
 
     def test_the_oldest_go_first(self, modules):
         """Reading makes an entry young; the weight is what entries, specifications and grammars take."""
-        from stackmask.integration.sglang.table import ENTRY_BYTES, GrammarTable
+        from stackmask.integration.sglang.grammar_table import ENTRY_BYTES, GrammarTable
 
         table = GrammarTable(3 * (ENTRY_BYTES + 1100))
         for name in "abc":
@@ -745,7 +745,7 @@ class TestTable:
 
     def test_failures_weigh_their_messages(self, modules):
         """A table of errors is bounded too; what is larger than the table is not kept."""
-        from stackmask.integration.sglang.table import ENTRY_BYTES, GrammarTable
+        from stackmask.integration.sglang.grammar_table import ENTRY_BYTES, GrammarTable
 
         table = GrammarTable(ENTRY_BYTES + 500)
         table["regex", "("] = sglang.InvalidGrammarObject("x" * 100)
@@ -755,7 +755,7 @@ class TestTable:
 
     def test_what_is_kept_does_not_depend_on_tables(self, modules):
         """Tables that grew differently leave the same entries, so that all ranks have the same."""
-        from stackmask.integration.sglang.table import GrammarTable
+        from stackmask.integration.sglang.grammar_table import GrammarTable
 
         small, large = GrammarTable(20_000), GrammarTable(20_000)
         for index in range(40):
@@ -766,7 +766,7 @@ class TestTable:
 
     def test_tables_are_emptied(self, modules):
         """The grammars that were not used for longest lose their tables; wrappers are looked into."""
-        from stackmask.integration.sglang.table import GrammarTable
+        from stackmask.integration.sglang.grammar_table import GrammarTable
 
         table = GrammarTable(100_000)
         grammars = [Weighted(table_size=30_000) for _ in range(5)]

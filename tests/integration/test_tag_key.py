@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.structural_tags import random_format
 
-from stackmask.integration.tag_key import TagKey, entries_of_key, tag_key, tag_of_key
+from stackmask.integration.compiler.structural_tag_key import TagKey, entries_of_key, tag_key, tag_of_key
 from stackmask.pda.embed import compact
 from stackmask.pda.exceptions import LimitError, SchemaError, StructuralTagError
 from stackmask.pda.limits import Limits

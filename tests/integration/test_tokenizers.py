@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from stackmask.integration.tokenizers import Vocabulary
-from stackmask.integration.tokenizers_decode import SENTENCEPIECE, decode_pieces
+from stackmask.integration.tokenizers.decoders import SENTENCEPIECE, decode_pieces
 from stackmask.pda.exceptions import VocabularyError
 
 tokenizers = pytest.importorskip("tokenizers")

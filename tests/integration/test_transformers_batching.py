@@ -20,7 +20,7 @@ from transformers.generation.continuous_batching.requests import RequestState  #
 import stackmask  # noqa: E402
 from stackmask.integration.demo import load_model  # noqa: E402
 from stackmask.integration.transformers import GrammarLogitsProcessor  # noqa: E402
-from stackmask.integration.transformers_batching import GrammarBatchProcessor, attach  # noqa: E402
+from stackmask.integration.transformers.continuous_batching import GrammarBatchProcessor, attach  # noqa: E402
 
 PERSON = {
     "type": "object",

@@ -27,8 +27,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final
 
-from stackmask.integration.cli_command import INTERRUPTED, OK, REFUSED, Command, CommandError, integer, note
-from stackmask.integration.cli_serve import load_engine
+from stackmask.integration.cli.command import INTERRUPTED, OK, REFUSED, Command, CommandError, integer, note
+from stackmask.integration.cli.serve import load_engine
 
 Json = dict[str, Any]
 Complete = Callable[[Json], Awaitable[tuple[int, Json]]]

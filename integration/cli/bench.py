@@ -7,8 +7,8 @@ import json
 import sys
 from dataclasses import asdict
 
-from stackmask.integration.bench import ENGINES, Timing, measure
-from stackmask.integration.cli_command import OK, REFUSED, Command, CommandError, colour, integer, note
+from stackmask.integration.cli.benchmark import ENGINES, Timing, measure
+from stackmask.integration.cli.command import OK, REFUSED, Command, CommandError, colour, integer, note
 from stackmask.integration.demo import demo_vocabulary
 
 COLUMNS = ("compile", "first", "mean", "p50", "p99")

@@ -8,8 +8,8 @@ from collections import Counter
 from dataclasses import replace
 from unicodedata import east_asian_width
 
-from stackmask.integration.cli_command import OK, REFUSED, Command, colour, seconds
-from stackmask.integration.cli_specification import Specification, add_specification, read_bytes, read_specification
+from stackmask.integration.cli.command import OK, REFUSED, Command, colour, seconds
+from stackmask.integration.cli.specification import Specification, add_specification, read_bytes, read_specification
 from stackmask.integration.compiler import CompiledGrammar, Compiler
 from stackmask.pda.matcher import Matcher, show_bytes
 from stackmask.pda.vocabulary import Vocabulary

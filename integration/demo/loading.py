@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from stackmask.integration.tokenizers import Vocabulary
-from stackmask.integration.tokenizers_decode import decode_pieces
+from stackmask.integration.tokenizers.decoders import decode_pieces
 
 
 def demo_model_path() -> Path:
     """The directory of the demo model, to be given to whatever loads Hugging Face models."""
-    return Path(__file__).parent / "demo_model"
+    return Path(__file__).parent / "model"
 
 
 def load_model(directory: str | Path | None = None) -> tuple[Any, Any]:

@@ -11,12 +11,12 @@ from time import perf_counter
 
 import torch
 
+from stackmask.integration.engine.batch_layout import Layout
 from stackmask.integration.engine.drafts import Draft
-from stackmask.integration.engine.layout import Layout
+from stackmask.integration.engine.kv_cache import Slots
 from stackmask.integration.engine.masks import Masks
 from stackmask.integration.engine.sampler import token_logprob
 from stackmask.integration.engine.sequence import Sequence, Share
-from stackmask.integration.engine.slots import Slots
 from stackmask.integration.torch import apply_token_bitmask_inplace, best_tokens
 from stackmask.pda.exceptions import StackmaskError, VocabularyError
 from stackmask.pda.matcher import allocate_token_bitmask

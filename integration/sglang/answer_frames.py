@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from stackmask.integration.specification import parse_json
+from stackmask.integration.compiler.cache_key import parse_json
 from stackmask.pda.exceptions import StructuralTagError
 from stackmask.pda.limits import Limits
 

@@ -19,10 +19,10 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Self
 
-from stackmask.integration.cache import Awaited, Cache, CacheInfo
-from stackmask.integration.serialization import from_bytes, to_bytes
-from stackmask.integration.specification import parse_json, read_schema, schema_key, schema_of_key
-from stackmask.integration.tag_key import TagKey, entries_of_key, tag_key, tag_of_key
+from stackmask.integration.compiler.cache import Awaited, Cache, CacheInfo
+from stackmask.integration.compiler.cache_key import parse_json, read_schema, schema_key, schema_of_key
+from stackmask.integration.compiler.serialization import from_bytes, to_bytes
+from stackmask.integration.compiler.structural_tag_key import TagKey, entries_of_key, tag_key, tag_of_key
 from stackmask.pda.captures import CaptureReader
 from stackmask.pda.choice import choice_grammar
 from stackmask.pda.embed import compact

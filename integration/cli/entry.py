@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
-from stackmask.integration import cli_batch, cli_bench, cli_check, cli_generate, cli_serve
-from stackmask.integration.cli_command import BAD_INPUT, BROKEN_PIPE, EXIT_CODES, INTERRUPTED, Command, CommandError, colour, note
+from stackmask.integration.cli import batch, bench, check, generate, serve
+from stackmask.integration.cli.command import BAD_INPUT, BROKEN_PIPE, EXIT_CODES, INTERRUPTED, Command, CommandError, colour, note
 from stackmask.pda.exceptions import StackmaskError
 
-COMMANDS: Final[tuple[Command, ...]] = (cli_generate.COMMAND, cli_check.COMMAND, cli_bench.COMMAND, cli_serve.COMMAND, cli_batch.COMMAND)
+COMMANDS: Final[tuple[Command, ...]] = (generate.COMMAND, check.COMMAND, bench.COMMAND, serve.COMMAND, batch.COMMAND)
 
 EXTRAS: Final = {"torch": "hf", "transformers": "hf", "fastapi": "server", "uvicorn": "server", "prometheus_client": "server"}
 """Which extra of the package brings a module that a command can ask for."""
@@ -80,7 +80,3 @@ def _version() -> str:
         return f"stackmask {version('stackmask')}"
     except PackageNotFoundError:
         return "stackmask (not installed)"
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,4 +1,4 @@
-"""What a process that compiles does with one task after the other (`compile_worker.py`)."""
+"""What a process that compiles does with one task after the other (`worker.py`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from stackmask.integration.compiler import Compiler
-from stackmask.integration.specification import schema_of_key
+from stackmask.integration.compiler.cache_key import schema_of_key
 from stackmask.pda.exceptions import LimitError
 from stackmask.pda.packed import PackedGrammar
 from stackmask.pda.vocabulary import Vocabulary

@@ -2,7 +2,7 @@
 
 Front ends are Python: a thread that runs one holds the interpreter, and every operation of the engine's step would wait for it.
 So a worker process turns the specification into a grammar and sends that back, packed; the engine's tables are built from it here.
-What takes long there takes little from this process: `compile_worker.py` says how.
+What takes long there takes little from this process: `worker.py` says how.
 A worker that overruns its time or its memory is ended, and costs its own request an error; the next request gets a new one.
 A worker that grew over a large specification is replaced too, since Python gives little of its memory back,
 and this process gives free memory back to the system after a large grammar.
@@ -28,11 +28,12 @@ from io import FileIO
 from multiprocessing.connection import Connection
 from typing import Any, Final
 
-from stackmask.integration import compile_worker
-from stackmask.integration.cache import Awaited
-from stackmask.integration.compile_task import Task
-from stackmask.integration.compiler import CompiledGrammar, Compiler, Job
-from stackmask.integration.specification import schema_key
+from stackmask.integration.compiler import CompiledGrammar, Compiler
+from stackmask.integration.compiler.cache import Awaited
+from stackmask.integration.compiler.cache_key import schema_key
+from stackmask.integration.compiler.compiler import Job
+from stackmask.integration.processes import worker as compile_worker
+from stackmask.integration.processes.task import Task
 from stackmask.pda.exceptions import GrammarError, LimitError, UnsatisfiableError
 from stackmask.pda.limits import Limits
 from stackmask.pda.packed import PackedGrammar

@@ -11,7 +11,7 @@ import pickle
 from io import BytesIO
 from typing import Any, Final, NamedTuple
 
-from stackmask.integration.specification import Serialiser, check_size, is_plain, schema_key, schema_of_key
+from stackmask.integration.compiler.cache_key import Serialiser, check_size, is_plain, schema_key, schema_of_key
 from stackmask.pda.limits import Limits
 from stackmask.schema.dialect.report import Entry
 from stackmask.schema.structural_tag.report import tag_entries

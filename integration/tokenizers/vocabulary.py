@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from stackmask.integration.tokenizers_decode import SENTENCEPIECE, decode_pieces
+from stackmask.integration.tokenizers.decoders import SENTENCEPIECE, decode_pieces
 from stackmask.pda import vocabulary as pda
 from stackmask.pda.exceptions import VocabularyError
 

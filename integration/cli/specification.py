@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stackmask.integration.cli_command import CommandError, colour, note
+from stackmask.integration.cli.command import CommandError, colour, note
 from stackmask.integration.compiler import CompiledGrammar, Compiler
 from stackmask.pda.exceptions import StackmaskError
 

@@ -1,4 +1,4 @@
-"""A process that turns specifications into grammars, one after the other: `python -P compile_worker.py CHANNEL FILE`, two descriptors.
+"""A process that turns specifications into grammars, one after the other: `python -P worker.py CHANNEL FILE`, two descriptors.
 
 It ends when the other end of its channel does. What is large goes by the file.
 
@@ -23,7 +23,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from stackmask.integration.compile_task import Workshop
+    from stackmask.integration.processes.task import Workshop
 
 PATIENCE: Final = 0.02  # seconds of a task before it is lowered
 ENDURANCE: Final = 0.2  # further seconds before it is left to idle cores
@@ -38,7 +38,7 @@ def main() -> None:
     server = threading.Thread(target=_serve, args=(channel, file, loaded, ready), daemon=True)
     server.start()
     _lower(threading.main_thread())
-    from stackmask.integration.compile_task import Workshop
+    from stackmask.integration.processes.task import Workshop
 
     loaded.append(Workshop)
     ready.set()

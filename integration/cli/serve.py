@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from stackmask.integration.cli_command import OK, Command, CommandError, integer, note
+from stackmask.integration.cli.command import OK, Command, CommandError, integer, note
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -121,7 +121,7 @@ def load_engine(arguments: argparse.Namespace) -> tuple[Any, str]:
 
     from stackmask.integration.demo import load_model
     from stackmask.integration.engine import Engine
-    from stackmask.integration.engine.compile import WorkerCompiler
+    from stackmask.integration.processes.pool import WorkerCompiler
     from stackmask.integration.tokenizers import Vocabulary
     from stackmask.pda.limits import Limits
 

@@ -8,8 +8,8 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from stackmask.integration.cli_command import CUT, OK, REFUSED, Command, CommandError, colour, integer, note, seconds
-from stackmask.integration.cli_specification import Specification, add_specification, read_specification
+from stackmask.integration.cli.command import CUT, OK, REFUSED, Command, CommandError, colour, integer, note, seconds
+from stackmask.integration.cli.specification import Specification, add_specification, read_specification
 
 if TYPE_CHECKING:
     from stackmask.integration.compiler import CompiledGrammar

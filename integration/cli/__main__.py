@@ -1,0 +1,8 @@
+"""`python -m stackmask.integration.cli`: the command line where no script was installed."""
+
+import sys
+
+from stackmask.integration.cli.entry import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Grammars compiled in processes of their own."""

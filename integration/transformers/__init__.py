@@ -1,0 +1,7 @@
+"""Grammars in Hugging Face `model.generate`."""
+
+from stackmask.integration.transformers.logits_processor import GrammarLogitsProcessor
+
+__all__ = [
+    "GrammarLogitsProcessor",
+]
