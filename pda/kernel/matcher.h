@@ -1,7 +1,7 @@
 // The state of one request: the configurations after each step. Rollback cuts the list, fork copies it.
 #pragma once
 
-#include "automaton.h"
+#include "stacks/automaton.h"
 
 namespace stackmask {
 

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "nfa.h"
+#include "rules/nfa.h"
 
 namespace stackmask {
 

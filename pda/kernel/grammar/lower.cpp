@@ -4,7 +4,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "facts.h"
+#include "grammar/facts.h"
 
 namespace stackmask {
 

@@ -9,8 +9,8 @@
 #include <unordered_map>
 
 #include "base.h"
-#include "classes.h"
 #include "thresholds.h"
+#include "vocabulary/classes.h"
 
 namespace stackmask {
 

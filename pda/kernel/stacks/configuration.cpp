@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "automaton.h"
+#include "stacks/automaton.h"
 
 namespace stackmask {
 

@@ -1,4 +1,4 @@
-#include "frames.h"
+#include "rules/frames.h"
 
 #include <algorithm>
 #include <bit>

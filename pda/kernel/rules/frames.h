@@ -7,8 +7,8 @@
 #include <array>
 #include <span>
 
-#include "nfa.h"
-#include "trie.h"
+#include "rules/nfa.h"
+#include "vocabulary/trie.h"
 
 namespace stackmask {
 

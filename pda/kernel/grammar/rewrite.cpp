@@ -1,7 +1,7 @@
 // What makes left recursive NFAs fit for the run: no left recursion, and few calls.
 #include <algorithm>
 
-#include "nfa.h"
+#include "rules/nfa.h"
 
 namespace stackmask {
 

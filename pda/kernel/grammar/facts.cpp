@@ -1,4 +1,4 @@
-#include "facts.h"
+#include "grammar/facts.h"
 
 #include <algorithm>
 #include <cstdlib>

@@ -12,7 +12,7 @@
 #include <queue>
 #include <tuple>
 
-#include "automaton.h"
+#include "stacks/automaton.h"
 
 namespace stackmask {
 

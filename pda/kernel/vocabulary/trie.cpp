@@ -1,4 +1,4 @@
-#include "trie.h"
+#include "vocabulary/trie.h"
 
 #include <algorithm>
 #include <array>

@@ -1,8 +1,8 @@
-#include "classes.h"
+#include "vocabulary/classes.h"
 
 #include <algorithm>
 
-#include "trie.h"
+#include "vocabulary/trie.h"
 
 namespace stackmask {
 

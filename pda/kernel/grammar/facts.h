@@ -2,8 +2,8 @@
 // rules, which calls are inlined, and in which order calls are expanded; so rules can be lowered as they are reached.
 #pragma once
 
-#include "nfa.h"
-#include "trie.h"
+#include "rules/nfa.h"
+#include "vocabulary/trie.h"
 
 namespace stackmask {
 

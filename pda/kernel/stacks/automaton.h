@@ -12,7 +12,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "frames.h"
+#include "rules/frames.h"
 
 namespace stackmask {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "frames.h"
+#include "rules/frames.h"
 
 namespace stackmask {
 

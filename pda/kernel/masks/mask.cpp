@@ -9,7 +9,7 @@
 #include <bit>
 #include <span>
 
-#include "automaton.h"
+#include "stacks/automaton.h"
 
 namespace stackmask {
 
