@@ -276,7 +276,7 @@ def test_named_tokens():
 
 def test_the_documented_table():
     """The table in the documentation is the one that the script prints."""
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     script = runpy.run_path(str(root / "scripts" / "tool_formats.py"))
     text = (root / "docs" / "tool_calling.md").read_text("utf-8")
     assert script["table"]() in text

@@ -29,7 +29,7 @@ from stackmask.schema.structural_tag.formats import FORMATS
 from stackmask.schema.structural_tag.notations import STYLES
 from stackmask.schema.structural_tag.tag_cache import Arena, Arenas, Part, Tag
 
-CORPUS = Path(__file__).parents[1] / "corpus"
+CORPUS = Path(__file__).parents[2] / "corpus"
 CASES = [
     case
     for name in ("structural_tag.toml", "structural_tag_styles.toml")
@@ -518,7 +518,7 @@ def test_stop_tokens_in_random_tags(engine: Engine, seed: int) -> None:
             assert at.accept_token(token)
 
 
-DOCUMENTATION = (Path(__file__).parents[2] / "docs" / "structural_tags.md").read_text(encoding="utf-8")
+DOCUMENTATION = (Path(__file__).parents[3] / "docs" / "structural_tags.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```json\n(.*?)```\n```text\n(.*?)\n```", DOCUMENTATION, re.DOTALL)
 
 

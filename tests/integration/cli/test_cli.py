@@ -15,7 +15,7 @@ from stackmask.integration.cli.check import _compile, place
 from stackmask.integration.cli.generate import check_answer, conclude, default_prompt
 from stackmask.integration.cli.specification import Specification
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = Path(__file__).parents[3] / "examples"
 PERSON = EXAMPLES / "person.schema.json"
 GOOD = {"name": "Anna", "age": 31, "email": "a@b.org", "city": "Rome", "hobbies": ["chess"]}
 

@@ -222,7 +222,7 @@ def test_a_grammar_is_its_own_copy(compiler):
 
 def test_the_documentation_runs(capsys):
     """The examples of docs/transformers.md, one after the other, write JSON."""
-    text = (Path(__file__).parents[2] / "docs" / "transformers.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[3] / "docs" / "transformers.md").read_text(encoding="utf-8")
     code = "\n".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL))
     exec(compile(code, "docs/transformers.md", "exec"), {})
     lines = [line.removeprefix("person ") for line in capsys.readouterr().out.splitlines() if "{" in line]

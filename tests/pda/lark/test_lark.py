@@ -28,7 +28,7 @@ from stackmask.pda.limits import Limits
 from stackmask.pda.regex.first_match import is_deterministic, preferred_dfa, whole_dfa
 from stackmask.pda.regex.python_parser import parse
 
-CASES = tomllib.loads((Path(__file__).parents[1] / "corpus" / "lark.toml").read_text(encoding="utf-8"))["case"]
+CASES = tomllib.loads((Path(__file__).parents[2] / "corpus" / "lark.toml").read_text(encoding="utf-8"))["case"]
 TRIE = TokenTrie([*(bytes([byte]) for byte in range(256)), *[None] * 54], 310)
 
 

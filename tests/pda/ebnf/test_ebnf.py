@@ -21,7 +21,7 @@ from stackmask.pda.exceptions import EbnfError, LimitError
 from stackmask.pda.grammar import Grammar, print_grammar
 from stackmask.pda.limits import Limits
 
-CASES = tomllib.loads((Path(__file__).parents[1] / "corpus" / "ebnf.toml").read_text(encoding="utf-8"))["case"]
+CASES = tomllib.loads((Path(__file__).parents[2] / "corpus" / "ebnf.toml").read_text(encoding="utf-8"))["case"]
 TRIE = TokenTrie([*(bytes([byte]) for byte in range(256)), *[None] * 54], 310)
 
 

@@ -17,7 +17,7 @@ from stackmask.pda.exceptions import VocabularyError
 
 tokenizers = pytest.importorskip("tokenizers")
 
-DATA = Path(os.environ.get("STACKMASK_DATA", Path(__file__).parents[3] / "shared" / "data"))
+DATA = Path(os.environ.get("STACKMASK_DATA", Path(__file__).parents[4] / "shared" / "data"))
 ALPHABETS = [
     range(0x20, 0x7F),
     range(0x20),

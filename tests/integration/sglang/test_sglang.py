@@ -107,7 +107,7 @@ class TestRegistration:
 
     def test_the_entry_point_is_declared(self):
         """The package metadata names `register` in SGLang's group."""
-        text = (Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
+        text = (Path(__file__).parents[3] / "pyproject.toml").read_text(encoding="utf-8")
         assert re.search(r'"sglang\.srt\.plugins"\]\nstackmask = "stackmask\.integration\.sglang:register"', text)
 
     def test_it_is_idempotent(self, modules):

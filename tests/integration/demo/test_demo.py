@@ -7,7 +7,7 @@ import pytest
 
 from stackmask.integration.demo import demo_model_path, demo_vocabulary
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def test_it_fits_into_the_package():
