@@ -19,10 +19,10 @@ from typing import Any, TypeVar
 
 import torch.distributed as dist
 
-from stackmask.integration.compiler import CompiledGrammar
-from stackmask.pda.exceptions import StackmaskError
-from stackmask.pda.limits import Limits
-from stackmask.pda.vocabulary import Vocabulary
+from ..pda.exceptions import StackmaskError
+from ..pda.limits import Limits
+from ..pda.vocabulary import Vocabulary
+from .compiler import CompiledGrammar
 
 Key = TypeVar("Key")
 

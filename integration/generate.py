@@ -23,12 +23,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, Unpack
 
-from stackmask.integration.compiler import CompiledGrammar, Compiler
-from stackmask.integration.tokenizers import Vocabulary
-from stackmask.pda.engine import fill_bitmasks
-from stackmask.pda.exceptions import StackmaskError, VocabularyError
-from stackmask.pda.matcher import Matcher, allocate_token_bitmask
-from stackmask.pda.vocabulary import Vocabulary as TokenVocabulary
+from ..pda.engine import fill_bitmasks
+from ..pda.exceptions import StackmaskError, VocabularyError
+from ..pda.matcher import Matcher, allocate_token_bitmask
+from ..pda.vocabulary import Vocabulary as TokenVocabulary
+from .compiler import CompiledGrammar, Compiler
+from .tokenizers import Vocabulary
 
 if TYPE_CHECKING:
     import torch
@@ -399,7 +399,7 @@ def _forward(model: Any, prompts: list[list[int]], rows: list[_Row], stats: Gene
 
 def _mask(logits: torch.Tensor, rows: list[_Row], running: list[int]) -> None:
     """Forbid what the grammars forbid: one call for all masks, one for all logits."""
-    from stackmask.integration.torch import apply_token_bitmask_inplace
+    from .torch import apply_token_bitmask_inplace
 
     matchers = {index: matcher for index in running if (matcher := rows[index].matcher) is not None}
     if not matchers:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from stackmask.pda import engine
+from ..pda import engine
 
 Bitmask = torch.Tensor | npt.NDArray[np.int32]
 

@@ -1,5 +1,5 @@
 """The continuous batching of transformers by its public name; it is in `transformers/continuous_batching.py`."""
 
-from stackmask.integration.transformers.continuous_batching import GrammarBatchProcessor, attach
+from .transformers.continuous_batching import GrammarBatchProcessor, attach
 
 __all__ = ["GrammarBatchProcessor", "attach"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from stackmask.pda.exceptions import LimitError
-from stackmask.pda.limits import Limits
+from .exceptions import LimitError
+from .limits import Limits
 
 # A state of a DFA weighs as much as this many states of an NFA: its row is wider, and a determinisation can make one for every set of them.
 DFA_STATE_WEIGHT = 16

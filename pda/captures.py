@@ -19,13 +19,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from stackmask.pda.budget import Budget
-from stackmask.pda.exceptions import LimitError
-from stackmask.pda.grammar import Grammar
-from stackmask.pda.limits import Limits
-from stackmask.pda.packed import PackedGrammar
-from stackmask.pda.reference.earley import Begun, Chart, Column, Item
-from stackmask.pda.reference.program import Program
+from .budget import Budget
+from .exceptions import LimitError
+from .grammar import Grammar
+from .limits import Limits
+from .packed import PackedGrammar
+from .reference.earley import Begun, Chart, Column, Item
+from .reference.program import Program
 
 Capture: TypeAlias = tuple[str, bytes]
 

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stackmask.pda.budget import Budget
-from stackmask.pda.exceptions import GrammarError
-from stackmask.pda.grammar import RAW, Grammar, GrammarBuilder
-from stackmask.pda.limits import Limits
+from .budget import Budget
+from .exceptions import GrammarError
+from .grammar import RAW, Grammar, GrammarBuilder
+from .limits import Limits
 
 _LIMITS = Limits()
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeAlias
 
-from stackmask.pda import grammar as ir
-from stackmask.pda.grammar import ALT, SEQ, Grammar, GrammarBuilder, Node, NodeId, RuleId
+from . import grammar as ir
+from .grammar import ALT, SEQ, Grammar, GrammarBuilder, Node, NodeId, RuleId
 
 Places: TypeAlias = "list[NodeId] | dict[int, NodeId]"
 """Where the nodes of one grammar are in another."""

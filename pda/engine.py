@@ -11,7 +11,7 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING or os.environ.get("STACKMASK_KERNEL") == "python":
-    from stackmask.pda.reference import (
+    from .reference import (
         BitmaskFiller,
         KernelGrammar,
         Matcher,
@@ -26,7 +26,7 @@ if TYPE_CHECKING or os.environ.get("STACKMASK_KERNEL") == "python":
     )
 else:
     try:
-        from stackmask.pda._kernel import (
+        from ._kernel import (
             BitmaskFiller,
             KernelGrammar,
             Matcher,

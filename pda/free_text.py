@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from stackmask.pda.automata.charset import CharSet, complement, from_chars, pairs
-from stackmask.pda.budget import Budget
-from stackmask.pda.grammar import GrammarBuilder, NodeId
+from .automata.charset import CharSet, complement, from_chars, pairs
+from .budget import Budget
+from .grammar import GrammarBuilder, NodeId
 
 _START = 0
 _END = 1

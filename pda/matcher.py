@@ -14,9 +14,9 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from stackmask.pda import engine
-from stackmask.pda.captures import CaptureReader
-from stackmask.pda.vocabulary import Vocabulary
+from . import engine
+from .captures import CaptureReader
+from .vocabulary import Vocabulary
 
 SHOWN_RULES = 8
 SHOWN_BYTES = 40

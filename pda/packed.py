@@ -9,8 +9,8 @@ from __future__ import annotations
 import pickle
 from typing import Any, SupportsIndex
 
-from stackmask.pda.engine import pack_grammar
-from stackmask.pda.grammar import TOKENS, Grammar
+from .engine import pack_grammar
+from .grammar import TOKENS, Grammar
 
 
 class PackedGrammar:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from stackmask.pda import grammar as ir
-from stackmask.pda.automata import language
-from stackmask.pda.automata.dfa import Dfa
-from stackmask.pda.grammar import Grammar
+from . import grammar as ir
+from .automata import language
+from .automata.dfa import Dfa
+from .grammar import Grammar
 
 
 def is_productive(grammar: Grammar) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from stackmask.pda.grammar import (
+from .grammar import (
     ALT,
     CALL,
     CAPTURE,

@@ -19,8 +19,8 @@ from typing import Final, Self
 
 import numpy as np
 
-from stackmask.pda.engine import TokenTrie
-from stackmask.pda.exceptions import VocabularyError
+from .engine import TokenTrie
+from .exceptions import VocabularyError
 
 MAX_SIZE: Final = 1 << 24  # a hundred times the largest vocabulary in use; ids and trie nodes are 32-bit numbers in the kernel
 

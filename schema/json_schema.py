@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from stackmask.pda.budget import Budget
-from stackmask.pda.exceptions import LimitError, RegexError, SchemaError, UnsatisfiableError, UnsupportedSchemaError, shown
-from stackmask.pda.grammar import Grammar, GrammarBuilder, NodeId, RuleId
-from stackmask.pda.limits import Limits
-from stackmask.pda.productive import is_productive
-from stackmask.schema.algebra.unsat_core import contradiction
-from stackmask.schema.dialect.keyword_values import Inexact, Malformed
-from stackmask.schema.dialect.pointers import check_size, find, locate, without
-from stackmask.schema.dialect.references import NAMED, Registry
-from stackmask.schema.dialect.report import APPROXIMATED, Entry, Report
-from stackmask.schema.emit.direct import Compilation
-from stackmask.schema.emit.json_parts import ROOT, Fragments, built, fresh, install, template
+from ..pda.budget import Budget
+from ..pda.exceptions import LimitError, RegexError, SchemaError, UnsatisfiableError, UnsupportedSchemaError, shown
+from ..pda.grammar import Grammar, GrammarBuilder, NodeId, RuleId
+from ..pda.limits import Limits
+from ..pda.productive import is_productive
+from .algebra.unsat_core import contradiction
+from .dialect.keyword_values import Inexact, Malformed
+from .dialect.pointers import check_size, find, locate, without
+from .dialect.references import NAMED, Registry
+from .dialect.report import APPROXIMATED, Entry, Report
+from .emit.direct import Compilation
+from .emit.json_parts import ROOT, Fragments, built, fresh, install, template
 
 DISTINCT_KEYS: Final = False
 """Whether undeclared keys never occur twice, by a guard at run time; else only where an instance could become invalid by it, since a key

@@ -1,6 +1,6 @@
 """The command line: `stackmask generate`, `stackmask check` and more, one table of commands."""
 
-from stackmask.integration.cli.entry import main
+from .entry import main
 
 __all__ = [
     "main",

@@ -2,7 +2,7 @@
 
 import sys
 
-from stackmask.integration.cli.entry import main
+from .entry import main
 
 if __name__ == "__main__":
     sys.exit(main())

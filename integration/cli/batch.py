@@ -27,8 +27,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final
 
-from stackmask.integration.cli.command import INTERRUPTED, OK, REFUSED, Command, CommandError, integer, note
-from stackmask.integration.cli.serve import load_engine
+from .command import INTERRUPTED, OK, REFUSED, Command, CommandError, integer, note
+from .serve import load_engine
 
 Json = dict[str, Any]
 Complete = Callable[[Json], Awaitable[tuple[int, Json]]]
@@ -190,7 +190,7 @@ class _Completer:
     async def __aenter__(self) -> Complete:
         if self._arguments.url is not None:
             return self._ask
-        from stackmask.integration.server import ServerOptions, create_app
+        from ..server import ServerOptions, create_app
 
         self._engine, name = load_engine(self._arguments)
         app = create_app(self._engine, ServerOptions(model_name=name, max_queue=1 << 30))
@@ -216,9 +216,9 @@ async def _complete(serving: Any, body: Json) -> tuple[int, Json]:
     """The answer to a body, as the server would give it."""
     from pydantic import ValidationError
 
-    from stackmask.integration.server.chat import Chat
-    from stackmask.integration.server.errors import ApiError
-    from stackmask.integration.server.protocol import ChatRequest, describe
+    from ..server.chat import Chat
+    from ..server.errors import ApiError
+    from ..server.protocol import ChatRequest, describe
 
     try:
         chat = Chat(serving, ChatRequest.model_validate(body))

@@ -7,9 +7,9 @@ import json
 import sys
 from dataclasses import asdict
 
-from stackmask.integration.cli.benchmark import ENGINES, Timing, measure
-from stackmask.integration.cli.command import OK, REFUSED, Command, CommandError, colour, integer, note
-from stackmask.integration.demo import demo_vocabulary
+from ..demo import demo_vocabulary
+from .benchmark import ENGINES, Timing, measure
+from .command import OK, REFUSED, Command, CommandError, colour, integer, note
 
 COLUMNS = ("compile", "first", "mean", "p50", "p99")
 

@@ -17,9 +17,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from stackmask.integration.compiler import Compiler
-from stackmask.pda.matcher import allocate_token_bitmask
-from stackmask.pda.vocabulary import Vocabulary
+from ...pda.matcher import allocate_token_bitmask
+from ...pda.vocabulary import Vocabulary
+from ..compiler import Compiler
 
 Walk = Callable[[str, list[int]], tuple[int, list[int]]]
 """Compiles a schema (JSON text) and takes the tokens one by one: nanoseconds of the compilation, and of each step."""

@@ -8,11 +8,11 @@ from collections import Counter
 from dataclasses import replace
 from unicodedata import east_asian_width
 
-from stackmask.integration.cli.command import OK, REFUSED, Command, colour, seconds
-from stackmask.integration.cli.specification import Specification, add_specification, read_bytes, read_specification
-from stackmask.integration.compiler import CompiledGrammar, Compiler
-from stackmask.pda.matcher import Matcher, show_bytes
-from stackmask.pda.vocabulary import Vocabulary
+from ...pda.matcher import Matcher, show_bytes
+from ...pda.vocabulary import Vocabulary
+from ..compiler import CompiledGrammar, Compiler
+from .command import OK, REFUSED, Command, colour, seconds
+from .specification import Specification, add_specification, read_bytes, read_specification
 
 NAMES = {"json_schema": "JSON Schema", "json": "JSON", "regex": "regex", "ebnf": "EBNF grammar", "lark": "Lark grammar", "choice": "choice"}
 

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
-from stackmask.integration.cli import batch, bench, check, generate, serve
-from stackmask.integration.cli.command import BAD_INPUT, BROKEN_PIPE, EXIT_CODES, INTERRUPTED, Command, CommandError, colour, note
-from stackmask.pda.exceptions import StackmaskError
+from ...pda.exceptions import StackmaskError
+from . import batch, bench, check, generate, serve
+from .command import BAD_INPUT, BROKEN_PIPE, EXIT_CODES, INTERRUPTED, Command, CommandError, colour, note
 
 COMMANDS: Final[tuple[Command, ...]] = (generate.COMMAND, check.COMMAND, bench.COMMAND, serve.COMMAND, batch.COMMAND)
 

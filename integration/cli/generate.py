@@ -8,12 +8,12 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from stackmask.integration.cli.command import CUT, OK, REFUSED, Command, CommandError, colour, integer, note, seconds
-from stackmask.integration.cli.specification import Specification, add_specification, read_specification
+from .command import CUT, OK, REFUSED, Command, CommandError, colour, integer, note, seconds
+from .specification import Specification, add_specification, read_specification
 
 if TYPE_CHECKING:
-    from stackmask.integration.compiler import CompiledGrammar
-    from stackmask.integration.generate import Generation, Generator
+    from ..compiler import CompiledGrammar
+    from ..generate import Generation, Generator
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -147,8 +147,8 @@ def _load(directory: str | None) -> Generator:
     import torch
     from transformers.utils import logging as transformers_logging
 
-    from stackmask.integration.demo import load_model
-    from stackmask.integration.generate import Generator
+    from ..demo import load_model
+    from ..generate import Generator
 
     logging: Any = transformers_logging  # its functions have no annotations
     logging.set_verbosity_error()

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from stackmask.integration.cli.command import OK, Command, CommandError, integer, note
+from .command import OK, Command, CommandError, integer, note
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -53,8 +53,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Serve until told to stop."""
     import uvicorn
 
-    from stackmask.integration.server import ServerOptions, create_app
-    from stackmask.integration.tools import FORMATS
+    from ..server import ServerOptions, create_app
+    from ..tools import FORMATS
 
     if arguments.tool_format is not None and arguments.tool_format not in FORMATS:
         raise CommandError(f"no tool format is called {arguments.tool_format!r}; there are {', '.join(FORMATS)}")
@@ -119,11 +119,11 @@ def load_engine(arguments: argparse.Namespace) -> tuple[Any, str]:
     import torch
     from transformers.utils import logging as transformers_logging
 
-    from stackmask.integration.demo import load_model
-    from stackmask.integration.engine import Engine
-    from stackmask.integration.processes.pool import WorkerCompiler
-    from stackmask.integration.tokenizers import Vocabulary
-    from stackmask.pda.limits import Limits
+    from ...pda.limits import Limits
+    from ..demo import load_model
+    from ..engine import Engine
+    from ..processes.pool import WorkerCompiler
+    from ..tokenizers import Vocabulary
 
     logging: Any = transformers_logging  # its functions have no annotations
     logging.set_verbosity_error()

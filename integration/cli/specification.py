@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stackmask.integration.cli.command import CommandError, colour, note
-from stackmask.integration.compiler import CompiledGrammar, Compiler
-from stackmask.pda.exceptions import StackmaskError
+from ...pda.exceptions import StackmaskError
+from ..compiler import CompiledGrammar, Compiler
+from .command import CommandError, colour, note
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from io import BytesIO
 from typing import Any, Final, NamedTuple, NoReturn
 
-from stackmask.pda.exceptions import LimitError, SchemaError, caret, shown
-from stackmask.pda.limits import Limits
+from ...pda.exceptions import LimitError, SchemaError, caret, shown
+from ...pda.limits import Limits
 
 ANY_JSON: Final = "$$ANY$$"
 """What SGLang sends in place of a schema where it means any JSON."""

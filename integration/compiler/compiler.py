@@ -19,15 +19,11 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Self
 
-from stackmask.integration.compiler.cache import Awaited, Cache, CacheInfo
-from stackmask.integration.compiler.cache_key import parse_json, read_schema, schema_key, schema_of_key
-from stackmask.integration.compiler.serialization import from_bytes, to_bytes
-from stackmask.integration.compiler.structural_tag_key import TagKey, entries_of_key, tag_key, tag_of_key
-from stackmask.pda.captures import CaptureReader
-from stackmask.pda.choice import choice_grammar
-from stackmask.pda.embed import compact
-from stackmask.pda.engine import KernelGrammar
-from stackmask.pda.exceptions import (
+from ...pda.captures import CaptureReader
+from ...pda.choice import choice_grammar
+from ...pda.embed import compact
+from ...pda.engine import KernelGrammar
+from ...pda.exceptions import (
     EbnfError,
     GrammarError,
     LarkError,
@@ -37,15 +33,19 @@ from stackmask.pda.exceptions import (
     UnsatisfiableError,
     shown,
 )
-from stackmask.pda.grammar import TOKENS, Grammar, GrammarBuilder, NodeId, memory_of
-from stackmask.pda.limits import Limits
-from stackmask.pda.matcher import Matcher
-from stackmask.pda.packed import PackedGrammar
-from stackmask.pda.regex import regex_grammar
-from stackmask.pda.vocabulary import Vocabulary
-from stackmask.schema.dialect.report import Report
-from stackmask.schema.json_schema import json_schema_grammar, json_schema_node, unsatisfiable
-from stackmask.schema.structural_tag import StructuralTags
+from ...pda.grammar import TOKENS, Grammar, GrammarBuilder, NodeId, memory_of
+from ...pda.limits import Limits
+from ...pda.matcher import Matcher
+from ...pda.packed import PackedGrammar
+from ...pda.regex import regex_grammar
+from ...pda.vocabulary import Vocabulary
+from ...schema.dialect.report import Report
+from ...schema.json_schema import json_schema_grammar, json_schema_node, unsatisfiable
+from ...schema.structural_tag import StructuralTags
+from .cache import Awaited, Cache, CacheInfo
+from .cache_key import parse_json, read_schema, schema_key, schema_of_key
+from .serialization import from_bytes, to_bytes
+from .structural_tag_key import TagKey, entries_of_key, tag_key, tag_of_key
 
 FrontEnd = Callable[[], tuple[Grammar, Report | None]]
 
@@ -388,14 +388,14 @@ class Compiler:
         return self._text("regex", regex_grammar, pattern)
 
     def _ebnf(self, text: str, root: str = "root") -> Job:
-        from stackmask.pda.ebnf import ebnf_grammar  # PERF: lark takes a third of the time that `import stackmask` would take with it
+        from ...pda.ebnf import ebnf_grammar  # PERF: lark takes a third of the time that `import stackmask` would take with it
 
         if not isinstance(root, str):
             raise EbnfError(f"the root is the name of a rule, not {shown(root)}")
         return self._text("ebnf", partial(ebnf_grammar, root=root, special=self._vocabulary.special), text, root)
 
     def _lark(self, text: str, start: str = "start") -> Job:
-        from stackmask.pda.lark import lark_grammar
+        from ...pda.lark import lark_grammar
 
         if not isinstance(start, str):
             raise LarkError(f"the start is the name of a rule, not {shown(start)}")

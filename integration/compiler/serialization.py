@@ -19,13 +19,13 @@ from itertools import pairwise
 from math import inf
 from typing import Any, Final, NoReturn
 
-from stackmask.pda import grammar as ir
-from stackmask.pda.automata.dfa import Dfa
-from stackmask.pda.automata.language import skips_lengths
-from stackmask.pda.exceptions import GrammarError, LimitError
-from stackmask.pda.grammar import Grammar, Node, NodeId, RuleId
-from stackmask.pda.limits import Limits
-from stackmask.schema.dialect.report import Entry, Report
+from ...pda import grammar as ir
+from ...pda.automata.dfa import Dfa
+from ...pda.automata.language import skips_lengths
+from ...pda.exceptions import GrammarError, LimitError
+from ...pda.grammar import Grammar, Node, NodeId, RuleId
+from ...pda.limits import Limits
+from ...schema.dialect.report import Entry, Report
 
 VERSION: Final = 1
 _MAGIC: Final = b"stackmask grammar\n"

@@ -11,11 +11,11 @@ import pickle
 from io import BytesIO
 from typing import Any, Final, NamedTuple
 
-from stackmask.integration.compiler.cache_key import Serialiser, check_size, is_plain, schema_key, schema_of_key
-from stackmask.pda.limits import Limits
-from stackmask.schema.dialect.report import Entry
-from stackmask.schema.structural_tag.report import tag_entries
-from stackmask.schema.structural_tag.tag_cache import HOLDERS, LEAVES, Part
+from ...pda.limits import Limits
+from ...schema.dialect.report import Entry
+from ...schema.structural_tag.report import tag_entries
+from ...schema.structural_tag.tag_cache import HOLDERS, LEAVES, Part
+from .cache_key import Serialiser, check_size, is_plain, schema_key, schema_of_key
 
 _ONE: Final = ("format", "content")
 """Fields that hold a format."""

@@ -11,8 +11,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from stackmask.integration.tokenizers import Vocabulary
-from stackmask.integration.tokenizers.decoders import decode_pieces
+from ..tokenizers import Vocabulary
+from ..tokenizers.decoders import decode_pieces
 
 
 def demo_model_path() -> Path:

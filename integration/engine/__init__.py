@@ -19,8 +19,8 @@ budget      the tokens that the shortest completion takes
 compile     grammars, in processes of their own
 """
 
-from stackmask.integration.engine.engine import Engine, EngineBusyError, EngineClosedError, EngineInfo
-from stackmask.integration.engine.request import Answer, Constraint, Event, Request, RequestError, RequestStats, Sampling
+from .engine import Engine, EngineBusyError, EngineClosedError, EngineInfo
+from .request import Answer, Constraint, Event, Request, RequestError, RequestStats, Sampling
 
 __all__ = [
     "Answer",

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 from types import TracebackType
 from typing import Self
 
-from stackmask.integration.compiler import CompiledGrammar
-from stackmask.integration.engine.engine import Engine, Ticket
-from stackmask.integration.engine.request import Answer, Constraint, Event, Request
+from ..compiler import CompiledGrammar
+from .engine import Engine, Ticket
+from .request import Answer, Constraint, Event, Request
 
 
 class AsyncEngine:

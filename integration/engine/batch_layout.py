@@ -10,10 +10,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from stackmask.integration.engine.drafts import Draft
-from stackmask.integration.engine.sequence import Sequence
-from stackmask.pda.engine import MatcherRows
-from stackmask.pda.matcher import Matcher
+from ...pda.engine import MatcherRows
+from ...pda.matcher import Matcher
+from .drafts import Draft
+from .sequence import Sequence
 
 BOUNDLESS: Final = 1 << 62
 

@@ -16,12 +16,12 @@ from collections.abc import Sequence
 from typing import Final
 from weakref import WeakKeyDictionary
 
-from stackmask.integration.compiler import CompiledGrammar
-from stackmask.pda.embed import extend
-from stackmask.pda.grammar import TOKENS, Grammar, GrammarBuilder, NodeId
-from stackmask.pda.limits import Limits
-from stackmask.pda.matcher import Matcher
-from stackmask.pda.vocabulary import Vocabulary
+from ...pda.embed import extend
+from ...pda.grammar import TOKENS, Grammar, GrammarBuilder, NodeId
+from ...pda.limits import Limits
+from ...pda.matcher import Matcher
+from ...pda.vocabulary import Vocabulary
+from ..compiler import CompiledGrammar
 
 LONGEST_PIECE: Final = 32  # bytes; the longer tokens are runs of blanks and the like, which no shortest completion has
 KEPT: Final = 4096

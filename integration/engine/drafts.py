@@ -14,12 +14,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from stackmask.integration.engine.kv_cache import Slots
-from stackmask.integration.torch import apply_token_bitmask_inplace
-from stackmask.pda.matcher import Matcher, allocate_token_bitmask
+from ...pda.matcher import Matcher, allocate_token_bitmask
+from ..torch import apply_token_bitmask_inplace
+from .kv_cache import Slots
 
 if TYPE_CHECKING:
-    from stackmask.integration.engine.sequence import Sequence as Answer
+    from .sequence import Sequence as Answer
 
 LONGEST: Final = 8
 SHORTEST: Final = 2

@@ -29,20 +29,20 @@ from typing import Any, Final, Self
 
 import torch
 
-from stackmask.integration.compiler import CompiledGrammar, Compiler
-from stackmask.integration.compiler.cache import Awaited
-from stackmask.integration.engine.budget import Speller
-from stackmask.integration.engine.drafts import NO_DRAFT, Draft, DraftModel, lookup, merge
-from stackmask.integration.engine.guide import Guide
-from stackmask.integration.engine.jump import find_jump
-from stackmask.integration.engine.kv_cache import Slots
-from stackmask.integration.engine.masks import Masks
-from stackmask.integration.engine.request import Answer, Event, Request, RequestError
-from stackmask.integration.engine.select import Chooser
-from stackmask.integration.engine.sequence import Listener, Sequence
-from stackmask.integration.generate import encode_prompt
-from stackmask.integration.tokenizers import Vocabulary
-from stackmask.pda.exceptions import StackmaskError, VocabularyError
+from ...pda.exceptions import StackmaskError, VocabularyError
+from ..compiler import CompiledGrammar, Compiler
+from ..compiler.cache import Awaited
+from ..generate import encode_prompt
+from ..tokenizers import Vocabulary
+from .budget import Speller
+from .drafts import NO_DRAFT, Draft, DraftModel, lookup, merge
+from .guide import Guide
+from .jump import find_jump
+from .kv_cache import Slots
+from .masks import Masks
+from .request import Answer, Event, Request, RequestError
+from .select import Chooser
+from .sequence import Listener, Sequence
 
 PREFILL_TOKENS: Final = 512  # prompts of more tokens than this in all wait for the next step, so that those who run do not
 PREFILL_CHUNK: Final = 256

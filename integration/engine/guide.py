@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from stackmask.integration.compiler import CompiledGrammar
-from stackmask.integration.engine.budget import Speller
-from stackmask.pda.engine import completion_lengths, fill_draft_bitmasks
+from ...pda.engine import completion_lengths, fill_draft_bitmasks
+from ..compiler import CompiledGrammar
+from .budget import Speller
 
 Bitmask = npt.NDArray[np.int32]
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from stackmask.integration.engine.guide import Guide
-from stackmask.pda.vocabulary import Vocabulary
+from ...pda.vocabulary import Vocabulary
+from .guide import Guide
 
 TAIL: Final = 4  # tokens before the forced text that are cut anew with it
 

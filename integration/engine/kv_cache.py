@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from transformers.cache_utils import Cache, CacheLayerMixin
 
-from stackmask.pda.exceptions import StackmaskError
+from ...pda.exceptions import StackmaskError
 
 GROWTH = 64  # rows of keys are allocated in steps of this many tokens
 

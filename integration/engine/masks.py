@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from time import perf_counter
 
-from stackmask.integration.engine.batch_layout import Layout
-from stackmask.integration.engine.drafts import NO_DRAFT, Draft
-from stackmask.integration.engine.sequence import Sequence
-from stackmask.pda.engine import BitmaskFiller
-from stackmask.pda.exceptions import StackmaskError
-from stackmask.pda.matcher import allocate_token_bitmask
-from stackmask.pda.vocabulary import Vocabulary
+from ...pda.engine import BitmaskFiller
+from ...pda.exceptions import StackmaskError
+from ...pda.matcher import allocate_token_bitmask
+from ...pda.vocabulary import Vocabulary
+from .batch_layout import Layout
+from .drafts import NO_DRAFT, Draft
+from .sequence import Sequence
 
 
 class Masks:

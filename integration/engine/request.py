@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from stackmask.integration.compiler import CompiledGrammar
-from stackmask.pda.exceptions import StackmaskError
+from ...pda.exceptions import StackmaskError
+from ..compiler import CompiledGrammar
 
 FinishReason = Literal["stop", "length", "cancelled", "error"]
 

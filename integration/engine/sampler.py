@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from stackmask.integration.engine.request import Sampling, TokenLogprob
+from .request import Sampling, TokenLogprob
 
 
 class Sampler:

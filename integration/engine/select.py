@@ -11,16 +11,16 @@ from time import perf_counter
 
 import torch
 
-from stackmask.integration.engine.batch_layout import Layout
-from stackmask.integration.engine.drafts import Draft
-from stackmask.integration.engine.kv_cache import Slots
-from stackmask.integration.engine.masks import Masks
-from stackmask.integration.engine.sampler import token_logprob
-from stackmask.integration.engine.sequence import Sequence, Share
-from stackmask.integration.torch import apply_token_bitmask_inplace, best_tokens
-from stackmask.pda.exceptions import StackmaskError, VocabularyError
-from stackmask.pda.matcher import allocate_token_bitmask
-from stackmask.pda.vocabulary import Vocabulary
+from ...pda.exceptions import StackmaskError, VocabularyError
+from ...pda.matcher import allocate_token_bitmask
+from ...pda.vocabulary import Vocabulary
+from ..torch import apply_token_bitmask_inplace, best_tokens
+from .batch_layout import Layout
+from .drafts import Draft
+from .kv_cache import Slots
+from .masks import Masks
+from .sampler import token_logprob
+from .sequence import Sequence, Share
 
 
 class Chooser:

@@ -9,13 +9,13 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from stackmask.integration.compiler import CompiledGrammar
-from stackmask.integration.engine.budget import Speller
-from stackmask.integration.engine.guide import Guide
-from stackmask.integration.engine.request import Answer, Event, FinishReason, Request, RequestError, RequestStats, TokenLogprob
-from stackmask.integration.engine.sampler import Sampler
-from stackmask.integration.engine.text import TextStream
-from stackmask.pda.vocabulary import Vocabulary
+from ...pda.vocabulary import Vocabulary
+from ..compiler import CompiledGrammar
+from .budget import Speller
+from .guide import Guide
+from .request import Answer, Event, FinishReason, Request, RequestError, RequestStats, TokenLogprob
+from .sampler import Sampler
+from .text import TextStream
 
 Listener = Callable[[Event], None]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import codecs
 from collections.abc import Sequence
 
-from stackmask.integration.tools.spelling import MARK
+from ..tools.spelling import MARK
 
 
 class TextStream:

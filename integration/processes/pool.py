@@ -28,17 +28,17 @@ from io import FileIO
 from multiprocessing.connection import Connection
 from typing import Any, Final
 
-from stackmask.integration.compiler import CompiledGrammar, Compiler
-from stackmask.integration.compiler.cache import Awaited
-from stackmask.integration.compiler.cache_key import schema_key
-from stackmask.integration.compiler.compiler import Job
-from stackmask.integration.processes import worker as compile_worker
-from stackmask.integration.processes.task import Task
-from stackmask.pda.exceptions import GrammarError, LimitError, UnsatisfiableError
-from stackmask.pda.limits import Limits
-from stackmask.pda.packed import PackedGrammar
-from stackmask.pda.vocabulary import Vocabulary
-from stackmask.schema.dialect.report import Report
+from ...pda.exceptions import GrammarError, LimitError, UnsatisfiableError
+from ...pda.limits import Limits
+from ...pda.packed import PackedGrammar
+from ...pda.vocabulary import Vocabulary
+from ...schema.dialect.report import Report
+from ..compiler import CompiledGrammar, Compiler
+from ..compiler.cache import Awaited
+from ..compiler.cache_key import schema_key
+from ..compiler.compiler import Job
+from . import worker as compile_worker
+from .task import Task
 
 GRACE: Final = 2.0  # seconds that a worker may take longer than its limit, which it minds by itself
 MEMORY: Final = 4 << 30  # bytes of address space of a worker

@@ -7,11 +7,11 @@ import pickle
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from stackmask.integration.compiler import Compiler
-from stackmask.integration.compiler.cache_key import schema_of_key
-from stackmask.pda.exceptions import LimitError
-from stackmask.pda.packed import PackedGrammar
-from stackmask.pda.vocabulary import Vocabulary
+from ...pda.exceptions import LimitError
+from ...pda.packed import PackedGrammar
+from ...pda.vocabulary import Vocabulary
+from ..compiler import Compiler
+from ..compiler.cache_key import schema_of_key
 
 GROWTH: Final = 32 << 20  # bytes that a worker may have grown by before another takes its place
 LARGE: Final = 1 << 16  # bytes of a buffer that goes by the file

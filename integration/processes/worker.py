@@ -23,7 +23,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from stackmask.integration.processes.task import Workshop
+    from .task import Workshop
 
 PATIENCE: Final = 0.02  # seconds of a task before it is lowered
 ENDURANCE: Final = 0.2  # further seconds before it is left to idle cores

@@ -16,7 +16,7 @@ metrics      counters and histograms for Prometheus
 errors       OpenAI's error body
 """
 
-from stackmask.integration.server.app import create_app
-from stackmask.integration.server.options import ServerOptions
+from .app import create_app
+from .options import ServerOptions
 
 __all__ = ["ServerOptions", "create_app"]

@@ -17,16 +17,16 @@ from fastapi.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from stackmask.integration.engine import Engine
-from stackmask.integration.server.chat import Chat
-from stackmask.integration.server.check import check
-from stackmask.integration.server.completions import Completion
-from stackmask.integration.server.errors import ApiError, api_error
-from stackmask.integration.server.metrics import Metrics
-from stackmask.integration.server.options import ServerOptions
-from stackmask.integration.server.protocol import ChatRequest, CheckRequest, CompletionRequest, ResponsesRequest, describe
-from stackmask.integration.server.responses import Response as ModelResponse
-from stackmask.integration.server.serving import ClientGoneError, JsonResponse, Serving
+from ..engine import Engine
+from .chat import Chat
+from .check import check
+from .completions import Completion
+from .errors import ApiError, api_error
+from .metrics import Metrics
+from .options import ServerOptions
+from .protocol import ChatRequest, CheckRequest, CompletionRequest, ResponsesRequest, describe
+from .responses import Response as ModelResponse
+from .serving import ClientGoneError, JsonResponse, Serving
 
 _log = logging.getLogger("stackmask.server")
 _OPEN = ("/health", "/metrics", "/openapi.json")  # no key is asked for here

@@ -10,13 +10,13 @@ from typing import Any
 
 from starlette.requests import Request as HttpRequest
 
-from stackmask.integration.engine import Answer
-from stackmask.integration.server.errors import ApiError, api_error
-from stackmask.integration.server.protocol import ChatRequest
-from stackmask.integration.server.serving import Prepared, Serving, sse
-from stackmask.integration.server.tools import ToolPlan
-from stackmask.integration.server.turn import prepare_turn
-from stackmask.integration.tools import Call, Piece, Text
+from ..engine import Answer
+from ..tools import Call, Piece, Text
+from .errors import ApiError, api_error
+from .protocol import ChatRequest
+from .serving import Prepared, Serving, sse
+from .tools import ToolPlan
+from .turn import prepare_turn
 
 
 class Chat:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from stackmask.integration.compiler import CompiledGrammar
-from stackmask.integration.server.constraints import find_constraint
-from stackmask.integration.server.errors import ApiError
-from stackmask.integration.server.protocol import CheckRequest
-from stackmask.integration.server.serving import Serving
-from stackmask.pda.matcher import Matcher
+from ...pda.matcher import Matcher
+from ..compiler import CompiledGrammar
+from .constraints import find_constraint
+from .errors import ApiError
+from .protocol import CheckRequest
+from .serving import Serving
 
 SHOWN = 1000  # entries of a report
 

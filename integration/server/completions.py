@@ -10,13 +10,13 @@ from typing import Any
 
 from starlette.requests import Request as HttpRequest
 
-from stackmask.integration.engine import Answer
-from stackmask.integration.engine.request import TokenLogprob
-from stackmask.integration.server.constraints import find_constraint
-from stackmask.integration.server.errors import ApiError, api_error
-from stackmask.integration.server.prompts import encode_text
-from stackmask.integration.server.protocol import CompletionRequest
-from stackmask.integration.server.serving import Prepared, Serving, sse
+from ..engine import Answer
+from ..engine.request import TokenLogprob
+from .constraints import find_constraint
+from .errors import ApiError, api_error
+from .prompts import encode_text
+from .protocol import CompletionRequest
+from .serving import Prepared, Serving, sse
 
 DEFAULT_MAX_TOKENS = 16  # OpenAI's
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from stackmask.integration.engine import Constraint
-from stackmask.integration.server.errors import ApiError
-from stackmask.integration.server.protocol import Constrained, Extension, StructuredOutputs
+from ..engine import Constraint
+from .errors import ApiError
+from .protocol import Constrained, Extension, StructuredOutputs
 
 Found = list[tuple[str, Constraint]]
 """Constraints by the field that asks for them."""

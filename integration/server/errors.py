@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from stackmask.integration.engine import EngineBusyError, EngineClosedError, RequestError
-from stackmask.pda.exceptions import GrammarError, LimitError, StackmaskError
+from ...pda.exceptions import GrammarError, LimitError, StackmaskError
+from ..engine import EngineBusyError, EngineClosedError, RequestError
 
 _TYPES = {
     400: "invalid_request_error",

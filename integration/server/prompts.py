@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from stackmask.integration.server.errors import ApiError
+from .errors import ApiError
 
 ROLES = ("system", "developer", "user", "assistant", "tool")
 

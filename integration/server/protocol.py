@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from stackmask.integration.server.errors import ApiError
+from .errors import ApiError
 
 Json = dict[str, Any]
 Probability = Annotated[float, Field(ge=0, le=1)]

@@ -11,14 +11,14 @@ from typing import Any
 
 from starlette.requests import Request as HttpRequest
 
-from stackmask.integration.engine import Answer
-from stackmask.integration.server.constraints import Found, flat_format
-from stackmask.integration.server.errors import ApiError, api_error
-from stackmask.integration.server.protocol import ResponsesRequest, SamplingFields
-from stackmask.integration.server.serving import Prepared, Serving, sse
-from stackmask.integration.server.tools import ToolPlan
-from stackmask.integration.server.turn import prepare_turn
-from stackmask.integration.tools import Call, Piece, Text
+from ..engine import Answer
+from ..tools import Call, Piece, Text
+from .constraints import Found, flat_format
+from .errors import ApiError, api_error
+from .protocol import ResponsesRequest, SamplingFields
+from .serving import Prepared, Serving, sse
+from .tools import ToolPlan
+from .turn import prepare_turn
 
 Json = dict[str, Any]
 

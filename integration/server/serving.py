@@ -12,16 +12,16 @@ from typing import Any
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
-from stackmask.integration.compiler import CompiledGrammar
-from stackmask.integration.compiler.cache import Awaited
-from stackmask.integration.engine import Answer, Constraint, Engine, Event, Request, Sampling
-from stackmask.integration.engine.aio import AsyncEngine
-from stackmask.integration.engine.request import TokenLogprob
-from stackmask.integration.server.errors import ApiError, api_error
-from stackmask.integration.server.metrics import Metrics
-from stackmask.integration.server.options import ServerOptions
-from stackmask.integration.server.protocol import Extension, SamplingFields
-from stackmask.integration.server.tools import Dialect, ToolPlan
+from ..compiler import CompiledGrammar
+from ..compiler.cache import Awaited
+from ..engine import Answer, Constraint, Engine, Event, Request, Sampling
+from ..engine.aio import AsyncEngine
+from ..engine.request import TokenLogprob
+from .errors import ApiError, api_error
+from .metrics import Metrics
+from .options import ServerOptions
+from .protocol import Extension, SamplingFields
+from .tools import Dialect, ToolPlan
 
 
 class ClientGoneError(Exception):

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from stackmask.integration.engine import Constraint
-from stackmask.integration.server.errors import ApiError
-from stackmask.integration.tools import (
+from ...pda.vocabulary import Vocabulary
+from ..engine import Constraint
+from ..tools import (
     DEFAULT,
     FORMATS,
     CallParser,
@@ -26,7 +26,7 @@ from stackmask.integration.tools import (
     read_tools,
     structural_tag,
 )
-from stackmask.pda.vocabulary import Vocabulary
+from .errors import ApiError
 
 _ANY_INPUT: Final = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"], "additionalProperties": False}
 

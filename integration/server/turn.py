@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from stackmask.integration.server.constraints import Found, find_constraint
-from stackmask.integration.server.prompts import encode_text, plain_messages, render_messages
-from stackmask.integration.server.protocol import ChatRequest, ResponsesRequest, SamplingFields
-from stackmask.integration.server.serving import Prepared, Serving
-from stackmask.integration.server.tools import ToolPlan, checked_tools, shown_tools
+from .constraints import Found, find_constraint
+from .prompts import encode_text, plain_messages, render_messages
+from .protocol import ChatRequest, ResponsesRequest, SamplingFields
+from .serving import Prepared, Serving
+from .tools import ToolPlan, checked_tools, shown_tools
 
 
 async def prepare_turn(

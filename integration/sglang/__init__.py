@@ -12,6 +12,6 @@ docs/sglang.md says what is enforced, what is refused, and what it was measured 
 Importing this package imports nothing of SGLang.
 """
 
-from stackmask.integration.sglang.plugin import IncompatibleVersionError, register
+from .plugin import IncompatibleVersionError, register
 
 __all__ = ["IncompatibleVersionError", "register"]

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from stackmask.integration.compiler.cache_key import parse_json
-from stackmask.pda.exceptions import StructuralTagError
-from stackmask.pda.limits import Limits
+from ...pda.exceptions import StructuralTagError
+from ...pda.limits import Limits
+from ..compiler.cache_key import parse_json
 
 ANY_JSON: Final = "$$ANY$$"
 """What SGLang sends in place of a schema for any JSON at all."""

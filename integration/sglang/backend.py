@@ -31,16 +31,16 @@ from sglang.srt.environ import envs
 from sglang.srt.parser.reasoning_parser import ReasoningParser
 from sglang.srt.runtime_context import get_parallel, get_serving
 
-from stackmask.integration.compiler import CompiledGrammar, Compiler
-from stackmask.integration.processes.pool import WorkerCompiler
-from stackmask.integration.sglang import grammar as masks
-from stackmask.integration.sglang.answer_frames import ANY_JSON, completed_tag, content_of
-from stackmask.integration.sglang.grammar import Grammar
-from stackmask.integration.sglang.grammar_table import GrammarTable
-from stackmask.integration.tokenizers import Vocabulary
-from stackmask.pda.exceptions import GrammarError, LimitError, StructuralTagError
-from stackmask.pda.limits import Limits
-from stackmask.pda.regex import regex_grammar
+from ...pda.exceptions import GrammarError, LimitError, StructuralTagError
+from ...pda.limits import Limits
+from ...pda.regex import regex_grammar
+from ..compiler import CompiledGrammar, Compiler
+from ..processes.pool import WorkerCompiler
+from ..tokenizers import Vocabulary
+from . import grammar as masks
+from .answer_frames import ANY_JSON, completed_tag, content_of
+from .grammar import Grammar
+from .grammar_table import GrammarTable
 
 _LOGGER: Final = logging.getLogger(__name__)
 

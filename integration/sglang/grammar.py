@@ -20,12 +20,12 @@ import torch
 from sglang.srt.constrained.base_grammar_backend import BaseGrammarObject, GrammarStats
 from sglang.srt.utils.common import is_pin_memory_available
 
-from stackmask.integration.compiler import CompiledGrammar
-from stackmask.integration.torch import apply_token_bitmask_inplace
-from stackmask.pda.engine import fill_bitmasks
-from stackmask.pda.exceptions import LimitError
-from stackmask.pda.limits import Limits
-from stackmask.pda.matcher import Matcher
+from ...pda.engine import fill_bitmasks
+from ...pda.exceptions import LimitError
+from ...pda.limits import Limits
+from ...pda.matcher import Matcher
+from ..compiler import CompiledGrammar
+from ..torch import apply_token_bitmask_inplace
 
 TRITON_DEVICES = frozenset({"cuda", "xpu", "musa"})
 """The devices on which SGLang's own kernel applies a mask; on others, it is done by torch."""

@@ -14,7 +14,7 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Any, Final
 
-from stackmask.pda.exceptions import StackmaskError
+from ...pda.exceptions import StackmaskError
 
 NAME: Final = "stackmask"
 TESTED: Final = ("0.5.23", "0.5.23")
@@ -90,7 +90,7 @@ def register() -> None:
     _check_version(import_module("sglang.version").__version__)
     _check_names()
     base, choices = import_module(_BASE), import_module("sglang.srt.arg_groups.choices")
-    from stackmask.integration.sglang.backend import create
+    from .backend import create
 
     if NAME not in choices.GRAMMAR_BACKEND_CHOICES:
         choices.add_grammar_backend_choices([NAME])

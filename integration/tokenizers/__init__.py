@@ -1,6 +1,6 @@
 """Vocabularies out of tokenizers: Hugging Face, tiktoken, SentencePiece and mistral-common."""
 
-from stackmask.integration.tokenizers.vocabulary import Vocabulary
+from .vocabulary import Vocabulary
 
 __all__ = [
     "Vocabulary",

@@ -20,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from stackmask.pda.exceptions import VocabularyError
+from ...pda.exceptions import VocabularyError
 
 Decoder = Mapping[str, Any]
 

@@ -14,9 +14,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from stackmask.integration.tokenizers.decoders import SENTENCEPIECE, decode_pieces
-from stackmask.pda import vocabulary as pda
-from stackmask.pda.exceptions import VocabularyError
+from ...pda import vocabulary as pda
+from ...pda.exceptions import VocabularyError
+from .decoders import SENTENCEPIECE, decode_pieces
 
 StopTokens = int | Iterable[int] | None
 

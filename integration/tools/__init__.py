@@ -5,11 +5,11 @@
 the arguments of a call as JSON, with the help of `kinds`.
 """
 
-from stackmask.integration.tools.formats import DEFAULT, FORMATS, Format, Style, detect_format
-from stackmask.integration.tools.parser import Call, CallParser, Piece, Text
-from stackmask.integration.tools.spelling import MARK, named_tokens
-from stackmask.integration.tools.templates import structural_tag
-from stackmask.integration.tools.tool import Choice, Tool, ToolError, choose, read_tools
+from .formats import DEFAULT, FORMATS, Format, Style, detect_format
+from .parser import Call, CallParser, Piece, Text
+from .spelling import MARK, named_tokens
+from .templates import structural_tag
+from .tool import Choice, Tool, ToolError, choose, read_tools
 
 __all__ = [
     "DEFAULT",

@@ -12,10 +12,10 @@ import re
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
-from stackmask.integration.tools.fits import Checker
-from stackmask.integration.tools.formats import Style
-from stackmask.integration.tools.kinds import kinds, member
-from stackmask.integration.tools.spelling import BLANKS, GAP
+from .fits import Checker
+from .formats import Style
+from .kinds import kinds, member
+from .spelling import BLANKS, GAP
 
 _STRUCTURE: Final = re.compile(r'["{}\[\]]')
 _STRING: Final = re.compile(r'["\\]')

@@ -10,10 +10,10 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from stackmask.integration.tools.fits import NOTES
-from stackmask.integration.tools.formats import Style
-from stackmask.integration.tools.kinds import kinds, kinds_of, resolve
-from stackmask.integration.tools.tool import ToolError
+from .fits import NOTES
+from .formats import Style
+from .kinds import kinds, kinds_of, resolve
+from .tool import ToolError
 
 Json = dict[str, Any]
 

@@ -11,11 +11,11 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from stackmask.integration.tools.compose import free_text, plain_object, resolved, whole_schema, words
-from stackmask.integration.tools.fits import NOTES
-from stackmask.integration.tools.formats import Notation, Style
-from stackmask.integration.tools.kinds import kinds
-from stackmask.integration.tools.tool import ToolError
+from .compose import free_text, plain_object, resolved, whole_schema, words
+from .fits import NOTES
+from .formats import Notation, Style
+from .kinds import kinds
+from .tool import ToolError
 
 Json = dict[str, Any]
 

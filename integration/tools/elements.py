@@ -6,10 +6,10 @@ import json
 import re
 from typing import Any, Final
 
-from stackmask.integration.tools.arguments import Base, Values, checked
-from stackmask.integration.tools.formats import Style
-from stackmask.integration.tools.kinds import kinds, member
-from stackmask.integration.tools.spelling import BLANKS
+from .arguments import Base, Values, checked
+from .formats import Style
+from .kinds import kinds, member
+from .spelling import BLANKS
 
 _REFERENCES: Final = (("&quot;", '"'), ("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&"))
 _WHOLE: Final = {"object": "{}", "array": "[]"}

@@ -6,11 +6,11 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
-from stackmask.integration.tools.kinds import resolve
-from stackmask.pda.engine import KernelGrammar, Matcher, TokenTrie
-from stackmask.pda.exceptions import GrammarError, LimitError
-from stackmask.pda.limits import Limits
-from stackmask.schema.json_schema import json_schema_grammar
+from ...pda.engine import KernelGrammar, Matcher, TokenTrie
+from ...pda.exceptions import GrammarError, LimitError
+from ...pda.limits import Limits
+from ...schema.json_schema import json_schema_grammar
+from .kinds import resolve
 
 NOTES: Final = frozenset(
     ("title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment", "$schema", "$id")

@@ -6,9 +6,9 @@ import json
 import re
 from typing import Final
 
-from stackmask.integration.tools.arguments import JsonScanner, StateReader, overlap
-from stackmask.integration.tools.formats import Style
-from stackmask.integration.tools.spelling import BLANKS
+from .arguments import JsonScanner, StateReader, overlap
+from .formats import Style
+from .spelling import BLANKS
 
 _WORD: Final = re.compile(r"[A-Za-z0-9_.+-]+")
 _CLOSE: Final = {"{": "}", "[": "]"}

@@ -14,12 +14,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from stackmask.integration.tools.arguments import InputReader, JsonReader, PairsReader, Reader, StringReader, overlap
-from stackmask.integration.tools.elements import ElementsReader
-from stackmask.integration.tools.formats import STYLES, Format
-from stackmask.integration.tools.literals import LiteralsReader
-from stackmask.integration.tools.spelling import BLANKS, GAP, MARK, NAME, Spelling, bind, cut, openers, spellings
-from stackmask.integration.tools.tool import Tool
+from .arguments import InputReader, JsonReader, PairsReader, Reader, StringReader, overlap
+from .elements import ElementsReader
+from .formats import STYLES, Format
+from .literals import LiteralsReader
+from .spelling import BLANKS, GAP, MARK, NAME, Spelling, bind, cut, openers, spellings
+from .tool import Tool
 
 _FIELDS: Final = {"name": re.compile(NAME), "index": re.compile("[0-9]+"), "gap": re.compile(f"[{BLANKS}]*")}
 _WAIT: Final = -1

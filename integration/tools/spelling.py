@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from stackmask.integration.tools.formats import STYLES, Format, Style
+from .formats import STYLES, Format, Style
 
 MARK: Final = "\ufdd0"
 """A noncharacter of Unicode, which no text that is interchanged holds."""

@@ -15,11 +15,11 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
 
-from stackmask.integration.tools.compose import compose_arguments
-from stackmask.integration.tools.compose_literals import compose_literals
-from stackmask.integration.tools.formats import STYLES, Format
-from stackmask.integration.tools.spelling import MARK, Spelling, bind, cut, spellings, triggers
-from stackmask.integration.tools.tool import Choice, Tool, ToolError
+from .compose import compose_arguments
+from .compose_literals import compose_literals
+from .formats import STYLES, Format
+from .spelling import MARK, Spelling, bind, cut, spellings, triggers
+from .tool import Choice, Tool, ToolError
 
 Json = dict[str, Any]
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from stackmask.integration.tools.spelling import NAME
+from .spelling import NAME
 
 _NAME: Final = re.compile(rf"(?=.{{1,64}}\Z){NAME}")
 _NO_PARAMETERS: Final = {"type": "object", "properties": {}, "additionalProperties": False}

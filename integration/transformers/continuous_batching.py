@@ -29,10 +29,10 @@ from transformers.generation.continuous_batching.cb_logits_processors import (
     ContinuousBatchingLogitsProcessorList,
 )
 
-from stackmask.integration.compiler import CompiledGrammar
-from stackmask.integration.torch import apply_token_bitmask_inplace
-from stackmask.pda.engine import fill_bitmasks
-from stackmask.pda.matcher import Matcher, allocate_token_bitmask
+from ...pda.engine import fill_bitmasks
+from ...pda.matcher import Matcher, allocate_token_bitmask
+from ..compiler import CompiledGrammar
+from ..torch import apply_token_bitmask_inplace
 
 _USED: Final = ("check_kwargs", "fill_defaults", "prepare_tensor_args", "_retrieve_processors_kwargs")
 """The methods of the manager's list that the processor counts on."""

@@ -22,11 +22,11 @@ from warnings import warn
 import torch
 from transformers import LogitsProcessor
 
-from stackmask.integration.compiler import CompiledGrammar
-from stackmask.integration.torch import apply_token_bitmask_inplace
-from stackmask.pda.engine import fill_bitmasks
-from stackmask.pda.exceptions import GrammarError
-from stackmask.pda.matcher import Matcher, allocate_token_bitmask
+from ...pda.engine import fill_bitmasks
+from ...pda.exceptions import GrammarError
+from ...pda.matcher import Matcher, allocate_token_bitmask
+from ..compiler import CompiledGrammar
+from ..torch import apply_token_bitmask_inplace
 
 
 @dataclass(slots=True)

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import logging
 
-from stackmask.integration.vllm.backend import Backend, Grammar
-from stackmask.integration.vllm.patches import IncompatibleVersionError, register
+from .backend import Backend, Grammar
+from .patches import IncompatibleVersionError, register
 
 __all__ = ["Backend", "Grammar", "IncompatibleVersionError", "plugin", "register"]
 

@@ -23,12 +23,12 @@ from weakref import WeakKeyDictionary
 
 import torch
 
-from stackmask.integration.compiler import CompiledGrammar, Compiler
-from stackmask.integration.compiler.cache_key import parse_json
-from stackmask.integration.tokenizers import Vocabulary
-from stackmask.pda.exceptions import LimitError
-from stackmask.pda.limits import Limits
-from stackmask.pda.matcher import Matcher
+from ...pda.exceptions import LimitError
+from ...pda.limits import Limits
+from ...pda.matcher import Matcher
+from ..compiler import CompiledGrammar, Compiler
+from ..compiler.cache_key import parse_json
+from ..tokenizers import Vocabulary
 
 _LOGGER: Final = logging.getLogger("vllm.plugins.stackmask")
 

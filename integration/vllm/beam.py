@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from stackmask.integration.compiler import CompiledGrammar
-from stackmask.integration.vllm.backend import Backend, Fronts, Grammar
-from stackmask.pda.matcher import Matcher
+from ...pda.matcher import Matcher
+from ..compiler import CompiledGrammar
+from .backend import Backend, Fronts, Grammar
 
 
 class BeamBackend(Backend):

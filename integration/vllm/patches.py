@@ -24,9 +24,9 @@ from concurrent.futures import Future
 from types import MappingProxyType
 from typing import Any, Final
 
-from stackmask.integration.vllm.backend import REQUEST_TYPES, Backend, Fronts, Grammar, Settings
-from stackmask.integration.vllm.beam import BeamBackend
-from stackmask.pda.exceptions import StackmaskError
+from ...pda.exceptions import StackmaskError
+from .backend import REQUEST_TYPES, Backend, Fronts, Grammar, Settings
+from .beam import BeamBackend
 
 NAME: Final = "stackmask"
 TESTED: Final = ((0, 33), (0, 34))

@@ -10,26 +10,26 @@ The names and signatures are those of XGrammar 0.2.8, the semantics are stackmas
 What stackmask cannot do is refused by the name of the option, and errors are RuntimeErrors, as there.
 """
 
-from stackmask.integration.xgrammar import structural_tag, testing
-from stackmask.integration.xgrammar.bitmask import (
+from . import structural_tag, testing
+from .bitmask import (
     allocate_token_bitmask,
     apply_token_bitmask_inplace,
     bitmask_dtype,
     get_bitmask_shape,
     reset_token_bitmask,
 )
-from stackmask.integration.xgrammar.compiler import CompiledGrammar, GrammarCompiler
-from stackmask.integration.xgrammar.exception import (
+from .compiler import CompiledGrammar, GrammarCompiler
+from .exception import (
     DeserializeFormatError,
     DeserializeVersionError,
     InvalidJSONError,
     InvalidStructuralTagError,
     UnsupportedOptionError,
 )
-from stackmask.integration.xgrammar.grammar import Grammar, get_serialization_version
-from stackmask.integration.xgrammar.matcher import BatchGrammarMatcher, GrammarMatcher
-from stackmask.integration.xgrammar.structural_tag import StructuralTag, StructuralTagItem
-from stackmask.integration.xgrammar.tokenizer_info import TokenizerInfo, VocabType
+from .grammar import Grammar, get_serialization_version
+from .matcher import BatchGrammarMatcher, GrammarMatcher
+from .structural_tag import StructuralTag, StructuralTagItem
+from .tokenizer_info import TokenizerInfo, VocabType
 
 __all__ = [
     "BatchGrammarMatcher",

@@ -6,8 +6,8 @@ from typing import Final
 
 import torch
 
-from stackmask.integration import torch as masks
-from stackmask.integration.xgrammar.exception import refuse
+from .. import torch as masks
+from .exception import refuse
 
 bitmask_dtype: Final = torch.int32
 

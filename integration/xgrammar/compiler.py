@@ -6,12 +6,12 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
-from stackmask.integration.compiler import compiler as own
-from stackmask.integration.xgrammar.exception import DeserializeFormatError, refuse, runtime_errors
-from stackmask.integration.xgrammar.grammar import Grammar, Schema, packed, schema_options, schema_value, unpacked
-from stackmask.integration.xgrammar.structural_tag import tag_of
-from stackmask.integration.xgrammar.tokenizer_info import TokenizerInfo
-from stackmask.pda.exceptions import StackmaskError
+from ...pda.exceptions import StackmaskError
+from ..compiler import compiler as own
+from .exception import DeserializeFormatError, refuse, runtime_errors
+from .grammar import Grammar, Schema, packed, schema_options, schema_value, unpacked
+from .structural_tag import tag_of
+from .tokenizer_info import TokenizerInfo
 
 _UNLIMITED: Final = 1 << 62
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from stackmask.pda.exceptions import StackmaskError, StructuralTagError
+from ...pda.exceptions import StackmaskError, StructuralTagError
 
 
 class InvalidJSONError(RuntimeError):

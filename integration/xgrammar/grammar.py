@@ -7,9 +7,20 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from stackmask.integration.compiler.cache_key import schema_key, schema_of_key
-from stackmask.integration.compiler.serialization import from_bytes, to_bytes
-from stackmask.integration.xgrammar.exception import (
+from ...pda import grammar as ir
+from ...pda.ebnf import ebnf_grammar
+from ...pda.embed import splice
+from ...pda.exceptions import GrammarError
+from ...pda.grammar import GrammarBuilder, print_grammar
+from ...pda.lark import lark_grammar
+from ...pda.limits import Limits
+from ...pda.regex import regex_grammar
+from ...pda.vocabulary import MAX_SIZE
+from ...schema.json_schema import json_schema_grammar
+from ...schema.structural_tag import structural_tag_grammar
+from ..compiler.cache_key import schema_key, schema_of_key
+from ..compiler.serialization import from_bytes, to_bytes
+from .exception import (
     DeserializeFormatError,
     DeserializeVersionError,
     InvalidJSONError,
@@ -17,20 +28,9 @@ from stackmask.integration.xgrammar.exception import (
     refuse,
     runtime_errors,
 )
-from stackmask.integration.xgrammar.strict import closed
-from stackmask.integration.xgrammar.structural_tag import tag_of
-from stackmask.integration.xgrammar.tokenizer_info import TokenizerInfo
-from stackmask.pda import grammar as ir
-from stackmask.pda.ebnf import ebnf_grammar
-from stackmask.pda.embed import splice
-from stackmask.pda.exceptions import GrammarError
-from stackmask.pda.grammar import GrammarBuilder, print_grammar
-from stackmask.pda.lark import lark_grammar
-from stackmask.pda.limits import Limits
-from stackmask.pda.regex import regex_grammar
-from stackmask.pda.vocabulary import MAX_SIZE
-from stackmask.schema.json_schema import json_schema_grammar
-from stackmask.schema.structural_tag import structural_tag_grammar
+from .strict import closed
+from .structural_tag import tag_of
+from .tokenizer_info import TokenizerInfo
 
 Schema = str | type | Mapping[str, Any]
 

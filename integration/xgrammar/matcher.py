@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 import torch
 
-from stackmask.integration.xgrammar.compiler import CompiledGrammar
-from stackmask.integration.xgrammar.exception import refuse, runtime_errors
-from stackmask.pda.engine import fill_bitmasks, fill_draft_bitmasks
-from stackmask.pda.matcher import Matcher
+from ...pda.engine import fill_bitmasks, fill_draft_bitmasks
+from ...pda.matcher import Matcher
+from .compiler import CompiledGrammar
+from .exception import refuse, runtime_errors
 
 
 class GrammarMatcher:

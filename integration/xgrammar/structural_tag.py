@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from stackmask.integration.xgrammar.exception import InvalidJSONError
+from .exception import InvalidJSONError
 
 Format = partial[dict[str, Any]]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import torch
 
-from stackmask.integration.xgrammar.bitmask import bitmask_dtype
-from stackmask.integration.xgrammar.compiler import GrammarCompiler
-from stackmask.integration.xgrammar.grammar import Grammar
-from stackmask.integration.xgrammar.matcher import GrammarMatcher
-from stackmask.integration.xgrammar.tokenizer_info import TokenizerInfo
+from .bitmask import bitmask_dtype
+from .compiler import GrammarCompiler
+from .grammar import Grammar
+from .matcher import GrammarMatcher
+from .tokenizer_info import TokenizerInfo
 
 
 def bitmask_to_bool_mask(bit_mask: torch.Tensor, vocab_size: int | None = None) -> torch.Tensor:

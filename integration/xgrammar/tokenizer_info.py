@@ -7,9 +7,9 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from stackmask.integration.tokenizers import Vocabulary
-from stackmask.integration.tokenizers.decoders import SENTENCEPIECE, decode_pieces
-from stackmask.integration.xgrammar.exception import DeserializeFormatError, InvalidJSONError, UnsupportedOptionError, runtime_errors
+from ..tokenizers import Vocabulary
+from ..tokenizers.decoders import SENTENCEPIECE, decode_pieces
+from .exception import DeserializeFormatError, InvalidJSONError, UnsupportedOptionError, runtime_errors
 
 StopTokens = list[int] | int | None
 

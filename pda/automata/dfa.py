@@ -24,11 +24,11 @@ from dataclasses import dataclass, field
 from operator import add
 from typing import Final, TypeAlias
 
-from stackmask.pda.automata import charset
-from stackmask.pda.automata.charset import CharSet
-from stackmask.pda.automata.dense import MOST_CLASSES, Dense, DenseRow, Spelling, Stretch, common_lengths, dense, side_by_side, widened
-from stackmask.pda.automata.labels import NO_LABEL, LabelId, Labels
-from stackmask.pda.budget import Budget
+from ..budget import Budget
+from . import charset
+from .charset import CharSet
+from .dense import MOST_CLASSES, Dense, DenseRow, Spelling, Stretch, common_lengths, dense, side_by_side, widened
+from .labels import NO_LABEL, LabelId, Labels
 
 LARGE_PRODUCT: Final = 1_000
 """Pairs of states of a product that looks at lengths first."""

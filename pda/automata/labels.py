@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import Final, NewType
 
-from stackmask.pda.automata import charset
-from stackmask.pda.automata.charset import CharSet
+from . import charset
+from .charset import CharSet
 
 LabelId = NewType("LabelId", int)
 

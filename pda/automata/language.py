@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 
-from stackmask.pda.automata.dfa import Dfa
+from .dfa import Dfa
 
 _MOST_WORK = 20_000
 

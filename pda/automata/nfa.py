@@ -15,11 +15,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from stackmask.pda.automata import charset
-from stackmask.pda.automata.dfa import ANYTHING, EPSILON, NOTHING, Dfa, Row, canonical, label_rows
-from stackmask.pda.automata.labels import LabelId, Labels
-from stackmask.pda.budget import Budget
-from stackmask.pda.exceptions import LimitError
+from ..budget import Budget
+from ..exceptions import LimitError
+from . import charset
+from .dfa import ANYTHING, EPSILON, NOTHING, Dfa, Row, canonical, label_rows
+from .labels import LabelId, Labels
 
 # Bits that the sets of positions of one subset construction may take in all: 128 MiB.
 SUBSET_BITS: Final = 1 << 30

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stackmask.pda.automata.dfa import Dfa
-from stackmask.pda.budget import Budget
+from ..budget import Budget
+from .dfa import Dfa
 
 # An edge under way: what is left of its chunk, and the state behind it; at a state nothing is left.
 _Place = tuple[str, int]

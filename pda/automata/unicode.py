@@ -9,9 +9,9 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
-from stackmask.pda.automata.charset import ANY, ASCII, CharSet, complement, from_ranges
-from stackmask.pda.automata.unicode_tables import CATEGORIES, EXTENSIONS, PROPERTIES, SCRIPTS
-from stackmask.pda.automata.varints import unpack
+from .charset import ANY, ASCII, CharSet, complement, from_ranges
+from .unicode_tables import CATEGORIES, EXTENSIONS, PROPERTIES, SCRIPTS
+from .varints import unpack
 
 _TABLES: Final = {
     "gc": CATEGORIES,

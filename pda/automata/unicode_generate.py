@@ -14,7 +14,7 @@ import textwrap
 import regex  # type: ignore[import-untyped]
 from regex import _regex_core
 
-from stackmask.pda.automata.varints import pack
+from .varints import pack
 
 # The binary properties of ECMA-262 ("Binary Unicode property aliases and their canonical property names"), as far as `regex` has them.
 BINARY = (

@@ -37,16 +37,16 @@ from lark import Lark, Token, UnexpectedToken
 from lark.exceptions import VisitError
 from lark.visitors import Transformer_NonRecursive
 
-from stackmask.pda.automata.charset import ANY, case_closure, complement, from_ranges
-from stackmask.pda.ebnf.difference import Automata, Difference, DifferenceError, Regular, define_regular
-from stackmask.pda.ebnf.lexer import EbnfLexer, Source, check_text
-from stackmask.pda.ebnf.lookahead import LookaheadError, work_in
-from stackmask.pda.ebnf.macros import MacroError, Named, expand
-from stackmask.pda.ebnf.options import OptionError, Options, read_options
-from stackmask.pda.exceptions import EbnfError, LimitError
-from stackmask.pda.grammar import Grammar, GrammarBuilder, NodeId, RuleId
-from stackmask.pda.limits import Limits
-from stackmask.pda.useless_rules import unproductive_rules, unreachable_rules
+from ..automata.charset import ANY, case_closure, complement, from_ranges
+from ..exceptions import EbnfError, LimitError
+from ..grammar import Grammar, GrammarBuilder, NodeId, RuleId
+from ..limits import Limits
+from ..useless_rules import unproductive_rules, unreachable_rules
+from .difference import Automata, Difference, DifferenceError, Regular, define_regular
+from .lexer import EbnfLexer, Source, check_text
+from .lookahead import LookaheadError, work_in
+from .macros import MacroError, Named, expand
+from .options import OptionError, Options, read_options
 
 _SYNTAX: Final = """
     start: rule*

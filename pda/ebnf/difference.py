@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from stackmask.pda.automata import dfa, language, nfa
-from stackmask.pda.automata.dfa import Dfa
-from stackmask.pda.budget import Budget
-from stackmask.pda.grammar import (
+from ..automata import dfa, language, nfa
+from ..automata.dfa import Dfa
+from ..budget import Budget
+from ..grammar import (
     ALT,
     AUTOMATON,
     CALL,

@@ -22,9 +22,9 @@ from typing import Final
 from lark import Token
 from lark.lexer import Lexer
 
-from stackmask.pda.budget import Budget
-from stackmask.pda.exceptions import EbnfError, LarkError, LimitError
-from stackmask.pda.limits import Limits
+from ..budget import Budget
+from ..exceptions import EbnfError, LarkError, LimitError
+from ..limits import Limits
 
 # PERF: bounds the work of telling names from dots, which is quadratic in the length of a word.
 MAX_NAME_LENGTH: Final = 500

@@ -22,12 +22,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias, cast
 
-from stackmask.pda.automata import dfa, nfa
-from stackmask.pda.automata.dfa import ANYTHING, EPSILON, NOTHING, Dfa
-from stackmask.pda.budget import Budget
-from stackmask.pda.ebnf.difference import Automata, DifferenceError
-from stackmask.pda.grammar import ALT, CALL, EMPTY, GRAPH, REPEAT, SEQ, GrammarBuilder, NodeId, RuleId
-from stackmask.pda.useless_rules import parts_of
+from ..automata import dfa, nfa
+from ..automata.dfa import ANYTHING, EPSILON, NOTHING, Dfa
+from ..budget import Budget
+from ..grammar import ALT, CALL, EMPTY, GRAPH, REPEAT, SEQ, GrammarBuilder, NodeId, RuleId
+from ..useless_rules import parts_of
+from .difference import Automata, DifferenceError
 
 Ways: TypeAlias = dict[Dfa | None, NodeId]
 """The texts of a node by what is still asked of the text behind them: an automaton that any text behind a text of it stays in."""

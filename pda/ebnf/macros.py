@@ -19,14 +19,14 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from lark import Token
 
-from stackmask.pda.automata import dfa, nfa
-from stackmask.pda.automata.charset import complement, from_chars, union
-from stackmask.pda.automata.suffix_automaton import substring_dfa
-from stackmask.pda.ebnf.lexer import Source
-from stackmask.pda.exceptions import RegexError
-from stackmask.pda.free_text import DispatchError, text_dispatch, token_dispatch
-from stackmask.pda.grammar import GrammarBuilder, NodeId
-from stackmask.pda.regex import regex_dfa, regex_node
+from ..automata import dfa, nfa
+from ..automata.charset import complement, from_chars, union
+from ..automata.suffix_automaton import substring_dfa
+from ..exceptions import RegexError
+from ..free_text import DispatchError, text_dispatch, token_dispatch
+from ..grammar import GrammarBuilder, NodeId
+from ..regex import regex_dfa, regex_node
+from .lexer import Source
 
 
 class MacroError(Exception):

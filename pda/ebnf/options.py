@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any, Final
 
-from stackmask.pda.grammar import GrammarBuilder, NodeId
+from ..grammar import GrammarBuilder, NodeId
 
 _OPTION: Final = re.compile(r'\s*([A-Za-z_]+)\s*(?:=\s*("[^"\\]*"|[^\s",]+)\s*)?(?:,|$)')
 _MOST: Final = (1 << 31) - 1

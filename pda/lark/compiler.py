@@ -36,21 +36,21 @@ from lark import Token, Tree
 from lark.exceptions import VisitError
 from lark.visitors import Transformer_NonRecursive
 
-from stackmask.pda.automata import dfa, nfa
-from stackmask.pda.automata.charset import CharSet, from_chars
-from stackmask.pda.automata.dfa import Dfa
-from stackmask.pda.budget import Budget
-from stackmask.pda.ebnf.difference import shortest_texts
-from stackmask.pda.ebnf.lexer import check_text
-from stackmask.pda.exceptions import LarkError, LimitError
-from stackmask.pda.grammar import Grammar, GrammarBuilder, NodeId, RuleId
-from stackmask.pda.lark.definitions import Definition, Definitions
-from stackmask.pda.lark.ignore import Ignored, first_of, restrict
-from stackmask.pda.lark.lexer import read_json
-from stackmask.pda.lark.options import Options, part_ending, read_options
-from stackmask.pda.lark.terminals import Pattern, Terminal, TerminalBuilder, Terminals
-from stackmask.pda.limits import Limits
-from stackmask.pda.useless_rules import unproductive_rules
+from ..automata import dfa, nfa
+from ..automata.charset import CharSet, from_chars
+from ..automata.dfa import Dfa
+from ..budget import Budget
+from ..ebnf.difference import shortest_texts
+from ..ebnf.lexer import check_text
+from ..exceptions import LarkError, LimitError
+from ..grammar import Grammar, GrammarBuilder, NodeId, RuleId
+from ..limits import Limits
+from ..useless_rules import unproductive_rules
+from .definitions import Definition, Definitions
+from .ignore import Ignored, first_of, restrict
+from .lexer import read_json
+from .options import Options, part_ending, read_options
+from .terminals import Pattern, Terminal, TerminalBuilder, Terminals
 
 JsonNode: TypeAlias = Callable[[GrammarBuilder, object], NodeId]
 """Compiles a JSON Schema to a node."""

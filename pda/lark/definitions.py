@@ -15,9 +15,9 @@ from typing import Any, Final, TypeAlias
 
 from lark import Token, Tree
 
-from stackmask.pda.budget import Budget
-from stackmask.pda.exceptions import LarkError, LimitError
-from stackmask.pda.lark.lexer import parse, read_json
+from ..budget import Budget
+from ..exceptions import LarkError, LimitError
+from .lexer import parse, read_json
 
 BUNDLED: Final = ("common", "lark", "python", "unicode")
 

@@ -16,12 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from stackmask.pda.automata import dfa
-from stackmask.pda.automata.charset import CharSet, complement, contains, difference, from_ranges, intersection, pairs, union
-from stackmask.pda.automata.dfa import Dfa
-from stackmask.pda.automata.labels import Labels
-from stackmask.pda.budget import Budget
-from stackmask.pda.grammar import GrammarBuilder, NodeId
+from ..automata import dfa
+from ..automata.charset import CharSet, complement, contains, difference, from_ranges, intersection, pairs, union
+from ..automata.dfa import Dfa
+from ..automata.labels import Labels
+from ..budget import Budget
+from ..grammar import GrammarBuilder, NodeId
 
 # A state of one of the automata of ignored terminals.
 _Place = tuple[int, int]

@@ -19,8 +19,8 @@ from typing import Any, Final
 from lark import Lark, Token, Tree, UnexpectedToken
 from lark.lexer import Lexer
 
-from stackmask.pda.budget import Budget
-from stackmask.pda.exceptions import LarkError, LimitError
+from ..budget import Budget
+from ..exceptions import LarkError, LimitError
 
 _SYNTAX: Final = """
     start: (_statement _NL)*

@@ -24,12 +24,12 @@ from typing import Final
 
 from lark import Token
 
-from stackmask.pda.automata import dfa, nfa
-from stackmask.pda.automata.dfa import Dfa
-from stackmask.pda.budget import Budget
-from stackmask.pda.ebnf.difference import shortest_texts
-from stackmask.pda.exceptions import LarkError
-from stackmask.pda.grammar import GrammarBuilder, NodeId
+from ..automata import dfa, nfa
+from ..automata.dfa import Dfa
+from ..budget import Budget
+from ..ebnf.difference import shortest_texts
+from ..exceptions import LarkError
+from ..grammar import GrammarBuilder, NodeId
 
 _MOST: Final = (1 << 31) - 1
 ErrorAt = Callable[[str, Token], LarkError]

@@ -16,17 +16,17 @@ from typing import Any, Final, TypeAlias
 from lark import Token
 from lark.visitors import Transformer_NonRecursive
 
-from stackmask.pda.automata import dfa, nfa
-from stackmask.pda.automata.charset import CharSet
-from stackmask.pda.automata.dfa import Dfa
-from stackmask.pda.automata.suffix_automaton import substring_dfa
-from stackmask.pda.budget import Budget
-from stackmask.pda.exceptions import LarkError, LimitError, RegexError
-from stackmask.pda.grammar import GrammarBuilder, NodeId
-from stackmask.pda.lark.ignore import first_of
-from stackmask.pda.lark.lexer import STRING, read_json
-from stackmask.pda.regex.first_match import preferred_dfa, preferred_node, whole_dfa
-from stackmask.pda.regex.python_parser import LONG, Alt, Node, any_case, first_characters, parse, widths
+from ..automata import dfa, nfa
+from ..automata.charset import CharSet
+from ..automata.dfa import Dfa
+from ..automata.suffix_automaton import substring_dfa
+from ..budget import Budget
+from ..exceptions import LarkError, LimitError, RegexError
+from ..grammar import GrammarBuilder, NodeId
+from ..regex.first_match import preferred_dfa, preferred_node, whole_dfa
+from ..regex.python_parser import LONG, Alt, Node, any_case, first_characters, parse, widths
+from .ignore import first_of
+from .lexer import STRING, read_json
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """The reference engine: the specification of the kernel in plain Python, with the same names."""
 
-from stackmask.pda.reference.matcher import (
+from .matcher import (
     BitmaskFiller,
     KernelGrammar,
     Matcher,

@@ -22,10 +22,10 @@ from heapq import heappop, heappush
 from math import inf
 from typing import Any, Protocol
 
-from stackmask.pda.exceptions import GrammarError, LimitError
-from stackmask.pda.reference.finite import BLANKS, Endless
-from stackmask.pda.reference.json_values import is_inside_string, value_digest, without_blanks
-from stackmask.pda.reference.program import COUNT, START, TOKEN_COST, Cost, Costs, Program, Register
+from ..exceptions import GrammarError, LimitError
+from .finite import BLANKS, Endless
+from .json_values import is_inside_string, value_digest, without_blanks
+from .program import COUNT, START, TOKEN_COST, Cost, Costs, Program, Register
 
 Seen = frozenset[bytes]
 NOTHING: Seen = frozenset()

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from math import inf
 
-from stackmask.pda.grammar import REPEATABLE
-from stackmask.pda.reference.program import COUNT, PLAIN, Program, Register
+from ..grammar import REPEATABLE
+from .program import COUNT, PLAIN, Program, Register
 
 BLANKS = frozenset(b" \t\n\r")
 Edge = tuple[int, bool]

@@ -25,10 +25,10 @@ from typing import Any, Protocol, Self
 import numpy as np
 import numpy.typing as npt
 
-from stackmask.pda.exceptions import LimitError, RollbackError, StackmaskError
-from stackmask.pda.grammar import Grammar
-from stackmask.pda.reference.earley import Begun, Chart, Column
-from stackmask.pda.reference.program import Program
+from ..exceptions import LimitError, RollbackError, StackmaskError
+from ..grammar import Grammar
+from .earley import Begun, Chart, Column
+from .program import Program
 
 JUMP_BYTES = 1 << 16  # find_jump_forward_bytes gives no more than these at once
 

@@ -22,10 +22,10 @@ from heapq import heappop, heappush
 from math import inf
 from typing import Any, Protocol
 
-from stackmask.pda import grammar as ir
-from stackmask.pda.exceptions import GrammarError, LimitError, UnsatisfiableError
-from stackmask.pda.grammar import CALL, CAPTURE, DISTINCT, LIMIT, PERMUTE, REPEAT, REPEATABLE, REQUIRED, SCOPE, TEMPERATURE, Grammar
-from stackmask.pda.reference.spelling import Spelling, spellings
+from .. import grammar as ir
+from ..exceptions import GrammarError, LimitError, UnsatisfiableError
+from ..grammar import CALL, CAPTURE, DISTINCT, LIMIT, PERMUTE, REPEAT, REPEATABLE, REQUIRED, SCOPE, TEMPERATURE, Grammar
+from .spelling import Spelling, spellings
 
 TOKEN_COST = 1 << 200  # more than any text, less than infinity: a token by id is something to read, but no text
 Cost = float  # an int, or infinity

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from itertools import product
 
-from stackmask.pda.grammar import JSON_ANY, RAW, UTF8
+from ..grammar import JSON_ANY, RAW, UTF8
 
 Spelling = tuple[tuple[int, ...], ...]
 

@@ -25,14 +25,14 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple, TypeAlias
 
-from stackmask.pda.automata import charset
-from stackmask.pda.automata.dfa import Dfa, Row, canonical
-from stackmask.pda.automata.labels import NO_LABEL, LabelId
-from stackmask.pda.automata.nfa import Fragment, Steps, bits, mask_of, set_key
-from stackmask.pda.budget import Budget
-from stackmask.pda.regex.ast import Anchor, Ast, AstId, Boundary, Look, Place
-from stackmask.pda.regex.char_class import LINE_TERMINATORS
-from stackmask.pda.regex.to_nfa import Unfolding
+from ..automata import charset
+from ..automata.dfa import Dfa, Row, canonical
+from ..automata.labels import NO_LABEL, LabelId
+from ..automata.nfa import Fragment, Steps, bits, mask_of, set_key
+from ..budget import Budget
+from .ast import Anchor, Ast, AstId, Boundary, Look, Place
+from .char_class import LINE_TERMINATORS
+from .to_nfa import Unfolding
 
 # The number of a set of threads; equal sets have the same number.
 ThreadsId: TypeAlias = int

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple, NewType, TypeAlias
 
-from stackmask.pda.automata.charset import CharSet
+from ..automata.charset import CharSet
 
 AstId = NewType("AstId", int)
 

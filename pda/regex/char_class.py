@@ -21,8 +21,8 @@ import re
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from stackmask.pda.automata.charset import CharSet, case_closure, complement, difference, from_ranges, intersection, union
-from stackmask.pda.automata.unicode import property_set
+from ..automata.charset import CharSet, case_closure, complement, difference, from_ranges, intersection, union
+from ..automata.unicode import property_set
 
 DIGITS: Final[CharSet] = (0x30, 0x39)
 WORD: Final[CharSet] = (0x30, 0x39, 0x41, 0x5A, 0x5F, 0x5F, 0x61, 0x7A)

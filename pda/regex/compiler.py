@@ -14,17 +14,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from stackmask.pda.automata.dfa import NOTHING, Dfa
-from stackmask.pda.budget import Budget
-from stackmask.pda.exceptions import LimitError, RegexError
-from stackmask.pda.grammar import UTF8, Grammar, GrammarBuilder, NodeId
-from stackmask.pda.limits import Limits
-from stackmask.pda.regex.assertions import AlternatingAutomaton
-from stackmask.pda.regex.ast import Ast, Repeat
-from stackmask.pda.regex.lookaround import lookaround_dfa
-from stackmask.pda.regex.parser import parse
-from stackmask.pda.regex.to_grammar import Branch, emit, outer_branches
-from stackmask.pda.regex.to_nfa import branches_dfa, check_atoms, count_positions
+from ..automata.dfa import NOTHING, Dfa
+from ..budget import Budget
+from ..exceptions import LimitError, RegexError
+from ..grammar import UTF8, Grammar, GrammarBuilder, NodeId
+from ..limits import Limits
+from .assertions import AlternatingAutomaton
+from .ast import Ast, Repeat
+from .lookaround import lookaround_dfa
+from .parser import parse
+from .to_grammar import Branch, emit, outer_branches
+from .to_nfa import branches_dfa, check_atoms, count_positions
 
 __all__ = ["Ast", "parse", "regex_dfa", "regex_grammar", "regex_node"]
 

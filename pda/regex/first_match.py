@@ -28,14 +28,14 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Final, NamedTuple, TypeAlias
 
-from stackmask.pda.automata import dfa
-from stackmask.pda.automata.charset import CharSet, contains, intersection, pairs, size, union
-from stackmask.pda.automata.dfa import Dfa
-from stackmask.pda.automata.labels import Labels
-from stackmask.pda.budget import Budget
-from stackmask.pda.exceptions import LimitError, RegexError
-from stackmask.pda.grammar import LITERAL, GrammarBuilder, NodeId
-from stackmask.pda.regex.python_parser import Alt, Anchor, Boundary, Chars, Look, Node, Place, Repeat, Seq
+from ..automata import dfa
+from ..automata.charset import CharSet, contains, intersection, pairs, size, union
+from ..automata.dfa import Dfa
+from ..automata.labels import Labels
+from ..budget import Budget
+from ..exceptions import LimitError, RegexError
+from ..grammar import LITERAL, GrammarBuilder, NodeId
+from .python_parser import Alt, Anchor, Boundary, Chars, Look, Node, Place, Repeat, Seq
 
 
 def preferred_node(builder: GrammarBuilder, nodes: list[Node], budget: Budget) -> NodeId:

@@ -18,13 +18,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from stackmask.pda.automata import dfa
-from stackmask.pda.automata.dfa import ANYTHING, EPSILON, Dfa
-from stackmask.pda.automata.nfa import concatenation
-from stackmask.pda.budget import Budget
-from stackmask.pda.regex.ast import Alt, Anchor, Ast, AstId, Atomic, Boundary, Look, Place, Repeat, Seq
-from stackmask.pda.regex.to_grammar import Branch, trim_branches
-from stackmask.pda.regex.to_nfa import branches_dfa
+from ..automata import dfa
+from ..automata.dfa import ANYTHING, EPSILON, Dfa
+from ..automata.nfa import concatenation
+from ..budget import Budget
+from .ast import Alt, Anchor, Ast, AstId, Atomic, Boundary, Look, Place, Repeat, Seq
+from .to_grammar import Branch, trim_branches
+from .to_nfa import branches_dfa
 
 _START: Final = Anchor(Place.START)
 _END: Final = Anchor(Place.END)

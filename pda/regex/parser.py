@@ -21,12 +21,12 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final, NoReturn, TypeAlias
 
-from stackmask.pda.automata.charset import ANY, CharSet, case_closure, complement, from_ranges, pairs
-from stackmask.pda.budget import Budget
-from stackmask.pda.exceptions import LimitError, RegexError
-from stackmask.pda.limits import Limits
-from stackmask.pda.regex.ast import Alt, Anchor, Ast, AstId, AstNode, Atomic, Boundary, Chars, Look, Place, Repeat, Seq, Text
-from stackmask.pda.regex.char_class import LINE_TERMINATORS, WORD, Fault, escaped_character, escaped_set, read_class
+from ..automata.charset import ANY, CharSet, case_closure, complement, from_ranges, pairs
+from ..budget import Budget
+from ..exceptions import LimitError, RegexError
+from ..limits import Limits
+from .ast import Alt, Anchor, Ast, AstId, AstNode, Atomic, Boundary, Chars, Look, Place, Repeat, Seq, Text
+from .char_class import LINE_TERMINATORS, WORD, Fault, escaped_character, escaped_set, read_class
 
 # What a sequence is made of until it is closed: literal text, a character set, or a finished node.
 Item: TypeAlias = str | CharSet | AstId

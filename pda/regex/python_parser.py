@@ -22,10 +22,10 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Final, NamedTuple, TypeAlias
 
-from stackmask.pda.automata.charset import ASCII, CharSet, case_closure, complement, from_chars, from_ranges, intersection, union
-from stackmask.pda.automata.unicode import property_set
-from stackmask.pda.budget import Budget
-from stackmask.pda.exceptions import LimitError, RegexError
+from ..automata.charset import ASCII, CharSet, case_closure, complement, from_chars, from_ranges, intersection, union
+from ..automata.unicode import property_set
+from ..budget import Budget
+from ..exceptions import LimitError, RegexError
 
 
 class Chars(NamedTuple):

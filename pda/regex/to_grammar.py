@@ -12,9 +12,9 @@ import re
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from stackmask.pda.automata.charset import ANY
-from stackmask.pda.grammar import EMPTY, JSON, NEVER, REPEAT, UTF8, GrammarBuilder, NodeId
-from stackmask.pda.regex.ast import Alt, Anchor, Ast, AstId, AstNode, Atomic, Chars, Place, Repeat, Seq, Text
+from ..automata.charset import ANY
+from ..grammar import EMPTY, JSON, NEVER, REPEAT, UTF8, GrammarBuilder, NodeId
+from .ast import Alt, Anchor, Ast, AstId, AstNode, Atomic, Chars, Place, Repeat, Seq, Text
 
 _START: Final = Anchor(Place.START)
 _END: Final = Anchor(Place.END)

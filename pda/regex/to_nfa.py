@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from stackmask.pda.automata.charset import CharSet, intersection
-from stackmask.pda.automata.dfa import Dfa
-from stackmask.pda.automata.nfa import EMPTY_FRAGMENT, Fragment, Nfa, bits
-from stackmask.pda.budget import Budget
-from stackmask.pda.exceptions import LimitError, RegexError
-from stackmask.pda.regex.ast import Alt, Anchor, Ast, AstId, AstNode, Atomic, Boundary, Chars, Look, Place, Repeat, Seq, Text
-from stackmask.pda.regex.to_grammar import Branch
+from ..automata.charset import CharSet, intersection
+from ..automata.dfa import Dfa
+from ..automata.nfa import EMPTY_FRAGMENT, Fragment, Nfa, bits
+from ..budget import Budget
+from ..exceptions import LimitError, RegexError
+from .ast import Alt, Anchor, Ast, AstId, AstNode, Atomic, Boundary, Chars, Look, Place, Repeat, Seq, Text
+from .to_grammar import Branch
 
 # A set of positions takes a bit a position, and there is at least one set a position: this many take 128 MiB.
 MAX_POSITIONS: Final = 1 << 15

@@ -23,14 +23,12 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
-from stackmask.pda.automata import dfa
-from stackmask.pda.automata.dfa import NOTHING, Dfa
-from stackmask.pda.budget import Budget
-from stackmask.pda.exceptions import LimitError, SchemaError, shown
-from stackmask.schema.algebra.glance import differ, glance
-from stackmask.schema.algebra.witness import has_value, lacks_value
-from stackmask.schema.dialect.dialects import DEFAULT
-from stackmask.schema.dialect.keyword_values import (  # fmt: skip
+from ...pda.automata import dfa
+from ...pda.automata.dfa import NOTHING, Dfa
+from ...pda.budget import Budget
+from ...pda.exceptions import LimitError, SchemaError, shown
+from ..dialect.dialects import DEFAULT
+from ..dialect.keyword_values import (  # fmt: skip
     Inexact,
     Malformed,
     Numeral,
@@ -49,7 +47,7 @@ from stackmask.schema.dialect.keyword_values import (  # fmt: skip
     text,
     types,
 )
-from stackmask.schema.dialect.keywords import (  # fmt: skip
+from ..dialect.keywords import (  # fmt: skip
     ALGEBRA,
     ANY_OF,
     ARRAY,
@@ -62,15 +60,15 @@ from stackmask.schema.dialect.keywords import (  # fmt: skip
     UNKNOWN,
     VALUES,
 )
-from stackmask.schema.dialect.references import Registry, Resource, Scope, referred
-from stackmask.schema.formats import format_longest, is_known
-from stackmask.schema.sets import arrays, objects
-from stackmask.schema.sets.keys import Partition
-from stackmask.schema.sets.numbers import INTEGERS, NUMBERS, NumberSet
-from stackmask.schema.sets.objects import Facts, lacks, plain, requires
-from stackmask.schema.sets.strings import FREE as FREE_TEXT
-from stackmask.schema.sets.strings import Strings, Texts, merged
-from stackmask.schema.sets.types import (  # fmt: skip
+from ..dialect.references import Registry, Resource, Scope, referred
+from ..formats import format_longest, is_known
+from ..sets import arrays, objects
+from ..sets.keys import Partition
+from ..sets.numbers import INTEGERS, NUMBERS, NumberSet
+from ..sets.objects import Facts, lacks, plain, requires
+from ..sets.strings import FREE as FREE_TEXT
+from ..sets.strings import Strings, Texts, merged
+from ..sets.types import (  # fmt: skip
     ANYTHING,
     CONSTANTS,
     EVERY,
@@ -90,6 +88,8 @@ from stackmask.schema.sets.types import (  # fmt: skip
     high_bound,
     reduced,
 )
+from .glance import differ, glance
+from .witness import has_value, lacks_value
 
 MOST_PARTS: Final = 4_000
 DEEPEST_EMPTINESS: Final = 3

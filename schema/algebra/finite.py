@@ -12,13 +12,13 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any, Final
 
-from stackmask.pda.automata import language
-from stackmask.schema.algebra.algebra import Algebra
-from stackmask.schema.dialect.keyword_values import same_value
-from stackmask.schema.sets import arrays, objects
-from stackmask.schema.sets.arrays import Values
-from stackmask.schema.sets.numbers import decimal
-from stackmask.schema.sets.types import Array, Atom, Conjunction, Literal, Object, Parts, reduced
+from ...pda.automata import language
+from ..dialect.keyword_values import same_value
+from ..sets import arrays, objects
+from ..sets.arrays import Values
+from ..sets.numbers import decimal
+from ..sets.types import Array, Atom, Conjunction, Literal, Object, Parts, reduced
+from .algebra import Algebra
 
 FEW_VALUES: Final = 256
 """No more values than these are told one by one."""

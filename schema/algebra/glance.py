@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
-from stackmask.schema.dialect.keyword_values import same_value, types
-from stackmask.schema.dialect.references import Registry, Scope
+from ..dialect.keyword_values import same_value, types
+from ..dialect.references import Registry, Scope
 
 TYPE_BITS: Final[Mapping[str, int]] = {
     "null": 1, "boolean": 2, "integer": 4, "number": 12, "string": 16, "array": 32, "object": 64,

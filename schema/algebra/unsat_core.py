@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from stackmask.pda.exceptions import StackmaskError
-from stackmask.schema.dialect.keyword_values import pointer_token
-from stackmask.schema.dialect.pointers import without
+from ...pda.exceptions import StackmaskError
+from ..dialect.keyword_values import pointer_token
+from ..dialect.pointers import without
 
 MOST_KEYWORDS: Final = 400
 SECONDS: Final = 0.5

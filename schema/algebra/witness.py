@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from stackmask.schema.algebra.glance import ALL_TYPES, TYPE_BITS, type_bit
-from stackmask.schema.dialect.keyword_values import TYPES, Schema, types
-from stackmask.schema.dialect.keywords import ANY_OF, BEYOND_LOCAL, LOCAL, OBJECT, REFERENCE, TYPE, UNKNOWN, VALUES
-from stackmask.schema.dialect.references import Registry, Scope, referred
+from ..dialect.keyword_values import TYPES, Schema, types
+from ..dialect.keywords import ANY_OF, BEYOND_LOCAL, LOCAL, OBJECT, REFERENCE, TYPE, UNKNOWN, VALUES
+from ..dialect.references import Registry, Scope, referred
+from .glance import ALL_TYPES, TYPE_BITS, type_bit
 
 STEPS: Final = 4
 """How many references, members and items are followed, one inside the other."""

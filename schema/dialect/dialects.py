@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from stackmask.pda.exceptions import SchemaError
-from stackmask.schema.dialect.keywords import KEYWORDS
+from ...pda.exceptions import SchemaError
+from .keywords import KEYWORDS
 
 
 @dataclass(frozen=True, slots=True, eq=False)

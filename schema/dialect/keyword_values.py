@@ -12,8 +12,8 @@ from decimal import Decimal
 from math import inf
 from typing import Any, Final, NamedTuple
 
-from stackmask.pda.exceptions import SchemaError, shown
-from stackmask.schema.sets.numbers import INTEGERS, NUMBERS, NumberSet
+from ...pda.exceptions import SchemaError, shown
+from ..sets.numbers import INTEGERS, NUMBERS, NumberSet
 
 Schema = dict[str, Any]
 Numeral = int | float | Decimal

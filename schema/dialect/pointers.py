@@ -9,9 +9,9 @@ import marshal
 from collections.abc import Mapping
 from typing import Any, Final
 
-from stackmask.pda.exceptions import LimitError
-from stackmask.pda.limits import Limits
-from stackmask.schema.dialect.keyword_values import pointer_token
+from ...pda.exceptions import LimitError
+from ...pda.limits import Limits
+from .keyword_values import pointer_token
 
 
 def find(wanted: object, schema: object) -> str | None:

@@ -22,9 +22,9 @@ from importlib.resources import files
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
-from stackmask.pda.exceptions import shown
-from stackmask.schema.dialect.dialects import DEFAULT, DIALECTS, Dialect, custom_dialect, known_dialect
-from stackmask.schema.dialect.keyword_values import Malformed
+from ...pda.exceptions import shown
+from .dialects import DEFAULT, DIALECTS, Dialect, custom_dialect, known_dialect
+from .keyword_values import Malformed
 
 METASCHEMAS: Final[Mapping[str, str]] = {
     "http://json-schema.org/draft-04/schema": "draft4.json",

@@ -13,11 +13,11 @@ from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, Final
 
-from stackmask.pda.exceptions import shown
-from stackmask.schema.dialect.dialects import DIALECTS, Dialect
-from stackmask.schema.dialect.keyword_values import pointer_token
-from stackmask.schema.dialect.references import MANY, NAMED, ONE, Registry, Scope
-from stackmask.schema.formats import is_known
+from ...pda.exceptions import shown
+from ..formats import is_known
+from .dialects import DIALECTS, Dialect
+from .keyword_values import pointer_token
+from .references import MANY, NAMED, ONE, Registry, Scope
 
 ENFORCED: Final = "enforced"
 ANNOTATION: Final = "annotation"

@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Final
 
-from stackmask.pda.budget import Budget
-from stackmask.pda.exceptions import LimitError, shown
-from stackmask.pda.grammar import ALT, CALL, LITERAL, SEQ, GrammarBuilder, NodeId, RuleId
-from stackmask.schema.algebra.algebra import Algebra
-from stackmask.schema.algebra.finite import Finite
-from stackmask.schema.algebra.glance import TYPE_BITS, are_disjoint, glance, type_bit
-from stackmask.schema.algebra.witness import has_many, is_endless
-from stackmask.schema.dialect.keyword_values import (  # fmt: skip
+from ...pda.budget import Budget
+from ...pda.exceptions import LimitError, shown
+from ...pda.grammar import ALT, CALL, LITERAL, SEQ, GrammarBuilder, NodeId, RuleId
+from ..algebra.algebra import Algebra
+from ..algebra.finite import Finite
+from ..algebra.glance import TYPE_BITS, are_disjoint, glance, type_bit
+from ..algebra.witness import has_many, is_endless
+from ..dialect.keyword_values import (  # fmt: skip
     Inexact,
     Malformed,
     Schema,
@@ -34,7 +34,7 @@ from stackmask.schema.dialect.keyword_values import (  # fmt: skip
     schemas,
     types,
 )
-from stackmask.schema.dialect.keywords import (  # fmt: skip
+from ..dialect.keywords import (  # fmt: skip
     ALGEBRA,
     ANY_OF,
     ARRAY,
@@ -50,13 +50,13 @@ from stackmask.schema.dialect.keywords import (  # fmt: skip
     UNKNOWN,
     VALUES,
 )
-from stackmask.schema.dialect.references import Registry, Scope, referred
-from stackmask.schema.emit.json_parts import Fragments, quoted
-from stackmask.schema.emit.values import array_node, called, extra_key, object_node, permuted_array, value_node
-from stackmask.schema.sets import arrays, objects
-from stackmask.schema.sets.numbers import INTEGERS, NUMBERS, NumberSet, decimal, number_node
-from stackmask.schema.sets.strings import FREE as FREE_TEXT
-from stackmask.schema.sets.types import ANYTHING, CONSTANTS, EVERY, FALSE, Array, Conjunction, Count, Literal, Parts, reduced
+from ..dialect.references import Registry, Scope, referred
+from ..sets import arrays, objects
+from ..sets.numbers import INTEGERS, NUMBERS, NumberSet, decimal, number_node
+from ..sets.strings import FREE as FREE_TEXT
+from ..sets.types import ANYTHING, CONSTANTS, EVERY, FALSE, Array, Conjunction, Count, Literal, Parts, reduced
+from .json_parts import Fragments, quoted
+from .values import array_node, called, extra_key, object_node, permuted_array, value_node
 
 DEEPEST_INLINE: Final = 30
 """Subschemas nested deeper than this become rules; every level takes a few Python frames."""

@@ -13,8 +13,8 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from stackmask.pda.exceptions import StructuralTagError
-from stackmask.pda.grammar import AUTOMATON, BYTES, CHARS, DISTINCT, EXCEPT, JSON, LITERAL, UTF8, Grammar, Node
+from ...pda.exceptions import StructuralTagError
+from ...pda.grammar import AUTOMATON, BYTES, CHARS, DISTINCT, EXCEPT, JSON, LITERAL, UTF8, Grammar, Node
 
 _REFUSED: Final = (
     "a grammar that stands inside a JSON string is one of characters; this one holds bytes, or JSON, which would be escaped twice"

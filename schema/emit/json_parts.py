@@ -9,10 +9,10 @@ from functools import lru_cache
 from json.encoder import encode_basestring
 from typing import Final, NamedTuple
 
-from stackmask.pda.exceptions import SchemaError
-from stackmask.pda.grammar import JSON, JSON_ANY, Grammar, GrammarBuilder, NodeId, RuleId, memory_of
-from stackmask.pda.regex import regex_node
-from stackmask.schema.sets.numbers import INTEGERS, NUMBERS, number_node
+from ...pda.exceptions import SchemaError
+from ...pda.grammar import JSON, JSON_ANY, Grammar, GrammarBuilder, NodeId, RuleId, memory_of
+from ...pda.regex import regex_node
+from ..sets.numbers import INTEGERS, NUMBERS, number_node
 
 ANY_CHARACTER: Final = (0, 0x10FFFF)
 BLANKS_IN_A_GAP: Final = 40

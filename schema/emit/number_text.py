@@ -26,9 +26,9 @@ from itertools import pairwise
 from math import ceil, floor, gcd, lcm
 from typing import Final, NamedTuple
 
-from stackmask.pda.automata.dfa import live_states, restricted, sources
-from stackmask.pda.exceptions import LimitError
-from stackmask.pda.grammar import RAW, GrammarBuilder, NodeId
+from ...pda.automata.dfa import live_states, restricted, sources
+from ...pda.exceptions import LimitError
+from ...pda.grammar import RAW, GrammarBuilder, NodeId
 
 Exact = int | Fraction
 Term = tuple[Exact, tuple[Exact, ...]]

@@ -16,10 +16,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from stackmask.pda.budget import Budget
-from stackmask.pda.grammar import GrammarBuilder, NodeId
-from stackmask.schema.emit.json_parts import Fragments
-from stackmask.schema.sets.types import Atom, Clause, Conjunction, Literal
+from ...pda.budget import Budget
+from ...pda.grammar import GrammarBuilder, NodeId
+from ..sets.types import Atom, Clause, Conjunction, Literal
+from .json_parts import Fragments
 
 Left = tuple[int, ...]
 """For each clause that is left, its atoms as bits; sorted, none within another."""

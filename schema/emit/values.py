@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from decimal import Decimal
 
-from stackmask.pda.exceptions import SchemaError
-from stackmask.pda.grammar import ALT, GRAPH, PERMUTE, SCOPE, SEQ, GrammarBuilder, NodeId
-from stackmask.schema.emit.json_parts import Fragments, quoted
-from stackmask.schema.sets.numbers import exact
+from ...pda.exceptions import SchemaError
+from ...pda.grammar import ALT, GRAPH, PERMUTE, SCOPE, SEQ, GrammarBuilder, NodeId
+from ..sets.numbers import exact
+from .json_parts import Fragments, quoted
 
 
 def array_node(

@@ -1,6 +1,6 @@
 """The formats of JSON Schema as regular languages over decoded characters."""
 
-from stackmask.schema.formats.rfc import NAMES, PATTERNS, format_accepts, format_dfa, format_lengths, format_longest, format_node, is_known
+from .rfc import NAMES, PATTERNS, format_accepts, format_dfa, format_lengths, format_longest, format_node, is_known
 
 __all__ = [
     "NAMES",

@@ -12,8 +12,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
-from stackmask.pda.automata.dfa import Dfa
-from stackmask.pda.grammar import UTF8, GrammarBuilder, NodeId
+from ...pda.automata.dfa import Dfa
+from ...pda.grammar import UTF8, GrammarBuilder, NodeId
 
 LONGEST_LABEL: Final = 63
 LONGEST_NAME: Final = 253

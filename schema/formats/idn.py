@@ -24,12 +24,12 @@ from functools import cache
 from itertools import accumulate
 from typing import Final
 
-from stackmask.pda.automata import charset
-from stackmask.pda.automata.charset import CharSet
-from stackmask.pda.automata.varints import unpack
-from stackmask.pda.grammar import UTF8, GrammarBuilder, NodeId
-from stackmask.schema.formats.hostname import LONGEST_LABEL, plain_label_node, plain_name_node
-from stackmask.schema.formats.idn_tables import CLASSES
+from ...pda.automata import charset
+from ...pda.automata.charset import CharSet
+from ...pda.automata.varints import unpack
+from ...pda.grammar import UTF8, GrammarBuilder, NodeId
+from .hostname import LONGEST_LABEL, plain_label_node, plain_name_node
+from .idn_tables import CLASSES
 
 DOTS: Final = (0x2E, 0x2E, 0x3002, 0x3002, 0xFF0E, 0xFF0E, 0xFF61, 0xFF61)
 SHORT, LONG = 9, 19

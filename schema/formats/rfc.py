@@ -27,18 +27,18 @@ from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from stackmask.pda.automata import language
-from stackmask.pda.automata.dfa import Dfa
-from stackmask.pda.automata.varints import unpack
-from stackmask.pda.grammar import UTF8, GrammarBuilder, NodeId
-from stackmask.pda.limits import Limits
-from stackmask.schema.formats.hostname import LONGEST_NAME, hostname_dfa, hostname_node
-from stackmask.schema.formats.idn import idn_hostname_node
-from stackmask.schema.formats.regex_syntax import FLAT, ascii_text, nested, regex_syntax_node
-from stackmask.schema.formats.tables import TABLES
+from ...pda.automata import language
+from ...pda.automata.dfa import Dfa
+from ...pda.automata.varints import unpack
+from ...pda.grammar import UTF8, GrammarBuilder, NodeId
+from ...pda.limits import Limits
+from .hostname import LONGEST_NAME, hostname_dfa, hostname_node
+from .idn import idn_hostname_node
+from .regex_syntax import FLAT, ascii_text, nested, regex_syntax_node
+from .tables import TABLES
 
 if TYPE_CHECKING:
-    from stackmask.pda.reference import Matcher
+    from ...pda.reference import Matcher
 
 
 def _alternatives(*parts: str) -> str:
@@ -233,7 +233,7 @@ def format_accepts(name: str, text: str) -> bool:
 @cache
 def _recogniser(name: str) -> Matcher:
     """A matcher at the beginning of a format's grammar, over single bytes."""
-    from stackmask.pda.reference import KernelGrammar, Matcher, TokenTrie  # few schemas need it
+    from ...pda.reference import KernelGrammar, Matcher, TokenTrie  # few schemas need it
 
     builder = GrammarBuilder()
     root = builder.rule(name)

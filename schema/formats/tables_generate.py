@@ -13,13 +13,13 @@ import textwrap
 import unicodedata
 from typing import Any
 
-from stackmask.pda.automata import dfa, nfa
-from stackmask.pda.automata.dfa import Dfa
-from stackmask.pda.automata.varints import pack
-from stackmask.pda.grammar import UTF8
-from stackmask.pda.regex import regex_dfa
-from stackmask.schema.formats.regex_syntax import FLAT, Characters, disjunction
-from stackmask.schema.formats.rfc import PATTERNS
+from ...pda.automata import dfa, nfa
+from ...pda.automata.dfa import Dfa
+from ...pda.automata.varints import pack
+from ...pda.grammar import UTF8
+from ...pda.regex import regex_dfa
+from .regex_syntax import FLAT, Characters, disjunction
+from .rfc import PATTERNS
 
 HEAD = '''"""The automata of the formats, written by tables_generate.py: base85 of deflated varints, see rfc.py."""
 

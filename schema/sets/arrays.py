@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import zip_longest
 from typing import Any, Final, NamedTuple
 
-from stackmask.pda.exceptions import LimitError
-from stackmask.pda.grammar import GrammarBuilder, NodeId
-from stackmask.schema.emit.json_parts import Fragments
-from stackmask.schema.emit.values import array_node, permuted_array
-from stackmask.schema.sets.types import ANYTHING, FALSE, NEVER, TRUE, Array, Conjunction, Count, Literal, high_bound, reduced
+from ...pda.exceptions import LimitError
+from ...pda.grammar import GrammarBuilder, NodeId
+from ..emit.json_parts import Fragments
+from ..emit.values import array_node, permuted_array
+from .types import ANYTHING, FALSE, NEVER, TRUE, Array, Conjunction, Count, Literal, high_bound, reduced
 
 FREE: Final = Array()
 GRAPH_STATES: Final = 200_000

@@ -12,12 +12,12 @@ from collections.abc import Iterable, Sequence
 from operator import add, itemgetter
 from typing import Final
 
-from stackmask.pda.automata import language
-from stackmask.pda.automata.dense import Dense, Spelling, side_by_side, widened
-from stackmask.pda.automata.dfa import ANYTHING, NOTHING, Dfa, by_classes, live_states, restricted, sources
-from stackmask.pda.budget import Budget
-from stackmask.pda.exceptions import LimitError
-from stackmask.schema.sets.types import Keys
+from ...pda.automata import language
+from ...pda.automata.dense import Dense, Spelling, side_by_side, widened
+from ...pda.automata.dfa import ANYTHING, NOTHING, Dfa, by_classes, live_states, restricted, sources
+from ...pda.budget import Budget
+from ...pda.exceptions import LimitError
+from .types import Keys
 
 MOST_CELLS: Final = 256
 SINK: Final = -1

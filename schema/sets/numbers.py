@@ -22,11 +22,11 @@ from itertools import combinations, pairwise
 from math import ceil, floor, gcd, inf, lcm
 from typing import Final
 
-from stackmask.pda.automata.dfa import from_strings
-from stackmask.pda.exceptions import LimitError
-from stackmask.pda.grammar import GrammarBuilder, NodeId
-from stackmask.pda.limits import Limits
-from stackmask.schema.emit import number_text
+from ...pda.automata.dfa import from_strings
+from ...pda.exceptions import LimitError
+from ...pda.grammar import GrammarBuilder, NodeId
+from ...pda.limits import Limits
+from ..emit import number_text
 
 Exact = int | Fraction
 Cut = tuple[Exact | float, int]

@@ -17,16 +17,16 @@ from functools import lru_cache, partial
 from operator import itemgetter
 from typing import Final, NamedTuple
 
-from stackmask.pda.automata.dfa import ANYTHING, Dfa
-from stackmask.pda.budget import Budget
-from stackmask.pda.exceptions import LimitError
-from stackmask.pda.grammar import AUTOMATON, REPEATABLE, REQUIRED, GrammarBuilder, NodeId
-from stackmask.schema.emit.json_parts import Fragments, quoted
-from stackmask.schema.emit.unordered import Key, Unordered
-from stackmask.schema.emit.values import extra_key, object_node
-from stackmask.schema.sets.keys import Cell, KeySpace, Partition, in_cell, without
-from stackmask.schema.sets.types import ANYTHING as ANY_VALUE  # fmt: skip
-from stackmask.schema.sets.types import FALSE, NEVER, TRUE, Atom, Clause, Conjunction, Keys, Literal, Object, high_bound, reduced
+from ...pda.automata.dfa import ANYTHING, Dfa
+from ...pda.budget import Budget
+from ...pda.exceptions import LimitError
+from ...pda.grammar import AUTOMATON, REPEATABLE, REQUIRED, GrammarBuilder, NodeId
+from ..emit.json_parts import Fragments, quoted
+from ..emit.unordered import Key, Unordered
+from ..emit.values import extra_key, object_node
+from .keys import Cell, KeySpace, Partition, in_cell, without
+from .types import ANYTHING as ANY_VALUE  # fmt: skip
+from .types import FALSE, NEVER, TRUE, Atom, Clause, Conjunction, Keys, Literal, Object, high_bound, reduced
 
 FREE: Final = Object()
 DISTRIBUTED: Final = 16

@@ -10,18 +10,18 @@ from collections.abc import Iterable, Sequence
 from operator import getitem
 from typing import Final
 
-from stackmask.pda.automata import dfa as automata
-from stackmask.pda.automata import language
-from stackmask.pda.automata.dense import side_by_side, widened
-from stackmask.pda.automata.dfa import ANYTHING, NOTHING, Dfa, by_classes
-from stackmask.pda.budget import Budget
-from stackmask.pda.grammar import ALT, AUTOMATON, GrammarBuilder, NodeId
-from stackmask.pda.regex import regex_dfa, regex_node
-from stackmask.schema.dialect.keyword_values import Inexact
-from stackmask.schema.emit.json_parts import Fragments, quoted
-from stackmask.schema.formats import format_accepts, format_dfa, format_lengths, format_node
-from stackmask.schema.formats.rfc import approximations
-from stackmask.schema.sets.types import Text, high_bound
+from ...pda.automata import dfa as automata
+from ...pda.automata import language
+from ...pda.automata.dense import side_by_side, widened
+from ...pda.automata.dfa import ANYTHING, NOTHING, Dfa, by_classes
+from ...pda.budget import Budget
+from ...pda.grammar import ALT, AUTOMATON, GrammarBuilder, NodeId
+from ...pda.regex import regex_dfa, regex_node
+from ..dialect.keyword_values import Inexact
+from ..emit.json_parts import Fragments, quoted
+from ..formats import format_accepts, format_dfa, format_lengths, format_node
+from ..formats.rfc import approximations
+from .types import Text, high_bound
 
 FREE: Final = Text()
 Texts = tuple[Text, ...]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from operator import neg
 from typing import Final, NamedTuple, TypeAlias
 
-from stackmask.schema.sets.numbers import NOTHING, NUMBERS, NumberSet
+from .numbers import NOTHING, NUMBERS, NumberSet
 
 Literal: TypeAlias = int
 Conjunction: TypeAlias = frozenset[int]

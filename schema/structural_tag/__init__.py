@@ -1,6 +1,6 @@
 """Structural tags: free text with parts whose form is fixed, such as tool calls, as one grammar."""
 
-from stackmask.schema.structural_tag.compiler import StructuralTags, structural_tag_grammar
+from .compiler import StructuralTags, structural_tag_grammar
 
 __all__ = [
     "StructuralTags",

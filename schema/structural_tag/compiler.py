@@ -16,15 +16,15 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from stackmask.pda.budget import Budget
-from stackmask.pda.exceptions import LimitError
-from stackmask.pda.grammar import Grammar, NodeId
-from stackmask.pda.limits import Limits
-from stackmask.schema.structural_tag.contents import parsed_schema
-from stackmask.schema.structural_tag.fields import Fields, refusal
-from stackmask.schema.structural_tag.formats import Writer
-from stackmask.schema.structural_tag.special import SpecialTokens
-from stackmask.schema.structural_tag.tag_cache import Arena, Arenas, Part
+from ...pda.budget import Budget
+from ...pda.exceptions import LimitError
+from ...pda.grammar import Grammar, NodeId
+from ...pda.limits import Limits
+from .contents import parsed_schema
+from .fields import Fields, refusal
+from .formats import Writer
+from .special import SpecialTokens
+from .tag_cache import Arena, Arenas, Part
 
 _NO_SPECIAL: Mapping[str, int] = {}
 

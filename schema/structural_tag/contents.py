@@ -6,18 +6,18 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from stackmask.pda.embed import splice
-from stackmask.pda.exceptions import EbnfError, LarkError, RegexError, SchemaError, StructuralTagError
-from stackmask.pda.grammar import Grammar, GrammarBuilder, NodeId
-from stackmask.pda.regex import regex_grammar, regex_node
-from stackmask.schema.emit.direct import Compilation
-from stackmask.schema.emit.escaped import escaped
-from stackmask.schema.json_schema import json_schema_node
-from stackmask.schema.structural_tag.fields import Fields, kind, refusal
-from stackmask.schema.structural_tag.notations import STYLES, pattern_of, styled
+from ...pda.embed import splice
+from ...pda.exceptions import EbnfError, LarkError, RegexError, SchemaError, StructuralTagError
+from ...pda.grammar import Grammar, GrammarBuilder, NodeId
+from ...pda.regex import regex_grammar, regex_node
+from ..emit.direct import Compilation
+from ..emit.escaped import escaped
+from ..json_schema import json_schema_node
+from .fields import Fields, kind, refusal
+from .notations import STYLES, pattern_of, styled
 
 if TYPE_CHECKING:
-    from stackmask.schema.structural_tag.formats import Writer
+    from .formats import Writer
 
 
 def schema(w: Writer, fields: Fields) -> NodeId:
@@ -54,11 +54,11 @@ def grammar(w: Writer, fields: Fields) -> NodeId:
     syntax = fields.values.get("syntax") or "ebnf"
     try:
         if syntax == "ebnf":
-            from stackmask.pda.ebnf import ebnf_grammar  # PERF: lark takes a third of the time that `import stackmask` would take
+            from ...pda.ebnf import ebnf_grammar  # PERF: lark takes a third of the time that `import stackmask` would take
 
             return _spliced(w, fields, ebnf_grammar(text, special=w.special.ids, limits=w.budget.limits))
         if syntax == "lark":
-            from stackmask.pda.lark import lark_grammar
+            from ...pda.lark import lark_grammar
 
             def json_node(builder: GrammarBuilder, schema: Any) -> NodeId:
                 return json_schema_node(builder, schema, limits=w.budget.limits)[0]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Self
 
-from stackmask.pda.exceptions import StructuralTagError
+from ...pda.exceptions import StructuralTagError
 
 MOST: Final = 2**31 - 1
 """The largest count that a field takes."""

@@ -15,15 +15,15 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
-from stackmask.pda.budget import Budget
-from stackmask.pda.exceptions import LimitError
-from stackmask.pda.free_text import DispatchError, text_dispatch, text_without, token_dispatch
-from stackmask.pda.grammar import NodeId
-from stackmask.schema.emit.json_parts import ANY_CHARACTER
-from stackmask.schema.structural_tag import contents
-from stackmask.schema.structural_tag.fields import MOST, Fields, checked_count, checked_text, kind, refusal
-from stackmask.schema.structural_tag.special import SpecialTokens
-from stackmask.schema.structural_tag.tag_cache import Arena, Part, Tag
+from ...pda.budget import Budget
+from ...pda.exceptions import LimitError
+from ...pda.free_text import DispatchError, text_dispatch, text_without, token_dispatch
+from ...pda.grammar import NodeId
+from ..emit.json_parts import ANY_CHARACTER
+from . import contents
+from .fields import MOST, Fields, checked_count, checked_text, kind, refusal
+from .special import SpecialTokens
+from .tag_cache import Arena, Part, Tag
 
 
 class Around(NamedTuple):

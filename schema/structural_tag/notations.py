@@ -24,27 +24,27 @@ from functools import cached_property, lru_cache
 from html import escape
 from typing import Any, Final, NamedTuple
 
-from stackmask.pda.automata import dfa
-from stackmask.pda.automata.charset import complement, from_chars, union
-from stackmask.pda.automata.dfa import ANYTHING as ANY_TEXT
-from stackmask.pda.automata.dfa import Dfa
-from stackmask.pda.automata.language import accepts
-from stackmask.pda.budget import Budget
-from stackmask.pda.exceptions import SchemaError
-from stackmask.pda.free_text import text_without
-from stackmask.pda.grammar import ALT, AUTOMATON, UTF8, GrammarBuilder, Node, NodeId, RuleId
-from stackmask.schema.algebra.algebra import Algebra
-from stackmask.schema.dialect.keyword_values import bounds, mapping, names
-from stackmask.schema.dialect.keywords import BEYOND_LOCAL, LOCAL, STRING, TYPE, UNKNOWN, VALUES
-from stackmask.schema.dialect.references import Scope
-from stackmask.schema.emit.direct import Compilation
-from stackmask.schema.emit.json_parts import ANY_CHARACTER, Fragments
-from stackmask.schema.emit.values import called, object_node
-from stackmask.schema.sets import arrays, objects
-from stackmask.schema.sets.keys import without
-from stackmask.schema.sets.numbers import NUMBERS
-from stackmask.schema.sets.strings import FREE as FREE_TEXT
-from stackmask.schema.sets.types import ANYTHING, CONSTANTS, FALSE, Array, Conjunction, Object, Parts, Text, reduced
+from ...pda.automata import dfa
+from ...pda.automata.charset import complement, from_chars, union
+from ...pda.automata.dfa import ANYTHING as ANY_TEXT
+from ...pda.automata.dfa import Dfa
+from ...pda.automata.language import accepts
+from ...pda.budget import Budget
+from ...pda.exceptions import SchemaError
+from ...pda.free_text import text_without
+from ...pda.grammar import ALT, AUTOMATON, UTF8, GrammarBuilder, Node, NodeId, RuleId
+from ..algebra.algebra import Algebra
+from ..dialect.keyword_values import bounds, mapping, names
+from ..dialect.keywords import BEYOND_LOCAL, LOCAL, STRING, TYPE, UNKNOWN, VALUES
+from ..dialect.references import Scope
+from ..emit.direct import Compilation
+from ..emit.json_parts import ANY_CHARACTER, Fragments
+from ..emit.values import called, object_node
+from ..sets import arrays, objects
+from ..sets.keys import without
+from ..sets.numbers import NUMBERS
+from ..sets.strings import FREE as FREE_TEXT
+from ..sets.types import ANYTHING, CONSTANTS, FALSE, Array, Conjunction, Object, Parts, Text, reduced
 
 
 class Style(NamedTuple):

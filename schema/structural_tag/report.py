@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from stackmask.schema.dialect.references import Registry
-from stackmask.schema.dialect.report import Entry, schema_entries
+from ..dialect.references import Registry
+from ..dialect.report import Entry, schema_entries
 
 _ONE: Final = ("format", "content")
 """Fields that hold a format."""

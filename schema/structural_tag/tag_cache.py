@@ -14,9 +14,9 @@ from dataclasses import replace
 from threading import Lock
 from typing import Any, Final, NamedTuple
 
-from stackmask.pda.embed import extend
-from stackmask.pda.grammar import Grammar, GrammarBuilder, NodeId, RuleId, memory_of
-from stackmask.schema.emit.json_parts import Fragments, template
+from ...pda.embed import extend
+from ...pda.grammar import Grammar, GrammarBuilder, NodeId, RuleId, memory_of
+from ..emit.json_parts import Fragments, template
 
 LEAVES: Final = frozenset(
     ("json_schema", "any_text", "grammar", "regex", "const_string", "any_tokens", "qwen_xml_parameter", "token", "exclude_token")

@@ -9,11 +9,11 @@
 Grammars come from JSON Schema, regexes, EBNF, Lark, choices and structural tags; `stackmask.integration` connects them to engines.
 """
 
-from stackmask.integration.compiler import CompiledGrammar, Compiler
-from stackmask.integration.generate import Generation, Generator, generate, generate_async, generate_batch
-from stackmask.integration.tokenizers import Vocabulary
-from stackmask.pda.engine import fill_bitmasks, fill_draft_bitmasks
-from stackmask.pda.exceptions import (
+from .integration.compiler import CompiledGrammar, Compiler
+from .integration.generate import Generation, Generator, generate, generate_async, generate_batch
+from .integration.tokenizers import Vocabulary
+from .pda.engine import fill_bitmasks, fill_draft_bitmasks
+from .pda.exceptions import (
     EbnfError,
     GrammarError,
     LarkError,
@@ -27,8 +27,8 @@ from stackmask.pda.exceptions import (
     UnsupportedSchemaError,
     VocabularyError,
 )
-from stackmask.pda.limits import Limits
-from stackmask.pda.matcher import Explanation, Matcher, allocate_token_bitmask
+from .pda.limits import Limits
+from .pda.matcher import Explanation, Matcher, allocate_token_bitmask
 
 __all__ = [
     "CompiledGrammar",
