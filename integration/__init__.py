@@ -1,1 +1,22 @@
-"""Tokenizers, the compiler facade, Hugging Face, the engine, the server and the command line."""
+"""The edge to everybody else's code: tokenizers, models, servers, engines.
+
+    torch                                  bitmasks applied to logits
+    tokenizers/                            vocabularies out of other libraries' tokenizers
+    compiler/                              specifications compiled once, cached and shared
+    processes/                             the same in processes of their own
+    transformers/, transformers_batching   model.generate and continuous batching of transformers
+    generate                               generation by a plain loop
+    distributed                            ranks that agree on which grammars are ready
+    demo/                                  a model small enough to ship
+    tools/                                 how model families spell tool calls
+    engine/                                continuous batching of constrained requests
+    server/                                an HTTP server over the engine, with OpenAI's interface
+    cli/                                   the command line
+    vllm/, sglang/, xgrammar/              backends of vLLM and SGLang, and XGrammar's Python interface
+
+>>> import stackmask
+>>> from stackmask.integration.demo import demo_vocabulary
+>>> matcher = stackmask.Compiler(demo_vocabulary()).regex("[0-9]{4}").matcher()
+>>> matcher.accept_bytes(b"19"), matcher.is_completed()
+(True, False)
+"""

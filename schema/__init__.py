@@ -1,1 +1,21 @@
-"""JSON Schema and structural tags, compiled to grammars."""
+"""JSON Schema and structural tags, compiled to grammars. Imports pda, and nothing of integration.
+
+    JSON Schema --- json_schema ---> emit/direct ----> nodes of a grammar       subschemas that say one thing
+                                        '--> algebra/ --> sets/ --> emit/       all others, by their normal form
+    structural tag --- structural_tag/ ---> free text with such grammars in it
+
+Each line imports those above it, but for the writers of nodes that still stand in sets/ and belong in emit/.
+
+    formats/             the formats, as automata in tables
+    sets/                the values of one JSON type, closed under intersection, union and complement
+    dialect/             drafts, keywords, references and the report
+    algebra/             a subschema as a union of typed parts
+    emit/                schemas and values as nodes
+    json_schema          the way in: json_schema_grammar
+    structural_tag/      structural tags
+
+>>> from stackmask.schema.json_schema import json_schema_grammar
+>>> grammar, report = json_schema_grammar({"type": "array", "items": {"type": "integer", "minimum": 3}})
+>>> [entry.keyword for entry in report.entries]
+['type', 'items', 'type', 'minimum']
+"""

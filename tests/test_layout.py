@@ -30,15 +30,39 @@ HEAVY = {
     "sentencepiece",
     "mistral_common",
 }
+ROOMS = {  # the modules and packages of each layer; each may import those before it
+    "pda": """
+        exceptions limits budget automata grammar productive useless_rules embed free_text choice regex reference
+        engine packed captures vocabulary matcher ebnf lark""",
+    "schema": "formats sets dialect algebra emit json_schema structural_tag",
+    "integration": """
+        torch tokenizers compiler transformers transformers_batching generate distributed demo processes tools engine server cli
+        vllm sglang xgrammar""",
+}
+BACK = {  # the arrows that point back today, each with what would end it
+    ("schema/sets/arrays.py", "emit"): "the writer of arrays moves to emit",
+    ("schema/sets/numbers.py", "emit"): "number_node moves to emit",
+    ("schema/sets/objects.py", "emit"): "the writers of objects move to emit",
+    ("schema/sets/strings.py", "dialect"): "the errors Malformed and Inexact get a module below both",
+    ("schema/sets/strings.py", "emit"): "the writer of strings moves to emit",
+}
 SCRIPTS = {"integration/processes/worker.py"}  # run as files, which have no package to be relative to
 GENERATOR = "_generate"  # modules of this name are run by hand and their output is checked in; their needs are no dependencies
 MODULES = sorted(path for layer in LAYERS for path in (SOURCE / layer).glob("**/*.py"))
 
 
-def imports_of(path: Path) -> Iterator[tuple[ast.Import | ast.ImportFrom, str]]:
-    """What a module imports anywhere: the statement, and the full name of each thing."""
+def imports_of(path: Path, *, loading: bool = False) -> Iterator[tuple[ast.Import | ast.ImportFrom, str]]:
+    """What a module imports, anywhere or when it is loaded: the statement, and the full name of each thing."""
     package = ["stackmask", *path.relative_to(SOURCE).parts[:-1]]
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    waiting: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"))]
+    while waiting:
+        node = waiting.pop()
+        if loading and (
+            isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            or (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+        ):
+            continue
+        waiting.extend(ast.iter_child_nodes(node))
         if isinstance(node, ast.Import):
             yield from ((node, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -65,6 +89,40 @@ def test_imports_point_one_way(path: Path) -> None:
         elif layer != "integration" and not path.stem.endswith(GENERATOR):
             assert parts[0] not in HEAVY, f"{layer} imports {name}"
             assert parts[0] in sys.stdlib_module_names | {"numpy", "lark"}, f"{name} is no dependency of the core"
+
+
+def rooms_of(layer: str) -> set[str]:
+    """The modules and packages that stand directly in a layer."""
+    paths = [path.relative_to(SOURCE) for path in MODULES]
+    return {path.parts[1].removesuffix(".py") for path in paths if path.parts[0] == layer} - {"__init__"}
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_rooms_import_earlier_rooms(layer: str) -> None:
+    """Inside a layer too, imports point one way: each room imports rooms that come before it in ROOMS."""
+    order = ROOMS[layer].split()
+    assert sorted(order) == sorted(rooms_of(layer)), "ROOMS names every module and package of the layer, once"
+    back = set()
+    for path in MODULES:
+        place = path.relative_to(SOURCE).parts
+        if place[0] == layer and len(place) + (place[-1] != "__init__.py") > 2:
+            own = order.index(place[1].removesuffix(".py"))
+            named = {name.split(".")[2] for _, name in imports_of(path) if name.startswith(f"stackmask.{layer}.")}
+            back |= {("/".join(place), room) for room in named & set(order[own + 1 :])}
+    assert back == {arrow for arrow in BACK if arrow[0].startswith(f"{layer}/")}
+
+
+def test_imports_form_no_cycle() -> None:
+    """Modules that import each other when they are loaded form no cycle, anywhere in the package."""
+    names = {".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__"): path for path in MODULES}
+    graph: dict[str, set[str]] = {}
+    for name, path in names.items():
+        found = {imported.removeprefix("stackmask.") for _, imported in imports_of(path, loading=True)}
+        graph[name] = {whole if whole in names else whole.rpartition(".")[0] for whole in found} & set(names) - {name}
+    while graph:
+        leaves = {name for name, found in graph.items() if not found & set(graph)}
+        assert leaves, f"a cycle among {sorted(graph)}"
+        graph = {name: found for name, found in graph.items() if name not in leaves}
 
 
 def test_the_core_imports_nothing_heavy() -> None:

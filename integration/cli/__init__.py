@@ -1,4 +1,14 @@
-"""The command line: `stackmask generate`, `stackmask check` and more, one table of commands."""
+"""The command line: `stackmask generate`, `stackmask check` and more.
+
+    command                          what the commands share: table entry, exit codes, errors
+    specification                    the arguments that name a specification
+    generate, check, serve, batch    a command each
+    bench, benchmark                 a command, and what it measures
+    entry                            the table of commands, and main
+
+>>> main(["check", "--regex", "[0-9]+", "--quiet"])
+0
+"""
 
 from .entry import main
 

@@ -1,4 +1,16 @@
-"""Specifications compiled to grammars, for one vocabulary."""
+"""Specifications compiled to grammars for one vocabulary, once for all who ask, and kept.
+
+    cache_key              schemas as plain JSON values, and which are the same
+    structural_tag_key     the same for structural tags, and for the tags in them
+    cache                  grammars by key, made once, kept while they fit a number of bytes
+    serialization          grammars as bytes
+    compiler               Compiler and CompiledGrammar
+
+>>> from stackmask.integration.demo import demo_vocabulary
+>>> compiler = Compiler(demo_vocabulary())
+>>> compiler.json_schema({"type": "integer"}) is compiler.json_schema('{"type": "integer"}')
+True
+"""
 
 from .compiler import CompiledGrammar, Compiler, CompileStats
 

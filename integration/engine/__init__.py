@@ -1,22 +1,26 @@
 """Continuous batching of constrained and free requests over a Hugging Face model.
 
-model, tokenizer = load_model()
-with Engine(model, tokenizer) as engine:
-    answer = engine.generate(Request(engine.encode("Anna, 31"), constraint=Constraint("json_schema", schema)))
-    print(answer.text, answer.finish_reason)
+    model, tokenizer = load_model()
+    with Engine(model, tokenizer) as engine:
+        answer = engine.generate(Request(engine.encode("Anna, 31"), constraint=Constraint("json_schema", schema)))
+        print(answer.text, answer.finish_reason)
 
-engine      the loop: admit, draft, forward, choose, deliver
-masks       the masks of a step, filled while the model runs
-choosing    masks over the logits of a step, and a token for each row
-request     what is asked for, and what comes back
-sequence    one answer in the making
-guide       its place in the grammar, where there is one
-slots       keys and values, a row for each sequence
-sampler     one token from one row of logits
-drafts      guesses that one forward pass verifies
-jump        text that the grammar forces
-budget      the tokens that the shortest completion takes
-compile     grammars, in processes of their own
+Read in this order:
+
+    engine          the loop: admit, draft, forward, choose, deliver
+    batch_layout    which rows of a step are whose
+    masks           the masks of a step, filled while the model runs
+    select          masks over the logits of a step, and a token for each row
+    request         what is asked for, and what comes back
+    sequence        one answer in the making
+    text            its text, piece by piece
+    guide           its place in the grammar, where there is one
+    kv_cache        keys and values, a row for each sequence
+    sampler         one token from one row of logits
+    drafts          guesses that one forward pass verifies
+    jump            text that the grammar forces
+    budget          the tokens that the shortest completion takes
+    aio             the engine for asyncio
 """
 
 from .engine import Engine, EngineBusyError, EngineClosedError, EngineInfo

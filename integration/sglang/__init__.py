@@ -3,11 +3,11 @@
 SGLang finds `register` through the entry point group `sglang.srt.plugins` and calls it in every process; it patches nothing.
 docs/sglang.md says what is enforced, what is refused, and what it was measured at.
 
-    plugin     which SGLang this was tested with, and telling it that there is a backend
-    backend    grammars out of what requests ask for, and SGLang's wrapper for reasoning around them
-    grammar    one request's place in a grammar, and masks
-    table      the grammars that are kept
-    frames     the structural tags that SGLang makes
+    plugin          which SGLang this was tested with, and telling it that there is a backend
+    backend         grammars out of what requests ask for, and SGLang's wrapper for reasoning around them
+    grammar         one request's place in a grammar, and masks
+    grammar_table   the grammars that are kept
+    answer_frames   the structural tags that SGLang makes
 
 Importing this package imports nothing of SGLang.
 """

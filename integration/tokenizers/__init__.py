@@ -1,4 +1,11 @@
-"""Vocabularies out of tokenizers: Hugging Face, tiktoken, SentencePiece and mistral-common."""
+"""Vocabularies out of other libraries' tokenizers.
+
+    decoders       from the strings that a tokenizer lists to the bytes that they stand for
+    vocabulary     Vocabulary, with a constructor for each library
+
+>>> Vocabulary.from_bytes([b"a", b"b", None], stop_token_ids=[2])
+<Vocabulary size=3 stop_token_ids=[2] named=0>
+"""
 
 from .vocabulary import Vocabulary
 

@@ -1,8 +1,16 @@
 """Tool calls, by a table of how model families spell them.
 
-`formats` is the table, and `spelling` takes its templates apart. `tool` reads the tools of a request and what may be called.
-`templates` makes a structural tag of a choice of tools. `parser` reads the answer as text and calls; `arguments` and `elements` read
-the arguments of a call as JSON, with the help of `kinds`.
+    formats                        the table
+    spelling                       its templates, taken apart
+    tool                           the tools of a request, and what may be called
+    kinds, fits                    what kinds of value a schema lets through, and whether it allows a value
+    compose, compose_literals      arguments in notations that structural tags do not have
+    templates                      a structural tag of a choice of tools
+    arguments, elements, literals  the arguments of a call as JSON, while they come
+    parser                         the answer as text and calls
+
+>>> sorted(FORMATS)[:3]
+['apertus', 'cohere_command', 'cohere_command4']
 """
 
 from .formats import DEFAULT, FORMATS, Format, Style, detect_format

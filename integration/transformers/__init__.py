@@ -1,4 +1,14 @@
-"""Grammars in Hugging Face `model.generate`."""
+"""Grammars in Hugging Face transformers.
+
+    processor = GrammarLogitsProcessor(compiler.json_schema(schema))
+    model.generate(**inputs, logits_processor=[processor])
+
+Read in this order:
+
+    logits_processor         for model.generate, with all that it can do
+    continuous_batching      for continuous batching, where each request has a grammar of its own;
+                             imported as stackmask.integration.transformers_batching
+"""
 
 from .logits_processor import GrammarLogitsProcessor
 

@@ -1,1 +1,19 @@
-"""Automata over code points, and the sets of code points on their edges."""
+"""Finite automata over characters, as sets of texts: made, combined, asked, and written as tables.
+
+    charset                        a set of code points as sorted ranges
+    labels                         interned sets: the labels on the edges inside one operation
+    dense                          an automaton as rows over classes of characters
+    dfa                            deterministic automata and the Boolean algebra of their languages
+    nfa                            position automata: concatenation and repetition, and the way back to a Dfa
+    language                       questions about a language: membership, size, lengths, members
+    suffix_automaton               every run of a list of chunks
+    unicode, unicode_tables        the properties of Unicode, written by unicode_generate
+    varints                        lists of numbers as text for such tables
+
+>>> from stackmask.pda.automata import dfa, language
+>>> words = dfa.difference(dfa.from_strings(["yes", "no", "maybe"]), dfa.from_string("no"))
+>>> words
+<Dfa of 8 states, 8 transitions>
+>>> list(language.enumerate_texts(words))
+['yes', 'maybe']
+"""

@@ -1,4 +1,16 @@
-"""EBNF grammar texts as context-free grammars: llama.cpp's GBNF, XGrammar's EBNF and the W3C's notation in one dialect."""
+"""EBNF texts as grammars: llama.cpp's GBNF, XGrammar's EBNF and the W3C's notation in one dialect.
+
+    lexer          the tokens, and how the three dialects are told apart
+    options        options of a rule, in brackets behind its name
+    macros         XGrammar's macros, as nodes
+    difference     what takes automata: `A - B`, lazy rules, rules with max_chars
+    lookahead      rules that must be followed by a given text
+    compiler       the notation in full, and ebnf_grammar
+
+>>> from stackmask.pda.grammar import print_grammar
+>>> print(print_grammar(ebnf_grammar('root ::= "a" root | "b"')))
+root ::= "a" root | "b"
+"""
 
 from .compiler import UnusedRuleWarning, ebnf_grammar
 

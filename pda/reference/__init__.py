@@ -1,4 +1,20 @@
-"""The reference engine: the specification of the kernel in plain Python, with the same names."""
+"""The reference engine: the specification of the kernel in plain Python, with the same names.
+
+It tries every token of the vocabulary for every mask, and is slower than the kernel by orders of magnitude.
+
+    spelling       a range of code points as bytes
+    program        the expressions of a grammar as small NFAs
+    finite         from which states infinitely many texts can be read
+    json_values    which JSON texts are the same value
+    earley         Earley's algorithm over the program, byte by byte: the chart
+    matcher        vocabulary, grammar, matcher and bitmasks, as the kernel has them
+
+>>> from stackmask.pda.choice import choice_grammar
+>>> trie = TokenTrie([b"y", b"yes", b"no", None], 4)
+>>> grammar = KernelGrammar(trie, choice_grammar(["yes", "no"]), states=1000, stack_depth=100, memory=1 << 20, seconds=1.0)
+>>> Matcher(grammar, [3]).allowed_tokens()
+[0, 1, 2]
+"""
 
 from .matcher import (
     BitmaskFiller,

@@ -1,4 +1,22 @@
-"""Regular expressions: from a pattern to an automaton or to nodes of a grammar."""
+"""Regular expressions: from a pattern to an automaton or to a grammar.
+
+    pattern --parser--> Ast --to_grammar--> nodes of a grammar     where the only assertions are anchors at the ends
+                         '---to_nfa-------> Dfa                    lookaround, assertions: patterns with others
+
+    ast                      the syntax tree
+    parser, char_class       ECMA-262, and Python's syntax where the two agree
+    to_grammar, to_nfa       the two ways above
+    lookaround               lookarounds at the ends of a pattern, as products of automata
+    assertions               assertions anywhere, by an alternating automaton
+    compiler                 which way a pattern goes: regex_dfa, regex_node, regex_grammar
+    python_parser            Python's syntax with what `re` prefers, for the terminals of Lark
+    first_match              the texts that `re.match` prefers
+
+>>> regex_dfa("(?=.*b)[ab]{2}", search=False)
+<Dfa of 4 states, 4 transitions>
+>>> regex_grammar("[ab]{2}").nodes
+((10, (((97, 98, 1),), ((97, 98, 2),), ()), (False, False, True), 1),)
+"""
 
 from .ast import Ast
 from .compiler import regex_dfa, regex_grammar, regex_node

@@ -1,1 +1,14 @@
-"""What the specification of JSON Schema says around the keywords: drafts, references, values of keywords, reports."""
+"""What the specification of JSON Schema says around its assertions.
+
+    keywords           the keywords of every draft, and which part of the compiler each concerns
+    dialects           which draft a schema is written in, and what that decides
+    keyword_values     the values of keywords, read and checked
+    references         what $ref, $dynamicRef and $recursiveRef name
+    pointers           where a subschema stands
+    report             what became of every keyword
+    metaschemas/       the metaschemas of the drafts, as they were published
+
+>>> from stackmask.schema.dialect.dialects import known_dialect
+>>> known_dialect("http://json-schema.org/draft-07/schema#").name
+'draft7'
+"""

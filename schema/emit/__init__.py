@@ -1,1 +1,14 @@
-"""Schemas written as nodes of a grammar."""
+"""Schemas and values as nodes of a grammar.
+
+    json_parts     blanks, punctuation, any string, any number, any value
+    number_text    automata over the digits of number texts, for intervals and multiples
+    values         constants, arrays as sequences, objects as chains of members
+    unordered      objects with clauses whose keys come in any order
+    escaped        a grammar as it stands inside a JSON string
+    direct         one schema on its way to nodes: straight where it says one thing, else by the algebra
+
+>>> from fractions import Fraction
+>>> from stackmask.schema.emit.number_text import spellings
+>>> spellings(Fraction(10))
+(b'10',)
+"""

@@ -1,4 +1,19 @@
-"""Structural tags: free text with parts whose form is fixed, such as tool calls, as one grammar."""
+"""Structural tags: free text with parts whose form is fixed, such as tool calls, as one grammar.
+
+    fields         the fields of an object of a tag, each read once, by type
+    special        the special tokens that a tag can name
+    tag_cache      tags inside a tag that were compiled before
+    notations      the notations of tagged parameters, as a table
+    contents       what stands inside a tag: schemas, grammars, patterns
+    formats        a function for each type of format, in a table
+    report         what became of the keywords of the schemas inside
+    compiler       structural_tag_grammar, and StructuralTags, which goes on from tag to tag
+
+>>> from stackmask.pda.grammar import print_grammar
+>>> content = {"type": "const_string", "value": "42"}
+>>> print(print_grammar(structural_tag_grammar({"type": "structural_tag", "format": content})))
+root ::= "42"
+"""
 
 from .compiler import StructuralTags, structural_tag_grammar
 
