@@ -39,7 +39,7 @@ FEW_KEYS: Final = 1_024
 FEW_NAMES: Final = 64
 """Of a set of no more undeclared keys each is a member of its own where keys come in any order."""
 MOST_OPTIONS: Final = 500
-"""An object whose keys come in any order is a union of at most this many alternatives, or a graph; see `stackmask.schema.emit.unordered`."""
+"""An object whose keys come in any order is a union of at most this many alternatives, or a graph (`emit.unordered`)."""
 SMALL_GRAPH: Final = 2_000
 """States that such a graph may have before ten times as many alternatives are tried."""
 
