@@ -12,7 +12,7 @@ import contextlib
 import hashlib
 import os
 import time
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -26,7 +26,16 @@ from stackmask.integration.tag_key import TagKey, entries_of_key, tag_key, tag_o
 from stackmask.pda.captures import CaptureReader
 from stackmask.pda.choice import choice_grammar
 from stackmask.pda.engine import KernelGrammar
-from stackmask.pda.exceptions import GrammarError, LimitError, SchemaError, StructuralTagError, UnsatisfiableError
+from stackmask.pda.exceptions import (
+    EbnfError,
+    GrammarError,
+    LarkError,
+    LimitError,
+    SchemaError,
+    StructuralTagError,
+    UnsatisfiableError,
+    shown,
+)
 from stackmask.pda.grammar import TOKENS, Grammar, GrammarBuilder, NodeId, memory_of
 from stackmask.pda.limits import Limits
 from stackmask.pda.matcher import Matcher
@@ -261,7 +270,8 @@ class Compiler:
         `lenient` turns keywords that cannot be enforced into entries of the report, instead of an error.
         """
         return self._get(
-            self._json_schema(
+            self.read(
+                "json_schema",
                 schema,
                 whitespace=whitespace,
                 property_order=property_order,
@@ -278,26 +288,26 @@ class Compiler:
 
     def regex(self, pattern: str) -> CompiledGrammar:
         """The texts that a regular expression matches as a whole."""
-        return self._get(self._regex(pattern))
+        return self._get(self.read("regex", pattern))
 
     def ebnf(self, text: str, root: str = "root") -> CompiledGrammar:
         """The texts of a grammar in EBNF (GBNF and its relatives); it can name special tokens of the vocabulary."""
-        return self._get(self._ebnf(text, root))
+        return self._get(self.read("ebnf", text, root))
 
     def lark(self, text: str, start: str = "start") -> CompiledGrammar:
         """The texts of a grammar in Lark's language; it can name special tokens of the vocabulary."""
-        return self._get(self._lark(text, start))
+        return self._get(self.read("lark", text, start))
 
     def choice(self, options: Sequence[str]) -> CompiledGrammar:
         """One of some texts."""
-        return self._get(self._choice(options))
+        return self._get(self.read("choice", options))
 
     def structural_tag(self, tag: Mapping[str, Any] | str) -> CompiledGrammar:
         """Free text with tags whose content is constrained, as a mapping or JSON text; it can name special tokens of the vocabulary.
 
         Tags inside that were compiled before, as an agent's tools are in every request, are not compiled again.
         """
-        return self._get(self._structural_tag(tag, held=True))
+        return self._get(self.read("structural_tag", tag, held=True))
 
     def submit(self, kind: str, *arguments: Any, **options: Any) -> Awaited[CompiledGrammar]:
         """What the method called `kind` gives, as a future; one compilation serves all who wait for the same specification.
@@ -331,7 +341,9 @@ class Compiler:
         prepare = _KINDS.get(kind)
         if prepare is None:
             raise ValueError(f"no specification is called {kind!r}; there are {', '.join(_KINDS)}")
-        return prepare(self, *arguments, **options)
+        with _own_errors():
+            job = prepare(self, *arguments, **options)
+        return job._replace(front_end=partial(_guarded, job.front_end))
 
     def _json_schema(
         self,
@@ -344,6 +356,12 @@ class Compiler:
         format: str = "enforce",
         escapes: str = "needed",
     ) -> Job:
+        for option, value in (("whitespace", whitespace), ("property_order", property_order), ("format", format), ("escapes", escapes)):
+            if not isinstance(value, str):
+                raise SchemaError(f"{option} is a string, not {shown(value)}")
+        if not isinstance(documents, Mapping) or not all(isinstance(uri, str) for uri in documents):
+            raise SchemaError(f"documents are schemas by their URI, not {shown(documents)}")
+        lenient = bool(lenient)
         key, held = read_schema(schema, self._limits)
         others = tuple(sorted((uri, schema_key(document, self._limits)) for uri, document in documents.items())) if documents else ()
 
@@ -372,10 +390,15 @@ class Compiler:
     def _ebnf(self, text: str, root: str = "root") -> Job:
         from stackmask.pda.ebnf import ebnf_grammar  # PERF: lark takes a third of the time that `import stackmask` would take with it
 
+        if not isinstance(root, str):
+            raise EbnfError(f"the root is the name of a rule, not {shown(root)}")
         return self._text("ebnf", partial(ebnf_grammar, root=root, special=self._vocabulary.special), text, root)
 
     def _lark(self, text: str, start: str = "start") -> Job:
         from stackmask.pda.lark import lark_grammar
+
+        if not isinstance(start, str):
+            raise LarkError(f"the start is the name of a rule, not {shown(start)}")
 
         def json_node(builder: GrammarBuilder, schema: Any) -> NodeId:
             return json_schema_node(builder, schema, limits=self._limits)[0]
@@ -422,9 +445,28 @@ class Compiler:
         start = time.monotonic()
         grammar, report = job.front_end()
         try:
-            return CompiledGrammar.build(self._vocabulary, job.kind, grammar, report, start, self._limits)
+            with _own_errors():
+                return CompiledGrammar.build(self._vocabulary, job.kind, grammar, report, start, self._limits)
         except UnsatisfiableError as error:
             raise error if job.explain is None else job.explain() from None
+
+
+@contextlib.contextmanager
+def _own_errors() -> Iterator[None]:
+    """Turn what Python and the kernel raise where memory, the stack or their numbers end into a LimitError.
+
+    Front ends check before they build and do not recurse on a specification; this is for what they have missed.
+    """
+    try:
+        yield
+    except (MemoryError, RecursionError, OverflowError) as error:
+        raise LimitError(f"the specification is too large: {type(error).__name__} {error}".rstrip(), limit="specification_bytes") from error
+
+
+def _guarded(front_end: FrontEnd) -> tuple[Grammar, Report | None]:
+    """What a front end gives, with no errors but stackmask's own."""
+    with _own_errors():
+        return front_end()
 
 
 _KINDS: Final[Mapping[str, Callable[..., Job]]] = MappingProxyType(

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from io import BytesIO
 from typing import Any, Final, NamedTuple, NoReturn
 
-from stackmask.pda.exceptions import LimitError, SchemaError, caret
+from stackmask.pda.exceptions import LimitError, SchemaError, caret, shown
 from stackmask.pda.limits import Limits
 
 ANY_JSON: Final = "$$ANY$$"
@@ -117,11 +117,11 @@ def schema_of_type(annotation: Any) -> Any:
         from pydantic import TypeAdapter
         from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
     except ImportError:
-        raise SchemaError(f"the JSON Schema of the type {annotation!r} needs pydantic, which is not installed") from None
+        raise SchemaError(f"the JSON Schema of the type {shown(annotation)} needs pydantic, which is not installed") from None
     try:
         return TypeAdapter(annotation).json_schema()
     except (PydanticUserError, PydanticInvalidForJsonSchema) as error:
-        raise SchemaError(f"pydantic makes no JSON Schema of {annotation!r}: {error}") from error
+        raise SchemaError(f"pydantic makes no JSON Schema of {shown(annotation)}: {error}") from error
 
 
 def _events(schema: object, limits: Limits) -> list[object]:
@@ -170,7 +170,7 @@ def _plain_value(value: object) -> tuple[Any, list[tuple[str | None, object]] | 
         return float.__float__(value), None
     if isinstance(value, Mapping):
         if odd := [key for key in value if not isinstance(key, str)]:
-            raise SchemaError(f"a key of a schema is a string, not {odd[0]!r}")
+            raise SchemaError(f"a key of a schema is a string, not {shown(odd[0])}")
         return {}, [(str.__str__(key), member) for key, member in value.items()]
     if isinstance(value, list | tuple):
         return [], [(None, member) for member in value]

@@ -126,7 +126,12 @@ class Matcher:
         """The longest start of the bytes that must follow that is text."""
 
     def shortest_completion(self) -> bytes:
-        """A shortest text that completes the text so far."""
+        """
+        A shortest text that completes the text so far, read byte by byte.
+
+        A token that the grammar asks for by its id is no text: a completion passes through none. GrammarError where none completes without
+        one, LimitError where the text is too long to be written, or values that must differ leave too many ways to look at.
+        """
 
     def matching_prefix(self, data: bytes) -> int:
         """How many of these bytes can be accepted from here."""

@@ -99,6 +99,19 @@ class RollbackError(StackmaskError, ValueError):
     """More tokens were to be rolled back than were accepted."""
 
 
+def shown(value: object, most: int = 60) -> str:
+    """A value for a message, whatever it is: Python refuses to print integers of many digits, and values that are nested deep.
+
+    >>> shown("a"), shown(10**5000)
+    ("'a'", 'an int')
+    """
+    try:
+        return f"{value!r:.{most}}"
+    except Exception:  # a value of somebody else's class may do anything here
+        name = type(value).__name__
+        return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+
+
 def caret(text: str, position: int) -> str:
     r"""The line of `text` that holds `position`, its place, and a caret below it.
 

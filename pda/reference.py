@@ -236,7 +236,11 @@ class Matcher:
             return forced[: error.start].decode()
 
     def shortest_completion(self) -> bytes:
-        """A shortest text that completes the text so far."""
+        """A shortest text that completes the text so far, read byte by byte.
+
+        A token that the grammar asks for by its id is no text: a completion passes through none. GrammarError where none completes without
+        one, LimitError where the text is too long to be written, or values that must differ leave too many ways to look at.
+        """
         return self._chart.shortest(self._history[-1][0], self._grammar.memory_limit)
 
     def matching_prefix(self, data: bytes) -> int:

@@ -22,7 +22,7 @@ from heapq import heappop, heappush
 from math import inf
 from typing import Any, Protocol
 
-from stackmask.pda.exceptions import LimitError
+from stackmask.pda.exceptions import GrammarError, LimitError
 from stackmask.pda.reference_finite import BLANKS, Endless
 from stackmask.pda.reference_program import COUNT, START, TOKEN_COST, Cost, Costs, Program, Register
 from stackmask.pda.reference_values import is_inside_string, value_digest, without_blanks
@@ -457,7 +457,7 @@ class Chart:
             for following, price in sorted(prices.items(), reverse=True):
                 number += 1
                 heappush(heap, (here.offset - column.offset + price, -number, here, following))
-        raise ValueError("no text completes this; where the grammar names a token by its id, that must come first")
+        raise GrammarError("no text completes the structure from here without reading a token by its id")
 
 
 def _inside(rules: dict[Begun, None], outermost: Begun) -> set[Begun]:

@@ -26,7 +26,7 @@ from typing import Any, Final, NamedTuple
 from stackmask.pda import dfa
 from stackmask.pda.budget import Budget
 from stackmask.pda.dfa import NOTHING, Dfa
-from stackmask.pda.exceptions import LimitError, SchemaError
+from stackmask.pda.exceptions import LimitError, SchemaError, shown
 from stackmask.schema import arrays, objects
 from stackmask.schema.dialects import DEFAULT
 from stackmask.schema.formats import format_longest, is_known
@@ -48,6 +48,7 @@ from stackmask.schema.keywords import (
 from stackmask.schema.numbers import INTEGERS, NUMBERS, NumberSet
 from stackmask.schema.objects import Facts, lacks, plain, requires
 from stackmask.schema.readers import (
+    Inexact,
     Malformed,
     Numeral,
     Schema,
@@ -177,7 +178,7 @@ class Algebra:
         if schema.__class__ is bool:
             return TRUE if schema else FALSE
         if not isinstance(schema, dict):
-            raise Malformed(schema, "", f"a schema must be an object or a boolean, not {schema!r:.60}")
+            raise Malformed(schema, "", f"a schema must be an object or a boolean, not {shown(schema)}")
         if not schema:
             return TRUE
         key = (id(schema), scope)
@@ -437,6 +438,7 @@ class Algebra:
             for j, (other, its_inverse) in enumerate(branches[:i]):
                 if apart(i, j):
                     continue
+                self.budget.check_time()
                 common = self.intersect(parts, other)
                 if common.is_empty():
                     continue
@@ -485,6 +487,10 @@ class Algebra:
             answer = self.results.get(wanted)
             if answer is None:
                 if wanted in active:
+                    for (_, literal), _ in stack:
+                        schema = self.entries[literal][0]
+                        if isinstance(schema, dict) and "propertyNames" in schema:
+                            raise Inexact(schema, "propertyNames", "a schema of names that holds the schema it stands in is not supported")
                     schema = self.entries[wanted[1]][0]
                     raise Malformed(schema, "", "refers to itself without going down into the instance, so it says nothing")
                 stack.append((wanted, self.steps(wanted)))
@@ -537,6 +543,7 @@ class Algebra:
             target, within = self.registry.resolve(scope, schema["$ref"], schema=schema)
             parts, _ = yield from self.branch(target, within)
             return parts
+        yield from self.names_of_properties(schema, scope, codes)
         result = self.local(schema, scope, code)
         for target, within in referred(self.registry, schema, scope):
             parts, _ = yield from self.branch(target, within)
@@ -568,6 +575,11 @@ class Algebra:
                 absent = EVERY._replace(objects=(Object(atoms=(lacks(name),)),))
                 result = self.intersect(result, self.union([absent, parts]))
         return result
+
+    def names_of_properties(self, schema: Schema, scope: Scope, codes: Mapping[str, int]) -> Steps:
+        """The parts of propertyNames, which `object_part` asks for: worked out here, where nesting costs no Python stack."""
+        if "propertyNames" in schema and "propertyNames" in codes:
+            yield from self.branch(schema["propertyNames"], scope)
 
     def inverted(self, literal: Literal, parts: Parts) -> Parts:
         """The complement of what `branch` gave."""
@@ -740,9 +752,13 @@ class Algebra:
                 numerals.append(value)
             else:
                 raise SchemaError(f"a {type(value).__name__} is no JSON value")
+        try:
+            numbers = NumberSet.of(numerals) if numerals else NONE.numbers
+        except ValueError as error:  # NaN and infinity
+            raise SchemaError(str(error)) from None
         return Parts(
             frozenset(constants),
-            NumberSet.of(numerals) if numerals else NONE.numbers,
+            numbers,
             (Text(words=frozenset(words)),) if words else (),
             tuple(dict.fromkeys(array_parts)),
             tuple(dict.fromkeys(object_parts)),
@@ -781,6 +797,7 @@ class Algebra:
         if code & REFERENCE and scope.resource.dialect.lone_reference:
             target, within = self.registry.resolve(scope, schema["$ref"], schema=schema)
             return (yield from self.case_branch(target, within))
+        yield from self.names_of_properties(schema, scope, codes)
         result: list[Case] = [(self.local(schema, scope, code), self.evaluated(schema, scope, codes))]
         for target, within in referred(self.registry, schema, scope):
             found = yield from self.case_branch(target, within)

@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from stackmask.pda.budget import Budget
-from stackmask.pda.exceptions import LimitError
+from stackmask.pda.exceptions import LimitError, shown
 from stackmask.pda.grammar import ALT, CALL, LITERAL, SEQ, GrammarBuilder, NodeId, RuleId
 from stackmask.schema import arrays, objects
 from stackmask.schema.algebra import Algebra
@@ -208,7 +208,7 @@ class Compilation:
                 return self.fragments.value
             if schema is False:
                 return self.fragments.never
-            raise Malformed(schema, "", f"a schema must be an object or a boolean, not {schema!r:.60}")
+            raise Malformed(schema, "", f"a schema must be an object or a boolean, not {shown(schema)}")
         get = self.codes.get
         code = 0
         for keyword in schema:
@@ -230,7 +230,7 @@ class Compilation:
         if kind.__class__ is str:
             handler = HANDLERS.get(kind)
             if handler is None:
-                raise Malformed(schema, "type", f"{kind!r} is not a type")
+                raise Malformed(schema, "type", f"{shown(kind)} is not a type")
             return handler(self, schema, code)
         if kind is not TYPES:
             kind = types(schema)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from stackmask.pda.budget import Budget
-from stackmask.pda.exceptions import LimitError, RegexError, SchemaError, UnsatisfiableError, UnsupportedSchemaError
+from stackmask.pda.exceptions import LimitError, RegexError, SchemaError, UnsatisfiableError, UnsupportedSchemaError, shown
 from stackmask.pda.grammar import Grammar, GrammarBuilder, NodeId, RuleId
 from stackmask.pda.limits import Limits
 from stackmask.pda.productive import is_productive
@@ -183,7 +183,7 @@ def _define(
 def _check_option(option: str, value: str, allowed: tuple[str, str]) -> None:
     """Raise where an option has a value that it does not know."""
     if value not in allowed:
-        raise ValueError(f"{option} must be {' or '.join(map(repr, allowed))}, not {value!r}")
+        raise SchemaError(f"{option} must be {' or '.join(map(repr, allowed))}, not {shown(value)}")
 
 
 def _problem(error: Inexact | RegexError, compilation: Compilation, schema: object) -> Entry | None:

@@ -174,7 +174,9 @@ class AutomatonBuilder:
 def flat_regex_dfa() -> Dfa:
     """The automaton of the format `regex` without groups."""
     builder: Any = AutomatonBuilder()
-    return disjunction(Characters(builder, UTF8), builder.never(), builder.never())
+    automaton: Any = disjunction(Characters(builder, UTF8), builder.never(), builder.never())
+    assert isinstance(automaton, Dfa)
+    return automaton
 
 
 def automata_table() -> str:

@@ -309,7 +309,7 @@ class _Alike:
         """The same where at most so many digits follow: then all that matters is which of them make a divisor divide."""
         found = self.late.get((rest, digits))
         if found is None:
-            said = set()
+            said: set[tuple[int, int, int]] = set()
             for index, (n, _, _) in enumerate(self.divisors):
                 value, power = -rest % n, 1
                 for k in range(digits + 1):
@@ -575,8 +575,7 @@ class _DigitMachine:
             # What cannot be done is said before anything of its size is made.
             divisor = term[0] or term[1][0]
             unit = 10 ** scale(divisor)
-            least = least_states(int(divisor * unit), None if high is None else int((high - low) * unit))
-            _check_states(least, limit, term)
+            _check_states(least_states(int(divisor * unit), None if high is None else int((high - low) * unit)), limit, term)
         machine = _DigitMachine(low, low_closed, high, high_closed, term)
         start = _State(0, 0, 0, 0, 0)
         index = {start: 0}

@@ -10,9 +10,9 @@ import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from math import inf
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from stackmask.pda.exceptions import SchemaError
+from stackmask.pda.exceptions import SchemaError, shown
 from stackmask.schema.numbers import INTEGERS, NUMBERS, NumberSet
 
 Schema = dict[str, Any]
@@ -183,7 +183,7 @@ def types(schema: Schema) -> Sequence[str]:
         raise Malformed(schema, "type", "must be a type or an array of types")
     for name in kinds:
         if name not in TYPES:
-            raise Malformed(schema, "type", f"{name!r} is not a type")
+            raise Malformed(schema, "type", f"{shown(name)} is not a type")
     return kinds
 
 
@@ -193,42 +193,63 @@ TYPES: Final = ("null", "boolean", "integer", "number", "string", "array", "obje
 def same_value(value: object) -> object:
     """A key that is equal for two JSON values exactly where JSON Schema calls them equal: 1 is 1.0, but not true.
 
+    That of an array or object is a flat text, since comparing nested keys would recurse as deep as the value is.
+
     >>> same_value({"a": [1, True]}) == same_value({"a": [1.0, True]}), same_value(1) == same_value(True)
     (True, False)
     """
+    if isinstance(value, list | tuple | Mapping):
+        return _flat_key(value)
+    if value is None or isinstance(value, bool | str):
+        return value.__class__.__name__, value
+    if isinstance(value, float):
+        return "#", Decimal(repr(value))
+    if isinstance(value, int | Decimal):
+        return "#", value
+    raise SchemaError(f"a {type(value).__name__} is no JSON value")
+
+
+def _flat_key(value: object) -> str:
+    """The parts of a value in order, members by their names; a text begins with its length, so that no other reads the same."""
+    parts: list[str] = []
     stack: list[object] = [value]
-    done: list[object] = []
     while stack:
         item = stack.pop()
-        if isinstance(item, _Gather):
-            parts = done[len(done) - item.count :] if item.count else []
-            del done[len(done) - len(parts) :]
-            done.append(("[", *parts) if item.keys is None else ("{", frozenset(zip(item.keys, parts, strict=True))))
+        if isinstance(item, _Name):
+            parts.append(f"{len(item.name)}:{item.name}")
         elif isinstance(item, list | tuple):
-            stack.append(_Gather(len(item), None))
+            parts.append(f"[{len(item)}")
             stack.extend(reversed(item))
         elif isinstance(item, Mapping):
-            stack.append(_Gather(len(item), tuple(item)))
-            stack.extend(reversed(item.values()))  # type: ignore[call-overload]
-        elif item is None or isinstance(item, bool | str):
-            done.append((item.__class__.__name__, item))
-        elif isinstance(item, float):
-            done.append(("#", Decimal(repr(item))))
-        elif isinstance(item, int | Decimal):
-            done.append(("#", item))
+            parts.append(f"{{{len(item)}")
+            for name in sorted(item, reverse=True):
+                stack += (item[name], _Name(name))
+        elif isinstance(item, str):
+            parts.append(f'"{len(item)}:{item}')
+        elif item is None or isinstance(item, bool):
+            parts.append(str(item))
+        elif isinstance(item, int | float | Decimal):
+            parts.append(_number_key(item))
         else:
             raise SchemaError(f"a {type(item).__name__} is no JSON value")
-    return done[0]
+    return " ".join(parts)
 
 
-class _Gather:
-    """A mark on the stack of same_value: the last `count` keys belong to one array, or to one object with these names."""
+class _Name(NamedTuple):
+    """The name of the member that follows."""
 
-    __slots__ = ("count", "keys")
+    name: str
 
-    def __init__(self, count: int, keys: tuple[str, ...] | None) -> None:
-        self.count = count
-        self.keys = keys
+
+def _number_key(value: Numeral) -> str:
+    """A text that is equal for equal numbers: the digits without zeros at the end, and the exponent."""
+    number = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+    sign, digits, exponent = number.as_tuple()
+    if not isinstance(exponent, int):
+        return str(number)
+    text = "".join(map(str, digits)).lstrip("0")
+    short = text.rstrip("0")
+    return f"{'-' * sign}{short}e{exponent + len(text) - len(short)}" if short else "0"
 
 
 _ESCAPES: Final = re.compile("[~/]")

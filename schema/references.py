@@ -22,6 +22,7 @@ from importlib.resources import files
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
+from stackmask.pda.exceptions import shown
 from stackmask.schema.dialects import DEFAULT, DIALECTS, Dialect, custom_dialect, known_dialect
 from stackmask.schema.readers import Malformed
 
@@ -161,9 +162,9 @@ class Registry:
             try:
                 found = self.targets[key] = self._found(resource, reference)
             except LookupError as error:
-                raise Malformed(schema, keyword, f"{reference!r} leads nowhere: {error.args[0]}") from None
+                raise Malformed(schema, keyword, f"{shown(reference)} leads nowhere: {error.args[0]}") from None
             if not isinstance(found[0], dict | bool):
-                raise Malformed(schema, keyword, f"{reference!r} names a value that is no schema")
+                raise Malformed(schema, keyword, f"{shown(reference)} names a value that is no schema")
         return found
 
     def _found(self, resource: Resource, reference: str) -> tuple[Any, Resource]:

@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, Final
 
+from stackmask.pda.exceptions import shown
 from stackmask.schema.dialects import DIALECTS, Dialect
 from stackmask.schema.formats import is_known
 from stackmask.schema.readers import pointer_token
@@ -134,7 +135,7 @@ class Report:
 def schema_entries(registry: Registry, formats: bool) -> Iterator[Entry]:
     """The entries of the root document, depth first in the order of the schema."""
     for uri in dict.fromkeys(registry.unknown_dialects):
-        yield Entry("/$schema", "$schema", ANNOTATION, f"unknown dialect {uri!r}; read as draft {registry.root.resource.dialect.name}")
+        yield Entry("/$schema", "$schema", ANNOTATION, f"unknown dialect {shown(uri)}; read as draft {registry.root.resource.dialect.name}")
     stack: list[tuple[Any, str, Scope, int]] = [(registry.root.resource.root, "", registry.root, 0)]
     seen: set[int] = set()
     while stack:
@@ -182,7 +183,9 @@ def _entry(schema: Mapping[str, Any], keyword: str, value: Any, pointer: str, di
     if keyword == "format":
         if not formats:
             return Entry(pointer, keyword, ANNOTATION)
-        return Entry(pointer, keyword, ENFORCED) if is_known(value) else Entry(pointer, keyword, ANNOTATION, f"unknown format {value!r}")
+        return (
+            Entry(pointer, keyword, ENFORCED) if is_known(value) else Entry(pointer, keyword, ANNOTATION, f"unknown format {shown(value)}")
+        )
     if NEEDS.get(keyword, keyword) not in schema:
         return Entry(pointer, keyword, ANNOTATION, f"no effect without {NEEDS[keyword]}")
     return Entry(pointer, keyword, ENFORCED)

@@ -32,6 +32,7 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--skip", default="", help="checks that are left out, with commas between them")
     parser.add_argument("--shrink-seconds", type=float, default=60, help="how long each finding is made smaller for (default: 60)")
+    parser.add_argument("--every-strategy", action="store_true", help="fail, too, where some way to a mask was never taken")
     parser.add_argument("--most-findings", type=int, default=20, help="after so many it ends (default: 20)")
     arguments = parser.parse_args()
     kinds = tuple(arguments.kinds.split(","))
@@ -54,7 +55,10 @@ def main() -> int:
     else:
         result = run(plan, arguments.processes, lambda finding: print(finding, flush=True))
     summary(result, time.monotonic() - begun)
-    return 1 if result.findings else 0
+    untried = sorted(name for name, count in result.strategies.items() if not count)
+    if arguments.every_strategy and untried:
+        print(f"never taken: {', '.join(untried)}")
+    return 1 if result.findings or (arguments.every_strategy and untried) else 0
 
 
 def summary(result: Result, seconds: float) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis.internal.conjecture import providers
 from support.engines import ENGINES, Engine, load_engine
 
@@ -20,6 +20,10 @@ NO_CHECKS = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data
 # The tests try the same examples every time and everywhere; new ones are for the thorough profile.
 settings.register_profile("stackmask", deadline=None, max_examples=50, suppress_health_check=NO_CHECKS, derandomize=True)
 settings.register_profile("thorough", parent=settings.get_profile("stackmask"), max_examples=2000, derandomize=False)
+# For scripts/mutants.py, which asks only whether a test fails.
+settings.register_profile(
+    "mutants", parent=settings.get_profile("stackmask"), phases=(Phase.explicit, Phase.generate), report_multiple_bugs=False
+)
 settings.load_profile(os.environ.get("STACKMASK_HYPOTHESIS", "stackmask"))
 if settings().derandomize:
     # Hypothesis mixes in the constants of all modules that are loaded, and has no switch for it: a test by itself, or in one of several

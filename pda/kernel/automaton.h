@@ -7,6 +7,10 @@
 
 #include <deque>
 #include <optional>
+#include <queue>
+#include <tuple>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "frames.h"
 
@@ -199,8 +203,37 @@ class Automaton {
     u32 configuration;
     u8 byte;
   };
-  u32 straight_down(u32 configuration, std::vector<Straight>& way, bool to_known);  // where it ends
+  u32 straight_down(u32 configuration, u64 left, std::vector<Straight>& way, bool to_known);  // where it ends
   std::string search(u32 configuration);
+  struct SearchNode {
+    u32 configuration, parent, length;
+    u8 byte;
+  };
+  using SearchKey = std::tuple<u64, u32, u32>;  // whole length, bytes to go, complement of the node: newest first
+  using SearchQueue = std::priority_queue<SearchKey, std::vector<SearchKey>, std::greater<>>;
+  template <class F>
+  void each_step(u32 here, bool every, F take);
+  // The values that a rule generates, the cheapest first, as far as somebody asked.
+  struct CheapValues {
+    struct Value {
+      u32 length, id, node;
+    };
+    std::vector<Value> values;
+    std::unordered_set<u32> known;
+    std::vector<SearchNode> nodes;
+    SearchQueue queue;
+    u32 least = 0;                             // no other value is shorter
+    bool ended = false, left = false, busy = false;  // there are no more; too many to look at; being looked for
+    std::string text(u32 node) const;
+  };
+  std::unordered_map<u32, CheapValues> cheap_values_;  // by rule
+  u32 extending_ = 0;
+  Map64 scope_lengths_;                        // by frame of a scope, and whether a value is to come before it
+  u32 new_value(u32 configuration, u64& left, std::vector<Straight>& way);
+  u64 frame_length(u32 frame);                 // least bytes until the rule ends, of values that differ
+  u64 values_length(u32 rule, u32 count, std::span<const u32> seen);
+  bool find_value(u32 rule, CheapValues& cheap);
+  bool values_take_more();
 
   // Masks.
   Interner node_lists_;

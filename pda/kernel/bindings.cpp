@@ -750,7 +750,9 @@ NB_MODULE(_kernel, m) {
             }
             return to_bytes(text);
           },
-          "A shortest text that completes the text so far.")
+          "A shortest text that completes the text so far, read byte by byte.\n\n"
+          "A token that the grammar asks for by its id is no text: a completion passes through none. GrammarError where none completes without\n"
+          "one, LimitError where the text is too long to be written, or values that must differ leave too many ways to look at.")
       .def(
           "matching_prefix", [](const Matcher& self, nb::bytes data) { return self.matching_prefix(data.c_str(), data.size()); }, nb::arg("data"),
           "How many of these bytes can be accepted from here.")

@@ -460,7 +460,7 @@ void Automaton::reclaim() {
   initial_ = map[initial_];
   for (const Held& matcher : held)
     for (u32& id : *matcher.configurations) id = map[id & ~FLAG] | (id & FLAG);
-  alive_.clear(), steps_.clear(), unions_.clear(), pushes_.clear(), advances_.clear(), distances_.clear(), lengths_.clear(), token_steps_.clear(), temperatures_.clear();
+  alive_.clear(), steps_.clear(), unions_.clear(), pushes_.clear(), advances_.clear(), distances_.clear(), lengths_.clear(), scope_lengths_.clear(), cheap_values_.clear(), token_steps_.clear(), temperatures_.clear();
   closed_.clear(), finishes_.clear(), counted_.clear();
   part_ids_.clear(), mask_ids_.clear(), node_lists_.clear(), shared_lists_.clear();
   list_sets_.clear();
@@ -474,7 +474,10 @@ void Automaton::reclaim() {
 }
 
 std::size_t Automaton::bytes() const {
-  return frames_.bytes() + nodes_.bytes() + guarded_.capacity() + depth_.capacity() * 4 + alive_.bytes() + steps_.bytes() + unions_.bytes() + pushes_.bytes() +
+  std::size_t measured = scope_lengths_.bytes();
+  for (const auto& lengths : frames_.nfa().counted) measured += lengths ? lengths->bytes() : 0;
+  for (const auto& [rule, cheap] : cheap_values_) measured += cheap.nodes.capacity() * sizeof(SearchNode) + cheap.queue.size() * sizeof(SearchKey);
+  return measured + frames_.bytes() + nodes_.bytes() + guarded_.capacity() + depth_.capacity() * 4 + alive_.bytes() + steps_.bytes() + unions_.bytes() + pushes_.bytes() +
          advances_.bytes() + distances_.bytes() + lengths_.bytes() + token_steps_.bytes() + temperatures_.bytes() + due_.capacity() * 4 + node_lists_.bytes() + list_sets_.capacity() * 8 + part_ids_.bytes() + mask_ids_.bytes() + masks_.bytes() +
          parts_.capacity() * sizeof(KeptPart) + part_tokens_.capacity() * 4 + part_transfers_.capacity() * sizeof(Part::Transfer) + part_includes_.capacity() * 4 +
          part_poor_.capacity() * sizeof(Part::Poor) + own_masks_.size() * trie_->words() * 4;

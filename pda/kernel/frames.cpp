@@ -879,10 +879,14 @@ u32 Frames::seen_spellings(u32 frame) const {
   return known ? static_cast<u32>(std::min<u64>(total, NONE)) : NONE;
 }
 
-u32 Frames::after_value(u32 back, const std::string& text) {
+u32 Frames::value_id(const std::string& text) {
   const auto [found, added] = value_ids_.try_emplace(canonical_json(text), static_cast<u32>(values_.size()));
   if (added) values_.push_back(found->first), spellings_.push_back(spellings_of(found->first));
-  const u32 value = found->second;
+  return found->second;
+}
+
+u32 Frames::after_value(u32 back, const std::string& text) {
+  const u32 value = value_id(text);
   const u64 key = static_cast<u64>(back) << 32 | value;
   if (const u32* known = values_after_.find(key)) return *known;
   std::vector<Item> items;

@@ -174,6 +174,9 @@ class Frames {
   u32 seen_count(u32 frame) const;
   std::vector<u32> seen_ids(u32 frame) const;                    // the values, rising
   const std::string& value(u32 id) const { return values_[id]; }  // canonical; until the next is seen
+  u32 value_id(const std::string& text);                         // of a JSON text
+  std::span<const u32> seen_set(u32 seen) const { return {seen_sets_.at(seen), seen_sets_.length(seen)}; }  // of a register; until the next is seen
+  std::span<const Item> items(u32 frame) const { return {reinterpret_cast<const Item*>(items_.at(frame)), items_.length(frame) / 2}; }  // until the next is made
   u32 seen_spellings(u32 frame) const;                           // at most so many texts spell them without needless escapes, NONE if unknown
 
  private:

@@ -162,15 +162,57 @@ class Measure {
 
   void run() {
     nfa_.complete(deadline_);
-    nfa_.distinct = std::any_of(nfa_.edges.begin(), nfa_.edges.end(), [](const Edge& edge) { return edge.kind == EDGE_CALL && (edge.flags & EDGE_DISTINCT); });
-    for (State& state : nfa_.states) state.distance = NONE;
     for (Rule& rule : nfa_.rules) rule.shortest = NONE;
+    find_scopes();
     count_automata();
     index();
+    solve(nfa_.least_bytes, 0);
+    std::size_t kinds = 0;
+    for (const auto& scope : nfa_.scopes) kinds = std::max(kinds, scope.size());
+    nfa_.least_values.resize(std::min(kinds, MOST_KINDS));
+    for (u32 kind = 0; kind < nfa_.least_values.size(); kind++) solve(nfa_.least_values[kind], kind + 1);
+  }
+
+ private:
+  static constexpr std::size_t MOST_KINDS = 4;  // of values in one scope that are counted
+  // Nodes: the states, then one for each rule: its shortest text that is not empty.
+  struct Back {
+    u32 source, call;
+    u8 weight, kind;  // kind: of the values of a scope that the call reads, from 1 on; 0 for other calls
+  };
+  // A way from outside of a body into it, or from where a rule begins: what is read on it, and the register then.
+  struct Entrance {
+    u32 source, call;
+    u8 weight, kind;
+    Item to;
+  };
+  Nfa& nfa_;
+  Deadline& deadline_;
+  u32 states_ = 0;
+  u32 counted_kind_ = 0;           // 0 where bytes are counted, else the values of this kind
+  std::vector<u32>* least_ = nullptr;  // what is being worked out, by state
+  std::vector<u32> begin_, best_;
+  std::vector<Back> back_;
+  std::vector<std::pair<u32, u32>> heads_;
+  std::vector<Entrance> entrances_;
+  std::vector<u32> watching_begin_, watching_;  // by node: the entrances that its length matters to
+  std::vector<u8> settled_;
+  std::vector<std::vector<std::pair<u32, u32>>> waiting_;  // by rule: (source, distance of the call's target)
+  using Entry = std::pair<u32, u32>;
+  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue_;
+
+  void solve(std::vector<u32>& least, u32 kind) {
+    least.assign(states_, NONE);
+    least_ = &least;
+    counted_kind_ = kind;
+    best_.assign(states_ + nfa_.rules.size(), NONE);
+    settled_.assign(best_.size(), 0);
+    waiting_.assign(nfa_.rules.size(), {});
+    for (const Entrance& entrance : entrances_) enter(entrance);
     for (const Rule& rule : nfa_.rules)
-      if (!rule.merged) propose(rule.final, 0);
+      if (!rule.merged && (!kind || rule.scope)) propose(rule.final, 0);
     for (u32 s = 0; s < states_; s++) {
-      if (!counts_bodies(s)) continue;
+      if (!counts_bodies(s) || (kind && !nfa_.rules[nfa_.states[s].rule].scope)) continue;
       if (nfa_.states[s].head != NONE) propose(s, 0);  // the head after a separator: a separator ends there
       for (u32 e = nfa_.states[s].first; e != NONE; e = nfa_.edges[e].next)
         if (nfa_.edges[e].kind == EDGE_COUNT || nfa_.edges[e].kind == EDGE_MEMBER) propose(s, 0);
@@ -187,30 +229,24 @@ class Measure {
     }
   }
 
- private:
-  // Nodes: the states, then one for each rule: its shortest text that is not empty.
-  struct Back {
-    u32 source, call;
-    u8 weight;
-  };
-  // A way from outside of a body into it, or from where a rule begins: what is read on it, and the register then.
-  struct Entrance {
-    u32 source, call;
-    u8 weight;
-    Item to;
-  };
-  Nfa& nfa_;
-  Deadline& deadline_;
-  u32 states_ = 0;
-  std::vector<u32> begin_, best_;
-  std::vector<Back> back_;
-  std::vector<std::pair<u32, u32>> heads_;
-  std::vector<Entrance> entrances_;
-  std::vector<u32> watching_begin_, watching_;  // by node: the entrances that its length matters to
-  std::vector<u8> settled_;
-  std::vector<std::vector<std::pair<u32, u32>>> waiting_;  // by rule: (source, distance of the call's target)
-  using Entry = std::pair<u32, u32>;
-  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue_;
+  // By scope: the rules that its values are read by, which make their kinds.
+  void find_scopes() {
+    nfa_.scopes.assign(nfa_.rules.size(), {});
+    nfa_.distinct = false;
+    for (const State& state : nfa_.states)
+      for (u32 e = state.first; e != NONE; e = nfa_.edges[e].next) {
+        const Edge& edge = nfa_.edges[e];
+        if (edge.kind != EDGE_CALL || !(edge.flags & EDGE_DISTINCT)) continue;
+        nfa_.distinct = true;
+        auto& kinds = nfa_.scopes[state.rule];
+        if (std::find(kinds.begin(), kinds.end(), edge.data) == kinds.end()) kinds.push_back(edge.data);
+      }
+  }
+  u8 kind_of(u32 state, const Edge& edge) const {
+    if (edge.kind != EDGE_CALL || !(edge.flags & EDGE_DISTINCT)) return 0;
+    const auto& kinds = nfa_.scopes[nfa_.states[state].rule];
+    return static_cast<u8>(std::min<std::size_t>(static_cast<std::size_t>(std::find(kinds.begin(), kinds.end(), edge.data) - kinds.begin()) + 1, 255));
+  }
 
   // It lies in the body of a repetition or permutation, and measures to the body's end.
   bool counts_bodies(u32 s) const { return nfa_.states[s].body != NONE && !nfa_.heads[nfa_.states[s].body].automaton; }
@@ -236,23 +272,20 @@ class Measure {
   void index() {
     states_ = static_cast<u32>(nfa_.states.size());
     const u32 rules = static_cast<u32>(nfa_.rules.size());
-    best_.assign(states_ + rules, NONE);
-    settled_.assign(states_ + rules, 0);
-    waiting_.resize(rules);
     // A seed of left recursion is a state of its own, which only an EDGE_SET leads to.
     std::vector<u32> register_of(states_, 0);
     for (u32 s = 0; s < states_; s++)
       for (u32 e = nfa_.states[s].first; e != NONE; e = nfa_.edges[e].next)
         if (nfa_.edges[e].kind == EDGE_SET) register_of[nfa_.edges[e].target] = nfa_.edges[e].data;
     std::vector<std::pair<u32, Back>> edges;
-    auto lead = [&](u32 source, u32 body, u32 reg, u32 target, u32 call, u8 weight) {
-      if (nfa_.states[target].body == body) edges.push_back({target, {source, call, weight}});
-      else entrances_.push_back({source, call, weight, {target, reg}});
+    auto lead = [&](u32 source, u32 body, u32 reg, u32 target, u32 call, u8 weight, u8 kind) {
+      if (nfa_.states[target].body == body) edges.push_back({target, {source, call, weight, kind}});
+      else entrances_.push_back({source, call, weight, kind, {target, reg}});
     };
     auto read = [&](u32 source, u32 from, u32 body, u32 reg, const Edge& edge) {
-      if (edge.kind == EDGE_BYTE) lead(source, body, reg, edge.target, NONE, 1);
-      else if (edge.kind == EDGE_CALL) lead(source, body, reg, edge.target, edge.data, 0);
-      else if (edge.kind == EDGE_REST) each_rest(from, edge.target, [&](u32 target) { lead(source, body, reg, target, NONE, 1); });
+      if (edge.kind == EDGE_BYTE) lead(source, body, reg, edge.target, NONE, 1, 0);
+      else if (edge.kind == EDGE_CALL) lead(source, body, reg, edge.target, edge.data, 0, kind_of(from, edge));
+      else if (edge.kind == EDGE_REST) each_rest(from, edge.target, [&](u32 target) { lead(source, body, reg, target, NONE, 1, 0); });
     };
     std::vector<u8> wanted(rules, 0);  // what may read nothing must read something in some call
     for (u32 s = 0; s < states_; s++) {
@@ -262,9 +295,9 @@ class Measure {
         const Edge& edge = nfa_.edges[e];
         read(s, s, body, register_of[s], edge);
         if (edge.kind == EDGE_EPSILON || edge.kind == EDGE_ENTER || edge.kind == EDGE_SET)
-          lead(s, body, edge.kind == EDGE_SET ? edge.data : register_of[s], edge.target, NONE, 0);
+          lead(s, body, edge.kind == EDGE_SET ? edge.data : register_of[s], edge.target, NONE, 0, 0);
         if (edge.kind != EDGE_CALL) continue;
-        if (nfa_.rules[edge.data].nullable && !(edge.flags & EDGE_NONEMPTY)) lead(s, body, register_of[s], edge.target, NONE, 0);
+        if (nfa_.rules[edge.data].nullable && !(edge.flags & EDGE_NONEMPTY)) lead(s, body, register_of[s], edge.target, NONE, 0, 0);
         else wanted[edge.data] = 1;
       }
     }
@@ -272,7 +305,7 @@ class Measure {
     for (u32 r = 0; r < rules; r++) {
       if (nfa_.rules[r].merged) continue;
       if (!nfa_.rules[r].nullable) {
-        edges.push_back({nfa_.rules[r].start, {states_ + r, NONE, 0}});
+        edges.push_back({nfa_.rules[r].start, {states_ + r, NONE, 0, 0}});
         continue;
       }
       if (!wanted[r]) continue;
@@ -322,10 +355,9 @@ class Measure {
       pairs.push_back({target, i});
       if (entrance.call != NONE) pairs.push_back({states_ + entrance.call, i});
       if (body != NONE) each_part(nfa_.heads[body], [&](u32 part) { pairs.push_back({part, i}); });
-      enter(entrance);
     }
     std::sort(pairs.begin(), pairs.end());
-    watching_begin_.assign(best_.size() + 1, 0);
+    watching_begin_.assign(states_ + nfa_.rules.size() + 1, 0);
     for (const auto& pair : pairs) {
       watching_begin_[pair.first + 1]++;
       watching_.push_back(pair.second);
@@ -335,43 +367,64 @@ class Measure {
 
   // By what is settled: the length from an entrance on falls as more is, and is never less than what is settled last.
   void enter(const Entrance& entrance) {
-    const u64 called = entrance.call == NONE ? 0 : nfa_.rules[entrance.call].shortest;
-    propose(entrance.source, plus(plus(entrance.weight, called), nfa_.distance(entrance.to)));
+    const u64 read = entrance.call == NONE ? weight(entrance.weight) : called(entrance.call, entrance.kind);
+    propose(entrance.source, plus(read, nfa_.distance(entrance.to, *least_)));
+  }
+  u64 weight(u8 bytes) const { return counted_kind_ ? 0 : bytes; }
+  // Of a call; of values each counts as one, whatever it is.
+  u64 called(u32 rule, u8 kind) const {
+    if (!counted_kind_) return nfa_.rules[rule].shortest;
+    return nfa_.rules[rule].shortest == NONE ? NONE : kind == counted_kind_;
   }
 
   void settle_state(u32 t, u32 distance) {
-    nfa_.states[t].distance = distance;
+    (*least_)[t] = distance;
     for (u32 i = begin_[t]; i < begin_[t + 1]; i++) {
       const Back& back = back_[i];
       if (back.call == NONE) {
-        propose(back.source, static_cast<u64>(distance) + back.weight);
-      } else if (settled_[states_ + back.call]) {
-        propose(back.source, static_cast<u64>(distance) + best_[states_ + back.call]);
+        propose(back.source, plus(distance, weight(back.weight) + (back.source < states_ ? 0 : surcharge(back.source - states_))));
+      } else if (counted_kind_ || settled_[states_ + back.call]) {
+        propose(back.source, plus(distance, called(back.call, back.kind)));
       } else {
         waiting_[back.call].push_back({back.source, distance});
       }
     }
     for (auto at = std::lower_bound(heads_.begin(), heads_.end(), std::pair<u32, u32>{t, 0}); at != heads_.end() && at->first == t; ++at)
-      propose(at->second, nfa_.distance_of_head(nfa_.heads[nfa_.states[at->second].head], {}));
+      propose(at->second, nfa_.distance_of_head(nfa_.heads[nfa_.states[at->second].head], {}, *least_));
+  }
+
+  // What the values of a scope take more for having to differ.
+  u64 surcharge(u32 rule) const {
+    u64 more = 0;
+    if (!counted_kind_ && rule < nfa_.scope_values.size())
+      for (const Nfa::Values& values : nfa_.scope_values[rule]) more += values.together - std::min<u64>(values.together, static_cast<u64>(values.count) * nfa_.rules[values.rule].shortest);
+    return more;
   }
 
   void settle_rule(u32 rule, u32 distance) {
+    if (counted_kind_) return;
     nfa_.rules[rule].shortest = distance;
-    for (const auto& [source, rest] : waiting_[rule]) propose(source, static_cast<u64>(rest) + distance);
+    for (const auto& [source, rest] : waiting_[rule]) propose(source, plus(rest, distance));
     waiting_[rule].clear();
   }
 };
 
 }  // namespace
 
-u64 Nfa::distance_of_head(const Head& head, const Register& reg) const {
-  const u64 exit = states[head.exit].distance;
+// In a counted automaton, which reads no values.
+u64 Nfa::counted_rest(u32 state, u32 count, const std::vector<u32>& least) const {
+  const u64 bytes = counted[states[state].body]->of(state, count);
+  return &least == &least_bytes || bytes == NONE ? bytes : 0;
+}
+
+u64 Nfa::distance_of_head(const Head& head, const Register& reg, const std::vector<u32>& least) const {
+  const u64 exit = least[head.exit];
   if (exit == NONE) return NONE;
-  if (head.automaton) return plus(exit, counted[states[head.body].body]->of(head.body, reg.count));
+  if (head.automaton) return plus(exit, counted_rest(head.body, reg.count, least));
   if (!head.permutation) {
     const u64 missing = reg.count < COUNT_DEEP && reg.count < head.minimum ? head.minimum - reg.count : 0;
     if (missing == 0) return exit;
-    const u64 body = states[head.body].distance;
+    const u64 body = least[head.body];
     return body == NONE ? NONE : plus(exit, missing * body);
   }
   u64 total = exit, chosen = 0;
@@ -379,7 +432,7 @@ u64 Nfa::distance_of_head(const Head& head, const Register& reg) const {
   u64 repeatable = NONE;
   for (u32 i = 0; i < head.members.size(); i++) {
     if (head.flags[i] & NEVER_MEMBER) continue;
-    const u64 length = states[head.members[i]].distance;
+    const u64 length = least[head.members[i]];
     const bool used = registers.used(reg.used, i);
     if ((head.flags[i] & REQUIRED) && !used) {
       if (length == NONE) return NONE;
@@ -406,36 +459,36 @@ u64 Nfa::distance_of_head(const Head& head, const Register& reg) const {
   if (head.maximum != NONE && reg.count + chosen > head.maximum) return NONE;
   const u64 separators = chosen == 0 ? 0 : chosen - (reg.count == 0 && !head.after_separator ? 1 : 0) - (head.after_separator ? 1 : 0);
   if (separators) {
-    const u64 separator = states[head.body].distance;
+    const u64 separator = least[head.body];
     if (separator == NONE) return NONE;
     total += separators * separator;
   }
   return std::min(total, LONG);
 }
 
-u64 Nfa::distance(Item item) const {
+u64 Nfa::distance(Item item, const std::vector<u32>& least) const {
   const State& state = states[item.state];
-  const u64 here = state.distance;
+  const u64 here = least[item.state];
   if (state.body == NONE) return here;
   const Head& head = heads[state.body];
   Register reg = registers.get(item.reg);
-  if (head.automaton) return plus(states[head.exit].distance, counted[state.body]->of(item.state, reg.count));
+  if (head.automaton) return plus(least[head.exit], counted_rest(item.state, reg.count, least));
   if (here == NONE) return NONE;
   if (!head.permutation) {
     if (reg.count < COUNT_DEEP) reg.count++;
-    return plus(here, distance_of_head(head, reg));
+    return plus(here, distance_of_head(head, reg, least));
   }
   if (state.member == NONE) {  // in the separator: a member must follow
     u64 best = NONE;
     for (u32 i = 0; i < head.members.size(); i++)
-      if (member_available(registers, head, reg, i)) best = std::min(best, distance({head.members[i], item.reg}));
+      if (member_available(registers, head, reg, i)) best = std::min(best, distance({head.members[i], item.reg}, least));
     return plus(here, best);
   }
   // The member's use is not in the register yet.
   Registers& mutable_registers = const_cast<Registers&>(registers);
   if (!(head.flags[state.member] & REPEATABLE) || (head.flags[state.member] & REQUIRED)) reg.used = mutable_registers.use(reg.used, state.member);
   reg.count++;
-  return plus(here, distance_of_head(head, reg));
+  return plus(here, distance_of_head(head, reg, least));
 }
 
 void measure(Nfa& nfa, Deadline& deadline) { Measure(nfa, deadline).run(); }
@@ -456,6 +509,11 @@ u64 Automaton::distance(u32 configuration) {
     Deadline deadline(limits_.seconds);
     measure(frames_.nfa(), deadline);
     measured_ = true;
+    if (values_take_more()) {
+      measure(frames_.nfa(), deadline);
+      distances_.clear();
+      scope_lengths_.clear();
+    }
   }
   Scratch<u32> todo{configuration};
   while (!todo.empty()) {
@@ -472,9 +530,12 @@ u64 Automaton::distance(u32 configuration) {
         best = 0;
         continue;
       }
-      const u32* below = distances_.find(entry.rest);
-      if (!below) todo.push_back(entry.rest);
-      else best = std::min(best, plus(frames_.distance(entry.frame), *below));
+      if (const u32* found = distances_.find(entry.rest)) {
+        const u32 below = *found;  // another is inserted where values are looked for
+        best = std::min(best, plus(frame_length(entry.frame), below));
+      } else {
+        todo.push_back(entry.rest);
+      }
     }
     if (todo.size() > waiting) continue;
     distances_.insert(node, static_cast<u32>(best));
@@ -483,13 +544,145 @@ u64 Automaton::distance(u32 configuration) {
   return *distances_.find(configuration);
 }
 
+// Values that must differ take at least what as many of the cheapest that were not seen take. Of the ways to the end of a scope one with
+// the fewest values is measured: a longer one has no fewer to pay for.
+u64 Automaton::frame_length(u32 frame) {
+  if (!frames_.nfa().distinct || frame == BOTTOM || (frames_[frame].flags & FRAME_MARK)) return frames_.distance(frame);
+  bool begins = false;  // the value that a guard waits for is still to come as a whole
+  u32 scope = frame;
+  if (frames_[frame].flags & FRAME_GUARD) {
+    scope = frames_.guard_back(frame);
+    begins = frames_.guard_text(frame) == 0;
+  }
+  if (!frames_.in_scope(scope)) return frames_.distance(scope);
+  const u64 key = static_cast<u64>(scope) << 1 | begins;
+  if (const u32* known = scope_lengths_.find(key)) return *known;
+  const Nfa& nfa = frames_.nfa();
+  const auto& kinds = nfa.scopes[frames_.rule(scope)];
+  u64 best = NONE;
+  const std::vector<Item> items(frames_.items(scope).begin(), frames_.items(scope).end());  // looking for values makes more frames
+  for (const Item& item : items) {
+    u64 length = nfa.distance(item);
+    const std::span<const u32> set = frames_.seen_set(nfa.registers.get(item.reg).seen);
+    const std::vector<u32> seen(set.begin(), set.end());
+    for (u32 kind = 0; kind < std::min(kinds.size(), nfa.least_values.size()) && length < best; kind++) {
+      const u64 count = nfa.distance(item, nfa.least_values[kind]) + (begins && kinds.size() == 1);
+      if (count == 0 || count >= NONE) continue;
+      const u64 together = values_length(kinds[kind], static_cast<u32>(count), seen);
+      const u64 plain = count * nfa.rules[kinds[kind]].shortest;
+      length = together >= NONE ? NONE : plus(length, together - std::min(together, plain));
+    }
+    best = std::min(best, length);
+  }
+  if (extending_ == 0) scope_lengths_.insert(key, static_cast<u32>(best));
+  return best;
+}
+
+// What so many values of a rule take together, the cheapest of those that were not seen; a bound where there are too many to look at.
+u64 Automaton::values_length(u32 rule, u32 count, std::span<const u32> seen) {
+  CheapValues& cheap = cheap_values_[rule];
+  u64 total = 0;
+  u32 taken = 0;
+  for (std::size_t i = 0; taken < count && (i < cheap.values.size() || find_value(rule, cheap)); i++) {
+    if (std::binary_search(seen.begin(), seen.end(), cheap.values[i].id)) continue;
+    total += cheap.values[i].length;
+    taken++;
+  }
+  if (taken < count && cheap.ended) return NONE;
+  return std::min(total + static_cast<u64>(count - taken) * std::max(cheap.least, frames_.nfa().rules[rule].shortest), LONG);
+}
+
+// The cheapest value that a rule generates beyond those that are known: its texts in the order of their lengths, by A*.
+bool Automaton::find_value(u32 rule, CheapValues& cheap) {
+  constexpr std::size_t MOST_VALUES = 4096, MOST_NODES = 100'000, MOST_SPELLINGS = 1000;
+  constexpr u32 MOST_AT_ONCE = 16;  // of one kind inside of another
+  if (cheap.ended || cheap.left || cheap.busy || extending_ >= MOST_AT_ONCE || cheap.values.size() >= MOST_VALUES) return false;
+  const struct Busy {
+    CheapValues& cheap;
+    u32& extending;
+    Busy(CheapValues& c, u32& e) : cheap(c), extending(e) { cheap.busy = true, extending++; }
+    ~Busy() { cheap.busy = false, extending--; }
+  } busy(cheap, extending_);
+  cheap.left = true;  // unless this comes to its end
+  if (cheap.nodes.empty()) {
+    std::vector<Entry> start;
+    if (const u32 entry = frames_.entry(rule); entry != DEAD) start.push_back({entry, EMPTY_STACK});
+    const u32 first = close(start);
+    cheap.nodes.push_back({first, NONE, 0, 0});
+    if (const u64 length = distance(first); length < LONG) cheap.queue.push({length, static_cast<u32>(length), ~0u});
+  }
+  for (std::size_t spellings = 0; !cheap.queue.empty(); spellings++) {
+    if (cheap.nodes.size() > MOST_NODES || spellings > MOST_SPELLINGS * (cheap.values.size() + 1)) return false;
+    const auto [whole, to_go, complement] = cheap.queue.top();
+    cheap.queue.pop();
+    cheap.least = std::max(cheap.least, static_cast<u32>(whole));
+    const u32 at = ~complement, here = cheap.nodes[at].configuration, length = cheap.nodes[at].length + 1;
+    each_step(here, true, [&](u8 byte, u32 next) {
+      const u64 ahead = distance(next);
+      if (ahead >= LONG) return;
+      cheap.nodes.push_back({next, at, length, byte});
+      cheap.queue.push({std::max<u64>(whole, length + ahead), static_cast<u32>(ahead), ~static_cast<u32>(cheap.nodes.size() - 1)});
+    });
+    if (!complete(here)) continue;
+    const u32 value = frames_.value_id(cheap.text(at));
+    if (!cheap.known.insert(value).second) continue;
+    cheap.values.push_back({length - 1, value, at});
+    cheap.left = false;
+    return true;
+  }
+  cheap.left = false;
+  cheap.ended = true;
+  return false;
+}
+
+std::string Automaton::CheapValues::text(u32 node) const {
+  std::string result;
+  for (; node != 0; node = nodes[node].parent) result.push_back(static_cast<char>(nodes[node].byte));
+  std::reverse(result.begin(), result.end());
+  return result;
+}
+
+// Whether the values of some scope, having to differ, take more than its rule was measured at.
+bool Automaton::values_take_more() {
+  Nfa& nfa = frames_.nfa();
+  bool more = false;
+  nfa.scope_values.assign(nfa.rules.size(), {});
+  for (u32 rule = 0; rule < nfa.rules.size(); rule++)
+    for (u32 kind = 0; kind < std::min(nfa.scopes[rule].size(), nfa.least_values.size()); kind++) {
+      const u32 count = nfa.least_values[kind][nfa.rules[rule].start], value = nfa.scopes[rule][kind];
+      if (count < 2 || count == NONE) continue;
+      const u64 together = std::min(values_length(value, count, {}), LONG);
+      nfa.scope_values[rule].push_back({value, count, together});
+      more = more || together > static_cast<u64>(count) * nfa.rules[value].shortest;
+    }
+  return more;
+}
+
+// Each byte that leads on, and where to; where no guard reads along, of bytes that lead the same way one, or `every` one.
+template <class F>
+void Automaton::each_step(u32 here, bool every, F take) {
+  for (u32 i = 0; i < entry_count(here); i++) {
+    const u32 frame = entries(here)[i].frame;
+    if (frame == BOTTOM) continue;
+    frames_.build(frame);
+    for (u32 r = 0; r < frames_[frame].range_count; r++) {
+      const Range range = frames_.range(frame, r);
+      for (u32 b = range.lo; b <= range.hi; b++) {
+        const u32 next = step(here, static_cast<u8>(b));
+        if (next != NO_STACK) take(static_cast<u8>(b), next);
+        if (!every && !guarded_[here]) break;
+      }
+    }
+  }
+}
+
 u64 Automaton::shortest_length(u32 configuration) {
   if (complete(configuration)) return 0;
   const u64 left = least(configuration);
   if (!frames_.nfa().distinct) return left;
   if (const u32* known = lengths_.find(configuration)) return *known;
   Scratch<Straight> way;
-  const u32 end = straight_down(configuration, way, true);
+  const u32 end = straight_down(configuration, left, way, true);
   if (!complete(end)) {
     const u32* known = end == configuration ? nullptr : lengths_.find(end);
     if (!known || *known + way.size() != left) return search(configuration).size();
@@ -500,100 +693,138 @@ u64 Automaton::shortest_length(u32 configuration) {
 
 std::string Automaton::shortest(u32 configuration) {
   if (complete(configuration)) return {};
-  least(configuration);
   Scratch<Straight> way;
-  if (!complete(straight_down(configuration, way, false))) return search(configuration);
+  if (!complete(straight_down(configuration, least(configuration), way, false))) return search(configuration);
   std::string text;
   for (const Straight& step : way) text.push_back(static_cast<char>(step.byte));
   return text;
 }
 
-// Byte by byte as long as each brings the end nearer by one: a text that gets there is as short as the distance says. Where values must
-// differ the way may end before that, and may not be told further than to where the rest is known.
-u32 Automaton::straight_down(u32 configuration, std::vector<Straight>& way, bool to_known) {
+// Byte by byte to an end that is `left` bytes away, as long as none leads further from it than that. Where no values must differ there
+// always is such a byte, and the first one found will do. Where they must, the way may end before that: a byte that leads to where the
+// distance is as expected is better then than one to where it is less, for that is a bound which cannot be kept; and one that ends a value
+// is better than one that makes it another, for it is new where it is.
+u32 Automaton::straight_down(u32 configuration, u64 left, std::vector<Straight>& way, bool to_known) {
   u32 here = configuration;
-  for (u64 left = distance(here); !complete(here); left--) {
-    if (to_known && here != configuration && lengths_.find(here)) break;
+  Scratch<Entry> order;
+  while (!complete(here) && !(to_known && here != configuration && lengths_.find(here))) {
     u32 next = NO_STACK;
-    for (u32 i = 0; i < entry_count(here) && next == NO_STACK; i++) {
-      const u32 frame = entries(here)[i].frame;
-      if (frame == BOTTOM) continue;
+    if (guarded_[here] & GUARD_BELOW) next = new_value(here, left, way);
+    if (next != NO_STACK) {
+      here = next;
+      continue;
+    }
+    u8 by = 0;
+    bool exact = false;
+    order.clear();
+    for (u32 i = 0; i < entry_count(here); i++)
+      if (entries(here)[i].frame != BOTTOM) order.push_back(entries(here)[i]);
+    if (guarded_[here] & GUARD_BELOW)
+      std::stable_sort(order.begin(), order.end(), [this](const Entry& a, const Entry& b) { return depth_[a.rest] < depth_[b.rest]; });
+    for (std::size_t i = 0; i < order.size() && !exact; i++) {
+      const u32 frame = order[i].frame;
       frames_.build(frame);
-      for (u32 r = 0; r < frames_[frame].range_count && next == NO_STACK; r++) {
+      for (u32 r = 0; r < frames_[frame].range_count && !exact; r++) {
         const u8 byte = frames_.range(frame, r).lo;
         const u32 found = step(here, byte);
-        if (found == NO_STACK || distance(found) >= left) continue;
-        way.push_back({here, byte});
-        next = found;
+        if (found == NO_STACK) continue;
+        const u64 ahead = distance(found);
+        if (ahead >= left || (next != NO_STACK && ahead + 1 < left)) continue;
+        next = found, by = byte, exact = ahead + 1 == left;
       }
     }
     if (next == NO_STACK) break;
+    way.push_back({here, by});
     here = next;
+    left--;
   }
   return here;
 }
 
-// A* (Hart, Nilsson & Raphael 1968) with the distance as its bound: a guard may refuse the shortest way, and then others are tried. There
-// may be exponentially many that are equally good: after PATIENCE nodes the distance weighs more than the length so far, and the text
-// found is short instead of shortest (Pohl 1970).
+// Where a value begins that must differ from others, the cheapest one that does, if the distance says so.
+u32 Automaton::new_value(u32 configuration, u64& left, std::vector<Straight>& way) {
+  const std::size_t before = way.size();
+  for (u32 i = 0; i < entry_count(configuration); i++) {
+    const Entry entry = entries(configuration)[i];
+    for (u32 k = 0; entry.frame != BOTTOM && k < entry_count(entry.rest); k++) {
+      const u32 guard = entries(entry.rest)[k].frame;
+      if (guard == BOTTOM || !(frames_[guard].flags & FRAME_GUARD) || frames_.guard_text(guard) != 0) continue;
+      const u32 back = frames_.guard_back(guard);
+      const auto& kinds = frames_.nfa().scopes[frames_.rule(back)];
+      const auto kind = std::find_if(kinds.begin(), kinds.end(), [&](u32 rule) { return frames_.entry(rule) == entry.frame; });
+      if (kind == kinds.end()) continue;
+      CheapValues& cheap = cheap_values_[*kind];
+      const std::vector<u32> seen = frames_.seen_ids(back);
+      std::size_t v = 0;
+      while ((v < cheap.values.size() || find_value(*kind, cheap)) && std::binary_search(seen.begin(), seen.end(), cheap.values[v].id)) v++;
+      if (v == cheap.values.size()) continue;
+      u32 here = configuration;
+      for (const char byte : cheap.text(cheap.values[v].node)) {
+        way.push_back({here, static_cast<u8>(byte)});
+        here = step(here, static_cast<u8>(byte));
+        if (here == NO_STACK) break;
+      }
+      if (here != NO_STACK && distance(here) + cheap.values[v].length <= left) {
+        left -= cheap.values[v].length;
+        return here;
+      }
+      way.resize(before);
+    }
+  }
+  return NO_STACK;
+}
+
+// A* (Hart, Nilsson & Raphael 1968) with the distance as its bound: a guard may refuse the shortest way, and then others are tried. What
+// is known of a node holds for those behind it (pathmax, Mero 1984). There may be very many that are equally good: after PATIENCE nodes
+// the distance weighs more than the length so far, and the text found is short instead of shortest (Pohl 1970).
 std::string Automaton::search(u32 configuration) {
-  struct Node {
-    u32 configuration, parent, length;
-    u8 byte;
-  };
-  constexpr std::size_t PATIENCE = 500;
+  constexpr std::size_t PATIENCE = 20'000, MOST_ATTEMPTS = 500;
   constexpr u64 MOST_NODES = 50'000, WEIGHT = 16;
-  std::vector<Node> nodes{{configuration, NONE, 0, 0}};
-  bool greedy = false, met_guard = false;
-  using Key = std::tuple<u64, u32, u32>;  // whole length, bytes to go, complement of the node: newest first
-  std::priority_queue<Key, std::vector<Key>, std::greater<>> queue;
+  std::vector<SearchNode> nodes{{configuration, NONE, 0, 0}};
+  bool greedy = false;
+  std::size_t attempts = 0;
+  Scratch<Straight> way;
+  SearchQueue queue;
   std::unordered_map<u32, u32> reached{{configuration, 0}};
   const u64 first = least(configuration);
   queue.push({first, static_cast<u32>(first), ~0u});
   while (!queue.empty()) {
+    const u64 whole = std::get<0>(queue.top());
     const u32 at = ~std::get<2>(queue.top());
     queue.pop();
     const u32 here = nodes[at].configuration;
-    if (complete(here)) {
+    const bool straight = !greedy && at != 0 && attempts < MOST_ATTEMPTS;
+    attempts += straight;
+    way.clear();
+    if (complete(here) || (straight && complete(straight_down(here, whole - nodes[at].length, way, false)))) {
       std::string text;
-      for (u32 node = at; node != 0; node = nodes[node].parent) {
-        text.push_back(static_cast<char>(nodes[node].byte));
-        if (!greedy) lengths_.insert(nodes[node].configuration, nodes[at].length - nodes[node].length);
-      }
+      for (u32 node = at; node != 0; node = nodes[node].parent) text.push_back(static_cast<char>(nodes[node].byte));
       std::reverse(text.begin(), text.end());
+      for (const Straight& step : way) text.push_back(static_cast<char>(step.byte));
+      if (!greedy) {
+        for (u32 node = at; node != 0; node = nodes[node].parent) lengths_.insert(nodes[node].configuration, static_cast<u32>(text.size() - nodes[node].length));
+        for (std::size_t i = 0; i < way.size(); i++) lengths_.insert(way[i].configuration, static_cast<u32>(way.size() - i));
+      }
       lengths_.insert(configuration, static_cast<u32>(text.size()));
       return text;
     }
     if (nodes[at].length > reached[here]) continue;
-    if (!greedy && nodes.size() > (met_guard ? PATIENCE : 8 * PATIENCE)) {
+    if (!greedy && nodes.size() > PATIENCE + 4 * first) {
       greedy = true;
       while (!queue.empty()) queue.pop();
     }
-    if (nodes.size() > MOST_NODES + 4 * first)
-      throw LimitExceeded("states", static_cast<double>(MOST_NODES), "the search for a completion met more than " + std::to_string(MOST_NODES + 4 * first) + " states");
+    if (nodes.size() > MOST_NODES + 8 * first)
+      throw LimitExceeded("states", static_cast<double>(MOST_NODES), "the search for a completion met more than " + std::to_string(MOST_NODES + 8 * first) + " states");
     const u32 length = nodes[at].length + 1;
-    met_guard |= guarded_[here] != 0;
-    for (u32 i = 0; i < entry_count(here); i++) {
-      const u32 frame = entries(here)[i].frame;
-      if (frame == BOTTOM) continue;
-      frames_.build(frame);
-      for (u32 r = 0; r < frames_[frame].range_count; r++) {
-        const Range range = frames_.range(frame, r);
-        for (u32 b = range.lo; b <= range.hi; b++) {
-          const u32 next = step(here, static_cast<u8>(b));
-          if (next != NO_STACK) {
-            const u64 ahead = distance(next);
-            const auto [found, added] = reached.try_emplace(next, length);
-            if (ahead != NONE && (added || length < found->second)) {
-              found->second = length;
-              nodes.push_back({next, at, length, static_cast<u8>(b)});
-              queue.push({length + (greedy ? WEIGHT : 1) * ahead, static_cast<u32>(ahead), ~static_cast<u32>(nodes.size() - 1)});
-            }
-          }
-          if (!guarded_[here]) break;  // all bytes of a range lead the same way
-        }
-      }
-    }
+    each_step(here, false, [&](u8 byte, u32 next) {
+      const u64 ahead = distance(next);
+      const auto [found, added] = reached.try_emplace(next, length);
+      if (ahead == NONE || (!added && length >= found->second)) return;
+      found->second = length;
+      nodes.push_back({next, at, length, byte});
+      const u64 bound = greedy ? length + WEIGHT * ahead : std::max(whole, length + ahead);
+      queue.push({bound, static_cast<u32>(ahead), ~static_cast<u32>(nodes.size() - 1)});
+    });
   }
   throw BadGrammar(NO_COMPLETION);
 }

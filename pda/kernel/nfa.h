@@ -144,7 +144,6 @@ struct State {
   u32 head = NONE;      // index into heads, NONE for ordinary states
   u32 body = NONE;      // the head in whose body it lies
   u32 member = NONE;    // the member of that head, NONE for a separator
-  u32 distance = NONE;  // least number of bytes to the end of the rule, or of the body of a repetition or permutation where it lies in one
   u32 least = 0, most = NONE;      // in a counted automaton: characters that can still be counted until it accepts
   u32 settled = 0;                 // ... and `least` of the state of the DFA that its characters are read from
   bool rest = false;               // some EDGE_REST leads on as from here
@@ -296,7 +295,15 @@ struct Nfa {
   bool captures = false;    // some part of a text can be asked for by a name
   std::unique_ptr<Source> unlowered;  // of what is pending
   // Once least lengths are measured.
-  bool distinct = false;    // some value must differ from others
+  bool distinct = false;                                // some value must differ from others
+  std::vector<std::vector<u32>> scopes;                 // by rule: what reads the values that must differ in it, their kinds
+  std::vector<u32> least_bytes;                         // by state: to the end of the rule, or of the body of a repetition or permutation
+  std::vector<std::vector<u32>> least_values;           // of each kind: how many values are still to be read, by state
+  struct Values {
+    u32 rule, count;
+    u64 together;
+  };
+  std::vector<std::vector<Values>> scope_values;        // by rule: what values of each kind take together in its shortest text
   std::vector<std::optional<CountedLengths>> counted;  // by head
   std::vector<u32> counted_places;
 
@@ -318,8 +325,10 @@ struct Nfa {
   std::vector<u32> complete_rule(u32 rule);  // lowers all of one rule; its states
   std::vector<u32> distinct_rules(u32 rule);
   // Least number of bytes that an item still has to read until its rule ends.
-  u64 distance(Item item) const;
-  u64 distance_of_head(const Head& head, const Register& reg) const;
+  u64 distance(Item item) const { return distance(item, least_bytes); }
+  u64 distance(Item item, const std::vector<u32>& least) const;
+  u64 distance_of_head(const Head& head, const Register& reg, const std::vector<u32>& least) const;
+  u64 counted_rest(u32 state, u32 count, const std::vector<u32>& least) const;
   void add_edge(u32 source, u8 kind, u32 target, u32 data = 0, u8 lo = 0, u8 hi = 0, u8 flags = 0) {
     edges.push_back({kind, lo, hi, flags, target, data, states[source].first});
     states[source].first = static_cast<u32>(edges.size() - 1);
@@ -370,6 +379,6 @@ bool member_available(const Registers& registers, const Head& head, const Regist
 // rewritten. Unsatisfiable if it generates nothing.
 Nfa lower(std::shared_ptr<Expressions> expressions, const TokenTrie& trie, const Limits& limits, Deadline& deadline);
 void rewrite(Nfa& nfa, const Thresholds& thresholds, const Limits& limits, Deadline& deadline);
-void measure(Nfa& nfa, Deadline& deadline);  // lowers all there is; fills State::distance and Rule::shortest
+void measure(Nfa& nfa, Deadline& deadline);  // lowers all there is; fills what is known once least lengths are measured, and Rule::shortest
 
 }  // namespace stackmask

@@ -15,13 +15,13 @@ from typing import Any, Final
 
 from fuzz.case import Case
 from fuzz.draw import draw_case, find
-from fuzz.session import Abandoned, Disagreement, Session
+from fuzz.session import AbandonedError, DisagreementError, Session
 from fuzz.shrink import failure, shrink
 
-MOST_SECONDS: Final = 15
+MOST_SECONDS: Final = 10
 """Of the processor, for one case: a grammar may have so many readings that either engine takes very long."""
-STEPS: Final = (5, 15, 30)
-"""How many calls a program has."""
+STEPS: Final = {True: (4, 8, 12), False: (5, 15, 40)}
+"""How many calls a program has, with the reference engine and without."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +49,8 @@ class Result:
     def add(self, other: Result) -> None:
         """Take in another."""
         self.findings += other.findings
-        self.tried += other.tried
-        self.strategies += other.strategies
+        self.tried.update(other.tried)
+        self.strategies.update(other.strategies)  # with those that were never taken
 
 
 def one(kind: str, seed: int, number: int, plan: Plan) -> Result:
@@ -58,13 +58,13 @@ def one(kind: str, seed: int, number: int, plan: Plan) -> Result:
     result = Result()
     random = Random(f"program {kind} {seed} {number}")
     case = draw_case(kind, seed, number)
-    found: Disagreement | None
+    found: DisagreementError | None
     try:
-        case, found, session = find(case, random, random.choice(STEPS), plan.skipped)
-    except Abandoned:
+        case, found, session = find(case, random, random.choice(STEPS[case.has_reference]), plan.skipped)
+    except AbandonedError:
         result.tried[f"{kind} refused"] += 1
         return result
-    except Disagreement as error:
+    except DisagreementError as error:
         found = error
     else:
         for prepared in session.prepared:
@@ -75,7 +75,7 @@ def one(kind: str, seed: int, number: int, plan: Plan) -> Result:
     return result
 
 
-def describe(case: Case, found: Disagreement, name: str, plan: Plan) -> str:
+def describe(case: Case, found: DisagreementError, name: str, plan: Plan) -> str:
     """A finding as a script, after the case was made as small as it gets."""
     signal.setitimer(signal.ITIMER_PROF, 0)
     small = shrink(case, found.check, seconds=plan.shrink_seconds, skipped=plan.skipped)

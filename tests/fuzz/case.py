@@ -94,7 +94,8 @@ class Case:
             f"tokens = {_tokens(self.tokens)}",
             f"for engine in ({'_kernel, reference' if self.has_reference else '_kernel,'}):",
             f"    trie = engine.TokenTrie(tokens, len(tokens), set_bytes={self.set_bytes}, thresholds={dict(self.thresholds)!r})",
-            f"    prepared = engine.KernelGrammar(trie, grammar, states=1_000_000, stack_depth=1_000_000, memory={self.memory}, seconds=30)",
+            f"    limits = dict(states=1_000_000, stack_depth=1_000_000, memory={self.memory}, seconds=30)",
+            "    prepared = engine.KernelGrammar(trie, grammar, **limits)",
             f"    at = [engine.Matcher(prepared, {list(self.stops)!r})]",
         ]
         return "\n".join([*lines, *(f"    {_line(operation)}" for operation in self.operations), ""])

@@ -8,16 +8,15 @@ from random import Random
 from typing import Any, Final
 
 from fuzz.case import Case, Operation
-from fuzz.session import Abandoned, Disagreement, Session
+from fuzz.session import AbandonedError, DisagreementError, Session
 from fuzz.specifications import KINDS
 from fuzz.vocabularies import engine_options, joined, sample_texts, vocabulary
-
 from stackmask.pda.exceptions import LimitError
 from stackmask.pda.grammar import TOKENS
 
 WEIGHTS: Final = {
-    "token": 14, "bytes": 3, "rollback": 4, "reset": 1, "fork": 3, "rebuild": 2, "state": 3, "validate": 3, "drafts": 3, "jump": 3, "next": 2,
-    "completion": 3, "batch": 2, "take": 2,
+    "token": 14, "bytes": 3, "rollback": 4, "reset": 1, "fork": 3, "rebuild": 2, "state": 3, "validate": 3, "drafts": 3, "jump": 3,
+    "next": 2, "completion": 3, "batch": 2, "take": 2,
 }  # fmt: skip
 
 
@@ -45,7 +44,7 @@ def play(session: Session, random: Random, count: int) -> Iterator[Operation]:
         name = random.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
         operations: list[Operation] = [(name, number, *_arguments(session, random, name, number))]
         if name in ("token", "bytes", "rebuild", "take") or random.random() < 0.2:
-            operations.append(("mask", number, random.random() < 0.4))
+            operations.append(("mask", number, random.random() < 0.25))
         for operation in operations:
             yield operation
             session.run(operation)
@@ -99,7 +98,7 @@ def _arguments(session: Session, random: Random, name: str, number: int) -> tupl
     return ()
 
 
-def find(case: Case, random: Random, count: int, skipped: frozenset[str]) -> tuple[Case, Disagreement | None, Session]:
+def find(case: Case, random: Random, count: int, skipped: frozenset[str]) -> tuple[Case, DisagreementError | None, Session]:
     """Play a case: with the program that was played, and how it went wrong, if it did."""
     session = Session(case, skipped)
     played: list[Operation] = [("mask", 0, True)]
@@ -107,8 +106,8 @@ def find(case: Case, random: Random, count: int, skipped: frozenset[str]) -> tup
         session.run(played[0])
         for operation in play(session, random, count):
             played.append(operation)
-    except Disagreement as found:
+    except DisagreementError as found:
         return replace(case, operations=tuple(played)), found, session
-    except (Abandoned, LimitError):
+    except (AbandonedError, LimitError):
         pass
     return replace(case, operations=tuple(played)), None, session

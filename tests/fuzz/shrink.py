@@ -1,4 +1,4 @@
-"""Smaller cases that disagree in the same way: delta debugging (Zeller & Hildebrandt 2002) on the parts of a case, in turns until none gives.
+"""Smaller cases that disagree in the same way: delta debugging (Zeller & Hildebrandt 2002) on the parts of a case, in turns.
 
 A change is kept if the case still fails the same check, so a shrunk case can have another cause than the one it began with.
 """
@@ -11,22 +11,21 @@ from dataclasses import replace
 from typing import Any, Final
 
 from fuzz.case import Case, Operation
-from fuzz.session import Abandoned, Disagreement, Session
-
+from fuzz.session import AbandonedError, DisagreementError, Session
 from stackmask.pda.grammar import AUTOMATON, EMPTY, LITERAL, REPEAT, TOKENS, Grammar
 
 _PARTS: Final = ("_reference", "_operations", "_options", "_specification", "_tokens", "_token_texts", "_packed")
 
 
-def failure(case: Case, skipped: frozenset[str]) -> Disagreement | None:
+def failure(case: Case, skipped: frozenset[str]) -> DisagreementError | None:
     """How a case goes wrong, if it does."""
     try:
         session = Session(case, skipped)
         for operation in case.operations:
             session.run(operation)
-    except Disagreement as found:
+    except DisagreementError as found:
         return found
-    except Abandoned:
+    except AbandonedError:
         return None
     return None
 
@@ -118,7 +117,7 @@ def _specification(case: Case, fails: Fails) -> Case:
     while changed:
         changed = False
         if isinstance(case.specification, str):
-            text = _fewer(case.specification, lambda text: fails(replace(case, specification=text)))
+            text = _fewer(case.specification, lambda text, here=case: fails(replace(here, specification=text)))
             changed, case = text != case.specification, replace(case, specification=text)
             continue
         smaller = _smaller_grammars if isinstance(case.specification, Grammar) else _smaller_values
@@ -219,10 +218,10 @@ def _token_texts(case: Case, fails: Fails) -> Case:
     for token, data in enumerate(case.tokens):
         if data and len(data) > 1:
 
-            def having(text: Any, token: int = token) -> Case:
-                return replace(case, tokens=(*case.tokens[:token], bytes(text), *case.tokens[token + 1 :]))
+            def having(text: Any, token: int = token, here: Case = case) -> Case:
+                return replace(here, tokens=(*here.tokens[:token], bytes(text), *here.tokens[token + 1 :]))
 
-            case = having(_fewer(data, lambda text: bool(text) and fails(having(text))))
+            case = having(_fewer(data, lambda text, having=having: bool(text) and fails(having(text))))
     return case
 
 

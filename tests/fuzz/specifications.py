@@ -15,7 +15,11 @@ from support.structural_tags import SCHEMAS, random_format
 
 from stackmask.schema.structural_tag_styles import STYLES
 
-CLASSES: Final = (".", "[^,]", "[^a]", "[^\\n]", "[^\"]", "\\w", "\\W", "\\s", "\\S", "\\d", "\\D", "[a-z]", "[0-9a-f]", "[A-Za-z_]", "[à-ü]", "[^é]", "[a-zé]", "[日本]", "[\\u0080-\\uffff]", "[^\\x00-\\x7f]", "[😀-😏]", "[ -~]", "[^\\s]", "[\\s\\S]", "[\\u00a0]", "[^\\u2028]", "[.,;]", "[^0-9]")  # fmt: skip
+CLASSES: Final = (
+    ".", "[^,]", "[^a]", "[^\\n]", "[^\"]", "\\w", "\\W", "\\s", "\\S", "\\d", "\\D", "[a-z]", "[0-9a-f]", "[A-Za-z_]",
+    "[à-ü]", "[^é]", "[a-zé]", "[日本]", "[\\u0080-\\uffff]", "[^\\x00-\\x7f]", "[😀-😏]", "[ -~]", "[^\\s]", "[\\s\\S]",
+    "[\\u00a0]", "[^\\u2028]", "[.,;]", "[^0-9]",
+)  # fmt: skip
 CHARACTERS: Final = (
     "a",
     "b",
@@ -40,7 +44,10 @@ CHARACTERS: Final = (
     ":",
 )
 COUNTS: Final = ("", "", "", "*", "+", "?", "{2}", "{0,3}", "{1,40}", "{3,}", "{17,33}", "{0,80}", "{100}")
-PATTERNS: Final = ("^.é", "^[^,]*$", "a|b", "^.{2}é", "\\d+", "^[a-z]+-[0-9]{2,4}$", "é$", "^\\S+@\\S+$", "^(?!a)", "\\W😀", "^[A-Z]{3}", "^$", "^.*[.]$", "(?i)^ab")  # fmt: skip
+PATTERNS: Final = (
+    "^.é", "^[^,]*$", "a|b", "^.{2}é", "\\d+", "^[a-z]+-[0-9]{2,4}$", "é$", "^\\S+@\\S+$", "^(?!a)", "\\W😀", "^[A-Z]{3}",
+    "^$", "^.*[.]$", "(?i)^ab",
+)  # fmt: skip
 
 
 def regex(random: Random, depth: int = 3) -> str:
@@ -81,10 +88,11 @@ def value_schema(random: Random, depth: int) -> Any:
     """A schema as people write them: objects of strings with bounds, lists of numbers, and finite sets of both."""
     roll = random.random()
     if depth == 0 or roll < 0.4:
-        return string_schema(random) if random.random() < 0.6 else random.choice(
-            ({"type": "integer"}, {"type": "number"}, {"type": "boolean"}, {"type": "null"}, {"type": "integer", "minimum": 0, "maximum": 20},
-             {"enum": [1, 1.0, "a", None]}, {"type": ["string", "null"]}, {"const": {"a": 1}}, True, {"multipleOf": 3})
-        )  # fmt: skip
+        if random.random() < 0.6:
+            return string_schema(random)
+        plain = [{"type": name} for name in ("integer", "number", "boolean", "null")]
+        bounded = [{"type": "integer", "minimum": 0, "maximum": 20}, {"multipleOf": 3}]
+        return random.choice([*plain, *bounded, {"enum": [1, 1.0, "a", None]}, {"type": ["string", "null"]}, {"const": {"a": 1}}, True])
     if roll < 0.6:
         return array_schema(random, depth)
     names = random.sample(["a", "b", "ab", "name", "é", "x-y", "a b"], random.randint(1, 4))
@@ -110,7 +118,11 @@ def array_schema(random: Random, depth: int) -> dict[str, Any]:
     if random.random() < 0.5:
         schema["uniqueItems"] = True
         if random.random() < 0.5:
-            finite = ({"enum": ["a", "b", "c"]}, {"type": "boolean"}, {"enum": [0, 1, 1.5, None]}, {"type": "string", "maxLength": 1, "pattern": "^[ab]*$"}, {"type": "array", "maxItems": 1, "items": {"type": "boolean"}}, {"type": "object", "properties": {"a": {"type": "boolean"}}, "additionalProperties": False})  # fmt: skip
+            finite = (
+                {"enum": ["a", "b", "c"]}, {"type": "boolean"}, {"enum": [0, 1, 1.5, None]},
+                {"type": "string", "maxLength": 1, "pattern": "^[ab]*$"}, {"type": "array", "maxItems": 1, "items": {"type": "boolean"}},
+                {"type": "object", "properties": {"a": {"type": "boolean"}}, "additionalProperties": False},
+            )  # fmt: skip
             schema["items"] = random.choice(finite)
     for bound in ("minItems", "maxItems", "minContains", "maxContains"):
         if random.random() < 0.2:

@@ -36,11 +36,25 @@ WORDS: Final = (
     b"fal",
     b"se",
 )
-PUNCTUATION: Final = (b" ", b"  ", b"\n", b"\t", b"\r\n", b".", b",", b"-", b":", b";", b"=", b"!", b"?", b"/", b"<", b">", b"(", b")", b"|", b"+", b"*", b"'", b"\\", b"\x00", b"\x7f", b"\x1f")  # fmt: skip
+PUNCTUATION: Final = (
+    b" ", b"  ", b"\n", b"\t", b"\r\n", b".", b",", b"-", b":", b";", b"=", b"!", b"?", b"/", b"<", b">", b"(", b")", b"|",
+    b"+", b"*", b"'", b"\\", b"\x00", b"\x7f", b"\x1f",
+)  # fmt: skip
 JSON_ENDS: Final = (b'"', b'",', b'"}', b'":', b'": ', b'"]', b'", "', b'"},', b'" ', b'\\"', b"\\n", b"\\u00", b"\\ud83d", b"\\u")
-VALUES: Final = (b"[", b"]", b"{", b"}", b"[]", b"{}", b"[[", b"]]", b"1,2", b"[1", b"1]", b"0,0", b"[0e5,0", b"true,", b",true", b",null]", b'"a","b"', b'"a":1', b',"b":1', b'{"a":', b'"a":1}', b'{"a":1,"b":2}', b'["a","a"]', b"1.0,1", b"-0,0", b'"b":', b',"a":', b" 1", b"1 ", b", ", b": ", b"}]")  # fmt: skip
-WHOLE: Final = tuple(text.encode() for text in ("é", "à", "ÿ", "š", "ß", "И", "ж", "€", "日", "本", "\u00a0", "\u0085", "\u2028", "\u3000", "\ufeff", "\u200b", "\u0301", "😀", "🏳", "\U0010ffff", "\u07ff", "\u0800", "\ud7ff", "\ue000", "\uffff"))  # fmt: skip
-BROKEN: Final = (b"\xc3", b"\xa9", b"\xdf", b"\x9a", b"\xe6", b"\xe6\x97", b"\x97", b"\xa5", b"\xf0", b"\xf0\x9f", b"\x9f\x98", b"\x98\x80", b"\x80", b"\xbf", b"\xe2\x80", b"\xa8", b"\xc2", b"\xa0", b"\xed\xa0", b"\xc0", b"\xf4\x8f", b"\xf4\x90", b"\xff", b"\xe0\x80", b"\xe3\x80", b"\xef\xbb")  # fmt: skip
+VALUES: Final = (
+    b"[", b"]", b"{", b"}", b"[]", b"{}", b"[[", b"]]", b"1,2", b"[1", b"1]", b"0,0", b"[0e5,0", b"true,", b",true",
+    b",null]", b'"a","b"', b'"a":1', b',"b":1', b'{"a":', b'"a":1}', b'{"a":1,"b":2}', b'["a","a"]', b"1.0,1", b"-0,0",
+    b'"b":', b',"a":', b" 1", b"1 ", b", ", b": ", b"}]",
+)  # fmt: skip
+WHOLE: Final = tuple(text.encode() for text in (
+    "é", "à", "ÿ", "š", "ß", "И", "ж", "€", "日", "本", "\u00a0", "\u0085", "\u2028", "\u3000", "\ufeff", "\u200b", "\u0301",
+    "😀", "🏳", "\U0010ffff", "\u07ff", "\u0800", "\ud7ff", "\ue000", "\uffff",
+))  # fmt: skip
+BROKEN: Final = (
+    b"\xc3", b"\xa9", b"\xdf", b"\x9a", b"\xe6", b"\xe6\x97", b"\x97", b"\xa5", b"\xf0", b"\xf0\x9f", b"\x9f\x98",
+    b"\x98\x80", b"\x80", b"\xbf", b"\xe2\x80", b"\xa8", b"\xc2", b"\xa0", b"\xed\xa0", b"\xc0", b"\xf4\x8f", b"\xf4\x90",
+    b"\xff", b"\xe0\x80", b"\xe3\x80", b"\xef\xbb",
+)  # fmt: skip
 GROUPS: Final = (WORDS, PUNCTUATION, JSON_ENDS, VALUES, WHOLE, BROKEN)
 LONG: Final = (b"a", b" ", b"1", b"ab", b"a ", "é".encode(), "日".encode(), b"\n", b"a.", "aé".encode(), b"[", b'"a",', b"\\n")
 
@@ -85,7 +99,7 @@ def cut(random: Random, texts: list[bytes]) -> bytes:
 def vocabulary(random: Random, texts: list[bytes], *, few: bool, least: int) -> tuple[tuple[bytes | None, ...], tuple[int, ...]]:
     """At least `least` tokens and the ids of those that stop; `few` where every token is tried byte by byte."""
     profile = random.choice(("mixed",) * 6 + ("broken", "broken", "long", "bytes", "one", "whole"))
-    count = random.choice((20, 40, 60) if few else (60, 200, 600, 1500))
+    count = random.choice((8, 20, 40) if few else (60, 200, 600, 1500))
     tokens: list[bytes | None] = []
     if profile == "one":
         tokens = [cut(random, texts) if texts else joined(random)] * random.choice((1, 1, 3))
@@ -122,7 +136,7 @@ def vocabulary(random: Random, texts: list[bytes], *, few: bool, least: int) -> 
     elif profile != "one":
         known = b'ab1"{}[],:tz\\ .\n' + b"".join(texts)[:300]
         tokens += [bytes((byte,)) for byte in sorted(set(known)) if random.random() < 0.9]
-    tokens = [token and token[:1000] for token in tokens]
+    tokens = [token and token[:1000] for token in tokens] if any(tokens) else [b"a"]
     if random.random() < 0.3:
         random.shuffle(tokens)
     if random.random() < 0.1:
@@ -166,5 +180,5 @@ def engine_options(random: Random) -> dict[str, Any]:
     share = random.choice((0.0, 0.0, 0.5, 0.5, 1.0))
     thresholds = {name: random.choice(values) for name, values in LOW.items() if random.random() < share}
     memory = random.choice((64 << 20,) * 5 + (1,))
-    set_bytes = random.choice((64 << 20,) * 4 + (0, 3000))
+    set_bytes = random.choice((64 << 20,) * 6 + (0, 3000))
     return {"thresholds": thresholds, "memory": memory, "set_bytes": set_bytes}

@@ -11,7 +11,7 @@ from random import Random
 from string import ascii_letters
 
 import pytest
-from support.engines import load_engine, matcher
+from support.engines import load_engine, matcher, one_rule
 
 from stackmask.pda.grammar import JSON, JSON_ANY, UTF8, GrammarBuilder, NodeId
 from stackmask.pda.regex import regex_dfa
@@ -167,3 +167,46 @@ def test_gaps_of_rules(tokens: list[bytes | None]) -> None:
         for token, data in enumerate(tokens):
             if data is not None:
                 assert (here.matching_prefix(data) == len(data)) == (token in allowed), (text, data)
+
+
+SPACES = "\u00a0\u1680\u2000\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
+"""Spaces above ASCII of two and of three bytes, which patterns tell from other characters."""
+
+
+@pytest.mark.parametrize("pattern", [r"^\S*$", r"^\S*\sb$", r"^[^\s,]*,\s*b$", r"^\w*\s\S*$"])
+@pytest.mark.parametrize("most", [None, 4])
+def test_spaces_end_words(pattern: str, most: int | None) -> None:
+    """Tokens that hold a space above ASCII are allowed exactly where it may stand."""
+    texts = [
+        before + space + after for space in (*SPACES, " ", "é") for before in ("", "a", ",", "a,") for after in ("", "b", "ab", space + "b")
+    ]
+    tokens: list[bytes | None] = [*(bytes((byte,)) for byte in range(256)), *sorted({text.encode() for text in texts} - {b" "}), None]
+    automaton = regex_dfa(pattern, search=True)
+    b = GrammarBuilder()
+    node = b.automaton(automaton.transitions, automaton.accepting, UTF8, maximum=-1 if most is None else most)
+    for engine in ("kernel", "reference"):
+        at = matcher(load_engine(engine), one_rule(b, b.seq(b.literal(b"<"), node, b.literal(b">"))), tokens, (len(tokens) - 1,))
+        for text in ("", "a", "a,", "a\u00a0", "a\u2003"):
+            here = at.fork()
+            if here.accept_bytes(b"<" + text.encode()):
+                assert here.allowed_tokens() == [token for token in range(len(tokens)) if here.fork().accept_token(token)], (engine, text)
+
+
+@pytest.mark.parametrize("most", [3, 40])
+def test_runs_of_blanks_before_a_call(most: int) -> None:
+    """Tokens that end in a bounded run of blanks go on with it, whatever follows the run: a byte or another rule."""
+    b = GrammarBuilder()
+    blanks = b.repeat(b.bytes((10, 10, 13, 13, 32, 32)), 0, most)
+    item, root = b.rule("item"), b.rule("root")
+    b.define(item, b.alt(b.literal(b"x"), b.seq(b.literal(b"("), blanks, b.call(item), blanks, b.literal(b")"))))
+    b.define(root, b.seq(b.call(item), blanks, b.optional(b.literal(b";"))))
+    parts = [b" " * count for count in range(6)] + [b"\n", b" \n", b"x", b"(", b")", b";"]
+    tokens: list[bytes | None] = [
+        *sorted({one + two + three for one in parts for two in parts for three in (b"", b"x", b"(", b" ")} - {b""}),
+        None,
+    ]
+    at = matcher(load_engine("kernel"), b.build(root), tokens, (len(tokens) - 1,))
+    for text in (b"", b"(", b"( ", b"((", b"((x", b"(x ", b"x", b"x ", b"((x) "):
+        here = at.fork()
+        assert here.accept_bytes(text) == (text.count(b" ") <= most), text
+        assert here.allowed_tokens() == [token for token in range(len(tokens)) if here.fork().accept_token(token)], text

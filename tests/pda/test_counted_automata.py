@@ -165,3 +165,17 @@ def test_no_byte_leads_past_the_bound(engine: str, maximum: int) -> None:
             allowed = [token for token in range(256) if here.fork().accept_token(token)]
             assert here.allowed_tokens() == allowed, text
             assert list(here.next_bytes()) == allowed, text
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("minimum", "maximum"), [(0, 2), (3, -1), (3, 3), (40, 400), (90, -1)])
+def test_shortest_completions(engine: str, minimum: int, maximum: int) -> None:
+    """What completes a text takes the characters that are missing, and none where none are."""
+    builder = GrammarBuilder()
+    counted = builder.automaton((((97, 122, 0),),), (True,), UTF8, minimum=minimum, maximum=maximum)
+    either = builder.alt(builder.seq(counted, builder.literal(b">")), builder.seq(counted, builder.literal(b"=longer")))
+    at = matcher(load_engine(engine), one_rule(builder, builder.seq(builder.literal(b"<"), either)))
+    assert at.accept_bytes(b"<")
+    for count in range(min(maximum, 110) + 1 if maximum >= 0 else 110):
+        assert at.shortest_completion() == b"a" * max(0, minimum - count) + b">"
+        assert count == maximum or at.accept_bytes(b"k")

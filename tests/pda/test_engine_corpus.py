@@ -9,7 +9,7 @@ import pytest
 from support.corpus import cases, read_grammar, read_text
 from support.engines import STOP, Engine, accepts, mask_of, matcher, prepare
 
-from stackmask.pda.exceptions import UnsatisfiableError
+from stackmask.pda.exceptions import GrammarError, UnsatisfiableError
 
 CASES = cases("grammar.toml")
 SATISFIABLE = [case for case in CASES if not case.get("unsatisfiable")]
@@ -53,6 +53,23 @@ def test_next_bytes(engine: Engine, case: dict[str, Any]) -> None:
 def test_shortest(engine: Engine, case: dict[str, Any]) -> None:
     """The shortest completion of the empty text is a shortest text of the grammar."""
     assert matcher(engine, read_grammar(case["rules"])).shortest_completion() == read_text(case["shortest"])
+
+
+@pytest.mark.parametrize("case", [case for case in SATISFIABLE if "completions" in case], ids=names)
+def test_completions(engine: Engine, case: dict[str, Any]) -> None:
+    """The shortest completion of a text is as long as it should be, and completes it; or there is none."""
+    start = matcher(engine, read_grammar(case["rules"]))
+    for text, length in case["completions"]:
+        at = start.fork()
+        assert at.accept_bytes(read_text(text)), text
+        assert engine.completion_lengths([at]) == [length], text
+        if length < 0:
+            with pytest.raises(GrammarError, match="by its id"):
+                at.shortest_completion()
+        else:
+            rest = at.shortest_completion()
+            assert len(rest) == length, text
+            assert accepts(at, rest), text
 
 
 @pytest.mark.parametrize("case", SATISFIABLE, ids=names)

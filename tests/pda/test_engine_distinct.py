@@ -131,6 +131,7 @@ SPELLED = (
     {"a/b": ("a/b", "a\\/b"), "a/": ("a/", "a\\/"), "x": ("x",)},
     {"a/b/": ("a/b/", "a\\/b/", "a\\/b\\/"), "a": ("a",)},
     {"//": ("//", "/\\/", "\\//", "\\/\\/"), "/": ("/",), "a": ("a", "\\u0061")},
+    {" ": (" ", "\\u0020"), "a": ("a",), "a ": ("a ", "a\\u0020")},
     {"one": ("one",), "only": ("only",), "two": ("two",), "tower": ("tower",)},
 )
 
@@ -276,3 +277,26 @@ def test_tokens_that_use_values_up(kernel: Engine, reference: Engine, seed: int)
             assert told.accept_token(token)
             if at.num_accepted > 8:
                 break
+
+
+@pytest.mark.parametrize("count", [3, 11, 12, 40, 200])
+def test_many_different_values_are_completed(kernel: Engine, count: int) -> None:
+    """However many values must differ, the shortest completion takes the cheapest that are left: 0 to 9, then of two bytes, and so on."""
+    b = GrammarBuilder()
+    digits = b.repeat(b.bytes((0x30, 0x39)))
+    value = b.distinct(b.alt(b.literal(b"0"), b.seq(b.optional(b.literal(b"-")), b.bytes((0x31, 0x39)), digits)))
+    array = b.seq(b.literal(b"["), value, b.repeat(b.seq(b.literal(b","), value), count - 1), b.literal(b"]"))
+    at = matcher(kernel, one_rule(b, b.seq(b.literal(b"<"), b.scope(array), b.literal(b">"))))
+    numbers = sorted((str(number) for number in range(-99, 1000)), key=len)
+    for begun in ([], ["7"], ["7", "-12", "300"], ["0", "1", "2", "300"]):
+        left = [number for number in numbers if number not in begun][: max(count - len(begun), 0)]
+        rest = f"{',' if begun and left else ''}{','.join(left)}]>"
+        here = at.fork()
+        assert here.accept_bytes(b"<[" + ",".join(begun).encode())
+        assert kernel.completion_lengths([here]) == [len(rest)]
+        assert accepts(here, here.shortest_completion())
+        if begun[:1] == ["7"]:
+            assert here.accept_bytes(b",7")  # which may not end here
+            others = [number for number in numbers if number not in (*begun, "70")][: max(count - len(begun) - 1, 0)]
+            assert kernel.completion_lengths([here]) == [len(",".join(["0", *others])) + len("]>")]
+            assert accepts(here, here.shortest_completion())

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.engines import BYTES, STOP, Engine, matcher, one_rule, prepare
+from support.engines import BYTES, STOP, Engine, accepts, matcher, one_rule, prepare
 
 from stackmask.pda.exceptions import GrammarError, LimitError, UnsatisfiableError
 from stackmask.pda.grammar import JSON_ANY, Grammar, GrammarBuilder, NodeId, RuleId
@@ -294,6 +294,43 @@ def test_bad_grammars(engine: Engine, kind: str) -> None:
     """A grammar that refers to what does not exist is an error, not a crash."""
     with pytest.raises((ValueError, IndexError, TypeError)):
         prepare(engine, bad_grammars()[kind])
+
+
+WHOLE: tuple[tuple[Any, ...], ...] = (
+    *((3, (0, 255)), (3, (97, 97, 99, 99)), (4, (0, 0x10FFFF), 1), (4, (97, 98, 100, 100), 3), (5, 0), (6, 0), (7, 0, 0, -1), (7, 0, 0, 0)),
+    *((9, 2, ()), (9, 2, (0, 1, 0)), (9, 3, (2, 1, -1, 0, 2, 0)), (10, ((),), (True,), 0), (10, (((0, 255, 0),),), (True,), 0)),
+    *((10, (((97, 97, 1), (99, 0x10FFFF, 0)), ()), (False, True), 3), (14, 0), (18, (), 1), (18, ("a", "b"), 3)),
+    *((11, (0,), 0), (11, (0, 256), 0), (12, (0, 0), 0, 0, -1), (12, (0, 0, 0, 2), 0, 0, 0)),
+)
+"""Nodes at the bounds of what they may be; node 0 is a letter."""
+BROKEN: tuple[tuple[Any, ...], ...] = (
+    *((2, b""), (3, ()), (3, (97,)), (3, (-1, 97)), (3, (97, 256)), (3, (98, 97)), (3, (97, 99, 99, 100)), (3, (99, 99, 97, 97))),
+    *((4, (), 1), (4, (97,), 1), (4, (97, 97), 0), (4, (97, 97), 4), (4, (97, 0x110000), 1), (4, (-1, 97), 1), (4, (98, 98, 98, 99), 2)),
+    *((5,), (6,), (5, 1), (5, 0, 1), (6, 0, 0, 1), (6, -1), (7, 0, -1, 2), (7, 0, 0, -2), (7, 1, 0, 1), (8, -1), (8, 1)),
+    *((9, 1, ()), (9, 2, (-1, 1, 0)), (9, 2, (0, 2, 0)), (9, 2, (2, 1, 0)), (9, 2, (0, -1, 0)), (9, 2, (0, 1, 1)), (9, 2, (0, 1, -2))),
+    *((9, 2, (0, 1, 0, 0, 1, 1)), (10, (), (), 1), (10, ((),), (True,), -1), (10, ((),), (True,), 4)),
+    *((10, (((97, 97, -1),),), (True,), 1), (10, (((97, 97, 0),), ((97, 97, 2),)), (True, True), 1)),
+    *((10, (((0, 256, 0),),), (True,), 0), (10, (((0, 0x110000, 0),),), (True,), 1), (10, (((98, 98, 0), (97, 97, 0)),), (True,), 1)),
+    *((10, (((97, 98, 0), (98, 99, 0)),), (True,), 1), (11, (257,), 0), (11, (0, -1), 0)),
+    *((12, (1, 0), 0, 0, -1), (12, (0, 0), 1, 0, -1), (12, (0, 0), 0, -1, -1), (12, (0, 0), 0, 0, -2), (12, (0, 0, 1, 0), 0, 0, -1)),
+    *((13, 1), (14, 1), (15, 0, -1), (15, 1, 2), (16, 1, "a"), (17, 1, 0.5)),
+    *((18, (), 0), (18, (), 4), (18, ("b", "a"), 1), (18, ("a", "a"), 1)),
+)
+
+
+@pytest.mark.parametrize("node", BROKEN, ids=str)
+def test_broken_nodes(kernel: Engine, node: tuple[Any, ...]) -> None:
+    """Each argument of a node has bounds, and one beyond them is an error that names the node."""
+    grammar = Grammar(((2, b"a"), node), (NodeId(1),), ("root",), RuleId(0))
+    with pytest.raises(GrammarError, match=r"malformed grammar: (node 1 |token )"):
+        prepare(kernel, grammar)
+
+
+@pytest.mark.parametrize("node", WHOLE, ids=str)
+def test_nodes_at_their_bounds(kernel: Engine, node: tuple[Any, ...]) -> None:
+    """What is just within the bounds is none."""
+    grammar = Grammar(((2, b"a"), node, (13, 1), (6, 0, 2)), (NodeId(3),), ("root",), RuleId(0))
+    assert accepts(matcher(kernel, grammar), b"a")
 
 
 def test_many_ways_at_once_are_a_limit_or_quick(engine: Engine) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from random import Random
 from typing import Any
 
@@ -12,8 +13,8 @@ from support.generators import REGULAR, Features
 from support.oracles import is_quick_for_re, regex_of
 from support.strategies import grammars, vocabularies
 
-from stackmask.pda.exceptions import LimitError, UnsatisfiableError
-from stackmask.pda.grammar import Grammar, print_grammar
+from stackmask.pda.exceptions import GrammarError, UnsatisfiableError
+from stackmask.pda.grammar import Grammar, GrammarBuilder, print_grammar
 
 
 def begin(engine: Engine, grammar: Grammar, tokens: list[bytes | None]) -> Any:
@@ -24,12 +25,12 @@ def begin(engine: Engine, grammar: Grammar, tokens: list[bytes | None]) -> Any:
         assume(False)
 
 
-def shortest(at: Any) -> bytes:
-    """The completion; left recursion through a counted repetition may take the search past its limit, which is no case."""
+def shortest(at: Any) -> bytes | None:
+    """The completion, None where there is none without a token by its id."""
     try:
         completion: bytes = at.shortest_completion()
-    except LimitError:
-        assume(False)
+    except GrammarError:
+        return None
     return completion
 
 
@@ -102,19 +103,77 @@ def test_kernel_is_the_reference(kernel: Engine, reference: Engine, data: st.Dat
         assert fast.accept_token(path[0])
 
 
-@given(grammars(Features(distinct=False)), st.integers(0, 2**32))
+@given(grammars(Features(distinct=False, counted=True, left=True)), st.integers(0, 2**32))
 def test_shortest_completion(engine: Engine, grammar: Grammar, seed: int) -> None:
     """The shortest completion completes, and no byte of a random walk brings the end nearer by more than one."""
     at, random = begin(engine, grammar, list(BYTES)), Random(seed)
     rest = shortest(at)
     for _ in range(8):
+        assert rest is not None
         assert accepts(at, rest)
         assert (not rest) == at.is_completed()
         assert engine.completion_lengths([at, at]) == [len(rest)] * 2
         if not walk(at, random, 1) or at.is_terminated():
             break
         before, rest = rest, shortest(at)
+        assert rest is not None
         assert len(rest) >= len(before) - 1
+
+
+@given(st.data(), vocabularies(), st.integers(0, 2**32))
+def test_completions_are_as_short_as_the_reference_has_them(
+    kernel: Engine, reference: Engine, data: st.DataObject, tokens: list[bytes | None], seed: int
+) -> None:
+    """At every place of a random walk, behind tokens by their ids and inside of limits too, or neither engine has one."""
+    features = [
+        Features(distinct=False, counted=True, left=True, tokens=by_id, options=options)
+        for by_id in (False, True)
+        for options in (False, True)
+    ]
+    try:
+        grammar = data.draw(grammars(data.draw(st.sampled_from(features)), vocabulary=len(tokens)))
+        fast = begin(kernel, grammar, tokens)
+    except GrammarError:  # left recursion through a limit
+        assume(False)
+    slow, random = begin(reference, grammar, tokens), Random(seed)
+    for _ in range(8):
+        here, there = shortest(fast), shortest(slow)
+        assert (here is None) == (there is None), print_grammar(grammar)
+        assert kernel.completion_lengths([fast, fast]) == [-1 if here is None else len(here)] * 2
+        if here is not None and there is not None:
+            assert len(here) == len(there), print_grammar(grammar)
+            assert accepts(fast, here)
+            assert accepts(slow, here)
+        path = walk(fast, random, 1)
+        if not path or fast.is_terminated():
+            break
+        assert slow.accept_token(path[0])
+
+
+@given(st.data(), st.integers(0, 2**32))
+def test_completions_take_the_cheapest_values(engine: Engine, data: st.DataObject, seed: int) -> None:
+    """Where values must differ the shortest completion takes the cheapest that were not seen, by trying them all."""
+    words = data.draw(st.lists(st.text("abcd", min_size=1, max_size=4), min_size=3, max_size=6, unique=True))
+    kinds = [sorted(data.draw(st.sets(st.sampled_from(words), min_size=3)))] * 3
+    if data.draw(st.booleans()):
+        kinds = [sorted(data.draw(st.sets(st.sampled_from(words), min_size=3))) for _ in range(3)]
+    b = GrammarBuilder()
+    made = {words_of: b.alt(*(b.literal(b'"%s"' % word.encode()) for word in words_of)) for words_of in map(tuple, kinds)}
+    places = [b.distinct(made[tuple(kind)]) for kind in kinds]
+    parts = [part for place in places for part in (b.literal(b","), place)]
+    root = b.rule("root")
+    b.define(root, b.alt(b.scope(b.seq(b.literal(b"["), *parts[1:], b.literal(b"]"))), b.literal(b"[never at all]")))
+    at, random = matcher(engine, b.build(root)), Random(seed)
+    texts = ["[" + ",".join(f'"{word}"' for word in values) + "]" for values in itertools.product(*kinds) if len(set(values)) == 3]
+    texts.append("[never at all]")
+    chosen = random.choice(texts[:-1]) if texts[1:] else texts[0]
+    for cut in range(len(chosen)):
+        begun = chosen[:cut]
+        here = at.fork()
+        assert here.accept_bytes(begun.encode())
+        least = min(len(text) for text in texts if text.startswith(begun)) - cut
+        assert engine.completion_lengths([here]) == [least], begun
+        assert accepts(here, here.shortest_completion())
 
 
 @given(grammars(Features(distinct=True)), st.integers(0, 2**32))
@@ -122,7 +181,9 @@ def test_completions_keep_values_distinct(engine: Engine, grammar: Grammar, seed
     """With DISTINCT too the shortest completion completes."""
     at, random = begin(engine, grammar, list(BYTES)), Random(seed)
     for _ in range(4):
-        assert accepts(at, rest := shortest(at))
+        rest = shortest(at)
+        assert rest is not None
+        assert accepts(at, rest)
         assert engine.completion_lengths([at]) == [len(rest)]
         if not walk(at, random, 2) or at.is_terminated():
             break
@@ -138,7 +199,7 @@ def test_regular_grammars_are_what_re_says(engine: Engine, data: st.DataObject) 
     for _ in range(5):
         at = start.fork()
         text = bytes(token for token in walk(at, random, random.randrange(8)) if token != STOP)
-        text += shortest(start.fork()) if random.random() < 0.3 else b""
+        text += start.fork().shortest_completion() if random.random() < 0.3 else b""
         for candidate in (text, text[:-1], text + text[-1:], text[: len(text) // 2] + text[len(text) // 2 + 1 :]):
             assert accepts(start, candidate) == bool(pattern.fullmatch(candidate)), candidate
 

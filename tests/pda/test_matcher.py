@@ -306,6 +306,18 @@ def test_tokens_that_the_vocabulary_lacks(engine: Engine) -> None:
         prepare(engine, one_rule(b, b.tokens((300,))))
 
 
+def test_tokens_out_of_range(engine: Engine) -> None:
+    """A token that the vocabulary lacks is an error; the kernel says what there is."""
+    b = GrammarBuilder()
+    at = matcher(engine, one_rule(b, b.literal(b"a")), (b"a", b"b", None), (2,))
+    for token in (-1, 3):
+        with pytest.raises((ValueError, IndexError, OverflowError)) as caught:
+            at.accept_token(token)
+        if engine.__name__.endswith("_kernel"):
+            assert str(caught.value) == f"token id {token} is out of range 0..2"
+    assert at.accept_token(0)
+
+
 def test_stop_tokens_win(engine: Engine) -> None:
     """A stop token is never text and never a grammar's token: it is allowed exactly where the text is complete."""
     b = GrammarBuilder()

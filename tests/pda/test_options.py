@@ -107,6 +107,20 @@ def test_long_region(engine: Engine) -> None:
     assert ord("a") in at.allowed_tokens()
 
 
+def test_a_region_behind_a_token_by_id(engine: Engine) -> None:
+    """A region that begins behind a token asked for by id spans its own tokens alone."""
+    b = GrammarBuilder()
+    region = b.limit(b.repeat(b.bytes((0x61, 0x7A))), tokens=3)
+    root = b.rule("root")
+    b.define(root, b.seq(b.literal(b"<"), b.tokens((ord("="), ord("-"))), region, b.literal(b">")))
+    at = engine.Matcher(prepare(engine, b.build(root)), [256])
+    assert at.accept_token(ord("<")) and at.accept_token(ord("="))
+    for letter in "abc":
+        assert at.allowed_tokens() == [ord(">"), *range(0x61, 0x7B)]
+        assert at.accept_token(ord(letter))
+    assert at.allowed_tokens() == [ord(">")]
+
+
 def test_reclaimed_tables(engine: Engine) -> None:
     """What a matcher holds keeps its bounds when the tables are dropped."""
     b = GrammarBuilder()

@@ -113,3 +113,15 @@ def test_unique_values_end_without_a_dead_end(kernel: Engine) -> None:
     assert start.next_bytes() == b",]"
     assert start.accept_bytes(b",")
     assert start.find_jump_forward_string() == "true]"
+
+
+@pytest.mark.parametrize("zero", ["0", "-0e7"])
+def test_zero_with_an_exponent_is_zero(engine: Engine, zero: str) -> None:
+    """Where zero has been seen, a zero gets no exponent; where it has not, it may."""
+    start = matcher(engine, json_schema_grammar({"type": "array", "items": {"type": "number"}, "uniqueItems": True})[0])
+    for seen, after in ((zero, b""), ("1", b"Ee,]")):
+        for text, more in (("0", b"."), ("-0", b"."), ("0.0", b"0123456789"), ("-0.00", b"0123456789")):
+            at = start.fork()
+            assert at.accept_bytes(f"[{seen},{text}".encode())
+            assert set(at.next_bytes()) - set(b" \t\n\r") == set(after + more), text
+        assert takes(start, [json.loads(seen), 0.01])

@@ -251,3 +251,18 @@ def test_everyday_schema_is_small() -> None:
     grammar = compiled(schema)
     assert len(grammar.nodes) < 400
     assert print_grammar(grammar).startswith("root ::= ")
+
+
+@pytest.mark.parametrize("most", [2_000_000_001, 1 << 31, 1 << 32, 1 << 64, 10**30, 1e30])
+def test_counts_that_no_text_can_have(engine: Engine, most: float) -> None:
+    """A lower bound of 32 bits and more is an error with its place, and an upper one is none."""
+    for kind, word, text in (("string", "Length", b'"ab"'), ("array", "Items", b"[1,2]"), ("object", "Properties", b'{"a":1}')):
+        for order in ("schema", "any"):
+            assert accepts(matcher(engine, json_schema_grammar({"type": kind, f"max{word}": most}, property_order=order)[0]), text)
+            with pytest.raises(UnsupportedSchemaError, match=f"/anyOf/1/min{word}: .* is more than any text can have"):
+                json_schema_grammar({"anyOf": [{"type": "null"}, {"type": kind, f"min{word}": most}]}, property_order=order)
+    assert accepts(matcher(engine, json_schema_grammar({"contains": {"type": "null"}, "maxContains": most})[0]), b"[null,null]")
+    with pytest.raises(UnsupportedSchemaError, match="/minContains"):
+        json_schema_grammar({"contains": {"type": "null"}, "minContains": most})
+    with pytest.raises(LimitError):
+        json_schema_grammar({"contains": {"type": "null"}, "maxContains": 10**9})

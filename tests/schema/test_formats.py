@@ -13,15 +13,26 @@ import pytest
 from support import suite
 from support.engines import accepts as engine_accepts
 from support.engines import matcher
+from support.schemas import takes
 
 from stackmask.pda import language
 from stackmask.pda.grammar import JSON, JSON_ANY, UTF8, Grammar, GrammarBuilder
 from stackmask.pda.reference import KernelGrammar, Matcher, TokenTrie
 from stackmask.pda.regex import regex_dfa
 from stackmask.schema.compile import json_schema_grammar
-from stackmask.schema.formats import NAMES, PATTERNS, format_dfa, format_lengths, format_longest, format_node
+from stackmask.schema.formats import (
+    NAMES,
+    PATTERNS,
+    approximations,
+    format_accepts,
+    format_dfa,
+    format_lengths,
+    format_longest,
+    format_node,
+)
 from stackmask.schema.formats_generate import encoded
 from stackmask.schema.formats_hosts import hostname_dfa
+from stackmask.schema.formats_regex import DEPTH
 from stackmask.schema.formats_tables import TABLES
 
 REGULAR = sorted(NAMES - {"regex", "idn-hostname"})
@@ -269,3 +280,98 @@ def test_words_with_formats_that_are_grammars(kernel: Any) -> None:
         start = matcher(kernel, json_schema_grammar(schema)[0])
         words = [value for value in schema["enum"] if engine_accepts(start, json.dumps(value, ensure_ascii=False).encode())]
         assert words == expected
+
+
+def nesting(pattern: str) -> int:
+    """How deep the brackets of a pattern of plain pieces are nested."""
+    depth = most = 0
+    for piece in re.findall(r"\\.|\[[^]]*\]|[()]", pattern):
+        depth += (piece == "(") - (piece == ")")
+        most = max(most, depth)
+    return most
+
+
+def test_regex_automata() -> None:
+    """The automata of `regex` agree with its grammar up to their depth, and what is nested deeper is in the second of them alone."""
+    found = approximations("regex")
+    assert found is not None
+    within, beyond = found
+    source = random.Random(6)
+    groups = "( ) (?: (?= (?! (?<= (?<n> (?< (? a | * +? {2,5} {5,2} {2, [a-c] [c-a] [(] ]"
+    pieces = [
+        *groups.split(" "),
+        "^",
+        "$",
+        r"\b",
+        r"\d",
+        r"\0",
+        "7",
+        r"\k<n>",
+        r"\p{L}",
+        r"\(",
+        r"\x4",
+        r"\cA",
+        "-",
+        "?",
+        "é",
+        "\U0010ffff",
+    ]
+    taken = 0
+    for _ in range(4_000):
+        text = "".join(source.choice(pieces) for _ in range(source.randrange(1, 8)))
+        for _ in range(source.randrange(3)):
+            text = source.choice(["({})", "(?:{})?", "(?={})", "x(?<n1>{})", "(?<!{})b"]).format(text)
+        valid, deep = format_accepts("regex", text), nesting(text) > DEPTH
+        taken += valid
+        assert language.accepts(within, text) == (valid and not deep), text
+        assert language.accepts(beyond, text) <= deep, text
+        assert not valid or language.accepts(within, text) or language.accepts(beyond, text), text
+    assert taken > 300
+
+
+def test_regex_meets_other_constraints(kernel: Any) -> None:
+    """The format `regex` can be negated, and meet patterns, lengths and other branches."""
+    for schema, right, wrong in (
+        ({"format": "regex", "pattern": "^/.+/$"}, ["/a/", "/(a|b)*/"], ["/a", "/(/", "//"]),
+        ({"format": "regex", "maxLength": 3}, ["a", "(a)", ""], ["(a", "(ab)"]),
+        ({"not": {"format": "regex"}}, ["(", "a**", "[b-a]"], ["a", "(a)", "", "((((a))))"]),
+        ({"oneOf": [{"format": "regex"}, {"minLength": 4}]}, ["a", "a**b"], ["(", "(ab)"]),
+        ({"format": "regex", "enum": ["(", "a"]}, ["a"], ["("]),
+    ):
+        start = matcher(kernel, json_schema_grammar({"type": "string", **schema})[0])
+        for text in right + wrong:
+            assert engine_accepts(start, json.dumps(text).encode()) == (text in right), (schema, text)
+    keys = {"type": "object", "propertyNames": {"format": "regex"}, "additionalProperties": {"type": "integer"}}
+    for schema, right, wrong in (
+        (keys, [{}, {"^a$": 1, "(b)": 2}], [{"(": 1}, {"a": "x"}]),
+        ({"type": "object", "not": keys}, [{"(": 1}, {"a": "x"}], [{}, {"^a$": 1}, {"((((a))))": 1}]),
+    ):
+        for order in ("schema", "any"):
+            start = matcher(kernel, json_schema_grammar(schema, property_order=order)[0])
+            for value in right + wrong:
+                assert engine_accepts(start, json.dumps(value).encode()) == (value in right), (schema, value)
+
+
+@pytest.mark.parametrize("order", ["schema", "any"])
+@pytest.mark.parametrize("uri", suite.METASCHEMAS.values())
+def test_metaschemas(kernel: Any, uri: str, order: str) -> None:
+    """Every metaschema compiles, and takes the schemas that it describes."""
+    start = matcher(kernel, json_schema_grammar({"$ref": uri}, property_order=order)[0])
+    right: tuple[Any, ...] = (
+        {},
+        {"type": "string", "pattern": "^a(b|c)*$"},
+        {"properties": {"a": {"enum": [1, {}]}}},
+        {"patternProperties": {"^(a)$": {}}},
+    )
+    for schema in right:
+        assert takes(start, schema), schema
+    wrong: tuple[Any, ...] = (
+        {"type": "strin"},
+        {"pattern": "(a"},
+        {"properties": {"a": {"minLength": -1}}},
+        {"patternProperties": {"a(": {}}},
+        {"allOf": []},
+    )
+    for schema in wrong:
+        if "draft-04" not in uri or "a(" not in str(schema):
+            assert not takes(start, schema), schema

@@ -62,6 +62,7 @@ class Features:
     permutations: bool = True
     distinct: bool = True
     options: bool = False  # limits, captures and temperatures, which stand in no SCOPE
+    left: bool = False  # bodies of repetitions and members that begin with a call, so that many counters are left recursive
     encodings: tuple[int, ...] = (UTF8, UTF8, JSON, JSON_ANY)
 
 
@@ -70,7 +71,7 @@ REGULAR = Features(calls=False, automata=False, permutations=False, distinct=Fal
 
 def random_grammar(random: Random, features: Features, *, vocabulary: int = 8) -> Grammar:
     """A random grammar; `vocabulary` bounds the ids that its TOKENS name."""
-    writer = Writer(random, features, vocabulary)
+    writer = _Writer(random, features, vocabulary)
     count = random.randint(1, 4) if features.calls else 1
     writer.rules = [writer.builder.rule(f"r{i}") for i in range(count)]
     for rule in writer.rules:
@@ -79,7 +80,7 @@ def random_grammar(random: Random, features: Features, *, vocabulary: int = 8) -
 
 
 @dataclass(slots=True)
-class Writer:
+class _Writer:
     """Writes one random grammar; each method makes an expression at most `depth` deep."""
 
     random: Random
@@ -99,6 +100,7 @@ class Writer:
         kinds += ["permute"] if features.permutations else []
         kinds += ["scope"] if features.distinct else []
         kinds += ["option"] * 3 if features.options else []
+        kinds += ["left"] * 3 if features.left else []
         kind = self.random.choice(kinds)
         return getattr(self, kind)(depth - 1)  # type: ignore[no-any-return]
 
@@ -187,6 +189,18 @@ class Writer:
         separator = self.random.choice((b",", b"", b", ", b"a"))
         minimum, maximum = self.random.choice(((0, -1), (0, -1), (1, -1), (2, 3), (0, 2), (3, 3), (2, -1)))
         return self.builder.permute(tuple(members), self.builder.literal(separator), minimum=minimum, maximum=maximum)
+
+    def left(self, depth: int) -> NodeId:
+        """A counted repetition or a permutation that a rule is called in before anything is read, and another way."""
+        builder, pick = self.builder, self.random.choice
+        body = builder.seq(self.call(depth), self.expression(depth)) if self.random.random() < 0.5 else self.call(depth)
+        if self.random.random() < 0.5:
+            minimum, maximum = pick(BOUNDS)
+            counted = builder.repeat(body, minimum, maximum)
+        else:
+            members = (body, pick((0, REQUIRED, REPEATABLE)), self.expression(depth), pick((0, REQUIRED)))
+            counted = builder.permute(members, builder.literal(pick((b",", b""))))
+        return builder.alt(counted, self.leaf())
 
     def option(self, depth: int) -> NodeId:
         """An expression with a limit, a capture or a temperature."""
