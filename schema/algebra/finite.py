@@ -63,7 +63,7 @@ class Finite:
         values = [*(c for c in (None, False, True) if c in parts.constants), *numbers, *words]
         return values if len(values) <= FEW_VALUES else None
 
-    def count(self, conjunction: Conjunction, enough: int) -> int:
+    def number(self, conjunction: Conjunction, enough: int) -> int:
         """How many values there are, at most `enough`, and `enough` where it cannot be told that there are fewer."""
         found = self.values(conjunction)
         if found is not None:
@@ -103,7 +103,8 @@ class Finite:
         result: list[Any] = []
         begun: list[list[tuple[object, Any]]] = [[]]
         looks = 0
-        for length in range(LOOKS):
+        length = 0
+        while begun and len(result) <= FEW_VALUES:
             if length >= low:
                 for items in begun:
                     keys = [key for key, _ in items]
@@ -111,8 +112,8 @@ class Finite:
                         continue
                     if all(least <= self._met(pruned, keys, literal, start) for literal, start, least, _ in counts):
                         result.append([item for _, item in items])
-            if not begun or length == high:
-                return result
+            if length == high:
+                break
             values = self.values(pruned.item(length))
             if values is None or (values and length >= len(prefix) and high < 0 and distinct <= 0):
                 return None
@@ -128,7 +129,8 @@ class Finite:
                         if all(most < 0 or self._met(pruned, keys, literal, start) <= most for literal, start, _, most in counts):
                             following.append(longer)
             begun = following
-        return None
+            length += 1
+        return result
 
     def _met(self, part: Array, keys: list[object], literal: Literal, start: int) -> int:
         """How many of these items a count counts."""

@@ -185,7 +185,7 @@ class Compilation:
             algebra = Algebra(self.registry, self.budget, formats=self.formats)
             b, f = self.builder, self.fragments
             finite = self.told = Finite(algebra)
-            few = arrays.Few(finite.values, finite.count, finite.has, algebra.constant, algebra.any_of)
+            few = arrays.Few(finite.values, finite.number, finite.has, algebra.constant, algebra.any_of)
             self.machinery = (
                 algebra,
                 arrays.Writer(b, f, algebra.is_empty, algebra.is_small, self.value, self.few_values, few),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from decimal import Decimal
 from itertools import combinations, permutations, product
 from random import Random
 from typing import Any
@@ -16,8 +17,13 @@ import jsonschema
 import pytest
 from support.engines import BYTES, STOP, Engine, matcher
 
+from stackmask.pda.budget import Budget
 from stackmask.pda.exceptions import LimitError, UnsatisfiableError
+from stackmask.schema.algebra.algebra import Algebra
+from stackmask.schema.algebra.finite import Finite
+from stackmask.schema.algebra.witness import is_endless
 from stackmask.schema.dialect.keyword_values import same_value
+from stackmask.schema.dialect.references import Registry
 from stackmask.schema.json_schema import json_schema_grammar
 
 Schema = dict[str, Any]
@@ -259,3 +265,94 @@ def test_too_many_kinds() -> None:
     schema = {**UNIQUE, "prefixItems": [LETTER, LETTER], "items": {"type": "string", "pattern": "^[a-z]{2}$"}, "minItems": 700}
     with pytest.raises(LimitError, match="700 different items"):
         json_schema_grammar(schema)
+
+
+PAIRS = {"type": "object", "propertyNames": LETTERS, "additionalProperties": BOOLEAN}
+SHORT = {"type": "array", "items": BOOLEAN, "maxItems": 2}
+
+
+@pytest.mark.parametrize(
+    ("schema", "total"),
+    [
+        ({"enum": [0.5, 1, 1.0, "1", True]}, 4),
+        ({"type": "number", "multipleOf": 0.5, "minimum": 0, "maximum": 1}, 3),
+        ({"type": "integer", "minimum": 1, "maximum": 300}, None),
+        ({"type": "string", "pattern": "^[a-z]{2}$"}, None),
+        (SHORT, 7),
+        ({**SHORT, "uniqueItems": True}, 5),
+        ({**SHORT, "not": {"uniqueItems": True}}, 2),
+        ({**SHORT, "contains": {"const": True}, "maxContains": 1}, 3),
+        ({**SHORT, "prefixItems": [NULL], "contains": {"const": True}}, 1),
+        ({**SHORT, "minItems": 3}, 0),
+        ({**SHORT, "not": {"prefixItems": [BOOLEAN], "items": {"const": True}}}, 2),
+        ({"type": "array", "items": LETTER, "maxItems": 10_000}, None),
+        ({**SHORT, "maxItems": 14}, None),
+        ({**SHORT, "minItems": 13, "maxItems": 13}, None),
+        ({"type": "array", "items": BOOLEAN}, None),
+        ({"type": "array", "items": {"type": "string"}, "maxItems": 1}, None),
+        ({"type": "array", "items": {"$ref": "#"}, "maxItems": 1}, None),
+        ({"type": "array", "items": False}, 1),
+        (PAIRS, 9),
+        ({**PAIRS, "minProperties": 1, "maxProperties": 1}, 4),
+        ({**PAIRS, "required": ["a"]}, 6),
+        ({**PAIRS, "not": {"additionalProperties": {"const": True}}}, 5),
+        ({**PAIRS, "properties": {"a": {"type": "string"}}}, None),
+        ({**PAIRS, "propertyNames": {"enum": [*"abcdefghij"]}}, None),
+        ({**PAIRS, "propertyNames": {"maxLength": 1}}, None),
+        ({**PAIRS, "propertyNames": {"minLength": 1}, "additionalProperties": False}, 1),
+        ({"type": "object", "properties": {"a": False}, "required": ["a"]}, 0),
+        ({"type": "object", "maxProperties": 0}, 1),
+    ],
+)
+def test_values_one_by_one(schema: Schema, total: int | None) -> None:
+    """The values of a subschema are told where they are few."""
+    algebra = Algebra(Registry(schema), Budget(None))
+    values = Finite(algebra).values(frozenset((algebra.literal(schema, algebra.registry.root),)))
+    assert (None if values is None else len(values)) == total
+    validator = jsonschema.Draft202012Validator(schema)
+    for value in (values or {}).values():
+        assert validator.is_valid(float(value) if isinstance(value, Decimal) else value)
+
+
+@pytest.mark.parametrize(
+    ("schema", "total"),
+    [
+        ({"type": "integer", "minimum": 1, "maximum": 300}, 300),
+        ({"type": ["string", "null"], "pattern": "^[a-z]{2}$"}, 677),
+        ({"type": "string"}, 700),
+        ({"type": "number", "minimum": 1, "maximum": 2}, 700),
+        ({"type": "array"}, 700),
+        ({"enum": ["a", [], {}]}, 3),
+    ],
+)
+def test_number_of_values(schema: Schema, total: int) -> None:
+    """More values are counted, as far as that matters."""
+    algebra = Algebra(Registry(schema), Budget(None))
+    assert Finite(algebra).number(frozenset((algebra.literal(schema, algebra.registry.root),)), 700) == total
+
+
+@pytest.mark.parametrize(
+    ("schema", "endless"),
+    [
+        (True, True),
+        ({"$ref": "#/$defs/text", "$defs": {"text": {"type": "string"}}}, True),
+        ({"anyOf": [{"type": "boolean"}, {"type": "integer"}]}, True),
+        ({"anyOf": [{"type": "boolean"}, {"const": 1}]}, False),
+        ({"allOf": [{"type": "string"}]}, False),
+        ({"type": ["null", "boolean"]}, False),
+        ({"type": "string", "maxLength": 0}, False),
+        ({"type": "integer", "minimum": 1}, True),
+        ({"type": "integer", "minimum": 1, "maximum": 2}, False),
+        ({"type": "array", "items": BOOLEAN}, True),
+        ({"type": "array", "items": BOOLEAN, "maxItems": 3}, False),
+        ({"type": "array", "items": {"type": "string"}, "maxItems": 3}, True),
+        ({"type": "array", "items": BOOLEAN, "contains": BOOLEAN}, False),
+        ({"type": "object", "maxProperties": 0}, False),
+        (FLAG, False),
+        ({"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": False}, True),
+    ],
+)
+def test_no_end_of_values(schema: Any, endless: bool) -> None:
+    """A look tells that values never run out, where it is easy to tell."""
+    registry = Registry(schema)
+    assert is_endless(registry, schema, registry.root) is endless
