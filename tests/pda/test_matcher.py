@@ -306,7 +306,7 @@ def test_tokens_that_the_vocabulary_lacks(engine: Engine) -> None:
         prepare(engine, one_rule(b, b.tokens((300,))))
 
 
-def test_what_says_that_a_token_is_out_of_range(engine: Engine) -> None:
+def test_a_token_out_of_range_is_named(engine: Engine) -> None:
     """A token that the vocabulary lacks is an error; the kernel says what there is."""
     b = GrammarBuilder()
     at = matcher(engine, one_rule(b, b.literal(b"a")), (b"a", b"b", None), (2,))

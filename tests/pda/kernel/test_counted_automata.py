@@ -125,7 +125,7 @@ def test_long_bounds(pattern: str, minimum: int, maximum: int) -> None:
                 assert taken == (keeps and language.accepts(automaton, text)), text
 
 
-WORDS = st.text(alphabet='ab"é\U0001f600\n', max_size=4)
+WORDS = st.text(alphabet='ab"é日\U0001f600\n', max_size=4)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
