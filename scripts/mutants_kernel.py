@@ -121,7 +121,7 @@ class Mutant:
 def families() -> dict[str, str]:
     """To each constant of an enumeration the one that stands behind it."""
     following = {}
-    for header in sorted((ROOT / KERNEL).glob("*.h")):
+    for header in sorted((ROOT / KERNEL).rglob("*.h")):
         for body in re.findall(r"\benum\b[^{;]*\{([^}]*)\}", header.read_text()):
             names = re.findall(r"\b(?:EDGE|OP|FRAME)_[A-Z_]+\b", re.sub(r"//[^\n]*", "", body))
             following |= dict(zip(names, names[1:] + names[:1], strict=True))
@@ -219,13 +219,13 @@ def write(folder: Path, chosen: list[Mutant]) -> None:
     by_path: dict[str, list[tuple[int, str, int]]] = {}
     for mutant in chosen:
         by_path.setdefault(mutant.path, []).extend((at, text.replace("{id}", str(mutant.id)), gone) for at, text, gone in mutant.edits)
-    for path in sorted((ROOT / KERNEL).glob("*")):
+    for path in sorted(path for path in (ROOT / KERNEL).rglob("*") if path.is_file()):
         text = path.read_text()
         for at, new, gone in sorted(by_path.get(str(path.relative_to(ROOT)), []), key=lambda edit: edit[0], reverse=True):
             text = text[:at] + new + text[at + gone :]
         if path.name == "base.h":
             text = text.replace("#pragma once\n", '#pragma once\n#include "mutants.h"\n', 1)
-        change(kernel / path.name, text)
+        change(folder / path.relative_to(ROOT), text)
     change(kernel / "mutants.h", HEADER)
     visible = 'extern "C" __attribute__((visibility("default"), used))'
     size = max((mutant.id for mutant in chosen), default=0) + 1
@@ -236,6 +236,7 @@ def write(folder: Path, chosen: list[Mutant]) -> None:
 def change(path: Path, text: str) -> None:
     """Write a file unless it holds this text."""
     if not path.exists() or path.read_text() != text:
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
 
 
@@ -298,7 +299,7 @@ def draw(seed: int, only: str = "") -> list[Mutant]:
     """All mutants in a random order; of one place at most one."""
     following = families()
     found: list[Mutant] = []
-    for path in sorted((ROOT / KERNEL).glob("*.*")):
+    for path in sorted((ROOT / KERNEL).rglob("*.*")):
         if path.suffix in (".cpp", ".h"):
             found += mutants_of(path.relative_to(ROOT), following)
     random.Random(seed).shuffle(found)

@@ -67,7 +67,7 @@ class Mutant:
 def draw(seed: int, count: int, only: str = "") -> list[Mutant]:
     """So many mutants at random, each with the source of its module."""
     places: list[tuple[Module, Operator, Any, int, int, int]] = []
-    for path in sorted([*(ROOT / "pda").glob("*.py"), *(ROOT / "schema").glob("*.py")]):
+    for path in sorted([*(ROOT / "pda").rglob("*.py"), *(ROOT / "schema").rglob("*.py")]):
         if NO_MUTANTS.search(path.as_posix()):
             continue
         module = Module(path)
