@@ -14,6 +14,7 @@ from support.engines import STOP, Engine, accepts, load_engine, matcher, one_rul
 
 from stackmask.pda.exceptions import UnsatisfiableError
 from stackmask.pda.grammar import Grammar, GrammarBuilder, NodeId
+from stackmask.schema.compile import json_schema_grammar
 
 Value = Any
 
@@ -301,3 +302,17 @@ def test_many_different_values_are_completed(kernel: Engine, count: int) -> None
             others = [number for number in numbers if number not in (*begun, "70")][: max(count - len(begun) - 1, 0)]
             assert kernel.completion_lengths([here]) == [len(",".join(["0", *others])) + len("]>")]
             assert accepts(here, here.shortest_completion())
+
+
+@pytest.mark.parametrize("whitespace", ["compact", "[ ]{0,40}", "flexible"])
+def test_no_blanks_before_a_value_of_which_none_is_left(engine: Engine, whitespace: str) -> None:
+    """Blanks that are a rule of their own, inside of items that are counted, are not begun where no new value can follow them."""
+    item = {"type": "array", "items": {"enum": [0]}, "maxItems": 1}
+    schema = {"type": "array", "items": item, "uniqueItems": True, "maxItems": 4}
+    grammar = json_schema_grammar(schema, whitespace=whitespace)[0]
+    at = matcher(engine, grammar, [b"[", b"[0],[]", b"[0],[],", b",", b"]", None], (5,))
+    assert at.accept_token(0)
+    assert at.allowed_tokens() == [0, 1, 4]
+    assert at.accept_token(1)
+    assert at.allowed_tokens() == [4]
+    assert set(at.next_bytes()) <= set(b" \t\r\n]")

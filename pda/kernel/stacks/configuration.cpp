@@ -219,6 +219,7 @@ u32 Automaton::close(std::vector<Entry>& raw) {
     for (u32 c = 0; c < frames_[entry.frame].call_count; c++) {
       const Call call = frames_.call(entry.frame, c);
       if (frames_.entry(call.rule) == DEAD) continue;  // it generates the empty text only, which the closure knows
+      if (!call.distinct && call.back != DEAD && !finishes(call.back)) continue;  // blanks, say, before a value of which none is left
       pending.push_back({frames_.nfa().rules[call.rule].rank, call.rule, call_rest(call, entry.rest)});
       std::push_heap(pending.begin(), pending.end(), later);
     }
