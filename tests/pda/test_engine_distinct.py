@@ -14,7 +14,7 @@ from support.engines import STOP, Engine, accepts, load_engine, matcher, one_rul
 
 from stackmask.pda.exceptions import UnsatisfiableError
 from stackmask.pda.grammar import Grammar, GrammarBuilder, NodeId
-from stackmask.schema.compile import json_schema_grammar
+from stackmask.schema.json_schema import json_schema_grammar
 
 Value = Any
 
