@@ -190,13 +190,15 @@ def shuffled(text: str, chosen: random.Random) -> str:
 
 
 def found_patterns(schema: Any) -> Iterator[str]:
-    """Every pattern in a schema."""
+    """Every pattern in a schema, those of keys too."""
     todo = [schema]
     while todo:
         value = todo.pop()
         if isinstance(value, dict):
             if isinstance(value.get("pattern"), str):
                 yield value["pattern"]
+            if isinstance(value.get("patternProperties"), dict):
+                yield from value["patternProperties"]
             todo += value.values()
         elif isinstance(value, list):
             todo += value

@@ -31,7 +31,8 @@ def vocabulary():
 
 @pytest.fixture
 def compiler(vocabulary):
-    compiler = WorkerCompiler(vocabulary, workers=1)
+    # Workers that take long have idle cores only, and a busy machine has none of them.
+    compiler = WorkerCompiler(vocabulary, workers=1, limits=Limits(compile_seconds=600))
     yield compiler
     compiler.close()
 
