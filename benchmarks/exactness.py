@@ -20,6 +20,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -183,8 +184,6 @@ def shuffled(text: str, chosen: random.Random) -> str:
         if isinstance(value, dict):
             return {name: turn(value[name]) for name in chosen.sample([*value], len(value))}
         return [turn(item) for item in value] if isinstance(value, list) else value
-
-    from decimal import Decimal
 
     return write(turn(json.loads(text, parse_float=Decimal)))
 

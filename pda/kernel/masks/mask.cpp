@@ -474,6 +474,16 @@ bool Automaton::chain_part(u32 frame, const Loop& loop, Part& part) {
   const auto [freed, needed] = counts ? frames_.freed(chain[tail]) : std::pair<u32, u32>{DEAD, 0};
   Scratch<u32> places;
   auto frame_at = [&](u32 j) { return j <= tail ? chain[j] : counts ? frames_.advanced(chain[tail], j - tail) : chain[tail]; };
+  // The exit behind `low` to `high` characters leads to `target`.
+  auto leave_by = [&](u32 exit, u32 low, u32 high, u32 target) {
+    const NodeList* list = index_->loop_exits(inside, exit, low, high);
+    if (!list->tokens.empty() || !list->nodes.empty()) exits.push_back({exit, static_cast<u64>(low) << 32 | high});
+    if (guarded_part_) {
+      for (const u32 node : list->nodes) land(node, target, part);
+      for (const u32 node : list->leaves) land(node, target, part);
+    }
+    go_on_at(list->nodes, target, part, list);
+  };
   Scratch<u32> live;
   for (const u32 link : chain) live_exits(link, inside, live);
   if (chain.size() > 1) {
@@ -509,15 +519,7 @@ bool Automaton::chain_part(u32 frame, const Loop& loop, Part& part) {
       const u32 target = leads_to(low);
       u32 high = low + 1;
       for (i++; i < places.size() && (places[i] > far || leads_to(places[i]) == target); i++) high = std::min(places[i], far) + 1;
-      if (target != DEAD) {
-        const NodeList* list = index_->loop_exits(inside, exit, low, high - 1);
-        if (!list->tokens.empty() || !list->nodes.empty()) exits.push_back({exit, static_cast<u64>(low) << 32 | (high - 1)});
-        if (guarded_part_) {
-          for (const u32 node : list->nodes) land(node, target, part);
-          for (const u32 node : list->leaves) land(node, target, part);
-        }
-        go_on_at(list->nodes, target, part, list);
-      }
+      if (target != DEAD) leave_by(exit, low, high - 1, target);
     }
   }
   const u32 last = chain[tail];
@@ -526,14 +528,7 @@ bool Automaton::chain_part(u32 frame, const Loop& loop, Part& part) {
     for (u32 b = std::max<u32>(range.lo, 128); b <= range.hi; b++) {
       const u32 target = frames_.range_target(last, r);
       if (target == DEAD) break;
-      const NodeList* list = index_->loop_exits(inside, b, cap, cap);
-      if (list->tokens.empty() && list->nodes.empty()) continue;
-      exits.push_back({b, static_cast<u64>(cap) << 32 | cap});
-      if (guarded_part_) {
-        for (const u32 node : list->nodes) land(node, target, part);
-        for (const u32 node : list->leaves) land(node, target, part);
-      }
-      go_on_at(list->nodes, target, part, list);
+      leave_by(b, cap, cap, target);
     }
   }
   part.dense = index_->loop_mask_with_exits(inside, cap, exits);
