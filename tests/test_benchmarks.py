@@ -133,3 +133,49 @@ def test_percentiles(benchmark, tmp_path):
     pytest.importorskip("matplotlib")
     report.plot(tmp_path / "plot.png", {"steps": {"a": samples, "none": samples[:0]}})
     assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_pages_show_the_results(benchmark):
+    """README.md and benchmarks/README.md show the tables of the file of results."""
+    assert benchmark("figures").main(["check"]) == 0
+
+
+def test_figures_fill_pages(benchmark):
+    """A block of a page is replaced by the table that it names, cell by cell, and a table that is not there is an error."""
+    figures = benchmark("figures")
+    step = [["step (mask + accept)", "p50", "mean", "p99", "p99.9"], ["ours", "1", "2", "3", "4"], ["theirs", "5", "6", "7", "8"]]
+    first = [["time to first mask", "p25", "p50"], ["theirs", "9", "10"], ["ours", "11", "12"]]
+    verdicts = [["schemas", "all right"], ["ours", "20"], ["theirs", "19"]]
+    runs = {"a": {"command": "run a", "date": "2026-01-02", "machine": "M", "tables": [step, first, verdicts]}}
+    page = "x\n<!-- figures: a / first mask -->\nold\n<!-- end -->\n"
+    page += "<!-- figures: a / command -->\n<!-- end -->\n<!-- figures: a / overview -->\n<!-- end -->\ny"
+    filled = figures.fill(page, runs)
+    assert filled.startswith("x\n<!-- figures: a / first mask -->\n| time to first mask")
+    assert "old" not in filled
+    assert "`run a`, 2026-01-02, M\n" in filled
+    assert figures.tables(filled) == [
+        first,
+        [
+            ["", "right", "first mask p50", "step p50", "step mean", "step p99", "step p99.9"],
+            ["ours", "20", "12", "1", "2", "3", "4"],
+            ["theirs", "19", "10", "5", "6", "7", "8"],
+        ],
+    ]
+    assert figures.fill(filled, runs) == filled
+    for name in ("a / nothing", "b / table", "a / table", "a / s"):
+        with pytest.raises(KeyError):
+            figures.fill(f"<!-- figures: {name} -->\n<!-- end -->", runs)
+
+
+def test_figures_of_a_run_are_kept(benchmark, monkeypatch, tmp_path, capfd):
+    """A run's printed tables are kept with its command, its date and its machine, beside those of other runs."""
+    figures = benchmark("figures")
+    monkeypatch.setattr(figures, "RESULTS", tmp_path / "results.json")
+    for _ in range(2):
+        figures.keep("apply", "apply --rounds 1")
+    figures.keep("vocabulary", f"vocabulary --rounds 1 --tokenizer {DEMO}")
+    found = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
+    assert [*found] == ["vocabulary", "apply"]
+    assert found["apply"]["command"] == "python -m benchmarks.apply --rounds 1"
+    assert found["apply"]["tables"][0][0][1:] == ["bitmask", "masked_fill_", "ratio"]
+    assert len(found["apply"]["tables"][0]) > 3
