@@ -23,8 +23,11 @@ from ..automata.suffix_automaton import substring_dfa
 from ..budget import Budget
 from ..exceptions import LarkError, LimitError, RegexError
 from ..grammar import GrammarBuilder, NodeId
+from ..regex.analysis import LONG, first_characters, widths
+from ..regex.ast import Ast
 from ..regex.first_match import preferred_dfa, preferred_node, whole_dfa
-from ..regex.python_parser import LONG, Alt, Node, any_case, first_characters, parse, widths
+from ..regex.parser import parse_python
+from ..regex.python_class import any_case
 from .ignore import first_of
 from .lexer import STRING, read_json
 
@@ -90,14 +93,14 @@ class Terminals:
 
     def measured(self, pattern: Pattern, token: Token) -> Pattern:
         """A pattern with the lengths of its texts."""
-        nodes = self.parse(pattern, token)
-        shortest, longest = widths(nodes)
-        return replace(pattern, shortest=shortest, longest=longest, bare=isinstance(nodes[-1], Alt) and not pattern.flags)
+        ast = self.parse(pattern, token)
+        shortest, longest = widths(ast)
+        return replace(pattern, shortest=shortest, longest=longest, bare=ast.branches > 1)
 
-    def parse(self, pattern: Pattern, token: Token) -> list[Node]:
+    def parse(self, pattern: Pattern, token: Token) -> Ast:
         """The syntax tree of a pattern."""
         try:
-            return parse(pattern.joined(), self.budget)
+            return parse_python(pattern.joined(), self.budget)
         except RegexError as error:
             raise self.error(f"this terminal's pattern: {error.message}", token) from None
 
@@ -207,7 +210,7 @@ class Terminals:
             return first_of(terminal)
         if terminal.literal:
             point = ord(terminal.text[0])
-            return any_case((point, point)) if terminal.flags else (point, point)
+            return any_case((point, point), 0) if terminal.flags else (point, point)
         return first_characters(self.parse(terminal, token))
 
 

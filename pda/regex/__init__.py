@@ -3,14 +3,15 @@
     pattern --parser--> Ast --to_grammar--> nodes of a grammar     where the only assertions are anchors at the ends
                          '---to_nfa-------> Dfa                    lookaround, assertions: patterns with others
 
-    ast                      the syntax tree
-    parser, char_class       ECMA-262, and Python's syntax where the two agree
-    to_grammar, to_nfa       the two ways above
-    lookaround               lookarounds at the ends of a pattern, as products of automata
-    assertions               assertions anywhere, by an alternating automaton
-    compiler                 which way a pattern goes: regex_dfa, regex_node, regex_grammar
-    python_parser            Python's syntax with what `re` prefers, for the terminals of Lark
-    first_match              the texts that `re.match` prefers
+    ast                       the syntax tree
+    parser, flavour, flags    one parser for ECMA-262 and for Python's `re`, and the table of what differs
+    char_class, python_class  classes and escapes of either
+    analysis                  lengths and first characters of a pattern's texts
+    to_grammar, to_nfa        the two ways above
+    lookaround                lookarounds at the ends of a pattern, as products of automata
+    assertions                assertions anywhere, by an alternating automaton
+    compiler                  which way a pattern goes: regex_dfa, regex_node, regex_grammar
+    first_match               the texts that `re.match` prefers, for the terminals of Lark
 
 >>> regex_dfa("(?=.*b)[ab]{2}", search=False)
 <Dfa of 4 states, 4 transitions>

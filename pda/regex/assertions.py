@@ -253,8 +253,8 @@ class AlternatingAutomaton:
                 return at_end
             case Place.LINE_START:
                 return at_start or moment.previous & self.tracked[labels.intern(LINE_TERMINATORS)] != 0
-            case Place.LINE_END:
-                return at_end or moment.following & self.tracked[labels.intern(LINE_TERMINATORS)] != 0
+        assert node.place == Place.LINE_END, "the other places are Python's"
+        return at_end or moment.following & self.tracked[labels.intern(LINE_TERMINATORS)] != 0
 
     def look(self, moment: Moment, index: AstId, node: Look) -> tuple[Obligations, ...]:
         """Under which obligations a lookaround holds."""

@@ -2,7 +2,8 @@
 
 A node refers to its parts by their index in `Ast.nodes`, and parts stand before the node that uses them.
 So every analysis is a loop over the table and no depth of nesting can overflow a stack.
-Groups leave no node: what they capture has no bearing on the language.
+Groups leave no node, since captures have no bearing on the language.
+The tree keeps what `re.match` prefers: the order of alternatives and which repetitions are lazy; only first_match.py asks for it.
 Nodes are named tuples, which cost half of what a frozen dataclass does: parsing is on the way to the first mask of a JSON Schema.
 """
 
@@ -36,17 +37,18 @@ class Seq(NamedTuple):
 
 
 class Alt(NamedTuple):
-    """Any one of the parts."""
+    """Any one of the parts, earlier ones preferred."""
 
     parts: tuple[AstId, ...]
 
 
 class Repeat(NamedTuple):
-    """A part from `minimum` to `maximum` times, -1 for no bound."""
+    """A part from `minimum` to `maximum` times, -1 for no bound: preferably as often as possible or, if lazy, as seldom."""
 
     body: AstId
     minimum: int
     maximum: int
+    lazy: bool = False
 
 
 class Atomic(NamedTuple):
@@ -57,12 +59,13 @@ class Atomic(NamedTuple):
 
 
 class Place(IntEnum):
-    """Where an anchor holds."""
+    """Where an anchor holds; what ends a line is up to the flavour of the pattern."""
 
     START = 0
     END = 1
     LINE_START = 2
     LINE_END = 3
+    LAST_LINE_END = 4  # the end, or before a newline at the end
 
 
 class Anchor(NamedTuple):
@@ -91,10 +94,15 @@ AstNode: TypeAlias = Chars | Text | Seq | Alt | Repeat | Atomic | Anchor | Bound
 
 @dataclass(frozen=True, slots=True)
 class Ast:
-    """A parsed pattern; `assertions` counts the nodes that match the empty text under a condition, `atoms` the atomic ones."""
+    """A parsed pattern.
+
+    `assertions` counts the nodes that match the empty text under a condition, `atoms` the atomic ones, and `branches` the alternatives
+    outside of all groups.
+    """
 
     pattern: str
     nodes: tuple[AstNode, ...]
     root: AstId
     assertions: int
     atoms: int
+    branches: int

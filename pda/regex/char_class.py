@@ -1,4 +1,4 @@
-r"""Character classes of regular expressions: `[...]`, class escapes and character escapes.
+r"""Character classes and escapes of ECMA-262: `[...]`, class escapes and character escapes.
 
 Where ECMA-262 and Python disagree about a class, ECMA-262 with flag `v` decides, or the class is refused:
 
@@ -13,6 +13,7 @@ Where ECMA-262 and Python disagree about a class, ECMA-262 with flag `v` decides
     [^x] under `i`     everything but x in either case (flag `v`)
 
 In a class without operators `[` is a member, so `[a[b]]` would be a class followed by a plain `]`; the parser refuses such a `]`.
+python_class.py is the same for Python.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from typing import Final, NamedTuple
 
 from ..automata.charset import CharSet, case_closure, complement, difference, from_ranges, intersection, union
 from ..automata.unicode import property_set
+from .flags import IGNORE_CASE
 
 DIGITS: Final[CharSet] = (0x30, 0x39)
 WORD: Final[CharSet] = (0x30, 0x39, 0x41, 0x5A, 0x5F, 0x5F, 0x61, 0x7A)
@@ -102,7 +104,7 @@ class ClassMatch(NamedTuple):
     tried: int
 
 
-def escaped_set(pattern: str, at: int, ignore_case: bool) -> tuple[CharSet, int] | None:
+def escaped_set(pattern: str, at: int, flags: int) -> tuple[CharSet, int] | None:
     r"""The set of a class escape (`\d`, `\P{...}`) whose letter stands at `at`, and the place after it; None for another escape."""
     letter = pattern[at : at + 1]
     if letter in ("p", "P"):
@@ -122,7 +124,7 @@ def escaped_set(pattern: str, at: int, ignore_case: bool) -> tuple[CharSet, int]
         chars, end = _ESCAPED_SETS[letter.lower()], at + 1
     else:
         return None
-    if ignore_case:
+    if flags & IGNORE_CASE:
         chars = case_closure(chars)
     return (complement(chars) if letter.isupper() else chars), end
 
@@ -166,38 +168,38 @@ def _code_point(pattern: str, at: int, match: re.Match[str]) -> tuple[int, int]:
     return point, end
 
 
-def read_class(pattern: str, at: int, ignore_case: bool) -> ClassMatch:
+def read_class(pattern: str, at: int, flags: int) -> ClassMatch:
     """The class whose `[` stands at `at`."""
     match = _SIMPLE.match(pattern, at)
     if match is not None and "&&" not in match[2] and _DIFFERENCE.search(match[2]) is None:
         try:
-            chars = _members(match[2], ignore_case)
+            chars = _members(match[2], flags)
         except Fault as fault:
             raise Fault(fault.message, at + len(match[1]) + 1 + fault.position) from None
         return ClassMatch(complement(chars) if match[1] else chars, match.end(), not match[2], 0)
-    nested = _read_nested(pattern, at, ignore_case)
-    return _read_plain(pattern, at, ignore_case, nested - at) if isinstance(nested, int) else nested
+    nested = _read_nested(pattern, at, flags)
+    return _read_plain(pattern, at, flags, nested - at) if isinstance(nested, int) else nested
 
 
-def _members(body: str, ignore_case: bool) -> CharSet:
+def _members(body: str, flags: int) -> CharSet:
     """The union of the members of a class without operators and nested classes.
 
-    >>> _members("a-f0-9_", False)
+    >>> _members("a-f0-9_", 0)
     (48, 57, 95, 95, 97, 102)
     """
-    return _read_members(body, ignore_case) if len(body) < 200 else _read_members.__wrapped__(body, ignore_case)
+    return _read_members(body, flags & IGNORE_CASE) if len(body) < 200 else _read_members.__wrapped__(body, flags)
 
 
 # PERF: few classes make up most patterns.
 @lru_cache(maxsize=1024)
-def _read_members(body: str, ignore_case: bool) -> CharSet:
+def _read_members(body: str, flags: int) -> CharSet:
     ranges: list[tuple[int, int]] = []
     sets: list[CharSet] = []
     at = 0
     while at < len(body):
-        lo, following = _member(body, at, ignore_case)
+        lo, following = _member(body, at, flags)
         if body[following : following + 1] == "-" and following + 1 < len(body):
-            hi, after = _member(body, following + 1, ignore_case)
+            hi, after = _member(body, following + 1, flags)
             if isinstance(lo, int) and isinstance(hi, int):
                 if hi < lo:
                     raise Fault(f"the range {body[at:after]} is out of order", at)
@@ -210,22 +212,22 @@ def _read_members(body: str, ignore_case: bool) -> CharSet:
             sets.append(lo)
         at = following
     chars = from_ranges(ranges)
-    if ignore_case:
+    if flags & IGNORE_CASE:
         chars = case_closure(chars)
     return union(chars, *sets) if sets else chars
 
 
-def _member(text: str, at: int, ignore_case: bool) -> tuple[int | CharSet, int]:
+def _member(text: str, at: int, flags: int) -> tuple[int | CharSet, int]:
     """One member of a class, a code point or a set, and the place after it."""
     if text[at] != "\\":
         return ord(text[at]), at + 1
     if text[at + 1 : at + 2] == "b":
         return 0x08, at + 2
-    found = escaped_set(text, at + 1, ignore_case)
+    found = escaped_set(text, at + 1, flags)
     return escaped_character(text, at + 1) if found is None else found
 
 
-def _read_plain(pattern: str, at: int, ignore_case: bool, tried: int) -> ClassMatch:
+def _read_plain(pattern: str, at: int, flags: int, tried: int) -> ClassMatch:
     """A class in which `[` is a member."""
     end = at + 1
     while end < len(pattern) and pattern[end] != "]":
@@ -234,7 +236,7 @@ def _read_plain(pattern: str, at: int, ignore_case: bool, tried: int) -> ClassMa
         raise Fault("this class has no closing ]", at)
     start = at + 1 + (pattern[at + 1] == "^")
     try:
-        chars = _members(pattern[start:end], ignore_case)
+        chars = _members(pattern[start:end], flags)
     except Fault as fault:
         raise Fault(fault.message, start + fault.position) from None
     return ClassMatch(complement(chars) if start > at + 1 else chars, end + 1, True, tried)
@@ -265,7 +267,7 @@ class _Level:
         self.sets = []
 
 
-def _read_nested(pattern: str, at: int, ignore_case: bool) -> ClassMatch | int:
+def _read_nested(pattern: str, at: int, flags: int) -> ClassMatch | int:
     """A class with operators, nested or POSIX classes.
 
     Where it has no operator or does not close, so that `[` is a plain member, the place where that became clear.
@@ -279,7 +281,7 @@ def _read_nested(pattern: str, at: int, ignore_case: bool) -> ClassMatch | int:
         if posix is not None:
             if posix[2] not in _POSIX:
                 raise Fault(f"no POSIX class {posix[2]!r}; there are {', '.join(_POSIX)}", place)
-            chars = case_closure(_POSIX[posix[2]]) if ignore_case else _POSIX[posix[2]]
+            chars = case_closure(_POSIX[posix[2]]) if flags & IGNORE_CASE else _POSIX[posix[2]]
             levels[-1].sets.append(complement(chars) if posix[1] else chars)
             operators += 1
             place = posix.end()
@@ -302,20 +304,20 @@ def _read_nested(pattern: str, at: int, ignore_case: bool) -> ClassMatch | int:
             operators += 1
             place += 2
         else:
-            place = _read_run(pattern, place, ignore_case, levels[-1])
+            place = _read_run(pattern, place, flags, levels[-1])
     return place
 
 
 _RUN_END: Final = re.compile(r"\[|\]|&&|--(?=\[|\\[dDwWsSpP])")
 
 
-def _read_run(pattern: str, place: int, ignore_case: bool, level: _Level) -> int:
+def _read_run(pattern: str, place: int, flags: int, level: _Level) -> int:
     """Members up to the next bracket or operator."""
     end = place
     while end < len(pattern) and (end == place or _RUN_END.match(pattern, end) is None):
         end += 2 if pattern[end] == "\\" else 1
     try:
-        level.sets.append(_members(pattern[place:end], ignore_case))
+        level.sets.append(_members(pattern[place:end], flags))
     except Fault as fault:
         raise Fault(fault.message, place + fault.position) from None
     return end

@@ -23,9 +23,8 @@ Lookarounds inside each other are supported where the inner one asks for one cha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Final, NamedTuple, TypeAlias
 
 from ..automata import dfa
@@ -34,15 +33,17 @@ from ..automata.dfa import Dfa
 from ..automata.labels import Labels
 from ..budget import Budget
 from ..exceptions import LimitError, RegexError
-from ..grammar import LITERAL, GrammarBuilder, NodeId
-from .python_parser import Alt, Anchor, Boundary, Chars, Look, Node, Place, Repeat, Seq
+from ..grammar import UTF8, GrammarBuilder, NodeId
+from .analysis import one_character
+from .ast import Alt, Anchor, Ast, AstId, Boundary, Chars, Look, Place, Repeat, Seq, Text
+from .to_grammar import Branch, emit
 
 
-def preferred_node(builder: GrammarBuilder, nodes: list[Node], budget: Budget) -> NodeId:
+def preferred_node(builder: GrammarBuilder, ast: Ast, budget: Budget) -> NodeId:
     """A node for the preferred texts of a tree, NEVER where there are none."""
-    if is_deterministic(nodes, budget):
-        return _emit(builder, nodes)
-    automaton = preferred_dfa(nodes, budget)
+    if is_deterministic(ast, budget):
+        return emit(builder, ast, [Branch((ast.root,), False, False)], search=False, encoding=UTF8)
+    automaton = preferred_dfa(ast, budget)
     return builder.never() if automaton == dfa.NOTHING else builder.automaton(automaton.transitions, automaton.accepting)
 
 
@@ -55,18 +56,20 @@ class _Shape:
     more: CharSet
 
 
-def is_deterministic(nodes: list[Node], budget: Budget) -> bool:
+def is_deterministic(ast: Ast, budget: Budget) -> bool:
     """Whether each text is read in one way, and the longest match is preferred.
 
-    >>> from stackmask.pda.regex.python_parser import parse
+    >>> from stackmask.pda.regex.parser import parse_python as parse
     >>> [is_deterministic(parse(pattern, Budget()), Budget()) for pattern in ("[a-z]+", "a|b*c", "a*a", "a|ab", "a+?", "a$")]
     [True, True, False, False, False, False]
     """
     shapes: list[_Shape] = []
-    for node in nodes:
+    for node in ast.nodes:
         match node:
             case Chars(chars):
                 shape: _Shape | None = _Shape(False, chars, ())
+            case Text(text):
+                shape = _Shape(False, (ord(text[0]), ord(text[0])), ())
             case Seq(parts):
                 shape = _sequence([shapes[part] for part in parts], budget)
             case Alt(parts):
@@ -111,48 +114,24 @@ def _repetition(body: _Shape, minimum: int, maximum: int) -> _Shape | None:
     return _Shape(minimum == 0, body.first, body.more if minimum == maximum else union(body.more, body.first))
 
 
-def _emit(builder: GrammarBuilder, nodes: list[Node]) -> NodeId:
-    """The tree as nodes, single characters in a row as one literal."""
-    found: list[NodeId] = []
-    for node in nodes:
-        match node:
-            case Chars((low, high)) if low == high:
-                found.append(builder.literal(chr(low).encode()))
-            case Chars(chars):
-                found.append(builder.chars(chars))
-            case Seq(parts):
-                runs = groupby((found[part] for part in parts), lambda part: builder.nodes[part][0] == LITERAL)
-                found.append(builder.seq(*(part for literal, run in runs for part in (_joined(builder, run) if literal else run))))
-            case Alt(parts):
-                found.append(builder.alt(*(found[part] for part in parts)))
-            case Repeat(body, minimum, maximum):
-                found.append(builder.repeat(found[body], minimum, maximum))
-    return found[-1]
-
-
-def _joined(builder: GrammarBuilder, literals: Iterable[NodeId]) -> tuple[NodeId, ...]:
-    """Literals in a row as one."""
-    return (builder.literal(b"".join(builder.nodes[node][1] for node in literals)),)  # type: ignore[misc]
-
-
-def whole_dfa(nodes: list[Node], budget: Budget) -> Dfa:
+def whole_dfa(ast: Ast, budget: Budget) -> Dfa:
     """The canonical automaton of all texts that match as a whole, preferred or not.
 
-    >>> from stackmask.pda.regex.python_parser import parse
+    >>> from stackmask.pda.regex.parser import parse_python as parse
     >>> whole_dfa(parse("a|ab", Budget()), Budget()) == dfa.from_strings(["a", "ab"])
     True
     """
-    return _Threads(_Nfa(nodes, budget), budget, preferring=False).dfa()
+    return _Threads(_Nfa(ast, budget), budget, preferring=False).dfa()
 
 
-def preferred_dfa(nodes: list[Node], budget: Budget) -> Dfa:
+def preferred_dfa(ast: Ast, budget: Budget) -> Dfa:
     """The canonical automaton of the preferred texts of a tree.
 
-    >>> from stackmask.pda.regex.python_parser import parse
+    >>> from stackmask.pda.regex.parser import parse_python as parse
     >>> preferred_dfa(parse("a|ab", Budget()), Budget()) == dfa.from_string("a")
     True
     """
-    return _Threads(_Nfa(nodes, budget), budget).dfa()
+    return _Threads(_Nfa(ast, budget), budget).dfa()
 
 
 class _Test(NamedTuple):
@@ -175,8 +154,8 @@ class _Lookaround(NamedTuple):
 class _Nfa:
     """States of the expression and of its lookarounds; each is a choice, reads a character, asks something, or matches."""
 
-    def __init__(self, nodes: list[Node], budget: Budget) -> None:
-        self.nodes = nodes
+    def __init__(self, ast: Ast, budget: Budget) -> None:
+        self.nodes = ast.nodes
         self.budget = budget
         self.choices: list[list[int]] = []
         self.reads: dict[int, tuple[CharSet, int]] = {}
@@ -188,7 +167,7 @@ class _Nfa:
         self.loops: dict[int, tuple[int, int, bool]] = {}
         # By the state where a turn ends: the loop.
         self.turns: dict[int, int] = {}
-        self.start = self.build(len(nodes) - 1, nested=False)
+        self.start = self.build(ast.root, nested=False)
 
     def state(self) -> int:
         """A new state."""
@@ -197,7 +176,7 @@ class _Nfa:
             self.budget.check_positions(len(self.choices))
         return len(self.choices) - 1
 
-    def build(self, root: int, nested: bool) -> int:
+    def build(self, root: AstId, nested: bool) -> int:
         """The states of a tree, or of a lookaround's body; gives the first."""
         start, end = self.state(), self.state()
         self.matching.add(end)
@@ -207,6 +186,12 @@ class _Nfa:
             match self.nodes[index]:
                 case Chars(chars):
                     self.reads[entry] = (chars, leave)
+                case Text(text):
+                    for character in text[:-1]:
+                        following = self.state()
+                        self.reads[entry] = ((ord(character), ord(character)), following)
+                        entry = following
+                    self.reads[entry] = ((ord(text[-1]), ord(text[-1])), leave)
                 case Seq(parts):
                     stops = [entry, *(self.state() for _ in parts[1:]), leave]
                     todo += [(part, stops[place], stops[place + 1]) for place, part in enumerate(parts)]
@@ -225,11 +210,11 @@ class _Nfa:
                     self.tests[entry] = (_Test(place.name, (10, 10)), leave)
                 case Boundary(chars, negated):
                     self.tests[entry] = (_Test("BOUNDARY", chars, negated), leave)
-                case Look(body, behind, negated):
-                    self.look(body, behind, negated, entry, leave, nested)
+                case Look() as look:
+                    self.look(look, entry, leave, nested)
         return start
 
-    def repetition(self, repetition: Repeat, entry: int, leave: int) -> Iterator[tuple[int, int, int]]:
+    def repetition(self, repetition: Repeat, entry: int, leave: int) -> Iterator[tuple[AstId, int, int]]:
         """The copies of a repetition's body: those that must be, then a loop or those that may be."""
         body, minimum, maximum, lazy = repetition
         for _ in range(minimum):
@@ -268,9 +253,10 @@ class _Nfa:
         else:
             raise RegexError("`$` inside a lookaround is supported at its end; write \\Z")
 
-    def look(self, body: int, behind: bool, negated: bool, entry: int, leave: int, nested: bool) -> None:
+    def look(self, look: Look, entry: int, leave: int, nested: bool) -> None:
         """A lookaround: a test where it asks for one character, else an NFA of its own."""
-        chars = self.one_character(body)
+        behind, negated = not look.ahead, look.negated
+        chars = one_character(self.nodes[look.body])
         if chars is not None:
             self.tests[entry] = (_Test("BEFORE" if behind else "AFTER", chars, negated), leave)
         elif nested:
@@ -278,21 +264,10 @@ class _Nfa:
         else:
             number = len(self.lookarounds)
             self.lookarounds.append(_Lookaround(-1, behind, negated))
-            start = self.build(body, nested=True)
+            start = self.build(look.body, nested=True)
             states = frozenset(range(start, len(self.choices))) if behind and not negated else frozenset()
             self.lookarounds[number] = _Lookaround(start, behind, negated, states)
             self.looks[entry] = (number, leave)
-
-    def one_character(self, index: int) -> CharSet | None:
-        """The set of a part that reads exactly one character out of one; None for other parts."""
-        node = self.nodes[index]
-        while isinstance(node, Seq) and len(node.parts) == 1:
-            node = self.nodes[node.parts[0]]
-        if isinstance(node, Alt):
-            sets = [self.one_character(part) for part in node.parts if not isinstance(self.nodes[part], Alt)]
-            found = [chars for chars in sets if chars is not None]
-            return union(*found) if len(found) == len(node.parts) else None
-        return node.chars if isinstance(node, Chars) else None
 
 
 # Loops in each other of which a turn begins at one place; sets of them are kept for each state, so their number is bounded.

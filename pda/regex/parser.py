@@ -1,8 +1,8 @@
-r"""The parser of regular expressions: ECMA-262 with flag `u` or `v`, and Python syntax where the two agree.
+r"""The parser of regular expressions, for two languages: ECMA-262 with flag `u` or `v`, and Python's `re`.
 
 One loop with an explicit stack of open groups, so nesting costs no Python stack.
-Where the two languages give a text different meanings, ECMA-262 decides, because JSON Schema names it; what only one of them knows is taken
-when no other meaning competes with it, and refused otherwise:
+The table of flavour.py says where the two languages differ. Most patterns come as ECMA-262, because JSON Schema names it; what only Python
+knows is taken when no other meaning competes with it, and refused otherwise:
 
     .  \d \w \s  \b    ECMA-262: `.` stops at \n \r \u2028 \u2029, \d and \w are ASCII, \s holds Unicode blanks
     $  \Z  \z          the very end (Python's `$` would also hold before a last newline)
@@ -12,6 +12,8 @@ when no other meaning competes with it, and refused otherwise:
                        unless a class before it makes that doubtful
     x*+  (?>x)         read as Atomic nodes, which the compiler refuses unless they make no difference
     \1 (?P=n) \k<n> (?R) (?(1)...)        refused: back-references, recursion and conditions describe no regular language
+
+The terminals of Lark are read as Python's, where it also matters which of several matches is preferred: first_match.py.
 """
 
 from __future__ import annotations
@@ -21,21 +23,17 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final, NoReturn, TypeAlias
 
-from ..automata.charset import ANY, CharSet, case_closure, complement, from_ranges, pairs
+from ..automata.charset import ANY, CharSet, from_ranges, pairs
 from ..budget import Budget
 from ..exceptions import LimitError, RegexError
 from ..limits import Limits
 from .ast import Alt, Anchor, Ast, AstId, AstNode, Atomic, Boundary, Chars, Look, Place, Repeat, Seq, Text
-from .char_class import LINE_TERMINATORS, WORD, Fault, escaped_character, escaped_set, read_class
+from .char_class import Fault
+from .flags import DOT_ALL, IGNORE_CASE, MULTILINE, VERBOSE
+from .flavour import ECMA, PYTHON, Flavour
 
 # What a sequence is made of until it is closed: literal text, a character set, or a finished node.
 Item: TypeAlias = str | CharSet | AstId
-
-_IGNORE_CASE: Final = 1
-_DOT_ALL: Final = 2
-_MULTILINE: Final = 4
-_VERBOSE: Final = 8
-_FLAGS: Final = {"i": _IGNORE_CASE, "s": _DOT_ALL, "m": _MULTILINE, "x": _VERBOSE, "u": 0}
 
 # A count past this is refused: no engine could honour it.
 MAX_REPEAT: Final = (1 << 31) - 1
@@ -48,14 +46,14 @@ MAX_TRIED: Final = 200_000
 _PIECE: Final = 100
 
 _LITERAL: Final = re.compile(r"[^\\^$.|?*+()\[\]{]+")
-_VERBOSE_LITERAL: Final = re.compile(r"[^\\^$.|?*+()\[\]{#\s]+")
-_VERBOSE_BLANK: Final = re.compile(r"\s+|#[^\n]*")
+_VERBOSE_LITERAL: Final = re.compile(r"[^\\^$.|?*+()\[\]{# \t\n\r\v\f]+")
+# Python leaves out the blanks of ASCII alone.
+_VERBOSE_BLANK: Final = re.compile(r"[ \t\n\r\v\f]+|#[^\n]*")
 _COUNT: Final = re.compile(r"\{(\d*)(?:(,)(\d*))?\}", re.ASCII)
 _GROUP: Final = re.compile(
-    r"\((?:\?(?:(?P<plain>:)|(?P<look><?[=!])|(?P<atomic>>)|P?<(?P<name>[^>]*)>|(?P<on>[a-zA-Z]*)(?:-(?P<off>[a-zA-Z]+))?(?P<end>[:)])"
+    r"\((?:\?(?:(?P<plain>:)|(?P<look><?[=!])|(?P<atomic>>)|(?P<python>P?)<(?P<name>[^>]*)>|(?P<on>[a-zA-Z]*)(?:-(?P<off>[a-zA-Z]+))?(?P<end>[:)])"
     r"|(?P<comment>\#[^)]*\))))?"
 )
-_ANCHORS: Final = {"A": Place.START, "z": Place.END, "Z": Place.END}
 _REFUSED_GROUPS: Final = (
     ("(?P=", "a back-reference describes no regular language; write out the alternatives"),
     ("(?P>", "recursion describes no regular language; write the pattern as an EBNF grammar"),
@@ -71,10 +69,10 @@ _REFUSED_GROUPS: Final = (
 
 
 def parse(pattern: str, *, limits: Limits | None = None) -> Ast:
-    """The syntax tree of a pattern.
+    """The syntax tree of a pattern of ECMA-262.
 
     >>> parse("a|b+").nodes
-    (Text(text='b'), Repeat(body=0, minimum=1, maximum=-1), Text(text='a'), Alt(parts=(1, 2)))
+    (Text(text='b'), Repeat(body=0, minimum=1, maximum=-1, lazy=False), Text(text='a'), Alt(parts=(1, 2)))
     """
     if not isinstance(pattern, str):
         raise RegexError(f"a regular expression is a str, not {type(pattern).__name__}")
@@ -96,10 +94,16 @@ def _parse(pattern: str, limits: Limits) -> Ast:
             pattern.encode()
         except UnicodeEncodeError as error:
             raise RegexError("the pattern holds a lone surrogate, which is no character of any text", pattern, error.start) from None
-    try:
-        return _Parser(pattern, limits).run()
-    except Fault as fault:
-        raise RegexError(fault.message, pattern, fault.position) from None
+    return _Parser(pattern, ECMA, Budget(limits)).run()
+
+
+def parse_python(pattern: str, budget: Budget) -> Ast:
+    """The syntax tree of a pattern of Python's `re`.
+
+    >>> parse_python("a|b+?", Budget()).nodes
+    (Text(text='b'), Repeat(body=0, minimum=1, maximum=-1, lazy=True), Text(text='a'), Alt(parts=(2, 1)))
+    """
+    return _Parser(pattern, PYTHON, budget).run()
 
 
 class _Group:
@@ -119,11 +123,12 @@ class _Group:
 class _Parser:
     """The state of one parse."""
 
-    __slots__ = ("assertions", "at", "atoms", "doubtful", "group", "limits", "looks", "nodes", "pattern", "stack", "tried")
+    __slots__ = ("assertions", "at", "atoms", "budget", "doubtful", "flavour", "group", "looks", "nodes", "pattern", "stack", "tried")
 
-    def __init__(self, pattern: str, limits: Limits) -> None:
+    def __init__(self, pattern: str, flavour: Flavour, budget: Budget) -> None:
         self.pattern = pattern
-        self.limits = limits
+        self.flavour = flavour
+        self.budget = budget
         self.nodes: list[AstNode] = []
         self.stack: list[_Group] = []
         self.group = _Group("", 0, 0)
@@ -132,9 +137,18 @@ class _Parser:
         self.doubtful = -1  # where a class was that other engines read to a later `]`
 
     def run(self) -> Ast:
+        try:
+            self.read()
+        except Fault as fault:
+            raise RegexError(fault.message, self.pattern, fault.position) from None
+        branches = len(self.group.branches) + 1
+        root = self.node_of(self.close_branches())
+        return Ast(self.pattern, tuple(self.nodes), root, self.assertions, self.atoms, branches)
+
+    def read(self) -> None:
+        """Read all of the pattern."""
         pattern = self.pattern
         end = len(pattern)
-        budget = Budget(self.limits)
         rounds = 0
         while self.at < end:
             handler = _HANDLERS.get(pattern[self.at])
@@ -144,11 +158,9 @@ class _Parser:
                 self.literal()
             rounds += 1
             if not rounds & 0xFFF:
-                budget.check_time()
+                self.budget.check_time()
         if self.stack:
             raise Fault("this group has no closing )", self.group.position)
-        root = self.node_of(self.close_branches())
-        return Ast(pattern, tuple(self.nodes), root, self.assertions, self.atoms)
 
     # Building the tree.
 
@@ -167,11 +179,12 @@ class _Parser:
 
     def push_text(self, text: str) -> None:
         group = self.group
-        if group.flags & _IGNORE_CASE:
+        if group.flags & IGNORE_CASE:
+            any_case = self.flavour.any_case
             for character in text:
                 # Two cases may be neighbours, as those of most letters from U+0100 to U+0233 are: one range, and yet two characters.
                 alone = (ord(character), ord(character))
-                chars = case_closure(alone)
+                chars = any_case(alone, group.flags)
                 self.push(character if chars == alone else chars)
             return
         items = group.items
@@ -193,12 +206,15 @@ class _Parser:
             return self.close_branch()
         group.branches.append(self.close_branch())
         # Branches of one character each are one set: fewer states, and nothing to try twice.
+        # Where earlier ones are preferred, none may be moved past a longer one.
         singles: list[Item] = []
         kept: list[Item] = []
         for item in group.branches:
             single = isinstance(item, tuple) or (isinstance(item, str) and len(item) == 1)
             (singles if single else kept).append(item)
-        if len(singles) > 1:
+        if self.flavour.ordered and kept:
+            kept = group.branches
+        elif len(singles) > 1:
             kept.append(from_ranges(pair for item in singles for pair in _ranges(item)))
         else:
             kept += singles
@@ -207,7 +223,7 @@ class _Parser:
     # One method for each character that is not literal.
 
     def literal(self) -> None:
-        verbose = self.group.flags & _VERBOSE
+        verbose = self.group.flags & VERBOSE
         if verbose:
             blank = _VERBOSE_BLANK.match(self.pattern, self.at)
             if blank is not None:
@@ -226,14 +242,14 @@ class _Parser:
         self.at += 1
 
     def dot(self) -> None:
-        self.push(ANY if self.group.flags & _DOT_ALL else _NOT_LINE_TERMINATOR)
+        self.push(ANY if self.group.flags & DOT_ALL else self.flavour.dot)
         self.at += 1
 
     def anchor_start(self) -> None:
-        self.anchor(Place.LINE_START if self.group.flags & _MULTILINE else Place.START)
+        self.anchor(Place.LINE_START if self.group.flags & MULTILINE else Place.START)
 
     def anchor_end(self) -> None:
-        self.anchor(Place.LINE_END if self.group.flags & _MULTILINE else Place.END)
+        self.anchor(Place.LINE_END if self.group.flags & MULTILINE else self.flavour.end)
 
     def anchor(self, place: Place) -> None:
         self.assertion(Anchor(place))
@@ -245,7 +261,7 @@ class _Parser:
         self.group.repeatable = False
 
     def character_class(self) -> None:
-        match = read_class(self.pattern, self.at, self.group.flags & _IGNORE_CASE != 0)
+        match = self.flavour.read_class(self.pattern, self.at, self.group.flags)
         self.tried += match.tried
         if self.tried > MAX_TRIED:
             raise Fault(r"too many [ that may or may not begin a class; write \[ for the character", self.at)
@@ -265,24 +281,24 @@ class _Parser:
         self.at += 1
 
     def escape(self) -> None:
+        flavour, flags = self.flavour, self.group.flags
         start = self.at + 1
         letter = self.pattern[start : start + 1]
-        ignore_case = self.group.flags & _IGNORE_CASE != 0
         if letter and letter in "bB":
-            self.assertion(Boundary(case_closure(WORD) if ignore_case else WORD, letter == "B"))
+            self.assertion(Boundary(flavour.word(flags), letter == "B"))
             self.at = start + 1
-        elif letter in _ANCHORS:
-            self.anchor(_ANCHORS[letter])
+        elif letter in flavour.anchors:
+            self.anchor(flavour.anchors[letter])
             self.at = start + 1
-        elif letter and letter in "123456789kg":
+        elif flavour.back_reference.match(self.pattern, start):
             raise Fault("a back-reference describes no regular language; write out the alternatives", self.at)
         else:
-            found = escaped_set(self.pattern, start, ignore_case)
+            found = flavour.escaped_set(self.pattern, start, flags)
             if found is not None:
                 self.push(found[0])
                 self.at = found[1]
             else:
-                point, self.at = escaped_character(self.pattern, start)
+                point, self.at = flavour.escaped_character(self.pattern, start)
                 self.push_text(chr(point))
 
     def quantifier(self) -> None:
@@ -305,8 +321,10 @@ class _Parser:
         if suffix in ("?", "+"):
             self.at += 1
         body = self.take_last()
-        item = body if minimum == maximum == 1 else self.add(Repeat(self.node_of(body), minimum, maximum))
+        item = body if minimum == maximum == 1 else self.add(Repeat(self.node_of(body), minimum, maximum, suffix == "?"))
         if suffix == "+":
+            if not self.flavour.atomic:
+                raise Fault("possessive quantifiers are not supported", at)
             self.atoms += 1
             item = self.add(Atomic(self.node_of(item), at))
         self.push(item)
@@ -323,7 +341,7 @@ class _Parser:
 
     def count(self, match: re.Match[str]) -> tuple[int, int]:
         low, comma, high = match[1], match[2], match[3]
-        if comma and not low and not high:
+        if comma and not low and not high and not self.flavour.open_count:
             raise Fault(r"{,} is zero or more to some engines and three characters to others; write * or \{,\}", self.at)
         if max(len(low), len(high or "")) > 10 or int(low or "0") > MAX_REPEAT or int(high or "0") > MAX_REPEAT:
             raise LimitError(f"the quantifier {match[0][:40]} counts to more than {MAX_REPEAT}", limit="states", value=MAX_REPEAT)
@@ -351,8 +369,12 @@ class _Parser:
             if self.looks > MAX_LOOK_NESTING:
                 raise LimitError(f"lookarounds are nested more than {MAX_LOOK_NESTING} deep", limit="nesting", value=MAX_LOOK_NESTING)
         elif match["atomic"]:
+            if not self.flavour.atomic:
+                self.refuse_group()
             kind = ">"
         elif match["name"] is not None:
+            if not match["python"] and not self.flavour.short_names:
+                raise Fault("a group name is written (?P<name>...)", start)
             if not match["name"].replace("$", "_").isidentifier():
                 raise Fault(f"{match['name']!r} is no name for a group", start)
         elif match["end"]:
@@ -366,8 +388,9 @@ class _Parser:
                 return
         self.at = match.end()
         self.stack.append(self.group)
-        if len(self.stack) > self.limits.nesting:
-            raise LimitError(f"groups are nested more than {self.limits.nesting} deep", limit="nesting", value=self.limits.nesting)
+        deepest = self.budget.limits.nesting
+        if len(self.stack) > deepest:
+            raise LimitError(f"groups are nested more than {deepest} deep", limit="nesting", value=deepest)
         self.group = _Group(kind, flags, start)
 
     def refuse_group(self) -> NoReturn:
@@ -378,23 +401,22 @@ class _Parser:
             raise Fault(_REFUSED_GROUPS[1][1], self.at)
         if self.pattern.startswith("(*", self.at):
             raise Fault(r"verbs such as (*FAIL) are not supported; for the character write \*", self.at)
-        raise Fault(
-            "unknown kind of group; there are (?:...), (?=...), (?!...), (?<=...), (?<!...), (?<name>...) and (?ims-x:...)", self.at
-        )
+        raise Fault(f"unknown kind of group; there are {self.flavour.groups}", self.at)
 
     def flags(self, match: re.Match[str], flags: int) -> int:
         on, off = match["on"], match["off"] or ""
         if not on and not off and match["end"] == ")":
             raise Fault("this group holds no flags", self.at)
+        switches = self.flavour.switches
         for letter in on + off:
-            if letter not in _FLAGS:
-                raise Fault(f"unknown flag {letter!r}; there are i (any case), s (dot is any character), m (lines) and x (blanks)", self.at)
+            if letter not in switches:
+                raise Fault(f"unknown flag {letter!r}; there are {self.flavour.flag_names}", self.at)
         for letter in on:
-            flags |= _FLAGS[letter]
+            flags = (flags | switches[letter][0]) & ~switches[letter][1]
         for letter in off:
-            if letter in on or letter == "u":
+            if letter in on or letter in self.flavour.lasting:
                 raise Fault(f"flag {letter!r} cannot be switched off here", self.at)
-            flags &= ~_FLAGS[letter]
+            flags &= ~switches[letter][0]
         return flags
 
     def close_group(self) -> None:
@@ -425,7 +447,6 @@ def _ranges(item: Item) -> Iterable[tuple[int, int]]:
 
 
 _QUANTIFIERS: Final = {"*": (0, -1), "+": (1, -1), "?": (0, 1)}
-_NOT_LINE_TERMINATOR: Final = complement(LINE_TERMINATORS)
 _HANDLERS: Final = {
     "\\": _Parser.escape,
     "^": _Parser.anchor_start,

@@ -17,6 +17,7 @@ from ..automata.dfa import Dfa
 from ..automata.nfa import EMPTY_FRAGMENT, Fragment, Nfa, bits
 from ..budget import Budget
 from ..exceptions import LimitError, RegexError
+from .analysis import one_character
 from .ast import Alt, Anchor, Ast, AstId, AstNode, Atomic, Boundary, Chars, Look, Place, Repeat, Seq, Text
 from .to_grammar import Branch
 
@@ -118,7 +119,7 @@ class Unfolding:
 
     def _note_possessive(self, body: AstId, fragment: Fragment, position: int) -> None:
         node = self.ast.nodes[body]
-        chars = _one_character(self.ast.nodes[node.body]) if isinstance(node, Repeat) else None
+        chars = one_character(self.ast.nodes[node.body]) if isinstance(node, Repeat) else None
         if chars is not None:
             inside = {last: self.nfa.follow[last] for last in bits(fragment.last)}
             self.possessive.append(Possessive(chars, inside, position))
@@ -137,13 +138,6 @@ class Unfolding:
                         harmless = not intersection(nfa.labels.sets[nfa.position_labels[following]], chars)
                     if not harmless:
                         raise _refusal(self.ast, position)
-
-
-def _one_character(node: AstNode) -> CharSet | None:
-    """The set of a node that matches one character."""
-    if isinstance(node, Text) and len(node.text) == 1:
-        return (ord(node.text), ord(node.text))
-    return node.chars if isinstance(node, Chars) else None
 
 
 def _copies(node: AstNode) -> tuple[AstId, ...]:

@@ -22,7 +22,7 @@ from stackmask.pda.ebnf import ebnf_grammar
 from stackmask.pda.lark import lark_grammar
 from stackmask.pda.regex import regex_dfa
 from stackmask.pda.regex.first_match import preferred_dfa
-from stackmask.pda.regex.python_parser import parse
+from stackmask.pda.regex.parser import parse_python
 from stackmask.schema.json_schema import json_schema_grammar
 
 SCALARS = (chr(point) for point in range(0x110000) if not 0xD800 <= point <= 0xDFFF)
@@ -67,7 +67,7 @@ def differing(found: list[CharSet], expected: list[CharSet]) -> list[str]:
 def test_lark(form: str, flags: str) -> None:
     """A pattern of Lark matches the cased characters that it matches in Python."""
     budget = Budget()
-    found = taken(form, flags, lambda pattern: preferred_dfa(parse(pattern, budget), budget))
+    found = taken(form, flags, lambda pattern: preferred_dfa(parse_python(pattern, budget), budget))
     assert differing(found, matched(form, flags)) == []
 
 

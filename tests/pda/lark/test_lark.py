@@ -26,7 +26,7 @@ from stackmask.pda.grammar import Grammar, GrammarBuilder, NodeId
 from stackmask.pda.lark import lark_grammar
 from stackmask.pda.limits import Limits
 from stackmask.pda.regex.first_match import is_deterministic, preferred_dfa, whole_dfa
-from stackmask.pda.regex.python_parser import parse
+from stackmask.pda.regex.parser import parse_python
 
 CASES = tomllib.loads((Path(__file__).parents[2] / "corpus" / "lark.toml").read_text(encoding="utf-8"))["case"]
 TRIE = TokenTrie([*(bytes([byte]) for byte in range(256)), *[None] * 54], 310)
@@ -236,7 +236,7 @@ PATTERN = st.recursive(
 @given(PATTERN, st.lists(st.text("aab_ \n", max_size=6), min_size=20, max_size=20))
 def test_patterns_match_as_in_python(pattern: str, samples: list[str]) -> None:
     """A text is generated when `re.match` on it finds all of it; whether any way of reading it matches is what `re.fullmatch` says."""
-    tree = parse(pattern, Budget())
+    tree = parse_python(pattern, Budget())
     try:
         preferred, whole = preferred_dfa(tree, Budget()), whole_dfa(tree, Budget())
     except RegexError as error:
@@ -272,19 +272,23 @@ def test_patterns_match_as_in_python(pattern: str, samples: list[str]) -> None:
         (r"a\Bb\b", "ab", True),
         (r"(?u:\w)(?=a|b).(?<=ba)", "éba", False),
         (r"\w(?=a|b)(?:.a)(?<=ba)", "éba", True),
+        ("(?x)a\u00a0b", "a\u00a0b", True),
+        ("(?x)a\u00a0b", "ab", False),
+        (r"(?:(?=a)*a)\301", "aÁ", True),
+        (r"\²", "²", True),
         (r"(?:(?!a$)[ab])+", "bba", False),
     ],
 )
 def test_python_syntax(pattern: str, text: str, matches: bool) -> None:
     """Python's spellings are read as Python reads them."""
-    assert accepts(preferred_dfa(parse(pattern, Budget()), Budget()), text) is matches
+    assert accepts(preferred_dfa(parse_python(pattern, Budget()), Budget()), text) is matches
     assert (re.fullmatch(pattern, text) is not None) is matches
 
 
 @pytest.mark.parametrize("pattern", ["a(?!bc)|ab.", "(?:a(?!bc)|ab)*c?", "a(?!b.*d)|ab[cd]*", "(?:|a)b|c{0}d", "ab??(?<!ab)|abc"])
 def test_lookaheads_that_later_characters_settle(pattern: str) -> None:
     """A match counts from the moment when what follows settles its lookahead: all texts of a few letters, as in Python."""
-    preferred = preferred_dfa(parse(pattern, Budget()), Budget())
+    preferred = preferred_dfa(parse_python(pattern, Budget()), Budget())
     for text in ("".join(letters) for size in range(6) for letters in itertools.product("abcd", repeat=size)):
         found = re.match(pattern, text)
         assert accepts(preferred, text) == (found is not None and found.end() == len(text)), text
@@ -293,17 +297,21 @@ def test_lookaheads_that_later_characters_settle(pattern: str) -> None:
 @pytest.mark.parametrize(
     ("pattern", "message"),
     [
-        ("a)", "this ) closes nothing"),
+        ("a)", r"this ) closes no group; for the character write \)"),
         ("(a", "this group has no closing )"),
         ("[a", "this class is not closed"),
         ("[b-a]", "this range is in the wrong order, or ends in a set"),
         (r"[a-\d]", "this range is in the wrong order, or ends in a set"),
-        ("*", "nothing stands before this quantifier that it could repeat"),
-        ("a**", "nothing stands before this quantifier that it could repeat"),
-        ("a{2,1}", "the bounds of this quantifier are in the wrong order"),
+        ("*", r"nothing to repeat before *; for the character write \*"),
+        ("a**", r"nothing to repeat before *; for the character write \*"),
+        ("a{2,1}", "the bounds of {2,1} are out of order"),
         ("(?#a", "this comment has no closing )"),
-        ("(?>a)", r"a group that begins with (?>a is not supported"),
-        ("(?L)a", "flag L is not supported; there are a, i, m, s, u and x"),
+        ("(?>a)", "unknown kind of group; there are (?:...), (?=...), (?!...), (?<=...), (?<!...), (?P<name>...) and (?aims-x:...)"),
+        ("(?<n>a)", "a group name is written (?P<name>...)"),
+        ("a*+", "possessive quantifiers are not supported"),
+        (r"a\12", "a back-reference describes no regular language; write out the alternatives"),
+        ("(?i-i:a)", "flag 'i' cannot be switched off here"),
+        ("(?L)a", "unknown flag 'L'; there are a (ASCII), i (any case), m (lines), s (dot is any character), u (Unicode) and x (blanks)"),
         ("\\", "the pattern ends in a backslash"),
         (r"\q", r"unknown escape \q"),
         (r"\ud800", r"\ud800 is no character of any text"),
@@ -316,7 +324,7 @@ def test_lookaheads_that_later_characters_settle(pattern: str) -> None:
 def test_pattern_errors(pattern: str, message: str) -> None:
     """What is no pattern, or none that can be followed exactly, is refused with its reason."""
     with pytest.raises(RegexError) as caught:
-        preferred_dfa(parse(pattern, Budget()), Budget())
+        preferred_dfa(parse_python(pattern, Budget()), Budget())
     assert caught.value.message == message
 
 
