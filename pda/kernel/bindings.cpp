@@ -624,8 +624,8 @@ NB_MODULE(_kernel, m) {
             const Statistics& s = self.automaton->statistics;
             nb::typed<nb::dict, nb::str, nb::int_> d;
             d["rules"] = self.automaton->rule_count();
-            d["states"] = self.automaton->state_count();
-            d["frames"] = self.automaton->frame_count();
+            d["nfa_states"] = self.automaton->nfa_state_count();
+            d["dfa_states"] = self.automaton->state_count();
             d["configurations"] = self.automaton->node_count();
             d["rewritten_rules"] = self.automaton->rewritten_rules();
             for (const auto& [name, value] : STATISTICS) d[name] = s.*value;

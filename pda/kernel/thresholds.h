@@ -18,12 +18,12 @@ struct Thresholds {
   u32 few_nodes = 3;            // ... and up to which each is walked from by itself again
   u32 loop_exits = 4096;        // nodes that a loop is left at, up to which these are few
   u32 run_nodes = 4096;         // nodes up to which a run of single bytes lists where it may end
-  u32 closed_frames = 256;      // frames up to which a set is found that is closed under some classes
+  u32 closed_states = 256;      // states up to which a set is found that is closed under some classes
   u32 sink_differences = 20'000;  // ways out of a sink's mask that are followed
   u32 guarded_texts = 100'000;  // texts from which a loop serves under guards. INVARIANT: more values than any guard will have seen
-  // Frames.
-  u32 dense_bytes = 24;         // live bytes from which a frame is dense
-  u32 lookups = 48;             // of bytes in a dense frame, from which on it has a table
+  // RuleDfa.
+  u32 dense_bytes = 24;         // live bytes from which a state is dense
+  u32 lookups = 48;             // of bytes in a dense state, from which on it has a table
   // Lowering.
   u32 unrolled_states = 24;     // states up to which a repetition is unrolled, not counted
   u32 shared_states = 12;       // states from which on an expression that stands in several places becomes a rule
@@ -47,7 +47,7 @@ inline constexpr struct {
     {"few_nodes", &Thresholds::few_nodes},
     {"loop_exits", &Thresholds::loop_exits},
     {"run_nodes", &Thresholds::run_nodes},
-    {"closed_frames", &Thresholds::closed_frames},
+    {"closed_states", &Thresholds::closed_states},
     {"sink_differences", &Thresholds::sink_differences},
     {"guarded_texts", &Thresholds::guarded_texts},
     {"dense_bytes", &Thresholds::dense_bytes},

@@ -160,7 +160,7 @@ LOW: Final[dict[str, tuple[int, ...]]] = {
     "few_nodes": (0, 1),
     "loop_exits": (0, 4, 4096),
     "run_nodes": (0, 4, 4096),
-    "closed_frames": (2, 256),
+    "closed_states": (2, 256),
     "sink_differences": (0, 4, 20_000),
     "guarded_texts": (2_000,),
     "dense_bytes": (2, 5, 12),

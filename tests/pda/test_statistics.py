@@ -40,7 +40,7 @@ def test_nothing_is_built_twice(kernel: Engine, shape: str) -> None:
         for seed in range(30):
             texts(kernel, prepared, seed, 150)
         counts, memory = prepared.statistics, prepared.memory
-    assert counts["frames"] + counts["configurations"] > 100
+    assert counts["dfa_states"] + counts["configurations"] > 100
     for seed in range(30):
         texts(kernel, prepared, seed, 150)
     assert prepared.statistics == counts

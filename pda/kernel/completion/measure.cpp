@@ -6,7 +6,7 @@
 // that are known, and a rule may begin in one: such a way in is an Entrance. In a counted automaton lengths depend on the register
 // altogether, and CountedLengths has a row for each count.
 //
-// INVARIANT: where no values must differ the length of a configuration's shortest completion is what its frames measure. Values that
+// INVARIANT: where no values must differ the length of a configuration's shortest completion is what its states measure. Values that
 // must differ make it a bound, see Automaton::shortest().
 #include <algorithm>
 #include <queue>
@@ -233,7 +233,7 @@ class Measure {
   void find_scopes() {
     nfa_.scopes.assign(nfa_.rules.size(), {});
     nfa_.distinct = false;
-    for (const State& state : nfa_.states)
+    for (const NfaState& state : nfa_.states)
       for (u32 e = state.first; e != NONE; e = nfa_.edges[e].next) {
         const Edge& edge = nfa_.edges[e];
         if (edge.kind != EDGE_CALL || !(edge.flags & EDGE_DISTINCT)) continue;
@@ -265,7 +265,7 @@ class Measure {
     nfa_.counted_places.assign(nfa_.states.size(), NONE);
     nfa_.counted.clear();
     nfa_.counted.resize(nfa_.heads.size());
-    for (const State& state : nfa_.states)
+    for (const NfaState& state : nfa_.states)
       if (state.head != NONE && nfa_.heads[state.head].automaton && !nfa_.counted[state.head]) nfa_.counted[state.head].emplace(nfa_, state.head, nfa_.counted_places, deadline_);
   }
 
@@ -467,7 +467,7 @@ u64 Nfa::distance_of_head(const Head& head, const Register& reg, const std::vect
 }
 
 u64 Nfa::distance(Item item, const std::vector<u32>& least) const {
-  const State& state = states[item.state];
+  const NfaState& state = states[item.state];
   const u64 here = least[item.state];
   if (state.body == NONE) return here;
   const Head& head = heads[state.body];
@@ -507,10 +507,10 @@ u64 Automaton::least(u32 configuration) {
 u64 Automaton::distance(u32 configuration) {
   if (!measured_) {  // least lengths are seldom asked for and cost as much as the rest of a compilation
     Deadline deadline(limits_.seconds);
-    measure(frames_.nfa(), deadline);
+    measure(dfa_.nfa(), deadline);
     measured_ = true;
     if (values_take_more()) {
-      measure(frames_.nfa(), deadline);
+      measure(dfa_.nfa(), deadline);
       distances_.clear();
       scope_lengths_.clear();
     }
@@ -526,13 +526,13 @@ u64 Automaton::distance(u32 configuration) {
     u64 best = NONE;
     for (u32 i = 0; i < entry_count(node); i++) {
       const Entry entry = entries(node)[i];
-      if (entry.frame == BOTTOM) {
+      if (entry.state == BOTTOM) {
         best = 0;
         continue;
       }
       if (const u32* found = distances_.find(entry.rest)) {
         const u32 below = *found;  // another is inserted where values are looked for
-        best = std::min(best, plus(frame_length(entry.frame), below));
+        best = std::min(best, plus(state_length(entry.state), below));
       } else {
         todo.push_back(entry.rest);
       }
@@ -546,24 +546,24 @@ u64 Automaton::distance(u32 configuration) {
 
 // Values that must differ take at least what as many of the cheapest that were not seen take. Of the ways to the end of a scope one with
 // the fewest values is measured: a longer one has no fewer to pay for.
-u64 Automaton::frame_length(u32 frame) {
-  if (!frames_.nfa().distinct || frame == BOTTOM || (frames_[frame].flags & FRAME_MARK)) return frames_.distance(frame);
+u64 Automaton::state_length(u32 state) {
+  if (!dfa_.nfa().distinct || state == BOTTOM || (dfa_[state].flags & STATE_MARK)) return dfa_.distance(state);
   bool begins = false;  // the value that a guard waits for is still to come as a whole
-  u32 scope = frame;
-  if (frames_[frame].flags & FRAME_GUARD) {
-    scope = frames_.guard_back(frame);
-    begins = frames_.guard_text(frame) == 0;
+  u32 scope = state;
+  if (dfa_[state].flags & STATE_GUARD) {
+    scope = dfa_.guard_back(state);
+    begins = dfa_.guard_text(state) == 0;
   }
-  if (!frames_.in_scope(scope)) return frames_.distance(scope);
+  if (!dfa_.in_scope(scope)) return dfa_.distance(scope);
   const u64 key = static_cast<u64>(scope) << 1 | begins;
   if (const u32* known = scope_lengths_.find(key)) return *known;
-  const Nfa& nfa = frames_.nfa();
-  const auto& kinds = nfa.scopes[frames_.rule(scope)];
+  const Nfa& nfa = dfa_.nfa();
+  const auto& kinds = nfa.scopes[dfa_.rule(scope)];
   u64 best = NONE;
-  const std::vector<Item> items(frames_.items(scope).begin(), frames_.items(scope).end());  // looking for values makes more frames
+  const std::vector<Item> items(dfa_.items(scope).begin(), dfa_.items(scope).end());  // looking for values makes more states
   for (const Item& item : items) {
     u64 length = nfa.distance(item);
-    const std::span<const u32> set = frames_.seen_set(nfa.registers.get(item.reg).seen);
+    const std::span<const u32> set = dfa_.seen_set(nfa.registers.get(item.reg).seen);
     const std::vector<u32> seen(set.begin(), set.end());
     for (u32 kind = 0; kind < std::min(kinds.size(), nfa.least_values.size()) && length < best; kind++) {
       const u64 count = nfa.distance(item, nfa.least_values[kind]) + (begins && kinds.size() == 1);
@@ -589,7 +589,7 @@ u64 Automaton::values_length(u32 rule, u32 count, std::span<const u32> seen) {
     taken++;
   }
   if (taken < count && cheap.ended) return NONE;
-  return std::min(total + static_cast<u64>(count - taken) * std::max(cheap.least, frames_.nfa().rules[rule].shortest), LONG);
+  return std::min(total + static_cast<u64>(count - taken) * std::max(cheap.least, dfa_.nfa().rules[rule].shortest), LONG);
 }
 
 // The cheapest value that a rule generates beyond those that are known: its texts in the order of their lengths, by A*.
@@ -606,7 +606,7 @@ bool Automaton::find_value(u32 rule, CheapValues& cheap) {
   cheap.left = true;  // unless this comes to its end
   if (cheap.nodes.empty()) {
     std::vector<Entry> start;
-    if (const u32 entry = frames_.entry(rule); entry != DEAD) start.push_back({entry, EMPTY_STACK});
+    if (const u32 entry = dfa_.entry(rule); entry != DEAD) start.push_back({entry, EMPTY_STACK});
     const u32 first = close(start);
     cheap.nodes.push_back({first, NONE, 0, 0});
     if (const u64 length = distance(first); length < LONG) cheap.queue.push({length, static_cast<u32>(length), ~0u});
@@ -624,7 +624,7 @@ bool Automaton::find_value(u32 rule, CheapValues& cheap) {
       cheap.queue.push({std::max<u64>(whole, length + ahead), static_cast<u32>(ahead), ~static_cast<u32>(cheap.nodes.size() - 1)});
     });
     if (!complete(here)) continue;
-    const u32 value = frames_.value_id(cheap.text(at));
+    const u32 value = dfa_.value_id(cheap.text(at));
     if (!cheap.known.insert(value).second) continue;
     cheap.values.push_back({length - 1, value, at});
     cheap.left = false;
@@ -644,7 +644,7 @@ std::string Automaton::CheapValues::text(u32 node) const {
 
 // Whether the values of some scope, having to differ, take more than its rule was measured at.
 bool Automaton::values_take_more() {
-  Nfa& nfa = frames_.nfa();
+  Nfa& nfa = dfa_.nfa();
   bool more = false;
   nfa.scope_values.assign(nfa.rules.size(), {});
   for (u32 rule = 0; rule < nfa.rules.size(); rule++)
@@ -662,11 +662,11 @@ bool Automaton::values_take_more() {
 template <class F>
 void Automaton::each_step(u32 here, bool every, F take) {
   for (u32 i = 0; i < entry_count(here); i++) {
-    const u32 frame = entries(here)[i].frame;
-    if (frame == BOTTOM) continue;
-    frames_.build(frame);
-    for (u32 r = 0; r < frames_[frame].range_count; r++) {
-      const Range range = frames_.range(frame, r);
+    const u32 state = entries(here)[i].state;
+    if (state == BOTTOM) continue;
+    dfa_.build(state);
+    for (u32 r = 0; r < dfa_[state].range_count; r++) {
+      const Range range = dfa_.range(state, r);
       for (u32 b = range.lo; b <= range.hi; b++) {
         const u32 next = step(here, static_cast<u8>(b));
         if (next != NO_STACK) take(static_cast<u8>(b), next);
@@ -679,7 +679,7 @@ void Automaton::each_step(u32 here, bool every, F take) {
 u64 Automaton::shortest_length(u32 configuration) {
   if (complete(configuration)) return 0;
   const u64 left = least(configuration);
-  if (!frames_.nfa().distinct) return left;
+  if (!dfa_.nfa().distinct) return left;
   if (const u32* known = lengths_.find(configuration)) return *known;
   Scratch<Straight> way;
   const u32 end = straight_down(configuration, left, way, true);
@@ -718,14 +718,14 @@ u32 Automaton::straight_down(u32 configuration, u64 left, std::vector<Straight>&
     bool exact = false;
     order.clear();
     for (u32 i = 0; i < entry_count(here); i++)
-      if (entries(here)[i].frame != BOTTOM) order.push_back(entries(here)[i]);
+      if (entries(here)[i].state != BOTTOM) order.push_back(entries(here)[i]);
     if (guarded_[here] & GUARD_BELOW)
       std::stable_sort(order.begin(), order.end(), [this](const Entry& a, const Entry& b) { return depth_[a.rest] < depth_[b.rest]; });
     for (std::size_t i = 0; i < order.size() && !exact; i++) {
-      const u32 frame = order[i].frame;
-      frames_.build(frame);
-      for (u32 r = 0; r < frames_[frame].range_count && !exact; r++) {
-        const u8 byte = frames_.range(frame, r).lo;
+      const u32 state = order[i].state;
+      dfa_.build(state);
+      for (u32 r = 0; r < dfa_[state].range_count && !exact; r++) {
+        const u8 byte = dfa_.range(state, r).lo;
         const u32 found = step(here, byte);
         if (found == NO_STACK) continue;
         const u64 ahead = distance(found);
@@ -746,15 +746,15 @@ u32 Automaton::new_value(u32 configuration, u64& left, std::vector<Straight>& wa
   const std::size_t before = way.size();
   for (u32 i = 0; i < entry_count(configuration); i++) {
     const Entry entry = entries(configuration)[i];
-    for (u32 k = 0; entry.frame != BOTTOM && k < entry_count(entry.rest); k++) {
-      const u32 guard = entries(entry.rest)[k].frame;
-      if (guard == BOTTOM || !(frames_[guard].flags & FRAME_GUARD) || frames_.guard_text(guard) != 0) continue;
-      const u32 back = frames_.guard_back(guard);
-      const auto& kinds = frames_.nfa().scopes[frames_.rule(back)];
-      const auto kind = std::find_if(kinds.begin(), kinds.end(), [&](u32 rule) { return frames_.entry(rule) == entry.frame; });
+    for (u32 k = 0; entry.state != BOTTOM && k < entry_count(entry.rest); k++) {
+      const u32 guard = entries(entry.rest)[k].state;
+      if (guard == BOTTOM || !(dfa_[guard].flags & STATE_GUARD) || dfa_.guard_text(guard) != 0) continue;
+      const u32 back = dfa_.guard_back(guard);
+      const auto& kinds = dfa_.nfa().scopes[dfa_.rule(back)];
+      const auto kind = std::find_if(kinds.begin(), kinds.end(), [&](u32 rule) { return dfa_.entry(rule) == entry.state; });
       if (kind == kinds.end()) continue;
       CheapValues& cheap = cheap_values_[*kind];
-      const std::vector<u32> seen = frames_.seen_ids(back);
+      const std::vector<u32> seen = dfa_.seen_ids(back);
       std::size_t v = 0;
       while ((v < cheap.values.size() || find_value(*kind, cheap)) && std::binary_search(seen.begin(), seen.end(), cheap.values[v].id)) v++;
       if (v == cheap.values.size()) continue;

@@ -608,7 +608,7 @@ class Finder {
 
   // ---- what is inlined
 
-  // Calls of small rules, and of rules that are called once, become the callee's states: what is one frame needs no stack, and a
+  // Calls of small rules, and of rules that are called once, become the callee's states: what is one state needs no stack, and a
   // rule that ends inside a large loop would hand over a large set of trie nodes.
   void wholes() {
     facts_.whole.assign(facts_.flags.size(), 1);

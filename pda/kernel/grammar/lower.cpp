@@ -121,7 +121,7 @@ class Lowering final : public Source {
   // What an expansion may add to, so that one that fails can be undone.
   struct Before {
     u32 at;
-    State state;
+    NfaState state;
     std::size_t states, edges, heads, rules, origins, deferred, pieces;
     bool counts;
     Before(const Lowering& l, u32 s)
@@ -156,7 +156,7 @@ class Lowering final : public Source {
       throw LimitExceeded("states", static_cast<double>(limits_.states), "the grammar needs more than " + std::to_string(limits_.states) + " NFA states");
     check();
     const u32 added = nfa_->add_state(current_);
-    State& made = nfa_->states[added];
+    NfaState& made = nfa_->states[added];
     made.body = body_;
     made.member = member_;
     made.origin = origin_;
@@ -380,7 +380,7 @@ class Lowering final : public Source {
       }
       return;
     }
-    if (own_rule(task)) return;  // an item has one counter: a repetition inside of a counted one gets a frame of its own
+    if (own_rule(task)) return;  // an item has one counter: a repetition inside of a counted one gets a rule of its own
     // A body that may read nothing counts for nothing: (body without the empty text){0,maximum}.
     const bool empty = facts_.is(body, NULLABLE);
     nfa_->rules[current_].counts = true;

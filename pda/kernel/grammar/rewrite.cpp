@@ -23,7 +23,7 @@ class Rewriter {
     inline_rules();
     rank();
     nfa_.root_called = false;
-    for (const State& state : nfa_.states)
+    for (const NfaState& state : nfa_.states)
       for (u32 e = state.first; e != NONE; e = nfa_.edges[e].next)
         nfa_.root_called = nfa_.root_called || (nfa_.edges[e].kind == EDGE_CALL && nfa_.edges[e].data == nfa_.root);
   }
@@ -88,7 +88,7 @@ class Rewriter {
       u32 source, call;  // call: the rule that the edge calls, NONE for others
     };
     std::vector<u32> begin(n + 1, 0);  // the edges into s: back[begin[s], begin[s + 1])
-    for (const State& state : nfa_.states)
+    for (const NfaState& state : nfa_.states)
       for (u32 e = state.first; e != NONE; e = nfa_.edges[e].next) begin[nfa_.edges[e].target + 1]++;
     for (u32 i = 1; i <= n; i++) begin[i] += begin[i - 1];
     std::vector<Back> back(begin[n]);
@@ -338,7 +338,7 @@ class Rewriter {
     std::vector<std::pair<u32, u32>> head_copies;
     for (std::size_t i = 0; i < states.size(); i++) {
       copy[i] = static_cast<u32>(nfa_.states.size());
-      State state = nfa_.states[states[i]];
+      NfaState state = nfa_.states[states[i]];
       state.rule = rule;
       state.first = NONE;
       if (state.head != NONE) {
@@ -406,7 +406,7 @@ class Rewriter {
   std::vector<std::vector<u32>> graph_;
   std::vector<u32> order_;
 
-  // Calls of small rules, and of rules that are called once, become the callee's states: what is one frame needs no stack, and a
+  // Calls of small rules, and of rules that are called once, become the callee's states: what is one state needs no stack, and a
   // rule that ends inside a large loop would hand over a large set of trie nodes.
   void inline_rules() {
     const std::size_t count = nfa_.rules.size();

@@ -1,8 +1,8 @@
 // Masks by composition.
 //
-// A part says what the tokens below a set of trie nodes do in one frame: part({root}, frame) is the context-independent mask of a
-// frame. Tokens that leave the frame are handed over as transfers: a set of trie nodes and where they go on, in a rule that is called
-// or, where the frame ends, in what stands below it on the stack. A configuration's mask is the parts met on the way down.
+// A part says what the tokens below a set of trie nodes do in one state: part({root}, state) is the context-independent mask of a
+// state. Tokens that leave the state are handed over as transfers: a set of trie nodes and where they go on, in a rule that is called
+// or, where the state ends, in what stands below it on the stack. A configuration's mask is the parts met on the way down.
 //
 // A part does not depend on the stack, so it is computed once a grammar. The mask of a configuration is a list of parts.
 #include <algorithm>
@@ -21,10 +21,10 @@ void Automaton::emit(u32 node, Part& part) {
   for (i32 token = trie_->nodes()[node].token; token >= 0; token = trie_->same(token)) part.tokens.push_back(token);
 }
 
-// The subtree of one child, reached in `frame`: a flat loop over the depth-first layout, the frame of each depth remembered.
+// The subtree of one child, reached in `state`: a flat loop over the depth-first layout, the state of each depth remembered.
 // Where few bytes are live and a node has many children, these are looked up instead of passed by.
-void Automaton::walk_child(u32 child, u32 frame, Part& part) {
-  seeds_.push_back({child, frame});
+void Automaton::walk_child(u32 child, u32 state, Part& part) {
+  seeds_.push_back({child, state});
   walk_seeds(part);
 }
 
@@ -35,7 +35,7 @@ void Automaton::walk_seeds(Part& part) {
     seeds_.pop_back();
     const u32 end = first + nodes[first].skip();
     u32 at = first;
-    u32 current = start;  // the frame at `at`
+    u32 current = start;  // the state at `at`
     for (;;) {
       statistics.walked_nodes++;
       if (nodes[at].token >= 0) emit(at, part);
@@ -43,21 +43,21 @@ void Automaton::walk_seeds(Part& part) {
       u32 next = at + skip;
       if (guarded_part_) land(at, current, part);
       if (skip > 1) {
-        const u8 flags = frames_[current].flags;  // run() may make frames
-        if (!guarded_part_ && (flags & FRAME_LEAVES)) hits_.push_back({current, at});
-        if ((flags & FRAME_BYTES) && !guarded_part_ && frames_.run(current).inside) {
+        const u8 flags = dfa_[current].flags;  // run() may make states
+        if (!guarded_part_ && (flags & STATE_LEAVES)) hits_.push_back({current, at});
+        if ((flags & STATE_BYTES) && !guarded_part_ && dfa_.run(current).inside) {
           walk_run(at, current, part);
-        } else if ((flags & FRAME_BYTES) && trie_->heavy(at)) {
+        } else if ((flags & STATE_BYTES) && trie_->heavy(at)) {
           heavy_.push_back({at, current});  // its tokens may be taken by classes
-        } else if (flags & FRAME_BYTES) {
-          frames_.build(current);
-          if (!frames_.dense(current) && trie_->wide(at)) {
+        } else if (flags & STATE_BYTES) {
+          dfa_.build(current);
+          if (!dfa_.dense(current) && trie_->wide(at)) {
             statistics.wide_walks++;
-            for (u32 r = 0; r < frames_[current].range_count; r++) {
-              const Range range = frames_.range(current, r);
+            for (u32 r = 0; r < dfa_[current].range_count; r++) {
+              const Range range = dfa_.range(current, r);
               for (u32 b = range.lo; b <= range.hi; b++)
                 if (const u32 below = trie_->child(at, static_cast<u8>(b)); below != NONE)
-                  if (const u32 target = frames_.range_target(current, r); target != DEAD) seeds_.push_back({below, target});
+                  if (const u32 target = dfa_.range_target(current, r); target != DEAD) seeds_.push_back({below, target});
             }
           } else {
             path_[nodes[at].depth] = current;
@@ -67,7 +67,7 @@ void Automaton::walk_seeds(Part& part) {
       }
       // On to the next node whose byte is live.
       for (at = next; at < end; at += nodes[at].skip()) {
-        current = frames_.next(path_[nodes[at].depth - 1u], nodes[at].byte());
+        current = dfa_.next(path_[nodes[at].depth - 1u], nodes[at].byte());
         if (current != DEAD) break;
       }
       if (at >= end) break;
@@ -76,10 +76,10 @@ void Automaton::walk_seeds(Part& part) {
 }
 
 // From many nodes at once, by the sets that they are followed by; single nodes become seeds. False where there are no more sets; then
-// nothing was done. In a bounded run of single bytes the run's other bytes are counted here, not by a frame for each count.
-bool Automaton::walk_set(const NodeSet* set, u32 frame, Part& part) {
+// nothing was done. In a bounded run of single bytes the run's other bytes are counted here, not by a state for each count.
+bool Automaton::walk_set(const NodeSet* set, u32 state, Part& part) {
   const std::size_t few = trie_->thresholds().few_nodes;
-  Scratch<std::pair<const NodeSet*, u32>> todo{{set, frame}};
+  Scratch<std::pair<const NodeSet*, u32>> todo{{set, state}};
   const std::size_t tokens = part.tokens.size(), hits = hits_.size(), seeds = seeds_.size();
   const u32* dense = part.dense;
   bool spent = false;
@@ -89,46 +89,46 @@ bool Automaton::walk_set(const NodeSet* set, u32 frame, Part& part) {
   };
   // The bytes of one range, read from the nodes of a set. Where no token goes on by them, nobody asks where they lead.
   auto read = [&](const NodeSet& at, u32 from, u32 r) {
-    const u8 lo = frames_.range(from, r).lo, hi = frames_.range(from, r).hi;
+    const u8 lo = dfa_.range(from, r).lo, hi = dfa_.range(from, r).hi;
     if (at.nodes.size() == 1 && lo == hi) {
       if (const u32 child = trie_->child(at.nodes[0], lo); child != NONE)
-        if (const u32 target = frames_.range_target(from, r); target != DEAD) seeds_.push_back({child, target});
+        if (const u32 target = dfa_.range_target(from, r); target != DEAD) seeds_.push_back({child, target});
       return;
     }
     if (!at.reads(lo, hi)) return;
-    const u32 target = frames_.range_target(from, r);
+    const u32 target = dfa_.range_target(from, r);
     if (target == DEAD) return;
     const NodeSet* next = trie_->below(&at, lo, hi);
     if (!next) {
       spent = true;
-    } else if (next->nodes.size() <= few || next->heavy || frames_.dense(target)) {
+    } else if (next->nodes.size() <= few || next->heavy || dfa_.dense(target)) {
       for (const u32 node : next->nodes) seeds_.push_back({node, target});
       if (next->leaves.size() > few) take(*next);
       else
         for (const u32 leaf : next->leaves) emit(leaf, part);
     } else {
       take(*next);
-      const u8 flags = frames_[target].flags;
-      if (flags & FRAME_LEAVES)
+      const u8 flags = dfa_[target].flags;
+      if (flags & STATE_LEAVES)
         for (const u32 node : next->nodes) hits_.push_back({target, node});
-      if (flags & FRAME_BYTES) todo.push_back({next, target});
+      if (flags & STATE_BYTES) todo.push_back({next, target});
     }
   };
   while (!todo.empty() && !spent) {
     const auto [at, here] = todo.back();
     todo.pop_back();
-    frames_.build(here);
-    const Run run = frames_.run(here);
+    dfa_.build(here);
+    const Run run = dfa_.run(here);
     const NodeSet* inside = nullptr;
     if (run.inside) {
       inside = trie_->run(at, run.bytes, run.left);
       if (!inside) spent = true;
       else take(*inside), statistics.set_runs++;
-      if (inside && (frames_[here].flags & FRAME_LEAVES))
+      if (inside && (dfa_[here].flags & STATE_LEAVES))
         for (const u32 node : inside->nodes) hits_.push_back({here, node});
     }
-    for (u32 r = 0; r < frames_[here].range_count && !spent; r++) {
-      if (run.inside && run.bytes.has(frames_.range(here, r).lo)) continue;
+    for (u32 r = 0; r < dfa_[here].range_count && !spent; r++) {
+      if (run.inside && run.bytes.has(dfa_.range(here, r).lo)) continue;
       read(*at, here, r);
       if (inside && !spent) read(*inside, here, r);
     }
@@ -139,61 +139,61 @@ bool Automaton::walk_set(const NodeSet* set, u32 frame, Part& part) {
 }
 
 // From one node in a run: the same, or node by node where there are no more sets.
-void Automaton::walk_run(u32 node, u32 frame, Part& part) {
-  if (const NodeSet* one = trie_->set(&node, 1); one && walk_set(one, frame, part)) return;
+void Automaton::walk_run(u32 node, u32 state, Part& part) {
+  if (const NodeSet* one = trie_->set(&node, 1); one && walk_set(one, state, part)) return;
   statistics.node_runs++;
-  const Run run = frames_.run(frame);
-  const bool leaves = frames_[frame].flags & FRAME_LEAVES;
+  const Run run = dfa_.run(state);
+  const bool leaves = dfa_[state].flags & STATE_LEAVES;
   const TrieNode* nodes = trie_->nodes();
-  frames_.build(frame);
+  dfa_.build(state);
   std::vector<u32> inside = trie_->run_nodes({node}, run.bytes, run.left);
   for (const u32 at : inside) {
     emit(at, part);
-    if (leaves && nodes[at].skip() > 1) hits_.push_back({frame, at});
+    if (leaves && nodes[at].skip() > 1) hits_.push_back({state, at});
   }
   inside.push_back(node);
   for (const u32 at : inside) {
     statistics.walked_nodes++;
     for (u32 child = at + 1, end = at + nodes[at].skip(); child < end; child += nodes[child].skip()) {
       if (run.bytes.has(nodes[child].byte())) continue;
-      if (const u32 target = frames_.next(frame, nodes[child].byte()); target != DEAD) seeds_.push_back({child, target});
+      if (const u32 target = dfa_.next(state, nodes[child].byte()); target != DEAD) seeds_.push_back({child, target});
     }
   }
 }
 
-// Under guards every node counts where a frame ends, and those where it does not and few texts are left to end it.
-void Automaton::land(u32 node, u32 frame, Part& part) {
-  const u8 flags = frames_[frame].flags;
-  if (flags & FRAME_LEAVES) hits_.push_back({frame, node});
-  if (risky(frame)) {
+// Under guards every node counts where a state ends, and those where it does not and few texts are left to end it.
+void Automaton::land(u32 node, u32 state, Part& part) {
+  const u8 flags = dfa_[state].flags;
+  if (flags & STATE_LEAVES) hits_.push_back({state, node});
+  if (risky(state)) {
     part.poor.push_back({node, DEAD, 0});
-  } else if (!(flags & FRAME_FINAL) && trie_->nodes()[node].token >= 0 && !frames_.endless(frame)) {
-    if (const u32 texts = frames_.variety(frame); texts != ENDLESS) part.poor.push_back({node, frame, texts});
+  } else if (!(flags & STATE_FINAL) && trie_->nodes()[node].token >= 0 && !dfa_.endless(state)) {
+    if (const u32 texts = dfa_.variety(state); texts != ENDLESS) part.poor.push_back({node, state, texts});
   }
 }
 
-void Automaton::walk(u32 node, u32 frame, Part& part) {
+void Automaton::walk(u32 node, u32 state, Part& part) {
   statistics.walks++;
-  if (!(frames_[frame].flags & FRAME_BYTES)) return;
-  frames_.build(frame);
-  if (!guarded_part_ && node != 0 && frames_.run(frame).inside) {
-    walk_run(node, frame, part);
+  if (!(dfa_[state].flags & STATE_BYTES)) return;
+  dfa_.build(state);
+  if (!guarded_part_ && node != 0 && dfa_.run(state).inside) {
+    walk_run(node, state, part);
     walk_seeds(part);
     return;
   }
   const TrieNode* nodes = trie_->nodes();
-  if (trie_->wide(node) && !frames_.dense(frame)) {
+  if (trie_->wide(node) && !dfa_.dense(state)) {
     statistics.wide_walks++;
-    for (u32 r = 0; r < frames_[frame].range_count; r++) {
-      const Range range = frames_.range(frame, r);
+    for (u32 r = 0; r < dfa_[state].range_count; r++) {
+      const Range range = dfa_.range(state, r);
       for (u32 b = range.lo; b <= range.hi; b++)
         if (const u32 child = trie_->child(node, static_cast<u8>(b)); child != NONE)
-          if (const u32 target = frames_.range_target(frame, r); target != DEAD) walk_child(child, target, part);
+          if (const u32 target = dfa_.range_target(state, r); target != DEAD) walk_child(child, target, part);
     }
     return;
   }
   for (u32 at = node + 1, end = node + nodes[node].skip(); at < end; at += nodes[at].skip()) {
-    const u32 target = frames_.next(frame, nodes[at].byte());
+    const u32 target = dfa_.next(state, nodes[at].byte());
     if (target != DEAD) walk_child(at, target, part);
   }
 }
@@ -210,22 +210,22 @@ u32 Automaton::list_id(const NodeList* list) {
 }
 
 template <class F>
-void Automaton::each_transfer(u32 frame, F take) {
-  if (frames_[frame].flags & FRAME_FINAL) take(Call{NONE, DEAD, false});
-  frames_.build(frame);
-  for (u32 c = 0; c < frames_[frame].call_count; c++) take(frames_.call(frame, c));
+void Automaton::each_transfer(u32 state, F take) {
+  if (dfa_[state].flags & STATE_FINAL) take(Call{NONE, DEAD, false});
+  dfa_.build(state);
+  for (u32 c = 0; c < dfa_[state].call_count; c++) take(dfa_.call(state, c));
 }
 
-// Sorts out what walks have found: where frames end or call, and tokens into a bitmask if they are many.
+// Sorts out what walks have found: where states end or call, and tokens into a bitmask if they are many.
 void Automaton::finish(Part& part) {
   if (!hits_.empty()) {
     if (!std::is_sorted(hits_.begin(), hits_.end())) std::sort(hits_.begin(), hits_.end());
     Scratch<Call> targets;
     Scratch<std::pair<u32, u32>> reached;  // (index into targets, node)
     for (std::size_t begin = 0, end = 0; begin < hits_.size(); begin = end) {
-      const u32 frame = hits_[begin].first;
-      while (end < hits_.size() && hits_[end].first == frame) end++;
-      each_transfer(frame, [&](const Call& target) {
+      const u32 state = hits_[begin].first;
+      while (end < hits_.size() && hits_[end].first == state) end++;
+      each_transfer(state, [&](const Call& target) {
         const auto found = std::find(targets.begin(), targets.end(), target);
         const u32 index = static_cast<u32>(found - targets.begin());
         if (found == targets.end()) targets.push_back(target);
@@ -253,12 +253,12 @@ void Automaton::finish(Part& part) {
   }
 }
 
-u32 Automaton::part(u32 list, u32 frame, bool guarded) {
-  const u32 asked = frame;
-  if (!guarded) frame = frames_.saturated(frame);
-  const u64 key = static_cast<u64>(list) << 32 | frame | (guarded ? 0x80000000u : 0u);
+u32 Automaton::part(u32 list, u32 state, bool guarded) {
+  const u32 asked = state;
+  if (!guarded) state = dfa_.saturated(state);
+  const u64 key = static_cast<u64>(list) << 32 | state | (guarded ? 0x80000000u : 0u);
   if (const u32* found = part_ids_.find(key)) return *found;
-  statistics.parts++, statistics.guarded_parts += guarded, statistics.saturated += frame != asked;
+  statistics.parts++, statistics.guarded_parts += guarded, statistics.saturated += state != asked;
   const bool before = guarded_part_;
   guarded_part_ = guarded;
   // A loop asks for further parts while it is made.
@@ -273,19 +273,19 @@ u32 Automaton::part(u32 list, u32 frame, bool guarded) {
   const std::size_t count = node_lists_.length(list);
   const u32 first = *node_lists_.at(list);
   index_ = count == 1 && (first == 0 || trie_->heavy(first)) ? trie_->classes(first) : nullptr;
-  if (index_ == nullptr || !loop_part(frame, made)) {
+  if (index_ == nullptr || !loop_part(state, made)) {
     made.clear();
     heavy_.clear();
-    frames_.build(frame);
-    const bool together = !guarded && (count >= trie_->thresholds().many_nodes || first == 0) && (frames_[frame].flags & FRAME_BYTES) && !frames_.dense(frame);
+    dfa_.build(state);
+    const bool together = !guarded && (count >= trie_->thresholds().many_nodes || first == 0) && (dfa_[state].flags & STATE_BYTES) && !dfa_.dense(state);
     const NodeSet* set = !together ? nullptr : list < list_sets_.size() && list_sets_[list] ? list_sets_[list] : trie_->set(node_lists_.at(list), count);
-    if (set && (first == 0 || !set->heavy) && walk_set(set, frame, made)) {
+    if (set && (first == 0 || !set->heavy) && walk_set(set, state, made)) {
       walk_seeds(made);
     } else {
       for (std::size_t i = 0; i < count; i++) {
         const u32 node = node_lists_.at(list)[i];
-        if (index_ == nullptr && trie_->heavy(node) && (frames_[frame].flags & FRAME_BYTES)) heavy_.push_back({node, frame});
-        else walk(node, frame, made);
+        if (index_ == nullptr && trie_->heavy(node) && (dfa_[state].flags & STATE_BYTES)) heavy_.push_back({node, state});
+        else walk(node, state, made);
       }
     }
   }
@@ -316,41 +316,41 @@ u32 Automaton::part(u32 list, u32 frame, bool guarded) {
 
 // ---- class loops
 
-// A frame in which nearly every character leads to the same place takes whole classes of tokens without a walk.
-bool Automaton::loop_part(u32 frame, Part& part) {
-  frames_.build(frame);
-  if (byte_part(frame, part)) return true;
-  if (!frames_.dense(frame)) return false;
-  const Loop loop = frames_.loop(frame);
+// A state in which nearly every character leads to the same place takes whole classes of tokens without a walk.
+bool Automaton::loop_part(u32 state, Part& part) {
+  dfa_.build(state);
+  if (byte_part(state, part)) return true;
+  if (!dfa_.dense(state)) return false;
+  const Loop loop = dfa_.loop(state);
   if (loop.target == DEAD || loop.live == 0) return false;
   auto attempt = [&](bool made) {
     if (!made) part.clear(), hits_.clear();
     return made;
   };
-  // A chain is the cheapest where it has few exits, or the frames ahead have no more classes in common than it has.
+  // A chain is the cheapest where it has few exits, or the states ahead have no more classes in common than it has.
   auto closes = [&] {
     u32 left = NONE;
-    const u32 released = frames_.released(frame, &left);
-    return released != DEAD && frames_.loop(released).target == released && (closed_under(released).inside & ~loop.inside) == 0;
+    const u32 released = dfa_.released(state, &left);
+    return released != DEAD && dfa_.loop(released).target == released && (closed_under(released).inside & ~loop.inside) == 0;
   };
   // Exits by letters or digits are too many, however a repetition counts.
   const u64 exits = loop.live & ~loop.inside;
-  const bool simple = exits == 0 || (frames_.repeats(frame) && !(exits & SIG_WORDS)) || (loop.target == frame && few_exits(loop)) || closes();
-  const bool made = (simple && loop.inside && attempt(chain_part(frame, loop, part))) || attempt(sink_part(frame, loop, part)) ||
-                    attempt(closed_part(frame, part)) || (!simple && loop.inside && attempt(chain_part(frame, loop, part)));
+  const bool simple = exits == 0 || (dfa_.repeats(state) && !(exits & SIG_WORDS)) || (loop.target == state && few_exits(loop)) || closes();
+  const bool made = (simple && loop.inside && attempt(chain_part(state, loop, part))) || attempt(sink_part(state, loop, part)) ||
+                    attempt(closed_part(state, part)) || (!simple && loop.inside && attempt(chain_part(state, loop, part)));
   (made ? statistics.loops : statistics.loop_fallbacks)++;
   statistics.heavy_loops += made && index_->node() != 0;
   return made;
 }
 
-// A loop was left at these nodes, in rising order, for a frame: where that frame ends or calls, and what it takes below them. `shared`
+// A loop was left at these nodes, in rising order, for a state: where that state ends or calls, and what it takes below them. `shared`
 // is the list that holds just these nodes, if there is one.
-void Automaton::go_on_at(const std::vector<u32>& nodes, u32 frame, Part& part, const NodeList* shared) {
-  const bool leaves = !guarded_part_ && (frames_[frame].flags & FRAME_LEAVES), reads = frames_[frame].flags & FRAME_BYTES;
+void Automaton::go_on_at(const std::vector<u32>& nodes, u32 state, Part& part, const NodeList* shared) {
+  const bool leaves = !guarded_part_ && (dfa_[state].flags & STATE_LEAVES), reads = dfa_[state].flags & STATE_BYTES;
   if (nodes.empty() || (!leaves && !reads)) return;
   const u32 list = shared ? list_id(shared) : node_lists_.intern(nodes.data(), nodes.size());
-  if (leaves) each_transfer(frame, [&](const Call& target) { part.transfers.push_back({target.rule, target.back, list, target.distinct}); });
-  if (reads) part.includes.push_back(this->part(list, frame, guarded_part_));
+  if (leaves) each_transfer(state, [&](const Call& target) { part.transfers.push_back({target.rule, target.back, list, target.distinct}); });
+  if (reads) part.includes.push_back(this->part(list, state, guarded_part_));
 }
 
 // All characters but a few that are rare in tokens stay in the loop, as in a JSON string.
@@ -369,43 +369,43 @@ bool Automaton::few_exits(const Loop& loop) const {
   return nodes < few;
 }
 
-// The exits of a loop over some classes that are live in the frame. Where characters above U+007F are no part of the loop, the first
+// The exits of a loop over some classes that are live in the state. Where characters above U+007F are no part of the loop, the first
 // byte of one is the exit.
-void Automaton::live_exits(u32 frame, u64 inside, std::vector<u32>& exits) {
-  frames_.build(frame);
-  for (u32 r = 0; r < frames_[frame].range_count; r++) {
-    const Range range = frames_.range(frame, r);
+void Automaton::live_exits(u32 state, u64 inside, std::vector<u32>& exits) {
+  dfa_.build(state);
+  for (u32 r = 0; r < dfa_[state].range_count; r++) {
+    const Range range = dfa_.range(state, r);
     if (range.lo > 127 && (inside & SIG_NON_ASCII)) break;
-    if (frames_.range_target(frame, r) == DEAD) continue;
+    if (dfa_.range_target(state, r) == DEAD) continue;
     for (u32 b = range.lo; b <= range.hi; b++)
       if (!(signature_of_exit(b) & inside)) exits.push_back(b);
   }
   if (!(inside & SIG_NON_ASCII) || (inside & SIG_SPACE)) return;
   for (u32 exit = 256; exit < EXITS; exit++)
-    if (frames_.after_exit(frame, exit) != DEAD) exits.push_back(exit);
+    if (dfa_.after_exit(state, exit) != DEAD) exits.push_back(exit);
 }
 
-// A bounded run of single bytes, such as blanks: what can follow it does not depend on how many were read, so no frame is made for
+// A bounded run of single bytes, such as blanks: what can follow it does not depend on how many were read, so no state is made for
 // each count.
-bool Automaton::byte_part(u32 frame, Part& part) {
+bool Automaton::byte_part(u32 state, Part& part) {
   if (guarded_part_) return false;
-  const Run run = frames_.run(frame);
+  const Run run = dfa_.run(state);
   const auto& [inside, left, bytes] = run;
   if (inside == 0) return false;
-  const bool leaves = frames_[frame].flags & FRAME_LEAVES;
+  const bool leaves = dfa_[state].flags & STATE_LEAVES;
   if (leaves) {
     const NodeList* list = index_->loop_nodes(inside, left);
     if (list->nodes.size() > trie_->thresholds().run_nodes) return false;
-    for (const u32 node : list->nodes) hits_.push_back({frame, node});
+    for (const u32 node : list->nodes) hits_.push_back({state, node});
   }
   statistics.loops++, statistics.byte_runs++;
   Scratch<std::pair<u32, u64>> exits;
-  Scratch<std::pair<u32, u32>> reached;  // (frame, node): all digits lead to one
-  for (u32 r = 0; r < frames_[frame].range_count; r++) {
-    const Range range = frames_.range(frame, r);
+  Scratch<std::pair<u32, u32>> reached;  // (state, node): all digits lead to one
+  for (u32 r = 0; r < dfa_[state].range_count; r++) {
+    const Range range = dfa_.range(state, r);
     for (u32 b = range.lo; b <= range.hi; b++) {
       if (bytes.has(b)) continue;
-      const u32 target = frames_.next(frame, static_cast<u8>(b));
+      const u32 target = dfa_.next(state, static_cast<u8>(b));
       if (target == DEAD) continue;
       const NodeList* list = index_->loop_exits(inside, b, 0, left);
       if (list->tokens.empty() && list->nodes.empty()) continue;
@@ -425,55 +425,55 @@ bool Automaton::byte_part(u32 frame, Part& part) {
   return true;
 }
 
-// Frames q0 q1 q2 ... where every character of a class leads from each to the next, until one leads to itself or none is left: what
+// RuleDfa q0 q1 q2 ... where every character of a class leads from each to the next, until one leads to itself or none is left: what
 // happens depends on the number of characters only. A counter near its bounds is such a chain, an unbounded loop one of length 0.
-bool Automaton::chain_part(u32 frame, const Loop& loop, Part& part) {
+bool Automaton::chain_part(u32 state, const Loop& loop, Part& part) {
   const u64 inside = loop.inside;
   const u32 longest = index_->longest_loop(inside);
   u32 furthest = 0;  // characters before an exit, which only guards must know
   for (u32 exit = 0; guarded_part_ && exit < EXITS; exit++)
     if (!(signature_of_exit(exit) & inside)) furthest = std::max(furthest, index_->longest_exit(inside, exit));
-  Scratch<u32> chain{frame};
+  Scratch<u32> chain{state};
   u32 cap = NONE;       // characters that the chain can take, NONE if it loops
-  bool counts = false;  // what follows the last frame differs from it in its count alone
-  bool ends = false;    // the last frame takes none of the class as a whole
+  bool counts = false;  // what follows the last state differs from it in its count alone
+  bool ends = false;    // the last state takes none of the class as a whole
   for (;;) {
     const u32 last = chain.back();
-    frames_.build(last);
-    const Loop here = frames_.loop(last);
+    dfa_.build(last);
+    const Loop here = dfa_.loop(last);
     if (here.target == DEAD || (here.inside & inside) != inside) {
       // The chain ends where none of the class is live; where only some of its ASCII is, it is no chain. Some characters above U+007F
       // may be live, as in `.é`: their first bytes are exits, there and nowhere else.
       if (here.live & inside & ~SIG_INCOMPLETE) return false;
-      if (frames_.reads_any(last, ascii_inside(inside))) return false;
+      if (dfa_.reads_any(last, ascii_inside(inside))) return false;
       cap = static_cast<u32>(chain.size() - 1);
       ends = true;
       break;
     }
-    const u32 next = guarded_part_ ? here.target : frames_.saturated(here.target);
+    const u32 next = guarded_part_ ? here.target : dfa_.saturated(here.target);
     const bool loops = next == last;
-    if ((chain.size() > 1 || loops) && (frames_[last].flags & FRAME_LEAVES)) return false;
+    if ((chain.size() > 1 || loops) && (dfa_[last].flags & STATE_LEAVES)) return false;
     if (loops) break;
     if (chain.size() > longest + 1 && chain.size() > index_->longest_path(inside) + 1) break;  // no token is longer
-    if (u32 more = 0; (!guarded_part_ || chain.size() > furthest + 1) && frames_.counts_on(last, next, inside, &more)) {
+    if (u32 more = 0; (!guarded_part_ || chain.size() > furthest + 1) && dfa_.counts_on(last, next, inside, &more)) {
       cap = static_cast<u32>(chain.size() - 1) + more;  // a counter goes on like this to its end
       counts = true;
       break;
     }
     chain.push_back(next);
   }
-  // Only the first frame may leave: at the node where the part begins, which its caller sees to.
-  if ((chain.size() > 1 || counts) && (frames_[chain.back()].flags & FRAME_LEAVES)) return false;
+  // Only the first state may leave: at the node where the part begins, which its caller sees to.
+  if ((chain.size() > 1 || counts) && (dfa_[chain.back()].flags & STATE_LEAVES)) return false;
   if (cap == 0) return false;
   if (guarded_part_)
     for (const u32 link : chain)
-      if (frames_.variety(link) < trie_->thresholds().guarded_texts) return false;
-  // Exits, grouped by where they lead: (exit, from how many characters, to how many) -> frame.
+      if (dfa_.variety(link) < trie_->thresholds().guarded_texts) return false;
+  // Exits, grouped by where they lead: (exit, from how many characters, to how many) -> state.
   Scratch<std::pair<u32, u64>> exits;
   const u32 tail = static_cast<u32>(chain.size() - 1);
-  const auto [freed, needed] = counts ? frames_.freed(chain[tail]) : std::pair<u32, u32>{DEAD, 0};
+  const auto [freed, needed] = counts ? dfa_.freed(chain[tail]) : std::pair<u32, u32>{DEAD, 0};
   Scratch<u32> places;
-  auto frame_at = [&](u32 j) { return j <= tail ? chain[j] : counts ? frames_.advanced(chain[tail], j - tail) : chain[tail]; };
+  auto state_at = [&](u32 j) { return j <= tail ? chain[j] : counts ? dfa_.advanced(chain[tail], j - tail) : chain[tail]; };
   // The exit behind `low` to `high` characters leads to `target`.
   auto leave_by = [&](u32 exit, u32 low, u32 high, u32 target) {
     const NodeList* list = index_->loop_exits(inside, exit, low, high);
@@ -494,16 +494,16 @@ bool Automaton::chain_part(u32 frame, const Loop& loop, Part& part) {
     const u32 far = std::min(index_->longest_exit(inside, exit), cap);
     // An exit out of what is counted leads to the same place from wherever it is taken. One that stays in it leads to where the bound
     // is out of reach, but near the end; only where it occurs does that matter.
-    const u32 next = !counts || cap == tail ? DEAD : frame_at(tail + 1);
-    const bool alike = next == DEAD || frames_.after_exit(chain[tail], exit) == frames_.after_exit(next, exit);
+    const u32 next = !counts || cap == tail ? DEAD : state_at(tail + 1);
+    const bool alike = next == DEAD || dfa_.after_exit(chain[tail], exit) == dfa_.after_exit(next, exit);
     auto leads_to = [&](u32 j) {
       if (alike || j < tail) {
-        const u32 target = frames_.after_exit(chain[std::min(j, tail)], exit);
-        return target == DEAD || guarded_part_ ? target : frames_.saturated(target);
+        const u32 target = dfa_.after_exit(chain[std::min(j, tail)], exit);
+        return target == DEAD || guarded_part_ ? target : dfa_.saturated(target);
       }
-      if (!guarded_part_ && cap - j > index_->loop_exits(inside, exit, j, j)->height + 2 + needed) return frames_.after_exit(freed, exit);
-      const u32 at = frame_at(j);
-      return at == DEAD ? DEAD : frames_.after_exit(at, exit);
+      if (!guarded_part_ && cap - j > index_->loop_exits(inside, exit, j, j)->height + 2 + needed) return dfa_.after_exit(freed, exit);
+      const u32 at = state_at(j);
+      return at == DEAD ? DEAD : dfa_.after_exit(at, exit);
     };
     places.clear();
     for (u32 j = 0; j <= std::min(far, tail); j++) places.push_back(j);
@@ -523,10 +523,10 @@ bool Automaton::chain_part(u32 frame, const Loop& loop, Part& part) {
     }
   }
   const u32 last = chain[tail];
-  for (u32 r = 0; ends && (inside & SIG_NON_ASCII) && r < frames_[last].range_count; r++) {
-    const Range range = frames_.range(last, r);
+  for (u32 r = 0; ends && (inside & SIG_NON_ASCII) && r < dfa_[last].range_count; r++) {
+    const Range range = dfa_.range(last, r);
     for (u32 b = std::max<u32>(range.lo, 128); b <= range.hi; b++) {
-      const u32 target = frames_.range_target(last, r);
+      const u32 target = dfa_.range_target(last, r);
       if (target == DEAD) break;
       leave_by(b, cap, cap, target);
     }
@@ -536,22 +536,22 @@ bool Automaton::chain_part(u32 frame, const Loop& loop, Part& part) {
   return true;
 }
 
-// The classes under which the frames that can be reached by them are closed: all are live there, none ends or calls. Unanchored
-// patterns and "any key but these" are such frames.
-Automaton::Closed Automaton::closed_under(u32 frame) {
-  const std::size_t look = trie_->thresholds().closed_frames;
-  if (frame < closed_.size() && closed_[frame].known) return closed_[frame];
-  u64 inside = frames_.loop(frame).live;
+// The classes under which the states that can be reached by them are closed: all are live there, none ends or calls. Unanchored
+// patterns and "any key but these" are such states.
+Automaton::Closed Automaton::closed_under(u32 state) {
+  const std::size_t look = trie_->thresholds().closed_states;
+  if (state < closed_.size() && closed_[state].known) return closed_[state];
+  u64 inside = dfa_.loop(state).live;
   Scratch<u32> seen;
-  // A class that leads to a frame which is no part of such a set, such as the backslash, is none of them; then all is looked at anew.
+  // A class that leads to a state which is no part of such a set, such as the backslash, is none of them; then all is looked at anew.
   auto closed = [&](u32 at) {
     if (at == DEAD) return false;
-    frames_.build(at);
-    return frames_.dense(at) && !(frames_[at].flags & FRAME_LEAVES);
+    dfa_.build(at);
+    return dfa_.dense(at) && !(dfa_[at].flags & STATE_LEAVES);
   };
   for (bool again = true; again && inside;) {
     again = false;
-    seen.assign(1, frame);
+    seen.assign(1, state);
     auto reach = [&](u32 target, u64 classes) {
       if (!closed(target)) inside &= ~classes, again = true;
       else if (std::find(seen.begin(), seen.end(), target) == seen.end()) seen.push_back(target);
@@ -559,39 +559,39 @@ Automaton::Closed Automaton::closed_under(u32 frame) {
     for (std::size_t i = 0; i < seen.size() && inside && !again; i++) {
       const u32 at = seen[i];
       if (seen.size() > look) inside = 0;
-      again = (inside & ~frames_.loop(at).live) != 0;
-      inside &= frames_.loop(at).live;
-      for (u32 r = 0; r < frames_[at].range_count; r++) {
-        const Range range = frames_.range(at, r);
+      again = (inside & ~dfa_.loop(at).live) != 0;
+      inside &= dfa_.loop(at).live;
+      for (u32 r = 0; r < dfa_[at].range_count; r++) {
+        const Range range = dfa_.range(at, r);
         u64 classes = 0;
         for (u32 b = range.lo; b <= range.hi && b < 128; b++) classes |= signature_of_ascii(static_cast<u8>(b)) & inside;
-        if (classes) reach(frames_.range_target(at, r), classes);
+        if (classes) reach(dfa_.range_target(at, r), classes);
       }
-      if (inside & SIG_NON_ASCII) reach(frames_.non_ascii_target(at, false), SIG_NON_ASCII | SIG_INCOMPLETE);
-      if (inside & SIG_SPACE) reach(frames_.non_ascii_target(at, true), SIG_SPACE);
+      if (inside & SIG_NON_ASCII) reach(dfa_.non_ascii_target(at, false), SIG_NON_ASCII | SIG_INCOMPLETE);
+      if (inside & SIG_SPACE) reach(dfa_.non_ascii_target(at, true), SIG_SPACE);
     }
   }
   Closed found;
   found.known = true;
   found.inside = inside;
   for (const u32 at : seen) {
-    const auto [low, high] = frames_.settled(at);
+    const auto [low, high] = dfa_.settled(at);
     found.low = std::min(found.low, low), found.high = std::max(found.high, high);
-    found.outside = found.outside || frames_.reads_outside(at, inside);
+    found.outside = found.outside || dfa_.reads_outside(at, inside);
   }
-  if (closed_.size() < frames_.size()) closed_.resize(frames_.size());
-  closed_[frame] = found;
+  if (closed_.size() < dfa_.size()) closed_.resize(dfa_.size());
+  closed_[state] = found;
   if (inside)
     for (const u32 at : seen)
       if (!closed_[at].known) closed_[at] = found;
   return found;
 }
 
-// All tokens of the classes under which the frame is closed, and its exits by following the path to each.
-bool Automaton::closed_part(u32 frame, Part& part) {
+// All tokens of the classes under which the state is closed, and its exits by following the path to each.
+bool Automaton::closed_part(u32 state, Part& part) {
   if (guarded_part_) return false;
   u32 left = NONE;
-  const u32 released = frames_.released(frame, &left);
+  const u32 released = dfa_.released(state, &left);
   if (released == DEAD) return false;
   const Closed closed = closed_under(released);
   const u64 inside = closed.inside;
@@ -599,22 +599,22 @@ bool Automaton::closed_part(u32 frame, Part& part) {
   if (left != NONE && closed.outside) return false;
   // Characters that surely are in bounds, and those that may be, by where they lead.
   const u32 surely = left == NONE ? NONE : left - std::min(left, closed.high), maybe = left == NONE ? NONE : left - std::min(left, closed.low);
-  Scratch<std::pair<u32, u32>> landings;  // (frame, node)
+  Scratch<std::pair<u32, u32>> landings;  // (state, node)
   const Paths* paths = index_->exit_paths(inside);
-  path_[0] = frame;
+  path_[0] = state;
   for (std::size_t i = 0; i + 1 < paths->ways.size(); i++) {
     const Paths::Way way = paths->ways[i];
     u32 depth = way.common;
     for (u32 b = way.begin; b < paths->ways[i + 1].begin; b++, depth++)
-      path_[depth + 1] = path_[depth] == DEAD ? DEAD : frames_.next(path_[depth], paths->bytes[b]);
+      path_[depth + 1] = path_[depth] == DEAD ? DEAD : dfa_.next(path_[depth], paths->bytes[b]);
     if (path_[depth] != DEAD) landings.push_back({path_[depth], way.node});
   }
   part.dense = index_->loop_mask(inside, surely);
   if (surely != maybe)
     for (const i32 token : index_->loop_tokens(inside, surely + 1, maybe)) {
-      u32 at = frame;
+      u32 at = state;
       for (const char byte : trie_->text(static_cast<u32>(token)).substr(index_->depth()))
-        if (at != DEAD) at = frames_.next(at, static_cast<u8>(byte));
+        if (at != DEAD) at = dfa_.next(at, static_cast<u8>(byte));
       if (at != DEAD) part.tokens.push_back(token);
     }
   statistics.closed++, statistics.bounded_closed += left != NONE;
@@ -633,37 +633,37 @@ bool Automaton::closed_part(u32 frame, Part& part) {
   return true;
 }
 
-// A frame that is not itself a loop but leads into one, the sink, by all characters but those of some words ("any key but these"):
+// A state that is not itself a loop but leads into one, the sink, by all characters but those of some words ("any key but these"):
 // the sink's mask with the differences, found by following both through the trie while they differ.
-bool Automaton::sink_part(u32 frame, const Loop& loop, Part& part) {
+bool Automaton::sink_part(u32 state, const Loop& loop, Part& part) {
   u32 sink = loop.target;
   for (u32 hops = 0; hops < 4; hops++) {
-    frames_.build(sink);
-    if (!frames_.dense(sink)) return false;
-    const u32 next = frames_.loop(sink).target;
+    dfa_.build(sink);
+    if (!dfa_.dense(sink)) return false;
+    const u32 next = dfa_.loop(sink).target;
     if (next == DEAD || next == sink) break;
     sink = next;
   }
-  if (sink == frame) return false;
-  const Loop at_sink = frames_.loop(sink);
-  if (at_sink.target != sink || (frames_[sink].flags & FRAME_LEAVES) || (at_sink.live & ~at_sink.inside & SIG_WORDS)) return false;
-  if (guarded_part_ && frames_.variety(sink) < trie_->thresholds().guarded_texts) return false;
+  if (sink == state) return false;
+  const Loop at_sink = dfa_.loop(sink);
+  if (at_sink.target != sink || (dfa_[sink].flags & STATE_LEAVES) || (at_sink.live & ~at_sink.inside & SIG_WORDS)) return false;
+  if (guarded_part_ && dfa_.variety(sink) < trie_->thresholds().guarded_texts) return false;
   const u64 inside = at_sink.inside & loop.live;
   // With a space outside of the loop the paths below compare byte by byte what leaves it as a whole character.
   if (inside == 0 || ((inside & SIG_NON_ASCII) && !(inside & SIG_SPACE))) return false;
   const TrieNode* nodes = trie_->nodes();
   struct Pair {
-    u32 node, here, there;  // frames from `frame` and from the sink
+    u32 node, here, there;  // states from `state` and from the sink
     bool inside;            // the path lies in the loop
   };
-  Scratch<Pair> todo{{index_->node(), frame, sink, true}};
-  Scratch<Frames::Difference> differences;
+  Scratch<Pair> todo{{index_->node(), state, sink, true}};
+  Scratch<RuleDfa::Difference> differences;
   struct Differing {
     u32 node, here, there;
   };
   Scratch<Differing> differing;
-  Scratch<std::pair<u32, u32>> extra;  // (node, frame) to walk besides
-  Scratch<u32> removed;                // exit nodes that the sink's exits have and this frame has not, or otherwise
+  Scratch<std::pair<u32, u32>> extra;  // (node, state) to walk besides
+  Scratch<u32> removed;                // exit nodes that the sink's exits have and this state has not, or otherwise
   u32 visited = 0;
   while (!todo.empty()) {
     const Pair pair = todo.back();
@@ -671,13 +671,13 @@ bool Automaton::sink_part(u32 frame, const Loop& loop, Part& part) {
     // At a node with many children the bytes that lead apart are few; at another, there are few bytes to look up.
     differing.clear();
     if (trie_->wide(pair.node)) {
-      frames_.differences(pair.here, pair.there, differences);
+      dfa_.differences(pair.here, pair.there, differences);
       for (const auto& [lo, hi, here, there] : differences)
         for (u32 b = lo; b <= hi; b++)
           if (const u32 child = trie_->child(pair.node, static_cast<u8>(b)); child != NONE) differing.push_back({child, here, there});
     } else {
       for (u32 at = pair.node + 1, end = pair.node + nodes[pair.node].skip(); at < end; at += nodes[at].skip()) {
-        const u32 here = frames_.next(pair.here, nodes[at].byte()), there = frames_.next(pair.there, nodes[at].byte());
+        const u32 here = dfa_.next(pair.here, nodes[at].byte()), there = dfa_.next(pair.there, nodes[at].byte());
         if (here != there) differing.push_back({at, here, there});
       }
     }
@@ -686,7 +686,7 @@ bool Automaton::sink_part(u32 frame, const Loop& loop, Part& part) {
     for (const auto& [at, here, there] : differing) {
       const bool still = pair.inside && (signature_of_exit(nodes[at].byte()) & inside) != 0;
       if (still && there != DEAD) {
-        if (here == DEAD || (frames_[here].flags & FRAME_LEAVES)) return false;
+        if (here == DEAD || (dfa_[here].flags & STATE_LEAVES)) return false;
         if (guarded_part_) land(at, here, part);
         if (nodes[at].skip() > 1) todo.push_back({at, here, there, true});
         continue;
@@ -700,7 +700,7 @@ bool Automaton::sink_part(u32 frame, const Loop& loop, Part& part) {
   Scratch<u32> kept, live;
   live_exits(sink, inside, live);
   for (const u32 exit : live) {
-    const u32 target = frames_.after_exit(sink, exit);
+    const u32 target = dfa_.after_exit(sink, exit);
     const u32 furthest = index_->longest_exit(inside, exit);
     const NodeList* list = index_->loop_exits(inside, exit, 0, furthest);
     exits.push_back({exit, furthest});
@@ -733,8 +733,8 @@ u32 Automaton::mask(u32 configuration) {
   Scratch<u32> token_sets;
   Scratch<i32> denied;
   struct Visit {
-    u32 nodes, frame, rest;
-    bool passed;  // a guard: what its scope has seen is then more than its frame knows
+    u32 nodes, state, rest;
+    bool passed;  // a guard: what its scope has seen is then more than its state knows
     bool operator==(const Visit&) const = default;
   };
   Scratch<Visit> visits;
@@ -744,42 +744,42 @@ u32 Automaton::mask(u32 configuration) {
   const bool guarded = values > 0 || (guarded_[configuration] & SCOPE_BELOW);
   // With those of scopes, and those that a token completes itself.
   const u32 all_values = (guarded_[configuration] ? guard_values(configuration, MOST_VALUES, true) : 0) + trie_->max_token_bytes();
-  auto visit = [&](u32 nodes, u32 frame, u32 rest, bool passed) {
-    const Visit v{nodes, frame, rest, passed};
+  auto visit = [&](u32 nodes, u32 state, u32 rest, bool passed) {
+    const Visit v{nodes, state, rest, passed};
     if (std::find(visits.begin(), visits.end(), v) == visits.end()) visits.push_back(v);
   };
   for (u32 i = 0; i < entry_count(configuration); i++) {
     const Entry entry = entries(configuration)[i];
-    if (entry.frame == BOTTOM) continue;
-    frames_.build(entry.frame);
-    for (u32 t = 0; t < frames_[entry.frame].token_count; t++) token_sets.push_back(frames_.token_edge(entry.frame, t).set);
-    if (frames_[entry.frame].flags & FRAME_BYTES) visit(root_list_, entry.frame, entry.rest, false);
+    if (entry.state == BOTTOM) continue;
+    dfa_.build(entry.state);
+    for (u32 t = 0; t < dfa_[entry.state].token_count; t++) token_sets.push_back(dfa_.token_edge(entry.state, t).set);
+    if (dfa_[entry.state].flags & STATE_BYTES) visit(root_list_, entry.state, entry.rest, false);
   }
   auto few_values = [&](u32 rule) {
-    const u32 entry = frames_.entry(rule);
-    return entry != DEAD && !frames_.endless(entry) && !many(frames_.variety(entry), all_values);
+    const u32 entry = dfa_.entry(rule);
+    return entry != DEAD && !dfa_.endless(entry) && !many(dfa_.variety(entry), all_values);
   };
-  auto rest_of = [&](u32 back, bool distinct, u32 rest) { return push(distinct ? frames_.guard(back, IN_TOKEN) : back, rest); };
-  // Goes on in `frame` at a set of trie nodes: there, and in whatever it calls before reading anything.
+  auto rest_of = [&](u32 back, bool distinct, u32 rest) { return push(distinct ? dfa_.guard(back, IN_TOKEN) : back, rest); };
+  // Goes on in `state` at a set of trie nodes: there, and in whatever it calls before reading anything.
   Scratch<Entry> entering;
-  auto go_on = [&](u32 nodes, u32 frame, u32 rest, bool passed) {
-    entering.assign(1, {frame, rest});
+  auto go_on = [&](u32 nodes, u32 state, u32 rest, bool passed) {
+    entering.assign(1, {state, rest});
     for (std::size_t i = 0; i < entering.size(); i++) {
       const Entry entry = entering[i];
-      if (frames_[entry.frame].flags & FRAME_BYTES) visit(nodes, entry.frame, entry.rest, passed);
-      if (!(frames_[entry.frame].flags & FRAME_CALLS)) continue;
-      frames_.build(entry.frame);
-      for (u32 c = 0; c < frames_[entry.frame].call_count; c++) {
-        const Call call = frames_.call(entry.frame, c);
-        if (frames_.entry(call.rule) == DEAD) continue;
+      if (dfa_[entry.state].flags & STATE_BYTES) visit(nodes, entry.state, entry.rest, passed);
+      if (!(dfa_[entry.state].flags & STATE_CALLS)) continue;
+      dfa_.build(entry.state);
+      for (u32 c = 0; c < dfa_[entry.state].call_count; c++) {
+        const Call call = dfa_.call(entry.state, c);
+        if (dfa_.entry(call.rule) == DEAD) continue;
         if ((guarded || passed) && call.distinct && few_values(call.rule))
           suspects.insert(suspects.end(), node_lists_.at(nodes), node_lists_.at(nodes) + node_lists_.length(nodes));
-        const Entry next{frames_.entry(call.rule), rest_of(call.back, call.distinct, entry.rest)};
+        const Entry next{dfa_.entry(call.rule), rest_of(call.back, call.distinct, entry.rest)};
         if (std::find(entering.begin(), entering.end(), next) == entering.end()) entering.push_back(next);
       }
     }
   };
-  // What stands below an ended frame, through guards that let the value pass.
+  // What stands below an ended state, through guards that let the value pass.
   struct Leaving {
     u32 nodes, rest;
     bool passed;
@@ -792,21 +792,21 @@ u32 Automaton::mask(u32 configuration) {
       const Leaving at = leavings[l];
       for (u32 k = 0; k < entry_count(at.rest); k++) {
         const Entry below = entries(at.rest)[k];
-        if (below.frame == BOTTOM) continue;
-        if (frames_[below.frame].flags & FRAME_MARK) {
+        if (below.state == BOTTOM) continue;
+        if (dfa_[below.state].flags & STATE_MARK) {
           leavings.push_back({at.nodes, below.rest, at.passed});
           continue;
         }
-        if (!(frames_[below.frame].flags & FRAME_GUARD)) {
-          go_on(at.nodes, below.frame, below.rest, at.passed);
+        if (!(dfa_[below.state].flags & STATE_GUARD)) {
+          go_on(at.nodes, below.state, below.rest, at.passed);
           continue;
         }
-        const u32 back = frames_.guard_back(below.frame);
+        const u32 back = dfa_.guard_back(below.state);
         u32 nodes = at.nodes;
-        if (at.passed || (frames_.guard_text(below.frame) == IN_TOKEN && frames_.seen_any(back))) {
+        if (at.passed || (dfa_.guard_text(below.state) == IN_TOKEN && dfa_.seen_any(back))) {
           suspects.insert(suspects.end(), node_lists_.at(nodes), node_lists_.at(nodes) + node_lists_.length(nodes));
-        } else if (frames_.seen_any(back)) {
-          refused_nodes(nodes, below.frame, kept, refused);
+        } else if (dfa_.seen_any(back)) {
+          refused_nodes(nodes, below.state, kept, refused);
           statistics.refusals += !refused.empty();
           if (sole) dead.insert(dead.end(), refused.begin(), refused.end());
           else suspects.insert(suspects.end(), refused.begin(), refused.end());
@@ -816,23 +816,23 @@ u32 Automaton::mask(u32 configuration) {
         // Here the token ends with a value, behind which there may be too few others.
         if (risky(back)) suspects.insert(suspects.end(), node_lists_.at(nodes), node_lists_.at(nodes) + node_lists_.length(nodes));
         go_on(nodes, back, below.rest, true);
-        if (frames_[back].flags & FRAME_FINAL) leavings.push_back({nodes, below.rest, true});
+        if (dfa_[back].flags & STATE_FINAL) leavings.push_back({nodes, below.rest, true});
       }
     }
   };
   Scratch<std::pair<u32, u32>> prefixes;  // of seen_texts() for seen_rest
   u32 seen_rest = NONE;
   bool told = false;
-  Scratch<u32> left;  // nodes at which the frame of a sole stack is left
+  Scratch<u32> left;  // nodes at which the state of a sole stack is left
   Scratch<u32> open;
   for (std::size_t v = 0; v < visits.size(); v++) {
     const Visit at = visits[v];
     const bool sole = v == 0 && entry_count(configuration) == 1;
     // A guard that the token itself has entered counts too: ",true" behind [true ends a value that was seen.
     // So does the scope that a value of the token is in.
-    const bool scarce = risky(at.frame);
+    const bool scarce = risky(at.state);
     const bool watched = guarded || (at.passed && scarce) || (guarded_[at.rest] && (at.passed || (guarded_[at.rest] & SCOPE_BELOW) || guard_values(at.rest, 1) > 0));
-    open.assign(1, part(at.nodes, at.frame, watched));
+    open.assign(1, part(at.nodes, at.state, watched));
     while (!open.empty()) {
       const u32 id = open.back();
       open.pop_back();
@@ -840,14 +840,14 @@ u32 Automaton::mask(u32 configuration) {
       if (kept_part.dense || !kept_part.tokens.empty()) parts.push_back(id);
       open.insert(open.end(), part_includes_.begin() + kept_part.includes.begin, part_includes_.begin() + kept_part.includes.end);
       if (watched && (guarded_[at.rest] || scarce) && !kept_part.poor.empty()) {
-        if (seen_rest != at.rest || v == 1) seen_rest = at.rest, told = !at.passed && seen_texts(at.rest, sole ? at.frame : DEAD, &prefixes);
+        if (seen_rest != at.rest || v == 1) seen_rest = at.rest, told = !at.passed && seen_texts(at.rest, sole ? at.state : DEAD, &prefixes);
         for (u32 p = kept_part.poor.begin; p < kept_part.poor.end; p++) {
           const Part::Poor poor = part_poor_[p];
           if (told && !at.passed && poor.texts > 0) {
             // As many values must have been seen that begin like this as there are ways to go on.
             const auto found = std::lower_bound(prefixes.begin(), prefixes.end(), std::pair<u32, u32>{poor.node, 0});
             if (found == prefixes.end() || found->first != poor.node || found->second < poor.texts) continue;
-            if (const u32 texts = sole ? frames_.texts(poor.frame) : UNTOLD; texts != UNTOLD) {
+            if (const u32 texts = sole ? dfa_.texts(poor.state) : UNTOLD; texts != UNTOLD) {
               if (texts == found->second) dead.push_back(poor.node);
               continue;
             }
@@ -863,11 +863,11 @@ u32 Automaton::mask(u32 configuration) {
           suspects.insert(suspects.end(), node_lists_.at(transfer.nodes), node_lists_.at(transfer.nodes) + node_lists_.length(transfer.nodes));
         if (sole && guarded) left.insert(left.end(), node_lists_.at(transfer.nodes), node_lists_.at(transfer.nodes) + node_lists_.length(transfer.nodes));
         if (transfer.rule == NONE) leave(transfer.nodes, at.rest, at.passed, sole);
-        else if (frames_.entry(transfer.rule) != DEAD)
-          go_on(transfer.nodes, frames_.entry(transfer.rule), rest_of(transfer.back, transfer.distinct, at.rest), at.passed);
+        else if (dfa_.entry(transfer.rule) != DEAD)
+          go_on(transfer.nodes, dfa_.entry(transfer.rule), rest_of(transfer.back, transfer.distinct, at.rest), at.passed);
       }
     }
-    if (sole && !dead.empty()) bury(at.frame, left, dead, suspects);
+    if (sole && !dead.empty()) bury(at.state, left, dead, suspects);
   }
   std::sort(parts.begin(), parts.end());
   parts.erase(std::unique(parts.begin(), parts.end()), parts.end());
@@ -900,11 +900,11 @@ u32 Automaton::guard_values(u32 node, u32 limit, bool scopes) {
     if (seen.size() < 64) seen.push_back(at);
     for (u32 i = 0; i < entry_count(at); i++) {
       const Entry entry = entries(at)[i];
-      if (frames_[entry.frame].flags & FRAME_GUARD) {
-        const u32 back = frames_.guard_back(entry.frame);
-        count += frames_.seen_count(back);
-      } else if (scopes && frames_.in_scope(entry.frame)) {
-        count += frames_.seen_count(entry.frame);
+      if (dfa_[entry.state].flags & STATE_GUARD) {
+        const u32 back = dfa_.guard_back(entry.state);
+        count += dfa_.seen_count(back);
+      } else if (scopes && dfa_.in_scope(entry.state)) {
+        count += dfa_.seen_count(entry.state);
       }
       todo.push_back(entry.rest);
     }
@@ -914,45 +914,45 @@ u32 Automaton::guard_values(u32 node, u32 limit, bool scopes) {
 
 // One guard alone watches, and what it has seen is spelled without needless escapes.
 bool Automaton::spells_values(u32 rest) const {
-  if (entry_count(rest) != 1 || frames_.nfa().any_escapes) return false;
+  if (entry_count(rest) != 1 || dfa_.nfa().any_escapes) return false;
   const Entry entry = entries(rest)[0];
-  return entry.frame != BOTTOM && (frames_[entry.frame].flags & FRAME_GUARD) && !guarded_[entry.rest] && frames_.guard_text(entry.frame) != IN_TOKEN;
+  return entry.state != BOTTOM && (dfa_[entry.state].flags & STATE_GUARD) && !guarded_[entry.rest] && dfa_.guard_text(entry.state) != IN_TOKEN;
 }
 
 // Where one guard alone watches and its value is a string: how many spellings of strings that it has seen can follow, only those that
-// the frame reads if one is given, and how many of them each node is on the way to. Nothing where that cannot be told.
-std::optional<u32> Automaton::seen_texts(u32 rest, u32 frame, std::vector<std::pair<u32, u32>>* counts) {
+// the state reads if one is given, and how many of them each node is on the way to. Nothing where that cannot be told.
+std::optional<u32> Automaton::seen_texts(u32 rest, u32 state, std::vector<std::pair<u32, u32>>* counts) {
   u32 total = 0;
   if (counts) counts->clear();
   if (!spells_values(rest)) return std::nullopt;
   const Entry entry = entries(rest)[0];
-  const u32 back = frames_.guard_back(entry.frame);
-  if (frames_.seen_spellings(back) == NONE) return std::nullopt;
-  std::string before = frames_.text(frames_.guard_text(entry.frame));
+  const u32 back = dfa_.guard_back(entry.state);
+  if (dfa_.seen_spellings(back) == NONE) return std::nullopt;
+  std::string before = dfa_.text(dfa_.guard_text(entry.state));
   if (!before.empty() && before[0] != '"') return std::nullopt;
   for (std::size_t i = before.find('\\'); i != std::string::npos; i = before.find('\\', i + 1)) {
     if (i + 1 == before.size() || before[i + 1] != '/') return std::nullopt;
     before.erase(i, 1);
   }
-  const std::vector<u32> ids = frames_.seen_ids(back);
+  const std::vector<u32> ids = dfa_.seen_ids(back);
   statistics.counted_texts++;
   if (!counts) {
-    for (const u32 id : ids) total += spell(frames_.value(id), before, frame, nullptr);
+    for (const u32 id : ids) total += spell(dfa_.value(id), before, state, nullptr);
     return total;
   }
   // What was counted before one more value was seen need not be counted again.
   auto known = std::find_if(counted_.begin(), counted_.end(), [&](const Counted& each) {
-    return each.frame == frame && each.before == before && std::includes(ids.begin(), ids.end(), each.ids.begin(), each.ids.end());
+    return each.state == state && each.before == before && std::includes(ids.begin(), ids.end(), each.ids.begin(), each.ids.end());
   });
   if (known == counted_.end()) {
     if (counted_.size() < MOST_COUNTED) counted_.emplace_back();
     known = counted_.begin() + static_cast<std::ptrdiff_t>(next_counted_++ % counted_.size());
-    *known = {frame, before, {}, {}, 0};
+    *known = {state, before, {}, {}, 0};
   }
   Scratch<u32> added;
   std::set_difference(ids.begin(), ids.end(), known->ids.begin(), known->ids.end(), std::back_inserter(added));
   Scratch<std::pair<u32, u32>> spelled;
-  for (const u32 id : added) known->total += spell(frames_.value(id), before, frame, &spelled);
+  for (const u32 id : added) known->total += spell(dfa_.value(id), before, state, &spelled);
   known->ids = ids;
   auto& list = known->counts;
   const std::ptrdiff_t sorted = static_cast<std::ptrdiff_t>(list.size());
@@ -969,15 +969,15 @@ std::optional<u32> Automaton::seen_texts(u32 rest, u32 frame, std::vector<std::p
   return known->total;
 }
 
-// How many texts spell what is left of a value behind its beginning, only those that the frame reads if one is given, and how many of
+// How many texts spell what is left of a value behind its beginning, only those that the state reads if one is given, and how many of
 // them each node is on the way to.
-u32 Automaton::spell(const std::string& value, const std::string& before, u32 frame, std::vector<std::pair<u32, u32>>* counts) {
+u32 Automaton::spell(const std::string& value, const std::string& before, u32 state, std::vector<std::pair<u32, u32>>* counts) {
   if (value.compare(0, before.size(), before) != 0) return 0;
   struct Place {
     std::size_t index, depth;  // into the value, and into path
-    u32 slash, node, frame;    // slash: the node of the backslash before a slash; NONE where the trie has no such node
+    u32 slash, node, state;    // slash: the node of the backslash before a slash; NONE where the trie has no such node
   };
-  Scratch<Place> places{{before.size(), 0, NONE, 0, frame}};
+  Scratch<Place> places{{before.size(), 0, NONE, 0, state}};
   Scratch<u32> path;  // nodes of the spelling so far
   u32 total = 0;
   while (!places.empty()) {
@@ -987,18 +987,18 @@ u32 Automaton::spell(const std::string& value, const std::string& before, u32 fr
     if (at.slash != NONE) path.push_back(at.slash);
     if (at.node != NONE && at.index > before.size()) path.push_back(at.node);
     if (at.index == value.size()) {
-      if (frame != DEAD && !(frames_[at.frame].flags & FRAME_FINAL)) continue;
+      if (state != DEAD && !(dfa_[at.state].flags & STATE_FINAL)) continue;
       total++;
       for (const u32 node : path) counts->push_back({node, 1});
       continue;
     }
     auto child = [&](u32 node, char byte) { return node == NONE || !counts ? NONE : trie_->child(node, static_cast<u8>(byte)); };
-    auto next = [&](u32 f, char byte) { return f == DEAD ? DEAD : frames_.next(f, static_cast<u8>(byte)); };
+    auto next = [&](u32 f, char byte) { return f == DEAD ? DEAD : dfa_.next(f, static_cast<u8>(byte)); };
     const char byte = value[at.index];
-    if (const u32 to = next(at.frame, byte); to != DEAD || frame == DEAD) places.push_back({at.index + 1, path.size(), NONE, child(at.node, byte), to});
+    if (const u32 to = next(at.state, byte); to != DEAD || state == DEAD) places.push_back({at.index + 1, path.size(), NONE, child(at.node, byte), to});
     if (byte != '/') continue;
-    const u32 to = next(next(at.frame, '\\'), '/'), backslash = child(at.node, '\\');
-    if (to != DEAD || frame == DEAD) places.push_back({at.index + 1, path.size(), backslash, child(backslash, '/'), to});
+    const u32 to = next(next(at.state, '\\'), '/'), backslash = child(at.node, '\\');
+    if (to != DEAD || state == DEAD) places.push_back({at.index + 1, path.size(), backslash, child(backslash, '/'), to});
   }
   return total;
 }
@@ -1006,15 +1006,15 @@ u32 Automaton::spell(const std::string& value, const std::string& before, u32 fr
 // Which of the nodes complete a value that the guard has seen. Strings without escapes are compared as text, down the trie; every
 // other value in its canonical spelling.
 void Automaton::refused_nodes(u32 list, u32 guard, std::vector<u32>& kept, std::vector<u32>& refused) {
-  const u32 back = frames_.guard_back(guard);
-  const std::string before = frames_.text(frames_.guard_text(guard));
+  const u32 back = dfa_.guard_back(guard);
+  const std::string before = dfa_.text(dfa_.guard_text(guard));
   const std::size_t count = node_lists_.length(list);
   kept.clear();
   refused.clear();
   std::vector<const std::string*> values;
-  for (const u32 id : frames_.seen_ids(back)) values.push_back(&frames_.value(id));
+  for (const u32 id : dfa_.seen_ids(back)) values.push_back(&dfa_.value(id));
   // A value whose characters have one spelling only can be met by that text alone.
-  bool plain = !frames_.nfa().any_escapes && before.find('\\') == std::string::npos;
+  bool plain = !dfa_.nfa().any_escapes && before.find('\\') == std::string::npos;
   for (const std::string* value : values)
     for (std::size_t i = 0; i < value->size() && plain; i++) plain = static_cast<u8>((*value)[i]) >= 0x20 && (*value)[i] != '\\' && (*value)[i] != '/';
   std::vector<u32> strings;  // nodes that complete a seen string
@@ -1038,15 +1038,15 @@ void Automaton::refused_nodes(u32 list, u32 guard, std::vector<u32>& kept, std::
       path.clear();
       for (u32 at = node; at != 0; at = trie_->parent(at)) path.push_back(static_cast<char>(trie_->nodes()[at].byte()));
       std::reverse(path.begin(), path.end());
-      seen = frames_.after_value(back, before + path) == DEAD;
+      seen = dfa_.after_value(back, before + path) == DEAD;
     }
     (seen ? refused : kept).push_back(node);
   }
 }
 
-// Of a sole stack: the dead nodes are those at which the frame may only end with values that were seen. A node is a mere suspect where
-// the frame goes on behind a value, or was left on the way: what called or was called may read the same text.
-void Automaton::bury(u32 frame, std::vector<u32>& left, std::vector<u32>& dead, std::vector<u32>& suspects) {
+// Of a sole stack: the dead nodes are those at which the state may only end with values that were seen. A node is a mere suspect where
+// the state goes on behind a value, or was left on the way: what called or was called may read the same text.
+void Automaton::bury(u32 state, std::vector<u32>& left, std::vector<u32>& dead, std::vector<u32>& suspects) {
   std::sort(left.begin(), left.end());
   auto sure = [&](u32 node) {
     std::string path;
@@ -1054,9 +1054,9 @@ void Automaton::bury(u32 frame, std::vector<u32>& left, std::vector<u32>& dead, 
       if (at != node && std::binary_search(left.begin(), left.end(), at)) return false;
       path.push_back(static_cast<char>(trie_->nodes()[at].byte()));
     }
-    u32 at = frame;
-    for (std::size_t i = path.size(); i-- > 0 && at != DEAD;) at = frames_.next(at, static_cast<u8>(path[i]));
-    return at != DEAD && (!(frames_[at].flags & FRAME_FINAL) || frames_.only_ends(at));
+    u32 at = state;
+    for (std::size_t i = path.size(); i-- > 0 && at != DEAD;) at = dfa_.next(at, static_cast<u8>(path[i]));
+    return at != DEAD && (!(dfa_[at].flags & STATE_FINAL) || dfa_.only_ends(at));
   };
   std::erase_if(dead, [&](u32 node) {
     if (sure(node)) return false;
@@ -1099,29 +1099,29 @@ void Automaton::deny(u32 configuration, std::vector<u32>& suspects, std::vector<
   }
 }
 
-bool Automaton::risky(u32 frame) {
-  if (!frames_.in_scope(frame)) return false;
-  const u32 rule = frames_.rule(frame);
+bool Automaton::risky(u32 state) {
+  if (!dfa_.in_scope(state)) return false;
+  const u32 rule = dfa_.rule(state);
   if (scope_texts_.size() <= rule) scope_texts_.resize(rule + 1, NONE);
   if (scope_texts_[rule] == NONE) {
     u32 texts = ENDLESS;
-    for (const u32 callee : frames_.nfa().distinct_rules(rule)) {
-      const u32 entry = frames_.entry(callee);
+    for (const u32 callee : dfa_.nfa().distinct_rules(rule)) {
+      const u32 entry = dfa_.entry(callee);
       if (entry == DEAD) texts = 0;
-      else if (!frames_.endless(entry)) texts = std::min(texts, frames_.variety(entry, 512));
+      else if (!dfa_.endless(entry)) texts = std::min(texts, dfa_.variety(entry, 512));
     }
     scope_texts_[rule] = texts;
   }
-  return scope_texts_[rule] != ENDLESS && !many(scope_texts_[rule], frames_.seen_count(frame) + trie_->max_token_bytes());
+  return scope_texts_[rule] != ENDLESS && !many(scope_texts_[rule], dfa_.seen_count(state) + trie_->max_token_bytes());
 }
 
-// A search over the frames ahead, depth first. What is called is taken to end, but for values that the scope has run out of. That one
+// A search over the states ahead, depth first. What is called is taken to end, but for values that the scope has run out of. That one
 // value takes from the next is not seen here: who writes a scope counts where that could leave too few.
-bool Automaton::finishes(u32 frame) {
-  if (!risky(frame) || !frames_.seen_any(frame)) return true;
-  if (const u32* found = finishes_.find(frame)) return *found != 0;
+bool Automaton::finishes(u32 state) {
+  if (!risky(state) || !dfa_.seen_any(state)) return true;
+  if (const u32* found = finishes_.find(state)) return *found != 0;
   constexpr std::size_t BUDGET = 4096;
-  Scratch<u32> todo{frame};
+  Scratch<u32> todo{state};
   Map64 visited;
   std::size_t count = 0;
   bool result = false;
@@ -1133,17 +1133,17 @@ bool Automaton::finishes(u32 frame) {
   while (!todo.empty() && !result) {
     const u32 at = todo.back();
     todo.pop_back();
-    frames_.build(at);
-    if ((frames_[at].flags & (FRAME_FINAL | FRAME_TOKENS)) || ++count > BUDGET) result = true;
+    dfa_.build(at);
+    if ((dfa_[at].flags & (STATE_FINAL | STATE_TOKENS)) || ++count > BUDGET) result = true;
     // The last ones go first: calls, then marks, and blanks in the end.
-    for (u32 r = 0; r < frames_[at].range_count && !result; r++) add(frames_.range_target(at, r));
-    for (u32 c = 0; c < frames_[at].call_count && !result; c++) {
-      const Call call = frames_.call(at, c);
-      const u32 entry = frames_.entry(call.rule);
-      if (entry != DEAD && (!call.distinct || alive({entry, push(frames_.guard(call.back, 0), EMPTY_STACK)}))) add(call.back);
+    for (u32 r = 0; r < dfa_[at].range_count && !result; r++) add(dfa_.range_target(at, r));
+    for (u32 c = 0; c < dfa_[at].call_count && !result; c++) {
+      const Call call = dfa_.call(at, c);
+      const u32 entry = dfa_.entry(call.rule);
+      if (entry != DEAD && (!call.distinct || alive({entry, push(dfa_.guard(call.back, 0), EMPTY_STACK)}))) add(call.back);
     }
   }
-  finishes_.insert(frame, result);
+  finishes_.insert(state, result);
   return result;
 }
 
@@ -1151,11 +1151,11 @@ bool Automaton::finishes(u32 frame) {
 bool Automaton::zero_forever(const Entry& entry) {
   for (u32 k = 0; k < entry_count(entry.rest); k++) {
     const Entry below = entries(entry.rest)[k];
-    if (!(frames_[below.frame].flags & FRAME_GUARD)) return false;
-    const std::string text = frames_.text(frames_.guard_text(below.frame));
+    if (!(dfa_[below.state].flags & STATE_GUARD)) return false;
+    const std::string text = dfa_.text(dfa_.guard_text(below.state));
     const std::size_t exponent = text.find_first_of("eE");
     if (exponent == std::string::npos || text.find_first_not_of("-0.") != exponent) return false;
-    if (frames_.after_value(frames_.guard_back(below.frame), "0") != DEAD) return false;
+    if (dfa_.after_value(dfa_.guard_back(below.state), "0") != DEAD) return false;
   }
   return entry_count(entry.rest) > 0;
 }
@@ -1163,7 +1163,7 @@ bool Automaton::zero_forever(const Entry& entry) {
 // A number has a few spellings, escapes and other orders give a text any number of them.
 bool Automaton::many(u32 texts, u32 values) const {
   constexpr u64 SPELLINGS = 64;
-  return texts == ENDLESS || (texts > SPELLINGS * (values + 1ull) && !frames_.nfa().any_escapes && !frames_.nfa().permutes);
+  return texts == ENDLESS || (texts > SPELLINGS * (values + 1ull) && !dfa_.nfa().any_escapes && !dfa_.nfa().permutes);
 }
 
 // Whether some completion of the value that the nearest guard waits for is one that it has not seen.
@@ -1171,13 +1171,13 @@ bool Automaton::alive(const Entry& entry) {
   if (!(guarded_[entry.rest] & GUARD_BELOW)) return true;
   const u32 values = guard_values(entry.rest, 1'000'000);
   if (values != 0 && zero_forever(entry)) return false;
-  if (values == 0 || frames_.endless(entry.frame) || many(frames_.variety(entry.frame), values)) return true;
-  const u64 key = static_cast<u64>(entry.frame) << 32 | entry.rest;
+  if (values == 0 || dfa_.endless(entry.state) || many(dfa_.variety(entry.state), values)) return true;
+  const u64 key = static_cast<u64>(entry.state) << 32 | entry.rest;
   if (const u32* found = alive_.find(key)) return *found != 0;
   bool skipped = false;
-  const u32 texts = frames_.texts(entry.frame);
-  if (texts != UNTOLD && spells_values(entry.rest) && texts > frames_.seen_spellings(frames_.guard_back(entries(entry.rest)[0].frame))) return true;
-  const std::optional<u32> seen = texts == UNTOLD ? std::nullopt : seen_texts(entry.rest, entry.frame);
+  const u32 texts = dfa_.texts(entry.state);
+  if (texts != UNTOLD && spells_values(entry.rest) && texts > dfa_.seen_spellings(dfa_.guard_back(entries(entry.rest)[0].state))) return true;
+  const std::optional<u32> seen = texts == UNTOLD ? std::nullopt : seen_texts(entry.rest, entry.state);
   const bool result = seen ? texts > *seen : finds_new_value(entry, values, false, skipped) || (skipped && finds_new_value(entry, values, true, skipped));
   alive_.insert(key, result);
   return result;
@@ -1200,7 +1200,7 @@ bool Automaton::finds_new_value(const Entry& entry, u32 values, bool blanks, boo
   auto nearest_text = [&](u32 node) {
     for (;;) {
       for (u32 k = 0; k < entry_count(node); k++)
-        if (const u32 frame = entries(node)[k].frame; frame != BOTTOM && (frames_[frame].flags & FRAME_GUARD)) return frames_.guard_text(frame);
+        if (const u32 state = entries(node)[k].state; state != BOTTOM && (dfa_[state].flags & STATE_GUARD)) return dfa_.guard_text(state);
       u32 below = NO_STACK;
       for (u32 k = 0; k < entry_count(node) && below == NO_STACK; k++)
         if (guarded_[entries(node)[k].rest] & GUARD_BELOW) below = entries(node)[k].rest;
@@ -1213,36 +1213,36 @@ bool Automaton::finds_new_value(const Entry& entry, u32 values, bool blanks, boo
     pending.pop_back();
     if (byte != NONE) {
       at.rest = advance(at.rest, static_cast<u8>(byte));
-      if (text != IN_TOKEN) text = frames_.extend_text(text, static_cast<u8>(byte));
+      if (text != IN_TOKEN) text = dfa_.extend_text(text, static_cast<u8>(byte));
     }
-    const u64 key = static_cast<u64>(at.frame) << 32 | at.rest;
+    const u64 key = static_cast<u64>(at.state) << 32 | at.rest;
     if (visited.find(key)) continue;
     visited.insert(key, 1);
     if (++count > BUDGET) return true;  // so many ways on that it would be odd if all were seen
-    if (count > 1 && many(frames_.variety(at.frame), values)) return true;
-    frames_.build(at.frame);
-    const bool inside = text != IN_TOKEN && frames_.inside_string(text);
-    for (u32 r = frames_[at.frame].range_count; r-- > 0;) {
-      const u32 target = frames_.range_target(at.frame, r);
+    if (count > 1 && many(dfa_.variety(at.state), values)) return true;
+    dfa_.build(at.state);
+    const bool inside = text != IN_TOKEN && dfa_.inside_string(text);
+    for (u32 r = dfa_[at.state].range_count; r-- > 0;) {
+      const u32 target = dfa_.range_target(at.state, r);
       if (target == DEAD) continue;
-      const Range range = frames_.range(at.frame, r);
+      const Range range = dfa_.range(at.state, r);
       for (u32 b = range.lo; b <= range.hi; b++) {
         if (inside || blanks || !is_blank(static_cast<u8>(b))) pending.push_back({{target, at.rest}, text, b});
         else skipped = true;
       }
     }
-    for (u32 c = 0; c < frames_[at.frame].call_count; c++) {
-      const Call call = frames_.call(at.frame, c);
-      if (frames_.entry(call.rule) != DEAD) pending.push_back({{frames_.entry(call.rule), call_rest(call, at.rest)}, call.distinct ? 0 : text, NONE});
+    for (u32 c = 0; c < dfa_[at.state].call_count; c++) {
+      const Call call = dfa_.call(at.state, c);
+      if (dfa_.entry(call.rule) != DEAD) pending.push_back({{dfa_.entry(call.rule), call_rest(call, at.rest)}, call.distinct ? 0 : text, NONE});
     }
-    if (!(frames_[at.frame].flags & FRAME_FINAL)) continue;
+    if (!(dfa_[at.state].flags & STATE_FINAL)) continue;
     for (u32 k = 0; k < entry_count(at.rest); k++) {
       const Entry below = entries(at.rest)[k];
-      if (below.frame == BOTTOM) continue;
+      if (below.state == BOTTOM) continue;
       Entry next = below;
-      const bool guard = frames_[below.frame].flags & FRAME_GUARD;
-      if (guard) next.frame = frames_.pop_guard(below.frame);
-      if (next.frame == DEAD) continue;
+      const bool guard = dfa_[below.state].flags & STATE_GUARD;
+      if (guard) next.state = dfa_.pop_guard(below.state);
+      if (next.state == DEAD) continue;
       if (!(guarded_[below.rest] & GUARD_BELOW)) return true;
       // What a value is part of may have been seen as well.
       pending.push_back({next, guard ? nearest_text(below.rest) : text, NONE});
@@ -1284,7 +1284,7 @@ void Automaton::fill(u32 configuration, u32* row) {
   while (*made_of != NONE) made_of++;
   for (const u32* token = made_of + 1; token < end; token++) row[*token >> 5] &= ~(1u << (*token & 31));
   for (; *sets != NONE; sets++) {
-    const TokenSet& tokens = frames_.nfa().token_sets[*sets];
+    const TokenSet& tokens = dfa_.nfa().token_sets[*sets];
     if (!tokens.negated) {
       for (const u32 id : tokens.ids) row[id >> 5] |= 1u << (id & 31);
       continue;

@@ -56,7 +56,7 @@ void Closure::expand_head(const Item& item, const Head& head) {
 }
 
 // In a counted automaton: the characters that can still be counted keep the bounds.
-bool Closure::alive(const State& state, const Item& item) const {
+bool Closure::alive(const NfaState& state, const Item& item) const {
   if (state.least == NONE) return false;
   const Head& head = nfa_.heads[state.body];
   const u64 count = registers_.get(item.reg).count;
@@ -73,7 +73,7 @@ void Closure::run() {
       nfa_.expand(item.state);
       if (marks_.size() < nfa_.states.size()) marks_.resize(nfa_.states.size(), {0, 0});
     }
-    const State& state = nfa_.states[item.state];
+    const NfaState& state = nfa_.states[item.state];
     if (state.body != NONE && nfa_.heads[state.body].automaton && !alive(state, item)) continue;
     if (state.head != NONE) {
       expand_head(item, nfa_.heads[state.head]);

@@ -128,7 +128,7 @@ enum EdgeKind : u8 {
 enum EdgeFlags : u8 {
   EDGE_IN_BODY = 1,   // inside of a counted body: the callee may not be inlined if it counts itself
   EDGE_NONEMPTY = 2,  // the call must read something
-  EDGE_DISTINCT = 4,  // the call reads a value that must be new in this frame's scope
+  EDGE_DISTINCT = 4,  // the call reads a value that must be new in this state's scope
 };
 
 struct Edge {
@@ -136,10 +136,10 @@ struct Edge {
   u32 target, data, next;
 };
 
-struct State {
+struct NfaState {
   u32 first = NONE;     // first edge, NONE for none
   u32 pending = NONE;   // what is still to be lowered from here, NONE for nothing: Source knows
-  u32 rule = 0;         // the rule whose frames it occurs in
+  u32 rule = 0;         // the rule whose states it occurs in
   u32 origin = 0;       // where it was written, for messages: an index into origins
   u32 head = NONE;      // index into heads, NONE for ordinary states
   u32 body = NONE;      // the head in whose body it lies
@@ -172,7 +172,7 @@ struct Rule {
   bool nullable = false;
   u32 limit = NONE;       // the tokens that its text may span, NONE for no bound
   u32 temperature = 0;    // of sampling inside of it, an index into temperatures, 0 for none
-  bool scope = false;     // its frames carry a set of values seen
+  bool scope = false;     // its states carry a set of values seen
   bool counts = false;    // contains heads
   bool recursive = false;
   bool merged = false;    // all its states belong to its one caller now
@@ -190,11 +190,11 @@ struct TokenSet {
   bool contains(u32 id) const;
 };
 
-// What an item of a frame carries besides its NFA state. Register 0 is all zero.
+// What an item of a state carries besides its NFA state. Register 0 is all zero.
 struct Register {
   u32 count = 0;          // of a repetition or permutation
   u32 used = 0;           // members of a permutation, an id of Registers::sets
-  u32 seen = NONE;        // values of a scope, an id kept by the frames
+  u32 seen = NONE;        // values of a scope, an id kept by the states
   bool operator==(const Register&) const = default;
 };
 constexpr u32 COUNT_DEEP = 0xFFFFFFFE;  // so far below the minimum that no token reaches it
@@ -241,7 +241,7 @@ struct Item {
 
 // A rule's name, and where it was inlined into.
 struct Origin {
-  u32 name, parent;  // parent NONE: the frame's own rule
+  u32 name, parent;  // parent NONE: the state's own rule
 };
 
 // The expressions behind an NFA that is not lowered to the end.
@@ -277,7 +277,7 @@ class CountedLengths {
 };
 
 struct Nfa {
-  std::vector<State> states;
+  std::vector<NfaState> states;
   std::vector<Edge> edges;
   std::vector<Head> heads;
   std::vector<Rule> rules;
@@ -308,7 +308,7 @@ struct Nfa {
   std::vector<u32> counted_places;
 
   u32 add_state(u32 rule) {
-    State state;
+    NfaState state;
     state.rule = rule;
     state.origin = rules[rule].origin;
     states.push_back(state);
@@ -368,7 +368,7 @@ class Closure {
   std::vector<Mark> marks_;
   u32 epoch_ = 0;
   bool seen(const Item& item);
-  bool alive(const State& state, const Item& item) const;
+  bool alive(const NfaState& state, const Item& item) const;
   void expand_head(const Item& item, const Head& head);
 };
 

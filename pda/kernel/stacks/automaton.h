@@ -12,39 +12,39 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "rules/frames.h"
+#include "rules/rule_dfa.h"
 
 namespace stackmask {
 
-// A set of stacks is a node: entries (frame, rest) sorted by frame, where rest is the node below. Node 0 is no stack at all,
-// node 1 the empty stack. INVARIANT: a node is closed under popping (an entry whose frame may end brings the entries of its rest
-// along), holds a frame once (equal frames unite their rests), and no frame that only ends but marks.
+// A set of stacks is a node: entries (state, rest) sorted by state, where rest is the node below. Node 0 is no stack at all,
+// node 1 the empty stack. INVARIANT: a node is closed under popping (an entry whose state may end brings the entries of its rest
+// along), holds a state once (equal states unite their rests), and no state that only ends but marks.
 // A mark stands for itself: what is below it is not brought along, so that stacks through it can be told from others and be cut.
 struct Entry {
-  u32 frame, rest;
+  u32 state, rest;
   bool operator==(const Entry&) const = default;
   auto operator<=>(const Entry&) const = default;
 };
 constexpr u32 NO_STACK = 0;
 constexpr u32 EMPTY_STACK = 1;
 
-// What the tokens below a set of trie nodes do in a frame: those that stay inside, and where the others leave it. While it is made.
+// What the tokens below a set of trie nodes do in a state: those that stay inside, and where the others leave it. While it is made.
 struct Part {
   const u32* dense = nullptr;                    // a bitmask shared by the vocabulary, or own
   std::vector<u32> own;                          // an own bitmask, where the tokens are many
   std::vector<i32> tokens;                       // single tokens
   std::vector<i32> holes;                        // tokens of dense that are not allowed
   struct Transfer {
-    u32 rule, back;                              // rule NONE: the frame ends here
+    u32 rule, back;                              // rule NONE: the state ends here
     u32 nodes;
     bool distinct;
   };
   std::vector<Transfer> transfers;
-  std::vector<u32> includes;                     // further parts of the same frame
+  std::vector<u32> includes;                     // further parts of the same state
   struct Poor {
-    u32 node, frame, texts;                      // frame DEAD: one that may run out of values
+    u32 node, state, texts;                      // state DEAD: one that may run out of values
   };
-  std::vector<Poor> poor;                        // nodes of the trie at which a frame has few texts left: kept under guards only
+  std::vector<Poor> poor;                        // nodes of the trie at which a state has few texts left: kept under guards only
   void clear() {
     dense = nullptr;
     own.clear(), tokens.clear(), holes.clear(), transfers.clear(), includes.clear(), poor.clear();
@@ -129,8 +129,8 @@ class Automaton {
   u32 step_last(u32 configuration, u8 byte, u32 tokens);
   bool limited() const { return limited_; }                // some rule has a limit: only then `tokens` and the clock matter
   void clock(u32 tokens, u32 bytes) { now_tokens_ = tokens, now_bytes_ = bytes; }  // where a region that is entered begins
-  bool captures() const { return frames_.nfa().captures; }
-  bool has_temperature() const { return frames_.nfa().temperatures.size() > 1; }
+  bool captures() const { return dfa_.nfa().captures; }
+  bool has_temperature() const { return dfa_.nfa().temperatures.size() > 1; }
   double temperature(u32 configuration);                   // the highest that a stack asks for, by its innermost rule; negative for none
   u32 step_bytes(u32 configuration, const char* data, std::size_t count, std::size_t* accepted = nullptr);
   bool complete(u32 configuration);                        // the text may end here
@@ -143,31 +143,31 @@ class Automaton {
   void rule_names(u32 configuration, std::vector<std::string>& names);
   std::size_t bytes() const;
   Statistics statistics;
-  std::size_t rule_count() const { return frames_.nfa().rules.size(); }
-  std::size_t state_count() const { return frames_.nfa().states.size(); }
-  std::size_t frame_count() const { return frames_.size(); }
+  std::size_t rule_count() const { return dfa_.nfa().rules.size(); }
+  std::size_t nfa_state_count() const { return dfa_.nfa().states.size(); }
+  std::size_t state_count() const { return dfa_.size(); }
   std::size_t node_count() const { return nodes_.size(); }
-  std::size_t table_count() const { return frames_.table_count(); }
-  std::size_t lean_count() const { return frames_.lean_count(); }
-  u32 rewritten_rules() const { return frames_.nfa().rewritten_rules; }
+  std::size_t table_count() const { return dfa_.table_count(); }
+  std::size_t lean_count() const { return dfa_.lean_count(); }
+  u32 rewritten_rules() const { return dfa_.nfa().rewritten_rules; }
 
   struct Held {
     std::vector<u32>* configurations;                      // of a matcher, renumbered by collect()
     std::size_t* place;                                    // where this stands in held
   };
   std::vector<Held> held;
-  void collect() {                                         // past the memory limit, or half of the frames allowed, drops what no matcher holds
-    if (frames_.size() > frame_threshold_ || (++operations_ >= trie_->thresholds().steps_to_collect && (operations_ = 0, bytes() > threshold_))) reclaim();
+  void collect() {                                         // past the memory limit, or half of the states allowed, drops what no matcher holds
+    if (dfa_.size() > state_threshold_ || (++operations_ >= trie_->thresholds().steps_to_collect && (operations_ = 0, bytes() > threshold_))) reclaim();
   }
 
  private:
   std::shared_ptr<const TokenTrie> trie_;
   Limits limits_;
-  Frames frames_;
+  RuleDfa dfa_;
   u32 initial_ = 0;
   u32 operations_ = 0;
   bool measured_ = false;
-  u64 threshold_, frame_threshold_;
+  u64 threshold_, state_threshold_;
   void reclaim();
 
   // Configurations.
@@ -192,7 +192,7 @@ class Automaton {
   u32 intern(std::vector<Entry>& entries);
   const Entry* entries(u32 node) const { return reinterpret_cast<const Entry*>(nodes_.at(node)); }
   u32 entry_count(u32 node) const { return static_cast<u32>(nodes_.length(node) / 2); }
-  u32 push(u32 frame, u32 rest);
+  u32 push(u32 state, u32 rest);
   u32 unite(u32 a, u32 b);
   u32 advance(u32 node, u8 byte);
   u32 close(std::vector<Entry>& raw);
@@ -228,9 +228,9 @@ class Automaton {
   };
   std::unordered_map<u32, CheapValues> cheap_values_;  // by rule
   u32 extending_ = 0;
-  Map64 scope_lengths_;                        // by frame of a scope, and whether a value is to come before it
+  Map64 scope_lengths_;                        // by state of a scope, and whether a value is to come before it
   u32 new_value(u32 configuration, u64& left, std::vector<Straight>& way);
-  u64 frame_length(u32 frame);                 // least bytes until the rule ends, of values that differ
+  u64 state_length(u32 state);                 // least bytes until the rule ends, of values that differ
   u64 values_length(u32 rule, u32 count, std::span<const u32> seen);
   bool find_value(u32 rule, CheapValues& cheap);
   bool values_take_more();
@@ -248,35 +248,35 @@ class Automaton {
   std::vector<std::vector<u32>> own_masks_;
   Map64 part_ids_, mask_ids_;
   Interner masks_;                         // parts, NONE, sets of tokens, NONE, tokens that a guard refuses
-  u32 part(u32 nodes, u32 frame, bool guarded = false);
+  u32 part(u32 nodes, u32 state, bool guarded = false);
   bool guarded_part_ = false;              // the part being made is for guards: leaves of the trie and poor landings count
-  void walk(u32 node, u32 frame, Part& part);
-  void walk_child(u32 node, u32 frame, Part& part);
+  void walk(u32 node, u32 state, Part& part);
+  void walk_child(u32 node, u32 state, Part& part);
   void walk_seeds(Part& part);
-  void walk_run(u32 node, u32 frame, Part& part);
-  bool walk_set(const NodeSet* set, u32 frame, Part& part);
-  bool loop_part(u32 frame, Part& part);
+  void walk_run(u32 node, u32 state, Part& part);
+  bool walk_set(const NodeSet* set, u32 state, Part& part);
+  bool loop_part(u32 state, Part& part);
   template <class F>
-  void each_transfer(u32 frame, F take);   // to whom it hands over, as calls: rule NONE where it ends
-  void go_on_at(const std::vector<u32>& nodes, u32 frame, Part& part, const NodeList* shared = nullptr);
-  void live_exits(u32 frame, u64 inside, std::vector<u32>& exits);
+  void each_transfer(u32 state, F take);   // to whom it hands over, as calls: rule NONE where it ends
+  void go_on_at(const std::vector<u32>& nodes, u32 state, Part& part, const NodeList* shared = nullptr);
+  void live_exits(u32 state, u64 inside, std::vector<u32>& exits);
   bool few_exits(const Loop& loop) const;
-  bool byte_part(u32 frame, Part& part);
-  bool chain_part(u32 frame, const Loop& loop, Part& part);
-  bool closed_part(u32 frame, Part& part);
+  bool byte_part(u32 state, Part& part);
+  bool chain_part(u32 state, const Loop& loop, Part& part);
+  bool closed_part(u32 state, Part& part);
   struct Closed {
     bool known = false;
     bool outside = false;                  // something besides the automaton reads these classes
     u64 inside = 0;
-    u32 low = NONE, high = 0;              // the range of what a counted automaton still needs in these frames
+    u32 low = NONE, high = 0;              // the range of what a counted automaton still needs in these states
   };
-  Closed closed_under(u32 frame);
-  std::vector<Closed> closed_;             // by frame, what closed_under found
-  bool sink_part(u32 frame, const Loop& loop, Part& part);
+  Closed closed_under(u32 state);
+  std::vector<Closed> closed_;             // by state, what closed_under found
+  bool sink_part(u32 state, const Loop& loop, Part& part);
   void finish(Part& part);
   void emit(u32 node, Part& part);
   u32 list_id(const NodeList* list);
-  void land(u32 node, u32 frame, Part& part);
+  void land(u32 node, u32 state, Part& part);
   u32 mask(u32 configuration);             // an index into masks_
 
   // Guards.
@@ -285,16 +285,16 @@ class Automaton {
   u32 guard_values(u32 node, u32 limit, bool scopes = false);
   std::vector<u32> scope_texts_;           // by rule: at least so many values may stand in its scope, ENDLESS for no end
   Map64 finishes_;
-  bool risky(u32 frame);                   // a frame of a scope that a token may run out of values for
-  bool finishes(u32 frame);                // its rule can end without a value that its scope has seen
+  bool risky(u32 state);                   // a state of a scope that a token may run out of values for
+  bool finishes(u32 state);                // its rule can end without a value that its scope has seen
   bool many(u32 texts, u32 values) const;  // so many texts are more values than these
   bool zero_forever(const Entry& entry);
   bool finds_new_value(const Entry& entry, u32 values, bool blanks, bool& skipped);
   bool alive(const Entry& entry);          // some value that a guard below has not seen can still be read
   bool spells_values(u32 rest) const;
-  // What seen_texts() counted last, by frame and beginning.
+  // What seen_texts() counted last, by state and beginning.
   struct Counted {
-    u32 frame = DEAD;
+    u32 state = DEAD;
     std::string before;
     std::vector<u32> ids;                                // of the values, rising
     std::vector<std::pair<u32, u32>> counts;
@@ -303,13 +303,13 @@ class Automaton {
   static constexpr std::size_t MOST_COUNTED = 8;
   std::vector<Counted> counted_;
   u32 next_counted_ = 0;
-  u32 spell(const std::string& value, const std::string& before, u32 frame, std::vector<std::pair<u32, u32>>* counts);
-  std::optional<u32> seen_texts(u32 rest, u32 frame, std::vector<std::pair<u32, u32>>* counts = nullptr);
+  u32 spell(const std::string& value, const std::string& before, u32 state, std::vector<std::pair<u32, u32>>* counts);
+  std::optional<u32> seen_texts(u32 rest, u32 state, std::vector<std::pair<u32, u32>>* counts = nullptr);
   void refused_nodes(u32 list, u32 guard, std::vector<u32>& kept, std::vector<u32>& refused);
-  void bury(u32 frame, std::vector<u32>& left, std::vector<u32>& dead, std::vector<u32>& suspects);
+  void bury(u32 state, std::vector<u32>& left, std::vector<u32>& dead, std::vector<u32>& suspects);
   void deny(u32 configuration, std::vector<u32>& suspects, std::vector<u32>& dead, std::vector<i32>& denied);
   const ClassIndex* index_ = nullptr;         // of the node that the part being made begins at
-  std::vector<std::pair<u32, u32>> heavy_;    // (node, frame) to go on at
+  std::vector<std::pair<u32, u32>> heavy_;    // (node, state) to go on at
   // A part that is being made, and what was found for the one that asked for it.
   struct Making {
     Part part;
@@ -317,8 +317,8 @@ class Automaton {
   };
   std::deque<Making> making_;
   u32 making_depth_ = 0;
-  std::vector<std::pair<u32, u32>> hits_;  // (frame, node) where a frame ends or calls
-  std::vector<u32> path_;                  // frames by depth
+  std::vector<std::pair<u32, u32>> hits_;  // (state, node) where a state ends or calls
+  std::vector<u32> path_;                  // states by depth
   std::vector<std::pair<u32, u32>> seeds_;
 };
 

@@ -17,7 +17,7 @@ Nfa compile(std::shared_ptr<Expressions> expressions, const TokenTrie& trie, con
 }  // namespace
 
 Automaton::Automaton(std::shared_ptr<const TokenTrie> trie, std::shared_ptr<Expressions> expressions, const Limits& limits)
-    : trie_(std::move(trie)), limits_(limits), frames_(compile(std::move(expressions), *trie_, limits), *trie_, limits), threshold_(limits.memory), frame_threshold_(limits.states / 2) {
+    : trie_(std::move(trie)), limits_(limits), dfa_(compile(std::move(expressions), *trie_, limits), *trie_, limits), threshold_(limits.memory), state_threshold_(limits.states / 2) {
   nodes_.reserve(64, 256);
   node_lists_.reserve(64, 1024);
   masks_.reserve(32, 256);
@@ -36,21 +36,21 @@ Automaton::Automaton(std::shared_ptr<const TokenTrie> trie, std::shared_ptr<Expr
   guarded_.push_back(0);
   depth_.push_back(0);
   due_.push_back(NONE);
-  limited_ = frames_.nfa().limited;
+  limited_ = dfa_.nfa().limited;
   list.push_back({BOTTOM, NO_STACK});
   intern(list);
   const u32 root = 0;
   node_lists_.intern(&root, 1);
   path_.resize(trie_->max_token_bytes() + 2);
   std::vector<Entry> start;
-  const Nfa& nfa = frames_.nfa();
-  const u32 entry = frames_.entry(nfa.root);
+  const Nfa& nfa = dfa_.nfa();
+  const u32 entry = dfa_.entry(nfa.root);
   if (entry != DEAD) start.push_back({entry, nfa.rules[nfa.root].marked() ? mark(nfa.root, EMPTY_STACK) : EMPTY_STACK});
   if (nfa.rules[nfa.root].nullable) start.push_back({BOTTOM, NO_STACK});
   initial_ = close(start);
 }
 
-// `entries` sorted, frames unique.
+// `entries` sorted, states unique.
 u32 Automaton::intern(std::vector<Entry>& list) {
   const u32 id = nodes_.intern(reinterpret_cast<const u32*>(list.data()), list.size() * 2);
   if (id == guarded_.size()) {
@@ -59,12 +59,12 @@ u32 Automaton::intern(std::vector<Entry>& list) {
     for (const Entry& entry : list) {
       if (limited_) {
         due = std::min(due, due_[entry.rest]);
-        if (frames_[entry.frame].flags & FRAME_MARK) due = std::min(due, frames_.mark_tokens(entry.frame) + frames_.marked_rule(entry.frame).limit), marks++;
+        if (dfa_[entry.state].flags & STATE_MARK) due = std::min(due, dfa_.mark_tokens(entry.state) + dfa_.marked_rule(entry.state).limit), marks++;
       }
       guarded |= guarded_[entry.rest];
-      const bool guard = frames_[entry.frame].flags & FRAME_GUARD;
+      const bool guard = dfa_[entry.state].flags & STATE_GUARD;
       if (guard) guarded |= GUARD_BELOW;
-      if (risky(guard ? frames_.guard_back(entry.frame) : entry.frame)) guarded |= SCOPE_BELOW;
+      if (risky(guard ? dfa_.guard_back(entry.state) : entry.state)) guarded |= SCOPE_BELOW;
       depth = std::max(depth, depth_[entry.rest]);
     }
     guarded_.push_back(guarded);
@@ -78,31 +78,31 @@ u32 Automaton::intern(std::vector<Entry>& list) {
   return id;
 }
 
-// The node for returning to `frame` above `rest`: where the frame may end at once, what is below comes along.
-u32 Automaton::push(u32 frame, u32 rest) {
-  if (frames_.only_ends(frame)) return rest;
-  const u64 key = static_cast<u64>(frame) << 32 | rest;
+// The node for returning to `state` above `rest`: where the state may end at once, what is below comes along.
+u32 Automaton::push(u32 state, u32 rest) {
+  if (dfa_.only_ends(state)) return rest;
+  const u64 key = static_cast<u64>(state) << 32 | rest;
   if (const u32* found = pushes_.find(key)) return *found;
-  Scratch<Entry> single{{frame, rest}};
+  Scratch<Entry> single{{state, rest}};
   u32 node = intern(single);
-  if (frames_[frame].flags & FRAME_FINAL) node = unite(node, rest);
+  if (dfa_[state].flags & STATE_FINAL) node = unite(node, rest);
   pushes_.insert(key, node);
   return node;
 }
 
 u32 Automaton::mark(u32 rule, u32 rest) {
-  const bool limit = frames_.nfa().rules[rule].limit != NONE;
+  const bool limit = dfa_.nfa().rules[rule].limit != NONE;
   entered_ |= limit;
-  Scratch<Entry> single{{frames_.mark(rule, limit ? now_tokens_ : 0, limit ? now_bytes_ : 0), rest}};
+  Scratch<Entry> single{{dfa_.mark(rule, limit ? now_tokens_ : 0, limit ? now_bytes_ : 0), rest}};
   return intern(single);
 }
 
 u32 Automaton::call_rest(const Call& call, u32 rest) {
-  const u32 back = push(call.distinct ? frames_.guard(call.back, 0) : call.back, rest);
-  return frames_.nfa().rules[call.rule].marked() ? mark(call.rule, back) : back;
+  const u32 back = push(call.distinct ? dfa_.guard(call.back, 0) : call.back, rest);
+  return dfa_.nfa().rules[call.rule].marked() ? mark(call.rule, back) : back;
 }
 
-// All stacks of both. Where both hold a frame its rests unite, so the work goes down the stacks: an explicit list of pairs to do.
+// All stacks of both. Where both hold a state its rests unite, so the work goes down the stacks: an explicit list of pairs to do.
 u32 Automaton::unite(u32 a, u32 b) {
   if (a == b || b == NO_STACK) return a;
   if (a == NO_STACK) return b;
@@ -122,9 +122,9 @@ u32 Automaton::unite(u32 a, u32 b) {
     const u32 n = entry_count(x), m = entry_count(y);
     while (i < n || j < m) {
       const Entry left = i < n ? entries(x)[i] : Entry{NONE, NONE}, right = j < m ? entries(y)[j] : Entry{NONE, NONE};
-      if (j >= m || (i < n && left.frame < right.frame)) {
+      if (j >= m || (i < n && left.state < right.state)) {
         merged.push_back(left), i++;
-      } else if (i >= n || right.frame < left.frame) {
+      } else if (i >= n || right.state < left.state) {
         merged.push_back(right), j++;
       } else {
         u32 rest = left.rest;
@@ -133,7 +133,7 @@ u32 Automaton::unite(u32 a, u32 b) {
           else if (const u32* found = unions_.find(key_of(left.rest, right.rest))) rest = *found;
           else todo.push_back({left.rest, right.rest});
         }
-        merged.push_back({left.frame, rest}), i++, j++;
+        merged.push_back({left.state, rest}), i++, j++;
       }
     }
     if (todo.size() > waiting) continue;  // below first
@@ -165,7 +165,7 @@ u32 Automaton::advance(u32 node, u8 byte) {
         if (!found) todo.push_back(entry.rest);
         else entry.rest = *found;
       }
-      if (frames_[entry.frame].flags & FRAME_GUARD) entry.frame = frames_.extend_guard(entry.frame, byte);
+      if (dfa_[entry.state].flags & STATE_GUARD) entry.state = dfa_.extend_guard(entry.state, byte);
       moved.push_back(entry);
     }
     if (todo.size() > waiting) continue;
@@ -184,25 +184,25 @@ u32 Automaton::close(std::vector<Entry>& raw) {
   ending.assign(raw.begin(), raw.end());
   for (std::size_t i = 0; i < ending.size(); i++) {
     const Entry entry = ending[i];
-    if (!(frames_[entry.frame].flags & FRAME_FINAL)) continue;
-    if (record_ && (frames_[entry.frame].flags & FRAME_MARK)) passed_.push_back(entry.frame);
+    if (!(dfa_[entry.state].flags & STATE_FINAL)) continue;
+    if (record_ && (dfa_[entry.state].flags & STATE_MARK)) passed_.push_back(entry.state);
     for (u32 k = 0; k < entry_count(entry.rest); k++) {
       Entry below = entries(entry.rest)[k];
-      const u8 flags = frames_[below.frame].flags;
-      if (flags & FRAME_GUARD) {
-        below.frame = frames_.pop_guard(below.frame);
-        if (below.frame == DEAD) continue;
+      const u8 flags = dfa_[below.state].flags;
+      if (flags & STATE_GUARD) {
+        below.state = dfa_.pop_guard(below.state);
+        if (below.state == DEAD) continue;
       }
       if (std::find(raw.begin(), raw.end(), below) != raw.end()) continue;
       raw.push_back(below);
-      if (flags & (FRAME_GUARD | FRAME_MARK)) ending.push_back(below);
+      if (flags & (STATE_GUARD | STATE_MARK)) ending.push_back(below);
     }
   }
   auto unify = [this](std::vector<Entry>& list) {
     std::sort(list.begin(), list.end());
     std::size_t out = 0;
     for (std::size_t i = 0; i < list.size(); i++) {
-      if (out && list[out - 1].frame == list[i].frame) list[out - 1].rest = unite(list[out - 1].rest, list[i].rest);
+      if (out && list[out - 1].state == list[i].state) list[out - 1].rest = unite(list[out - 1].rest, list[i].rest);
       else list[out++] = list[i];
     }
     list.resize(out);
@@ -215,18 +215,18 @@ u32 Automaton::close(std::vector<Entry>& raw) {
   Scratch<Pending> pending;
   auto later = [](const Pending& a, const Pending& b) { return a.rank > b.rank; };
   auto expand = [&](const Entry entry) {
-    frames_.build(entry.frame);
-    for (u32 c = 0; c < frames_[entry.frame].call_count; c++) {
-      const Call call = frames_.call(entry.frame, c);
-      if (frames_.entry(call.rule) == DEAD) continue;  // it generates the empty text only, which the closure knows
+    dfa_.build(entry.state);
+    for (u32 c = 0; c < dfa_[entry.state].call_count; c++) {
+      const Call call = dfa_.call(entry.state, c);
+      if (dfa_.entry(call.rule) == DEAD) continue;  // it generates the empty text only, which the closure knows
       if (!call.distinct && call.back != DEAD && !finishes(call.back)) continue;  // blanks, say, before a value of which none is left
-      pending.push_back({frames_.nfa().rules[call.rule].rank, call.rule, call_rest(call, entry.rest)});
+      pending.push_back({dfa_.nfa().rules[call.rule].rank, call.rule, call_rest(call, entry.rest)});
       std::push_heap(pending.begin(), pending.end(), later);
     }
   };
   const std::size_t before_calls = raw.size();
   for (std::size_t i = 0; i < before_calls; i++)
-    if (frames_[raw[i].frame].flags & FRAME_CALLS) expand(raw[i]);
+    if (dfa_[raw[i].state].flags & STATE_CALLS) expand(raw[i]);
   while (!pending.empty()) {
     const u32 rule = pending.front().rule;
     u32 rest = NO_STACK;
@@ -235,14 +235,14 @@ u32 Automaton::close(std::vector<Entry>& raw) {
       std::pop_heap(pending.begin(), pending.end(), later);
       pending.pop_back();
     }
-    const Entry entry{frames_.entry(rule), rest};
+    const Entry entry{dfa_.entry(rule), rest};
     raw.push_back(entry);
-    if (frames_[entry.frame].flags & FRAME_CALLS) expand(entry);
+    if (dfa_[entry.state].flags & STATE_CALLS) expand(entry);
   }
   if (raw.size() > before_calls) unify(raw);
   raw.erase(std::remove_if(raw.begin(), raw.end(),
                            [this](const Entry& entry) {
-                             return entry.frame != BOTTOM && (!(frames_[entry.frame].flags & (FRAME_BYTES | FRAME_TOKENS)) || !alive(entry) || !finishes(entry.frame));
+                             return entry.state != BOTTOM && (!(dfa_[entry.state].flags & (STATE_BYTES | STATE_TOKENS)) || !alive(entry) || !finishes(entry.state));
                            }),
             raw.end());
   return intern(raw);
@@ -261,9 +261,9 @@ u32 Automaton::compute_step(u32 configuration, u8 byte) {
   Scratch<Entry> raw;
   for (u32 i = 0; i < entry_count(configuration); i++) {
     const Entry entry = entries(configuration)[i];
-    if (entry.frame == BOTTOM) continue;
-    const u32 frame = frames_.next(entry.frame, byte);
-    if (frame != DEAD) raw.push_back({frame, advance(entry.rest, byte)});
+    if (entry.state == BOTTOM) continue;
+    const u32 state = dfa_.next(entry.state, byte);
+    if (state != DEAD) raw.push_back({state, advance(entry.rest, byte)});
   }
   if (raw.empty()) return NO_STACK;
   const u32 closed = close(raw);
@@ -294,7 +294,7 @@ u32 Automaton::step_last(u32 configuration, u8 byte, u32 tokens) {
 // follows a region that ends is there already. INVARIANT: something is, for no mark lies in a SCOPE.
 u32 Automaton::cut(u32 configuration, u32 tokens) {
   std::sort(passed_.begin(), passed_.end());
-  std::erase_if(passed_, [&](u32 mark) { return frames_.marked_rule(mark).limit == NONE || tokens - frames_.mark_tokens(mark) < frames_.marked_rule(mark).limit; });
+  std::erase_if(passed_, [&](u32 mark) { return dfa_.marked_rule(mark).limit == NONE || tokens - dfa_.mark_tokens(mark) < dfa_.marked_rule(mark).limit; });
   if (passed_.empty()) return configuration;
   statistics.cuts++;
   std::unordered_map<u32, u32> done;
@@ -306,7 +306,7 @@ u32 Automaton::cut(u32 configuration, u32 tokens) {
     kept.clear();
     for (u32 i = 0; i < entry_count(node); i++) {
       Entry entry = entries(node)[i];
-      if (std::binary_search(passed_.begin(), passed_.end(), entry.frame)) continue;
+      if (std::binary_search(passed_.begin(), passed_.end(), entry.state)) continue;
       if (due_[entry.rest] <= tokens) {
         const auto found = done.find(entry.rest);
         if (found == done.end()) {
@@ -328,24 +328,24 @@ u32 Automaton::cut(u32 configuration, u32 tokens) {
 u32 Automaton::step_token(u32 configuration, u32 token, u32 tokens) {
   static const std::string none;
   const std::string& text = token < trie_->text_count() ? trie_->text(token) : none;
-  if (!limited_ && frames_.nfa().token_sets.empty()) return text.empty() ? NO_STACK : step_bytes(configuration, text.data(), text.size());
+  if (!limited_ && dfa_.nfa().token_sets.empty()) return text.empty() ? NO_STACK : step_bytes(configuration, text.data(), text.size());
   u32 before = text.empty() ? NO_STACK : configuration;  // the last byte
   for (std::size_t i = 0; i + 1 < text.size() && before != NO_STACK; i++) {
     clock(tokens, static_cast<u32>(i + 1));
     before = step(before, static_cast<u8>(text[i]));
   }
-  if (frames_.nfa().token_sets.empty()) return before == NO_STACK ? NO_STACK : step_last(before, static_cast<u8>(text.back()), tokens);
+  if (dfa_.nfa().token_sets.empty()) return before == NO_STACK ? NO_STACK : step_last(before, static_cast<u8>(text.back()), tokens);
   const u64 key = static_cast<u64>(configuration) << 32 | token;
   if (!limited_)
     if (const u32* found = token_steps_.find(key)) return *found;
   Scratch<Entry> raw;
   for (u32 i = 0; i < entry_count(configuration); i++) {
     const Entry entry = entries(configuration)[i];
-    if (entry.frame == BOTTOM) continue;
-    frames_.build(entry.frame);
-    for (u32 t = 0; t < frames_[entry.frame].token_count; t++) {
-      const TokenEdge edge = frames_.token_edge(entry.frame, t);
-      if (frames_.nfa().token_sets[edge.set].contains(token)) raw.push_back({edge.target, entry.rest});
+    if (entry.state == BOTTOM) continue;
+    dfa_.build(entry.state);
+    for (u32 t = 0; t < dfa_[entry.state].token_count; t++) {
+      const TokenEdge edge = dfa_.token_edge(entry.state, t);
+      if (dfa_.nfa().token_sets[edge.set].contains(token)) raw.push_back({edge.target, entry.rest});
     }
   }
   clock(tokens + 1, 0);
@@ -361,17 +361,17 @@ u32 Automaton::step_token(u32 configuration, u32 token, u32 tokens) {
   return result;
 }
 
-bool Automaton::complete(u32 configuration) { return entry_count(configuration) && entries(configuration)[0].frame == BOTTOM; }
+bool Automaton::complete(u32 configuration) { return entry_count(configuration) && entries(configuration)[0].state == BOTTOM; }
 
 void Automaton::live_bytes(u32 configuration, bool (&live)[256]) {
   std::fill(std::begin(live), std::end(live), false);
   for (u32 i = 0; i < entry_count(configuration); i++) {
-    const u32 frame = entries(configuration)[i].frame;
-    if (frame == BOTTOM) continue;
-    frames_.build(frame);
-    for (u32 r = 0; r < frames_[frame].range_count; r++)
-      if (frames_.range_target(frame, r) != DEAD)
-        for (u32 b = frames_.range(frame, r).lo; b <= frames_.range(frame, r).hi; b++) live[b] = true;
+    const u32 state = entries(configuration)[i].state;
+    if (state == BOTTOM) continue;
+    dfa_.build(state);
+    for (u32 r = 0; r < dfa_[state].range_count; r++)
+      if (dfa_.range_target(state, r) != DEAD)
+        for (u32 b = dfa_.range(state, r).lo; b <= dfa_.range(state, r).hi; b++) live[b] = true;
   }
   // A guard may refuse a value that has been seen.
   if (guarded_[configuration])
@@ -380,12 +380,12 @@ void Automaton::live_bytes(u32 configuration, bool (&live)[256]) {
 
 bool Automaton::reads_tokens(u32 configuration) {
   for (u32 i = 0; i < entry_count(configuration); i++)
-    if (frames_[entries(configuration)[i].frame].flags & FRAME_TOKENS) return true;
+    if (dfa_[entries(configuration)[i].state].flags & STATE_TOKENS) return true;
   return false;
 }
 
 double Automaton::temperature(u32 configuration) {
-  if (frames_.nfa().temperatures.size() == 1) return -1;
+  if (dfa_.nfa().temperatures.size() == 1) return -1;
   Scratch<u32> todo{configuration};
   while (!todo.empty()) {
     const u32 node = todo.back();
@@ -393,9 +393,9 @@ double Automaton::temperature(u32 configuration) {
     u32 highest = 0;
     for (u32 i = 0; i < entry_count(node); i++) {
       const Entry entry = entries(node)[i];
-      if ((frames_[entry.frame].flags & FRAME_MARK) && frames_.marked_rule(entry.frame).temperature) {
-        highest = std::max(highest, frames_.marked_rule(entry.frame).temperature);
-      } else if (entry.frame != BOTTOM) {
+      if ((dfa_[entry.state].flags & STATE_MARK) && dfa_.marked_rule(entry.state).temperature) {
+        highest = std::max(highest, dfa_.marked_rule(entry.state).temperature);
+      } else if (entry.state != BOTTOM) {
         const u32* below = temperatures_.find(entry.rest);
         if (!below) todo.push_back(entry.rest);
         else highest = std::max(highest, *below);
@@ -406,7 +406,7 @@ double Automaton::temperature(u32 configuration) {
     todo.pop_back();
   }
   const u32 highest = *temperatures_.find(configuration);
-  return highest ? frames_.nfa().temperatures[highest] : -1;
+  return highest ? dfa_.nfa().temperatures[highest] : -1;
 }
 
 void Automaton::rule_names(u32 configuration, std::vector<std::string>& names) {
@@ -414,9 +414,9 @@ void Automaton::rule_names(u32 configuration, std::vector<std::string>& names) {
     u32 below = NO_STACK;
     for (u32 i = 0; i < entry_count(node); i++) {
       const Entry entry = entries(node)[i];
-      if (entry.frame == BOTTOM) continue;
-      const Nfa& nfa = frames_.nfa();
-      for (u32 origin = frames_.origin(entry.frame); origin != NONE && names.size() < 64; origin = nfa.origins[origin].parent) {
+      if (entry.state == BOTTOM) continue;
+      const Nfa& nfa = dfa_.nfa();
+      for (u32 origin = dfa_.origin(entry.state); origin != NONE && names.size() < 64; origin = nfa.origins[origin].parent) {
         const u32 name = nfa.origins[origin].name;
         if (name < nfa.expressions->names.size() && (names.empty() || names.back() != nfa.expressions->names[name])) names.emplace_back(nfa.expressions->names[name]);
       }
@@ -433,16 +433,16 @@ void Automaton::reclaim() {
   used[NO_STACK] = used[EMPTY_STACK] = used[initial_] = 1;
   for (const Held& matcher : held)
     for (const u32 id : *matcher.configurations) used[id & ~FLAG] = 1;
-  std::vector<u8> frames_used(frames_.size(), 0);
-  frames_used[BOTTOM] = 1;
+  std::vector<u8> states_used(dfa_.size(), 0);
+  states_used[BOTTOM] = 1;
   for (u32 id = static_cast<u32>(nodes_.size()); id-- > 0;) {  // what is below has a smaller number
     if (!used[id]) continue;
     for (u32 i = 0; i < entry_count(id); i++) {
       used[entries(id)[i].rest] = 1;
-      frames_used[entries(id)[i].frame] = 1;
+      states_used[entries(id)[i].state] = 1;
     }
   }
-  const std::vector<u32> frame_map = frames_.keep(frames_used);
+  const std::vector<u32> state_map = dfa_.keep(states_used);
   Interner old = std::move(nodes_);
   nodes_ = Interner();
   guarded_.clear();
@@ -454,7 +454,7 @@ void Automaton::reclaim() {
     if (!used[id]) continue;
     list.clear();
     const Entry* before = reinterpret_cast<const Entry*>(old.at(id));
-    for (std::size_t i = 0; i < old.length(id) / 2; i++) list.push_back({frame_map[before[i].frame], map[before[i].rest]});
+    for (std::size_t i = 0; i < old.length(id) / 2; i++) list.push_back({state_map[before[i].state], map[before[i].rest]});
     std::sort(list.begin(), list.end());
     map[id] = intern(list);
   }
@@ -471,14 +471,14 @@ void Automaton::reclaim() {
   node_lists_.intern(&root, 1);
   statistics.reclaims++;
   threshold_ = std::max<u64>(limits_.memory, 2 * bytes());
-  frame_threshold_ = std::max<u64>(limits_.states / 2, 2 * frames_.size());
+  state_threshold_ = std::max<u64>(limits_.states / 2, 2 * dfa_.size());
 }
 
 std::size_t Automaton::bytes() const {
   std::size_t measured = scope_lengths_.bytes();
-  for (const auto& lengths : frames_.nfa().counted) measured += lengths ? lengths->bytes() : 0;
+  for (const auto& lengths : dfa_.nfa().counted) measured += lengths ? lengths->bytes() : 0;
   for (const auto& [rule, cheap] : cheap_values_) measured += cheap.nodes.capacity() * sizeof(SearchNode) + cheap.queue.size() * sizeof(SearchKey);
-  return measured + frames_.bytes() + nodes_.bytes() + guarded_.capacity() + depth_.capacity() * 4 + alive_.bytes() + steps_.bytes() + unions_.bytes() + pushes_.bytes() +
+  return measured + dfa_.bytes() + nodes_.bytes() + guarded_.capacity() + depth_.capacity() * 4 + alive_.bytes() + steps_.bytes() + unions_.bytes() + pushes_.bytes() +
          advances_.bytes() + distances_.bytes() + lengths_.bytes() + token_steps_.bytes() + temperatures_.bytes() + due_.capacity() * 4 + node_lists_.bytes() + list_sets_.capacity() * 8 + part_ids_.bytes() + mask_ids_.bytes() + masks_.bytes() +
          parts_.capacity() * sizeof(KeptPart) + part_tokens_.capacity() * 4 + part_transfers_.capacity() * sizeof(Part::Transfer) + part_includes_.capacity() * 4 +
          part_poor_.capacity() * sizeof(Part::Poor) + own_masks_.size() * trie_->words() * 4;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "rules/frames.h"
+#include "rules/rule_dfa.h"
 
 namespace stackmask {
 

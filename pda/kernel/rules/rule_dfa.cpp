@@ -1,78 +1,78 @@
-#include "rules/frames.h"
+#include "rules/rule_dfa.h"
 
 #include <algorithm>
 #include <bit>
 
 namespace stackmask {
 
-Frames::Frames(Nfa nfa, const TokenTrie& trie, const Limits& limits)
+RuleDfa::RuleDfa(Nfa nfa, const TokenTrie& trie, const Limits& limits)
     : nfa_(std::move(nfa)), limits_(limits), closure_(nfa_), longest_token_(trie.max_token_bytes()), dense_bytes_(trie.thresholds().dense_bytes),
       lookups_(trie.thresholds().lookups) {
   // What an everyday grammar comes to: growing step by step would copy it several times.
   items_.reserve(64, 512);
-  frames_.reserve(64);
+  states_.reserve(64);
   ranges_.reserve(256);
   pending_.reserve(256);
   calls_.reserve(32);
   loops_.reserve(16);
   items_.intern(nullptr, 0);
-  frames_.emplace_back();
-  frames_[BOTTOM].flags = FRAME_BUILT;
+  states_.emplace_back();
+  states_[BOTTOM].flags = STATE_BUILT;
   seen_sets_.intern(nullptr, 0);
   text_parents_.push_back({0, 0});
   text_states_.push_back(0);
   base_registers_ = nfa_.registers.size();
 }
 
-// INVARIANT: items_ and frames_ have the same size, so the limit is checked before either grows.
-void Frames::check_limit() const {
-  if (frames_.size() >= limits_.states)
+// INVARIANT: items_ and states_ have the same size, so the limit is checked before either grows.
+void RuleDfa::check_limit() const {
+  if (states_.size() >= limits_.states)
     throw LimitExceeded("states", static_cast<double>(limits_.states), "the automaton needs more than " + std::to_string(limits_.states) + " states");
 }
 
-u32 Frames::intern_items(std::span<const Item> items) {
+u32 RuleDfa::intern_items(std::span<const Item> items) {
   if (items.empty()) return DEAD;
   check_limit();
   const u32 id = items_.intern(reinterpret_cast<const u32*>(items.data()), items.size() * 2);
-  if (id < frames_.size()) return id;
-  Frame frame;
+  if (id < states_.size()) return id;
+  DfaState state;
   u32 rests = 0;
   for (const Item& item : items) {
-    const State& state = nfa_.states[item.state];
-    rests += state.rest;
-    if (item.state == nfa_.rules[state.rule].final) {
-      frame.flags |= FRAME_FINAL;
-      if (state.rule != nfa_.root || nfa_.root_called) frame.flags |= FRAME_LEAVES;
+    const NfaState& nfa_state = nfa_.states[item.state];
+    rests += nfa_state.rest;
+    if (item.state == nfa_.rules[nfa_state.rule].final) {
+      state.flags |= STATE_FINAL;
+      if (nfa_state.rule != nfa_.root || nfa_.root_called) state.flags |= STATE_LEAVES;
     }
-    for (u32 e = state.first; e != NONE; e = nfa_.edges[e].next) {
+    for (u32 e = nfa_state.first; e != NONE; e = nfa_.edges[e].next) {
       switch (nfa_.edges[e].kind) {
         case EDGE_REST: rests++; [[fallthrough]];
-        case EDGE_BYTE: frame.flags |= FRAME_BYTES; break;
-        case EDGE_CALL: frame.flags |= FRAME_CALLS | FRAME_LEAVES; break;
-        case EDGE_TOKEN: frame.flags |= FRAME_TOKENS; break;
+        case EDGE_BYTE: state.flags |= STATE_BYTES; break;
+        case EDGE_CALL: state.flags |= STATE_CALLS | STATE_LEAVES; break;
+        case EDGE_TOKEN: state.flags |= STATE_TOKENS; break;
         default: break;
       }
     }
   }
-  if (rests == 1 && items.size() > 1) frame.base = BOTTOM;
-  // A frame inside of a word: one byte leads on.
-  if (const State& state = nfa_.states[items[0].state]; items.size() == 1 && state.first != NONE) {
-    if (const Edge& edge = nfa_.edges[state.first]; edge.kind == EDGE_BYTE && edge.next == NONE && edge.hi - edge.lo + 1u < dense_bytes_) {
-      frame.flags |= FRAME_BUILT;
-      frame.ranges = static_cast<u32>(ranges_.size());
-      frame.range_count = 1;
+  if (rests == 1 && items.size() > 1) state.base = BOTTOM;
+  // A state inside of a word: one byte leads on.
+  if (const NfaState& nfa_state = nfa_.states[items[0].state]; items.size() == 1 && nfa_state.first != NONE) {
+    if (const Edge& edge = nfa_.edges[nfa_state.first]; edge.kind == EDGE_BYTE && edge.next == NONE && edge.hi - edge.lo + 1u < dense_bytes_) {
+      state.flags |= STATE_BUILT;
+      state.ranges = static_cast<u32>(ranges_.size());
+      state.range_count = 1;
       const u32 begin = static_cast<u32>(pending_.size());
       pending_.push_back({edge.target, items[0].reg});
       ranges_.push_back({PENDING, begin, begin + 1, edge.lo, edge.hi});
     }
   }
-  frames_.push_back(frame);
+  states_.push_back(state);
   return id;
 }
 
-u32 Frames::intern_closure() { return intern_items(closure_.result); }
+u32 RuleDfa::intern_closure() { return intern_items(closure_.result); }
 
-u32 Frames::entry(u32 rule) {
+u32 RuleDfa::entry(u32 rule) {
   if (entries_.size() <= rule) entries_.resize(nfa_.rules.size(), NONE);
   if (entries_[rule] != NONE) return entries_[rule];
   u32 reg = 0;
@@ -91,7 +91,7 @@ u32 Frames::entry(u32 rule) {
 }
 
 // The ranges that live_ makes, each with the items that it leads to.
-void Frames::add_ranges() {
+void RuleDfa::add_ranges() {
   auto& live = live_;
   auto& targets = targets_;
   const u32 first = static_cast<u32>(ranges_.size());
@@ -164,7 +164,7 @@ void Frames::add_ranges() {
 }
 
 // The bytes that an EDGE_REST to `target` reads.
-void Frames::add_rest(const Item& item, u32 target) {
+void RuleDfa::add_rest(const Item& item, u32 target) {
   bool own[256] = {};
   for (u32 e = nfa_.states[item.state].first; e != NONE; e = nfa_.edges[e].next)
     if (const Edge& edge = nfa_.edges[e]; edge.kind == EDGE_BYTE) std::fill(own + edge.lo, own + edge.hi + 1, true);
@@ -181,24 +181,24 @@ void Frames::add_rest(const Item& item, u32 target) {
   }
 }
 
-// Lean are frames with one item on the way into a word, or behind all words, whose other items read nothing that the frame behind all
+// Lean are states with one item on the way into a word, or behind all words, whose other items read nothing that the state behind all
 // words reads, but for bytes that go on in the word.
-void Frames::make_lean(u32 frame) {
-  frames_[frame].base = DEAD;
+void RuleDfa::make_lean(u32 state) {
+  states_[state].base = DEAD;
   u32 behind = NONE, on_the_way = NONE;
   AsciiSet word;
   Scratch<Item> base;
   base.resize(1);
-  const std::size_t count = items_.length(frame);
+  const std::size_t count = items_.length(state);
   for (std::size_t i = 0; i < count; i += 2) {
-    const Item item{items_.at(frame)[i], items_.at(frame)[i + 1]};
+    const Item item{items_.at(state)[i], items_.at(state)[i + 1]};
     if (nfa_.states[item.state].rest) behind = item.state, base[0] = item;
     for (u32 e = nfa_.states[item.state].first; e != NONE; e = nfa_.edges[e].next)
       if (nfa_.edges[e].kind == EDGE_REST) behind = nfa_.edges[e].target, on_the_way = item.state, base[0] = {behind, item.reg};
   }
   live_.clear();
   for (std::size_t i = 0; i < count; i += 2) {
-    const Item item{items_.at(frame)[i], items_.at(frame)[i + 1]};
+    const Item item{items_.at(state)[i], items_.at(state)[i + 1]};
     if (item == base[0]) continue;
     for (u32 e = nfa_.states[item.state].first; e != NONE; e = nfa_.edges[e].next) {
       const Edge& edge = nfa_.edges[e];
@@ -215,7 +215,7 @@ void Frames::make_lean(u32 frame) {
     for (u32 b = live.lo; b <= live.hi; b++)
       if (read.has(b) && !word.has(b)) return;
   const u32 to = intern_items(base);
-  Frame& f = frames_[frame];
+  DfaState& f = states_[state];
   f.own = static_cast<u32>(ranges_.size());
   add_ranges();
   f.own_count = static_cast<u32>(ranges_.size()) - f.own;
@@ -223,8 +223,8 @@ void Frames::make_lean(u32 frame) {
   lean_count_++;
 }
 
-u32 Frames::next_lean(u32 frame, u8 byte) {
-  const Frame& f = frames_[frame];
+u32 RuleDfa::next_lean(u32 state, u8 byte) {
+  const DfaState& f = states_[state];
   for (u32 i = f.own; i < f.own + f.own_count && ranges_[i].lo <= byte; i++) {
     if (byte > ranges_[i].hi) continue;
     if (ranges_[i].target == PENDING) {
@@ -236,7 +236,7 @@ u32 Frames::next_lean(u32 frame, u8 byte) {
   return next(f.base, byte);
 }
 
-void Frames::build_edges(u32 frame) {
+void RuleDfa::build_edges(u32 state) {
   auto& live = live_;
   auto& calls = calls_to_;
   auto& tokens = tokens_to_;
@@ -245,9 +245,9 @@ void Frames::build_edges(u32 frame) {
   calls.clear();
   tokens.clear();
   made.clear();
-  const std::size_t count = items_.length(frame);
+  const std::size_t count = items_.length(state);
   for (std::size_t i = 0; i < count; i += 2) {
-    const Item item{items_.at(frame)[i], items_.at(frame)[i + 1]};
+    const Item item{items_.at(state)[i], items_.at(state)[i + 1]};
     for (u32 e = nfa_.states[item.state].first; e != NONE; e = nfa_.edges[e].next) {
       const Edge& edge = nfa_.edges[e];
       if (edge.kind == EDGE_BYTE) live.push_back({edge.lo, edge.hi, {edge.target, item.reg}});
@@ -261,7 +261,7 @@ void Frames::build_edges(u32 frame) {
   u32 bytes = 0;
   for (std::size_t i = first; i < ranges_.size(); i++) bytes += static_cast<u32>(ranges_[i].hi - ranges_[i].lo + 1);
   {
-    Frame& f = frames_[frame];
+    DfaState& f = states_[state];
     f.ranges = first;
     f.range_count = static_cast<u32>(ranges_.size()) - first;
     f.dense = bytes >= dense_bytes_;
@@ -285,15 +285,15 @@ void Frames::build_edges(u32 frame) {
     const u32 to = intern_closure();
     token_edges_.push_back({set, to});
   }
-  Frame& f = frames_[frame];
+  DfaState& f = states_[state];
   f.calls = first_call;
   f.call_count = static_cast<u32>(made.size());
   f.tokens = first_token;
   f.token_count = static_cast<u32>(tokens.size());
-  f.flags |= FRAME_BUILT;
+  f.flags |= STATE_BUILT;
 }
 
-u32 Frames::target_of(const Range& range) {
+u32 RuleDfa::target_of(const Range& range) {
   if (range.end - range.begin == 1 && reads_only(pending_[range.begin].state)) {
     const Item item = pending_[range.begin];
     return intern_items({&item, 1});
@@ -305,8 +305,8 @@ u32 Frames::target_of(const Range& range) {
 }
 
 // The state reads bytes and does nothing else, so that it is its own closure.
-bool Frames::reads_only(u32 state) const {
-  const State& s = nfa_.states[state];
+bool RuleDfa::reads_only(u32 nfa_state) const {
+  const NfaState& s = nfa_.states[nfa_state];
   if (s.pending != NONE || s.head != NONE || s.first == NONE || (s.body != NONE && nfa_.heads[s.body].automaton)) return false;
   for (u32 e = s.first; e != NONE; e = nfa_.edges[e].next)
     if (nfa_.edges[e].kind != EDGE_BYTE) return false;
@@ -314,8 +314,8 @@ bool Frames::reads_only(u32 state) const {
 }
 
 // The target of a range, and of all that read the same.
-u32 Frames::resolve(u32 frame, u32 index) {
-  const Frame f = frames_[frame];
+u32 RuleDfa::resolve(u32 state, u32 index) {
+  const DfaState f = states_[state];
   const u32 begin = ranges_[f.ranges + index].begin;
   const u32 target = target_of(ranges_[f.ranges + index]);
   for (u32 i = f.ranges; i < f.ranges + f.range_count; i++) {
@@ -327,8 +327,8 @@ u32 Frames::resolve(u32 frame, u32 index) {
   return target;
 }
 
-void Frames::make_table(u32 frame) {
-  Frame& f = frames_[frame];
+void RuleDfa::make_table(u32 state) {
+  DfaState& f = states_[state];
   f.table = static_cast<u32>(tables_.size());
   tables_.emplace_back();
   tables_.back().fill(DEAD);
@@ -337,12 +337,12 @@ void Frames::make_table(u32 frame) {
 }
 
 // Ranges that read the same lead to the same place, so most are never resolved.
-void Frames::differences(u32 a, u32 b, std::vector<Difference>& found) {
+void RuleDfa::differences(u32 a, u32 b, std::vector<Difference>& found) {
   found.clear();
-  if (lean(a) && lean(b) && frames_[a].base == frames_[b].base) {
+  if (lean(a) && lean(b) && states_[a].base == states_[b].base) {
     AsciiSet own;
-    for (const u32 frame : {a, b})
-      for (u32 i = frames_[frame].own; i < frames_[frame].own + frames_[frame].own_count; i++) own.add(ranges_[i].lo, ranges_[i].hi);
+    for (const u32 state : {a, b})
+      for (u32 i = states_[state].own; i < states_[state].own + states_[state].own_count; i++) own.add(ranges_[i].lo, ranges_[i].hi);
     for (u32 w = 0; w < 2; w++)
       for (u64 rest = own.words[w]; rest; rest &= rest - 1) {
         const u8 byte = static_cast<u8>(w * 64 + static_cast<u32>(std::countr_zero(rest)));
@@ -353,7 +353,7 @@ void Frames::differences(u32 a, u32 b, std::vector<Difference>& found) {
   }
   build(a);
   build(b);
-  const u32 n = frames_[a].range_count, m = frames_[b].range_count, first_a = frames_[a].ranges, first_b = frames_[b].ranges;
+  const u32 n = states_[a].range_count, m = states_[b].range_count, first_a = states_[a].ranges, first_b = states_[b].ranges;
   for (u32 i = 0, j = 0, at = 0; at < 256;) {
     while (i < n && ranges_[first_a + i].hi < at) i++;
     while (j < m && ranges_[first_b + j].hi < at) j++;
@@ -373,41 +373,41 @@ void Frames::differences(u32 a, u32 b, std::vector<Difference>& found) {
   }
 }
 
-u32 Frames::saturated(u32 frame) {
-  if (frames_[frame].saturated == NONE) {
-    const u32 result = saturated(frame, longest_token_);
-    frames_[frame].saturated = result;
+u32 RuleDfa::saturated(u32 state) {
+  if (states_[state].saturated == NONE) {
+    const u32 result = saturated(state, longest_token_);
+    states_[state].saturated = result;
   }
-  return frames_[frame].saturated;
+  return states_[state].saturated;
 }
 
 template <class F>
-u32 Frames::recounted(u32 frame, F change) {
+u32 RuleDfa::recounted(u32 state, F change) {
   Scratch<Item> items;
-  const std::size_t count = items_.length(frame);
+  const std::size_t count = items_.length(state);
   bool changed = false;
   for (std::size_t i = 0; i < count; i += 2) {
-    Item item{items_.at(frame)[i], items_.at(frame)[i + 1]};
-    const State& state = nfa_.states[item.state];
-    if (state.body != NONE) {
+    Item item{items_.at(state)[i], items_.at(state)[i + 1]};
+    const NfaState& nfa_state = nfa_.states[item.state];
+    if (nfa_state.body != NONE) {
       Register reg = nfa_.registers.get(item.reg);
       const u32 before = reg.count;
-      const bool stays = change(item, state, nfa_.heads[state.body], reg);
+      const bool stays = change(item, nfa_state, nfa_.heads[nfa_state.body], reg);
       changed = changed || !stays || reg.count != before;
       if (!stays) continue;
       if (reg.count != before) item.reg = nfa_.registers.id(reg);
     }
     items.push_back(item);
   }
-  if (!changed) return frame;
+  if (!changed) return state;
   std::sort(items.begin(), items.end());
   items.erase(std::unique(items.begin(), items.end()), items.end());
   return intern_items(items);
 }
 
-u32 Frames::saturated(u32 frame, u32 bytes) {
-  if (frames_[frame].flags & FRAME_GUARD) return frame;
-  return recounted(frame, [bytes](const Item&, const State&, const Head& head, Register& reg) {
+u32 RuleDfa::saturated(u32 state, u32 bytes) {
+  if (states_[state].flags & STATE_GUARD) return state;
+  return recounted(state, [bytes](const Item&, const NfaState&, const Head& head, Register& reg) {
     if (head.permutation || reg.count >= COUNT_DEEP) return true;
     const u64 margin = bytes / head.least + 2 + head.furthest;  // a token completes at most this many bodies
     const bool far = head.maximum == NONE || reg.count + margin < head.maximum;
@@ -417,9 +417,9 @@ u32 Frames::saturated(u32 frame, u32 bytes) {
   });
 }
 
-std::pair<u32, u32> Frames::freed(u32 frame) {
+std::pair<u32, u32> RuleDfa::freed(u32 state) {
   u32 needed = 0;
-  const u32 result = recounted(frame, [&needed](const Item&, const State&, const Head& head, Register& reg) {
+  const u32 result = recounted(state, [&needed](const Item&, const NfaState&, const Head& head, Register& reg) {
     reg.count = COUNT_FREE;
     needed = std::max(needed, head.furthest);
     return true;
@@ -427,20 +427,20 @@ std::pair<u32, u32> Frames::freed(u32 frame) {
   return {result, needed};
 }
 
-u32 Frames::advanced(u32 frame, u32 more) {
-  return recounted(frame, [more](const Item&, const State& state, const Head& head, Register& reg) {
+u32 RuleDfa::advanced(u32 state, u32 more) {
+  return recounted(state, [more](const Item&, const NfaState& nfa_state, const Head& head, Register& reg) {
     reg.count += more;
-    return head.automaton ? static_cast<u64>(reg.count) + state.least <= head.maximum : reg.count < head.maximum;  // else no more can be read
+    return head.automaton ? static_cast<u64>(reg.count) + nfa_state.least <= head.maximum : reg.count < head.maximum;  // else no more can be read
   });
 }
 
-// The frame after any character above U+007F that is no space, or after any that is one; DEAD if they do not all lead to the same one.
-u32 Frames::non_ascii_target(u32 frame, bool spaces) {
+// The state after any character above U+007F that is no space, or after any that is one; DEAD if they do not all lead to the same one.
+u32 RuleDfa::non_ascii_target(u32 state, bool spaces) {
   closure_.begin();
   bool any = false;
-  const std::size_t count = items_.length(frame);
+  const std::size_t count = items_.length(state);
   for (std::size_t i = 0; i < count; i += 2) {
-    const Item item{items_.at(frame)[i], items_.at(frame)[i + 1]};
+    const Item item{items_.at(state)[i], items_.at(state)[i + 1]};
     if (nfa_.states[item.state].partial_non_ascii) return DEAD;
     for (u32 e = nfa_.states[item.state].first; e != NONE; e = nfa_.edges[e].next) {
       const Edge& edge = nfa_.edges[e];
@@ -453,8 +453,8 @@ u32 Frames::non_ascii_target(u32 frame, bool spaces) {
   return any ? intern_closure() : DEAD;
 }
 
-bool Frames::reads(const State& state, u64 inside) const {
-  for (u32 e = state.first; e != NONE; e = nfa_.edges[e].next) {
+bool RuleDfa::reads(const NfaState& nfa_state, u64 inside) const {
+  for (u32 e = nfa_state.first; e != NONE; e = nfa_.edges[e].next) {
     const Edge& edge = nfa_.edges[e];
     if (edge.kind == EDGE_REST && reads(nfa_.states[edge.target], inside)) return true;
     if (edge.kind != EDGE_BYTE) continue;
@@ -465,67 +465,67 @@ bool Frames::reads(const State& state, u64 inside) const {
   return false;
 }
 
-bool Frames::reads_outside(u32 frame, u64 inside) const {
-  const std::size_t count = items_.length(frame);
+bool RuleDfa::reads_outside(u32 state, u64 inside) const {
+  const std::size_t count = items_.length(state);
   for (std::size_t i = 0; i < count; i += 2) {
-    const State& state = nfa_.states[items_.at(frame)[i]];
-    if ((state.body == NONE || !nfa_.heads[state.body].automaton) && reads(state, inside)) return true;
+    const NfaState& nfa_state = nfa_.states[items_.at(state)[i]];
+    if ((nfa_state.body == NONE || !nfa_.heads[nfa_state.body].automaton) && reads(nfa_state, inside)) return true;
   }
   return false;
 }
 
-bool Frames::counts_on(u32 frame, u32 next, u64 inside, u32* more) const {
-  const std::size_t count = items_.length(frame);
-  if (items_.length(next) != count || ((frames_[frame].flags | frames_[next].flags) & FRAME_GUARD)) return false;
+bool RuleDfa::counts_on(u32 state, u32 next, u64 inside, u32* more) const {
+  const std::size_t count = items_.length(state);
+  if (items_.length(next) != count || ((states_[state].flags | states_[next].flags) & STATE_GUARD)) return false;
   u32 head = NONE, done = 0;
   for (std::size_t i = 0; i < count; i += 2) {
-    const Item here{items_.at(frame)[i], items_.at(frame)[i + 1]}, there{items_.at(next)[i], items_.at(next)[i + 1]};
+    const Item here{items_.at(state)[i], items_.at(state)[i + 1]}, there{items_.at(next)[i], items_.at(next)[i + 1]};
     if (here.state != there.state) return false;
-    const State& state = nfa_.states[here.state];
-    if (state.body == NONE) {
-      if (here.reg != there.reg || reads(state, inside)) return false;
+    const NfaState& nfa_state = nfa_.states[here.state];
+    if (nfa_state.body == NONE) {
+      if (here.reg != there.reg || reads(nfa_state, inside)) return false;
       continue;
     }
-    const Head& counting = nfa_.heads[state.body];
+    const Head& counting = nfa_.heads[nfa_state.body];
     const Register before = nfa_.registers.get(here.reg), after = nfa_.registers.get(there.reg);
     if (counting.permutation || counting.maximum == NONE || before.count >= COUNT_DEEP || before.count < counting.minimum || after.count != before.count + 1 ||
-        before.used != after.used || before.seen != after.seen || (head != NONE && (head != state.body || done != before.count)))
+        before.used != after.used || before.seen != after.seen || (head != NONE && (head != nfa_state.body || done != before.count)))
       return false;
     const u32 left = counting.maximum - before.count;
-    *more = std::min(head == NONE ? NONE : *more, left < state.settled ? 0 : left - state.settled);
-    head = state.body, done = before.count;
+    *more = std::min(head == NONE ? NONE : *more, left < nfa_state.settled ? 0 : left - nfa_state.settled);
+    head = nfa_state.body, done = before.count;
   }
   return head != NONE;
 }
 
-bool Frames::reads_any(u32 frame, const AsciiSet& bytes) {
-  build(frame);
-  for (u32 r = 0; r < frames_[frame].range_count; r++) {
-    const Range range = this->range(frame, r);
+bool RuleDfa::reads_any(u32 state, const AsciiSet& bytes) {
+  build(state);
+  for (u32 r = 0; r < states_[state].range_count; r++) {
+    const Range range = this->range(state, r);
     if (range.lo > 127) break;
     AsciiSet read;
     read.add(range.lo, std::min<u8>(range.hi, 127));
-    if (read.meets(bytes) && range_target(frame, r) != DEAD) return true;
+    if (read.meets(bytes) && range_target(state, r) != DEAD) return true;
   }
   return false;
 }
 
-bool Frames::repeats(u32 frame) const {
-  const std::size_t count = items_.length(frame);
+bool RuleDfa::repeats(u32 state) const {
+  const std::size_t count = items_.length(state);
   for (std::size_t i = 0; i < count; i += 2)
-    if (const u32 body = nfa_.states[items_.at(frame)[i]].body; body != NONE && !nfa_.heads[body].automaton && !nfa_.heads[body].permutation) return true;
+    if (const u32 body = nfa_.states[items_.at(state)[i]].body; body != NONE && !nfa_.heads[body].automaton && !nfa_.heads[body].permutation) return true;
   return false;
 }
 
-u32 Frames::released(u32 frame, u32* left) {
+u32 RuleDfa::released(u32 state, u32* left) {
   *left = NONE;
-  if (frames_[frame].flags & FRAME_GUARD) return frame;
+  if (states_[state].flags & STATE_GUARD) return state;
   u32 body = NONE, reg_of = NONE;
   bool told = true;
-  const u32 result = recounted(frame, [&](const Item& item, const State& state, const Head& head, Register& reg) {
+  const u32 result = recounted(state, [&](const Item& item, const NfaState& nfa_state, const Head& head, Register& reg) {
     if (!head.automaton) return true;
-    if (body != NONE && (body != state.body || reg_of != item.reg)) told = false;
-    body = state.body, reg_of = item.reg;
+    if (body != NONE && (body != nfa_state.body || reg_of != item.reg)) told = false;
+    body = nfa_state.body, reg_of = item.reg;
     if (reg.count < COUNT_DEEP) {
       if (reg.count < head.minimum && head.bounded) told = false;
       if (head.maximum != NONE) *left = head.maximum - reg.count;
@@ -536,46 +536,46 @@ u32 Frames::released(u32 frame, u32* left) {
   return told ? result : DEAD;
 }
 
-std::pair<u32, u32> Frames::settled(u32 frame) const {
+std::pair<u32, u32> RuleDfa::settled(u32 state) const {
   std::pair<u32, u32> range{NONE, 0};
-  const std::size_t count = items_.length(frame);
+  const std::size_t count = items_.length(state);
   for (std::size_t i = 0; i < count; i += 2) {
-    const State& state = nfa_.states[items_.at(frame)[i]];
-    if (state.body == NONE || !nfa_.heads[state.body].automaton) continue;
-    range.first = std::min(range.first, state.settled), range.second = std::max(range.second, state.settled);
+    const NfaState& nfa_state = nfa_.states[items_.at(state)[i]];
+    if (nfa_state.body == NONE || !nfa_.heads[nfa_state.body].automaton) continue;
+    range.first = std::min(range.first, nfa_state.settled), range.second = std::max(range.second, nfa_state.settled);
   }
   return range;
 }
 
 // Several repetitions may count in step: the blanks before a comma and those before a brace.
-const Run& Frames::run(u32 frame) {
-  if (frames_[frame].run != NONE) return runs_[frames_[frame].run];
-  frames_[frame].run = 0;
+const Run& RuleDfa::run(u32 state) {
+  if (states_[state].run != NONE) return runs_[states_[state].run];
+  states_[state].run = 0;
   bool counts = false;
-  const std::size_t count = (frames_[frame].flags & FRAME_GUARD) ? 0 : items_.length(frame);
-  for (std::size_t i = 0; i < count && !counts; i += 2) counts = nfa_.states[items_.at(frame)[i]].body != NONE;
+  const std::size_t count = (states_[state].flags & STATE_GUARD) ? 0 : items_.length(state);
+  for (std::size_t i = 0; i < count && !counts; i += 2) counts = nfa_.states[items_.at(state)[i]].body != NONE;
   if (!counts) return runs_[0];
   Run run;
   Scratch<std::pair<u32, AsciiSet>> bodies;  // (head, its bytes)
   AsciiSet other;
   u32 reg_of = NONE;
   for (std::size_t i = 0; i < count; i += 2) {
-    const State& state = nfa_.states[items_.at(frame)[i]];
-    if (state.body == NONE) {
-      for (u32 e = state.first; e != NONE; e = nfa_.edges[e].next)
+    const NfaState& nfa_state = nfa_.states[items_.at(state)[i]];
+    if (nfa_state.body == NONE) {
+      for (u32 e = nfa_state.first; e != NONE; e = nfa_.edges[e].next)
         if (const Edge& edge = nfa_.edges[e]; edge.kind == EDGE_BYTE && edge.lo < 128) other.add(edge.lo, std::min<u8>(edge.hi, 127));
         else if (edge.kind == EDGE_REST) other.add(0, 127);
       continue;
     }
-    const Head& head = nfa_.heads[state.body];
-    const u32 reg = items_.at(frame)[i + 1], done = nfa_.registers.get(reg).count;
+    const Head& head = nfa_.heads[nfa_state.body];
+    const u32 reg = items_.at(state)[i + 1], done = nfa_.registers.get(reg).count;
     if (!head.byte || head.permutation || head.maximum == NONE || done >= COUNT_DEEP || done < head.minimum || done >= head.maximum ||
         (reg_of != NONE && (reg != reg_of || run.left != head.maximum - done)))
       return runs_[0];
     reg_of = reg, run.left = head.maximum - done;
-    auto body = std::find_if(bodies.begin(), bodies.end(), [&](const auto& each) { return each.first == state.body; });
-    if (body == bodies.end()) bodies.push_back({state.body, {}}), body = bodies.end() - 1;
-    for (u32 e = state.first; e != NONE; e = nfa_.edges[e].next) {
+    auto body = std::find_if(bodies.begin(), bodies.end(), [&](const auto& each) { return each.first == nfa_state.body; });
+    if (body == bodies.end()) bodies.push_back({nfa_state.body, {}}), body = bodies.end() - 1;
+    for (u32 e = nfa_state.first; e != NONE; e = nfa_.edges[e].next) {
       if (nfa_.edges[e].kind != EDGE_BYTE) continue;
       if (nfa_.edges[e].hi > 127) return runs_[0];
       body->second.add(nfa_.edges[e].lo, nfa_.edges[e].hi);
@@ -586,33 +586,33 @@ const Run& Frames::run(u32 frame) {
   if (run.bytes.meets(other) || ascii_inside(run.inside) != run.bytes) return runs_[0];
   for (const auto& body : bodies)
     if (body.second != run.bytes) return runs_[0];
-  // What follows differs by the count alone; the first frame of a rule is never final, and its successor may be.
+  // What follows differs by the count alone; the first state of a rule is never final, and its successor may be.
   u32 after = DEAD;
   for (u32 b = 0; b < 128 && after == DEAD; b++)
-    if (run.bytes.has(b)) after = next(frame, static_cast<u8>(b));
+    if (run.bytes.has(b)) after = next(state, static_cast<u8>(b));
   if (run.inside == 0 || after == DEAD || items_.length(after) != count) return runs_[0];
   for (std::size_t i = 0; i < count; i += 2)
-    if (items_.at(frame)[i] != items_.at(after)[i]) return runs_[0];
+    if (items_.at(state)[i] != items_.at(after)[i]) return runs_[0];
   runs_.push_back(run);
-  frames_[frame].run = static_cast<u32>(runs_.size() - 1);
+  states_[state].run = static_cast<u32>(runs_.size() - 1);
   return runs_.back();
 }
 
-const Loop& Frames::loop(u32 frame) {
-  if (frames_[frame].loop != NONE) return loops_[frames_[frame].loop];
-  build(frame);
+const Loop& RuleDfa::loop(u32 state) {
+  if (states_[state].loop != NONE) return loops_[states_[state].loop];
+  build(state);
   Loop loop;
-  if (frames_[frame].dense) {
+  if (states_[state].dense) {
     struct Group {
       u32 target, count;
       AsciiSet bytes;
     };
     Scratch<Group> groups;
     AsciiSet live;
-    for (u32 r = 0; r < frames_[frame].range_count; r++) {
-      const Range range = this->range(frame, r);
+    for (u32 r = 0; r < states_[state].range_count; r++) {
+      const Range range = this->range(state, r);
       if (range.lo > 127) break;
-      const u32 target = range_target(frame, r);
+      const u32 target = range_target(state, r);
       if (target == DEAD) continue;
       auto group = std::find_if(groups.begin(), groups.end(), [&](const Group& each) { return each.target == target; });
       if (group == groups.end()) group = groups.insert(groups.end(), {target, 0, {}});
@@ -626,48 +626,48 @@ const Loop& Frames::loop(u32 frame) {
       loop.target = best->target;
       loop.inside = signature_inside(best->bytes);
       loop.live = signature_inside(live);
-      const u32 above = non_ascii_target(frame, false), spaces = non_ascii_target(frame, true);
+      const u32 above = non_ascii_target(state, false), spaces = non_ascii_target(state, true);
       if (above != DEAD) loop.live |= SIG_NON_ASCII | SIG_INCOMPLETE;
       if (spaces != DEAD) loop.live |= SIG_SPACE;
       if (above == loop.target) loop.inside |= SIG_NON_ASCII | SIG_INCOMPLETE;
       if (above == loop.target && spaces == loop.target) loop.inside |= SIG_SPACE;
     }
   }
-  frames_[frame].loop = static_cast<u32>(loops_.size());
+  states_[state].loop = static_cast<u32>(loops_.size());
   loops_.push_back(loop);
   return loops_.back();
 }
 
-u64 Frames::distance(u32 frame) {
-  if (frame == BOTTOM || (frames_[frame].flags & FRAME_MARK)) return 0;
-  if (frames_[frame].flags & FRAME_GUARD) return distance(guard_back(frame));
+u64 RuleDfa::distance(u32 state) {
+  if (state == BOTTOM || (states_[state].flags & STATE_MARK)) return 0;
+  if (states_[state].flags & STATE_GUARD) return distance(guard_back(state));
   u64 best = NONE;
-  const std::size_t count = items_.length(frame);
-  for (std::size_t i = 0; i < count; i += 2) best = std::min(best, nfa_.distance({items_.at(frame)[i], items_.at(frame)[i + 1]}));
+  const std::size_t count = items_.length(state);
+  for (std::size_t i = 0; i < count; i += 2) best = std::min(best, nfa_.distance({items_.at(state)[i], items_.at(state)[i + 1]}));
   return best;
 }
 
-u32 Frames::origin(u32 frame) const {
-  if (frame == BOTTOM || (frames_[frame].flags & FRAME_MARK)) return NONE;
-  if (frames_[frame].flags & FRAME_GUARD) return origin(guard_back(frame));
-  return nfa_.states[items_.at(frame)[0]].origin;
+u32 RuleDfa::origin(u32 state) const {
+  if (state == BOTTOM || (states_[state].flags & STATE_MARK)) return NONE;
+  if (states_[state].flags & STATE_GUARD) return origin(guard_back(state));
+  return nfa_.states[items_.at(state)[0]].origin;
 }
 
 // ---- guards
 
-// A bound by looking at some frames ahead: where two bytes or more lead back to a frame there is no end of texts; elsewhere every text
+// A bound by looking at some states ahead: where two bytes or more lead back to a state there is no end of texts; elsewhere every text
 // is one of a byte and what follows it. Blanks do not count: many make no other value.
-u32 Frames::variety(u32 frame, std::size_t look) {
-  if (frames_[frame].variety != NONE) return frames_[frame].variety;
-  if (frames_[frame].flags & FRAME_GUARD) return frames_[frame].variety = 0;
-  std::vector<u32> seen{frame};
-  std::unordered_map<u32, std::size_t> places{{frame, 0}};
+u32 RuleDfa::variety(u32 state, std::size_t look) {
+  if (states_[state].variety != NONE) return states_[state].variety;
+  if (states_[state].flags & STATE_GUARD) return states_[state].variety = 0;
+  std::vector<u32> seen{state};
+  std::unordered_map<u32, std::size_t> places{{state, 0}};
   std::vector<std::pair<u32, u32>> edges;  // (index into seen, bytes << 16 | index): what was looked at
   std::vector<u32> bound{0};
   for (std::size_t i = 0; i < seen.size(); i++) {
     const u32 at = seen[i];
-    if (i > 0 && frames_[at].variety != NONE) {
-      bound[i] = frames_[at].variety;
+    if (i > 0 && states_[at].variety != NONE) {
+      bound[i] = states_[at].variety;
       continue;
     }
     if (i >= look) {
@@ -675,9 +675,9 @@ u32 Frames::variety(u32 frame, std::size_t look) {
       continue;
     }
     build(at);
-    if (frames_[at].flags & FRAME_FINAL) bound[i] = 1;
+    if (states_[at].flags & STATE_FINAL) bound[i] = 1;
     u32 back = 0;
-    for (u32 r = 0; r < frames_[at].range_count; r++) {
+    for (u32 r = 0; r < states_[at].range_count; r++) {
       const Range range = this->range(at, r);
       u32 bytes = 0;
       for (u32 b = range.lo; b <= range.hi; b++) bytes += !is_blank(static_cast<u8>(b));
@@ -693,57 +693,57 @@ u32 Frames::variety(u32 frame, std::size_t look) {
       }
     }
     if (back >= 2) bound[i] = ENDLESS;
-    else if (frames_[at].call_count) bound[i] = std::max(bound[i], 1u);
+    else if (states_[at].call_count) bound[i] = std::max(bound[i], 1u);
   }
   auto grown = [](u64 count) { return static_cast<u32>(std::min<u64>(ENDLESS - 1, count)); };
-  // Later frames first: an edge back to an earlier one adds nothing.
+  // Later states first: an edge back to an earlier one adds nothing.
   for (std::size_t e = edges.size(); e-- > 0;) {
     const auto [from, packed] = edges[e];
     const u32 to = packed & 0xFFFF, bytes = packed >> 16;
     if (to > from && bound[from] != ENDLESS) bound[from] = bound[to] == ENDLESS ? ENDLESS : grown(bound[from] + static_cast<u64>(bytes) * bound[to]);
   }
-  return frames_[frame].variety = std::max(bound[0], 1u);
+  return states_[state].variety = std::max(bound[0], 1u);
 }
 
-// Counted from the ends. A frame that leads back to itself has no end of texts.
-u32 Frames::texts(u32 frame) {
+// Counted from the ends. A state that leads back to itself has no end of texts.
+u32 RuleDfa::texts(u32 state) {
   constexpr std::size_t MANY = 1'000'000, LOOK = 4096;
   struct Visit {
-    u32 frame, range;
+    u32 state, range;
     u64 count;
   };
   std::vector<Visit> path;
   std::size_t looked = 0;
   auto enter = [&](u32 at) {
     build(at);
-    const Frame& f = frames_[at];
-    const bool told = !(f.flags & (FRAME_GUARD | FRAME_MARK | FRAME_CALLS | FRAME_TOKENS)) && ++looked <= LOOK;
-    frames_[at].texts = UNTOLD;  // until all that follows is known
-    if (told) path.push_back({at, 0, f.flags & FRAME_FINAL ? 1u : 0u});
+    const DfaState& f = states_[at];
+    const bool told = !(f.flags & (STATE_GUARD | STATE_MARK | STATE_CALLS | STATE_TOKENS)) && ++looked <= LOOK;
+    states_[at].texts = UNTOLD;  // until all that follows is known
+    if (told) path.push_back({at, 0, f.flags & STATE_FINAL ? 1u : 0u});
     return told;
   };
-  if (frames_[frame].texts != NONE || !enter(frame)) return frames_[frame].texts;
+  if (states_[state].texts != NONE || !enter(state)) return states_[state].texts;
   while (!path.empty()) {
     Visit& at = path.back();
-    if (at.range == frames_[at.frame].range_count) {
-      frames_[at.frame].texts = static_cast<u32>(at.count);
+    if (at.range == states_[at.state].range_count) {
+      states_[at.state].texts = static_cast<u32>(at.count);
       path.pop_back();
       continue;
     }
-    const Range range = this->range(at.frame, at.range);
-    const u32 target = range_target(at.frame, at.range);
+    const Range range = this->range(at.state, at.range);
+    const u32 target = range_target(at.state, at.range);
     if (target != DEAD) {
-      if (frames_[target].texts == NONE && enter(target)) continue;
-      at.count += static_cast<u64>(range.hi - range.lo + 1) * frames_[target].texts;
-      if (frames_[target].texts == UNTOLD || at.count > MANY) return UNTOLD;
+      if (states_[target].texts == NONE && enter(target)) continue;
+      at.count += static_cast<u64>(range.hi - range.lo + 1) * states_[target].texts;
+      if (states_[target].texts == UNTOLD || at.count > MANY) return UNTOLD;
     }
     at.range++;
   }
-  return frames_[frame].texts;
+  return states_[state].texts;
 }
 
 // Characters of a string repeat: a state reads two letters or more and is back. Looks at a rule and at all that it calls.
-void Frames::find_endless(u32 rule) {
+void RuleDfa::find_endless(u32 rule) {
   std::vector<u32> rules{rule}, list, work, reached;
   std::vector<std::pair<u32, u32>> before;  // (state, a state that leads to it): a call begins where the rule that it calls does
   known_.resize(nfa_.rules.size(), 0);
@@ -788,20 +788,20 @@ void Frames::find_endless(u32 rule) {
   }
 }
 
-bool Frames::endless(u32 frame) {
-  if (frame == BOTTOM || (frames_[frame].flags & FRAME_GUARD)) return false;
-  if (const u32 at = rule(frame); at >= known_.size() || !known_[at]) find_endless(at);
-  const std::size_t count = items_.length(frame);
+bool RuleDfa::endless(u32 state) {
+  if (state == BOTTOM || (states_[state].flags & STATE_GUARD)) return false;
+  if (const u32 at = rule(state); at >= known_.size() || !known_[at]) find_endless(at);
+  const std::size_t count = items_.length(state);
   for (std::size_t i = 0; i < count; i += 2)
-    if (endless_[items_.at(frame)[i]]) return true;
+    if (endless_[items_.at(state)[i]]) return true;
   return false;
 }
 
 // Blanks between the parts of a JSON text are left out, so that texts of one value do not differ by them. Those behind a number or a
 // word are one blank until a mark follows.
-u32 Frames::extend_text(u32 text, u8 byte) {
-  const u8 state = text_states_[text];
-  if (state == 0) {
+u32 RuleDfa::extend_text(u32 text, u8 byte) {
+  const u8 mode = text_states_[text];
+  if (mode == 0) {
     const char last = static_cast<char>(text_parents_[text].second);
     if (is_blank(byte)) {
       if (text == 0 || std::strchr("{[:, ", last)) return text;
@@ -813,39 +813,39 @@ u32 Frames::extend_text(u32 text, u8 byte) {
   const u64 key = static_cast<u64>(text) << 8 | byte;
   if (const u32* found = texts_.find(key)) return *found;
   text_parents_.push_back({text, byte});
-  text_states_.push_back(state == 0 ? byte == '"' : state == 2 ? 1 : byte == '"' ? 0 : byte == '\\' ? 2 : 1);
+  text_states_.push_back(mode == 0 ? byte == '"' : mode == 2 ? 1 : byte == '"' ? 0 : byte == '\\' ? 2 : 1);
   const u32 id = static_cast<u32>(text_parents_.size() - 1);
   texts_.insert(key, id);
   return id;
 }
 
-std::string Frames::text(u32 text) const {
+std::string RuleDfa::text(u32 text) const {
   std::string result;
   for (; text != 0; text = text_parents_[text].first) result.push_back(static_cast<char>(text_parents_[text].second));
   std::reverse(result.begin(), result.end());
   return result;
 }
 
-u32 Frames::guard(u32 back, u32 text) {
+u32 RuleDfa::guard(u32 back, u32 text) {
   const u32 words[3] = {NONE, back, text};
   check_limit();
   const u32 id = items_.intern(words, 3);
-  if (id == frames_.size()) {
-    Frame frame;
-    frame.flags = FRAME_GUARD | FRAME_BUILT;
-    frames_.push_back(frame);
+  if (id == states_.size()) {
+    DfaState state;
+    state.flags = STATE_GUARD | STATE_BUILT;
+    states_.push_back(state);
   }
   return id;
 }
 
-u32 Frames::mark(u32 rule, u32 tokens, u32 bytes) {
+u32 RuleDfa::mark(u32 rule, u32 tokens, u32 bytes) {
   const u32 words[5] = {NONE, NONE, rule, tokens, bytes};
   check_limit();
   const u32 id = items_.intern(words, 5);
-  if (id == frames_.size()) {
-    Frame frame;
-    frame.flags = FRAME_MARK | FRAME_FINAL | FRAME_BUILT;
-    frames_.push_back(frame);
+  if (id == states_.size()) {
+    DfaState state;
+    state.flags = STATE_MARK | STATE_FINAL | STATE_BUILT;
+    states_.push_back(state);
   }
   return id;
 }
@@ -859,33 +859,33 @@ static u32 spellings_of(const std::string& value) {
 }
 
 template <class F>
-void Frames::each_seen(u32 frame, F take) const {
+void RuleDfa::each_seen(u32 state, F take) const {
   u32 last = NONE;
-  const std::size_t count = items_.length(frame);
+  const std::size_t count = items_.length(state);
   for (std::size_t i = 0; i < count; i += 2) {
-    const u32 seen = nfa_.registers.get(items_.at(frame)[i + 1]).seen;
+    const u32 seen = nfa_.registers.get(items_.at(state)[i + 1]).seen;
     if (seen == NONE || seen == last) continue;
     last = seen;
     take(std::span(seen_sets_.at(seen), seen_sets_.length(seen)));
   }
 }
 
-u32 Frames::seen_spellings(u32 frame) const {
+u32 RuleDfa::seen_spellings(u32 state) const {
   u64 total = 0;
   bool known = true;
-  each_seen(frame, [&](std::span<const u32> ids) {
+  each_seen(state, [&](std::span<const u32> ids) {
     for (const u32 id : ids) total += spellings_[id], known = known && spellings_[id] != NONE;
   });
   return known ? static_cast<u32>(std::min<u64>(total, NONE)) : NONE;
 }
 
-u32 Frames::value_id(const std::string& text) {
+u32 RuleDfa::value_id(const std::string& text) {
   const auto [found, added] = value_ids_.try_emplace(canonical_json(text), static_cast<u32>(values_.size()));
   if (added) values_.push_back(found->first), spellings_.push_back(spellings_of(found->first));
   return found->second;
 }
 
-u32 Frames::after_value(u32 back, const std::string& text) {
+u32 RuleDfa::after_value(u32 back, const std::string& text) {
   const u32 value = value_id(text);
   const u64 key = static_cast<u64>(back) << 32 | value;
   if (const u32* known = values_after_.find(key)) return *known;
@@ -910,44 +910,44 @@ u32 Frames::after_value(u32 back, const std::string& text) {
   return result;
 }
 
-u32 Frames::pop_guard(u32 guard) {
+u32 RuleDfa::pop_guard(u32 guard) {
   if (const u32* found = popped_.find(guard)) return *found;
   const u32 result = after_value(guard_back(guard), text(guard_text(guard)));
   popped_.insert(guard, result);
   return result;
 }
 
-u32 Frames::seen_count(u32 frame) const {
+u32 RuleDfa::seen_count(u32 state) const {
   std::size_t most = 0;
-  each_seen(frame, [&](std::span<const u32> ids) { most = std::max(most, ids.size()); });
+  each_seen(state, [&](std::span<const u32> ids) { most = std::max(most, ids.size()); });
   return static_cast<u32>(most);
 }
 
-std::vector<u32> Frames::seen_ids(u32 frame) const {
+std::vector<u32> RuleDfa::seen_ids(u32 state) const {
   std::vector<u32> ids;
-  each_seen(frame, [&](std::span<const u32> seen) { ids.insert(ids.end(), seen.begin(), seen.end()); });
+  each_seen(state, [&](std::span<const u32> seen) { ids.insert(ids.end(), seen.begin(), seen.end()); });
   if (!std::is_sorted(ids.begin(), ids.end())) std::sort(ids.begin(), ids.end());
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
   return ids;
 }
 
-std::vector<u32> Frames::keep(std::vector<u8>& used) {
-  for (u32 f = static_cast<u32>(frames_.size()); f-- > 0;)
-    if (used[f] && (frames_[f].flags & FRAME_GUARD)) used[guard_back(f)] = 1;
-  std::vector<u32> map(frames_.size(), DEAD);
-  std::vector<std::pair<u32, std::string>> guards(frames_.size());
-  for (u32 f = 0; f < frames_.size(); f++)
-    if (used[f] && (frames_[f].flags & FRAME_GUARD)) guards[f] = {guard_back(f), text(guard_text(f))};
+std::vector<u32> RuleDfa::keep(std::vector<u8>& used) {
+  for (u32 f = static_cast<u32>(states_.size()); f-- > 0;)
+    if (used[f] && (states_[f].flags & STATE_GUARD)) used[guard_back(f)] = 1;
+  std::vector<u32> map(states_.size(), DEAD);
+  std::vector<std::pair<u32, std::string>> guards(states_.size());
+  for (u32 f = 0; f < states_.size(); f++)
+    if (used[f] && (states_[f].flags & STATE_GUARD)) guards[f] = {guard_back(f), text(guard_text(f))};
   Interner old = std::move(items_);
-  std::vector<Frame> old_frames = std::move(frames_);
+  std::vector<DfaState> old_states = std::move(states_);
   items_ = Interner();
-  frames_.clear();
+  states_.clear();
   ranges_ = {}, calls_ = {}, token_edges_ = {}, pending_ = {}, tables_ = {}, loops_ = {}, runs_ = {Run()}, text_parents_ = {{0, 0}}, text_states_ = {0};
   texts_.clear(), popped_.clear(), values_after_.clear();
   entries_.assign(entries_.size(), NONE);
   items_.intern(nullptr, 0);
-  frames_.emplace_back();
-  frames_[BOTTOM].flags = FRAME_BUILT;
+  states_.emplace_back();
+  states_[BOTTOM].flags = STATE_BUILT;
   map[BOTTOM] = BOTTOM;
   // Registers and the values that they have seen are made anew as well, but for those that the NFA names.
   const Registers old_registers = std::move(nfa_.registers);
@@ -980,9 +980,9 @@ std::vector<u32> Frames::keep(std::vector<u8>& used) {
   };
   for (u32 id = 0; id < base_registers_; id++) moved(id);
   std::vector<Item> items;
-  for (u32 f = 1; f < old_frames.size(); f++) {
-    if (!used[f] || (old_frames[f].flags & FRAME_GUARD)) continue;
-    if (old_frames[f].flags & FRAME_MARK) {
+  for (u32 f = 1; f < old_states.size(); f++) {
+    if (!used[f] || (old_states[f].flags & STATE_GUARD)) continue;
+    if (old_states[f].flags & STATE_MARK) {
       map[f] = mark(old.at(f)[2], old.at(f)[3], old.at(f)[4]);
       continue;
     }
@@ -991,8 +991,8 @@ std::vector<u32> Frames::keep(std::vector<u8>& used) {
     std::sort(items.begin(), items.end());
     map[f] = intern_items(items);
   }
-  for (u32 f = 1; f < old_frames.size(); f++) {
-    if (!used[f] || !(old_frames[f].flags & FRAME_GUARD)) continue;
+  for (u32 f = 1; f < old_states.size(); f++) {
+    if (!used[f] || !(old_states[f].flags & STATE_GUARD)) continue;
     u32 value = 0;
     for (const char byte : guards[f].second) value = extend_text(value, static_cast<u8>(byte));
     map[f] = guard(map[guards[f].first], value);
@@ -1000,9 +1000,9 @@ std::vector<u32> Frames::keep(std::vector<u8>& used) {
   return map;
 }
 
-std::size_t Frames::bytes() const {
-  return (nfa_.unlowered ? nfa_.unlowered->bytes() : 0) + nfa_.states.capacity() * sizeof(State) + nfa_.edges.capacity() * sizeof(Edge) + nfa_.heads.capacity() * sizeof(Head) +
-         nfa_.rules.capacity() * sizeof(Rule) + nfa_.origins.capacity() * sizeof(Origin) + items_.bytes() + frames_.capacity() * sizeof(Frame) + ranges_.capacity() * sizeof(Range) + calls_.capacity() * sizeof(Call) +
+std::size_t RuleDfa::bytes() const {
+  return (nfa_.unlowered ? nfa_.unlowered->bytes() : 0) + nfa_.states.capacity() * sizeof(NfaState) + nfa_.edges.capacity() * sizeof(Edge) + nfa_.heads.capacity() * sizeof(Head) +
+         nfa_.rules.capacity() * sizeof(Rule) + nfa_.origins.capacity() * sizeof(Origin) + items_.bytes() + states_.capacity() * sizeof(DfaState) + ranges_.capacity() * sizeof(Range) + calls_.capacity() * sizeof(Call) +
          pending_.capacity() * sizeof(Item) + tables_.capacity() * 1024 + loops_.capacity() * sizeof(Loop) + runs_.capacity() * sizeof(Run) + nfa_.registers.bytes() +
          texts_.bytes() + popped_.bytes() + values_after_.bytes() + text_parents_.capacity() * 9 + seen_sets_.bytes();
 }
