@@ -524,17 +524,17 @@ u64 Automaton::distance(u32 configuration) {
     }
     const std::size_t waiting = todo.size();
     u64 best = NONE;
-    for (u32 i = 0; i < entry_count(node); i++) {
-      const Entry entry = entries(node)[i];
-      if (entry.state == BOTTOM) {
+    for (u32 i = 0; i < edge_count(node); i++) {
+      const StackEdge edge = edges(node)[i];
+      if (edge.state == BOTTOM) {
         best = 0;
         continue;
       }
-      if (const u32* found = distances_.find(entry.rest)) {
+      if (const u32* found = distances_.find(edge.below)) {
         const u32 below = *found;  // another is inserted where values are looked for
-        best = std::min(best, plus(state_length(entry.state), below));
+        best = std::min(best, plus(state_length(edge.state), below));
       } else {
-        todo.push_back(entry.rest);
+        todo.push_back(edge.below);
       }
     }
     if (todo.size() > waiting) continue;
@@ -605,8 +605,8 @@ bool Automaton::find_value(u32 rule, CheapValues& cheap) {
   } busy(cheap, extending_);
   cheap.left = true;  // unless this comes to its end
   if (cheap.nodes.empty()) {
-    std::vector<Entry> start;
-    if (const u32 entry = dfa_.entry(rule); entry != DEAD) start.push_back({entry, EMPTY_STACK});
+    std::vector<StackEdge> start;
+    if (const u32 state = dfa_.start(rule); state != DEAD) start.push_back({state, EMPTY_STACK});
     const u32 first = close(start);
     cheap.nodes.push_back({first, NONE, 0, 0});
     if (const u64 length = distance(first); length < LONG) cheap.queue.push({length, static_cast<u32>(length), ~0u});
@@ -661,8 +661,8 @@ bool Automaton::values_take_more() {
 // Each byte that leads on, and where to; where no guard reads along, of bytes that lead the same way one, or `every` one.
 template <class F>
 void Automaton::each_step(u32 here, bool every, F take) {
-  for (u32 i = 0; i < entry_count(here); i++) {
-    const u32 state = entries(here)[i].state;
+  for (u32 i = 0; i < edge_count(here); i++) {
+    const u32 state = edges(here)[i].state;
     if (state == BOTTOM) continue;
     dfa_.build(state);
     for (u32 r = 0; r < dfa_[state].range_count; r++) {
@@ -706,7 +706,7 @@ std::string Automaton::shortest(u32 configuration) {
 // is better than one that makes it another, for it is new where it is.
 u32 Automaton::straight_down(u32 configuration, u64 left, std::vector<Straight>& way, bool to_known) {
   u32 here = configuration;
-  Scratch<Entry> order;
+  Scratch<StackEdge> order;
   while (!complete(here) && !(to_known && here != configuration && lengths_.find(here))) {
     u32 next = NO_STACK;
     if (guarded_[here] & GUARD_BELOW) next = new_value(here, left, way);
@@ -717,10 +717,10 @@ u32 Automaton::straight_down(u32 configuration, u64 left, std::vector<Straight>&
     u8 by = 0;
     bool exact = false;
     order.clear();
-    for (u32 i = 0; i < entry_count(here); i++)
-      if (entries(here)[i].state != BOTTOM) order.push_back(entries(here)[i]);
+    for (u32 i = 0; i < edge_count(here); i++)
+      if (edges(here)[i].state != BOTTOM) order.push_back(edges(here)[i]);
     if (guarded_[here] & GUARD_BELOW)
-      std::stable_sort(order.begin(), order.end(), [this](const Entry& a, const Entry& b) { return depth_[a.rest] < depth_[b.rest]; });
+      std::stable_sort(order.begin(), order.end(), [this](const StackEdge& a, const StackEdge& b) { return depth_[a.below] < depth_[b.below]; });
     for (std::size_t i = 0; i < order.size() && !exact; i++) {
       const u32 state = order[i].state;
       dfa_.build(state);
@@ -744,14 +744,14 @@ u32 Automaton::straight_down(u32 configuration, u64 left, std::vector<Straight>&
 // Where a value begins that must differ from others, the cheapest one that does, if the distance says so.
 u32 Automaton::new_value(u32 configuration, u64& left, std::vector<Straight>& way) {
   const std::size_t before = way.size();
-  for (u32 i = 0; i < entry_count(configuration); i++) {
-    const Entry entry = entries(configuration)[i];
-    for (u32 k = 0; entry.state != BOTTOM && k < entry_count(entry.rest); k++) {
-      const u32 guard = entries(entry.rest)[k].state;
+  for (u32 i = 0; i < edge_count(configuration); i++) {
+    const StackEdge edge = edges(configuration)[i];
+    for (u32 k = 0; edge.state != BOTTOM && k < edge_count(edge.below); k++) {
+      const u32 guard = edges(edge.below)[k].state;
       if (guard == BOTTOM || !(dfa_[guard].flags & STATE_GUARD) || dfa_.guard_text(guard) != 0) continue;
       const u32 back = dfa_.guard_back(guard);
       const auto& kinds = dfa_.nfa().scopes[dfa_.rule(back)];
-      const auto kind = std::find_if(kinds.begin(), kinds.end(), [&](u32 rule) { return dfa_.entry(rule) == entry.state; });
+      const auto kind = std::find_if(kinds.begin(), kinds.end(), [&](u32 rule) { return dfa_.start(rule) == edge.state; });
       if (kind == kinds.end()) continue;
       CheapValues& cheap = cheap_values_[*kind];
       const std::vector<u32> seen = dfa_.seen_ids(back);

@@ -733,7 +733,7 @@ u32 Automaton::mask(u32 configuration) {
   Scratch<u32> token_sets;
   Scratch<i32> denied;
   struct Visit {
-    u32 nodes, state, rest;
+    u32 nodes, state, below;
     bool passed;  // a guard: what its scope has seen is then more than its state knows
     bool operator==(const Visit&) const = default;
   };
@@ -744,44 +744,44 @@ u32 Automaton::mask(u32 configuration) {
   const bool guarded = values > 0 || (guarded_[configuration] & SCOPE_BELOW);
   // With those of scopes, and those that a token completes itself.
   const u32 all_values = (guarded_[configuration] ? guard_values(configuration, MOST_VALUES, true) : 0) + trie_->max_token_bytes();
-  auto visit = [&](u32 nodes, u32 state, u32 rest, bool passed) {
-    const Visit v{nodes, state, rest, passed};
+  auto visit = [&](u32 nodes, u32 state, u32 below, bool passed) {
+    const Visit v{nodes, state, below, passed};
     if (std::find(visits.begin(), visits.end(), v) == visits.end()) visits.push_back(v);
   };
-  for (u32 i = 0; i < entry_count(configuration); i++) {
-    const Entry entry = entries(configuration)[i];
-    if (entry.state == BOTTOM) continue;
-    dfa_.build(entry.state);
-    for (u32 t = 0; t < dfa_[entry.state].token_count; t++) token_sets.push_back(dfa_.token_edge(entry.state, t).set);
-    if (dfa_[entry.state].flags & STATE_BYTES) visit(root_list_, entry.state, entry.rest, false);
+  for (u32 i = 0; i < edge_count(configuration); i++) {
+    const StackEdge edge = edges(configuration)[i];
+    if (edge.state == BOTTOM) continue;
+    dfa_.build(edge.state);
+    for (u32 t = 0; t < dfa_[edge.state].token_count; t++) token_sets.push_back(dfa_.token_edge(edge.state, t).set);
+    if (dfa_[edge.state].flags & STATE_BYTES) visit(root_list_, edge.state, edge.below, false);
   }
   auto few_values = [&](u32 rule) {
-    const u32 entry = dfa_.entry(rule);
-    return entry != DEAD && !dfa_.endless(entry) && !many(dfa_.variety(entry), all_values);
+    const u32 start = dfa_.start(rule);
+    return start != DEAD && !dfa_.endless(start) && !many(dfa_.variety(start), all_values);
   };
-  auto rest_of = [&](u32 back, bool distinct, u32 rest) { return push(distinct ? dfa_.guard(back, IN_TOKEN) : back, rest); };
+  auto return_to = [&](u32 back, bool distinct, u32 below) { return push(distinct ? dfa_.guard(back, IN_TOKEN) : back, below); };
   // Goes on in `state` at a set of trie nodes: there, and in whatever it calls before reading anything.
-  Scratch<Entry> entering;
-  auto go_on = [&](u32 nodes, u32 state, u32 rest, bool passed) {
-    entering.assign(1, {state, rest});
+  Scratch<StackEdge> entering;
+  auto go_on = [&](u32 nodes, u32 state, u32 below, bool passed) {
+    entering.assign(1, {state, below});
     for (std::size_t i = 0; i < entering.size(); i++) {
-      const Entry entry = entering[i];
-      if (dfa_[entry.state].flags & STATE_BYTES) visit(nodes, entry.state, entry.rest, passed);
-      if (!(dfa_[entry.state].flags & STATE_CALLS)) continue;
-      dfa_.build(entry.state);
-      for (u32 c = 0; c < dfa_[entry.state].call_count; c++) {
-        const Call call = dfa_.call(entry.state, c);
-        if (dfa_.entry(call.rule) == DEAD) continue;
+      const StackEdge edge = entering[i];
+      if (dfa_[edge.state].flags & STATE_BYTES) visit(nodes, edge.state, edge.below, passed);
+      if (!(dfa_[edge.state].flags & STATE_CALLS)) continue;
+      dfa_.build(edge.state);
+      for (u32 c = 0; c < dfa_[edge.state].call_count; c++) {
+        const Call call = dfa_.call(edge.state, c);
+        if (dfa_.start(call.rule) == DEAD) continue;
         if ((guarded || passed) && call.distinct && few_values(call.rule))
           suspects.insert(suspects.end(), node_lists_.at(nodes), node_lists_.at(nodes) + node_lists_.length(nodes));
-        const Entry next{dfa_.entry(call.rule), rest_of(call.back, call.distinct, entry.rest)};
+        const StackEdge next{dfa_.start(call.rule), return_to(call.back, call.distinct, edge.below)};
         if (std::find(entering.begin(), entering.end(), next) == entering.end()) entering.push_back(next);
       }
     }
   };
   // What stands below an ended state, through guards that let the value pass.
   struct Leaving {
-    u32 nodes, rest;
+    u32 nodes, below;
     bool passed;
   };
   Scratch<Leaving> leavings;
@@ -790,23 +790,23 @@ u32 Automaton::mask(u32 configuration) {
     leavings.assign(1, {from_nodes, from_rest, from_passed});
     for (std::size_t l = 0; l < leavings.size(); l++) {
       const Leaving at = leavings[l];
-      for (u32 k = 0; k < entry_count(at.rest); k++) {
-        const Entry below = entries(at.rest)[k];
-        if (below.state == BOTTOM) continue;
-        if (dfa_[below.state].flags & STATE_MARK) {
-          leavings.push_back({at.nodes, below.rest, at.passed});
+      for (u32 k = 0; k < edge_count(at.below); k++) {
+        const StackEdge popped = edges(at.below)[k];
+        if (popped.state == BOTTOM) continue;
+        if (dfa_[popped.state].flags & STATE_MARK) {
+          leavings.push_back({at.nodes, popped.below, at.passed});
           continue;
         }
-        if (!(dfa_[below.state].flags & STATE_GUARD)) {
-          go_on(at.nodes, below.state, below.rest, at.passed);
+        if (!(dfa_[popped.state].flags & STATE_GUARD)) {
+          go_on(at.nodes, popped.state, popped.below, at.passed);
           continue;
         }
-        const u32 back = dfa_.guard_back(below.state);
+        const u32 back = dfa_.guard_back(popped.state);
         u32 nodes = at.nodes;
-        if (at.passed || (dfa_.guard_text(below.state) == IN_TOKEN && dfa_.seen_any(back))) {
+        if (at.passed || (dfa_.guard_text(popped.state) == IN_TOKEN && dfa_.seen_any(back))) {
           suspects.insert(suspects.end(), node_lists_.at(nodes), node_lists_.at(nodes) + node_lists_.length(nodes));
         } else if (dfa_.seen_any(back)) {
-          refused_nodes(nodes, below.state, kept, refused);
+          refused_nodes(nodes, popped.state, kept, refused);
           statistics.refusals += !refused.empty();
           if (sole) dead.insert(dead.end(), refused.begin(), refused.end());
           else suspects.insert(suspects.end(), refused.begin(), refused.end());
@@ -815,23 +815,23 @@ u32 Automaton::mask(u32 configuration) {
         }
         // Here the token ends with a value, behind which there may be too few others.
         if (risky(back)) suspects.insert(suspects.end(), node_lists_.at(nodes), node_lists_.at(nodes) + node_lists_.length(nodes));
-        go_on(nodes, back, below.rest, true);
-        if (dfa_[back].flags & STATE_FINAL) leavings.push_back({nodes, below.rest, true});
+        go_on(nodes, back, popped.below, true);
+        if (dfa_[back].flags & STATE_FINAL) leavings.push_back({nodes, popped.below, true});
       }
     }
   };
-  Scratch<std::pair<u32, u32>> prefixes;  // of seen_texts() for seen_rest
-  u32 seen_rest = NONE;
+  Scratch<std::pair<u32, u32>> prefixes;  // of seen_texts() for seen_below
+  u32 seen_below = NONE;
   bool told = false;
   Scratch<u32> left;  // nodes at which the state of a sole stack is left
   Scratch<u32> open;
   for (std::size_t v = 0; v < visits.size(); v++) {
     const Visit at = visits[v];
-    const bool sole = v == 0 && entry_count(configuration) == 1;
+    const bool sole = v == 0 && edge_count(configuration) == 1;
     // A guard that the token itself has entered counts too: ",true" behind [true ends a value that was seen.
     // So does the scope that a value of the token is in.
     const bool scarce = risky(at.state);
-    const bool watched = guarded || (at.passed && scarce) || (guarded_[at.rest] && (at.passed || (guarded_[at.rest] & SCOPE_BELOW) || guard_values(at.rest, 1) > 0));
+    const bool watched = guarded || (at.passed && scarce) || (guarded_[at.below] && (at.passed || (guarded_[at.below] & SCOPE_BELOW) || guard_values(at.below, 1) > 0));
     open.assign(1, part(at.nodes, at.state, watched));
     while (!open.empty()) {
       const u32 id = open.back();
@@ -839,8 +839,8 @@ u32 Automaton::mask(u32 configuration) {
       const KeptPart kept_part = parts_[id];  // more may be made below
       if (kept_part.dense || !kept_part.tokens.empty()) parts.push_back(id);
       open.insert(open.end(), part_includes_.begin() + kept_part.includes.begin, part_includes_.begin() + kept_part.includes.end);
-      if (watched && (guarded_[at.rest] || scarce) && !kept_part.poor.empty()) {
-        if (seen_rest != at.rest || v == 1) seen_rest = at.rest, told = !at.passed && seen_texts(at.rest, sole ? at.state : DEAD, &prefixes);
+      if (watched && (guarded_[at.below] || scarce) && !kept_part.poor.empty()) {
+        if (seen_below != at.below || v == 1) seen_below = at.below, told = !at.passed && seen_texts(at.below, sole ? at.state : DEAD, &prefixes);
         for (u32 p = kept_part.poor.begin; p < kept_part.poor.end; p++) {
           const Part::Poor poor = part_poor_[p];
           if (told && !at.passed && poor.texts > 0) {
@@ -862,9 +862,9 @@ u32 Automaton::mask(u32 configuration) {
         if ((guarded || at.passed) && transfer.distinct && few_values(transfer.rule))
           suspects.insert(suspects.end(), node_lists_.at(transfer.nodes), node_lists_.at(transfer.nodes) + node_lists_.length(transfer.nodes));
         if (sole && guarded) left.insert(left.end(), node_lists_.at(transfer.nodes), node_lists_.at(transfer.nodes) + node_lists_.length(transfer.nodes));
-        if (transfer.rule == NONE) leave(transfer.nodes, at.rest, at.passed, sole);
-        else if (dfa_.entry(transfer.rule) != DEAD)
-          go_on(transfer.nodes, dfa_.entry(transfer.rule), rest_of(transfer.back, transfer.distinct, at.rest), at.passed);
+        if (transfer.rule == NONE) leave(transfer.nodes, at.below, at.passed, sole);
+        else if (dfa_.start(transfer.rule) != DEAD)
+          go_on(transfer.nodes, dfa_.start(transfer.rule), return_to(transfer.back, transfer.distinct, at.below), at.passed);
       }
     }
     if (sole && !dead.empty()) bury(at.state, left, dead, suspects);
@@ -898,37 +898,37 @@ u32 Automaton::guard_values(u32 node, u32 limit, bool scopes) {
     todo.pop_back();
     if (!(guarded_[at] & (scopes ? GUARD_BELOW | SCOPE_BELOW : GUARD_BELOW)) || std::find(seen.begin(), seen.end(), at) != seen.end()) continue;
     if (seen.size() < 64) seen.push_back(at);
-    for (u32 i = 0; i < entry_count(at); i++) {
-      const Entry entry = entries(at)[i];
-      if (dfa_[entry.state].flags & STATE_GUARD) {
-        const u32 back = dfa_.guard_back(entry.state);
+    for (u32 i = 0; i < edge_count(at); i++) {
+      const StackEdge edge = edges(at)[i];
+      if (dfa_[edge.state].flags & STATE_GUARD) {
+        const u32 back = dfa_.guard_back(edge.state);
         count += dfa_.seen_count(back);
-      } else if (scopes && dfa_.in_scope(entry.state)) {
-        count += dfa_.seen_count(entry.state);
+      } else if (scopes && dfa_.in_scope(edge.state)) {
+        count += dfa_.seen_count(edge.state);
       }
-      todo.push_back(entry.rest);
+      todo.push_back(edge.below);
     }
   }
   return std::min(count, limit);
 }
 
 // One guard alone watches, and what it has seen is spelled without needless escapes.
-bool Automaton::spells_values(u32 rest) const {
-  if (entry_count(rest) != 1 || dfa_.nfa().any_escapes) return false;
-  const Entry entry = entries(rest)[0];
-  return entry.state != BOTTOM && (dfa_[entry.state].flags & STATE_GUARD) && !guarded_[entry.rest] && dfa_.guard_text(entry.state) != IN_TOKEN;
+bool Automaton::spells_values(u32 below) const {
+  if (edge_count(below) != 1 || dfa_.nfa().any_escapes) return false;
+  const StackEdge edge = edges(below)[0];
+  return edge.state != BOTTOM && (dfa_[edge.state].flags & STATE_GUARD) && !guarded_[edge.below] && dfa_.guard_text(edge.state) != IN_TOKEN;
 }
 
 // Where one guard alone watches and its value is a string: how many spellings of strings that it has seen can follow, only those that
 // the state reads if one is given, and how many of them each node is on the way to. Nothing where that cannot be told.
-std::optional<u32> Automaton::seen_texts(u32 rest, u32 state, std::vector<std::pair<u32, u32>>* counts) {
+std::optional<u32> Automaton::seen_texts(u32 below, u32 state, std::vector<std::pair<u32, u32>>* counts) {
   u32 total = 0;
   if (counts) counts->clear();
-  if (!spells_values(rest)) return std::nullopt;
-  const Entry entry = entries(rest)[0];
-  const u32 back = dfa_.guard_back(entry.state);
+  if (!spells_values(below)) return std::nullopt;
+  const StackEdge edge = edges(below)[0];
+  const u32 back = dfa_.guard_back(edge.state);
   if (dfa_.seen_spellings(back) == NONE) return std::nullopt;
-  std::string before = dfa_.text(dfa_.guard_text(entry.state));
+  std::string before = dfa_.text(dfa_.guard_text(edge.state));
   if (!before.empty() && before[0] != '"') return std::nullopt;
   for (std::size_t i = before.find('\\'); i != std::string::npos; i = before.find('\\', i + 1)) {
     if (i + 1 == before.size() || before[i + 1] != '/') return std::nullopt;
@@ -1106,9 +1106,9 @@ bool Automaton::risky(u32 state) {
   if (scope_texts_[rule] == NONE) {
     u32 texts = ENDLESS;
     for (const u32 callee : dfa_.nfa().distinct_rules(rule)) {
-      const u32 entry = dfa_.entry(callee);
-      if (entry == DEAD) texts = 0;
-      else if (!dfa_.endless(entry)) texts = std::min(texts, dfa_.variety(entry, 512));
+      const u32 start = dfa_.start(callee);
+      if (start == DEAD) texts = 0;
+      else if (!dfa_.endless(start)) texts = std::min(texts, dfa_.variety(start, 512));
     }
     scope_texts_[rule] = texts;
   }
@@ -1139,8 +1139,8 @@ bool Automaton::finishes(u32 state) {
     for (u32 r = 0; r < dfa_[at].range_count && !result; r++) add(dfa_.range_target(at, r));
     for (u32 c = 0; c < dfa_[at].call_count && !result; c++) {
       const Call call = dfa_.call(at, c);
-      const u32 entry = dfa_.entry(call.rule);
-      if (entry != DEAD && (!call.distinct || alive({entry, push(dfa_.guard(call.back, 0), EMPTY_STACK)}))) add(call.back);
+      const u32 start = dfa_.start(call.rule);
+      if (start != DEAD && (!call.distinct || alive({start, push(dfa_.guard(call.back, 0), EMPTY_STACK)}))) add(call.back);
     }
   }
   finishes_.insert(state, result);
@@ -1148,16 +1148,16 @@ bool Automaton::finishes(u32 state) {
 }
 
 // A number that is zero whatever its exponent becomes, and a guard that has seen zero: endless texts of one value.
-bool Automaton::zero_forever(const Entry& entry) {
-  for (u32 k = 0; k < entry_count(entry.rest); k++) {
-    const Entry below = entries(entry.rest)[k];
-    if (!(dfa_[below.state].flags & STATE_GUARD)) return false;
-    const std::string text = dfa_.text(dfa_.guard_text(below.state));
+bool Automaton::zero_forever(const StackEdge& edge) {
+  for (u32 k = 0; k < edge_count(edge.below); k++) {
+    const StackEdge popped = edges(edge.below)[k];
+    if (!(dfa_[popped.state].flags & STATE_GUARD)) return false;
+    const std::string text = dfa_.text(dfa_.guard_text(popped.state));
     const std::size_t exponent = text.find_first_of("eE");
     if (exponent == std::string::npos || text.find_first_not_of("-0.") != exponent) return false;
-    if (dfa_.after_value(dfa_.guard_back(below.state), "0") != DEAD) return false;
+    if (dfa_.after_value(dfa_.guard_back(popped.state), "0") != DEAD) return false;
   }
-  return entry_count(entry.rest) > 0;
+  return edge_count(edge.below) > 0;
 }
 
 // A number has a few spellings, escapes and other orders give a text any number of them.
@@ -1167,30 +1167,30 @@ bool Automaton::many(u32 texts, u32 values) const {
 }
 
 // Whether some completion of the value that the nearest guard waits for is one that it has not seen.
-bool Automaton::alive(const Entry& entry) {
-  if (!(guarded_[entry.rest] & GUARD_BELOW)) return true;
-  const u32 values = guard_values(entry.rest, 1'000'000);
-  if (values != 0 && zero_forever(entry)) return false;
-  if (values == 0 || dfa_.endless(entry.state) || many(dfa_.variety(entry.state), values)) return true;
-  const u64 key = static_cast<u64>(entry.state) << 32 | entry.rest;
+bool Automaton::alive(const StackEdge& edge) {
+  if (!(guarded_[edge.below] & GUARD_BELOW)) return true;
+  const u32 values = guard_values(edge.below, 1'000'000);
+  if (values != 0 && zero_forever(edge)) return false;
+  if (values == 0 || dfa_.endless(edge.state) || many(dfa_.variety(edge.state), values)) return true;
+  const u64 key = static_cast<u64>(edge.state) << 32 | edge.below;
   if (const u32* found = alive_.find(key)) return *found != 0;
   bool skipped = false;
-  const u32 texts = dfa_.texts(entry.state);
-  if (texts != UNTOLD && spells_values(entry.rest) && texts > dfa_.seen_spellings(dfa_.guard_back(entries(entry.rest)[0].state))) return true;
-  const std::optional<u32> seen = texts == UNTOLD ? std::nullopt : seen_texts(entry.rest, entry.state);
-  const bool result = seen ? texts > *seen : finds_new_value(entry, values, false, skipped) || (skipped && finds_new_value(entry, values, true, skipped));
+  const u32 texts = dfa_.texts(edge.state);
+  if (texts != UNTOLD && spells_values(edge.below) && texts > dfa_.seen_spellings(dfa_.guard_back(edges(edge.below)[0].state))) return true;
+  const std::optional<u32> seen = texts == UNTOLD ? std::nullopt : seen_texts(edge.below, edge.state);
+  const bool result = seen ? texts > *seen : finds_new_value(edge, values, false, skipped) || (skipped && finds_new_value(edge, values, true, skipped));
   alive_.insert(key, result);
   return result;
 }
 
-// A search over stacks of this one entry, by bytes, depth first until values have passed all guards: most texts differ from the values seen
+// A search over stacks of this one edge, by bytes, depth first until values have passed all guards: most texts differ from the values seen
 // by what has been read, so the first completion is one. Blanks between the parts of a value are left out at first: they make no other
 // value, though a grammar may ask for some. INVARIANT: nothing is interned as a configuration.
-bool Automaton::finds_new_value(const Entry& entry, u32 values, bool blanks, bool& skipped) {
+bool Automaton::finds_new_value(const StackEdge& edge, u32 values, bool blanks, bool& skipped) {
   statistics.searches++;
   constexpr std::size_t BUDGET = 4096;
   struct Place {
-    Entry at;
+    StackEdge at;
     u32 text;   // that the nearest guard has, before the byte
     u32 byte;   // to be read by the guards yet, NONE for none
   };
@@ -1199,23 +1199,23 @@ bool Automaton::finds_new_value(const Entry& entry, u32 values, bool blanks, boo
   std::size_t count = 0;
   auto nearest_text = [&](u32 node) {
     for (;;) {
-      for (u32 k = 0; k < entry_count(node); k++)
-        if (const u32 state = entries(node)[k].state; state != BOTTOM && (dfa_[state].flags & STATE_GUARD)) return dfa_.guard_text(state);
+      for (u32 k = 0; k < edge_count(node); k++)
+        if (const u32 state = edges(node)[k].state; state != BOTTOM && (dfa_[state].flags & STATE_GUARD)) return dfa_.guard_text(state);
       u32 below = NO_STACK;
-      for (u32 k = 0; k < entry_count(node) && below == NO_STACK; k++)
-        if (guarded_[entries(node)[k].rest] & GUARD_BELOW) below = entries(node)[k].rest;
+      for (u32 k = 0; k < edge_count(node) && below == NO_STACK; k++)
+        if (guarded_[edges(node)[k].below] & GUARD_BELOW) below = edges(node)[k].below;
       node = below;
     }
   };
-  pending.push_back({entry, nearest_text(entry.rest), NONE});
+  pending.push_back({edge, nearest_text(edge.below), NONE});
   while (!pending.empty()) {
     auto [at, text, byte] = pending.back();
     pending.pop_back();
     if (byte != NONE) {
-      at.rest = advance(at.rest, static_cast<u8>(byte));
+      at.below = advance(at.below, static_cast<u8>(byte));
       if (text != IN_TOKEN) text = dfa_.extend_text(text, static_cast<u8>(byte));
     }
-    const u64 key = static_cast<u64>(at.state) << 32 | at.rest;
+    const u64 key = static_cast<u64>(at.state) << 32 | at.below;
     if (visited.find(key)) continue;
     visited.insert(key, 1);
     if (++count > BUDGET) return true;  // so many ways on that it would be odd if all were seen
@@ -1227,25 +1227,25 @@ bool Automaton::finds_new_value(const Entry& entry, u32 values, bool blanks, boo
       if (target == DEAD) continue;
       const Range range = dfa_.range(at.state, r);
       for (u32 b = range.lo; b <= range.hi; b++) {
-        if (inside || blanks || !is_blank(static_cast<u8>(b))) pending.push_back({{target, at.rest}, text, b});
+        if (inside || blanks || !is_blank(static_cast<u8>(b))) pending.push_back({{target, at.below}, text, b});
         else skipped = true;
       }
     }
     for (u32 c = 0; c < dfa_[at.state].call_count; c++) {
       const Call call = dfa_.call(at.state, c);
-      if (dfa_.entry(call.rule) != DEAD) pending.push_back({{dfa_.entry(call.rule), call_rest(call, at.rest)}, call.distinct ? 0 : text, NONE});
+      if (dfa_.start(call.rule) != DEAD) pending.push_back({{dfa_.start(call.rule), return_node(call, at.below)}, call.distinct ? 0 : text, NONE});
     }
     if (!(dfa_[at.state].flags & STATE_FINAL)) continue;
-    for (u32 k = 0; k < entry_count(at.rest); k++) {
-      const Entry below = entries(at.rest)[k];
-      if (below.state == BOTTOM) continue;
-      Entry next = below;
-      const bool guard = dfa_[below.state].flags & STATE_GUARD;
-      if (guard) next.state = dfa_.pop_guard(below.state);
+    for (u32 k = 0; k < edge_count(at.below); k++) {
+      const StackEdge popped = edges(at.below)[k];
+      if (popped.state == BOTTOM) continue;
+      StackEdge next = popped;
+      const bool guard = dfa_[popped.state].flags & STATE_GUARD;
+      if (guard) next.state = dfa_.pop_guard(popped.state);
       if (next.state == DEAD) continue;
-      if (!(guarded_[below.rest] & GUARD_BELOW)) return true;
+      if (!(guarded_[popped.below] & GUARD_BELOW)) return true;
       // What a value is part of may have been seen as well.
-      pending.push_back({next, guard ? nearest_text(below.rest) : text, NONE});
+      pending.push_back({next, guard ? nearest_text(popped.below) : text, NONE});
     }
   }
   return false;

@@ -72,9 +72,9 @@ u32 RuleDfa::intern_items(std::span<const Item> items) {
 
 u32 RuleDfa::intern_closure() { return intern_items(closure_.result); }
 
-u32 RuleDfa::entry(u32 rule) {
-  if (entries_.size() <= rule) entries_.resize(nfa_.rules.size(), NONE);
-  if (entries_[rule] != NONE) return entries_[rule];
+u32 RuleDfa::start(u32 rule) {
+  if (starts_.size() <= rule) starts_.resize(nfa_.rules.size(), NONE);
+  if (starts_[rule] != NONE) return starts_[rule];
   u32 reg = 0;
   if (nfa_.rules[rule].scope) {
     Register scope;
@@ -87,7 +87,7 @@ u32 RuleDfa::entry(u32 rule) {
   Scratch<Item> items;
   for (const Item& item : closure_.result)
     if (item.state != nfa_.rules[rule].final) items.push_back(item);
-  return entries_[rule] = intern_items(items);
+  return starts_[rule] = intern_items(items);
 }
 
 // The ranges that live_ makes, each with the items that it leads to.
@@ -944,7 +944,7 @@ std::vector<u32> RuleDfa::keep(std::vector<u8>& used) {
   states_.clear();
   ranges_ = {}, calls_ = {}, token_edges_ = {}, pending_ = {}, tables_ = {}, loops_ = {}, runs_ = {Run()}, text_parents_ = {{0, 0}}, text_states_ = {0};
   texts_.clear(), popped_.clear(), values_after_.clear();
-  entries_.assign(entries_.size(), NONE);
+  starts_.assign(starts_.size(), NONE);
   items_.intern(nullptr, 0);
   states_.emplace_back();
   states_[BOTTOM].flags = STATE_BUILT;

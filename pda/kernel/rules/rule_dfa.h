@@ -75,7 +75,7 @@ class RuleDfa {
  public:
   RuleDfa(Nfa nfa, const TokenTrie& trie, const Limits& limits);
 
-  u32 entry(u32 rule);                          // where a call of the rule begins; never final
+  u32 start(u32 rule);                          // where a call of the rule begins; never final
   u32 next(u32 state, u8 byte) {                // DEAD if the byte is not live
     if (!(states_[state].flags & STATE_BUILT)) {
       if (lean(state)) return next_lean(state, byte);
@@ -191,7 +191,7 @@ class RuleDfa {
   std::vector<TokenEdge> token_edges_;
   std::vector<Item> pending_;
   std::vector<std::array<u32, 256>> tables_;
-  std::vector<u32> entries_;
+  std::vector<u32> starts_;
   std::vector<u8> endless_;                     // by NFA state, of the rules that are known
   std::vector<u8> known_;                       // by rule: endless_ tells of its states
   u32 base_registers_;                          // those that the NFA was made with

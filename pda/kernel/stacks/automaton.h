@@ -16,14 +16,14 @@
 
 namespace stackmask {
 
-// A set of stacks is a node: entries (state, rest) sorted by state, where rest is the node below. Node 0 is no stack at all,
-// node 1 the empty stack. INVARIANT: a node is closed under popping (an entry whose state may end brings the entries of its rest
+// A set of stacks is a node: edges (state, below) sorted by state, where below is the node below. Node 0 is no stack at all,
+// node 1 the empty stack. INVARIANT: a node is closed under popping (an edge whose state may end brings the edges of its below
 // along), holds a state once (equal states unite their rests), and no state that only ends but marks.
 // A mark stands for itself: what is below it is not brought along, so that stacks through it can be told from others and be cut.
-struct Entry {
-  u32 state, rest;
-  bool operator==(const Entry&) const = default;
-  auto operator<=>(const Entry&) const = default;
+struct StackEdge {
+  u32 state, below;
+  bool operator==(const StackEdge&) const = default;
+  auto operator<=>(const StackEdge&) const = default;
 };
 constexpr u32 NO_STACK = 0;
 constexpr u32 EMPTY_STACK = 1;
@@ -171,7 +171,7 @@ class Automaton {
   void reclaim();
 
   // Configurations.
-  Interner nodes_;                // entries as pairs of words
+  Interner nodes_;                // edges as pairs of words
   static constexpr u8 GUARD_BELOW = 1, SCOPE_BELOW = 2;
   std::vector<u8> guarded_;       // by node: a guard, or a scope whose values may run out, is on one of its stacks
   std::vector<u32> depth_;        // by node: longest stack, saturated
@@ -187,16 +187,16 @@ class Automaton {
   };
   u32 now_tokens_ = 0, now_bytes_ = 0;
   std::vector<u32> due_;          // by node: after how many tokens the first limit on its stacks is spanned
-  u32 mark(u32 rule, u32 rest);   // the node for calling a rule that leaves a mark
+  u32 mark(u32 rule, u32 below);   // the node for calling a rule that leaves a mark
   u32 cut(u32 configuration, u32 tokens);
-  u32 intern(std::vector<Entry>& entries);
-  const Entry* entries(u32 node) const { return reinterpret_cast<const Entry*>(nodes_.at(node)); }
-  u32 entry_count(u32 node) const { return static_cast<u32>(nodes_.length(node) / 2); }
-  u32 push(u32 state, u32 rest);
+  u32 intern(std::vector<StackEdge>& edges);
+  const StackEdge* edges(u32 node) const { return reinterpret_cast<const StackEdge*>(nodes_.at(node)); }
+  u32 edge_count(u32 node) const { return static_cast<u32>(nodes_.length(node) / 2); }
+  u32 push(u32 state, u32 below);
   u32 unite(u32 a, u32 b);
   u32 advance(u32 node, u8 byte);
-  u32 close(std::vector<Entry>& raw);
-  u32 call_rest(const Call& call, u32 rest);
+  u32 close(std::vector<StackEdge>& raw);
+  u32 return_node(const Call& call, u32 below);
   u32 compute_step(u32 configuration, u8 byte);
   u64 least(u32 configuration);
   struct Straight {
@@ -288,10 +288,10 @@ class Automaton {
   bool risky(u32 state);                   // a state of a scope that a token may run out of values for
   bool finishes(u32 state);                // its rule can end without a value that its scope has seen
   bool many(u32 texts, u32 values) const;  // so many texts are more values than these
-  bool zero_forever(const Entry& entry);
-  bool finds_new_value(const Entry& entry, u32 values, bool blanks, bool& skipped);
-  bool alive(const Entry& entry);          // some value that a guard below has not seen can still be read
-  bool spells_values(u32 rest) const;
+  bool zero_forever(const StackEdge& edge);
+  bool finds_new_value(const StackEdge& edge, u32 values, bool blanks, bool& skipped);
+  bool alive(const StackEdge& edge);          // some value that a guard below has not seen can still be read
+  bool spells_values(u32 below) const;
   // What seen_texts() counted last, by state and beginning.
   struct Counted {
     u32 state = DEAD;
@@ -304,7 +304,7 @@ class Automaton {
   std::vector<Counted> counted_;
   u32 next_counted_ = 0;
   u32 spell(const std::string& value, const std::string& before, u32 state, std::vector<std::pair<u32, u32>>* counts);
-  std::optional<u32> seen_texts(u32 rest, u32 state, std::vector<std::pair<u32, u32>>* counts = nullptr);
+  std::optional<u32> seen_texts(u32 below, u32 state, std::vector<std::pair<u32, u32>>* counts = nullptr);
   void refused_nodes(u32 list, u32 guard, std::vector<u32>& kept, std::vector<u32>& refused);
   void bury(u32 state, std::vector<u32>& left, std::vector<u32>& dead, std::vector<u32>& suspects);
   void deny(u32 configuration, std::vector<u32>& suspects, std::vector<u32>& dead, std::vector<i32>& denied);

@@ -31,7 +31,7 @@ Automaton::Automaton(std::shared_ptr<const TokenTrie> trie, std::shared_ptr<Expr
   part_tokens_.reserve(1024);
   part_transfers_.reserve(64);
   part_includes_.reserve(64);
-  Scratch<Entry> list;
+  Scratch<StackEdge> list;
   nodes_.intern(nullptr, 0);
   guarded_.push_back(0);
   depth_.push_back(0);
@@ -42,30 +42,30 @@ Automaton::Automaton(std::shared_ptr<const TokenTrie> trie, std::shared_ptr<Expr
   const u32 root = 0;
   node_lists_.intern(&root, 1);
   path_.resize(trie_->max_token_bytes() + 2);
-  std::vector<Entry> start;
+  std::vector<StackEdge> start;
   const Nfa& nfa = dfa_.nfa();
-  const u32 entry = dfa_.entry(nfa.root);
-  if (entry != DEAD) start.push_back({entry, nfa.rules[nfa.root].marked() ? mark(nfa.root, EMPTY_STACK) : EMPTY_STACK});
+  const u32 state = dfa_.start(nfa.root);
+  if (state != DEAD) start.push_back({state, nfa.rules[nfa.root].marked() ? mark(nfa.root, EMPTY_STACK) : EMPTY_STACK});
   if (nfa.rules[nfa.root].nullable) start.push_back({BOTTOM, NO_STACK});
   initial_ = close(start);
 }
 
-// `entries` sorted, states unique.
-u32 Automaton::intern(std::vector<Entry>& list) {
+// `edges` sorted, states unique.
+u32 Automaton::intern(std::vector<StackEdge>& list) {
   const u32 id = nodes_.intern(reinterpret_cast<const u32*>(list.data()), list.size() * 2);
   if (id == guarded_.size()) {
     u8 guarded = 0;
     u32 depth = 0, due = NONE, marks = 0;
-    for (const Entry& entry : list) {
+    for (const StackEdge& edge : list) {
       if (limited_) {
-        due = std::min(due, due_[entry.rest]);
-        if (dfa_[entry.state].flags & STATE_MARK) due = std::min(due, dfa_.mark_tokens(entry.state) + dfa_.marked_rule(entry.state).limit), marks++;
+        due = std::min(due, due_[edge.below]);
+        if (dfa_[edge.state].flags & STATE_MARK) due = std::min(due, dfa_.mark_tokens(edge.state) + dfa_.marked_rule(edge.state).limit), marks++;
       }
-      guarded |= guarded_[entry.rest];
-      const bool guard = dfa_[entry.state].flags & STATE_GUARD;
+      guarded |= guarded_[edge.below];
+      const bool guard = dfa_[edge.state].flags & STATE_GUARD;
       if (guard) guarded |= GUARD_BELOW;
-      if (risky(guard ? dfa_.guard_back(entry.state) : entry.state)) guarded |= SCOPE_BELOW;
-      depth = std::max(depth, depth_[entry.rest]);
+      if (risky(guard ? dfa_.guard_back(edge.state) : edge.state)) guarded |= SCOPE_BELOW;
+      depth = std::max(depth, depth_[edge.below]);
     }
     guarded_.push_back(guarded);
     if (limited_) due_.push_back(due);
@@ -73,32 +73,32 @@ u32 Automaton::intern(std::vector<Entry>& list) {
       throw LimitExceeded("states", MOST_REGIONS, "more than " + std::to_string(MOST_REGIONS) + " readings of a rule with a limit, begun at different places, go on at once");
     depth_.push_back(depth + 1);
     if (depth >= limits_.stack_depth)
-      throw LimitExceeded("stack_depth", static_cast<double>(limits_.stack_depth), "the stack grew past " + std::to_string(limits_.stack_depth) + " entries");
+      throw LimitExceeded("stack_depth", static_cast<double>(limits_.stack_depth), "the stack grew past " + std::to_string(limits_.stack_depth) + " edges");
   }
   return id;
 }
 
-// The node for returning to `state` above `rest`: where the state may end at once, what is below comes along.
-u32 Automaton::push(u32 state, u32 rest) {
-  if (dfa_.only_ends(state)) return rest;
-  const u64 key = static_cast<u64>(state) << 32 | rest;
+// The node for returning to `state` above `below`: where the state may end at once, the edges of `below` come along.
+u32 Automaton::push(u32 state, u32 below) {
+  if (dfa_.only_ends(state)) return below;
+  const u64 key = static_cast<u64>(state) << 32 | below;
   if (const u32* found = pushes_.find(key)) return *found;
-  Scratch<Entry> single{{state, rest}};
+  Scratch<StackEdge> single{{state, below}};
   u32 node = intern(single);
-  if (dfa_[state].flags & STATE_FINAL) node = unite(node, rest);
+  if (dfa_[state].flags & STATE_FINAL) node = unite(node, below);
   pushes_.insert(key, node);
   return node;
 }
 
-u32 Automaton::mark(u32 rule, u32 rest) {
+u32 Automaton::mark(u32 rule, u32 below) {
   const bool limit = dfa_.nfa().rules[rule].limit != NONE;
   entered_ |= limit;
-  Scratch<Entry> single{{dfa_.mark(rule, limit ? now_tokens_ : 0, limit ? now_bytes_ : 0), rest}};
+  Scratch<StackEdge> single{{dfa_.mark(rule, limit ? now_tokens_ : 0, limit ? now_bytes_ : 0), below}};
   return intern(single);
 }
 
-u32 Automaton::call_rest(const Call& call, u32 rest) {
-  const u32 back = push(call.distinct ? dfa_.guard(call.back, 0) : call.back, rest);
+u32 Automaton::return_node(const Call& call, u32 below) {
+  const u32 back = push(call.distinct ? dfa_.guard(call.back, 0) : call.back, below);
   return dfa_.nfa().rules[call.rule].marked() ? mark(call.rule, back) : back;
 }
 
@@ -109,7 +109,7 @@ u32 Automaton::unite(u32 a, u32 b) {
   auto key_of = [](u32 x, u32 y) { return x < y ? static_cast<u64>(x) << 32 | y : static_cast<u64>(y) << 32 | x; };
   if (const u32* found = unions_.find(key_of(a, b))) return *found;
   Scratch<std::pair<u32, u32>> todo{{a, b}};
-  Scratch<Entry> merged;
+  Scratch<StackEdge> merged;
   while (!todo.empty()) {
     const auto [x, y] = todo.back();
     if (unions_.find(key_of(x, y))) {
@@ -119,21 +119,21 @@ u32 Automaton::unite(u32 a, u32 b) {
     merged.clear();
     const std::size_t waiting = todo.size();
     u32 i = 0, j = 0;
-    const u32 n = entry_count(x), m = entry_count(y);
+    const u32 n = edge_count(x), m = edge_count(y);
     while (i < n || j < m) {
-      const Entry left = i < n ? entries(x)[i] : Entry{NONE, NONE}, right = j < m ? entries(y)[j] : Entry{NONE, NONE};
+      const StackEdge left = i < n ? edges(x)[i] : StackEdge{NONE, NONE}, right = j < m ? edges(y)[j] : StackEdge{NONE, NONE};
       if (j >= m || (i < n && left.state < right.state)) {
         merged.push_back(left), i++;
       } else if (i >= n || right.state < left.state) {
         merged.push_back(right), j++;
       } else {
-        u32 rest = left.rest;
-        if (left.rest != right.rest && right.rest != NO_STACK) {
-          if (left.rest == NO_STACK) rest = right.rest;
-          else if (const u32* found = unions_.find(key_of(left.rest, right.rest))) rest = *found;
-          else todo.push_back({left.rest, right.rest});
+        u32 below = left.below;
+        if (left.below != right.below && right.below != NO_STACK) {
+          if (left.below == NO_STACK) below = right.below;
+          else if (const u32* found = unions_.find(key_of(left.below, right.below))) below = *found;
+          else todo.push_back({left.below, right.below});
         }
-        merged.push_back({left.state, rest}), i++, j++;
+        merged.push_back({left.state, below}), i++, j++;
       }
     }
     if (todo.size() > waiting) continue;  // below first
@@ -157,16 +157,16 @@ u32 Automaton::advance(u32 node, u8 byte) {
       continue;
     }
     const std::size_t waiting = todo.size();
-    Scratch<Entry> moved;
-    for (u32 i = 0; i < entry_count(x); i++) {
-      Entry entry = entries(x)[i];
-      if (guarded_[entry.rest] & GUARD_BELOW) {
-        const u32* found = advances_.find(key_of(entry.rest));
-        if (!found) todo.push_back(entry.rest);
-        else entry.rest = *found;
+    Scratch<StackEdge> moved;
+    for (u32 i = 0; i < edge_count(x); i++) {
+      StackEdge edge = edges(x)[i];
+      if (guarded_[edge.below] & GUARD_BELOW) {
+        const u32* found = advances_.find(key_of(edge.below));
+        if (!found) todo.push_back(edge.below);
+        else edge.below = *found;
       }
-      if (dfa_[entry.state].flags & STATE_GUARD) entry.state = dfa_.extend_guard(entry.state, byte);
-      moved.push_back(entry);
+      if (dfa_[edge.state].flags & STATE_GUARD) edge.state = dfa_.extend_guard(edge.state, byte);
+      moved.push_back(edge);
     }
     if (todo.size() > waiting) continue;
     std::sort(moved.begin(), moved.end());
@@ -177,32 +177,32 @@ u32 Automaton::advance(u32 node, u8 byte) {
   return *advances_.find(key_of(node));
 }
 
-// The configuration for raw entries: what ends is popped, what is called is entered, and what eats nothing itself is dropped.
-u32 Automaton::close(std::vector<Entry>& raw) {
-  // Pops. The entries of a rest are closed under popping, but a guard that lets a value pass may end again, and a mark does.
-  Scratch<Entry> ending;
+// The configuration for raw edges: what ends is popped, what is called is entered, and what eats nothing itself is dropped.
+u32 Automaton::close(std::vector<StackEdge>& raw) {
+  // Pops. The node below is closed under popping, but a guard that lets a value pass may end again, and a mark does.
+  Scratch<StackEdge> ending;
   ending.assign(raw.begin(), raw.end());
   for (std::size_t i = 0; i < ending.size(); i++) {
-    const Entry entry = ending[i];
-    if (!(dfa_[entry.state].flags & STATE_FINAL)) continue;
-    if (record_ && (dfa_[entry.state].flags & STATE_MARK)) passed_.push_back(entry.state);
-    for (u32 k = 0; k < entry_count(entry.rest); k++) {
-      Entry below = entries(entry.rest)[k];
-      const u8 flags = dfa_[below.state].flags;
+    const StackEdge edge = ending[i];
+    if (!(dfa_[edge.state].flags & STATE_FINAL)) continue;
+    if (record_ && (dfa_[edge.state].flags & STATE_MARK)) passed_.push_back(edge.state);
+    for (u32 k = 0; k < edge_count(edge.below); k++) {
+      StackEdge popped = edges(edge.below)[k];
+      const u8 flags = dfa_[popped.state].flags;
       if (flags & STATE_GUARD) {
-        below.state = dfa_.pop_guard(below.state);
-        if (below.state == DEAD) continue;
+        popped.state = dfa_.pop_guard(popped.state);
+        if (popped.state == DEAD) continue;
       }
-      if (std::find(raw.begin(), raw.end(), below) != raw.end()) continue;
-      raw.push_back(below);
-      if (flags & (STATE_GUARD | STATE_MARK)) ending.push_back(below);
+      if (std::find(raw.begin(), raw.end(), popped) != raw.end()) continue;
+      raw.push_back(popped);
+      if (flags & (STATE_GUARD | STATE_MARK)) ending.push_back(popped);
     }
   }
-  auto unify = [this](std::vector<Entry>& list) {
+  auto unify = [this](std::vector<StackEdge>& list) {
     std::sort(list.begin(), list.end());
     std::size_t out = 0;
     for (std::size_t i = 0; i < list.size(); i++) {
-      if (out && list[out - 1].state == list[i].state) list[out - 1].rest = unite(list[out - 1].rest, list[i].rest);
+      if (out && list[out - 1].state == list[i].state) list[out - 1].below = unite(list[out - 1].below, list[i].below);
       else list[out++] = list[i];
     }
     list.resize(out);
@@ -210,17 +210,17 @@ u32 Automaton::close(std::vector<Entry>& raw) {
   unify(raw);
   // Calls, callers before callees: ranks grow along calls made before anything is read.
   struct Pending {
-    u32 rank, rule, rest;
+    u32 rank, rule, below;
   };
   Scratch<Pending> pending;
   auto later = [](const Pending& a, const Pending& b) { return a.rank > b.rank; };
-  auto expand = [&](const Entry entry) {
-    dfa_.build(entry.state);
-    for (u32 c = 0; c < dfa_[entry.state].call_count; c++) {
-      const Call call = dfa_.call(entry.state, c);
-      if (dfa_.entry(call.rule) == DEAD) continue;  // it generates the empty text only, which the closure knows
+  auto expand = [&](const StackEdge edge) {
+    dfa_.build(edge.state);
+    for (u32 c = 0; c < dfa_[edge.state].call_count; c++) {
+      const Call call = dfa_.call(edge.state, c);
+      if (dfa_.start(call.rule) == DEAD) continue;  // it generates the empty text only, which the closure knows
       if (!call.distinct && call.back != DEAD && !finishes(call.back)) continue;  // blanks, say, before a value of which none is left
-      pending.push_back({dfa_.nfa().rules[call.rule].rank, call.rule, call_rest(call, entry.rest)});
+      pending.push_back({dfa_.nfa().rules[call.rule].rank, call.rule, return_node(call, edge.below)});
       std::push_heap(pending.begin(), pending.end(), later);
     }
   };
@@ -229,20 +229,20 @@ u32 Automaton::close(std::vector<Entry>& raw) {
     if (dfa_[raw[i].state].flags & STATE_CALLS) expand(raw[i]);
   while (!pending.empty()) {
     const u32 rule = pending.front().rule;
-    u32 rest = NO_STACK;
+    u32 below = NO_STACK;
     while (!pending.empty() && pending.front().rule == rule) {
-      rest = unite(rest, pending.front().rest);
+      below = unite(below, pending.front().below);
       std::pop_heap(pending.begin(), pending.end(), later);
       pending.pop_back();
     }
-    const Entry entry{dfa_.entry(rule), rest};
-    raw.push_back(entry);
-    if (dfa_[entry.state].flags & STATE_CALLS) expand(entry);
+    const StackEdge edge{dfa_.start(rule), below};
+    raw.push_back(edge);
+    if (dfa_[edge.state].flags & STATE_CALLS) expand(edge);
   }
   if (raw.size() > before_calls) unify(raw);
   raw.erase(std::remove_if(raw.begin(), raw.end(),
-                           [this](const Entry& entry) {
-                             return entry.state != BOTTOM && (!(dfa_[entry.state].flags & (STATE_BYTES | STATE_TOKENS)) || !alive(entry) || !finishes(entry.state));
+                           [this](const StackEdge& edge) {
+                             return edge.state != BOTTOM && (!(dfa_[edge.state].flags & (STATE_BYTES | STATE_TOKENS)) || !alive(edge) || !finishes(edge.state));
                            }),
             raw.end());
   return intern(raw);
@@ -258,16 +258,16 @@ u32 Automaton::step(u32 configuration, u8 byte) {
 }
 
 u32 Automaton::compute_step(u32 configuration, u8 byte) {
-  Scratch<Entry> raw;
-  for (u32 i = 0; i < entry_count(configuration); i++) {
-    const Entry entry = entries(configuration)[i];
-    if (entry.state == BOTTOM) continue;
-    const u32 state = dfa_.next(entry.state, byte);
-    if (state != DEAD) raw.push_back({state, advance(entry.rest, byte)});
+  Scratch<StackEdge> raw;
+  for (u32 i = 0; i < edge_count(configuration); i++) {
+    const StackEdge edge = edges(configuration)[i];
+    if (edge.state == BOTTOM) continue;
+    const u32 state = dfa_.next(edge.state, byte);
+    if (state != DEAD) raw.push_back({state, advance(edge.below, byte)});
   }
   if (raw.empty()) return NO_STACK;
   const u32 closed = close(raw);
-  return entry_count(closed) ? closed : NO_STACK;
+  return edge_count(closed) ? closed : NO_STACK;
 }
 
 u32 Automaton::step_bytes(u32 configuration, const char* data, std::size_t count, std::size_t* accepted) {
@@ -299,24 +299,24 @@ u32 Automaton::cut(u32 configuration, u32 tokens) {
   statistics.cuts++;
   std::unordered_map<u32, u32> done;
   Scratch<u32> todo{configuration};
-  Scratch<Entry> kept;
+  Scratch<StackEdge> kept;
   while (!todo.empty()) {
     const u32 node = todo.back();
     const std::size_t waiting = todo.size();
     kept.clear();
-    for (u32 i = 0; i < entry_count(node); i++) {
-      Entry entry = entries(node)[i];
-      if (std::binary_search(passed_.begin(), passed_.end(), entry.state)) continue;
-      if (due_[entry.rest] <= tokens) {
-        const auto found = done.find(entry.rest);
+    for (u32 i = 0; i < edge_count(node); i++) {
+      StackEdge edge = edges(node)[i];
+      if (std::binary_search(passed_.begin(), passed_.end(), edge.state)) continue;
+      if (due_[edge.below] <= tokens) {
+        const auto found = done.find(edge.below);
         if (found == done.end()) {
-          todo.push_back(entry.rest);
+          todo.push_back(edge.below);
           continue;
         }
-        entry.rest = found->second;
-        if (entry.rest == NO_STACK) continue;
+        edge.below = found->second;
+        if (edge.below == NO_STACK) continue;
       }
-      kept.push_back(entry);
+      kept.push_back(edge);
     }
     if (todo.size() > waiting) continue;
     done[node] = intern(kept);
@@ -338,14 +338,14 @@ u32 Automaton::step_token(u32 configuration, u32 token, u32 tokens) {
   const u64 key = static_cast<u64>(configuration) << 32 | token;
   if (!limited_)
     if (const u32* found = token_steps_.find(key)) return *found;
-  Scratch<Entry> raw;
-  for (u32 i = 0; i < entry_count(configuration); i++) {
-    const Entry entry = entries(configuration)[i];
-    if (entry.state == BOTTOM) continue;
-    dfa_.build(entry.state);
-    for (u32 t = 0; t < dfa_[entry.state].token_count; t++) {
-      const TokenEdge edge = dfa_.token_edge(entry.state, t);
-      if (dfa_.nfa().token_sets[edge.set].contains(token)) raw.push_back({edge.target, entry.rest});
+  Scratch<StackEdge> raw;
+  for (u32 i = 0; i < edge_count(configuration); i++) {
+    const StackEdge edge = edges(configuration)[i];
+    if (edge.state == BOTTOM) continue;
+    dfa_.build(edge.state);
+    for (u32 t = 0; t < dfa_[edge.state].token_count; t++) {
+      const TokenEdge token_edge = dfa_.token_edge(edge.state, t);
+      if (dfa_.nfa().token_sets[token_edge.set].contains(token)) raw.push_back({token_edge.target, edge.below});
     }
   }
   clock(tokens + 1, 0);
@@ -361,12 +361,12 @@ u32 Automaton::step_token(u32 configuration, u32 token, u32 tokens) {
   return result;
 }
 
-bool Automaton::complete(u32 configuration) { return entry_count(configuration) && entries(configuration)[0].state == BOTTOM; }
+bool Automaton::complete(u32 configuration) { return edge_count(configuration) && edges(configuration)[0].state == BOTTOM; }
 
 void Automaton::live_bytes(u32 configuration, bool (&live)[256]) {
   std::fill(std::begin(live), std::end(live), false);
-  for (u32 i = 0; i < entry_count(configuration); i++) {
-    const u32 state = entries(configuration)[i].state;
+  for (u32 i = 0; i < edge_count(configuration); i++) {
+    const u32 state = edges(configuration)[i].state;
     if (state == BOTTOM) continue;
     dfa_.build(state);
     for (u32 r = 0; r < dfa_[state].range_count; r++)
@@ -379,8 +379,8 @@ void Automaton::live_bytes(u32 configuration, bool (&live)[256]) {
 }
 
 bool Automaton::reads_tokens(u32 configuration) {
-  for (u32 i = 0; i < entry_count(configuration); i++)
-    if (dfa_[entries(configuration)[i].state].flags & STATE_TOKENS) return true;
+  for (u32 i = 0; i < edge_count(configuration); i++)
+    if (dfa_[edges(configuration)[i].state].flags & STATE_TOKENS) return true;
   return false;
 }
 
@@ -391,13 +391,13 @@ double Automaton::temperature(u32 configuration) {
     const u32 node = todo.back();
     const std::size_t waiting = todo.size();
     u32 highest = 0;
-    for (u32 i = 0; i < entry_count(node); i++) {
-      const Entry entry = entries(node)[i];
-      if ((dfa_[entry.state].flags & STATE_MARK) && dfa_.marked_rule(entry.state).temperature) {
-        highest = std::max(highest, dfa_.marked_rule(entry.state).temperature);
-      } else if (entry.state != BOTTOM) {
-        const u32* below = temperatures_.find(entry.rest);
-        if (!below) todo.push_back(entry.rest);
+    for (u32 i = 0; i < edge_count(node); i++) {
+      const StackEdge edge = edges(node)[i];
+      if ((dfa_[edge.state].flags & STATE_MARK) && dfa_.marked_rule(edge.state).temperature) {
+        highest = std::max(highest, dfa_.marked_rule(edge.state).temperature);
+      } else if (edge.state != BOTTOM) {
+        const u32* below = temperatures_.find(edge.below);
+        if (!below) todo.push_back(edge.below);
         else highest = std::max(highest, *below);
       }
     }
@@ -412,15 +412,15 @@ double Automaton::temperature(u32 configuration) {
 void Automaton::rule_names(u32 configuration, std::vector<std::string>& names) {
   for (u32 node = configuration; node > EMPTY_STACK && names.size() < 64;) {
     u32 below = NO_STACK;
-    for (u32 i = 0; i < entry_count(node); i++) {
-      const Entry entry = entries(node)[i];
-      if (entry.state == BOTTOM) continue;
+    for (u32 i = 0; i < edge_count(node); i++) {
+      const StackEdge edge = edges(node)[i];
+      if (edge.state == BOTTOM) continue;
       const Nfa& nfa = dfa_.nfa();
-      for (u32 origin = dfa_.origin(entry.state); origin != NONE && names.size() < 64; origin = nfa.origins[origin].parent) {
+      for (u32 origin = dfa_.origin(edge.state); origin != NONE && names.size() < 64; origin = nfa.origins[origin].parent) {
         const u32 name = nfa.origins[origin].name;
         if (name < nfa.expressions->names.size() && (names.empty() || names.back() != nfa.expressions->names[name])) names.emplace_back(nfa.expressions->names[name]);
       }
-      if (below == NO_STACK) below = entry.rest;
+      if (below == NO_STACK) below = edge.below;
     }
     node = below;
   }
@@ -437,9 +437,9 @@ void Automaton::reclaim() {
   states_used[BOTTOM] = 1;
   for (u32 id = static_cast<u32>(nodes_.size()); id-- > 0;) {  // what is below has a smaller number
     if (!used[id]) continue;
-    for (u32 i = 0; i < entry_count(id); i++) {
-      used[entries(id)[i].rest] = 1;
-      states_used[entries(id)[i].state] = 1;
+    for (u32 i = 0; i < edge_count(id); i++) {
+      used[edges(id)[i].below] = 1;
+      states_used[edges(id)[i].state] = 1;
     }
   }
   const std::vector<u32> state_map = dfa_.keep(states_used);
@@ -449,12 +449,12 @@ void Automaton::reclaim() {
   depth_.clear();
   due_.clear();
   std::vector<u32> map(used.size(), NONE);
-  std::vector<Entry> list;
+  std::vector<StackEdge> list;
   for (u32 id = 0; id < used.size(); id++) {
     if (!used[id]) continue;
     list.clear();
-    const Entry* before = reinterpret_cast<const Entry*>(old.at(id));
-    for (std::size_t i = 0; i < old.length(id) / 2; i++) list.push_back({state_map[before[i].state], map[before[i].rest]});
+    const StackEdge* before = reinterpret_cast<const StackEdge*>(old.at(id));
+    for (std::size_t i = 0; i < old.length(id) / 2; i++) list.push_back({state_map[before[i].state], map[before[i].below]});
     std::sort(list.begin(), list.end());
     map[id] = intern(list);
   }
