@@ -13,13 +13,13 @@ struct Thresholds {
   u32 set_tokens = 256;         // tokens from which a set of nodes has a bitmask
   u32 trimmed_characters = 12;  // bounds of a class loop from which its mask is that without a bound, less the few tokens that are longer
   // Parts of masks.
-  u32 part_tokens = 1024;       // more tokens than this are a bitmask
+  u32 listed_tokens = 1024;       // more tokens than this are a bitmask
   u32 many_nodes = 4;           // nodes from which on they are walked from together
   u32 few_nodes = 3;            // ... and up to which each is walked from by itself again
   u32 loop_exits = 4096;        // nodes that a loop is left at, up to which these are few
   u32 run_nodes = 4096;         // nodes up to which a run of single bytes lists where it may end
   u32 closed_states = 256;      // states up to which a set is found that is closed under some classes
-  u32 sink_differences = 20'000;  // ways out of a sink's mask that are followed
+  u32 absorbing_differences = 20'000;  // ways out of an absorbing state's mask that are followed
   u32 guarded_texts = 100'000;  // texts from which a loop serves under guards. INVARIANT: more values than any guard will have seen
   // RuleDfa.
   u32 dense_bytes = 24;         // live bytes from which a state is dense
@@ -42,13 +42,13 @@ inline constexpr struct {
     {"wide_children", &Thresholds::wide_children},
     {"set_tokens", &Thresholds::set_tokens},
     {"trimmed_characters", &Thresholds::trimmed_characters},
-    {"part_tokens", &Thresholds::part_tokens},
+    {"listed_tokens", &Thresholds::listed_tokens},
     {"many_nodes", &Thresholds::many_nodes},
     {"few_nodes", &Thresholds::few_nodes},
     {"loop_exits", &Thresholds::loop_exits},
     {"run_nodes", &Thresholds::run_nodes},
     {"closed_states", &Thresholds::closed_states},
-    {"sink_differences", &Thresholds::sink_differences},
+    {"absorbing_differences", &Thresholds::absorbing_differences},
     {"guarded_texts", &Thresholds::guarded_texts},
     {"dense_bytes", &Thresholds::dense_bytes},
     {"lookups", &Thresholds::lookups},

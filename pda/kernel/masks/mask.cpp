@@ -1,7 +1,7 @@
 // Masks by composition.
 //
-// A part says what the tokens below a set of trie nodes do in one state: part({root}, state) is the context-independent mask of a
-// state. Tokens that leave the state are handed over as transfers: a set of trie nodes and where they go on, in a rule that is called
+// A part says what the tokens below a set of trie nodes do in one state: state_mask({root}, state) is the context-independent mask of a
+// state. Tokens that leave the state are handed over as moves: a set of trie nodes and where they go on, in a rule that is called
 // or, where the state ends, in what stands below it on the stack. A configuration's mask is the parts met on the way down.
 //
 // A part does not depend on the stack, so it is computed once a grammar. The mask of a configuration is a list of parts.
@@ -17,18 +17,18 @@ namespace {
 constexpr u32 MOST_VALUES = 100'000;  // more than any guard will have seen
 }
 
-void Automaton::emit(u32 node, Part& part) {
-  for (i32 token = trie_->nodes()[node].token; token >= 0; token = trie_->same(token)) part.tokens.push_back(token);
+void Automaton::emit(u32 node, StateMaskBuilder& mask) {
+  for (i32 token = trie_->nodes()[node].token; token >= 0; token = trie_->same(token)) mask.tokens.push_back(token);
 }
 
 // The subtree of one child, reached in `state`: a flat loop over the depth-first layout, the state of each depth remembered.
 // Where few bytes are live and a node has many children, these are looked up instead of passed by.
-void Automaton::walk_child(u32 child, u32 state, Part& part) {
+void Automaton::walk_child(u32 child, u32 state, StateMaskBuilder& mask) {
   seeds_.push_back({child, state});
-  walk_seeds(part);
+  walk_seeds(mask);
 }
 
-void Automaton::walk_seeds(Part& part) {
+void Automaton::walk_seeds(StateMaskBuilder& mask) {
   const TrieNode* nodes = trie_->nodes();
   while (!seeds_.empty()) {
     const auto [first, start] = seeds_.back();
@@ -38,15 +38,15 @@ void Automaton::walk_seeds(Part& part) {
     u32 current = start;  // the state at `at`
     for (;;) {
       statistics.walked_nodes++;
-      if (nodes[at].token >= 0) emit(at, part);
+      if (nodes[at].token >= 0) emit(at, mask);
       const u32 skip = nodes[at].skip();
       u32 next = at + skip;
-      if (guarded_part_) land(at, current, part);
+      if (guarded_mask_) record_guarded(at, current, mask);
       if (skip > 1) {
         const u8 flags = dfa_[current].flags;  // run() may make states
-        if (!guarded_part_ && (flags & STATE_LEAVES)) hits_.push_back({current, at});
-        if ((flags & STATE_BYTES) && !guarded_part_ && dfa_.run(current).inside) {
-          walk_run(at, current, part);
+        if (!guarded_mask_ && (flags & STATE_LEAVES)) hits_.push_back({current, at});
+        if ((flags & STATE_BYTES) && !guarded_mask_ && dfa_.run(current).inside) {
+          walk_run(at, current, mask);
         } else if ((flags & STATE_BYTES) && trie_->heavy(at)) {
           heavy_.push_back({at, current});  // its tokens may be taken by classes
         } else if (flags & STATE_BYTES) {
@@ -77,15 +77,15 @@ void Automaton::walk_seeds(Part& part) {
 
 // From many nodes at once, by the sets that they are followed by; single nodes become seeds. False where there are no more sets; then
 // nothing was done. In a bounded run of single bytes the run's other bytes are counted here, not by a state for each count.
-bool Automaton::walk_set(const NodeSet* set, u32 state, Part& part) {
+bool Automaton::walk_set(const NodeSet* set, u32 state, StateMaskBuilder& mask) {
   const std::size_t few = trie_->thresholds().few_nodes;
   Scratch<std::pair<const NodeSet*, u32>> todo{{set, state}};
-  const std::size_t tokens = part.tokens.size(), hits = hits_.size(), seeds = seeds_.size();
-  const u32* dense = part.dense;
+  const std::size_t tokens = mask.tokens.size(), hits = hits_.size(), seeds = seeds_.size();
+  const u32* dense = mask.dense;
   bool spent = false;
   auto take = [&](const NodeSet& taken) {
-    if (!part.dense && !taken.mask.empty()) part.dense = taken.mask.data(), statistics.set_masks++;
-    else part.tokens.insert(part.tokens.end(), taken.tokens.begin(), taken.tokens.end());
+    if (!mask.dense && !taken.mask.empty()) mask.dense = taken.mask.data(), statistics.set_masks++;
+    else mask.tokens.insert(mask.tokens.end(), taken.tokens.begin(), taken.tokens.end());
   };
   // The bytes of one range, read from the nodes of a set. Where no token goes on by them, nobody asks where they lead.
   auto read = [&](const NodeSet& at, u32 from, u32 r) {
@@ -105,7 +105,7 @@ bool Automaton::walk_set(const NodeSet* set, u32 state, Part& part) {
       for (const u32 node : next->nodes) seeds_.push_back({node, target});
       if (next->leaves.size() > few) take(*next);
       else
-        for (const u32 leaf : next->leaves) emit(leaf, part);
+        for (const u32 leaf : next->leaves) emit(leaf, mask);
     } else {
       take(*next);
       const u8 flags = dfa_[target].flags;
@@ -134,13 +134,13 @@ bool Automaton::walk_set(const NodeSet* set, u32 state, Part& part) {
     }
   }
   (spent ? statistics.spent_sets : statistics.set_walks)++;
-  if (spent) part.tokens.resize(tokens), part.dense = dense, hits_.resize(hits), seeds_.resize(seeds);
+  if (spent) mask.tokens.resize(tokens), mask.dense = dense, hits_.resize(hits), seeds_.resize(seeds);
   return !spent;
 }
 
 // From one node in a run: the same, or node by node where there are no more sets.
-void Automaton::walk_run(u32 node, u32 state, Part& part) {
-  if (const NodeSet* one = trie_->set(&node, 1); one && walk_set(one, state, part)) return;
+void Automaton::walk_run(u32 node, u32 state, StateMaskBuilder& mask) {
+  if (const NodeSet* one = trie_->set(&node, 1); one && walk_set(one, state, mask)) return;
   statistics.node_runs++;
   const Run run = dfa_.run(state);
   const bool leaves = dfa_[state].flags & STATE_LEAVES;
@@ -148,7 +148,7 @@ void Automaton::walk_run(u32 node, u32 state, Part& part) {
   dfa_.build(state);
   std::vector<u32> inside = trie_->run_nodes({node}, run.bytes, run.left);
   for (const u32 at : inside) {
-    emit(at, part);
+    emit(at, mask);
     if (leaves && nodes[at].skip() > 1) hits_.push_back({state, at});
   }
   inside.push_back(node);
@@ -162,23 +162,23 @@ void Automaton::walk_run(u32 node, u32 state, Part& part) {
 }
 
 // Under guards every node counts where a state ends, and those where it does not and few texts are left to end it.
-void Automaton::land(u32 node, u32 state, Part& part) {
+void Automaton::record_guarded(u32 node, u32 state, StateMaskBuilder& mask) {
   const u8 flags = dfa_[state].flags;
   if (flags & STATE_LEAVES) hits_.push_back({state, node});
   if (risky(state)) {
-    part.poor.push_back({node, DEAD, 0});
+    mask.scarce.push_back({node, DEAD, 0});
   } else if (!(flags & STATE_FINAL) && trie_->nodes()[node].token >= 0 && !dfa_.endless(state)) {
-    if (const u32 texts = dfa_.variety(state); texts != ENDLESS) part.poor.push_back({node, state, texts});
+    if (const u32 texts = dfa_.variety(state); texts != ENDLESS) mask.scarce.push_back({node, state, texts});
   }
 }
 
-void Automaton::walk(u32 node, u32 state, Part& part) {
+void Automaton::walk(u32 node, u32 state, StateMaskBuilder& mask) {
   statistics.walks++;
   if (!(dfa_[state].flags & STATE_BYTES)) return;
   dfa_.build(state);
-  if (!guarded_part_ && node != 0 && dfa_.run(state).inside) {
-    walk_run(node, state, part);
-    walk_seeds(part);
+  if (!guarded_mask_ && node != 0 && dfa_.run(state).inside) {
+    walk_run(node, state, mask);
+    walk_seeds(mask);
     return;
   }
   const TrieNode* nodes = trie_->nodes();
@@ -188,13 +188,13 @@ void Automaton::walk(u32 node, u32 state, Part& part) {
       const Range range = dfa_.range(state, r);
       for (u32 b = range.lo; b <= range.hi; b++)
         if (const u32 child = trie_->child(node, static_cast<u8>(b)); child != NONE)
-          if (const u32 target = dfa_.range_target(state, r); target != DEAD) walk_child(child, target, part);
+          if (const u32 target = dfa_.range_target(state, r); target != DEAD) walk_child(child, target, mask);
     }
     return;
   }
   for (u32 at = node + 1, end = node + nodes[node].skip(); at < end; at += nodes[at].skip()) {
     const u32 target = dfa_.next(state, nodes[at].byte());
-    if (target != DEAD) walk_child(at, target, part);
+    if (target != DEAD) walk_child(at, target, mask);
   }
 }
 
@@ -210,14 +210,14 @@ u32 Automaton::list_id(const NodeList* list) {
 }
 
 template <class F>
-void Automaton::each_transfer(u32 state, F take) {
+void Automaton::each_move(u32 state, F take) {
   if (dfa_[state].flags & STATE_FINAL) take(Call{NONE, DEAD, false});
   dfa_.build(state);
   for (u32 c = 0; c < dfa_[state].call_count; c++) take(dfa_.call(state, c));
 }
 
 // Sorts out what walks have found: where states end or call, and tokens into a bitmask if they are many.
-void Automaton::finish(Part& part) {
+void Automaton::finish(StateMaskBuilder& mask) {
   if (!hits_.empty()) {
     if (!std::is_sorted(hits_.begin(), hits_.end())) std::sort(hits_.begin(), hits_.end());
     Scratch<Call> targets;
@@ -225,7 +225,7 @@ void Automaton::finish(Part& part) {
     for (std::size_t begin = 0, end = 0; begin < hits_.size(); begin = end) {
       const u32 state = hits_[begin].first;
       while (end < hits_.size() && hits_[end].first == state) end++;
-      each_transfer(state, [&](const Call& target) {
+      each_move(state, [&](const Call& target) {
         const auto found = std::find(targets.begin(), targets.end(), target);
         const u32 index = static_cast<u32>(found - targets.begin());
         if (found == targets.end()) targets.push_back(target);
@@ -239,32 +239,32 @@ void Automaton::finish(Part& part) {
       nodes.clear();
       for (; i < reached.size() && reached[i].first == index; i++)
         if (nodes.empty() || nodes.back() != reached[i].second) nodes.push_back(reached[i].second);
-      part.transfers.push_back({targets[index].rule, targets[index].back, node_lists_.intern(nodes.data(), nodes.size()), targets[index].distinct});
+      mask.moves.push_back({targets[index].rule, targets[index].back, node_lists_.intern(nodes.data(), nodes.size()), targets[index].distinct});
     }
     hits_.clear();
   }
-  if (part.tokens.size() > trie_->thresholds().part_tokens && part.holes.empty()) {
-    if (part.dense) part.own.assign(part.dense, part.dense + trie_->words());
-    else part.own.assign(trie_->words(), 0);
-    for (const i32 token : part.tokens) part.own[static_cast<u32>(token) >> 5] |= 1u << (token & 31);
-    part.tokens.clear();
-    part.dense = part.own.data();
+  if (mask.tokens.size() > trie_->thresholds().listed_tokens && mask.excluded.empty()) {
+    if (mask.dense) mask.own.assign(mask.dense, mask.dense + trie_->words());
+    else mask.own.assign(trie_->words(), 0);
+    for (const i32 token : mask.tokens) mask.own[static_cast<u32>(token) >> 5] |= 1u << (token & 31);
+    mask.tokens.clear();
+    mask.dense = mask.own.data();
     statistics.own_masks++;
   }
 }
 
-u32 Automaton::part(u32 list, u32 state, bool guarded) {
+u32 Automaton::state_mask(u32 list, u32 state, bool guarded) {
   const u32 asked = state;
   if (!guarded) state = dfa_.saturated(state);
   const u64 key = static_cast<u64>(list) << 32 | state | (guarded ? 0x80000000u : 0u);
-  if (const u32* found = part_ids_.find(key)) return *found;
-  statistics.parts++, statistics.guarded_parts += guarded, statistics.saturated += state != asked;
-  const bool before = guarded_part_;
-  guarded_part_ = guarded;
+  if (const u32* found = state_mask_ids_.find(key)) return *found;
+  statistics.state_masks++, statistics.guarded_state_masks += guarded, statistics.saturated += state != asked;
+  const bool before = guarded_mask_;
+  guarded_mask_ = guarded;
   // A loop asks for further parts while it is made.
   if (making_.size() == making_depth_) making_.emplace_back();
   Making& making = making_[making_depth_++];
-  Part& made = making.part;
+  StateMaskBuilder& made = making.mask;
   made.clear();
   making.hits.clear(), making.heavy.clear();
   making.hits.swap(hits_);
@@ -273,7 +273,7 @@ u32 Automaton::part(u32 list, u32 state, bool guarded) {
   const std::size_t count = node_lists_.length(list);
   const u32 first = *node_lists_.at(list);
   index_ = count == 1 && (first == 0 || trie_->heavy(first)) ? trie_->classes(first) : nullptr;
-  if (index_ == nullptr || !loop_part(state, made)) {
+  if (index_ == nullptr || !by_class_loop(state, made)) {
     made.clear();
     heavy_.clear();
     dfa_.build(state);
@@ -293,38 +293,38 @@ u32 Automaton::part(u32 list, u32 state, bool guarded) {
     const auto [node, target] = heavy_.back();
     heavy_.pop_back();
     statistics.heavy_walks++;
-    made.includes.push_back(part(node_lists_.intern(&node, 1), target, guarded));
+    made.nested.push_back(state_mask(node_lists_.intern(&node, 1), target, guarded));
   }
   index_ = outer_index;
   heavy_.swap(making.heavy);
   finish(made);
-  guarded_part_ = before;
+  guarded_mask_ = before;
   hits_.swap(making.hits);
   making_depth_--;
-  const u32 id = static_cast<u32>(parts_.size());
+  const u32 id = static_cast<u32>(state_masks_.size());
   auto keep = [](auto& all, const auto& added) {
     const u32 begin = static_cast<u32>(all.size());
     all.insert(all.end(), added.begin(), added.end());
-    return KeptPart::List{begin, static_cast<u32>(all.size())};
+    return StateMask::List{begin, static_cast<u32>(all.size())};
   };
-  parts_.push_back({made.dense, keep(part_tokens_, made.tokens), keep(part_tokens_, made.holes), keep(part_transfers_, made.transfers),
-                    keep(part_includes_, made.includes), keep(part_poor_, made.poor)});
+  state_masks_.push_back({made.dense, keep(mask_tokens_, made.tokens), keep(mask_tokens_, made.excluded), keep(mask_moves_, made.moves),
+                    keep(nested_masks_, made.nested), keep(scarce_nodes_, made.scarce)});
   if (!made.own.empty()) own_masks_.push_back(std::move(made.own)), made.own = {};
-  part_ids_.insert(key, id);
+  state_mask_ids_.insert(key, id);
   return id;
 }
 
 // ---- class loops
 
 // A state in which nearly every character leads to the same place takes whole classes of tokens without a walk.
-bool Automaton::loop_part(u32 state, Part& part) {
+bool Automaton::by_class_loop(u32 state, StateMaskBuilder& mask) {
   dfa_.build(state);
-  if (byte_part(state, part)) return true;
+  if (by_byte_run(state, mask)) return true;
   if (!dfa_.dense(state)) return false;
   const Loop loop = dfa_.loop(state);
   if (loop.target == DEAD || loop.live == 0) return false;
   auto attempt = [&](bool made) {
-    if (!made) part.clear(), hits_.clear();
+    if (!made) mask.clear(), hits_.clear();
     return made;
   };
   // A chain is the cheapest where it has few exits, or the states ahead have no more classes in common than it has.
@@ -336,8 +336,8 @@ bool Automaton::loop_part(u32 state, Part& part) {
   // Exits by letters or digits are too many, however a repetition counts.
   const u64 exits = loop.live & ~loop.inside;
   const bool simple = exits == 0 || (dfa_.repeats(state) && !(exits & SIG_WORDS)) || (loop.target == state && few_exits(loop)) || closes();
-  const bool made = (simple && loop.inside && attempt(chain_part(state, loop, part))) || attempt(sink_part(state, loop, part)) ||
-                    attempt(closed_part(state, part)) || (!simple && loop.inside && attempt(chain_part(state, loop, part)));
+  const bool made = (simple && loop.inside && attempt(by_counter_chain(state, loop, mask))) || attempt(by_absorbing_state(state, loop, mask)) ||
+                    attempt(by_closed_classes(state, mask)) || (!simple && loop.inside && attempt(by_counter_chain(state, loop, mask)));
   (made ? statistics.loops : statistics.loop_fallbacks)++;
   statistics.heavy_loops += made && index_->node() != 0;
   return made;
@@ -345,12 +345,12 @@ bool Automaton::loop_part(u32 state, Part& part) {
 
 // A loop was left at these nodes, in rising order, for a state: where that state ends or calls, and what it takes below them. `shared`
 // is the list that holds just these nodes, if there is one.
-void Automaton::go_on_at(const std::vector<u32>& nodes, u32 state, Part& part, const NodeList* shared) {
-  const bool leaves = !guarded_part_ && (dfa_[state].flags & STATE_LEAVES), reads = dfa_[state].flags & STATE_BYTES;
+void Automaton::go_on_at(const std::vector<u32>& nodes, u32 state, StateMaskBuilder& mask, const NodeList* shared) {
+  const bool leaves = !guarded_mask_ && (dfa_[state].flags & STATE_LEAVES), reads = dfa_[state].flags & STATE_BYTES;
   if (nodes.empty() || (!leaves && !reads)) return;
   const u32 list = shared ? list_id(shared) : node_lists_.intern(nodes.data(), nodes.size());
-  if (leaves) each_transfer(state, [&](const Call& target) { part.transfers.push_back({target.rule, target.back, list, target.distinct}); });
-  if (reads) part.includes.push_back(this->part(list, state, guarded_part_));
+  if (leaves) each_move(state, [&](const Call& target) { mask.moves.push_back({target.rule, target.back, list, target.distinct}); });
+  if (reads) mask.nested.push_back(this->state_mask(list, state, guarded_mask_));
 }
 
 // All characters but a few that are rare in tokens stay in the loop, as in a JSON string.
@@ -387,8 +387,8 @@ void Automaton::live_exits(u32 state, u64 inside, std::vector<u32>& exits) {
 
 // A bounded run of single bytes, such as blanks: what can follow it does not depend on how many were read, so no state is made for
 // each count.
-bool Automaton::byte_part(u32 state, Part& part) {
-  if (guarded_part_) return false;
+bool Automaton::by_byte_run(u32 state, StateMaskBuilder& mask) {
+  if (guarded_mask_) return false;
   const Run run = dfa_.run(state);
   const auto& [inside, left, bytes] = run;
   if (inside == 0) return false;
@@ -419,19 +419,19 @@ bool Automaton::byte_part(u32 state, Part& part) {
     const u32 target = reached[i].first;
     nodes.clear();
     for (; i < reached.size() && reached[i].first == target; i++) nodes.push_back(reached[i].second);
-    go_on_at(nodes, target, part);
+    go_on_at(nodes, target, mask);
   }
-  part.dense = index_->loop_mask_with_exits(inside, left, exits);
+  mask.dense = index_->loop_mask_with_exits(inside, left, exits);
   return true;
 }
 
 // RuleDfa q0 q1 q2 ... where every character of a class leads from each to the next, until one leads to itself or none is left: what
 // happens depends on the number of characters only. A counter near its bounds is such a chain, an unbounded loop one of length 0.
-bool Automaton::chain_part(u32 state, const Loop& loop, Part& part) {
+bool Automaton::by_counter_chain(u32 state, const Loop& loop, StateMaskBuilder& mask) {
   const u64 inside = loop.inside;
   const u32 longest = index_->longest_loop(inside);
   u32 furthest = 0;  // characters before an exit, which only guards must know
-  for (u32 exit = 0; guarded_part_ && exit < EXITS; exit++)
+  for (u32 exit = 0; guarded_mask_ && exit < EXITS; exit++)
     if (!(signature_of_exit(exit) & inside)) furthest = std::max(furthest, index_->longest_exit(inside, exit));
   Scratch<u32> chain{state};
   u32 cap = NONE;       // characters that the chain can take, NONE if it loops
@@ -450,12 +450,12 @@ bool Automaton::chain_part(u32 state, const Loop& loop, Part& part) {
       ends = true;
       break;
     }
-    const u32 next = guarded_part_ ? here.target : dfa_.saturated(here.target);
+    const u32 next = guarded_mask_ ? here.target : dfa_.saturated(here.target);
     const bool loops = next == last;
     if ((chain.size() > 1 || loops) && (dfa_[last].flags & STATE_LEAVES)) return false;
     if (loops) break;
     if (chain.size() > longest + 1 && chain.size() > index_->longest_path(inside) + 1) break;  // no token is longer
-    if (u32 more = 0; (!guarded_part_ || chain.size() > furthest + 1) && dfa_.counts_on(last, next, inside, &more)) {
+    if (u32 more = 0; (!guarded_mask_ || chain.size() > furthest + 1) && dfa_.counts_on(last, next, inside, &more)) {
       cap = static_cast<u32>(chain.size() - 1) + more;  // a counter goes on like this to its end
       counts = true;
       break;
@@ -465,7 +465,7 @@ bool Automaton::chain_part(u32 state, const Loop& loop, Part& part) {
   // Only the first state may leave: at the node where the part begins, which its caller sees to.
   if ((chain.size() > 1 || counts) && (dfa_[chain.back()].flags & STATE_LEAVES)) return false;
   if (cap == 0) return false;
-  if (guarded_part_)
+  if (guarded_mask_)
     for (const u32 link : chain)
       if (dfa_.variety(link) < trie_->thresholds().guarded_texts) return false;
   // Exits, grouped by where they lead: (exit, from how many characters, to how many) -> state.
@@ -478,11 +478,11 @@ bool Automaton::chain_part(u32 state, const Loop& loop, Part& part) {
   auto leave_by = [&](u32 exit, u32 low, u32 high, u32 target) {
     const NodeList* list = index_->loop_exits(inside, exit, low, high);
     if (!list->tokens.empty() || !list->nodes.empty()) exits.push_back({exit, static_cast<u64>(low) << 32 | high});
-    if (guarded_part_) {
-      for (const u32 node : list->nodes) land(node, target, part);
-      for (const u32 node : list->leaves) land(node, target, part);
+    if (guarded_mask_) {
+      for (const u32 node : list->nodes) record_guarded(node, target, mask);
+      for (const u32 node : list->leaves) record_guarded(node, target, mask);
     }
-    go_on_at(list->nodes, target, part, list);
+    go_on_at(list->nodes, target, mask, list);
   };
   Scratch<u32> live;
   for (const u32 link : chain) live_exits(link, inside, live);
@@ -499,9 +499,9 @@ bool Automaton::chain_part(u32 state, const Loop& loop, Part& part) {
     auto leads_to = [&](u32 j) {
       if (alike || j < tail) {
         const u32 target = dfa_.after_exit(chain[std::min(j, tail)], exit);
-        return target == DEAD || guarded_part_ ? target : dfa_.saturated(target);
+        return target == DEAD || guarded_mask_ ? target : dfa_.saturated(target);
       }
-      if (!guarded_part_ && cap - j > index_->loop_exits(inside, exit, j, j)->height + 2 + needed) return dfa_.after_exit(freed, exit);
+      if (!guarded_mask_ && cap - j > index_->loop_exits(inside, exit, j, j)->height + 2 + needed) return dfa_.after_exit(freed, exit);
       const u32 at = state_at(j);
       return at == DEAD ? DEAD : dfa_.after_exit(at, exit);
     };
@@ -531,8 +531,8 @@ bool Automaton::chain_part(u32 state, const Loop& loop, Part& part) {
       leave_by(b, cap, cap, target);
     }
   }
-  part.dense = index_->loop_mask_with_exits(inside, cap, exits);
-  (counts ? statistics.counted_chains : statistics.chains)++, statistics.guarded_chains += guarded_part_;
+  mask.dense = index_->loop_mask_with_exits(inside, cap, exits);
+  (counts ? statistics.counted_chains : statistics.chains)++, statistics.guarded_chains += guarded_mask_;
   return true;
 }
 
@@ -588,8 +588,8 @@ Automaton::Closed Automaton::closed_under(u32 state) {
 }
 
 // All tokens of the classes under which the state is closed, and its exits by following the path to each.
-bool Automaton::closed_part(u32 state, Part& part) {
-  if (guarded_part_) return false;
+bool Automaton::by_closed_classes(u32 state, StateMaskBuilder& mask) {
+  if (guarded_mask_) return false;
   u32 left = NONE;
   const u32 released = dfa_.released(state, &left);
   if (released == DEAD) return false;
@@ -599,7 +599,7 @@ bool Automaton::closed_part(u32 state, Part& part) {
   if (left != NONE && closed.outside) return false;
   // Characters that surely are in bounds, and those that may be, by where they lead.
   const u32 surely = left == NONE ? NONE : left - std::min(left, closed.high), maybe = left == NONE ? NONE : left - std::min(left, closed.low);
-  Scratch<std::pair<u32, u32>> landings;  // (state, node)
+  Scratch<std::pair<u32, u32>> landed;  // (state, node)
   const Paths* paths = index_->exit_paths(inside);
   path_[0] = state;
   for (std::size_t i = 0; i + 1 < paths->ways.size(); i++) {
@@ -607,63 +607,63 @@ bool Automaton::closed_part(u32 state, Part& part) {
     u32 depth = way.common;
     for (u32 b = way.begin; b < paths->ways[i + 1].begin; b++, depth++)
       path_[depth + 1] = path_[depth] == DEAD ? DEAD : dfa_.next(path_[depth], paths->bytes[b]);
-    if (path_[depth] != DEAD) landings.push_back({path_[depth], way.node});
+    if (path_[depth] != DEAD) landed.push_back({path_[depth], way.node});
   }
-  part.dense = index_->loop_mask(inside, surely);
+  mask.dense = index_->loop_mask(inside, surely);
   if (surely != maybe)
     for (const i32 token : index_->loop_tokens(inside, surely + 1, maybe)) {
       u32 at = state;
       for (const char byte : trie_->text(static_cast<u32>(token)).substr(index_->depth()))
         if (at != DEAD) at = dfa_.next(at, static_cast<u8>(byte));
-      if (at != DEAD) part.tokens.push_back(token);
+      if (at != DEAD) mask.tokens.push_back(token);
     }
   statistics.closed++, statistics.bounded_closed += left != NONE;
-  std::sort(landings.begin(), landings.end());
+  std::sort(landed.begin(), landed.end());
   Scratch<u32> below;
-  for (std::size_t i = 0; i < landings.size();) {
-    const u32 target = landings[i].first;
+  for (std::size_t i = 0; i < landed.size();) {
+    const u32 target = landed[i].first;
     below.clear();
-    for (; i < landings.size() && landings[i].first == target; i++) {
-      const u32 node = landings[i].second;
-      emit(node, part);
+    for (; i < landed.size() && landed[i].first == target; i++) {
+      const u32 node = landed[i].second;
+      emit(node, mask);
       if (trie_->nodes()[node].skip() > 1) below.push_back(node);
     }
-    go_on_at(below, target, part);
+    go_on_at(below, target, mask);
   }
   return true;
 }
 
-// A state that is not itself a loop but leads into one, the sink, by all characters but those of some words ("any key but these"):
-// the sink's mask with the differences, found by following both through the trie while they differ.
-bool Automaton::sink_part(u32 state, const Loop& loop, Part& part) {
-  u32 sink = loop.target;
+// A state that is not itself a loop but leads into one, the absorbing state, by all characters but those of some words ("any key but these"):
+// that state's mask with the differences, found by following both through the trie while they differ.
+bool Automaton::by_absorbing_state(u32 state, const Loop& loop, StateMaskBuilder& mask) {
+  u32 absorbing = loop.target;
   for (u32 hops = 0; hops < 4; hops++) {
-    dfa_.build(sink);
-    if (!dfa_.dense(sink)) return false;
-    const u32 next = dfa_.loop(sink).target;
-    if (next == DEAD || next == sink) break;
-    sink = next;
+    dfa_.build(absorbing);
+    if (!dfa_.dense(absorbing)) return false;
+    const u32 next = dfa_.loop(absorbing).target;
+    if (next == DEAD || next == absorbing) break;
+    absorbing = next;
   }
-  if (sink == state) return false;
-  const Loop at_sink = dfa_.loop(sink);
-  if (at_sink.target != sink || (dfa_[sink].flags & STATE_LEAVES) || (at_sink.live & ~at_sink.inside & SIG_WORDS)) return false;
-  if (guarded_part_ && dfa_.variety(sink) < trie_->thresholds().guarded_texts) return false;
-  const u64 inside = at_sink.inside & loop.live;
+  if (absorbing == state) return false;
+  const Loop at_absorbing = dfa_.loop(absorbing);
+  if (at_absorbing.target != absorbing || (dfa_[absorbing].flags & STATE_LEAVES) || (at_absorbing.live & ~at_absorbing.inside & SIG_WORDS)) return false;
+  if (guarded_mask_ && dfa_.variety(absorbing) < trie_->thresholds().guarded_texts) return false;
+  const u64 inside = at_absorbing.inside & loop.live;
   // With a space outside of the loop the paths below compare byte by byte what leaves it as a whole character.
   if (inside == 0 || ((inside & SIG_NON_ASCII) && !(inside & SIG_SPACE))) return false;
   const TrieNode* nodes = trie_->nodes();
   struct Pair {
-    u32 node, here, there;  // states from `state` and from the sink
+    u32 node, here, there;  // states from `state` and from the absorbing one
     bool inside;            // the path lies in the loop
   };
-  Scratch<Pair> todo{{index_->node(), state, sink, true}};
+  Scratch<Pair> todo{{index_->node(), state, absorbing, true}};
   Scratch<RuleDfa::Difference> differences;
   struct Differing {
     u32 node, here, there;
   };
   Scratch<Differing> differing;
   Scratch<std::pair<u32, u32>> extra;  // (node, state) to walk besides
-  Scratch<u32> removed;                // exit nodes that the sink's exits have and this state has not, or otherwise
+  Scratch<u32> removed;                // exit nodes that the absorbing state's exits have and this state has not, or otherwise
   u32 visited = 0;
   while (!todo.empty()) {
     const Pair pair = todo.back();
@@ -682,12 +682,12 @@ bool Automaton::sink_part(u32 state, const Loop& loop, Part& part) {
       }
     }
     visited += static_cast<u32>(differing.size());
-    if (visited > trie_->thresholds().sink_differences) return false;
+    if (visited > trie_->thresholds().absorbing_differences) return false;
     for (const auto& [at, here, there] : differing) {
       const bool still = pair.inside && (signature_of_exit(nodes[at].byte()) & inside) != 0;
       if (still && there != DEAD) {
         if (here == DEAD || (dfa_[here].flags & STATE_LEAVES)) return false;
-        if (guarded_part_) land(at, here, part);
+        if (guarded_mask_) record_guarded(at, here, mask);
         if (nodes[at].skip() > 1) todo.push_back({at, here, there, true});
         continue;
       }
@@ -698,28 +698,28 @@ bool Automaton::sink_part(u32 state, const Loop& loop, Part& part) {
   std::sort(removed.begin(), removed.end());
   Scratch<std::pair<u32, u64>> exits;
   Scratch<u32> kept, live;
-  live_exits(sink, inside, live);
+  live_exits(absorbing, inside, live);
   for (const u32 exit : live) {
-    const u32 target = dfa_.after_exit(sink, exit);
+    const u32 target = dfa_.after_exit(absorbing, exit);
     const u32 furthest = index_->longest_exit(inside, exit);
     const NodeList* list = index_->loop_exits(inside, exit, 0, furthest);
     exits.push_back({exit, furthest});
     kept.clear();
     for (const u32 node : list->nodes)
       if (!std::binary_search(removed.begin(), removed.end(), node)) kept.push_back(node);
-    if (guarded_part_) {
-      for (const u32 node : kept) land(node, target, part);
+    if (guarded_mask_) {
+      for (const u32 node : kept) record_guarded(node, target, mask);
       for (const u32 node : list->leaves)
-        if (!std::binary_search(removed.begin(), removed.end(), node)) land(node, target, part);
+        if (!std::binary_search(removed.begin(), removed.end(), node)) record_guarded(node, target, mask);
     }
-    go_on_at(kept, target, part, kept.size() == list->nodes.size() ? list : nullptr);
+    go_on_at(kept, target, mask, kept.size() == list->nodes.size() ? list : nullptr);
   }
-  part.dense = index_->loop_mask_with_exits(inside, NONE, exits);
+  mask.dense = index_->loop_mask_with_exits(inside, NONE, exits);
   for (const u32 node : removed)
-    for (i32 token = nodes[node].token; token >= 0; token = trie_->same(token)) part.holes.push_back(token);
-  std::sort(part.holes.begin(), part.holes.end());
-  statistics.sinks++, statistics.guarded_sinks += guarded_part_, statistics.holes += !part.holes.empty();
-  for (const auto& [node, target] : extra) walk_child(node, target, part);
+    for (i32 token = nodes[node].token; token >= 0; token = trie_->same(token)) mask.excluded.push_back(token);
+  std::sort(mask.excluded.begin(), mask.excluded.end());
+  statistics.absorbing++, statistics.guarded_absorbing += guarded_mask_, statistics.excluded += !mask.excluded.empty();
+  for (const auto& [node, target] : extra) walk_child(node, target, mask);
   return true;
 }
 
@@ -729,7 +729,7 @@ u32 Automaton::mask(u32 configuration) {
   if (const u32* found = mask_ids_.find(configuration)) return *found;
   statistics.masks++;
   seeds_.clear(), hits_.clear(), heavy_.clear();  // what a limit may have left
-  guarded_part_ = false, making_depth_ = 0;
+  guarded_mask_ = false, making_depth_ = 0;
   Scratch<u32> token_sets;
   Scratch<i32> denied;
   struct Visit {
@@ -738,7 +738,7 @@ u32 Automaton::mask(u32 configuration) {
     bool operator==(const Visit&) const = default;
   };
   Scratch<Visit> visits;
-  Scratch<u32> parts, suspects;
+  Scratch<u32> state_masks, suspects;
   // Guards that have seen nothing cannot refuse what a token completes, unless it completes two values.
   const u32 values = guarded_[configuration] ? guard_values(configuration, MOST_VALUES) : 0;
   const bool guarded = values > 0 || (guarded_[configuration] & SCOPE_BELOW);
@@ -830,52 +830,52 @@ u32 Automaton::mask(u32 configuration) {
     const bool sole = v == 0 && edge_count(configuration) == 1;
     // A guard that the token itself has entered counts too: ",true" behind [true ends a value that was seen.
     // So does the scope that a value of the token is in.
-    const bool scarce = risky(at.state);
-    const bool watched = guarded || (at.passed && scarce) || (guarded_[at.below] && (at.passed || (guarded_[at.below] & SCOPE_BELOW) || guard_values(at.below, 1) > 0));
-    open.assign(1, part(at.nodes, at.state, watched));
+    const bool few_left = risky(at.state);
+    const bool watched = guarded || (at.passed && few_left) || (guarded_[at.below] && (at.passed || (guarded_[at.below] & SCOPE_BELOW) || guard_values(at.below, 1) > 0));
+    open.assign(1, state_mask(at.nodes, at.state, watched));
     while (!open.empty()) {
       const u32 id = open.back();
       open.pop_back();
-      const KeptPart kept_part = parts_[id];  // more may be made below
-      if (kept_part.dense || !kept_part.tokens.empty()) parts.push_back(id);
-      open.insert(open.end(), part_includes_.begin() + kept_part.includes.begin, part_includes_.begin() + kept_part.includes.end);
-      if (watched && (guarded_[at.below] || scarce) && !kept_part.poor.empty()) {
+      const StateMask kept_mask = state_masks_[id];  // more may be made below
+      if (kept_mask.dense || !kept_mask.tokens.empty()) state_masks.push_back(id);
+      open.insert(open.end(), nested_masks_.begin() + kept_mask.nested.begin, nested_masks_.begin() + kept_mask.nested.end);
+      if (watched && (guarded_[at.below] || few_left) && !kept_mask.scarce.empty()) {
         if (seen_below != at.below || v == 1) seen_below = at.below, told = !at.passed && seen_texts(at.below, sole ? at.state : DEAD, &prefixes);
-        for (u32 p = kept_part.poor.begin; p < kept_part.poor.end; p++) {
-          const Part::Poor poor = part_poor_[p];
-          if (told && !at.passed && poor.texts > 0) {
+        for (u32 p = kept_mask.scarce.begin; p < kept_mask.scarce.end; p++) {
+          const StateMaskBuilder::ScarceNode scarce = scarce_nodes_[p];
+          if (told && !at.passed && scarce.texts > 0) {
             // As many values must have been seen that begin like this as there are ways to go on.
-            const auto found = std::lower_bound(prefixes.begin(), prefixes.end(), std::pair<u32, u32>{poor.node, 0});
-            if (found == prefixes.end() || found->first != poor.node || found->second < poor.texts) continue;
-            if (const u32 texts = sole ? dfa_.texts(poor.state) : UNTOLD; texts != UNTOLD) {
-              if (texts == found->second) dead.push_back(poor.node);
+            const auto found = std::lower_bound(prefixes.begin(), prefixes.end(), std::pair<u32, u32>{scarce.node, 0});
+            if (found == prefixes.end() || found->first != scarce.node || found->second < scarce.texts) continue;
+            if (const u32 texts = sole ? dfa_.texts(scarce.state) : UNTOLD; texts != UNTOLD) {
+              if (texts == found->second) dead.push_back(scarce.node);
               continue;
             }
-          } else if (many(poor.texts, all_values)) {
+          } else if (many(scarce.texts, all_values)) {
             continue;
           }
-          suspects.push_back(poor.node);
+          suspects.push_back(scarce.node);
         }
       }
-      for (u32 t = kept_part.transfers.begin; t < kept_part.transfers.end; t++) {
-        const Part::Transfer transfer = part_transfers_[t];
-        if ((guarded || at.passed) && transfer.distinct && few_values(transfer.rule))
-          suspects.insert(suspects.end(), node_lists_.at(transfer.nodes), node_lists_.at(transfer.nodes) + node_lists_.length(transfer.nodes));
-        if (sole && guarded) left.insert(left.end(), node_lists_.at(transfer.nodes), node_lists_.at(transfer.nodes) + node_lists_.length(transfer.nodes));
-        if (transfer.rule == NONE) leave(transfer.nodes, at.below, at.passed, sole);
-        else if (dfa_.start(transfer.rule) != DEAD)
-          go_on(transfer.nodes, dfa_.start(transfer.rule), return_to(transfer.back, transfer.distinct, at.below), at.passed);
+      for (u32 t = kept_mask.moves.begin; t < kept_mask.moves.end; t++) {
+        const StateMaskBuilder::StackMove move = mask_moves_[t];
+        if ((guarded || at.passed) && move.distinct && few_values(move.rule))
+          suspects.insert(suspects.end(), node_lists_.at(move.nodes), node_lists_.at(move.nodes) + node_lists_.length(move.nodes));
+        if (sole && guarded) left.insert(left.end(), node_lists_.at(move.nodes), node_lists_.at(move.nodes) + node_lists_.length(move.nodes));
+        if (move.rule == NONE) leave(move.nodes, at.below, at.passed, sole);
+        else if (dfa_.start(move.rule) != DEAD)
+          go_on(move.nodes, dfa_.start(move.rule), return_to(move.back, move.distinct, at.below), at.passed);
       }
     }
     if (sole && !dead.empty()) bury(at.state, left, dead, suspects);
   }
-  std::sort(parts.begin(), parts.end());
-  parts.erase(std::unique(parts.begin(), parts.end()), parts.end());
+  std::sort(state_masks.begin(), state_masks.end());
+  state_masks.erase(std::unique(state_masks.begin(), state_masks.end()), state_masks.end());
   // Parts with a bitmask first: they are copied, the others added.
   Scratch<u32> key;
   for (const bool dense : {true, false})
-    for (const u32 id : parts)
-      if ((parts_[id].dense != nullptr) == dense) key.push_back(id);
+    for (const u32 id : state_masks)
+      if ((state_masks_[id].dense != nullptr) == dense) key.push_back(id);
   statistics.suspects += !suspects.empty(), statistics.buried += !dead.empty();
   if (!suspects.empty() || !dead.empty()) deny(configuration, suspects, dead, denied);
   // Level by level a deep structure has the same masks.
@@ -1258,26 +1258,26 @@ void Automaton::fill(u32 configuration, u32* row) {
   const u32 words = trie_->words();
   bool first = true;
   for (; *made_of != NONE; made_of++) {
-    const KeptPart& p = parts_[*made_of];
-    const std::span holes(part_tokens_.data() + p.holes.begin, p.holes.end - p.holes.begin);
+    const StateMask& p = state_masks_[*made_of];
+    const std::span excluded(mask_tokens_.data() + p.excluded.begin, p.excluded.end - p.excluded.begin);
     if (p.dense) {
       if (first) {
         std::memcpy(row, p.dense, words * sizeof(u32));
-        for (const i32 token : holes) row[static_cast<u32>(token) >> 5] &= ~(1u << (token & 31));
-      } else if (holes.empty()) {
+        for (const i32 token : excluded) row[static_cast<u32>(token) >> 5] &= ~(1u << (token & 31));
+      } else if (excluded.empty()) {
         for (u32 w = 0; w < words; w++) row[w] |= p.dense[w];
       } else {
-        Scratch<u32> before;  // bits at the holes stay what they were
-        for (const i32 token : holes) before.push_back(row[static_cast<u32>(token) >> 5] >> (token & 31) & 1);
+        Scratch<u32> before;  // bits at the excluded stay what they were
+        for (const i32 token : excluded) before.push_back(row[static_cast<u32>(token) >> 5] >> (token & 31) & 1);
         for (u32 w = 0; w < words; w++) row[w] |= p.dense[w];
-        for (std::size_t i = 0; i < holes.size(); i++)
-          if (!before[i]) row[static_cast<u32>(holes[i]) >> 5] &= ~(1u << (holes[i] & 31));
+        for (std::size_t i = 0; i < excluded.size(); i++)
+          if (!before[i]) row[static_cast<u32>(excluded[i]) >> 5] &= ~(1u << (excluded[i] & 31));
       }
     } else if (first) {
       std::memset(row, 0, words * sizeof(u32));
     }
     first = false;
-    for (u32 t = p.tokens.begin; t < p.tokens.end; t++) row[static_cast<u32>(part_tokens_[t]) >> 5] |= 1u << (part_tokens_[t] & 31);
+    for (u32 t = p.tokens.begin; t < p.tokens.end; t++) row[static_cast<u32>(mask_tokens_[t]) >> 5] |= 1u << (mask_tokens_[t] & 31);
   }
   if (first) std::memset(row, 0, words * sizeof(u32));
   const u32* sets = ++made_of;

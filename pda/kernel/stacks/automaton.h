@@ -29,47 +29,47 @@ constexpr u32 NO_STACK = 0;
 constexpr u32 EMPTY_STACK = 1;
 
 // What the tokens below a set of trie nodes do in a state: those that stay inside, and where the others leave it. While it is made.
-struct Part {
+struct StateMaskBuilder {
   const u32* dense = nullptr;                    // a bitmask shared by the vocabulary, or own
   std::vector<u32> own;                          // an own bitmask, where the tokens are many
   std::vector<i32> tokens;                       // single tokens
-  std::vector<i32> holes;                        // tokens of dense that are not allowed
-  struct Transfer {
+  std::vector<i32> excluded;                        // tokens of dense that are not allowed
+  struct StackMove {
     u32 rule, back;                              // rule NONE: the state ends here
     u32 nodes;
     bool distinct;
   };
-  std::vector<Transfer> transfers;
-  std::vector<u32> includes;                     // further parts of the same state
-  struct Poor {
+  std::vector<StackMove> moves;
+  std::vector<u32> nested;                     // further parts of the same state
+  struct ScarceNode {
     u32 node, state, texts;                      // state DEAD: one that may run out of values
   };
-  std::vector<Poor> poor;                        // nodes of the trie at which a state has few texts left: kept under guards only
+  std::vector<ScarceNode> scarce;                        // nodes of the trie at which a state has few texts left: kept under guards only
   void clear() {
     dense = nullptr;
-    own.clear(), tokens.clear(), holes.clear(), transfers.clear(), includes.clear(), poor.clear();
+    own.clear(), tokens.clear(), excluded.clear(), moves.clear(), nested.clear(), scarce.clear();
   }
 };
 
 // The same as it is kept: its lists lie in those of all parts.
-struct KeptPart {
+struct StateMask {
   struct List {
     u32 begin, end;
     bool empty() const { return begin == end; }
   };
   const u32* dense;
-  List tokens, holes, transfers, includes, poor;
+  List tokens, excluded, moves, nested, scarce;
 };
 
 // How often each way was taken.
 struct Statistics {
-  u64 masks = 0, parts = 0, reclaims = 0;
+  u64 masks = 0, state_masks = 0, reclaims = 0;
   // Walks: of all, those by tables of children, from many nodes at once and along runs of bytes, with sets and without.
   u64 walks = 0, walked_nodes = 0, wide_walks = 0, set_walks = 0, set_runs = 0, node_runs = 0, set_masks = 0, spent_sets = 0;
   // Class loops: of all, those of each kind; where none was found; and those below a heavy node.
-  u64 loops = 0, loop_fallbacks = 0, byte_runs = 0, chains = 0, counted_chains = 0, guarded_chains = 0, sinks = 0, guarded_sinks = 0, holes = 0;
+  u64 loops = 0, loop_fallbacks = 0, byte_runs = 0, chains = 0, counted_chains = 0, guarded_chains = 0, absorbing = 0, guarded_absorbing = 0, excluded = 0;
   u64 closed = 0, bounded_closed = 0, heavy_loops = 0, heavy_walks = 0;
-  u64 own_masks = 0, guarded_parts = 0, saturated = 0;
+  u64 own_masks = 0, guarded_state_masks = 0, saturated = 0;
   // Guards.
   u64 refusals = 0, buried = 0, suspects = 0, counted_texts = 0, searches = 0;
   u64 cuts = 0;  // where a region spans its limit
@@ -79,7 +79,7 @@ inline constexpr struct {
   u64 Statistics::*value;
 } STATISTICS[] = {
     {"masks", &Statistics::masks},
-    {"parts", &Statistics::parts},
+    {"state_masks", &Statistics::state_masks},
     {"reclaims", &Statistics::reclaims},
     {"walks", &Statistics::walks},
     {"walked_nodes", &Statistics::walked_nodes},
@@ -95,15 +95,15 @@ inline constexpr struct {
     {"chains", &Statistics::chains},
     {"counted_chains", &Statistics::counted_chains},
     {"guarded_chains", &Statistics::guarded_chains},
-    {"sinks", &Statistics::sinks},
-    {"guarded_sinks", &Statistics::guarded_sinks},
-    {"holes", &Statistics::holes},
+    {"absorbing", &Statistics::absorbing},
+    {"guarded_absorbing", &Statistics::guarded_absorbing},
+    {"excluded", &Statistics::excluded},
     {"closed", &Statistics::closed},
     {"bounded_closed", &Statistics::bounded_closed},
     {"heavy_loops", &Statistics::heavy_loops},
     {"heavy_walks", &Statistics::heavy_walks},
     {"own_masks", &Statistics::own_masks},
-    {"guarded_parts", &Statistics::guarded_parts},
+    {"guarded_state_masks", &Statistics::guarded_state_masks},
     {"saturated", &Statistics::saturated},
     {"refusals", &Statistics::refusals},
     {"buried", &Statistics::buried},
@@ -240,30 +240,30 @@ class Automaton {
   Map64 shared_lists_;                     // by address: those that the vocabulary has
   std::vector<const NodeSet*> list_sets_;  // by list, of these
   u32 root_list_ = 0;
-  std::vector<KeptPart> parts_;
-  std::vector<i32> part_tokens_;           // tokens and holes of all parts
-  std::vector<Part::Transfer> part_transfers_;
-  std::vector<u32> part_includes_;
-  std::vector<Part::Poor> part_poor_;
+  std::vector<StateMask> state_masks_;
+  std::vector<i32> mask_tokens_;           // tokens and excluded of all parts
+  std::vector<StateMaskBuilder::StackMove> mask_moves_;
+  std::vector<u32> nested_masks_;
+  std::vector<StateMaskBuilder::ScarceNode> scarce_nodes_;
   std::vector<std::vector<u32>> own_masks_;
-  Map64 part_ids_, mask_ids_;
+  Map64 state_mask_ids_, mask_ids_;
   Interner masks_;                         // parts, NONE, sets of tokens, NONE, tokens that a guard refuses
-  u32 part(u32 nodes, u32 state, bool guarded = false);
-  bool guarded_part_ = false;              // the part being made is for guards: leaves of the trie and poor landings count
-  void walk(u32 node, u32 state, Part& part);
-  void walk_child(u32 node, u32 state, Part& part);
-  void walk_seeds(Part& part);
-  void walk_run(u32 node, u32 state, Part& part);
-  bool walk_set(const NodeSet* set, u32 state, Part& part);
-  bool loop_part(u32 state, Part& part);
+  u32 state_mask(u32 nodes, u32 state, bool guarded = false);
+  bool guarded_mask_ = false;              // the part being made is for guards: leaves of the trie and scarce landed count
+  void walk(u32 node, u32 state, StateMaskBuilder& mask);
+  void walk_child(u32 node, u32 state, StateMaskBuilder& mask);
+  void walk_seeds(StateMaskBuilder& mask);
+  void walk_run(u32 node, u32 state, StateMaskBuilder& mask);
+  bool walk_set(const NodeSet* set, u32 state, StateMaskBuilder& mask);
+  bool by_class_loop(u32 state, StateMaskBuilder& mask);
   template <class F>
-  void each_transfer(u32 state, F take);   // to whom it hands over, as calls: rule NONE where it ends
-  void go_on_at(const std::vector<u32>& nodes, u32 state, Part& part, const NodeList* shared = nullptr);
+  void each_move(u32 state, F take);   // to whom it hands over, as calls: rule NONE where it ends
+  void go_on_at(const std::vector<u32>& nodes, u32 state, StateMaskBuilder& mask, const NodeList* shared = nullptr);
   void live_exits(u32 state, u64 inside, std::vector<u32>& exits);
   bool few_exits(const Loop& loop) const;
-  bool byte_part(u32 state, Part& part);
-  bool chain_part(u32 state, const Loop& loop, Part& part);
-  bool closed_part(u32 state, Part& part);
+  bool by_byte_run(u32 state, StateMaskBuilder& mask);
+  bool by_counter_chain(u32 state, const Loop& loop, StateMaskBuilder& mask);
+  bool by_closed_classes(u32 state, StateMaskBuilder& mask);
   struct Closed {
     bool known = false;
     bool outside = false;                  // something besides the automaton reads these classes
@@ -272,11 +272,11 @@ class Automaton {
   };
   Closed closed_under(u32 state);
   std::vector<Closed> closed_;             // by state, what closed_under found
-  bool sink_part(u32 state, const Loop& loop, Part& part);
-  void finish(Part& part);
-  void emit(u32 node, Part& part);
+  bool by_absorbing_state(u32 state, const Loop& loop, StateMaskBuilder& mask);
+  void finish(StateMaskBuilder& mask);
+  void emit(u32 node, StateMaskBuilder& mask);
   u32 list_id(const NodeList* list);
-  void land(u32 node, u32 state, Part& part);
+  void record_guarded(u32 node, u32 state, StateMaskBuilder& mask);
   u32 mask(u32 configuration);             // an index into masks_
 
   // Guards.
@@ -312,7 +312,7 @@ class Automaton {
   std::vector<std::pair<u32, u32>> heavy_;    // (node, state) to go on at
   // A part that is being made, and what was found for the one that asked for it.
   struct Making {
-    Part part;
+    StateMaskBuilder mask;
     std::vector<std::pair<u32, u32>> hits, heavy;
   };
   std::deque<Making> making_;

@@ -25,12 +25,12 @@ Automaton::Automaton(std::shared_ptr<const TokenTrie> trie, std::shared_ptr<Expr
   depth_.reserve(64);
   steps_.reserve(128);
   pushes_.reserve(64);
-  part_ids_.reserve(64);
+  state_mask_ids_.reserve(64);
   mask_ids_.reserve(64);
-  parts_.reserve(64);
-  part_tokens_.reserve(1024);
-  part_transfers_.reserve(64);
-  part_includes_.reserve(64);
+  state_masks_.reserve(64);
+  mask_tokens_.reserve(1024);
+  mask_moves_.reserve(64);
+  nested_masks_.reserve(64);
   Scratch<StackEdge> list;
   nodes_.intern(nullptr, 0);
   guarded_.push_back(0);
@@ -463,9 +463,9 @@ void Automaton::reclaim() {
     for (u32& id : *matcher.configurations) id = map[id & ~FLAG] | (id & FLAG);
   alive_.clear(), steps_.clear(), unions_.clear(), pushes_.clear(), advances_.clear(), distances_.clear(), lengths_.clear(), scope_lengths_.clear(), cheap_values_.clear(), token_steps_.clear(), temperatures_.clear();
   closed_.clear(), finishes_.clear(), counted_.clear();
-  part_ids_.clear(), mask_ids_.clear(), node_lists_.clear(), shared_lists_.clear();
+  state_mask_ids_.clear(), mask_ids_.clear(), node_lists_.clear(), shared_lists_.clear();
   list_sets_.clear();
-  parts_ = {}, part_tokens_ = {}, part_transfers_ = {}, part_includes_ = {}, part_poor_ = {}, own_masks_ = {};
+  state_masks_ = {}, mask_tokens_ = {}, mask_moves_ = {}, nested_masks_ = {}, scarce_nodes_ = {}, own_masks_ = {};
   masks_.clear();
   const u32 root = 0;
   node_lists_.intern(&root, 1);
@@ -479,9 +479,9 @@ std::size_t Automaton::bytes() const {
   for (const auto& lengths : dfa_.nfa().counted) measured += lengths ? lengths->bytes() : 0;
   for (const auto& [rule, cheap] : cheap_values_) measured += cheap.nodes.capacity() * sizeof(SearchNode) + cheap.queue.size() * sizeof(SearchKey);
   return measured + dfa_.bytes() + nodes_.bytes() + guarded_.capacity() + depth_.capacity() * 4 + alive_.bytes() + steps_.bytes() + unions_.bytes() + pushes_.bytes() +
-         advances_.bytes() + distances_.bytes() + lengths_.bytes() + token_steps_.bytes() + temperatures_.bytes() + due_.capacity() * 4 + node_lists_.bytes() + list_sets_.capacity() * 8 + part_ids_.bytes() + mask_ids_.bytes() + masks_.bytes() +
-         parts_.capacity() * sizeof(KeptPart) + part_tokens_.capacity() * 4 + part_transfers_.capacity() * sizeof(Part::Transfer) + part_includes_.capacity() * 4 +
-         part_poor_.capacity() * sizeof(Part::Poor) + own_masks_.size() * trie_->words() * 4;
+         advances_.bytes() + distances_.bytes() + lengths_.bytes() + token_steps_.bytes() + temperatures_.bytes() + due_.capacity() * 4 + node_lists_.bytes() + list_sets_.capacity() * 8 + state_mask_ids_.bytes() + mask_ids_.bytes() + masks_.bytes() +
+         state_masks_.capacity() * sizeof(StateMask) + mask_tokens_.capacity() * 4 + mask_moves_.capacity() * sizeof(StateMaskBuilder::StackMove) + nested_masks_.capacity() * 4 +
+         scarce_nodes_.capacity() * sizeof(StateMaskBuilder::ScarceNode) + own_masks_.size() * trie_->words() * 4;
 }
 
 }  // namespace stackmask
