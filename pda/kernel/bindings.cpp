@@ -630,7 +630,7 @@ NB_MODULE(_kernel, m) {
             d["rewritten_rules"] = self.automaton->rewritten_rules();
             for (const auto& [name, value] : STATISTICS) d[name] = s.*value;
             d["tables"] = self.automaton->table_count();
-            d["lean_frames"] = self.automaton->lean_count();
+            d["delta_states"] = self.automaton->delta_count();
             return d;
           },
           "Counts of what was built, for tests and benchmarks.");

@@ -285,7 +285,7 @@ class Measure {
     auto read = [&](u32 source, u32 from, u32 body, u32 reg, const Edge& edge) {
       if (edge.kind == EDGE_BYTE) lead(source, body, reg, edge.target, NONE, 1, 0);
       else if (edge.kind == EDGE_CALL) lead(source, body, reg, edge.target, edge.data, 0, kind_of(from, edge));
-      else if (edge.kind == EDGE_REST) each_rest(from, edge.target, [&](u32 target) { lead(source, body, reg, target, NONE, 1, 0); });
+      else if (edge.kind == EDGE_DEFAULT) each_default(from, edge.target, [&](u32 target) { lead(source, body, reg, target, NONE, 1, 0); });
     };
     std::vector<u8> wanted(rules, 0);  // what may read nothing must read something in some call
     for (u32 s = 0; s < states_; s++) {
@@ -330,7 +330,7 @@ class Measure {
   }
 
   template <class F>
-  void each_rest(u32 from, u32 target, F f) const {
+  void each_default(u32 from, u32 target, F f) const {
     bool own[256] = {};
     for (u32 e = nfa_.states[from].first; e != NONE; e = nfa_.edges[e].next)
       if (const Edge& edge = nfa_.edges[e]; edge.kind == EDGE_BYTE) std::fill(own + edge.lo, own + edge.hi + 1, true);

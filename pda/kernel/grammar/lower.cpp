@@ -565,7 +565,7 @@ class Lowering final : public Source {
   // Any text but some words: their trie, with an end wherever no word ends, and a state for every text that has left it.
   void except(const Task& task) {
     const u32 outside = state(), start = state();
-    nfa_->states[outside].rest = true;
+    nfa_->states[outside].is_default = true;
     epsilon(outside, task.to);
     epsilon(task.from, start);
     const i32 all[] = {0, 0x10FFFF};
@@ -597,7 +597,7 @@ class Lowering final : public Source {
       i = j;
     }
     if (bytes) {
-      nfa_->add_edge(task.from, EDGE_REST, at.state);
+      nfa_->add_edge(task.from, EDGE_DEFAULT, at.state);
       nfa_->add_edge(task.from, EDGE_NON_ASCII, at.state);
       return;
     }

@@ -287,7 +287,7 @@ class Rewriter {
             if (edge.kind == EDGE_CALL && inside[edge.data]) {
               if (edge.flags & EDGE_DISTINCT) throw BadGrammar("left recursion through a DISTINCT");
               nfa_.add_edge(at(nfa_.rules[edge.data].final), EDGE_SET, at(edge.target), seed.item.reg);
-            } else if (edge.kind == EDGE_BYTE || edge.kind == EDGE_REST || edge.kind == EDGE_TOKEN || edge.kind == EDGE_CALL || edge.kind == EDGE_NON_ASCII) {
+            } else if (edge.kind == EDGE_BYTE || edge.kind == EDGE_DEFAULT || edge.kind == EDGE_TOKEN || edge.kind == EDGE_CALL || edge.kind == EDGE_NON_ASCII) {
               // That a call may read nothing is already in the closure: what follows it is a seed of its own.
               const u8 flags = edge.kind == EDGE_CALL ? edge.flags | EDGE_NONEMPTY : edge.flags;
               nfa_.add_edge(entry, edge.kind, at(edge.target), edge.data, edge.lo, edge.hi, flags);

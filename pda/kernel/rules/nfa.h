@@ -113,7 +113,7 @@ struct Nfa;
 
 enum EdgeKind : u8 {
   EDGE_BYTE,       // lo..hi
-  EDGE_REST,       // every byte that no EDGE_BYTE of the state reads, to where the EDGE_BYTEs of target lead by it
+  EDGE_DEFAULT,       // every byte that no EDGE_BYTE of the state reads, to where the EDGE_BYTEs of target lead by it
   EDGE_NON_ASCII,  // not read: says that all characters above U+007F lead from here to target by EDGE_BYTEs; with data 1 all but spaces,
                    // with data 2 nothing but spaces (NON_ASCII_SPACES of trie.h)
   EDGE_EPSILON,
@@ -146,7 +146,7 @@ struct NfaState {
   u32 member = NONE;    // the member of that head, NONE for a separator
   u32 least = 0, most = NONE;      // in a counted automaton: characters that can still be counted until it accepts
   u32 settled = 0;                 // ... and `least` of the state of the DFA that its characters are read from
-  bool rest = false;               // some EDGE_REST leads on as from here
+  bool is_default = false;         // some EDGE_DEFAULT leads on as from here
   bool partial_non_ascii = false;  // has EDGE_BYTEs above 0x7F that no EDGE_NON_ASCII describes
 };
 

@@ -36,17 +36,17 @@ u32 RuleDfa::intern_items(std::span<const Item> items) {
   const u32 id = items_.intern(reinterpret_cast<const u32*>(items.data()), items.size() * 2);
   if (id < states_.size()) return id;
   DfaState state;
-  u32 rests = 0;
+  u32 defaults = 0;
   for (const Item& item : items) {
     const NfaState& nfa_state = nfa_.states[item.state];
-    rests += nfa_state.rest;
+    defaults += nfa_state.is_default;
     if (item.state == nfa_.rules[nfa_state.rule].final) {
       state.flags |= STATE_FINAL;
       if (nfa_state.rule != nfa_.root || nfa_.root_called) state.flags |= STATE_LEAVES;
     }
     for (u32 e = nfa_state.first; e != NONE; e = nfa_.edges[e].next) {
       switch (nfa_.edges[e].kind) {
-        case EDGE_REST: rests++; [[fallthrough]];
+        case EDGE_DEFAULT: defaults++; [[fallthrough]];
         case EDGE_BYTE: state.flags |= STATE_BYTES; break;
         case EDGE_CALL: state.flags |= STATE_CALLS | STATE_LEAVES; break;
         case EDGE_TOKEN: state.flags |= STATE_TOKENS; break;
@@ -54,7 +54,7 @@ u32 RuleDfa::intern_items(std::span<const Item> items) {
       }
     }
   }
-  if (rests == 1 && items.size() > 1) state.base = BOTTOM;
+  if (defaults == 1 && items.size() > 1) state.default_state = BOTTOM;
   // A state inside of a word: one byte leads on.
   if (const NfaState& nfa_state = nfa_.states[items[0].state]; items.size() == 1 && nfa_state.first != NONE) {
     if (const Edge& edge = nfa_.edges[nfa_state.first]; edge.kind == EDGE_BYTE && edge.next == NONE && edge.hi - edge.lo + 1u < dense_bytes_) {
@@ -163,8 +163,8 @@ void RuleDfa::add_ranges() {
   }
 }
 
-// The bytes that an EDGE_REST to `target` reads.
-void RuleDfa::add_rest(const Item& item, u32 target) {
+// The bytes that an EDGE_DEFAULT to `target` reads.
+void RuleDfa::add_default(const Item& item, u32 target) {
   bool own[256] = {};
   for (u32 e = nfa_.states[item.state].first; e != NONE; e = nfa_.edges[e].next)
     if (const Edge& edge = nfa_.edges[e]; edge.kind == EDGE_BYTE) std::fill(own + edge.lo, own + edge.hi + 1, true);
@@ -181,25 +181,25 @@ void RuleDfa::add_rest(const Item& item, u32 target) {
   }
 }
 
-// Lean are states with one item on the way into a word, or behind all words, whose other items read nothing that the state behind all
+// Delta states are states with one item on the way into a word, or behind all words, whose other items read nothing that the state behind all
 // words reads, but for bytes that go on in the word.
-void RuleDfa::make_lean(u32 state) {
-  states_[state].base = DEAD;
+void RuleDfa::make_delta(u32 state) {
+  states_[state].default_state = DEAD;
   u32 behind = NONE, on_the_way = NONE;
   AsciiSet word;
-  Scratch<Item> base;
-  base.resize(1);
+  Scratch<Item> default_items;
+  default_items.resize(1);
   const std::size_t count = items_.length(state);
   for (std::size_t i = 0; i < count; i += 2) {
     const Item item{items_.at(state)[i], items_.at(state)[i + 1]};
-    if (nfa_.states[item.state].rest) behind = item.state, base[0] = item;
+    if (nfa_.states[item.state].is_default) behind = item.state, default_items[0] = item;
     for (u32 e = nfa_.states[item.state].first; e != NONE; e = nfa_.edges[e].next)
-      if (nfa_.edges[e].kind == EDGE_REST) behind = nfa_.edges[e].target, on_the_way = item.state, base[0] = {behind, item.reg};
+      if (nfa_.edges[e].kind == EDGE_DEFAULT) behind = nfa_.edges[e].target, on_the_way = item.state, default_items[0] = {behind, item.reg};
   }
   live_.clear();
   for (std::size_t i = 0; i < count; i += 2) {
     const Item item{items_.at(state)[i], items_.at(state)[i + 1]};
-    if (item == base[0]) continue;
+    if (item == default_items[0]) continue;
     for (u32 e = nfa_.states[item.state].first; e != NONE; e = nfa_.edges[e].next) {
       const Edge& edge = nfa_.edges[e];
       if (edge.kind != EDGE_BYTE) continue;
@@ -208,24 +208,24 @@ void RuleDfa::make_lean(u32 state) {
       if (item.state == on_the_way) word.add(edge.lo, edge.hi);
     }
   }
-  AsciiSet read;  // by the base
+  AsciiSet read;  // by the default state
   for (u32 e = nfa_.states[behind].first; e != NONE; e = nfa_.edges[e].next)
     if (const Edge& edge = nfa_.edges[e]; edge.kind == EDGE_BYTE && edge.lo < 128) read.add(edge.lo, std::min<u8>(edge.hi, 127));
   for (const Live& live : live_)
     for (u32 b = live.lo; b <= live.hi; b++)
       if (read.has(b) && !word.has(b)) return;
-  const u32 to = intern_items(base);
+  const u32 to = intern_items(default_items);
   DfaState& f = states_[state];
-  f.own = static_cast<u32>(ranges_.size());
+  f.deltas = static_cast<u32>(ranges_.size());
   add_ranges();
-  f.own_count = static_cast<u32>(ranges_.size()) - f.own;
-  f.base = to;
-  lean_count_++;
+  f.delta_count = static_cast<u32>(ranges_.size()) - f.deltas;
+  f.default_state = to;
+  delta_states_++;
 }
 
-u32 RuleDfa::next_lean(u32 state, u8 byte) {
+u32 RuleDfa::next_of_delta(u32 state, u8 byte) {
   const DfaState& f = states_[state];
-  for (u32 i = f.own; i < f.own + f.own_count && ranges_[i].lo <= byte; i++) {
+  for (u32 i = f.deltas; i < f.deltas + f.delta_count && ranges_[i].lo <= byte; i++) {
     if (byte > ranges_[i].hi) continue;
     if (ranges_[i].target == PENDING) {
       const u32 target = target_of(ranges_[i]);
@@ -233,7 +233,7 @@ u32 RuleDfa::next_lean(u32 state, u8 byte) {
     }
     return ranges_[i].target;
   }
-  return next(f.base, byte);
+  return next(f.default_state, byte);
 }
 
 void RuleDfa::build_edges(u32 state) {
@@ -253,7 +253,7 @@ void RuleDfa::build_edges(u32 state) {
       if (edge.kind == EDGE_BYTE) live.push_back({edge.lo, edge.hi, {edge.target, item.reg}});
       else if (edge.kind == EDGE_CALL) calls.push_back({edge.data, (edge.flags & EDGE_DISTINCT) != 0, {edge.target, item.reg}});
       else if (edge.kind == EDGE_TOKEN) tokens.push_back({edge.data, {edge.target, item.reg}});
-      else if (edge.kind == EDGE_REST) add_rest(item, edge.target);
+      else if (edge.kind == EDGE_DEFAULT) add_default(item, edge.target);
     }
   }
   const u32 first = static_cast<u32>(ranges_.size());
@@ -339,14 +339,14 @@ void RuleDfa::make_table(u32 state) {
 // Ranges that read the same lead to the same place, so most are never resolved.
 void RuleDfa::differences(u32 a, u32 b, std::vector<Difference>& found) {
   found.clear();
-  if (lean(a) && lean(b) && states_[a].base == states_[b].base) {
-    AsciiSet own;
+  if (is_delta(a) && is_delta(b) && states_[a].default_state == states_[b].default_state) {
+    AsciiSet deltas;
     for (const u32 state : {a, b})
-      for (u32 i = states_[state].own; i < states_[state].own + states_[state].own_count; i++) own.add(ranges_[i].lo, ranges_[i].hi);
+      for (u32 i = states_[state].deltas; i < states_[state].deltas + states_[state].delta_count; i++) deltas.add(ranges_[i].lo, ranges_[i].hi);
     for (u32 w = 0; w < 2; w++)
-      for (u64 rest = own.words[w]; rest; rest &= rest - 1) {
+      for (u64 rest = deltas.words[w]; rest; rest &= rest - 1) {
         const u8 byte = static_cast<u8>(w * 64 + static_cast<u32>(std::countr_zero(rest)));
-        const u32 here = next_lean(a, byte), there = next_lean(b, byte);
+        const u32 here = next_of_delta(a, byte), there = next_of_delta(b, byte);
         if (here != there) found.push_back({byte, byte, here, there});
       }
     return;
@@ -456,7 +456,7 @@ u32 RuleDfa::non_ascii_target(u32 state, bool spaces) {
 bool RuleDfa::reads(const NfaState& nfa_state, u64 inside) const {
   for (u32 e = nfa_state.first; e != NONE; e = nfa_.edges[e].next) {
     const Edge& edge = nfa_.edges[e];
-    if (edge.kind == EDGE_REST && reads(nfa_.states[edge.target], inside)) return true;
+    if (edge.kind == EDGE_DEFAULT && reads(nfa_.states[edge.target], inside)) return true;
     if (edge.kind != EDGE_BYTE) continue;
     if (edge.hi > 0x7F && (inside & (SIG_NON_ASCII | SIG_SPACE))) return true;
     for (u32 b = edge.lo; b <= edge.hi && b < 128; b++)
@@ -564,7 +564,7 @@ const Run& RuleDfa::run(u32 state) {
     if (nfa_state.body == NONE) {
       for (u32 e = nfa_state.first; e != NONE; e = nfa_.edges[e].next)
         if (const Edge& edge = nfa_.edges[e]; edge.kind == EDGE_BYTE && edge.lo < 128) other.add(edge.lo, std::min<u8>(edge.hi, 127));
-        else if (edge.kind == EDGE_REST) other.add(0, 127);
+        else if (edge.kind == EDGE_DEFAULT) other.add(0, 127);
       continue;
     }
     const Head& head = nfa_.heads[nfa_state.body];

@@ -49,8 +49,8 @@ struct DfaState {
   u32 run = NONE;        // what run() found, an index into runs
   u32 variety = NONE;
   u32 texts = NONE;
-  u32 base = DEAD;       // of a lean state: the state that it differs from by its own bytes; BOTTOM until that is known
-  u32 own = 0, own_count = 0;
+  u32 default_state = DEAD;       // of a delta state: the state that it differs from by its own bytes; BOTTOM until that is known
+  u32 deltas = 0, delta_count = 0;  // its own ranges
 };
 constexpr u32 UNTOLD = NONE - 1;  // of texts()
 constexpr u32 ENDLESS = 1'000'000;  // of variety()
@@ -78,7 +78,7 @@ class RuleDfa {
   u32 start(u32 rule);                          // where a call of the rule begins; never final
   u32 next(u32 state, u8 byte) {                // DEAD if the byte is not live
     if (!(states_[state].flags & STATE_BUILT)) {
-      if (lean(state)) return next_lean(state, byte);
+      if (is_delta(state)) return next_of_delta(state, byte);
       build_edges(state);
     }
     const DfaState& f = states_[state];
@@ -142,7 +142,7 @@ class RuleDfa {
   const Nfa& nfa() const { return nfa_; }
   std::size_t size() const { return states_.size(); }
   std::size_t table_count() const { return tables_.size(); }
-  u32 lean_count() const { return lean_count_; }  // states that were kept as what differs from another
+  u32 delta_count() const { return delta_states_; }  // states that were kept as what differs from another
   std::size_t bytes() const;
   std::vector<u32> keep(std::vector<u8>& used);  // forgets all states but these; their new numbers
   RuleDfa(const RuleDfa&) = delete;
@@ -219,14 +219,14 @@ class RuleDfa {
   void build_edges(u32 state);
   // A state on the way into a word that some text must not be differs from the state behind such words by few bytes. It is built only
   // when more is asked than where bytes lead.
-  bool lean(u32 state) {
-    if (states_[state].base == BOTTOM) make_lean(state);
-    return states_[state].base != DEAD;
+  bool is_delta(u32 state) {
+    if (states_[state].default_state == BOTTOM) make_delta(state);
+    return states_[state].default_state != DEAD;
   }
-  void make_lean(u32 state);
-  u32 lean_count_ = 0;
-  void add_rest(const Item& item, u32 target);
-  u32 next_lean(u32 state, u8 byte);
+  void make_delta(u32 state);
+  u32 delta_states_ = 0;
+  void add_default(const Item& item, u32 target);
+  u32 next_of_delta(u32 state, u8 byte);
   u32 target_of(const Range& range);
   void add_ranges();  // of live_
   u32 lookups_;  // from which on a dense state has a table

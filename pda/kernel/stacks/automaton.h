@@ -18,7 +18,7 @@ namespace stackmask {
 
 // A set of stacks is a node: edges (state, below) sorted by state, where below is the node below. Node 0 is no stack at all,
 // node 1 the empty stack. INVARIANT: a node is closed under popping (an edge whose state may end brings the edges of its below
-// along), holds a state once (equal states unite their rests), and no state that only ends but marks.
+// along), holds a state once (equal states unite their defaults), and no state that only ends but marks.
 // A mark stands for itself: what is below it is not brought along, so that stacks through it can be told from others and be cut.
 struct StackEdge {
   u32 state, below;
@@ -148,7 +148,7 @@ class Automaton {
   std::size_t state_count() const { return dfa_.size(); }
   std::size_t node_count() const { return nodes_.size(); }
   std::size_t table_count() const { return dfa_.table_count(); }
-  std::size_t lean_count() const { return dfa_.lean_count(); }
+  std::size_t delta_count() const { return dfa_.delta_count(); }
   u32 rewritten_rules() const { return dfa_.nfa().rewritten_rules; }
 
   struct Held {
