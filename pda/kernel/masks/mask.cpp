@@ -43,10 +43,10 @@ void Automaton::walk_seeds(StateMaskBuilder& mask) {
       u32 next = at + skip;
       if (guarded_mask_) record_guarded(at, current, mask);
       if (skip > 1) {
-        const u8 flags = dfa_[current].flags;  // run() may make states
+        const u8 flags = dfa_[current].flags;  // byte_run() may make states
         if (!guarded_mask_ && (flags & STATE_LEAVES)) hits_.push_back({current, at});
-        if ((flags & STATE_BYTES) && !guarded_mask_ && dfa_.run(current).inside) {
-          walk_run(at, current, mask);
+        if ((flags & STATE_BYTES) && !guarded_mask_ && dfa_.byte_run(current).inside) {
+          walk_byte_run(at, current, mask);
         } else if ((flags & STATE_BYTES) && trie_->heavy(at)) {
           heavy_.push_back({at, current});  // its tokens may be taken by classes
         } else if (flags & STATE_BYTES) {
@@ -118,7 +118,7 @@ bool Automaton::walk_set(const NodeSet* set, u32 state, StateMaskBuilder& mask) 
     const auto [at, here] = todo.back();
     todo.pop_back();
     dfa_.build(here);
-    const Run run = dfa_.run(here);
+    const ByteRun run = dfa_.byte_run(here);
     const NodeSet* inside = nullptr;
     if (run.inside) {
       inside = trie_->run(at, run.bytes, run.left);
@@ -139,10 +139,10 @@ bool Automaton::walk_set(const NodeSet* set, u32 state, StateMaskBuilder& mask) 
 }
 
 // From one node in a run: the same, or node by node where there are no more sets.
-void Automaton::walk_run(u32 node, u32 state, StateMaskBuilder& mask) {
+void Automaton::walk_byte_run(u32 node, u32 state, StateMaskBuilder& mask) {
   if (const NodeSet* one = trie_->set(&node, 1); one && walk_set(one, state, mask)) return;
   statistics.node_runs++;
-  const Run run = dfa_.run(state);
+  const ByteRun run = dfa_.byte_run(state);
   const bool leaves = dfa_[state].flags & STATE_LEAVES;
   const TrieNode* nodes = trie_->nodes();
   dfa_.build(state);
@@ -176,8 +176,8 @@ void Automaton::walk(u32 node, u32 state, StateMaskBuilder& mask) {
   statistics.walks++;
   if (!(dfa_[state].flags & STATE_BYTES)) return;
   dfa_.build(state);
-  if (!guarded_mask_ && node != 0 && dfa_.run(state).inside) {
-    walk_run(node, state, mask);
+  if (!guarded_mask_ && node != 0 && dfa_.byte_run(state).inside) {
+    walk_byte_run(node, state, mask);
     walk_seeds(mask);
     return;
   }
@@ -321,7 +321,7 @@ bool Automaton::by_class_loop(u32 state, StateMaskBuilder& mask) {
   dfa_.build(state);
   if (by_byte_run(state, mask)) return true;
   if (!dfa_.dense(state)) return false;
-  const Loop loop = dfa_.loop(state);
+  const ClassLoop loop = dfa_.class_loop(state);
   if (loop.target == DEAD || loop.live == 0) return false;
   auto attempt = [&](bool made) {
     if (!made) mask.clear(), hits_.clear();
@@ -330,12 +330,12 @@ bool Automaton::by_class_loop(u32 state, StateMaskBuilder& mask) {
   // A chain is the cheapest where it has few exits, or the states ahead have no more classes in common than it has.
   auto closes = [&] {
     u32 left = NONE;
-    const u32 released = dfa_.released(state, &left);
-    return released != DEAD && dfa_.loop(released).target == released && (closed_under(released).inside & ~loop.inside) == 0;
+    const u32 released = dfa_.without_bounds(state, &left);
+    return released != DEAD && dfa_.class_loop(released).target == released && (closed_classes(released).inside & ~loop.inside) == 0;
   };
   // Exits by letters or digits are too many, however a repetition counts.
   const u64 exits = loop.live & ~loop.inside;
-  const bool simple = exits == 0 || (dfa_.repeats(state) && !(exits & SIG_WORDS)) || (loop.target == state && few_exits(loop)) || closes();
+  const bool simple = exits == 0 || (dfa_.in_repetition(state) && !(exits & SIG_WORDS)) || (loop.target == state && few_exits(loop)) || closes();
   const bool made = (simple && loop.inside && attempt(by_counter_chain(state, loop, mask))) || attempt(by_absorbing_state(state, loop, mask)) ||
                     attempt(by_closed_classes(state, mask)) || (!simple && loop.inside && attempt(by_counter_chain(state, loop, mask)));
   (made ? statistics.loops : statistics.loop_fallbacks)++;
@@ -354,7 +354,7 @@ void Automaton::go_on_at(const std::vector<u32>& nodes, u32 state, StateMaskBuil
 }
 
 // All characters but a few that are rare in tokens stay in the loop, as in a JSON string.
-bool Automaton::few_exits(const Loop& loop) const {
+bool Automaton::few_exits(const ClassLoop& loop) const {
   const std::size_t few = trie_->thresholds().loop_exits;
   const u64 exits = loop.live & ~loop.inside;
   if (exits >= 1ull << CLASSES.count) return false;
@@ -389,7 +389,7 @@ void Automaton::live_exits(u32 state, u64 inside, std::vector<u32>& exits) {
 // each count.
 bool Automaton::by_byte_run(u32 state, StateMaskBuilder& mask) {
   if (guarded_mask_) return false;
-  const Run run = dfa_.run(state);
+  const ByteRun run = dfa_.byte_run(state);
   const auto& [inside, left, bytes] = run;
   if (inside == 0) return false;
   const bool leaves = dfa_[state].flags & STATE_LEAVES;
@@ -427,7 +427,7 @@ bool Automaton::by_byte_run(u32 state, StateMaskBuilder& mask) {
 
 // RuleDfa q0 q1 q2 ... where every character of a class leads from each to the next, until one leads to itself or none is left: what
 // happens depends on the number of characters only. A counter near its bounds is such a chain, an unbounded loop one of length 0.
-bool Automaton::by_counter_chain(u32 state, const Loop& loop, StateMaskBuilder& mask) {
+bool Automaton::by_counter_chain(u32 state, const ClassLoop& loop, StateMaskBuilder& mask) {
   const u64 inside = loop.inside;
   const u32 longest = index_->longest_loop(inside);
   u32 furthest = 0;  // characters before an exit, which only guards must know
@@ -440,7 +440,7 @@ bool Automaton::by_counter_chain(u32 state, const Loop& loop, StateMaskBuilder& 
   for (;;) {
     const u32 last = chain.back();
     dfa_.build(last);
-    const Loop here = dfa_.loop(last);
+    const ClassLoop here = dfa_.class_loop(last);
     if (here.target == DEAD || (here.inside & inside) != inside) {
       // The chain ends where none of the class is live; where only some of its ASCII is, it is no chain. Some characters above U+007F
       // may be live, as in `.é`: their first bytes are exits, there and nowhere else.
@@ -455,7 +455,7 @@ bool Automaton::by_counter_chain(u32 state, const Loop& loop, StateMaskBuilder& 
     if ((chain.size() > 1 || loops) && (dfa_[last].flags & STATE_LEAVES)) return false;
     if (loops) break;
     if (chain.size() > longest + 1 && chain.size() > index_->longest_path(inside) + 1) break;  // no token is longer
-    if (u32 more = 0; (!guarded_mask_ || chain.size() > furthest + 1) && dfa_.counts_on(last, next, inside, &more)) {
+    if (u32 more = 0; (!guarded_mask_ || chain.size() > furthest + 1) && dfa_.differs_by_count(last, next, inside, &more)) {
       cap = static_cast<u32>(chain.size() - 1) + more;  // a counter goes on like this to its end
       counts = true;
       break;
@@ -471,7 +471,7 @@ bool Automaton::by_counter_chain(u32 state, const Loop& loop, StateMaskBuilder& 
   // Exits, grouped by where they lead: (exit, from how many characters, to how many) -> state.
   Scratch<std::pair<u32, u64>> exits;
   const u32 tail = static_cast<u32>(chain.size() - 1);
-  const auto [freed, needed] = counts ? dfa_.freed(chain[tail]) : std::pair<u32, u32>{DEAD, 0};
+  const auto [freed, needed] = counts ? dfa_.with_free_counts(chain[tail]) : std::pair<u32, u32>{DEAD, 0};
   Scratch<u32> places;
   auto state_at = [&](u32 j) { return j <= tail ? chain[j] : counts ? dfa_.advanced(chain[tail], j - tail) : chain[tail]; };
   // The exit behind `low` to `high` characters leads to `target`.
@@ -538,10 +538,10 @@ bool Automaton::by_counter_chain(u32 state, const Loop& loop, StateMaskBuilder& 
 
 // The classes under which the states that can be reached by them are closed: all are live there, none ends or calls. Unanchored
 // patterns and "any key but these" are such states.
-Automaton::Closed Automaton::closed_under(u32 state) {
+Automaton::ClosedClasses Automaton::closed_classes(u32 state) {
   const std::size_t look = trie_->thresholds().closed_states;
-  if (state < closed_.size() && closed_[state].known) return closed_[state];
-  u64 inside = dfa_.loop(state).live;
+  if (state < closed_classes_.size() && closed_classes_[state].known) return closed_classes_[state];
+  u64 inside = dfa_.class_loop(state).live;
   Scratch<u32> seen;
   // A class that leads to a state which is no part of such a set, such as the backslash, is none of them; then all is looked at anew.
   auto closed = [&](u32 at) {
@@ -559,8 +559,8 @@ Automaton::Closed Automaton::closed_under(u32 state) {
     for (std::size_t i = 0; i < seen.size() && inside && !again; i++) {
       const u32 at = seen[i];
       if (seen.size() > look) inside = 0;
-      again = (inside & ~dfa_.loop(at).live) != 0;
-      inside &= dfa_.loop(at).live;
+      again = (inside & ~dfa_.class_loop(at).live) != 0;
+      inside &= dfa_.class_loop(at).live;
       for (u32 r = 0; r < dfa_[at].range_count; r++) {
         const Range range = dfa_.range(at, r);
         u64 classes = 0;
@@ -571,7 +571,7 @@ Automaton::Closed Automaton::closed_under(u32 state) {
       if (inside & SIG_SPACE) reach(dfa_.non_ascii_target(at, true), SIG_SPACE);
     }
   }
-  Closed found;
+  ClosedClasses found;
   found.known = true;
   found.inside = inside;
   for (const u32 at : seen) {
@@ -579,11 +579,11 @@ Automaton::Closed Automaton::closed_under(u32 state) {
     found.low = std::min(found.low, low), found.high = std::max(found.high, high);
     found.outside = found.outside || dfa_.reads_outside(at, inside);
   }
-  if (closed_.size() < dfa_.size()) closed_.resize(dfa_.size());
-  closed_[state] = found;
+  if (closed_classes_.size() < dfa_.size()) closed_classes_.resize(dfa_.size());
+  closed_classes_[state] = found;
   if (inside)
     for (const u32 at : seen)
-      if (!closed_[at].known) closed_[at] = found;
+      if (!closed_classes_[at].known) closed_classes_[at] = found;
   return found;
 }
 
@@ -591,9 +591,9 @@ Automaton::Closed Automaton::closed_under(u32 state) {
 bool Automaton::by_closed_classes(u32 state, StateMaskBuilder& mask) {
   if (guarded_mask_) return false;
   u32 left = NONE;
-  const u32 released = dfa_.released(state, &left);
+  const u32 released = dfa_.without_bounds(state, &left);
   if (released == DEAD) return false;
-  const Closed closed = closed_under(released);
+  const ClosedClasses closed = closed_classes(released);
   const u64 inside = closed.inside;
   if ((inside & ~(SIG_INCOMPLETE | SIG_SPACE)) == 0) return false;
   if (left != NONE && closed.outside) return false;
@@ -635,17 +635,17 @@ bool Automaton::by_closed_classes(u32 state, StateMaskBuilder& mask) {
 
 // A state that is not itself a loop but leads into one, the absorbing state, by all characters but those of some words ("any key but these"):
 // that state's mask with the differences, found by following both through the trie while they differ.
-bool Automaton::by_absorbing_state(u32 state, const Loop& loop, StateMaskBuilder& mask) {
+bool Automaton::by_absorbing_state(u32 state, const ClassLoop& loop, StateMaskBuilder& mask) {
   u32 absorbing = loop.target;
   for (u32 hops = 0; hops < 4; hops++) {
     dfa_.build(absorbing);
     if (!dfa_.dense(absorbing)) return false;
-    const u32 next = dfa_.loop(absorbing).target;
+    const u32 next = dfa_.class_loop(absorbing).target;
     if (next == DEAD || next == absorbing) break;
     absorbing = next;
   }
   if (absorbing == state) return false;
-  const Loop at_absorbing = dfa_.loop(absorbing);
+  const ClassLoop at_absorbing = dfa_.class_loop(absorbing);
   if (at_absorbing.target != absorbing || (dfa_[absorbing].flags & STATE_LEAVES) || (at_absorbing.live & ~at_absorbing.inside & SIG_WORDS)) return false;
   if (guarded_mask_ && dfa_.variety(absorbing) < trie_->thresholds().guarded_texts) return false;
   const u64 inside = at_absorbing.inside & loop.live;

@@ -14,7 +14,7 @@ RuleDfa::RuleDfa(Nfa nfa, const TokenTrie& trie, const Limits& limits)
   ranges_.reserve(256);
   pending_.reserve(256);
   calls_.reserve(32);
-  loops_.reserve(16);
+  class_loops_.reserve(16);
   items_.intern(nullptr, 0);
   states_.emplace_back();
   states_[BOTTOM].flags = STATE_BUILT;
@@ -417,7 +417,7 @@ u32 RuleDfa::saturated(u32 state, u32 bytes) {
   });
 }
 
-std::pair<u32, u32> RuleDfa::freed(u32 state) {
+std::pair<u32, u32> RuleDfa::with_free_counts(u32 state) {
   u32 needed = 0;
   const u32 result = recounted(state, [&needed](const Item&, const NfaState&, const Head& head, Register& reg) {
     reg.count = COUNT_FREE;
@@ -474,7 +474,7 @@ bool RuleDfa::reads_outside(u32 state, u64 inside) const {
   return false;
 }
 
-bool RuleDfa::counts_on(u32 state, u32 next, u64 inside, u32* more) const {
+bool RuleDfa::differs_by_count(u32 state, u32 next, u64 inside, u32* more) const {
   const std::size_t count = items_.length(state);
   if (items_.length(next) != count || ((states_[state].flags | states_[next].flags) & STATE_GUARD)) return false;
   u32 head = NONE, done = 0;
@@ -510,14 +510,14 @@ bool RuleDfa::reads_any(u32 state, const AsciiSet& bytes) {
   return false;
 }
 
-bool RuleDfa::repeats(u32 state) const {
+bool RuleDfa::in_repetition(u32 state) const {
   const std::size_t count = items_.length(state);
   for (std::size_t i = 0; i < count; i += 2)
     if (const u32 body = nfa_.states[items_.at(state)[i]].body; body != NONE && !nfa_.heads[body].automaton && !nfa_.heads[body].permutation) return true;
   return false;
 }
 
-u32 RuleDfa::released(u32 state, u32* left) {
+u32 RuleDfa::without_bounds(u32 state, u32* left) {
   *left = NONE;
   if (states_[state].flags & STATE_GUARD) return state;
   u32 body = NONE, reg_of = NONE;
@@ -548,14 +548,14 @@ std::pair<u32, u32> RuleDfa::settled(u32 state) const {
 }
 
 // Several repetitions may count in step: the blanks before a comma and those before a brace.
-const Run& RuleDfa::run(u32 state) {
-  if (states_[state].run != NONE) return runs_[states_[state].run];
-  states_[state].run = 0;
+const ByteRun& RuleDfa::byte_run(u32 state) {
+  if (states_[state].byte_run != NONE) return byte_runs_[states_[state].byte_run];
+  states_[state].byte_run = 0;
   bool counts = false;
   const std::size_t count = (states_[state].flags & STATE_GUARD) ? 0 : items_.length(state);
   for (std::size_t i = 0; i < count && !counts; i += 2) counts = nfa_.states[items_.at(state)[i]].body != NONE;
-  if (!counts) return runs_[0];
-  Run run;
+  if (!counts) return byte_runs_[0];
+  ByteRun run;
   Scratch<std::pair<u32, AsciiSet>> bodies;  // (head, its bytes)
   AsciiSet other;
   u32 reg_of = NONE;
@@ -571,37 +571,37 @@ const Run& RuleDfa::run(u32 state) {
     const u32 reg = items_.at(state)[i + 1], done = nfa_.registers.get(reg).count;
     if (!head.byte || head.permutation || head.maximum == NONE || done >= COUNT_DEEP || done < head.minimum || done >= head.maximum ||
         (reg_of != NONE && (reg != reg_of || run.left != head.maximum - done)))
-      return runs_[0];
+      return byte_runs_[0];
     reg_of = reg, run.left = head.maximum - done;
     auto body = std::find_if(bodies.begin(), bodies.end(), [&](const auto& each) { return each.first == nfa_state.body; });
     if (body == bodies.end()) bodies.push_back({nfa_state.body, {}}), body = bodies.end() - 1;
     for (u32 e = nfa_state.first; e != NONE; e = nfa_.edges[e].next) {
       if (nfa_.edges[e].kind != EDGE_BYTE) continue;
-      if (nfa_.edges[e].hi > 127) return runs_[0];
+      if (nfa_.edges[e].hi > 127) return byte_runs_[0];
       body->second.add(nfa_.edges[e].lo, nfa_.edges[e].hi);
     }
   }
   run.bytes = bodies[0].second;
   run.inside = signature_inside(run.bytes);
-  if (run.bytes.meets(other) || ascii_inside(run.inside) != run.bytes) return runs_[0];
+  if (run.bytes.meets(other) || ascii_inside(run.inside) != run.bytes) return byte_runs_[0];
   for (const auto& body : bodies)
-    if (body.second != run.bytes) return runs_[0];
+    if (body.second != run.bytes) return byte_runs_[0];
   // What follows differs by the count alone; the first state of a rule is never final, and its successor may be.
   u32 after = DEAD;
   for (u32 b = 0; b < 128 && after == DEAD; b++)
     if (run.bytes.has(b)) after = next(state, static_cast<u8>(b));
-  if (run.inside == 0 || after == DEAD || items_.length(after) != count) return runs_[0];
+  if (run.inside == 0 || after == DEAD || items_.length(after) != count) return byte_runs_[0];
   for (std::size_t i = 0; i < count; i += 2)
-    if (items_.at(state)[i] != items_.at(after)[i]) return runs_[0];
-  runs_.push_back(run);
-  states_[state].run = static_cast<u32>(runs_.size() - 1);
-  return runs_.back();
+    if (items_.at(state)[i] != items_.at(after)[i]) return byte_runs_[0];
+  byte_runs_.push_back(run);
+  states_[state].byte_run = static_cast<u32>(byte_runs_.size() - 1);
+  return byte_runs_.back();
 }
 
-const Loop& RuleDfa::loop(u32 state) {
-  if (states_[state].loop != NONE) return loops_[states_[state].loop];
+const ClassLoop& RuleDfa::class_loop(u32 state) {
+  if (states_[state].class_loop != NONE) return class_loops_[states_[state].class_loop];
   build(state);
-  Loop loop;
+  ClassLoop loop;
   if (states_[state].dense) {
     struct Group {
       u32 target, count;
@@ -633,9 +633,9 @@ const Loop& RuleDfa::loop(u32 state) {
       if (above == loop.target && spaces == loop.target) loop.inside |= SIG_SPACE;
     }
   }
-  states_[state].loop = static_cast<u32>(loops_.size());
-  loops_.push_back(loop);
-  return loops_.back();
+  states_[state].class_loop = static_cast<u32>(class_loops_.size());
+  class_loops_.push_back(loop);
+  return class_loops_.back();
 }
 
 u64 RuleDfa::distance(u32 state) {
@@ -942,7 +942,7 @@ std::vector<u32> RuleDfa::keep(std::vector<u8>& used) {
   std::vector<DfaState> old_states = std::move(states_);
   items_ = Interner();
   states_.clear();
-  ranges_ = {}, calls_ = {}, token_edges_ = {}, pending_ = {}, tables_ = {}, loops_ = {}, runs_ = {Run()}, text_parents_ = {{0, 0}}, text_states_ = {0};
+  ranges_ = {}, calls_ = {}, token_edges_ = {}, pending_ = {}, tables_ = {}, class_loops_ = {}, byte_runs_ = {ByteRun()}, text_parents_ = {{0, 0}}, text_states_ = {0};
   texts_.clear(), popped_.clear(), values_after_.clear();
   starts_.assign(starts_.size(), NONE);
   items_.intern(nullptr, 0);
@@ -1003,7 +1003,7 @@ std::vector<u32> RuleDfa::keep(std::vector<u8>& used) {
 std::size_t RuleDfa::bytes() const {
   return (nfa_.unlowered ? nfa_.unlowered->bytes() : 0) + nfa_.states.capacity() * sizeof(NfaState) + nfa_.edges.capacity() * sizeof(Edge) + nfa_.heads.capacity() * sizeof(Head) +
          nfa_.rules.capacity() * sizeof(Rule) + nfa_.origins.capacity() * sizeof(Origin) + items_.bytes() + states_.capacity() * sizeof(DfaState) + ranges_.capacity() * sizeof(Range) + calls_.capacity() * sizeof(Call) +
-         pending_.capacity() * sizeof(Item) + tables_.capacity() * 1024 + loops_.capacity() * sizeof(Loop) + runs_.capacity() * sizeof(Run) + nfa_.registers.bytes() +
+         pending_.capacity() * sizeof(Item) + tables_.capacity() * 1024 + class_loops_.capacity() * sizeof(ClassLoop) + byte_runs_.capacity() * sizeof(ByteRun) + nfa_.registers.bytes() +
          texts_.bytes() + popped_.bytes() + values_after_.bytes() + text_parents_.capacity() * 9 + seen_sets_.bytes();
 }
 

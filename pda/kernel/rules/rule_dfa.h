@@ -45,8 +45,8 @@ struct DfaState {
   u16 lookups = 0;       // of bytes in it, until it has a table
   u32 table = NONE;      // 256 targets of a dense state that bytes are looked up in often
   u32 saturated = NONE;  // the state that stands for it in masks
-  u32 loop = NONE;       // what loop() found, an index into loops
-  u32 run = NONE;        // what run() found, an index into runs
+  u32 class_loop = NONE;       // what class_loop() found, an index into class_loops_
+  u32 byte_run = NONE;        // what byte_run() found, an index into byte_runs_
   u32 variety = NONE;
   u32 texts = NONE;
   u32 default_state = DEAD;       // of a delta state: the state that it differs from by its own bytes; BOTTOM until that is known
@@ -58,14 +58,14 @@ constexpr u32 ENDLESS = 1'000'000;  // of variety()
 inline bool is_blank(u8 byte) { return byte == ' ' || byte == '\t' || byte == '\n' || byte == '\r'; }
 
 // All characters inside `inside` lead from a state to `target`; `live` are the classes of which every byte leads somewhere.
-struct Loop {
+struct ClassLoop {
   u64 inside = 0, live = 0;
   u32 target = DEAD;
 };
 
 // A state inside of a bounded run of single bytes, such as blanks: up to `left` more of `bytes` lead to states that differ from it in
 // their count alone.
-struct Run {
+struct ByteRun {
   u64 inside = 0;  // the signature of the bytes, 0 where the state is no such run
   u32 left = 0;
   AsciiSet bytes;
@@ -117,8 +117,8 @@ class RuleDfa {
   u32 saturated(u32 state);
   u32 saturated(u32 state, u32 bytes);
   u32 advanced(u32 state, u32 count);           // the state with so many more counted
-  std::pair<u32, u32> freed(u32 state);         // the state far from its bounds, and how many an automaton in it may still need
-  const Loop& loop(u32 state);
+  std::pair<u32, u32> with_free_counts(u32 state);         // the state far from its bounds, and how many an automaton in it may still need
+  const ClassLoop& class_loop(u32 state);
   u32 non_ascii_target(u32 state, bool spaces); // after any character above U+007F but spaces, or after any of these
   u32 after_exit(u32 state, u32 exit) {         // as next, for the exits of trie.h
     if (exit < 256) return next(state, static_cast<u8>(exit));
@@ -128,14 +128,14 @@ class RuleDfa {
   }
   // `next`, the successor of a state under some class, differs from it by having counted one more, and so does what follows, for `more`
   // steps from `state` on in all.
-  bool counts_on(u32 state, u32 next, u64 inside, u32* more) const;
+  bool differs_by_count(u32 state, u32 next, u64 inside, u32* more) const;
   bool reads_outside(u32 state, u64 inside) const;  // characters of the classes are read by what is in no counted automaton
   bool reads_any(u32 state, const AsciiSet& bytes);  // some of them is live
-  bool repeats(u32 state) const;                // inside of a counted repetition
+  bool in_repetition(u32 state) const;                // inside of a counted repetition
   // The state without the bounds of the automaton that it counts in: itself where there is none, DEAD where it cannot be told.
-  u32 released(u32 state, u32* left);           // left: characters up to the maximum, NONE for no bound
+  u32 without_bounds(u32 state, u32* left);           // left: characters up to the maximum, NONE for no bound
   std::pair<u32, u32> settled(u32 state) const; // the range of NfaState::settled in it: characters that an automaton still needs
-  const Run& run(u32 state);
+  const ByteRun& byte_run(u32 state);
   u64 distance(u32 state);                      // least bytes until the rule ends
   u32 origin(u32 state) const;                  // where one of its items was written, for messages
   Nfa& nfa() { return nfa_; }
@@ -195,8 +195,8 @@ class RuleDfa {
   std::vector<u8> endless_;                     // by NFA state, of the rules that are known
   std::vector<u8> known_;                       // by rule: endless_ tells of its states
   u32 base_registers_;                          // those that the NFA was made with
-  std::vector<Loop> loops_;
-  std::vector<Run> runs_{Run()};                // the first stands for states that are none
+  std::vector<ClassLoop> class_loops_;
+  std::vector<ByteRun> byte_runs_{ByteRun()};                // the first stands for states that are none
   Map64 texts_, popped_, values_after_;
   std::vector<std::pair<u32, u8>> text_parents_;
   std::vector<u8> text_states_;                 // 0 outside of JSON strings, 1 inside, 2 behind a backslash

@@ -253,26 +253,26 @@ class Automaton {
   void walk(u32 node, u32 state, StateMaskBuilder& mask);
   void walk_child(u32 node, u32 state, StateMaskBuilder& mask);
   void walk_seeds(StateMaskBuilder& mask);
-  void walk_run(u32 node, u32 state, StateMaskBuilder& mask);
+  void walk_byte_run(u32 node, u32 state, StateMaskBuilder& mask);
   bool walk_set(const NodeSet* set, u32 state, StateMaskBuilder& mask);
   bool by_class_loop(u32 state, StateMaskBuilder& mask);
   template <class F>
   void each_move(u32 state, F take);   // to whom it hands over, as calls: rule NONE where it ends
   void go_on_at(const std::vector<u32>& nodes, u32 state, StateMaskBuilder& mask, const NodeList* shared = nullptr);
   void live_exits(u32 state, u64 inside, std::vector<u32>& exits);
-  bool few_exits(const Loop& loop) const;
+  bool few_exits(const ClassLoop& loop) const;
   bool by_byte_run(u32 state, StateMaskBuilder& mask);
-  bool by_counter_chain(u32 state, const Loop& loop, StateMaskBuilder& mask);
+  bool by_counter_chain(u32 state, const ClassLoop& loop, StateMaskBuilder& mask);
   bool by_closed_classes(u32 state, StateMaskBuilder& mask);
-  struct Closed {
+  struct ClosedClasses {
     bool known = false;
     bool outside = false;                  // something besides the automaton reads these classes
     u64 inside = 0;
     u32 low = NONE, high = 0;              // the range of what a counted automaton still needs in these states
   };
-  Closed closed_under(u32 state);
-  std::vector<Closed> closed_;             // by state, what closed_under found
-  bool by_absorbing_state(u32 state, const Loop& loop, StateMaskBuilder& mask);
+  ClosedClasses closed_classes(u32 state);
+  std::vector<ClosedClasses> closed_classes_;             // by state, what closed_classes found
+  bool by_absorbing_state(u32 state, const ClassLoop& loop, StateMaskBuilder& mask);
   void finish(StateMaskBuilder& mask);
   void emit(u32 node, StateMaskBuilder& mask);
   u32 list_id(const NodeList* list);

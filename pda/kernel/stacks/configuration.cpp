@@ -462,7 +462,7 @@ void Automaton::reclaim() {
   for (const Held& matcher : held)
     for (u32& id : *matcher.configurations) id = map[id & ~FLAG] | (id & FLAG);
   alive_.clear(), steps_.clear(), unions_.clear(), pushes_.clear(), advances_.clear(), distances_.clear(), lengths_.clear(), scope_lengths_.clear(), cheap_values_.clear(), token_steps_.clear(), temperatures_.clear();
-  closed_.clear(), finishes_.clear(), counted_.clear();
+  closed_classes_.clear(), finishes_.clear(), counted_.clear();
   state_mask_ids_.clear(), mask_ids_.clear(), node_lists_.clear(), shared_lists_.clear();
   list_sets_.clear();
   state_masks_ = {}, mask_tokens_ = {}, mask_moves_ = {}, nested_masks_ = {}, scarce_nodes_ = {}, own_masks_ = {};
