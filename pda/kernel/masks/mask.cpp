@@ -167,8 +167,8 @@ void Automaton::record_guarded(u32 node, u32 state, StateMaskBuilder& mask) {
   if (flags & STATE_LEAVES) hits_.push_back({state, node});
   if (risky(state)) {
     mask.scarce.push_back({node, DEAD, 0});
-  } else if (!(flags & STATE_FINAL) && trie_->nodes()[node].token >= 0 && !dfa_.endless(state)) {
-    if (const u32 texts = dfa_.variety(state); texts != ENDLESS) mask.scarce.push_back({node, state, texts});
+  } else if (!(flags & STATE_FINAL) && trie_->nodes()[node].token >= 0 && !dfa_.has_unbounded_strings(state)) {
+    if (const u32 texts = dfa_.min_text_count(state); texts != UNBOUNDED) mask.scarce.push_back({node, state, texts});
   }
 }
 
@@ -467,7 +467,7 @@ bool Automaton::by_counter_chain(u32 state, const ClassLoop& loop, StateMaskBuil
   if (cap == 0) return false;
   if (guarded_mask_)
     for (const u32 link : chain)
-      if (dfa_.variety(link) < trie_->thresholds().guarded_texts) return false;
+      if (dfa_.min_text_count(link) < trie_->thresholds().guarded_texts) return false;
   // Exits, grouped by where they lead: (exit, from how many characters, to how many) -> state.
   Scratch<std::pair<u32, u64>> exits;
   const u32 tail = static_cast<u32>(chain.size() - 1);
@@ -647,7 +647,7 @@ bool Automaton::by_absorbing_state(u32 state, const ClassLoop& loop, StateMaskBu
   if (absorbing == state) return false;
   const ClassLoop at_absorbing = dfa_.class_loop(absorbing);
   if (at_absorbing.target != absorbing || (dfa_[absorbing].flags & STATE_LEAVES) || (at_absorbing.live & ~at_absorbing.inside & SIG_WORDS)) return false;
-  if (guarded_mask_ && dfa_.variety(absorbing) < trie_->thresholds().guarded_texts) return false;
+  if (guarded_mask_ && dfa_.min_text_count(absorbing) < trie_->thresholds().guarded_texts) return false;
   const u64 inside = at_absorbing.inside & loop.live;
   // With a space outside of the loop the paths below compare byte by byte what leaves it as a whole character.
   if (inside == 0 || ((inside & SIG_NON_ASCII) && !(inside & SIG_SPACE))) return false;
@@ -757,7 +757,7 @@ u32 Automaton::mask(u32 configuration) {
   }
   auto few_values = [&](u32 rule) {
     const u32 start = dfa_.start(rule);
-    return start != DEAD && !dfa_.endless(start) && !many(dfa_.variety(start), all_values);
+    return start != DEAD && !dfa_.has_unbounded_strings(start) && !surely_more(dfa_.min_text_count(start), all_values);
   };
   auto return_to = [&](u32 back, bool distinct, u32 below) { return push(distinct ? dfa_.guard(back, IN_TOKEN) : back, below); };
   // Goes on in `state` at a set of trie nodes: there, and in whatever it calls before reading anything.
@@ -847,11 +847,11 @@ u32 Automaton::mask(u32 configuration) {
             // As many values must have been seen that begin like this as there are ways to go on.
             const auto found = std::lower_bound(prefixes.begin(), prefixes.end(), std::pair<u32, u32>{scarce.node, 0});
             if (found == prefixes.end() || found->first != scarce.node || found->second < scarce.texts) continue;
-            if (const u32 texts = sole ? dfa_.texts(scarce.state) : UNTOLD; texts != UNTOLD) {
+            if (const u32 texts = sole ? dfa_.text_count(scarce.state) : UNKNOWN_COUNT; texts != UNKNOWN_COUNT) {
               if (texts == found->second) dead.push_back(scarce.node);
               continue;
             }
-          } else if (many(scarce.texts, all_values)) {
+          } else if (surely_more(scarce.texts, all_values)) {
             continue;
           }
           suspects.push_back(scarce.node);
@@ -937,7 +937,7 @@ std::optional<u32> Automaton::seen_texts(u32 below, u32 state, std::vector<std::
   const std::vector<u32> ids = dfa_.seen_ids(back);
   statistics.counted_texts++;
   if (!counts) {
-    for (const u32 id : ids) total += spell(dfa_.value(id), before, state, nullptr);
+    for (const u32 id : ids) total += count_spellings(dfa_.value(id), before, state, nullptr);
     return total;
   }
   // What was counted before one more value was seen need not be counted again.
@@ -952,7 +952,7 @@ std::optional<u32> Automaton::seen_texts(u32 below, u32 state, std::vector<std::
   Scratch<u32> added;
   std::set_difference(ids.begin(), ids.end(), known->ids.begin(), known->ids.end(), std::back_inserter(added));
   Scratch<std::pair<u32, u32>> spelled;
-  for (const u32 id : added) known->total += spell(dfa_.value(id), before, state, &spelled);
+  for (const u32 id : added) known->total += count_spellings(dfa_.value(id), before, state, &spelled);
   known->ids = ids;
   auto& list = known->counts;
   const std::ptrdiff_t sorted = static_cast<std::ptrdiff_t>(list.size());
@@ -971,7 +971,7 @@ std::optional<u32> Automaton::seen_texts(u32 below, u32 state, std::vector<std::
 
 // How many texts spell what is left of a value behind its beginning, only those that the state reads if one is given, and how many of
 // them each node is on the way to.
-u32 Automaton::spell(const std::string& value, const std::string& before, u32 state, std::vector<std::pair<u32, u32>>* counts) {
+u32 Automaton::count_spellings(const std::string& value, const std::string& before, u32 state, std::vector<std::pair<u32, u32>>* counts) {
   if (value.compare(0, before.size(), before) != 0) return 0;
   struct Place {
     std::size_t index, depth;  // into the value, and into path
@@ -1102,17 +1102,17 @@ void Automaton::deny(u32 configuration, std::vector<u32>& suspects, std::vector<
 bool Automaton::risky(u32 state) {
   if (!dfa_.in_scope(state)) return false;
   const u32 rule = dfa_.rule(state);
-  if (scope_texts_.size() <= rule) scope_texts_.resize(rule + 1, NONE);
-  if (scope_texts_[rule] == NONE) {
-    u32 texts = ENDLESS;
+  if (scope_text_counts_.size() <= rule) scope_text_counts_.resize(rule + 1, NONE);
+  if (scope_text_counts_[rule] == NONE) {
+    u32 texts = UNBOUNDED;
     for (const u32 callee : dfa_.nfa().distinct_rules(rule)) {
       const u32 start = dfa_.start(callee);
       if (start == DEAD) texts = 0;
-      else if (!dfa_.endless(start)) texts = std::min(texts, dfa_.variety(start, 512));
+      else if (!dfa_.has_unbounded_strings(start)) texts = std::min(texts, dfa_.min_text_count(start, 512));
     }
-    scope_texts_[rule] = texts;
+    scope_text_counts_[rule] = texts;
   }
-  return scope_texts_[rule] != ENDLESS && !many(scope_texts_[rule], dfa_.seen_count(state) + trie_->max_token_bytes());
+  return scope_text_counts_[rule] != UNBOUNDED && !surely_more(scope_text_counts_[rule], dfa_.seen_count(state) + trie_->max_token_bytes());
 }
 
 // A search over the states ahead, depth first. What is called is taken to end, but for values that the scope has run out of. That one
@@ -1147,7 +1147,7 @@ bool Automaton::finishes(u32 state) {
   return result;
 }
 
-// A number that is zero whatever its exponent becomes, and a guard that has seen zero: endless texts of one value.
+// A number that is zero whatever its exponent becomes, and a guard that has seen zero: any number of texts of one value.
 bool Automaton::zero_forever(const StackEdge& edge) {
   for (u32 k = 0; k < edge_count(edge.below); k++) {
     const StackEdge popped = edges(edge.below)[k];
@@ -1161,9 +1161,9 @@ bool Automaton::zero_forever(const StackEdge& edge) {
 }
 
 // A number has a few spellings, escapes and other orders give a text any number of them.
-bool Automaton::many(u32 texts, u32 values) const {
+bool Automaton::surely_more(u32 texts, u32 values) const {
   constexpr u64 SPELLINGS = 64;
-  return texts == ENDLESS || (texts > SPELLINGS * (values + 1ull) && !dfa_.nfa().any_escapes && !dfa_.nfa().permutes);
+  return texts == UNBOUNDED || (texts > SPELLINGS * (values + 1ull) && !dfa_.nfa().any_escapes && !dfa_.nfa().permutes);
 }
 
 // Whether some completion of the value that the nearest guard waits for is one that it has not seen.
@@ -1171,13 +1171,13 @@ bool Automaton::alive(const StackEdge& edge) {
   if (!(guarded_[edge.below] & GUARD_BELOW)) return true;
   const u32 values = guard_values(edge.below, 1'000'000);
   if (values != 0 && zero_forever(edge)) return false;
-  if (values == 0 || dfa_.endless(edge.state) || many(dfa_.variety(edge.state), values)) return true;
+  if (values == 0 || dfa_.has_unbounded_strings(edge.state) || surely_more(dfa_.min_text_count(edge.state), values)) return true;
   const u64 key = static_cast<u64>(edge.state) << 32 | edge.below;
   if (const u32* found = alive_.find(key)) return *found != 0;
   bool skipped = false;
-  const u32 texts = dfa_.texts(edge.state);
-  if (texts != UNTOLD && spells_values(edge.below) && texts > dfa_.seen_spellings(dfa_.guard_back(edges(edge.below)[0].state))) return true;
-  const std::optional<u32> seen = texts == UNTOLD ? std::nullopt : seen_texts(edge.below, edge.state);
+  const u32 texts = dfa_.text_count(edge.state);
+  if (texts != UNKNOWN_COUNT && spells_values(edge.below) && texts > dfa_.seen_spellings(dfa_.guard_back(edges(edge.below)[0].state))) return true;
+  const std::optional<u32> seen = texts == UNKNOWN_COUNT ? std::nullopt : seen_texts(edge.below, edge.state);
   const bool result = seen ? texts > *seen : finds_new_value(edge, values, false, skipped) || (skipped && finds_new_value(edge, values, true, skipped));
   alive_.insert(key, result);
   return result;
@@ -1219,7 +1219,7 @@ bool Automaton::finds_new_value(const StackEdge& edge, u32 values, bool blanks, 
     if (visited.find(key)) continue;
     visited.insert(key, 1);
     if (++count > BUDGET) return true;  // so many ways on that it would be odd if all were seen
-    if (count > 1 && many(dfa_.variety(at.state), values)) return true;
+    if (count > 1 && surely_more(dfa_.min_text_count(at.state), values)) return true;
     dfa_.build(at.state);
     const bool inside = text != IN_TOKEN && dfa_.inside_string(text);
     for (u32 r = dfa_[at.state].range_count; r-- > 0;) {

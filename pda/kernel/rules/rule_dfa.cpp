@@ -657,17 +657,17 @@ u32 RuleDfa::origin(u32 state) const {
 
 // A bound by looking at some states ahead: where two bytes or more lead back to a state there is no end of texts; elsewhere every text
 // is one of a byte and what follows it. Blanks do not count: many make no other value.
-u32 RuleDfa::variety(u32 state, std::size_t look) {
-  if (states_[state].variety != NONE) return states_[state].variety;
-  if (states_[state].flags & STATE_GUARD) return states_[state].variety = 0;
+u32 RuleDfa::min_text_count(u32 state, std::size_t look) {
+  if (states_[state].min_text_count != NONE) return states_[state].min_text_count;
+  if (states_[state].flags & STATE_GUARD) return states_[state].min_text_count = 0;
   std::vector<u32> seen{state};
   std::unordered_map<u32, std::size_t> places{{state, 0}};
   std::vector<std::pair<u32, u32>> edges;  // (index into seen, bytes << 16 | index): what was looked at
   std::vector<u32> bound{0};
   for (std::size_t i = 0; i < seen.size(); i++) {
     const u32 at = seen[i];
-    if (i > 0 && states_[at].variety != NONE) {
-      bound[i] = states_[at].variety;
+    if (i > 0 && states_[at].min_text_count != NONE) {
+      bound[i] = states_[at].min_text_count;
       continue;
     }
     if (i >= look) {
@@ -692,21 +692,21 @@ u32 RuleDfa::variety(u32 state, std::size_t look) {
         edges.push_back({static_cast<u32>(i), bytes << 16 | static_cast<u32>(j)});
       }
     }
-    if (back >= 2) bound[i] = ENDLESS;
+    if (back >= 2) bound[i] = UNBOUNDED;
     else if (states_[at].call_count) bound[i] = std::max(bound[i], 1u);
   }
-  auto grown = [](u64 count) { return static_cast<u32>(std::min<u64>(ENDLESS - 1, count)); };
+  auto grown = [](u64 count) { return static_cast<u32>(std::min<u64>(UNBOUNDED - 1, count)); };
   // Later states first: an edge back to an earlier one adds nothing.
   for (std::size_t e = edges.size(); e-- > 0;) {
     const auto [from, packed] = edges[e];
     const u32 to = packed & 0xFFFF, bytes = packed >> 16;
-    if (to > from && bound[from] != ENDLESS) bound[from] = bound[to] == ENDLESS ? ENDLESS : grown(bound[from] + static_cast<u64>(bytes) * bound[to]);
+    if (to > from && bound[from] != UNBOUNDED) bound[from] = bound[to] == UNBOUNDED ? UNBOUNDED : grown(bound[from] + static_cast<u64>(bytes) * bound[to]);
   }
-  return states_[state].variety = std::max(bound[0], 1u);
+  return states_[state].min_text_count = std::max(bound[0], 1u);
 }
 
 // Counted from the ends. A state that leads back to itself has no end of texts.
-u32 RuleDfa::texts(u32 state) {
+u32 RuleDfa::text_count(u32 state) {
   constexpr std::size_t MANY = 1'000'000, LOOK = 4096;
   struct Visit {
     u32 state, range;
@@ -718,47 +718,47 @@ u32 RuleDfa::texts(u32 state) {
     build(at);
     const DfaState& f = states_[at];
     const bool told = !(f.flags & (STATE_GUARD | STATE_MARK | STATE_CALLS | STATE_TOKENS)) && ++looked <= LOOK;
-    states_[at].texts = UNTOLD;  // until all that follows is known
+    states_[at].text_count = UNKNOWN_COUNT;  // until all that follows is known
     if (told) path.push_back({at, 0, f.flags & STATE_FINAL ? 1u : 0u});
     return told;
   };
-  if (states_[state].texts != NONE || !enter(state)) return states_[state].texts;
+  if (states_[state].text_count != NONE || !enter(state)) return states_[state].text_count;
   while (!path.empty()) {
     Visit& at = path.back();
     if (at.range == states_[at.state].range_count) {
-      states_[at.state].texts = static_cast<u32>(at.count);
+      states_[at.state].text_count = static_cast<u32>(at.count);
       path.pop_back();
       continue;
     }
     const Range range = this->range(at.state, at.range);
     const u32 target = range_target(at.state, at.range);
     if (target != DEAD) {
-      if (states_[target].texts == NONE && enter(target)) continue;
-      at.count += static_cast<u64>(range.hi - range.lo + 1) * states_[target].texts;
-      if (states_[target].texts == UNTOLD || at.count > MANY) return UNTOLD;
+      if (states_[target].text_count == NONE && enter(target)) continue;
+      at.count += static_cast<u64>(range.hi - range.lo + 1) * states_[target].text_count;
+      if (states_[target].text_count == UNKNOWN_COUNT || at.count > MANY) return UNKNOWN_COUNT;
     }
     at.range++;
   }
-  return states_[state].texts;
+  return states_[state].text_count;
 }
 
 // Characters of a string repeat: a state reads two letters or more and is back. Looks at a rule and at all that it calls.
-void RuleDfa::find_endless(u32 rule) {
+void RuleDfa::find_unbounded_strings(u32 rule) {
   std::vector<u32> rules{rule}, list, work, reached;
   std::vector<std::pair<u32, u32>> before;  // (state, a state that leads to it): a call begins where the rule that it calls does
-  known_.resize(nfa_.rules.size(), 0);
-  known_[rule] = 1;
+  unbounded_known_.resize(nfa_.rules.size(), 0);
+  unbounded_known_[rule] = 1;
   for (std::size_t r = 0; r < rules.size(); r++) {
     const std::vector<u32> states = nfa_.complete_rule(rules[r]);
-    known_.resize(nfa_.rules.size(), 0);
+    unbounded_known_.resize(nfa_.rules.size(), 0);
     for (const u32 s : states)
       for (u32 e = nfa_.states[s].first; e != NONE; e = nfa_.edges[e].next)
-        if (const u32 callee = nfa_.edges[e].data; nfa_.edges[e].kind == EDGE_CALL && !known_[callee]) known_[callee] = 1, rules.push_back(callee);
+        if (const u32 callee = nfa_.edges[e].data; nfa_.edges[e].kind == EDGE_CALL && !unbounded_known_[callee]) unbounded_known_[callee] = 1, rules.push_back(callee);
     list.insert(list.end(), states.begin(), states.end());
   }
-  endless_.resize(nfa_.states.size(), 0);
+  unbounded_.resize(nfa_.states.size(), 0);
   auto mark = [&](u32 s) {
-    if (!endless_[s]) endless_[s] = 1, work.push_back(s);
+    if (!unbounded_[s]) unbounded_[s] = 1, work.push_back(s);
   };
   for (const u32 s : list) {
     u32 letters = 0;
@@ -768,7 +768,7 @@ void RuleDfa::find_endless(u32 rule) {
       if (edge.kind != EDGE_NON_ASCII && edge.kind != EDGE_TOKEN && (edge.kind != EDGE_CALL || !(edge.flags & EDGE_DISTINCT))) before.push_back({edge.target, s});
       if (edge.kind == EDGE_CALL) {  // of values without end one is always new; behind others nothing may come
         before.push_back({nfa_.rules[edge.data].start, s});
-        if (endless_[nfa_.rules[edge.data].start]) mark(s);
+        if (unbounded_[nfa_.rules[edge.data].start]) mark(s);
       }
       if (edge.kind != EDGE_BYTE || edge.hi < 'a' || edge.lo > 'z') continue;
       reached.assign(1, edge.target);
@@ -788,12 +788,12 @@ void RuleDfa::find_endless(u32 rule) {
   }
 }
 
-bool RuleDfa::endless(u32 state) {
+bool RuleDfa::has_unbounded_strings(u32 state) {
   if (state == BOTTOM || (states_[state].flags & STATE_GUARD)) return false;
-  if (const u32 at = rule(state); at >= known_.size() || !known_[at]) find_endless(at);
+  if (const u32 at = rule(state); at >= unbounded_known_.size() || !unbounded_known_[at]) find_unbounded_strings(at);
   const std::size_t count = items_.length(state);
   for (std::size_t i = 0; i < count; i += 2)
-    if (endless_[items_.at(state)[i]]) return true;
+    if (unbounded_[items_.at(state)[i]]) return true;
   return false;
 }
 

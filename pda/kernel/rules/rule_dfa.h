@@ -47,13 +47,13 @@ struct DfaState {
   u32 saturated = NONE;  // the state that stands for it in masks
   u32 class_loop = NONE;       // what class_loop() found, an index into class_loops_
   u32 byte_run = NONE;        // what byte_run() found, an index into byte_runs_
-  u32 variety = NONE;
-  u32 texts = NONE;
+  u32 min_text_count = NONE;
+  u32 text_count = NONE;
   u32 default_state = DEAD;       // of a delta state: the state that it differs from by its own bytes; BOTTOM until that is known
   u32 deltas = 0, delta_count = 0;  // its own ranges
 };
-constexpr u32 UNTOLD = NONE - 1;  // of texts()
-constexpr u32 ENDLESS = 1'000'000;  // of variety()
+constexpr u32 UNKNOWN_COUNT = NONE - 1;  // of text_count()
+constexpr u32 UNBOUNDED = 1'000'000;  // of min_text_count()
 
 inline bool is_blank(u8 byte) { return byte == ' ' || byte == '\t' || byte == '\n' || byte == '\r'; }
 
@@ -155,10 +155,10 @@ class RuleDfa {
   u32 pop_guard(u32 guard);                     // the state after the value, DEAD if it was seen before
   u32 after_value(u32 back, const std::string& text);
   u32 extend_text(u32 text, u8 byte);
-  u32 variety(u32 state, std::size_t look = 48); // at least this many texts end the state, ENDLESS for no end; sees so many states ahead
+  u32 min_text_count(u32 state, std::size_t look = 48); // at least this many texts end the state, UNBOUNDED for no end; sees so many states ahead
   bool inside_string(u32 text) const { return text_states_[text] != 0; }
-  u32 texts(u32 state);                         // how many texts end the state, UNTOLD for very many and where rules are called
-  bool endless(u32 state);                      // a string can follow that has no end of values
+  u32 text_count(u32 state);                         // how many texts end the state, UNKNOWN_COUNT for very many and where rules are called
+  bool has_unbounded_strings(u32 state);                      // a string can follow that has no end of values
   std::string text(u32 text) const;
   // Marks: a state below those of a rule with a limit or a temperature, which ends as soon as they do. It says which rule it is and,
   // for a limit, where its text began: after so many tokens, and so many bytes of one.
@@ -192,8 +192,8 @@ class RuleDfa {
   std::vector<Item> pending_;
   std::vector<std::array<u32, 256>> tables_;
   std::vector<u32> starts_;
-  std::vector<u8> endless_;                     // by NFA state, of the rules that are known
-  std::vector<u8> known_;                       // by rule: endless_ tells of its states
+  std::vector<u8> unbounded_;                     // by NFA state, of the rules that are known
+  std::vector<u8> unbounded_known_;                       // by rule: unbounded_ tells of its states
   u32 base_registers_;                          // those that the NFA was made with
   std::vector<ClassLoop> class_loops_;
   std::vector<ByteRun> byte_runs_{ByteRun()};                // the first stands for states that are none
@@ -211,7 +211,7 @@ class RuleDfa {
   template <class F>
   void each_seen(u32 state, F take) const;  // the sets of values that the state's items have seen; equal ones in a row count once
   bool reads(const NfaState& state, u64 inside) const;
-  void find_endless(u32 rule);
+  void find_unbounded_strings(u32 rule);
   void check_limit() const;
   u32 intern_closure();  // closure_.result as a state, DEAD if empty
   u32 intern_items(std::span<const Item> items);

@@ -283,11 +283,11 @@ class Automaton {
   Map64 alive_;
   // How many values the guards on these stacks have seen, and the scopes on them if asked for; saturated at limit.
   u32 guard_values(u32 node, u32 limit, bool scopes = false);
-  std::vector<u32> scope_texts_;           // by rule: at least so many values may stand in its scope, ENDLESS for no end
+  std::vector<u32> scope_text_counts_;           // by rule: at least so many values may stand in its scope, UNBOUNDED for no end
   Map64 finishes_;
   bool risky(u32 state);                   // a state of a scope that a token may run out of values for
   bool finishes(u32 state);                // its rule can end without a value that its scope has seen
-  bool many(u32 texts, u32 values) const;  // so many texts are more values than these
+  bool surely_more(u32 texts, u32 values) const;  // so many texts are more values than these
   bool zero_forever(const StackEdge& edge);
   bool finds_new_value(const StackEdge& edge, u32 values, bool blanks, bool& skipped);
   bool alive(const StackEdge& edge);          // some value that a guard below has not seen can still be read
@@ -303,7 +303,7 @@ class Automaton {
   static constexpr std::size_t MOST_COUNTED = 8;
   std::vector<Counted> counted_;
   u32 next_counted_ = 0;
-  u32 spell(const std::string& value, const std::string& before, u32 state, std::vector<std::pair<u32, u32>>* counts);
+  u32 count_spellings(const std::string& value, const std::string& before, u32 state, std::vector<std::pair<u32, u32>>* counts);
   std::optional<u32> seen_texts(u32 below, u32 state, std::vector<std::pair<u32, u32>>* counts = nullptr);
   void refused_nodes(u32 list, u32 guard, std::vector<u32>& kept, std::vector<u32>& refused);
   void bury(u32 state, std::vector<u32>& left, std::vector<u32>& dead, std::vector<u32>& suspects);
