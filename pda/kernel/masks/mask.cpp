@@ -165,7 +165,7 @@ void Automaton::walk_byte_run(u32 node, u32 state, StateMaskBuilder& mask) {
 void Automaton::record_guarded(u32 node, u32 state, StateMaskBuilder& mask) {
   const u8 flags = dfa_[state].flags;
   if (flags & STATE_LEAVES) hits_.push_back({state, node});
-  if (risky(state)) {
+  if (scope_may_run_out(state)) {
     mask.scarce.push_back({node, DEAD, 0});
   } else if (!(flags & STATE_FINAL) && trie_->nodes()[node].token >= 0 && !dfa_.has_unbounded_strings(state)) {
     if (const u32 texts = dfa_.min_text_count(state); texts != UNBOUNDED) mask.scarce.push_back({node, state, texts});
@@ -738,7 +738,7 @@ u32 Automaton::mask(u32 configuration) {
     bool operator==(const Visit&) const = default;
   };
   Scratch<Visit> visits;
-  Scratch<u32> state_masks, suspects;
+  Scratch<u32> state_masks, unverified;
   // Guards that have seen nothing cannot refuse what a token completes, unless it completes two values.
   const u32 values = guarded_[configuration] ? guard_values(configuration, MOST_VALUES) : 0;
   const bool guarded = values > 0 || (guarded_[configuration] & SCOPE_BELOW);
@@ -773,7 +773,7 @@ u32 Automaton::mask(u32 configuration) {
         const Call call = dfa_.call(edge.state, c);
         if (dfa_.start(call.rule) == DEAD) continue;
         if ((guarded || passed) && call.distinct && few_values(call.rule))
-          suspects.insert(suspects.end(), node_lists_.at(nodes), node_lists_.at(nodes) + node_lists_.length(nodes));
+          unverified.insert(unverified.end(), node_lists_.at(nodes), node_lists_.at(nodes) + node_lists_.length(nodes));
         const StackEdge next{dfa_.start(call.rule), return_to(call.back, call.distinct, edge.below)};
         if (std::find(entering.begin(), entering.end(), next) == entering.end()) entering.push_back(next);
       }
@@ -785,7 +785,7 @@ u32 Automaton::mask(u32 configuration) {
     bool passed;
   };
   Scratch<Leaving> leavings;
-  Scratch<u32> kept, refused, dead;
+  Scratch<u32> kept, refused, refuted;
   auto leave = [&](u32 from_nodes, u32 from_rest, bool from_passed, bool sole) {
     leavings.assign(1, {from_nodes, from_rest, from_passed});
     for (std::size_t l = 0; l < leavings.size(); l++) {
@@ -804,17 +804,17 @@ u32 Automaton::mask(u32 configuration) {
         const u32 back = dfa_.guard_back(popped.state);
         u32 nodes = at.nodes;
         if (at.passed || (dfa_.guard_text(popped.state) == IN_TOKEN && dfa_.seen_any(back))) {
-          suspects.insert(suspects.end(), node_lists_.at(nodes), node_lists_.at(nodes) + node_lists_.length(nodes));
+          unverified.insert(unverified.end(), node_lists_.at(nodes), node_lists_.at(nodes) + node_lists_.length(nodes));
         } else if (dfa_.seen_any(back)) {
           refused_nodes(nodes, popped.state, kept, refused);
           statistics.refusals += !refused.empty();
-          if (sole) dead.insert(dead.end(), refused.begin(), refused.end());
-          else suspects.insert(suspects.end(), refused.begin(), refused.end());
+          if (sole) refuted.insert(refuted.end(), refused.begin(), refused.end());
+          else unverified.insert(unverified.end(), refused.begin(), refused.end());
           if (kept.empty()) continue;
           nodes = node_lists_.intern(kept.data(), kept.size());
         }
         // Here the token ends with a value, behind which there may be too few others.
-        if (risky(back)) suspects.insert(suspects.end(), node_lists_.at(nodes), node_lists_.at(nodes) + node_lists_.length(nodes));
+        if (scope_may_run_out(back)) unverified.insert(unverified.end(), node_lists_.at(nodes), node_lists_.at(nodes) + node_lists_.length(nodes));
         go_on(nodes, back, popped.below, true);
         if (dfa_[back].flags & STATE_FINAL) leavings.push_back({nodes, popped.below, true});
       }
@@ -822,7 +822,7 @@ u32 Automaton::mask(u32 configuration) {
   };
   Scratch<std::pair<u32, u32>> prefixes;  // of seen_texts() for seen_below
   u32 seen_below = NONE;
-  bool told = false;
+  bool counted = false;
   Scratch<u32> left;  // nodes at which the state of a sole stack is left
   Scratch<u32> open;
   for (std::size_t v = 0; v < visits.size(); v++) {
@@ -830,7 +830,7 @@ u32 Automaton::mask(u32 configuration) {
     const bool sole = v == 0 && edge_count(configuration) == 1;
     // A guard that the token itself has entered counts too: ",true" behind [true ends a value that was seen.
     // So does the scope that a value of the token is in.
-    const bool few_left = risky(at.state);
+    const bool few_left = scope_may_run_out(at.state);
     const bool watched = guarded || (at.passed && few_left) || (guarded_[at.below] && (at.passed || (guarded_[at.below] & SCOPE_BELOW) || guard_values(at.below, 1) > 0));
     open.assign(1, state_mask(at.nodes, at.state, watched));
     while (!open.empty()) {
@@ -840,34 +840,34 @@ u32 Automaton::mask(u32 configuration) {
       if (kept_mask.dense || !kept_mask.tokens.empty()) state_masks.push_back(id);
       open.insert(open.end(), nested_masks_.begin() + kept_mask.nested.begin, nested_masks_.begin() + kept_mask.nested.end);
       if (watched && (guarded_[at.below] || few_left) && !kept_mask.scarce.empty()) {
-        if (seen_below != at.below || v == 1) seen_below = at.below, told = !at.passed && seen_texts(at.below, sole ? at.state : DEAD, &prefixes);
+        if (seen_below != at.below || v == 1) seen_below = at.below, counted = !at.passed && seen_texts(at.below, sole ? at.state : DEAD, &prefixes);
         for (u32 p = kept_mask.scarce.begin; p < kept_mask.scarce.end; p++) {
           const StateMaskBuilder::ScarceNode scarce = scarce_nodes_[p];
-          if (told && !at.passed && scarce.texts > 0) {
+          if (counted && !at.passed && scarce.texts > 0) {
             // As many values must have been seen that begin like this as there are ways to go on.
             const auto found = std::lower_bound(prefixes.begin(), prefixes.end(), std::pair<u32, u32>{scarce.node, 0});
             if (found == prefixes.end() || found->first != scarce.node || found->second < scarce.texts) continue;
             if (const u32 texts = sole ? dfa_.text_count(scarce.state) : UNKNOWN_COUNT; texts != UNKNOWN_COUNT) {
-              if (texts == found->second) dead.push_back(scarce.node);
+              if (texts == found->second) refuted.push_back(scarce.node);
               continue;
             }
           } else if (surely_more(scarce.texts, all_values)) {
             continue;
           }
-          suspects.push_back(scarce.node);
+          unverified.push_back(scarce.node);
         }
       }
       for (u32 t = kept_mask.moves.begin; t < kept_mask.moves.end; t++) {
         const StateMaskBuilder::StackMove move = mask_moves_[t];
         if ((guarded || at.passed) && move.distinct && few_values(move.rule))
-          suspects.insert(suspects.end(), node_lists_.at(move.nodes), node_lists_.at(move.nodes) + node_lists_.length(move.nodes));
+          unverified.insert(unverified.end(), node_lists_.at(move.nodes), node_lists_.at(move.nodes) + node_lists_.length(move.nodes));
         if (sole && guarded) left.insert(left.end(), node_lists_.at(move.nodes), node_lists_.at(move.nodes) + node_lists_.length(move.nodes));
         if (move.rule == NONE) leave(move.nodes, at.below, at.passed, sole);
         else if (dfa_.start(move.rule) != DEAD)
           go_on(move.nodes, dfa_.start(move.rule), return_to(move.back, move.distinct, at.below), at.passed);
       }
     }
-    if (sole && !dead.empty()) bury(at.state, left, dead, suspects);
+    if (sole && !refuted.empty()) split_refuted(at.state, left, refuted, unverified);
   }
   std::sort(state_masks.begin(), state_masks.end());
   state_masks.erase(std::unique(state_masks.begin(), state_masks.end()), state_masks.end());
@@ -876,8 +876,8 @@ u32 Automaton::mask(u32 configuration) {
   for (const bool dense : {true, false})
     for (const u32 id : state_masks)
       if ((state_masks_[id].dense != nullptr) == dense) key.push_back(id);
-  statistics.suspects += !suspects.empty(), statistics.buried += !dead.empty();
-  if (!suspects.empty() || !dead.empty()) deny(configuration, suspects, dead, denied);
+  statistics.unverified += !unverified.empty(), statistics.refuted += !refuted.empty();
+  if (!unverified.empty() || !refuted.empty()) find_denied(configuration, unverified, refuted, denied);
   // Level by level a deep structure has the same masks.
   key.push_back(NONE);
   key.insert(key.end(), token_sets.begin(), token_sets.end());
@@ -1046,7 +1046,7 @@ void Automaton::refused_nodes(u32 list, u32 guard, std::vector<u32>& kept, std::
 
 // Of a sole stack: the dead nodes are those at which the state may only end with values that were seen. A node is a mere suspect where
 // the state goes on behind a value, or was left on the way: what called or was called may read the same text.
-void Automaton::bury(u32 state, std::vector<u32>& left, std::vector<u32>& dead, std::vector<u32>& suspects) {
+void Automaton::split_refuted(u32 state, std::vector<u32>& left, std::vector<u32>& refuted, std::vector<u32>& unverified) {
   std::sort(left.begin(), left.end());
   auto sure = [&](u32 node) {
     std::string path;
@@ -1058,36 +1058,36 @@ void Automaton::bury(u32 state, std::vector<u32>& left, std::vector<u32>& dead, 
     for (std::size_t i = path.size(); i-- > 0 && at != DEAD;) at = dfa_.next(at, static_cast<u8>(path[i]));
     return at != DEAD && (!(dfa_[at].flags & STATE_FINAL) || dfa_.only_ends(at));
   };
-  std::erase_if(dead, [&](u32 node) {
+  std::erase_if(refuted, [&](u32 node) {
     if (sure(node)) return false;
-    suspects.push_back(node);
+    unverified.push_back(node);
     return true;
   });
 }
 
 // Tokens at and below dead nodes are denied, those at and below suspects tried one by one.
-void Automaton::deny(u32 configuration, std::vector<u32>& suspects, std::vector<u32>& dead, std::vector<i32>& denied) {
+void Automaton::find_denied(u32 configuration, std::vector<u32>& unverified, std::vector<u32>& refuted, std::vector<i32>& denied) {
   auto refuse = [&](u32 node) {
     for (i32 token = trie_->nodes()[node].token; token >= 0; token = trie_->same(token)) denied.push_back(token);
   };
-  std::sort(dead.begin(), dead.end());
-  std::sort(suspects.begin(), suspects.end());
-  std::vector<std::pair<u32, u32>> buried;
+  std::sort(refuted.begin(), refuted.end());
+  std::sort(unverified.begin(), unverified.end());
+  std::vector<std::pair<u32, u32>> spans;
   u32 end = 0;
-  for (const u32 first : dead) {
+  for (const u32 first : refuted) {
     if (first < end) continue;
     end = first + trie_->nodes()[first].skip();
     for (u32 node = first; node < end; node++) refuse(node);
-    buried.push_back({first, end});
+    spans.push_back({first, end});
   }
   end = 0;
-  auto grave = buried.begin();
-  for (const u32 suspect : suspects) {
-    const u32 last = suspect + trie_->nodes()[suspect].skip();
-    for (u32 node = std::max(suspect, end); node < last; node++) {
-      while (grave != buried.end() && grave->second <= node) ++grave;
-      if (grave != buried.end() && node >= grave->first) {
-        node = grave->second - 1;
+  auto span = spans.begin();
+  for (const u32 to_try : unverified) {
+    const u32 last = to_try + trie_->nodes()[to_try].skip();
+    for (u32 node = std::max(to_try, end); node < last; node++) {
+      while (span != spans.end() && span->second <= node) ++span;
+      if (span != spans.end() && node >= span->first) {
+        node = span->second - 1;
         continue;
       }
       const i32 token = trie_->nodes()[node].token;
@@ -1099,7 +1099,7 @@ void Automaton::deny(u32 configuration, std::vector<u32>& suspects, std::vector<
   }
 }
 
-bool Automaton::risky(u32 state) {
+bool Automaton::scope_may_run_out(u32 state) {
   if (!dfa_.in_scope(state)) return false;
   const u32 rule = dfa_.rule(state);
   if (scope_text_counts_.size() <= rule) scope_text_counts_.resize(rule + 1, NONE);
@@ -1117,9 +1117,9 @@ bool Automaton::risky(u32 state) {
 
 // A search over the states ahead, depth first. What is called is taken to end, but for values that the scope has run out of. That one
 // value takes from the next is not seen here: who writes a scope counts where that could leave too few.
-bool Automaton::finishes(u32 state) {
-  if (!risky(state) || !dfa_.seen_any(state)) return true;
-  if (const u32* found = finishes_.find(state)) return *found != 0;
+bool Automaton::scope_can_finish(u32 state) {
+  if (!scope_may_run_out(state) || !dfa_.seen_any(state)) return true;
+  if (const u32* found = scope_can_finish_.find(state)) return *found != 0;
   constexpr std::size_t BUDGET = 4096;
   Scratch<u32> todo{state};
   Map64 visited;
@@ -1140,15 +1140,15 @@ bool Automaton::finishes(u32 state) {
     for (u32 c = 0; c < dfa_[at].call_count && !result; c++) {
       const Call call = dfa_.call(at, c);
       const u32 start = dfa_.start(call.rule);
-      if (start != DEAD && (!call.distinct || alive({start, push(dfa_.guard(call.back, 0), EMPTY_STACK)}))) add(call.back);
+      if (start != DEAD && (!call.distinct || has_new_value({start, push(dfa_.guard(call.back, 0), EMPTY_STACK)}))) add(call.back);
     }
   }
-  finishes_.insert(state, result);
+  scope_can_finish_.insert(state, result);
   return result;
 }
 
 // A number that is zero whatever its exponent becomes, and a guard that has seen zero: any number of texts of one value.
-bool Automaton::zero_forever(const StackEdge& edge) {
+bool Automaton::spells_only_zero(const StackEdge& edge) {
   for (u32 k = 0; k < edge_count(edge.below); k++) {
     const StackEdge popped = edges(edge.below)[k];
     if (!(dfa_[popped.state].flags & STATE_GUARD)) return false;
@@ -1167,19 +1167,19 @@ bool Automaton::surely_more(u32 texts, u32 values) const {
 }
 
 // Whether some completion of the value that the nearest guard waits for is one that it has not seen.
-bool Automaton::alive(const StackEdge& edge) {
+bool Automaton::has_new_value(const StackEdge& edge) {
   if (!(guarded_[edge.below] & GUARD_BELOW)) return true;
   const u32 values = guard_values(edge.below, 1'000'000);
-  if (values != 0 && zero_forever(edge)) return false;
+  if (values != 0 && spells_only_zero(edge)) return false;
   if (values == 0 || dfa_.has_unbounded_strings(edge.state) || surely_more(dfa_.min_text_count(edge.state), values)) return true;
   const u64 key = static_cast<u64>(edge.state) << 32 | edge.below;
-  if (const u32* found = alive_.find(key)) return *found != 0;
+  if (const u32* found = has_new_value_.find(key)) return *found != 0;
   bool skipped = false;
   const u32 texts = dfa_.text_count(edge.state);
   if (texts != UNKNOWN_COUNT && spells_values(edge.below) && texts > dfa_.seen_spellings(dfa_.guard_back(edges(edge.below)[0].state))) return true;
   const std::optional<u32> seen = texts == UNKNOWN_COUNT ? std::nullopt : seen_texts(edge.below, edge.state);
   const bool result = seen ? texts > *seen : finds_new_value(edge, values, false, skipped) || (skipped && finds_new_value(edge, values, true, skipped));
-  alive_.insert(key, result);
+  has_new_value_.insert(key, result);
   return result;
 }
 

@@ -521,19 +521,19 @@ u32 RuleDfa::without_bounds(u32 state, u32* left) {
   *left = NONE;
   if (states_[state].flags & STATE_GUARD) return state;
   u32 body = NONE, reg_of = NONE;
-  bool told = true;
+  bool decided = true;
   const u32 result = recounted(state, [&](const Item& item, const NfaState& nfa_state, const Head& head, Register& reg) {
     if (!head.automaton) return true;
-    if (body != NONE && (body != nfa_state.body || reg_of != item.reg)) told = false;
+    if (body != NONE && (body != nfa_state.body || reg_of != item.reg)) decided = false;
     body = nfa_state.body, reg_of = item.reg;
     if (reg.count < COUNT_DEEP) {
-      if (reg.count < head.minimum && head.bounded) told = false;
+      if (reg.count < head.minimum && head.bounded) decided = false;
       if (head.maximum != NONE) *left = head.maximum - reg.count;
     }
     reg.count = COUNT_FREE;
     return true;
   });
-  return told ? result : DEAD;
+  return decided ? result : DEAD;
 }
 
 std::pair<u32, u32> RuleDfa::settled(u32 state) const {
@@ -717,10 +717,10 @@ u32 RuleDfa::text_count(u32 state) {
   auto enter = [&](u32 at) {
     build(at);
     const DfaState& f = states_[at];
-    const bool told = !(f.flags & (STATE_GUARD | STATE_MARK | STATE_CALLS | STATE_TOKENS)) && ++looked <= LOOK;
+    const bool decided = !(f.flags & (STATE_GUARD | STATE_MARK | STATE_CALLS | STATE_TOKENS)) && ++looked <= LOOK;
     states_[at].text_count = UNKNOWN_COUNT;  // until all that follows is known
-    if (told) path.push_back({at, 0, f.flags & STATE_FINAL ? 1u : 0u});
-    return told;
+    if (decided) path.push_back({at, 0, f.flags & STATE_FINAL ? 1u : 0u});
+    return decided;
   };
   if (states_[state].text_count != NONE || !enter(state)) return states_[state].text_count;
   while (!path.empty()) {

@@ -71,7 +71,7 @@ struct Statistics {
   u64 closed = 0, bounded_closed = 0, heavy_loops = 0, heavy_walks = 0;
   u64 own_masks = 0, guarded_state_masks = 0, saturated = 0;
   // Guards.
-  u64 refusals = 0, buried = 0, suspects = 0, counted_texts = 0, searches = 0;
+  u64 refusals = 0, refuted = 0, unverified = 0, counted_texts = 0, searches = 0;
   u64 cuts = 0;  // where a region spans its limit
 };
 inline constexpr struct {
@@ -106,8 +106,8 @@ inline constexpr struct {
     {"guarded_state_masks", &Statistics::guarded_state_masks},
     {"saturated", &Statistics::saturated},
     {"refusals", &Statistics::refusals},
-    {"buried", &Statistics::buried},
-    {"suspects", &Statistics::suspects},
+    {"refuted", &Statistics::refuted},
+    {"unverified", &Statistics::unverified},
     {"counted_texts", &Statistics::counted_texts},
     {"searches", &Statistics::searches},
     {"cuts", &Statistics::cuts},
@@ -280,17 +280,17 @@ class Automaton {
   u32 mask(u32 configuration);             // an index into masks_
 
   // Guards.
-  Map64 alive_;
+  Map64 has_new_value_;
   // How many values the guards on these stacks have seen, and the scopes on them if asked for; saturated at limit.
   u32 guard_values(u32 node, u32 limit, bool scopes = false);
   std::vector<u32> scope_text_counts_;           // by rule: at least so many values may stand in its scope, UNBOUNDED for no end
-  Map64 finishes_;
-  bool risky(u32 state);                   // a state of a scope that a token may run out of values for
-  bool finishes(u32 state);                // its rule can end without a value that its scope has seen
+  Map64 scope_can_finish_;
+  bool scope_may_run_out(u32 state);                   // a state of a scope that a token may run out of values for
+  bool scope_can_finish(u32 state);                // its rule can end without a value that its scope has seen
   bool surely_more(u32 texts, u32 values) const;  // so many texts are more values than these
-  bool zero_forever(const StackEdge& edge);
+  bool spells_only_zero(const StackEdge& edge);
   bool finds_new_value(const StackEdge& edge, u32 values, bool blanks, bool& skipped);
-  bool alive(const StackEdge& edge);          // some value that a guard below has not seen can still be read
+  bool has_new_value(const StackEdge& edge);          // some value that a guard below has not seen can still be read
   bool spells_values(u32 below) const;
   // What seen_texts() counted last, by state and beginning.
   struct Counted {
@@ -306,8 +306,8 @@ class Automaton {
   u32 count_spellings(const std::string& value, const std::string& before, u32 state, std::vector<std::pair<u32, u32>>* counts);
   std::optional<u32> seen_texts(u32 below, u32 state, std::vector<std::pair<u32, u32>>* counts = nullptr);
   void refused_nodes(u32 list, u32 guard, std::vector<u32>& kept, std::vector<u32>& refused);
-  void bury(u32 state, std::vector<u32>& left, std::vector<u32>& dead, std::vector<u32>& suspects);
-  void deny(u32 configuration, std::vector<u32>& suspects, std::vector<u32>& dead, std::vector<i32>& denied);
+  void split_refuted(u32 state, std::vector<u32>& left, std::vector<u32>& refuted, std::vector<u32>& unverified);
+  void find_denied(u32 configuration, std::vector<u32>& unverified, std::vector<u32>& refuted, std::vector<i32>& denied);
   const ClassIndex* index_ = nullptr;         // of the node that the part being made begins at
   std::vector<std::pair<u32, u32>> heavy_;    // (node, state) to go on at
   // A part that is being made, and what was found for the one that asked for it.

@@ -64,7 +64,7 @@ u32 Automaton::intern(std::vector<StackEdge>& list) {
       guarded |= guarded_[edge.below];
       const bool guard = dfa_[edge.state].flags & STATE_GUARD;
       if (guard) guarded |= GUARD_BELOW;
-      if (risky(guard ? dfa_.guard_back(edge.state) : edge.state)) guarded |= SCOPE_BELOW;
+      if (scope_may_run_out(guard ? dfa_.guard_back(edge.state) : edge.state)) guarded |= SCOPE_BELOW;
       depth = std::max(depth, depth_[edge.below]);
     }
     guarded_.push_back(guarded);
@@ -219,7 +219,7 @@ u32 Automaton::close(std::vector<StackEdge>& raw) {
     for (u32 c = 0; c < dfa_[edge.state].call_count; c++) {
       const Call call = dfa_.call(edge.state, c);
       if (dfa_.start(call.rule) == DEAD) continue;  // it generates the empty text only, which the closure knows
-      if (!call.distinct && call.back != DEAD && !finishes(call.back)) continue;  // blanks, say, before a value of which none is left
+      if (!call.distinct && call.back != DEAD && !scope_can_finish(call.back)) continue;  // blanks, say, before a value of which none is left
       pending.push_back({dfa_.nfa().rules[call.rule].rank, call.rule, return_node(call, edge.below)});
       std::push_heap(pending.begin(), pending.end(), later);
     }
@@ -242,7 +242,7 @@ u32 Automaton::close(std::vector<StackEdge>& raw) {
   if (raw.size() > before_calls) unify(raw);
   raw.erase(std::remove_if(raw.begin(), raw.end(),
                            [this](const StackEdge& edge) {
-                             return edge.state != BOTTOM && (!(dfa_[edge.state].flags & (STATE_BYTES | STATE_TOKENS)) || !alive(edge) || !finishes(edge.state));
+                             return edge.state != BOTTOM && (!(dfa_[edge.state].flags & (STATE_BYTES | STATE_TOKENS)) || !has_new_value(edge) || !scope_can_finish(edge.state));
                            }),
             raw.end());
   return intern(raw);
@@ -461,8 +461,8 @@ void Automaton::reclaim() {
   initial_ = map[initial_];
   for (const Held& matcher : held)
     for (u32& id : *matcher.configurations) id = map[id & ~FLAG] | (id & FLAG);
-  alive_.clear(), steps_.clear(), unions_.clear(), pushes_.clear(), advances_.clear(), distances_.clear(), lengths_.clear(), scope_lengths_.clear(), cheap_values_.clear(), token_steps_.clear(), temperatures_.clear();
-  closed_classes_.clear(), finishes_.clear(), counted_.clear();
+  has_new_value_.clear(), steps_.clear(), unions_.clear(), pushes_.clear(), advances_.clear(), distances_.clear(), lengths_.clear(), scope_lengths_.clear(), cheap_values_.clear(), token_steps_.clear(), temperatures_.clear();
+  closed_classes_.clear(), scope_can_finish_.clear(), counted_.clear();
   state_mask_ids_.clear(), mask_ids_.clear(), node_lists_.clear(), shared_lists_.clear();
   list_sets_.clear();
   state_masks_ = {}, mask_tokens_ = {}, mask_moves_ = {}, nested_masks_ = {}, scarce_nodes_ = {}, own_masks_ = {};
@@ -478,7 +478,7 @@ std::size_t Automaton::bytes() const {
   std::size_t measured = scope_lengths_.bytes();
   for (const auto& lengths : dfa_.nfa().counted) measured += lengths ? lengths->bytes() : 0;
   for (const auto& [rule, cheap] : cheap_values_) measured += cheap.nodes.capacity() * sizeof(SearchNode) + cheap.queue.size() * sizeof(SearchKey);
-  return measured + dfa_.bytes() + nodes_.bytes() + guarded_.capacity() + depth_.capacity() * 4 + alive_.bytes() + steps_.bytes() + unions_.bytes() + pushes_.bytes() +
+  return measured + dfa_.bytes() + nodes_.bytes() + guarded_.capacity() + depth_.capacity() * 4 + has_new_value_.bytes() + steps_.bytes() + unions_.bytes() + pushes_.bytes() +
          advances_.bytes() + distances_.bytes() + lengths_.bytes() + token_steps_.bytes() + temperatures_.bytes() + due_.capacity() * 4 + node_lists_.bytes() + list_sets_.capacity() * 8 + state_mask_ids_.bytes() + mask_ids_.bytes() + masks_.bytes() +
          state_masks_.capacity() * sizeof(StateMask) + mask_tokens_.capacity() * 4 + mask_moves_.capacity() * sizeof(StateMaskBuilder::StackMove) + nested_masks_.capacity() * 4 +
          scarce_nodes_.capacity() * sizeof(StateMaskBuilder::ScarceNode) + own_masks_.size() * trie_->words() * 4;
