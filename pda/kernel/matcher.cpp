@@ -77,7 +77,7 @@ bool Matcher::accept_bytes(const char* data, std::size_t count) {
     u32 next = NO_STACK;
     try {
       const u8 byte = static_cast<u8>(data[i]);
-      automaton_->clock(before, static_cast<u32>(std::min<std::size_t>(i + 1, NONE)));
+      automaton_->set_position(before, static_cast<u32>(std::min<std::size_t>(i + 1, NONE)));
       next = i + 1 == count ? automaton_->step_last(history_.back(), byte, before) : automaton_->step(history_.back(), byte);
     } catch (...) {
       history_.pop_back();
@@ -158,7 +158,7 @@ void Matcher::fill_by_trial(u32* row) const {
     const u32 before = path[nodes[at].depth - 1u];
     for (i32 token = nodes[at].token; token >= 0; token = trie().same(token))
       if (!is_stop(static_cast<u32>(token)) && automaton_->step_last(before, nodes[at].byte(), read) != NO_STACK) set(static_cast<u32>(token));
-    automaton_->clock(read, nodes[at].depth);
+    automaton_->set_position(read, nodes[at].depth);
     path[nodes[at].depth] = automaton_->step(before, nodes[at].byte());
     at += path[nodes[at].depth] == NO_STACK ? nodes[at].skip() : 1;
   }

@@ -547,7 +547,7 @@ u64 Automaton::distance(u32 configuration) {
 // Values that must differ take at least what as many of the cheapest that were not seen take. Of the ways to the end of a scope one with
 // the fewest values is measured: a longer one has no fewer to pay for.
 u64 Automaton::state_length(u32 state) {
-  if (!dfa_.nfa().distinct || state == BOTTOM || (dfa_[state].flags & STATE_MARK)) return dfa_.distance(state);
+  if (!dfa_.nfa().distinct || state == BOTTOM || (dfa_[state].flags & STATE_REGION)) return dfa_.distance(state);
   bool begins = false;  // the value that a guard waits for is still to come as a whole
   u32 scope = state;
   if (dfa_[state].flags & STATE_GUARD) {

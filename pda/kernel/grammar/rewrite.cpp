@@ -257,7 +257,7 @@ class Rewriter {
       for (const u32 r : component) {
         if (nfa_.rules[r].scope) throw BadGrammar("left recursion through a SCOPE");
         // Of a rule that is left recursive by itself alone all that begins at one place is one region.
-        if (nfa_.rules[r].marked() && component.size() > 1) throw BadGrammar("left recursion of several rules through a LIMIT or a TEMPERATURE");
+        if (nfa_.rules[r].is_region() && component.size() > 1) throw BadGrammar("left recursion of several rules through a LIMIT or a TEMPERATURE");
         closure.begin();
         closure.add(nfa_.rules[r].start, 0);
         closure.run();
@@ -450,7 +450,7 @@ class Rewriter {
 
   bool inlinable(u32 caller, const Edge& edge, const std::vector<u32>& callers, u64 budget, const std::vector<u32>& sizes) const {
     const Rule& callee = nfa_.rules[edge.data];
-    if (edge.data == caller || callee.scope || callee.marked() || (edge.flags & (EDGE_NONEMPTY | EDGE_DISTINCT))) return false;
+    if (edge.data == caller || callee.scope || callee.is_region() || (edge.flags & (EDGE_NONEMPTY | EDGE_DISTINCT))) return false;
     if (callee.counts && (edge.flags & EDGE_IN_BODY)) return false;
     if (callers[edge.data] == 1) return true;
     const u32 size = sizes[edge.data];

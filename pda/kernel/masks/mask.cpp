@@ -793,7 +793,7 @@ u32 Automaton::mask(u32 configuration) {
       for (u32 k = 0; k < edge_count(at.below); k++) {
         const StackEdge popped = edges(at.below)[k];
         if (popped.state == BOTTOM) continue;
-        if (dfa_[popped.state].flags & STATE_MARK) {
+        if (dfa_[popped.state].flags & STATE_REGION) {
           leavings.push_back({at.nodes, popped.below, at.passed});
           continue;
         }

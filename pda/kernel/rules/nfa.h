@@ -180,7 +180,7 @@ struct Rule {
   u32 origin = 0;         // of its own states
   u32 rank = 0;           // callers at the same position have smaller ranks
   u32 shortest = NONE;    // least number of bytes of a text that is not empty
-  bool marked() const { return limit != NONE || temperature != 0; }  // a call of it leaves a mark on the stack
+  bool is_region() const { return limit != NONE || temperature != 0; }  // a call of it puts a region on the stack
 };
 
 struct TokenSet {

@@ -639,7 +639,7 @@ const ClassLoop& RuleDfa::class_loop(u32 state) {
 }
 
 u64 RuleDfa::distance(u32 state) {
-  if (state == BOTTOM || (states_[state].flags & STATE_MARK)) return 0;
+  if (state == BOTTOM || (states_[state].flags & STATE_REGION)) return 0;
   if (states_[state].flags & STATE_GUARD) return distance(guard_back(state));
   u64 best = NONE;
   const std::size_t count = items_.length(state);
@@ -648,7 +648,7 @@ u64 RuleDfa::distance(u32 state) {
 }
 
 u32 RuleDfa::origin(u32 state) const {
-  if (state == BOTTOM || (states_[state].flags & STATE_MARK)) return NONE;
+  if (state == BOTTOM || (states_[state].flags & STATE_REGION)) return NONE;
   if (states_[state].flags & STATE_GUARD) return origin(guard_back(state));
   return nfa_.states[items_.at(state)[0]].origin;
 }
@@ -717,7 +717,7 @@ u32 RuleDfa::text_count(u32 state) {
   auto enter = [&](u32 at) {
     build(at);
     const DfaState& f = states_[at];
-    const bool decided = !(f.flags & (STATE_GUARD | STATE_MARK | STATE_CALLS | STATE_TOKENS)) && ++looked <= LOOK;
+    const bool decided = !(f.flags & (STATE_GUARD | STATE_REGION | STATE_CALLS | STATE_TOKENS)) && ++looked <= LOOK;
     states_[at].text_count = UNKNOWN_COUNT;  // until all that follows is known
     if (decided) path.push_back({at, 0, f.flags & STATE_FINAL ? 1u : 0u});
     return decided;
@@ -838,13 +838,13 @@ u32 RuleDfa::guard(u32 back, u32 text) {
   return id;
 }
 
-u32 RuleDfa::mark(u32 rule, u32 tokens, u32 bytes) {
+u32 RuleDfa::region(u32 rule, u32 tokens, u32 bytes) {
   const u32 words[5] = {NONE, NONE, rule, tokens, bytes};
   check_limit();
   const u32 id = items_.intern(words, 5);
   if (id == states_.size()) {
     DfaState state;
-    state.flags = STATE_MARK | STATE_FINAL | STATE_BUILT;
+    state.flags = STATE_REGION | STATE_FINAL | STATE_BUILT;
     states_.push_back(state);
   }
   return id;
@@ -982,8 +982,8 @@ std::vector<u32> RuleDfa::keep(std::vector<u8>& used) {
   std::vector<Item> items;
   for (u32 f = 1; f < old_states.size(); f++) {
     if (!used[f] || (old_states[f].flags & STATE_GUARD)) continue;
-    if (old_states[f].flags & STATE_MARK) {
-      map[f] = mark(old.at(f)[2], old.at(f)[3], old.at(f)[4]);
+    if (old_states[f].flags & STATE_REGION) {
+      map[f] = region(old.at(f)[2], old.at(f)[3], old.at(f)[4]);
       continue;
     }
     items.clear();

@@ -34,7 +34,7 @@ struct TokenEdge {
 };
 
 // STATE_LEAVES: tokens may go on in another state, a caller's or a callee's. The root ends to nobody if no rule calls it.
-enum StateFlags : u8 { STATE_FINAL = 1, STATE_CALLS = 2, STATE_BYTES = 4, STATE_TOKENS = 8, STATE_GUARD = 16, STATE_BUILT = 32, STATE_MARK = 64, STATE_LEAVES = 128 };
+enum StateFlags : u8 { STATE_FINAL = 1, STATE_CALLS = 2, STATE_BYTES = 4, STATE_TOKENS = 8, STATE_GUARD = 16, STATE_BUILT = 32, STATE_REGION = 64, STATE_LEAVES = 128 };
 
 struct DfaState {
   u8 flags = 0;
@@ -160,14 +160,14 @@ class RuleDfa {
   u32 text_count(u32 state);                         // how many texts end the state, UNKNOWN_COUNT for very many and where rules are called
   bool has_unbounded_strings(u32 state);                      // a string can follow that has no end of values
   std::string text(u32 text) const;
-  // Marks: a state below those of a rule with a limit or a temperature, which ends as soon as they do. It says which rule it is and,
+  // Regions: a state below those of a rule with a limit or a temperature, which ends as soon as they do. It says which rule it is and,
   // for a limit, where its text began: after so many tokens, and so many bytes of one.
-  u32 mark(u32 rule, u32 tokens, u32 bytes);
-  const Rule& marked_rule(u32 mark) const { return nfa_.rules[items_.at(mark)[2]]; }
-  u32 mark_tokens(u32 mark) const { return items_.at(mark)[3]; }
+  u32 region(u32 rule, u32 tokens, u32 bytes);
+  const Rule& region_rule(u32 region) const { return nfa_.rules[items_.at(region)[2]]; }
+  u32 region_start(u32 region) const { return items_.at(region)[3]; }
   // The values that a state has seen: whether any, and whether one equals the JSON text.
   bool in_scope(u32 state) const {
-    return !(states_[state].flags & (STATE_GUARD | STATE_MARK)) && state != BOTTOM && nfa_.rules[rule(state)].scope;
+    return !(states_[state].flags & (STATE_GUARD | STATE_REGION)) && state != BOTTOM && nfa_.rules[rule(state)].scope;
   }
   u32 rule(u32 state) const { return nfa_.states[items_.at(state)[0]].rule; }
   bool seen_any(u32 state) const { return seen_count(state) != 0; }

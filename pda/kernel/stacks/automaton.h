@@ -18,8 +18,8 @@ namespace stackmask {
 
 // A set of stacks is a node: edges (state, below) sorted by state, where below is the node below. Node 0 is no stack at all,
 // node 1 the empty stack. INVARIANT: a node is closed under popping (an edge whose state may end brings the edges of its below
-// along), holds a state once (equal states unite their defaults), and no state that only ends but marks.
-// A mark stands for itself: what is below it is not brought along, so that stacks through it can be told from others and be cut.
+// along), holds a state once (equal states unite what is below), and of the states that only end regions alone.
+// A region stands for itself: what is below it is not brought along, so that stacks through it can be told from others and be dropped.
 struct StackEdge {
   u32 state, below;
   bool operator==(const StackEdge&) const = default;
@@ -72,7 +72,7 @@ struct Statistics {
   u64 own_masks = 0, guarded_state_masks = 0, saturated = 0;
   // Guards.
   u64 refusals = 0, refuted = 0, unverified = 0, counted_texts = 0, searches = 0;
-  u64 cuts = 0;  // where a region spans its limit
+  u64 expired = 0;  // where a region spans its limit
 };
 inline constexpr struct {
   const char* name;
@@ -110,7 +110,7 @@ inline constexpr struct {
     {"unverified", &Statistics::unverified},
     {"counted_texts", &Statistics::counted_texts},
     {"searches", &Statistics::searches},
-    {"cuts", &Statistics::cuts},
+    {"expired", &Statistics::expired},
 };
 
 class Automaton {
@@ -127,8 +127,8 @@ class Automaton {
   u32 step_token(u32 configuration, u32 token, u32 tokens);
   // The last byte of a text that counts as a token.
   u32 step_last(u32 configuration, u8 byte, u32 tokens);
-  bool limited() const { return limited_; }                // some rule has a limit: only then `tokens` and the clock matter
-  void clock(u32 tokens, u32 bytes) { now_tokens_ = tokens, now_bytes_ = bytes; }  // where a region that is entered begins
+  bool limited() const { return limited_; }                // some rule has a limit: only then `tokens` and the position matter
+  void set_position(u32 tokens, u32 bytes) { position_tokens_ = tokens, position_bytes_ = bytes; }  // where a region that is entered begins
   bool captures() const { return dfa_.nfa().captures; }
   bool has_temperature() const { return dfa_.nfa().temperatures.size() > 1; }
   double temperature(u32 configuration);                   // the highest that a stack asks for, by its innermost rule; negative for none
@@ -177,18 +177,18 @@ class Automaton {
   std::vector<u32> depth_;        // by node: longest stack, saturated
   Map64 steps_, unions_, pushes_, advances_, distances_, lengths_, token_steps_, temperatures_;
   bool limited_ = false;
-  bool entered_ = false;          // the step being computed entered a region, so it depends on the clock
-  bool record_ = false;           // ... and is to note the marks that it passes
-  std::vector<u32> passed_;
+  bool entered_region_ = false;          // the step being computed entered a region, so it depends on the position
+  bool record_crossed_ = false;           // ... and is to note the regions that it leaves
+  std::vector<u32> crossed_regions_;
   struct Recording {
     Automaton& automaton;
-    explicit Recording(Automaton& a) : automaton(a) { a.passed_.clear(), a.record_ = a.limited_; }
-    ~Recording() { automaton.record_ = false; }
+    explicit Recording(Automaton& a) : automaton(a) { a.crossed_regions_.clear(), a.record_crossed_ = a.limited_; }
+    ~Recording() { automaton.record_crossed_ = false; }
   };
-  u32 now_tokens_ = 0, now_bytes_ = 0;
-  std::vector<u32> due_;          // by node: after how many tokens the first limit on its stacks is spanned
-  u32 mark(u32 rule, u32 below);   // the node for calling a rule that leaves a mark
-  u32 cut(u32 configuration, u32 tokens);
+  u32 position_tokens_ = 0, position_bytes_ = 0;
+  std::vector<u32> expires_at_;          // by node: after how many tokens the first limit on its stacks is spanned
+  u32 region_node(u32 rule, u32 below);   // the node for calling a rule that is a region
+  u32 drop_expired(u32 configuration, u32 tokens);
   u32 intern(std::vector<StackEdge>& edges);
   const StackEdge* edges(u32 node) const { return reinterpret_cast<const StackEdge*>(nodes_.at(node)); }
   u32 edge_count(u32 node) const { return static_cast<u32>(nodes_.length(node) / 2); }

@@ -35,7 +35,7 @@ Automaton::Automaton(std::shared_ptr<const TokenTrie> trie, std::shared_ptr<Expr
   nodes_.intern(nullptr, 0);
   guarded_.push_back(0);
   depth_.push_back(0);
-  due_.push_back(NONE);
+  expires_at_.push_back(NONE);
   limited_ = dfa_.nfa().limited;
   list.push_back({BOTTOM, NO_STACK});
   intern(list);
@@ -45,7 +45,7 @@ Automaton::Automaton(std::shared_ptr<const TokenTrie> trie, std::shared_ptr<Expr
   std::vector<StackEdge> start;
   const Nfa& nfa = dfa_.nfa();
   const u32 state = dfa_.start(nfa.root);
-  if (state != DEAD) start.push_back({state, nfa.rules[nfa.root].marked() ? mark(nfa.root, EMPTY_STACK) : EMPTY_STACK});
+  if (state != DEAD) start.push_back({state, nfa.rules[nfa.root].is_region() ? region_node(nfa.root, EMPTY_STACK) : EMPTY_STACK});
   if (nfa.rules[nfa.root].nullable) start.push_back({BOTTOM, NO_STACK});
   initial_ = close(start);
 }
@@ -55,11 +55,11 @@ u32 Automaton::intern(std::vector<StackEdge>& list) {
   const u32 id = nodes_.intern(reinterpret_cast<const u32*>(list.data()), list.size() * 2);
   if (id == guarded_.size()) {
     u8 guarded = 0;
-    u32 depth = 0, due = NONE, marks = 0;
+    u32 depth = 0, expires_at = NONE, regions = 0;
     for (const StackEdge& edge : list) {
       if (limited_) {
-        due = std::min(due, due_[edge.below]);
-        if (dfa_[edge.state].flags & STATE_MARK) due = std::min(due, dfa_.mark_tokens(edge.state) + dfa_.marked_rule(edge.state).limit), marks++;
+        expires_at = std::min(expires_at, expires_at_[edge.below]);
+        if (dfa_[edge.state].flags & STATE_REGION) expires_at = std::min(expires_at, dfa_.region_start(edge.state) + dfa_.region_rule(edge.state).limit), regions++;
       }
       guarded |= guarded_[edge.below];
       const bool guard = dfa_[edge.state].flags & STATE_GUARD;
@@ -68,8 +68,8 @@ u32 Automaton::intern(std::vector<StackEdge>& list) {
       depth = std::max(depth, depth_[edge.below]);
     }
     guarded_.push_back(guarded);
-    if (limited_) due_.push_back(due);
-    if (marks > MOST_REGIONS)
+    if (limited_) expires_at_.push_back(expires_at);
+    if (regions > MOST_REGIONS)
       throw LimitExceeded("states", MOST_REGIONS, "more than " + std::to_string(MOST_REGIONS) + " readings of a rule with a limit, begun at different places, go on at once");
     depth_.push_back(depth + 1);
     if (depth >= limits_.stack_depth)
@@ -90,16 +90,16 @@ u32 Automaton::push(u32 state, u32 below) {
   return node;
 }
 
-u32 Automaton::mark(u32 rule, u32 below) {
+u32 Automaton::region_node(u32 rule, u32 below) {
   const bool limit = dfa_.nfa().rules[rule].limit != NONE;
-  entered_ |= limit;
-  Scratch<StackEdge> single{{dfa_.mark(rule, limit ? now_tokens_ : 0, limit ? now_bytes_ : 0), below}};
+  entered_region_ |= limit;
+  Scratch<StackEdge> single{{dfa_.region(rule, limit ? position_tokens_ : 0, limit ? position_bytes_ : 0), below}};
   return intern(single);
 }
 
 u32 Automaton::return_node(const Call& call, u32 below) {
   const u32 back = push(call.distinct ? dfa_.guard(call.back, 0) : call.back, below);
-  return dfa_.nfa().rules[call.rule].marked() ? mark(call.rule, back) : back;
+  return dfa_.nfa().rules[call.rule].is_region() ? region_node(call.rule, back) : back;
 }
 
 // All stacks of both. Where both hold a state its rests unite, so the work goes down the stacks: an explicit list of pairs to do.
@@ -179,13 +179,13 @@ u32 Automaton::advance(u32 node, u8 byte) {
 
 // The configuration for raw edges: what ends is popped, what is called is entered, and what eats nothing itself is dropped.
 u32 Automaton::close(std::vector<StackEdge>& raw) {
-  // Pops. The node below is closed under popping, but a guard that lets a value pass may end again, and a mark does.
+  // Pops. The node below is closed under popping, but a guard that lets a value pass may end again, and a region does.
   Scratch<StackEdge> ending;
   ending.assign(raw.begin(), raw.end());
   for (std::size_t i = 0; i < ending.size(); i++) {
     const StackEdge edge = ending[i];
     if (!(dfa_[edge.state].flags & STATE_FINAL)) continue;
-    if (record_ && (dfa_[edge.state].flags & STATE_MARK)) passed_.push_back(edge.state);
+    if (record_crossed_ && (dfa_[edge.state].flags & STATE_REGION)) crossed_regions_.push_back(edge.state);
     for (u32 k = 0; k < edge_count(edge.below); k++) {
       StackEdge popped = edges(edge.below)[k];
       const u8 flags = dfa_[popped.state].flags;
@@ -195,7 +195,7 @@ u32 Automaton::close(std::vector<StackEdge>& raw) {
       }
       if (std::find(raw.begin(), raw.end(), popped) != raw.end()) continue;
       raw.push_back(popped);
-      if (flags & (STATE_GUARD | STATE_MARK)) ending.push_back(popped);
+      if (flags & (STATE_GUARD | STATE_REGION)) ending.push_back(popped);
     }
   }
   auto unify = [this](std::vector<StackEdge>& list) {
@@ -251,9 +251,9 @@ u32 Automaton::close(std::vector<StackEdge>& raw) {
 u32 Automaton::step(u32 configuration, u8 byte) {
   const u64 key = static_cast<u64>(configuration) << 8 | byte;
   if (const u32* found = steps_.find(key)) return *found;
-  entered_ = false;
+  entered_region_ = false;
   const u32 result = compute_step(configuration, byte);
-  if (!entered_) steps_.insert(key, result);
+  if (!entered_region_) steps_.insert(key, result);
   return result;
 }
 
@@ -282,21 +282,21 @@ u32 Automaton::step_bytes(u32 configuration, const char* data, std::size_t count
 }
 
 u32 Automaton::step_last(u32 configuration, u8 byte, u32 tokens) {
-  clock(tokens + 1, 0);
+  set_position(tokens + 1, 0);
   const u32 result = step(configuration, byte);
-  if (!limited_ || result == NO_STACK || due_[result] > tokens + 1) return result;
+  if (!limited_ || result == NO_STACK || expires_at_[result] > tokens + 1) return result;
   const Recording recording(*this);
   compute_step(configuration, byte);
-  return cut(result, tokens + 1);
+  return drop_expired(result, tokens + 1);
 }
 
-// Without the stacks inside of the regions that have spanned their limit and may end here: those whose marks were passed. What
-// follows a region that ends is there already. INVARIANT: something is, for no mark lies in a SCOPE.
-u32 Automaton::cut(u32 configuration, u32 tokens) {
-  std::sort(passed_.begin(), passed_.end());
-  std::erase_if(passed_, [&](u32 mark) { return dfa_.marked_rule(mark).limit == NONE || tokens - dfa_.mark_tokens(mark) < dfa_.marked_rule(mark).limit; });
-  if (passed_.empty()) return configuration;
-  statistics.cuts++;
+// Without the stacks inside of the regions that have spanned their limit and may end here: those that were crossed. What
+// follows a region that ends is there already. INVARIANT: something is, for no region lies in a SCOPE.
+u32 Automaton::drop_expired(u32 configuration, u32 tokens) {
+  std::sort(crossed_regions_.begin(), crossed_regions_.end());
+  std::erase_if(crossed_regions_, [&](u32 region) { return dfa_.region_rule(region).limit == NONE || tokens - dfa_.region_start(region) < dfa_.region_rule(region).limit; });
+  if (crossed_regions_.empty()) return configuration;
+  statistics.expired++;
   std::unordered_map<u32, u32> done;
   Scratch<u32> todo{configuration};
   Scratch<StackEdge> kept;
@@ -306,8 +306,8 @@ u32 Automaton::cut(u32 configuration, u32 tokens) {
     kept.clear();
     for (u32 i = 0; i < edge_count(node); i++) {
       StackEdge edge = edges(node)[i];
-      if (std::binary_search(passed_.begin(), passed_.end(), edge.state)) continue;
-      if (due_[edge.below] <= tokens) {
+      if (std::binary_search(crossed_regions_.begin(), crossed_regions_.end(), edge.state)) continue;
+      if (expires_at_[edge.below] <= tokens) {
         const auto found = done.find(edge.below);
         if (found == done.end()) {
           todo.push_back(edge.below);
@@ -331,7 +331,7 @@ u32 Automaton::step_token(u32 configuration, u32 token, u32 tokens) {
   if (!limited_ && dfa_.nfa().token_sets.empty()) return text.empty() ? NO_STACK : step_bytes(configuration, text.data(), text.size());
   u32 before = text.empty() ? NO_STACK : configuration;  // the last byte
   for (std::size_t i = 0; i + 1 < text.size() && before != NO_STACK; i++) {
-    clock(tokens, static_cast<u32>(i + 1));
+    set_position(tokens, static_cast<u32>(i + 1));
     before = step(before, static_cast<u8>(text[i]));
   }
   if (dfa_.nfa().token_sets.empty()) return before == NO_STACK ? NO_STACK : step_last(before, static_cast<u8>(text.back()), tokens);
@@ -348,15 +348,15 @@ u32 Automaton::step_token(u32 configuration, u32 token, u32 tokens) {
       if (dfa_.nfa().token_sets[token_edge.set].contains(token)) raw.push_back({token_edge.target, edge.below});
     }
   }
-  clock(tokens + 1, 0);
+  set_position(tokens + 1, 0);
   u32 result = before == NO_STACK ? NO_STACK : step(before, static_cast<u8>(text.back()));
   const Recording recording(*this);
   if (!raw.empty()) result = unite(result, close(raw));
   if (!limited_) {
     token_steps_.insert(key, result);
-  } else if (result != NO_STACK && due_[result] <= tokens + 1) {
+  } else if (result != NO_STACK && expires_at_[result] <= tokens + 1) {
     if (before != NO_STACK) compute_step(before, static_cast<u8>(text.back()));
-    result = cut(result, tokens + 1);
+    result = drop_expired(result, tokens + 1);
   }
   return result;
 }
@@ -393,8 +393,8 @@ double Automaton::temperature(u32 configuration) {
     u32 highest = 0;
     for (u32 i = 0; i < edge_count(node); i++) {
       const StackEdge edge = edges(node)[i];
-      if ((dfa_[edge.state].flags & STATE_MARK) && dfa_.marked_rule(edge.state).temperature) {
-        highest = std::max(highest, dfa_.marked_rule(edge.state).temperature);
+      if ((dfa_[edge.state].flags & STATE_REGION) && dfa_.region_rule(edge.state).temperature) {
+        highest = std::max(highest, dfa_.region_rule(edge.state).temperature);
       } else if (edge.state != BOTTOM) {
         const u32* below = temperatures_.find(edge.below);
         if (!below) todo.push_back(edge.below);
@@ -447,7 +447,7 @@ void Automaton::reclaim() {
   nodes_ = Interner();
   guarded_.clear();
   depth_.clear();
-  due_.clear();
+  expires_at_.clear();
   std::vector<u32> map(used.size(), NONE);
   std::vector<StackEdge> list;
   for (u32 id = 0; id < used.size(); id++) {
@@ -479,7 +479,7 @@ std::size_t Automaton::bytes() const {
   for (const auto& lengths : dfa_.nfa().counted) measured += lengths ? lengths->bytes() : 0;
   for (const auto& [rule, cheap] : cheap_values_) measured += cheap.nodes.capacity() * sizeof(SearchNode) + cheap.queue.size() * sizeof(SearchKey);
   return measured + dfa_.bytes() + nodes_.bytes() + guarded_.capacity() + depth_.capacity() * 4 + has_new_value_.bytes() + steps_.bytes() + unions_.bytes() + pushes_.bytes() +
-         advances_.bytes() + distances_.bytes() + lengths_.bytes() + token_steps_.bytes() + temperatures_.bytes() + due_.capacity() * 4 + node_lists_.bytes() + list_sets_.capacity() * 8 + state_mask_ids_.bytes() + mask_ids_.bytes() + masks_.bytes() +
+         advances_.bytes() + distances_.bytes() + lengths_.bytes() + token_steps_.bytes() + temperatures_.bytes() + expires_at_.capacity() * 4 + node_lists_.bytes() + list_sets_.capacity() * 8 + state_mask_ids_.bytes() + mask_ids_.bytes() + masks_.bytes() +
          state_masks_.capacity() * sizeof(StateMask) + mask_tokens_.capacity() * 4 + mask_moves_.capacity() * sizeof(StateMaskBuilder::StackMove) + nested_masks_.capacity() * 4 +
          scarce_nodes_.capacity() * sizeof(StateMaskBuilder::ScarceNode) + own_masks_.size() * trie_->words() * 4;
 }
