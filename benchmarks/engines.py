@@ -1,4 +1,4 @@
-"""The engines that are compared, behind one interface: JSON Schema text in, masks out.
+"""The engines that are compared, behind one interface: JSON Schema text or another specification in, masks out.
 
 Each is called by its public interface from one thread, with its cache off and its defaults otherwise, except that XGrammar's strict mode,
 which forbids what the schema leaves open, is off, as JSON Schema has it.
@@ -19,6 +19,11 @@ import numpy.typing as npt
 
 Mask = npt.NDArray[np.int32]
 Tokens = list[int]
+KINDS: Final = ("regex", "json_schema", "ebnf", "lark", "structural_tag", "choice")
+
+
+class NotTakenError(Exception):
+    """The engine has no specifications of this kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +33,22 @@ class Walk:
     mask: Mask
     fill: Callable[[], object]
     accept: Callable[[int], bool]
+    error: Callable[[], str | None] = lambda: None
+    """Why the engine gave up, where it says so without an exception."""
 
 
 class Engine(Protocol):
     """An engine with its vocabulary loaded."""
 
     tokenizer: Tokenizer
+    refusals: tuple[type[Exception], ...]
+    """What it raises where it refuses a specification; any other exception is a failure."""
 
     def compile(self, schema: str) -> Callable[[], Walk]:
         """What begins a text of the schema; raises where the engine refuses it."""
+
+    def compile_kind(self, kind: str, specification: Any, **options: str) -> Callable[[], Walk]:
+        """The same for any kind of specification (`KINDS`); raises NotTakenError where the engine has no such kind or option."""
 
     def fresh(self) -> None:
         """Forget all grammars."""
@@ -80,6 +92,7 @@ class Stackmask:
         import stackmask
 
         self._module = stackmask
+        self.refusals: tuple[type[Exception], ...] = (stackmask.StackmaskError,)
         self._vocabulary = stackmask.Vocabulary.from_transformers(tokenizer.backend, stop_token_ids=tokenizer.stop)
         self._mask = stackmask.allocate_token_bitmask(1, self._vocabulary.size)
         self.fresh()
@@ -90,7 +103,11 @@ class Stackmask:
 
     def compile(self, schema: str) -> Callable[[], Walk]:
         """A compiled grammar, shared by its matchers."""
-        grammar, mask = self._compiler.json_schema(schema), self._mask
+        return self.compile_kind("json_schema", schema)
+
+    def compile_kind(self, kind: str, specification: Any, **options: str) -> Callable[[], Walk]:
+        """The method of this name."""
+        grammar, mask = getattr(self._compiler, kind)(as_text(kind, specification), **options), self._mask
 
         def start() -> Walk:
             matcher = grammar.matcher()
@@ -102,6 +119,8 @@ class Stackmask:
 
 class XGrammar:
     """XGrammar, compiling in one thread."""
+
+    refusals: tuple[type[Exception], ...] = (Exception,)
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
@@ -117,7 +136,20 @@ class XGrammar:
 
     def compile(self, schema: str) -> Callable[[], Walk]:
         """A compiled grammar, shared by its matchers."""
-        grammar, mask = self._compiler.compile_json_schema(schema, strict_mode=False), self._mask
+        return self.compile_kind("json_schema", schema)
+
+    def compile_kind(self, kind: str, specification: Any, **options: str) -> Callable[[], Walk]:
+        """The method for this kind; a choice is a rule with as many alternatives."""
+        if options.get("property_order", "schema") != "schema":
+            raise NotTakenError("any order of keys")
+        text = as_text(kind, specification)
+        if kind == "json_schema":
+            grammar = self._compiler.compile_json_schema(text, strict_mode=False)
+        elif kind in ("ebnf", "choice"):
+            grammar = self._compiler.compile_grammar(f"root ::= {alternatives(text)}" if kind == "choice" else text)
+        else:
+            grammar = getattr(self._compiler, f"compile_{kind}")(text)
+        mask = self._mask
 
         def start() -> Walk:
             matcher = self._module.GrammarMatcher(grammar)
@@ -129,6 +161,8 @@ class XGrammar:
 
 class LLGuidance:
     """llguidance; the fastest of its ways to fill a mask takes a pointer."""
+
+    refusals: tuple[type[Exception], ...] = (Exception,)
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
@@ -143,7 +177,21 @@ class LLGuidance:
 
     def compile(self, schema: str) -> Callable[[], Walk]:
         """A matcher; the grammar's tables live in it, so texts after the first go through the same one."""
-        grammar = self._module.LLMatcher.grammar_from_json_schema(schema)
+        return self.compile_kind("json_schema", schema)
+
+    def compile_kind(self, kind: str, specification: Any, **options: str) -> Callable[[], Walk]:
+        """The function for this kind; EBNF goes through llguidance's own conversion to Lark, and a choice is a rule of Lark."""
+        from llguidance.gbnf_to_lark import any_to_lark
+
+        if kind == "structural_tag" or options.get("property_order", "schema") != "schema":
+            raise NotTakenError(f"{kind} {options}")
+        text = as_text(kind, specification)
+        make = self._module.LLMatcher
+        if kind in ("regex", "json_schema"):
+            grammar = getattr(make, f"grammar_from_{kind}")(text)
+        else:
+            lark = any_to_lark(text) if kind == "ebnf" else f"start: {alternatives(text)}" if kind == "choice" else text
+            grammar = make.grammar_from_lark(lark)
         matcher = self._matcher(grammar)
         used = False
         mask = self._mask
@@ -155,7 +203,7 @@ class LLGuidance:
                 matcher = self._matcher(grammar)
             used = True
             fill = matcher.unsafe_compute_mask_ptr
-            return Walk(mask, lambda: fill(address, size), matcher.consume_token)
+            return Walk(mask, lambda: fill(address, size), matcher.consume_token, lambda: matcher.get_error() or None)
 
         return start
 
@@ -164,6 +212,18 @@ class LLGuidance:
         if error := matcher.get_error():
             raise ValueError(error)
         return matcher
+
+
+def as_text(kind: str, specification: Any) -> Any:
+    """A specification as servers get it: schemas and structural tags are JSON text."""
+    if kind == "structural_tag":
+        specification = {"type": "structural_tag", "format": specification}
+    return specification if isinstance(specification, str) or kind == "choice" else json.dumps(specification)
+
+
+def alternatives(options: list[str]) -> str:
+    """Texts of plain letters as the alternatives of a rule."""
+    return " | ".join(map(json.dumps, options))
 
 
 class Entry(NamedTuple):

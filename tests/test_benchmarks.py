@@ -88,6 +88,88 @@ def test_single_questions(benchmark, capsys, name, arguments):
     assert "|---" in capsys.readouterr().out
 
 
+def test_hostile(benchmark, tmp_path, capsys):
+    """The two smallest inputs of each family are right or refused, and what was measured is not measured again."""
+    hostile, families = benchmark("hostile"), benchmark("families").FAMILIES
+    file = tmp_path / "results.jsonl"
+    arguments = ["--tokenizer", str(DEMO), "--engines", "stackmask", "--sizes", "2", "--walk-seconds", "0.2", "--json", str(file)]
+    assert hostile.main(arguments) == 0
+    assert f"{2 * len(families)} inputs in {len(families)} families" in capsys.readouterr().out
+    results = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    assert {(result["family"], result["size"]) for result in results} == {
+        (name, size) for name, family in families.items() for size in family.sizes[:2]
+    }
+    assert {result["family"]: result["detail"] for result in results if result["verdict"] not in ("right", "refused")} == {}
+    assert hostile.main(arguments) == 0
+    assert len(file.read_text(encoding="utf-8").splitlines()) == len(results)
+
+
+def test_families(benchmark):
+    """There are enough of them, each is the same whenever it is asked for, and sizes are a geometric row."""
+    families = benchmark("families").FAMILIES
+    assert len(families) >= 30
+    assert sum(len(family.sizes) for family in families.values()) >= 300
+    for family in families.values():
+        assert family.case(family.sizes[1]) == family.case(family.sizes[1])
+        assert list(family.sizes) == sorted(set(family.sizes))
+        assert family.kind in benchmark("engines").KINDS
+
+
+def test_an_input_that_hangs_is_ended(benchmark):
+    """One that takes too long, too much memory or its process down costs itself and no other."""
+    confined = benchmark("confined")
+    for bounds, verdict in ((confined.Bounds(seconds=0.02), "timed out"), (confined.Bounds(megabytes=1), "memory")):
+        engine = confined.Confined("stackmask", DEMO, bounds)
+        try:
+            outcome = engine.measure("rules in a chain", 3000)
+            assert verdict in f"{outcome.verdict} {outcome.detail}".lower()
+            assert outcome.stage == "compile"
+            assert engine.measure("counts in counts", 3).verdict == "right"
+        finally:
+            engine.stop()
+
+
+def test_broken_promises_of_hostile_inputs(benchmark):
+    """Each bound is held: steps, the first mask among them, compilation, memory, refusals and their time, and verdicts."""
+    hostile = benchmark("hostile")
+
+    def said(**members):
+        results = [hostile.Result("stackmask", "multiples", number, hostile.Outcome("right", "end")) for number in range(9)]
+        return hostile.broken([*results, hostile.Result("stackmask", "multiples", 9, hostile.Outcome(**{"verdict": "right", **members}))])
+
+    most = {"first": 20.0, "worst": 20.0, "compile": 2000.0, "memory": 256.0}
+    assert said(**most) == said(verdict="refused", last=500.0) == []
+    for name, limit in most.items():
+        assert len(said(**{name: limit + 1})) == 1
+    assert said(verdict="refused", last=501.0) == ["multiples, 9: refused after 501 ms, promised 500"]
+    for verdict in ("wrong", "failed", "timed out", "out of memory", "crashed"):
+        assert len(said(verdict=verdict)) == 1
+    refused = [hostile.Result("stackmask", "multiples", number, hostile.Outcome("refused")) for number in range(2)]
+    assert hostile.broken(refused) == ["2 of 2 inputs are refused, promised 10%"]
+
+
+def test_growth(benchmark):
+    """The exponent of a power is found again."""
+    hostile = benchmark("hostile")
+    results = [hostile.Result("stackmask", "x", size, hostile.Outcome("right", "end", worst=size**2.0)) for size in (2, 8, 32)]
+    assert hostile.growth(results) == "2.0"
+    assert hostile.growth(results[1:]) == ""
+
+
+def test_plot_of_hostile_inputs(benchmark, tmp_path):
+    """A panel for each family, whatever became of its inputs."""
+    pytest.importorskip("matplotlib")
+    hostile = benchmark("hostile")
+    ends = [("right", 1.0), ("refused", 0.0), ("timed out", 0.0), ("not taken", 0.0)]
+    results = [
+        hostile.Result("stackmask", name, size + 1, hostile.Outcome(end, worst=worst, last=worst))
+        for name in ("multiples", "lengths")
+        for size, (end, worst) in enumerate(ends)
+    ]
+    hostile.plot(tmp_path / "plot.png", results)
+    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
+
+
 def test_check(benchmark, capsys):
     """Under --check a broken promise is a failure."""
     verdict = benchmark("timing").verdict

@@ -1,0 +1,161 @@
+"""EBNF and Lark: ambiguity, counts, many rules, terminals that overlap, limits inside limits."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+
+from benchmarks.families.family import LONGEST_TEXT, Case, family, row, word, words
+
+
+@family("ebnf", *row(3, 300))
+def counted_rule_that_calls_itself(size: int, random: Random) -> Case:
+    """A counted group whose items are letters, two letters or the whole again."""
+    return f'root ::= ([ab] | root | "ba"){{2,{size}}} ([ab] | [ab])', word(random, 300, "ab")
+
+
+@family("ebnf", *row(3, 300))
+def counted_rules_in_counted_rules(size: int, random: Random) -> Case:
+    """Rules counted from two to so many, nested twice, over ambiguous items."""
+    return f'root ::= x{{2,{size}}}\nx ::= y{{2,{size}}}\ny ::= "a" | "ab" | "b" | "(" root ")"', word(random, min(size**2, 500), "ab")
+
+
+@family("ebnf", *row(10, 10_000))
+def counted_brackets(size: int, random: Random) -> Case:
+    """So many items that nest, up to twice as many."""
+    return f'root ::= item{{{size},{2 * size}}}\nitem ::= "(" item* ")"', "()" * size
+
+
+@family("ebnf", *row(30, 8000))
+def palindromes(size: int, random: Random) -> Case:
+    """A text of so many letters, of which each could be in the first half or in the second."""
+    half = word(random, size // 2, "ab")
+    return 'root ::= "a" root "a" | "b" root "b" | ""', half + half[::-1]
+
+
+@family("ebnf", *row(30, 8000))
+def palindromes_of_one_letter(size: int, random: Random) -> Case:
+    """As palindromes, where no letter says that the first half is over."""
+    return 'root ::= "a" root "a" | "b" root "b" | ""', "a" * (size // 2 * 2)
+
+
+@family("ebnf", *row(30, 8000))
+def hidden_left_recursion(size: int, random: Random) -> Case:
+    """A rule that calls itself behind one that may be empty, over a text of so many letters."""
+    return 'root ::= maybe root "a" | "a"\nmaybe ::= "" | "b"', word(random, size // 20, "b") + "a" * size
+
+
+@family("ebnf", *row(30, 8000))
+def many_derivations(size: int, random: Random) -> Case:
+    """`S ::= S S | S S S | a`, over a text of so many letters."""
+    return 'root ::= root root | root root root | "a"', "a" * size
+
+
+@family("ebnf", *row(30, 8000))
+def ambiguous_sums(size: int, random: Random) -> Case:
+    """Sums and products without precedence, of so many terms."""
+    operators = random.choices("+*", k=size)
+    text = "".join(f"{random.randint(1, 99)}{operator}" for operator in operators)
+    return 'root ::= root "+" root | root "*" root | "(" root ")" | [0-9]+', f"({text}1)"
+
+
+@family("ebnf", *row(30, 8000))
+def matched_or_not(size: int, random: Random) -> Case:
+    """`S ::= a S b | a S | a`: the dangling else, with so many letters."""
+    return 'root ::= "a" root "b" | "a" root | "a"', "a" * (size - size // 3) + "b" * (size // 3)
+
+
+@family("ebnf", *row(30, 8000))
+def equal_counts_either_way(size: int, random: Random) -> Case:
+    """The union of a^n b^n c* and a* b^n c^n, which every grammar derives ambiguously."""
+    third = size // 3
+    rules = 'root ::= x c | a y\nx ::= "a" x "b" | ""\ny ::= "b" y "c" | ""\na ::= "a" a | ""\nc ::= "c" c | ""'
+    return rules, "a" * third + "b" * third + "c" * third
+
+
+@family("ebnf", *row(10, 100_000))
+def rules_in_a_chain(size: int, random: Random) -> Case:
+    """So many rules, each of which calls the next one."""
+    rules = [f'r{number} ::= "a" r{number + 1} | "b"' for number in range(size)]
+    return "root ::= r0\n" + "\n".join(rules) + f'\nr{size} ::= "c"', "a" * min(size - 1, 3000) + "b"
+
+
+@family("ebnf", *row(10, 20_000))
+def rules_as_alternatives(size: int, random: Random) -> Case:
+    """A choice of so many rules, each a word and a number."""
+    names = words(random, size)
+    rules = [f'r{number} ::= "{name}" [0-9]+ ("," root)?' for number, name in enumerate(names)]
+    text = ",".join(f"{name}{random.randint(0, 999)}" for name in random.choices(names, k=100))
+    return f"root ::= {' | '.join(f'r{number}' for number in range(size))}\n" + "\n".join(rules), text
+
+
+@family("ebnf", *row(10, 2000))
+def rules_that_may_be_empty(size: int, random: Random) -> Case:
+    """A sequence of so many rules, each of which may be empty or anything of the others' letters."""
+    rules = [f'r{number} ::= "" | [ab] r{number}' for number in range(size)]
+    return f"root ::= {' '.join(f'r{number}' for number in range(size))}\n" + "\n".join(rules), word(random, 500, "ab")
+
+
+@family("ebnf", *row(10, 5000))
+def rules_in_a_circle(size: int, random: Random) -> Case:
+    """So many rules that call each other without reading anything."""
+    rules = [f'r{n} ::= r{(n + 1) % size} | r{n * 7 % size} "b" | "a"' for n in range(size)]
+    return "root ::= r0\n" + "\n".join(rules), "a" + "b" * 300
+
+
+@family("ebnf", *row(100, 100_000))
+def nested_brackets(size: int, random: Random) -> Case:
+    """Brackets of two kinds, nested so deep; the text is sampled where it would be too long."""
+    opening = random.choices("([", k=min(size, LONGEST_TEXT // 2))
+    closing = (")" if bracket == "(" else "]" for bracket in reversed(opening))
+    return 'root ::= "(" root ")" | "[" root "]" | "x"', "".join(opening) + "x" + "".join(closing)
+
+
+@family("ebnf", *row(5, 500))
+def limits_in_limits(size: int, random: Random) -> Case:
+    """`max_tokens` nested over ambiguity."""
+    outer = f"root ::= a+\na[max_tokens={4 * size}] ::= b+\nb[max_tokens={size}] ::= c+ | b b\nc[max_tokens=2] ::= [a-z]+ | c [ ]"
+    return outer, " ".join(words(random, 150, 5)) + " "
+
+
+@family("ebnf", *row(10, 3000))
+def lookahead_after_a_name(size: int, random: Random) -> Case:
+    """A name that one of so many words must follow, where the words are letters as well."""
+    followers = words(random, size)
+    follow = " | ".join(f'"{text}"' for text in followers)
+    return f"root ::= (name ({follow}) [;])+\nname ::= [a-z]+ (= {follow})", "".join(
+        f"{word(random, 5)}{text};" for text in random.choices(followers, k=60)
+    )
+
+
+@family("lark", *row(10, 4000))
+def keywords_in_any_case(size: int, random: Random) -> Case:
+    """So many terminals in any case, and names."""
+    names = words(random, size, 7)
+    terminals = "\n".join(f'K{number}: "{name}"i' for number, name in enumerate(names))
+    choice = " | ".join(f"K{number}" for number in range(size))
+    grammar = f"start: (keyword | NAME)+\nkeyword: {choice}\nNAME: /[a-z]+[0-9]+/\n{terminals}\n%ignore /[ ]+/"
+    return grammar, " ".join(f"{name.title()} x{number}" for number, name in enumerate(random.choices(names, k=60)))
+
+
+@family("lark", *row(100, 100_000))
+def substrings(size: int, random: Random) -> Case:
+    """Any part of a text of so many characters."""
+    text = " ".join(words(random, max(2, size // 7)))
+    return f"start: S\nS: %regex {{{json.dumps('substring_chars')}: {json.dumps(text)}}}", text[: LONGEST_TEXT // 4]
+
+
+@family("lark", *row(2, 200))
+def overlapping_terminals(size: int, random: Random) -> Case:
+    """So many terminals whose texts overlap, with blanks that are ignored."""
+    terminals = [f"T{number}: /[a-z0-{number % 10}]{{1,{number + 2}}}/" for number in range(size)]
+    choice = " | ".join(f"T{number}" for number in range(size))
+    return f"start: (({choice}) T0)+\n" + "\n".join(terminals) + "\n%ignore /[ ]+/", " ".join(words(random, 100, 8))
+
+
+@family("lark", *row(2, 200))
+def lazy_texts(size: int, random: Random) -> Case:
+    """So many texts in a row, each up to its own ending."""
+    endings = [f"<{name}>" for name in words(random, size, 4)]
+    rules = "\n".join(f"t{number}[suffix={json.dumps(ending)}]: /(.|\\n)*/" for number, ending in enumerate(endings))
+    return f"start: {' '.join(f't{n}' for n in range(size))}\n{rules}", "".join(f"some text{ending}" for ending in endings)

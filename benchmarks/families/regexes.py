@@ -1,0 +1,136 @@
+"""Regular expressions: counts, ambiguity, alternatives, lookaround, large classes."""
+
+from __future__ import annotations
+
+import string
+from random import Random
+
+from benchmarks.families.family import LONGEST_TEXT, Case, family, row, word, words
+
+
+@family("regex", *row(3, 300))
+def counts_in_counts(size: int, random: Random) -> Case:
+    """Four counted repetitions around one letter: a text can be counted in very many ways."""
+    return f"(?:(?:(?:a{{0,{size}}}){{0,{size}}}){{0,{size}}}){{0,{size}}}", "a" * min(size**4, 2000)
+
+
+@family("regex", *row(4, 400))
+def counts_in_counts_then_a_letter(size: int, random: Random) -> Case:
+    """Three counted repetitions, at least once each, and a letter behind them."""
+    return f"(?:(?:[ab]{{1,{size}}}){{1,{size}}}){{1,{size}}}c", word(random, min(size**3, 2000), "ab") + "c"
+
+
+@family("regex", *row(10, 10_000))
+def counted_words(size: int, random: Random) -> Case:
+    """A hundred words of at least three letters, whose dashes may be left out."""
+    return f"([a-z]{{3,{size}}}-?){{100}}", "".join(word(random, 6) + random.choice(["-", ""]) for _ in range(100))
+
+
+@family("regex", *row(10, 20_000, 6))
+def optionals_then_as_many(size: int, random: Random) -> Case:
+    """`(a?){n}a{n}`, over which backtracking takes exponential time."""
+    return f"(a?){{{size}}}a{{{size}}}", "a" * min(size + size // 2, LONGEST_TEXT)
+
+
+@family("regex", *row(1000, 500_000))
+def written_out_optionals(size: int, random: Random) -> Case:
+    """`a?a?a?...`, up to 1 MB of it."""
+    return "a?" * size, "a" * min(size, 2000)
+
+
+@family("regex", *row(100, 150_000))
+def written_out_alternatives(size: int, random: Random) -> Case:
+    """Random words as alternatives, up to 1 MB of them."""
+    options = words(random, size)
+    return "|".join(options), options[size // 2]
+
+
+@family("regex", *row(10, 1000))
+def repeated_alternatives(size: int, random: Random) -> Case:
+    """Random words as alternatives, again and again."""
+    options = words(random, size)
+    return f"(?:{'|'.join(options)}){{1,500}}", "".join(random.choices(options, k=300))
+
+
+@family("regex", *row(4, 256))
+def alternatives_that_begin_alike(size: int, random: Random) -> Case:
+    """`(?:a|aa|aaa|...){1,n}`: every text can be cut in very many ways."""
+    return f"(?:{'|'.join('a' * length for length in range(1, size + 1))}){{1,{size}}}", "a" * min(size**2, 2000)
+
+
+@family("regex", *row(10, 2000))
+def count_searched_in_text(size: int, random: Random) -> Case:
+    """A run of so many letters anywhere in a text."""
+    runs = (word(random, random.randint(1, size - 1)) for _ in range(max(3, 6000 // size)))
+    return f".*[a-zA-Z0-9_-]{{{size}}}.*", (" ".join(runs)[:6000] + " " + word(random, size))[:LONGEST_TEXT]
+
+
+@family("regex", *row(2, 300))
+def dates_searched_in_text(size: int, random: Random) -> Case:
+    """So many dates with any text between them, where any of the texts may hold dates too."""
+    return rf"(?:.*\d{{4}}-\d{{2}}-\d{{2}}){{{size}}}", " and then on ".join(f"20{random.randint(10, 99)}-01-02" for _ in range(size))
+
+
+@family("regex", *row(5, 5000))
+def letter_far_from_the_end(size: int, random: Random) -> Case:
+    """`[ab]*a[ab]{n}`, whose DFA has 2^n states."""
+    return f"[ab]*a[ab]{{{size}}}", word(random, 1500, "ab") + "a" + word(random, size, "ab")
+
+
+@family("regex", *row(5, 500))
+def letters_and_others_counted(size: int, random: Random) -> Case:
+    r"""`(?:\p{L}{1,n}\P{L}){1,n}`: two large classes of characters, counted."""
+    return rf"(?:\p{{L}}{{1,{size}}}\P{{L}}){{1,{size}}}", "".join(word(random, random.randint(1, 5), "aбγdé") + "1" for _ in range(size))
+
+
+@family("regex", *row(10, 30_000))
+def negated_category_repeated(size: int, random: Random) -> Case:
+    r"""`\P{Lu}` so many times and once more."""
+    return rf"\P{{Lu}}(?:\P{{Lu}}){{{size - 1}}}", word(random, size, "abc дé1")
+
+
+@family("regex", 1, 2, 4, 8, 16, 24)
+def lookaheads(size: int, random: Random) -> Case:
+    """So many letters, each of which has to come somewhere."""
+    letters = string.ascii_lowercase[:size]
+    return "".join(f"(?=.*{letter})" for letter in letters) + ".{8,}", " ".join(random.sample(letters, size)) + " and so on"
+
+
+@family("regex", *row(1, 100))
+def negative_lookaheads(size: int, random: Random) -> Case:
+    """So many words, none of which may come anywhere."""
+    return "".join(f"(?!.*{text})" for text in words(random, size, 5)) + ".*", "the quick brown fox jumps over 12 lazy dogs " * 10
+
+
+@family("regex", *row(10, 10_000))
+def large_class_counted(size: int, random: Random) -> Case:
+    """So many single characters of all planes in one class, counted."""
+    characters = "".join(map(chr, sorted(random.sample([*range(0x100, 0xD800), *range(0x10000, 0x20000)], size))))
+    return f"[{characters}]{{1,500}}", "".join(random.choices(characters, k=300))
+
+
+@family("regex", *row(1000, 1_000_000))
+def long_literal(size: int, random: Random) -> Case:
+    """A literal of so many letters, with one choice at its end; the text of the longest ones is sampled."""
+    text = word(random, size)
+    return f"{text}(?:1|2)", text + "1" if size < LONGEST_TEXT else None
+
+
+@family("regex", *row(2, 5000))
+def stars_in_stars(size: int, random: Random) -> Case:
+    """`((((a*)*)*)*b)`, nested so deep."""
+    return "(?:" * size + "a*" + ")*" * size + "b", "a" * 1000 + "b"
+
+
+@family("regex", *row(10, 4000))
+def words_in_any_case(size: int, random: Random) -> Case:
+    """So many words in any case, separated by blanks."""
+    options = words(random, size, 8)
+    picked = " ".join("".join(random.choice([letter, letter.upper()]) for letter in text) for text in random.choices(options, k=60))
+    return f"(?i:(?:{'|'.join(options)}) ?)+", picked
+
+
+@family("regex", *row(100, 60_000))
+def loops_counted(size: int, random: Random) -> Case:
+    """`(?:a+b?){n}`: where one round ends is open at every letter."""
+    return f"(?:a+b?){{{size}}}", "".join("a" * random.randint(1, 3) + random.choice(["", "b"]) for _ in range(size))[:4000]

@@ -1,0 +1,225 @@
+"""JSON Schema: arrays and objects whose members depend on each other."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from benchmarks.families.family import Case, closed, compact, family, row, shuffled, words
+
+
+@family("both_orders", *row(10, 1000))
+def unique_items_with_finite_parts(size: int, random: Random) -> Case:
+    """An array of so many different texts and objects, where the objects hold parts of which there are only few."""
+    env = {"type": "array", "items": {"enum": ["web", "console"]}}
+    items = {"oneOf": [{"type": "string"}, closed({"file": {"type": "string"}, "env": env}, ["file"])]}
+    names = words(random, size)
+    value = [name if n % 3 else {"file": name, "env": ["web"] * (n % 5)} for n, name in enumerate(names)]
+    return {"type": "array", "uniqueItems": True, "items": items}, compact(value)
+
+
+@family("json_schema", *row(100, 10_000))
+def unique_integers(size: int, random: Random) -> Case:
+    """An array of so many different integers."""
+    return {"type": "array", "uniqueItems": True, "items": {"type": "integer"}}, compact(random.sample(range(10 * size), size))
+
+
+@family("json_schema", *row(4, 256))
+def unique_items_of_an_enum(size: int, random: Random) -> Case:
+    """An array of all values of an enum of so many."""
+    options = words(random, size)
+    return {"type": "array", "uniqueItems": True, "items": {"enum": options}, "minItems": size // 2}, compact(random.sample(options, size))
+
+
+@family("json_schema", *row(10, 2000))
+def unique_strings_of_a_pattern(size: int, random: Random) -> Case:
+    """An array of so many different strings of a pattern."""
+    schema = {"type": "array", "uniqueItems": True, "items": {"type": "string", "pattern": "^[a-z]{1,8}(-[0-9]{1,3})?$"}}
+    return schema, compact(words(random, size))
+
+
+@family("json_schema", *row(10, 10_000))
+def arrays_that_contain(size: int, random: Random) -> Case:
+    """An array with at least so many ones among other integers."""
+    schema = {"type": "array", "items": {"type": "integer"}, "contains": {"const": 1}, "minContains": size, "maxContains": 2 * size}
+    value = [1] * size + [2, 3] * (size // 2)
+    return schema, compact(random.sample(value, len(value)))
+
+
+@family("json_schema", *row(10, 3000))
+def tuples(size: int, random: Random) -> Case:
+    """An array of so many items, each with its own schema."""
+    kinds: list[tuple[Any, Any]] = [({"type": "integer"}, 7), ({"type": "string", "maxLength": 9}, "text"), ({"type": "boolean"}, True)]
+    picked = random.choices(kinds, k=size)
+    return {"type": "array", "prefixItems": [schema for schema, _ in picked], "items": False}, compact([value for _, value in picked])
+
+
+@family("json_schema", *row(3, 300))
+def arrays_in_counted_arrays(size: int, random: Random) -> Case:
+    """Arrays of at most so many items, four deep, of integers."""
+    schema: Any = {"type": "integer"}
+    for _ in range(4):
+        schema = {"type": "array", "items": schema, "minItems": 1, "maxItems": size}
+    side = min(size, 6)
+    value: Any = 12
+    for _ in range(4):
+        value = [value] * side
+    return schema, compact(value)
+
+
+@family("both_orders", *row(10, 1000))
+def optional_keys_with_at_most_a_fifth(size: int, random: Random) -> Case:
+    """So many optional keys, of which a fifth may come."""
+    names = words(random, size)
+    value = dict.fromkeys(sorted(random.sample(names, size // 5), key=names.index), 1)
+    return closed({name: {"type": "integer"} for name in names}, [], maxProperties=size // 5), compact(value)
+
+
+@family("any_order", *row(4, 256))
+def pattern_keys_in_any_order(size: int, random: Random) -> Case:
+    """So many keys and as many patterns of keys, in any order."""
+    names = words(random, size)
+    patterns = {f"^{name[:2]}[a-z]*{number % 10}$": {"type": "string"} for number, name in enumerate(names)}
+    schema = {
+        "type": "object",
+        "properties": {name: {"type": "integer"} for name in names},
+        "patternProperties": patterns,
+        "required": names,
+    }
+    value = {**dict.fromkeys(names, 1), **{f"{name[:2]}x{number % 10}": "text" for number, name in enumerate(names)}}
+    return {**schema, "additionalProperties": False}, compact(shuffled(random, value))
+
+
+@family("both_orders", *row(2, 100))
+def union_of_closed_objects(size: int, random: Random) -> Case:
+    """So many closed objects of twelve keys, told apart by one of them."""
+    shared = words(random, 11)
+    branches = [
+        closed({"kind": {"const": f"k{n}"}, **{name: {"type": ["integer", "string"][n % 2]} for name in shared}}) for n in range(size)
+    ]
+    picked = size // 2
+    value = {"kind": f"k{picked}", **dict.fromkeys(shared, ["text", 1][picked % 2 == 0])}
+    return {"oneOf": branches}, compact(value)
+
+
+@family("both_orders", *row(2, 50))
+def union_of_large_objects(size: int, random: Random) -> Case:
+    """Any of so many open objects of forty keys, some of them shared."""
+    shared = words(random, 20)
+    own = [words(random, 20, 7) for _ in range(size)]
+    branches = [
+        {"type": "object", "properties": {name: {"type": "string"} for name in [*shared, *names]}, "required": names[:3]} for names in own
+    ]
+    return {"anyOf": branches}, compact({**dict.fromkeys(shared, "text"), **dict.fromkeys(own[size // 2], "more")})
+
+
+@family("both_orders", *row(2, 100))
+def conditions_on_members(size: int, random: Random) -> Case:
+    """So many `if`/`then` pairs about one member, each of which asks for another."""
+    names = words(random, size)
+    conditions = [
+        {"if": {"properties": {"kind": {"const": name}}, "required": ["kind"]}, "then": {"required": [f"{name}_value"]}} for name in names
+    ]
+    properties = {"kind": {"enum": names}, **{f"{name}_value": {"type": "integer"} for name in names}}
+    value = {"kind": names[-1], f"{names[-1]}_value": 3}
+    return {"type": "object", "properties": properties, "required": ["kind"], "allOf": conditions}, compact(value)
+
+
+@family("json_schema", *row(2, 100))
+def conditions_over_shared_references(size: int, random: Random) -> Case:
+    """So many `if`/`then` pairs in an array's items, all of which refer to the same definitions."""
+    names = words(random, size)
+    conditions = [
+        {
+            "if": {"properties": {"op": {"const": name}}},
+            "then": {"properties": {"value": {"$ref": f"#/$defs/{['text', 'node'][n % 2]}"}}, "required": ["value"]},
+        }
+        for n, name in enumerate(names)
+    ]
+    node = {"type": "object", "properties": {"op": {"enum": names}, "value": True}, "required": ["op"], "allOf": conditions}
+    text = {"type": "string", "pattern": "^[a-z]+$"}
+    value: Any = "text"
+    for level in range(6):
+        value = {"op": names[(2 * level + (level > 0)) % size], "value": value} if size > 1 else value
+    return {"$ref": "#/$defs/node", "$defs": {"node": node, "text": text}}, compact(value) if size > 12 else None
+
+
+@family("json_schema", *row(2, 30, 4))
+def nested_unions_with_pattern_keys(size: int, random: Random) -> Case:
+    """Closed objects with patterns of keys, so many in a `oneOf`, three levels of them."""
+    schema: Any = {"type": "string"}
+    for level in range(3):
+        branches = [
+            closed({"type": {"const": f"t{level}{n}"}, f"in{n}": schema}, patternProperties={f"^x-{n}[a-z]*$": {"type": "string"}})
+            for n in range(size)
+        ]
+        schema = {"oneOf": branches}
+    value: Any = "text"
+    for level in range(3):
+        value = {"type": f"t{level}1", "in1": value, "x-1ab": "more"}
+    return schema, compact(value)
+
+
+@family("both_orders", *row(2, 64))
+def dependent_schemas(size: int, random: Random) -> Case:
+    """So many keys, each of which narrows what another one holds."""
+    names = words(random, size)
+    dependents = {name: {"properties": {names[(n + 1) % size]: {"maximum": 9}}} for n, name in enumerate(names)}
+    schema = {"type": "object", "properties": {name: {"type": "integer"} for name in names}, "dependentSchemas": dependents}
+    return schema, compact(dict.fromkeys(names, 5))
+
+
+@family("both_orders", *row(4, 256))
+def dependent_keys(size: int, random: Random) -> Case:
+    """So many keys, each of which asks for the next two."""
+    names = words(random, size)
+    dependents = {name: names[n + 1 : n + 3] for n, name in enumerate(names)}
+    schema = {"type": "object", "properties": {name: {"type": "integer"} for name in names}, "dependentRequired": dependents}
+    return schema, compact(dict.fromkeys(names[size // 2 :], 5))
+
+
+@family("json_schema", *row(3, 100))
+def names_of_a_pattern(size: int, random: Random) -> Case:
+    """Keys of a pattern, at most so many, none of some others."""
+    schema = {
+        "type": "object",
+        "propertyNames": {"pattern": "^[a-z][a-z0-9_]{2,40}$", "not": {"enum": words(random, size)}},
+        "maxProperties": size,
+        "additionalProperties": {"type": "integer"},
+    }
+    return schema, compact({f"key_{name}": 1 for name in words(random, size)})
+
+
+@family("json_schema", *row(10, 3000))
+def nested_objects(size: int, random: Random) -> Case:
+    """A schema of objects nested so deep."""
+    schema: Any = {"type": "integer"}
+    text = "1"
+    for level in range(size):
+        schema = {"type": "object", "properties": {f"k{level % 7}": schema}, "required": [f"k{level % 7}"]}
+        text = f'{{"k{level % 7}":{text}}}'
+    return json_text(schema, size), text
+
+
+def json_text(schema: Any, size: int) -> Any:
+    """A schema as a value, or as text where it is nested deeper than Python's own reader and writer go."""
+    if size < 300:
+        return schema
+    levels = []
+    while "properties" in schema:
+        ((name, schema),) = schema["properties"].items()
+        levels.append(name)
+    opening = "".join(f'{{"type":"object","required":["{name}"],"properties":{{"{name}":' for name in levels)
+    return opening + compact(schema) + "}}" * len(levels)
+
+
+@family("json_schema", *row(3, 300))
+def trees_with_unevaluated_keys(size: int, random: Random) -> Case:
+    """A tree whose nodes refer to the root through so many `allOf` parts, and have no other keys."""
+    names = words(random, size)
+    parts = [{"properties": {name: {"anyOf": [{"$ref": "#"}, {"type": "null"}]}}} for name in names]
+    schema = {"type": "object", "allOf": parts, "unevaluatedProperties": False}
+    value: Any = None
+    for _ in range(8):
+        value = {names[0]: value, names[-1]: None}
+    return schema, compact(value)

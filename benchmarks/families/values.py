@@ -1,0 +1,87 @@
+"""JSON Schema: strings and numbers that many conditions hold for."""
+
+from __future__ import annotations
+
+from random import Random
+
+from benchmarks.families.family import LONGEST_TEXT, Case, compact, family, row, word, words
+
+
+@family("json_schema", *row(10, 3000))
+def format_regex(size: int, random: Random) -> Case:
+    """A string that has to be a regular expression, of so many groups."""
+    return {"type": "string", "format": "regex"}, compact(
+        "".join(f"(?:{word(random, 3)}|[a-{word(random, 1)}z]+)*" for _ in range(size))[:6000]
+    )
+
+
+@family("json_schema", *row(10, 1000))
+def pattern_count_searched(size: int, random: Random) -> Case:
+    """A string with a run of so many letters somewhere in it."""
+    runs = (word(random, random.randint(1, size - 1)) for _ in range(max(3, 3000 // size)))
+    return {"type": "string", "pattern": f"[a-zA-Z0-9_-]{{{size}}}"}, compact(" ".join(runs)[:3000] + " " + word(random, size))
+
+
+@family("json_schema", *row(2, 60))
+def overlapping_patterns_in_one_of(size: int, random: Random) -> Case:
+    """Exactly one of so many patterns that overlap."""
+    letters = words(random, size, 3)
+    return {"oneOf": [{"type": "string", "pattern": f"^.*{text}[a-z]*$"} for text in letters]}, None
+
+
+@family("json_schema", *row(2, 120))
+def patterns_in_all_of(size: int, random: Random) -> Case:
+    """All of so many patterns that are searched for."""
+    texts = words(random, size, 3)
+    return {"type": "string", "allOf": [{"pattern": f"{text}[0-9]"} for text in texts]}, compact(" ".join(f"{text}7" for text in texts))
+
+
+@family("json_schema", *row(10, 10_000))
+def negated_category_with_lengths(size: int, random: Random) -> Case:
+    """A string with so many characters that are no capital letters, and lengths on top."""
+    schema = {"type": "string", "pattern": rf"\P{{Lu}}(?:\P{{Lu}}){{{size - 1}}}", "minLength": size, "maxLength": 2 * size}
+    return schema, compact(word(random, size + size // 2, "abc дé1")[:LONGEST_TEXT])
+
+
+@family("json_schema", *row(10, 100_000))
+def lengths(size: int, random: Random) -> Case:
+    """A string of at least so many characters, and at most twice as many."""
+    return {"type": "string", "minLength": size, "maxLength": 2 * size}, compact(word(random, min(size, LONGEST_TEXT), "abc дé1\n"))
+
+
+@family("json_schema", *row(7, 12_345_678_901, 7))
+def multiples(size: int, random: Random) -> Case:
+    """Integers that a large number divides."""
+    return {"type": "integer", "multipleOf": size}, str(size * random.randint(10**6, 10**7))
+
+
+@family("json_schema", *row(1, 10**8))
+def multiples_of_a_fraction(size: int, random: Random) -> Case:
+    """Numbers between bounds that a small fraction divides."""
+    return {"type": "number", "multipleOf": 0.01, "minimum": -size - 0.5, "maximum": size + 0.25}, f"{size // 2}.07"
+
+
+@family("json_schema", *row(100, 100_000))
+def enum_of_words(size: int, random: Random) -> Case:
+    """One of so many words."""
+    options = words(random, size, 8)
+    return {"enum": options}, compact(options[size // 2])
+
+
+@family("json_schema", *row(30, 10_000))
+def enum_of_objects(size: int, random: Random) -> Case:
+    """One of so many objects."""
+    options = [{"id": n, "name": name, "tags": [name[:2], name[2:]]} for n, name in enumerate(words(random, size))]
+    return {"enum": options}, compact(options[size // 2])
+
+
+@family("json_schema", *row(4, 400))
+def words_excluded_by_not(size: int, random: Random) -> Case:
+    """Any string of letters but so many words and what begins with so many others."""
+    excluded = words(random, size)
+    schema = {
+        "type": "string",
+        "pattern": "^[a-z ]*$",
+        "not": {"anyOf": [{"enum": excluded}, *({"pattern": f"^{t[:4]}x"} for t in excluded)]},
+    }
+    return schema, compact(" ".join(excluded[:50]))
