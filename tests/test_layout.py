@@ -36,7 +36,7 @@ ROOMS = {  # the modules and packages of each layer; each may import those befor
         engine packed captures vocabulary matcher ebnf lark""",
     "schema": "formats sets dialect algebra emit json_schema structural_tag",
     "integration": """
-        torch tokenizers compiler transformers transformers_batching generate distributed demo processes tools engine server cli
+        torch tokenizers compiler transformers transformers_batching distributed demo processes tools engine generate server cli
         vllm sglang xgrammar""",
 }
 BACK = {  # the arrows that point back today, each with what would end it

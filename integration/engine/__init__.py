@@ -15,7 +15,7 @@ Read in this order:
     sequence        one answer in the making
     text            its text, piece by piece
     guide           its place in the grammar, where there is one
-    kv_cache        keys and values, a row for each sequence
+    kv_cache        keys and values, a row for each sequence; for models that cannot share a pass, a cache for each
     sampler         one token from one row of logits
     drafts          guesses that one forward pass verifies
     jump            text that the grammar forces

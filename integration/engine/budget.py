@@ -13,6 +13,7 @@ import re
 import threading
 import time
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -33,17 +34,40 @@ class Speller:
     """Spells bytes in as few tokens as can be; one for each vocabulary."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        self._ids: dict[bytes, int] = {}
-        for token, data in enumerate(vocabulary.tokens):
-            if data and len(data) <= LONGEST_PIECE:
-                self._ids.setdefault(data, token)
-        self.longest = max(map(len, self._ids))
         self._twins: WeakKeyDictionary[CompiledGrammar, CompiledGrammar | None] = WeakKeyDictionary()
         self._lock = threading.Lock()
         self._vocabulary = vocabulary
         self._spelt: dict[bytes, tuple[int, ...] | None] = {}  # PERF: inside a string each step asks for the same completion
-        self._bytes = bytes(byte for byte in range(256) if bytes([byte]) in self._ids)
-        self.has_every_byte = len(self._bytes) == 256
+
+    # PERF: the tables are made when they are first needed: a pass over a vocabulary of 128k tokens takes 30 ms
+
+    @cached_property
+    def _ids(self) -> dict[bytes, int]:
+        """The first token of each text."""
+        ids: dict[bytes, int] = {}
+        for token, data in enumerate(self._vocabulary.tokens):
+            if data and len(data) <= LONGEST_PIECE:
+                ids.setdefault(data, token)
+        return ids
+
+    @cached_property
+    def longest(self) -> int:
+        """The bytes of the longest token that is used."""
+        return max(map(len, self._ids))
+
+    @cached_property
+    def _bytes(self) -> bytes:
+        """The bytes that are tokens by themselves."""
+        return bytes(byte for byte in range(256) if bytes([byte]) in self._ids)
+
+    @cached_property
+    def has_every_byte(self) -> bool:
+        """Whether every byte is a token by itself."""
+        return len(self._bytes) == 256
+
+    def prepare(self) -> None:
+        """Make the tables now, so that the first request does not pay for them."""
+        _ = self.has_every_byte, self.longest
 
     def has_bytes(self, data: bytes) -> bool:
         """Whether every byte of `data` is a token by itself."""

@@ -32,20 +32,19 @@ import torch
 from ...pda.exceptions import StackmaskError, VocabularyError
 from ..compiler import CompiledGrammar, Compiler
 from ..compiler.cache import Awaited
-from ..generate import encode_prompt
 from ..tokenizers import Vocabulary
+from ..tokenizers.prompts import encode_prompt
 from .budget import Speller
 from .drafts import NO_DRAFT, Draft, DraftModel, lookup, merge
 from .guide import Guide
 from .jump import find_jump
-from .kv_cache import Slots
+from .kv_cache import make_cache
 from .masks import Masks
 from .request import Answer, Event, Request, RequestError
 from .select import Chooser
 from .sequence import Listener, Sequence
 
 PREFILL_TOKENS: Final = 512  # prompts of more tokens than this in all wait for the next step, so that those who run do not
-PREFILL_CHUNK: Final = 256
 
 
 class EngineBusyError(StackmaskError):
@@ -91,6 +90,7 @@ class Engine:
     """A model, a compiler, and a thread that serves requests; as a context manager it starts and stops.
 
     `max_running` requests run at a time and `max_waiting` wait; more raise EngineBusyError.
+    Where the model's logits are wider than the vocabulary, ids beyond it are never chosen.
     `draft_model` shares the vocabulary of `model`; requests that speculate use it in place of looking drafts up.
     """
 
@@ -113,9 +113,8 @@ class Engine:
             compiler = Compiler(Vocabulary.from_transformers(tokenizer, size=config.vocab_size))
         self.compiler = compiler
         self.vocabulary = compiler.vocabulary
-        if self.vocabulary.size != config.vocab_size:
-            raise VocabularyError(f"the vocabulary has {self.vocabulary.size} ids, the model's logits are {config.vocab_size} wide")
-        self.slots = Slots(model, max_running)
+        self.slots = make_cache(model, max_running)
+        self._embeddings: int = config.vocab_size
         if draft_model is not None and draft_model.config.get_text_config().vocab_size != config.vocab_size:
             raise VocabularyError("the draft model has another vocabulary than the model")
         self.drafts = None if draft_model is None else DraftModel(draft_model, max_running)
@@ -233,6 +232,7 @@ class Engine:
     def start(self) -> None:
         """Start the thread that serves requests."""
         if self._thread is None:
+            self._speller.prepare()
             self._thread = threading.Thread(target=self._serve, name="stackmask-engine", daemon=True)
             self._thread.start()
 
@@ -339,13 +339,10 @@ class Engine:
         """Run a prompt through the model in a new row; the logits after it."""
         start = perf_counter()
         sequence.row = self.slots.add()
-        prompt = list(sequence.request.prompt)
-        logits = torch.zeros(0)
-        for begin in range(0, len(prompt), PREFILL_CHUNK):
-            logits = self.slots.forward([prompt[begin : begin + PREFILL_CHUNK]], first=sequence.row, last_only=True)
+        logits = self.slots.prefill(sequence.row, sequence.request.prompt)
         sequence.stats.prefill_seconds = perf_counter() - start
         self._seconds["prefill"] += sequence.stats.prefill_seconds
-        return logits[:, -1]
+        return logits[:, -1, : self.vocabulary.size]
 
     def _draft(self, running: list[Sequence]) -> list[Draft]:
         """Guesses for each running request."""
@@ -381,7 +378,7 @@ class Engine:
         tokens = [[*sequence.pending, *draft.tokens] for sequence, draft in zip(running, drafts, strict=True)]
         trees = any(draft.parents is not None for draft in drafts)
         parents = [_row_parents(sequence, draft) for sequence, draft in zip(running, drafts, strict=True)] if trees else None
-        logits = self.slots.forward(tokens, parents=parents)
+        logits = self.slots.forward(tokens, parents=parents)[..., : self.vocabulary.size]
         elapsed = perf_counter() - start
         self._seconds["model"] += elapsed
         for sequence in running:
@@ -497,13 +494,16 @@ class Engine:
         left = self.slots.context - len(request.prompt)
         if left < 1:
             raise RequestError(f"a prompt of {len(request.prompt)} tokens fills the model's context of {self.slots.context}", "prompt")
-        size = self.vocabulary.size
-        for name, tokens in (
-            ("prompt", request.prompt),
-            ("stop_token_ids", request.stop_token_ids),
-            ("logit_bias", request.sampling.logit_bias),
+        if not self.slots.can_take_back and (request.speculation or request.jump_forward):
+            name = "speculation" if request.speculation else "jump_forward"
+            raise RequestError(f"{name} takes tokens back from the cache, which this model's layers do not allow", name)
+        for name, tokens, size in (
+            ("prompt", request.prompt, self._embeddings),
+            ("stop_token_ids", request.stop_token_ids, self.vocabulary.size),
+            ("logit_bias", request.sampling.logit_bias, self.vocabulary.size),
         ):
-            if odd := next((token for token in tokens if not 0 <= token < size), None):
+            odd = next((token for token in tokens if not 0 <= token < size), None)
+            if odd is not None:
                 raise RequestError(f"token {odd} is outside 0 to {size - 1}", name)
         return left if request.max_tokens is None else min(request.max_tokens, left)
 

@@ -21,7 +21,7 @@ Bitmask = npt.NDArray[np.int32]
 class Guide:
     """The state of one constrained answer."""
 
-    __slots__ = ("_end", "_plan", "_speller", "_spells_bytes", "_stops", "_thoughts", "_twin", "has_temperature", "matcher", "size")
+    __slots__ = ("_end", "_plan", "_speller", "_stops", "_thoughts", "_twin", "has_temperature", "matcher", "size")
 
     def __init__(self, grammar: CompiledGrammar, stops: Sequence[int], reasoning_end: Sequence[int], speller: Speller) -> None:
         self.matcher = grammar.matcher(stops)
@@ -33,7 +33,6 @@ class Guide:
         self.has_temperature = grammar.has_temperature
         self._stops = _row(stops, self.size)
         self._plan: list[int] | None = None
-        self._spells_bytes = speller.has_every_byte
 
     @property
     def is_active(self) -> bool:
@@ -53,7 +52,7 @@ class Guide:
     @property
     def closes_by_length(self) -> bool:
         """Whether the length of its shortest completion says whether that fits: any is spelt by as many tokens, and no other is planned."""
-        return self._spells_bytes and self._plan is None
+        return self._speller.has_every_byte and self._plan is None
 
     @property
     def temperature(self) -> float | None:
@@ -152,7 +151,7 @@ class Guide:
         if plan and plan[0] == token:
             self._plan = plan[1:]  # as short as it has to be, and had without spelling anything
             return True
-        if 0 <= length <= room and self._spells_bytes:
+        if 0 <= length <= room and self._speller.has_every_byte:
             self._plan = None
             return True
         if self.is_terminated or self.can_close(room):

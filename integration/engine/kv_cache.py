@@ -1,6 +1,11 @@
 """Keys and values of a batch: one row a sequence, each filled from the left to its own length.
 
-Rows in use are 0 to `rows` - 1, so that a forward pass reads a view and copies nothing; when one is freed, the last takes its place.
+    Slots         one tensor a layer for all rows: one pass serves the batch, and rows can be cut back. For models with full attention.
+    ModelCaches   a cache of the model's own making for each row: a pass for each row, and nothing is taken back. For sliding windows,
+                  states, and attention kernels that read no masks but their own.
+
+In `Slots`, rows in use are 0 to `rows` - 1, so that a forward pass reads a view and copies nothing; when one is freed, the last takes its
+place.
 A pass appends to each row its own number of tokens. Shorter rows of a pass are padded, and what the padding writes lies behind the
 row's length, where nobody looks before it is overwritten.
 Rolling a row back is a smaller length. A tree of drafts leaves its accepted branch scattered; `keep` moves it together.
@@ -8,6 +13,7 @@ Rolling a row back is a smaller length. A tree of drafts leaves its accepted bra
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +23,8 @@ from transformers.cache_utils import Cache, CacheLayerMixin
 from ...pda.exceptions import StackmaskError
 
 GROWTH = 64  # rows of keys are allocated in steps of this many tokens
+PREFILL_CHUNK = 256  # tokens of a prompt in one pass
+MASKED = ("sdpa", "eager")  # the attention kernels that read a mask of (rows, 1, queries, keys)
 
 
 class ModelError(StackmaskError):
@@ -74,13 +82,15 @@ class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]  # the library h
 class Slots:
     """The cache of one model: lengths of rows, and forward passes over a range of them."""
 
+    can_take_back = True
+
     def __init__(self, model: Any, capacity: int) -> None:
+        if not has_full_attention(model):
+            raise ModelError(f"{type(model).__name__} has layers other than full attention, whose cache cannot be cut back")
         config = model.config.get_text_config()
-        kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
-        slides = getattr(config, "sliding_window", None) and getattr(config, "use_sliding_window", True)
-        if slides or kinds != {"full_attention"}:
-            raise ModelError(f"{type(model).__name__} has layers other than full attention, which this engine does not run")
         self.model = model
+        self._adds_masks = config._attn_implementation == "eager"  # to the scores, where others select by them
+        self._last_only = _last_only(model)
         self.capacity = capacity
         self.context: int = getattr(config, "max_position_embeddings", None) or 1 << 20
         self.lengths: list[int] = []
@@ -135,6 +145,12 @@ class Slots:
                 layer.values[row, :, start : start + len(places)] = layer.values[row, :, taken]
         self.lengths[row] = start + len(places)
 
+    def prefill(self, row: int, prompt: Sequence[int]) -> torch.Tensor:
+        """Run a prompt in an empty row; the logits after its last token: (1, 1, vocabulary), float32."""
+        for begin in range(0, len(prompt), PREFILL_CHUNK):
+            logits = self.forward([prompt[begin : begin + PREFILL_CHUNK]], first=row, last_only=True)
+        return logits[:, -1:]
+
     def forward(
         self,
         tokens: Sequence[Sequence[int]],
@@ -167,7 +183,7 @@ class Slots:
             position_ids=positions,
             past_key_values=self._cache,
             use_cache=True,
-            **({"logits_to_keep": 1} if last_only else {}),
+            **(self._last_only if last_only else {}),
         )
         for row, new in enumerate(tokens):
             self.lengths[first + row] += len(new)
@@ -193,4 +209,98 @@ class Slots:
                 else:
                     positions[row, token] = start
                 mask[row, token, start + token] = True
+        if self._adds_masks:
+            mask = torch.zeros(mask.shape, dtype=self.model.dtype, device=mask.device).masked_fill_(~mask, float("-inf"))
         return positions, mask[:, None]
+
+
+class ModelCaches:
+    """A cache that the model makes for each row, as in its own `generate`."""
+
+    can_take_back = False
+
+    def __init__(self, model: Any, capacity: int) -> None:
+        config = model.config.get_text_config()
+        self.model = model
+        self.capacity = capacity
+        self.context: int = getattr(config, "max_position_embeddings", None) or 1 << 20
+        self.lengths: list[int] = []
+        self.forwards = 0
+        self._caches: list[Any] = []
+        self._has_positions = "position_ids" in inspect.signature(model.forward).parameters
+        self._last_only = _last_only(model)
+
+    @property
+    def rows(self) -> int:
+        """Rows in use."""
+        return len(self.lengths)
+
+    def add(self) -> int:
+        """Take a row, empty."""
+        assert self.rows < self.capacity
+        self.lengths.append(0)
+        self._caches.append(None)
+        return self.rows - 1
+
+    def remove(self, row: int) -> None:
+        """Give a row back; the last row moves to its place."""
+        for values in (self.lengths, self._caches):
+            values[row] = values[-1]
+            values.pop()
+
+    def clear(self) -> None:
+        """Forget all rows."""
+        self.lengths.clear()
+        self._caches.clear()
+
+    def keep(self, row: int, start: int, places: Sequence[int]) -> None:
+        """Drafts are cut back by this, and there are none."""
+        raise AssertionError("nothing can be taken back")
+
+    def prefill(self, row: int, prompt: Sequence[int]) -> torch.Tensor:
+        """Run a prompt in an empty row, whole: states are not carried from chunk to chunk. The logits after its last token."""
+        return self.forward([prompt], first=row)
+
+    def forward(self, tokens: Sequence[Sequence[int]], *, first: int = 0, parents: object = None) -> torch.Tensor:
+        """The logits after the last of the tokens appended to rows `first`, `first` + 1, ...: (rows, 1, vocabulary), float32."""
+        assert parents is None
+        device = self.model.device
+        tables = []
+        for row, new in enumerate(tokens, first):
+            start, end = self.lengths[row], self.lengths[row] + len(new)
+            positions = {"position_ids": torch.arange(start, end, device=device)[None]} if self._has_positions else {}
+            output = self.model(
+                input_ids=torch.tensor([[*new]], device=device),
+                attention_mask=torch.ones((1, end), dtype=torch.long, device=device),
+                past_key_values=self._caches[row],
+                use_cache=True,
+                **positions,
+                **self._last_only,
+            )
+            self._caches[row], self.lengths[row] = output.past_key_values, end
+            tables.append(output.logits[:, -1:].float())
+        self.forwards += 1
+        return torch.cat(tables)
+
+
+def make_cache(model: Any, capacity: int) -> Slots | ModelCaches:
+    """The cache for a model."""
+    return Slots(model, capacity) if has_full_attention(model) else ModelCaches(model, capacity)
+
+
+def has_full_attention(model: Any) -> bool:
+    """Whether every layer attends to all keys that a mask allows, so that rows of different lengths can share a pass."""
+    config = model.config.get_text_config()
+    slides = getattr(config, "sliding_window", None) and getattr(config, "use_sliding_window", True)
+    return (
+        not slides
+        and set(getattr(config, "layer_types", None) or ["full_attention"]) == {"full_attention"}
+        and config._attn_implementation in MASKED
+        and "position_ids" in inspect.signature(model.forward).parameters
+        and not getattr(model, "_is_stateful", False)
+    )
+
+
+def _last_only(model: Any) -> dict[str, Any]:
+    """The argument that spares the logits of all tokens but the last, where the model has it."""
+    return {"logits_to_keep": 1} if "logits_to_keep" in inspect.signature(model.forward).parameters else {}

@@ -56,7 +56,7 @@ class Sampling:
 
     def __post_init__(self) -> None:
         checks: list[tuple[str, float, float, float]] = [
-            ("temperature", self.temperature, 0, 100),
+            ("temperature", self.temperature, 0, math.inf),
             ("top_k", self.top_k, 0, math.inf),
             ("top_p", self.top_p, 0, 1),
             ("min_p", self.min_p, 0, 1),
@@ -65,8 +65,11 @@ class Sampling:
             *(("logit_bias", bias, -100, 100) for bias in self.logit_bias.values()),
         ]
         for name, value, low, high in checks:
-            if not low <= value <= high:
-                raise RequestError(f"{name} is {value}, outside {low} to {high}", name)
+            if not (low <= value <= high and math.isfinite(value)):
+                raise RequestError(
+                    f"{name} is {value}, outside {low} to {high}" if high < math.inf else f"{name} is {value}, below {low} or not finite",
+                    name,
+                )
         if self.top_p == 0:
             raise RequestError("top_p is 0, which leaves no token", "top_p")
 
@@ -81,7 +84,8 @@ class Request:
     `speculation`: drafts a forward pass, 0 for none; they come from the engine's draft model, or else from the text so far (`lookup`).
     `jump_forward`: append text that the grammar forces without a forward pass for each token.
     `reasoning_end`: the constraint begins after these tokens.
-    `shown` are tokens without text that the answer's text shows nevertheless, and how: the delimiters of tool calls, say.
+    `shown` are tokens without text that the answer's text shows nevertheless, and how: the delimiters of tool calls, say. Unless it is
+    None, U+FDD0 in the text of other tokens becomes U+FFFD, because it marks the names of tokens (`stackmask.integration.tools.MARK`).
     `logprobs`: how many alternatives to report with each token, None for no log-probabilities at all.
     """
 
@@ -96,7 +100,7 @@ class Request:
     draft_tree: int = 1
     jump_forward: bool = False
     reasoning_end: Sequence[int] = ()
-    shown: Mapping[int, str] = field(default_factory=dict)
+    shown: Mapping[int, str] | None = None
     logprobs: int | None = None
 
     def __post_init__(self) -> None:

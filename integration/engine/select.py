@@ -17,7 +17,7 @@ from ...pda.vocabulary import Vocabulary
 from ..torch import apply_token_bitmask_inplace, best_tokens
 from .batch_layout import Layout
 from .drafts import Draft
-from .kv_cache import Slots
+from .kv_cache import ModelCaches, Slots
 from .masks import Masks
 from .sampler import token_logprob
 from .sequence import Sequence, Share
@@ -26,7 +26,7 @@ from .sequence import Sequence, Share
 class Chooser:
     """How tokens are taken; it counts both what was taken and the seconds that masks and the rest took."""
 
-    def __init__(self, vocabulary: Vocabulary, slots: Slots, masks: Masks) -> None:
+    def __init__(self, vocabulary: Vocabulary, slots: Slots | ModelCaches, masks: Masks) -> None:
         self.tokens = 0
         self.mask_seconds = self.sample_seconds = 0.0
         self.share = Share()
@@ -162,7 +162,10 @@ class Chooser:
     def _stuck(self, sequence: Sequence) -> VocabularyError:
         assert sequence.guide is not None
         expected = sequence.guide.matcher.next_bytes()[:8]
-        return VocabularyError(f"no token can go on here, though the grammar does: none in the vocabulary begins with {expected!r}")
+        return VocabularyError(
+            f"no token can follow {sequence.spelled()[-40:]!r}: the grammar continues with one of the bytes {expected!r}, "
+            "and no token of the vocabulary begins with one of them"
+        )
 
 
 def _children(draft: Draft) -> dict[tuple[int, int], int]:

@@ -58,7 +58,7 @@ class Sequence:
         self._reasoning: list[str] = []
         self._thinking = bool(request.reasoning_end)
         self._held: list[int] = []  # tokens that may be the beginning of the end of the reasoning
-        self._stream = TextStream(() if self._thinking else request.stop)
+        self._stream = TextStream(() if self._thinking else request.stop, marks=request.shown is not None)
         self._logprobs: list[TokenLogprob] = []
         self._said = 0
         self._said_logprobs = 0
@@ -159,6 +159,10 @@ class Sequence:
         self._skip = len(data) if self._said > kept else 0
         self._said = min(self._said, kept)
 
+    def spelled(self) -> str:
+        """The text of the tokens so far, stop texts and tokens without text aside."""
+        return self._bytes(self.tokens).decode("utf-8", "replace")
+
     def add_logprob(self, logprob: TokenLogprob) -> None:
         """Record a token's log-probability."""
         self._logprobs.append(logprob)
@@ -193,10 +197,11 @@ class Sequence:
                 self._held = held[len(held) - keep :]
                 return self._stream.feed(self._bytes(held[: len(held) - keep]), final=final), ""
             reasoning = self._stream.feed(self._bytes(held[:found]), final=True)
-            self._thinking, self._stream, tokens = False, TextStream(self.request.stop), held[found + len(end) :]
+            stream = TextStream(self.request.stop, marks=self.request.shown is not None)
+            self._thinking, self._stream, tokens = False, stream, held[found + len(end) :]
         skip, self._skip = self._skip, 0
         said: list[str] = []
-        start, shown = 0, self.request.shown
+        start, shown = 0, self.request.shown or {}
         for place, token in enumerate(tokens):
             if token in shown:
                 said += (self._stream.feed(self._bytes(tokens[start:place])[skip:]), self._stream.name(shown[token]))

@@ -1,7 +1,8 @@
 """The text of an answer, piece by piece: bytes to characters, and texts that end it.
 
 A piece is held back while it could be the beginning of a stop text or of a character.
-Names of tokens that have no text are put in as they are; the mark that stands before them cannot come from the text of other tokens.
+Names of tokens that have no text are put in as they are. Where the mark stands before such names, it is replaced in the text of other
+tokens, so that no text can spell a name.
 """
 
 from __future__ import annotations
@@ -20,17 +21,19 @@ class TextStream:
     ('1 ', 'E2 ', '', True)
     """
 
-    __slots__ = ("_decoder", "_held", "_stops", "stopped")
+    __slots__ = ("_decoder", "_held", "_marks", "_stops", "stopped")
 
-    def __init__(self, stops: Sequence[str] = ()) -> None:
+    def __init__(self, stops: Sequence[str] = (), *, marks: bool = True) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._stops = tuple(stops)
         self._held = ""
+        self._marks = marks
         self.stopped = False
 
     def feed(self, data: bytes, *, final: bool = False) -> str:
         """The text that these bytes complete; nothing after a stop text."""
-        return self._said(self._decoder.decode(data, final).replace(MARK, "\ufffd"), final)
+        text = self._decoder.decode(data, final)
+        return self._said(text.replace(MARK, "\ufffd") if self._marks else text, final)
 
     def name(self, text: str) -> str:
         """The text that the name of a token completes."""

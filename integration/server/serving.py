@@ -131,7 +131,7 @@ class Serving:
                     draft_tree=extension.draft_tree or 1,
                     jump_forward=options.jump_forward if extension.jump_forward is None else extension.jump_forward,
                     reasoning_end=self.reasoning_end if thinks and reasoning else (),
-                    shown={} if plan is None else self.dialect.shown,
+                    shown=None if plan is None else self.dialect.shown,
                     logprobs=logprobs,
                 )
                 self.engine.check(first)

@@ -1,4 +1,4 @@
-"""Generation by the plain loop: every answer matches its constraint, batch and async agree with one at a time."""
+"""`generate` and its forms: every answer matches its constraint, batch and async agree with one at a time."""
 
 import asyncio
 import dataclasses

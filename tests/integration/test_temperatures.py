@@ -1,4 +1,4 @@
-"""Temperatures and limits of grammars: in the plain loop, in the engine, and in model.generate."""
+"""Temperatures and limits of grammars: in `generate`, in the engine, and in model.generate."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def model():
     return load_model()
 
 
-def test_plain_loop(model):
+def test_generate(model):
     """A rule's temperature takes the place of the call's: none of chance where it is 0, much where it is high."""
     generator = Generator(*model)
     cold = {generator.generate("Say something.", ebnf=COLD, temperature=2.0, seed=seed).text for seed in range(4)}

@@ -15,6 +15,7 @@ from jsonschema import Draft202012Validator  # noqa: E402
 from jsonschema.validators import validator_for  # noqa: E402
 from jsonschema_specifications import REGISTRY  # noqa: E402
 
+from stackmask.integration.compiler import Compiler  # noqa: E402
 from stackmask.integration.engine import (  # noqa: E402
     Constraint,
     Engine,
@@ -25,8 +26,9 @@ from stackmask.integration.engine import (  # noqa: E402
     Sampling,
 )
 from stackmask.integration.engine.text import TextStream  # noqa: E402
-from stackmask.integration.generate import Generator  # noqa: E402
+from stackmask.integration.tokenizers import Vocabulary  # noqa: E402
 from stackmask.integration.tools import Call, CallParser, Format, choose, named_tokens, read_tools, structural_tag  # noqa: E402
+from stackmask.integration.transformers import GrammarLogitsProcessor  # noqa: E402
 from stackmask.pda.exceptions import RegexError  # noqa: E402
 
 PERSON = {
@@ -47,11 +49,77 @@ def request(engine, text=ASK, **options):
     return Request(prompt=engine.encode(text), **options)
 
 
-def test_greedy_is_what_the_plain_loop_says(model, engine):
-    """Masks, cache and batch change nothing: greedy answers are those of the plain loop."""
-    plain = Generator(*model).generate(ASK, json_schema=PERSON)
-    answer = engine.generate(request(engine, constraint=Constraint("json_schema", PERSON), sampling=GREEDY))
-    assert (answer.text, answer.finish_reason, answer.complete) == (plain.text, "stop", True)
+def greedy_by_transformers(model, engine, prompt, grammar, limit):
+    """The greedy answer of the library's own loop, masked by a logits processor."""
+    processors = [] if grammar is None else [GrammarLogitsProcessor(grammar, prompt_length=len(prompt))]
+    ids = torch.tensor([list(prompt)])
+    stops = list(engine.vocabulary.stop_token_ids)
+    options = {"do_sample": False, "max_new_tokens": limit, "eos_token_id": stops, "pad_token_id": stops[0]}
+    out = model.generate(ids, attention_mask=torch.ones_like(ids), logits_processor=processors, **options)
+    tokens = out[0, len(prompt) :].tolist()
+    return tuple(tokens[:-1] if tokens[-1] in stops else tokens)
+
+
+def test_greedy_is_what_transformers_says(model, engine):
+    """Masks, cache and batch change nothing: greedy answers are those of the library's own loop."""
+    grammar = engine.compiler.json_schema(PERSON)
+    ask = request(engine, constraint=Constraint("json_schema", PERSON), sampling=GREEDY)
+    answer = engine.generate(ask)
+    assert answer.token_ids == greedy_by_transformers(model[0], engine, ask.prompt, grammar, 100)
+    assert (answer.finish_reason, answer.complete) == ("stop", True)
+
+
+def small_model(kind, **settings):
+    """A model of random weights with the demo model's vocabulary."""
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 2}
+    config = getattr(transformers, f"{kind}Config")(vocab_size=1280, max_position_embeddings=512, **sizes, **settings)
+    return getattr(transformers, f"{kind}ForCausalLM")(config).eval()
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        ("Mistral", {"sliding_window": 8}),
+        ("Qwen2", {"use_sliding_window": True, "sliding_window": 8, "max_window_layers": 1}),
+        ("Llama", {"attn_implementation": "eager"}),
+    ],
+)
+def test_models_of_other_kinds(model, kind, settings):
+    """Sliding windows run a pass for each request, eager attention shares one: answers are those of the library's own loop."""
+    other = small_model(kind, **settings)
+    engine = Engine(other, model[1], max_running=3)
+    constraints = [None, Constraint("regex", "[a-z]{5,30}"), Constraint("json_schema", PERSON)]
+    requests = [
+        request(engine, f"{ASK} {ASK if i else ''}", constraint=constraint, sampling=GREEDY, max_tokens=40 - i, finish_within_budget=False)
+        for i, constraint in enumerate(constraints)
+    ]
+    for ask, answer in zip(requests, engine.generate_batch(requests), strict=True):
+        grammar = None if ask.constraint is None else engine.compile(ask.constraint).result()
+        assert answer.token_ids == greedy_by_transformers(other, engine, ask.prompt, grammar, ask.max_tokens)
+    assert engine.slots.rows == 0
+    for name, value in (("speculation", 2), ("jump_forward", True)):
+        if kind == "Llama":
+            engine.generate(request(engine, max_tokens=2, **{name: value}))
+        else:
+            with pytest.raises(RequestError, match="takes tokens back") as error:
+                engine.generate(request(engine, **{name: value}))
+            assert error.value.field == name
+
+
+def test_a_vocabulary_narrower_than_the_logits(model):
+    """Ids beyond the vocabulary are never chosen, by free requests neither; a prompt may hold them, a bias may not."""
+    narrow = Vocabulary.from_bytes([bytes([byte]) for byte in range(256)] + [None], stop_token_ids=[256])
+    engine = Engine(*model, compiler=Compiler(narrow), max_running=4)
+    for options in ({}, {"constraint": Constraint("regex", "[a-z]{9}")}):
+        for sampling in (GREEDY, Sampling(seed=1)):
+            answer = engine.generate(Request(prompt=[1000, 1279], sampling=sampling, max_tokens=9, **options))
+            assert len(answer.token_ids) <= 9 and all(token < 256 for token in answer.token_ids)
+    with pytest.raises(RequestError, match="token 1280 is outside 0 to 1279"):
+        engine.generate(Request(prompt=[1280]))
+    with pytest.raises(RequestError, match="token 257 is outside 0 to 256"):
+        engine.generate(Request(prompt=[1], sampling=Sampling(logit_bias={257: 1.0})))
 
 
 def test_a_mixed_batch(engine):
@@ -171,8 +239,11 @@ def test_errors_are_of_one_request(engine):
     assert good.text == "a"
     with pytest.raises(RequestError, match="outside"):
         engine.generate(Request(prompt=[10**6]))
-    with pytest.raises(RequestError, match="temperature"):
-        Sampling(temperature=-1)
+    for temperature in (-1, float("inf"), float("nan")):
+        with pytest.raises(RequestError, match="temperature"):
+            Sampling(temperature=temperature)
+    with pytest.raises(RequestError, match="token -1 is outside"):
+        engine.generate(Request(prompt=[-1, 0]))
 
 
 @pytest.mark.parametrize("name", ["max_tokens", "logprobs", "speculation", "draft_tree"])
@@ -287,3 +358,11 @@ def test_what_is_shown_cannot_be_spelled(engine):
     stream = TextStream(["END"])
     said = stream.feed("a\ufdd0".encode() + "é".encode()[:1]) + stream.name("\ufdd0<x>") + stream.feed(b"EN") + stream.name("\ufdd0<y>")
     assert said + stream.feed(b"bEND", final=True) == "a\ufffd\ufffd\ufdd0<x>EN\ufdd0<y>b" and stream.stopped
+    assert TextStream(marks=False).feed("a\ufdd0".encode()) == "a\ufdd0"
+
+
+def test_text_without_marks_is_exact(engine):
+    """A request that shows no tokens gets every character as it is."""
+    constraint = Constraint("regex", "[\ufdd0]{2}")
+    assert engine.generate(request(engine, constraint=constraint)).text == "\ufdd0\ufdd0"
+    assert engine.generate(request(engine, constraint=constraint, shown={})).text == "\ufffd\ufffd"
