@@ -4,8 +4,9 @@
                                         '--> algebra/ --> sets/ --> emit/       all others, by their normal form
     structural tag --- structural_tag/ ---> free text with such grammars in it
 
-Each line imports those above it, but for the writers of nodes that still stand in sets/ and belong in emit/.
+Each line imports those above it.
 
+    errors               what a compilation raises inside itself
     formats/             the formats, as automata in tables
     sets/                the values of one JSON type, closed under intersection, union and complement
     dialect/             drafts, keywords, references and the report

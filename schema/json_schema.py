@@ -15,12 +15,12 @@ from ..pda.grammar import Grammar, GrammarBuilder, NodeId, RuleId
 from ..pda.limits import Limits
 from ..pda.productive import is_productive
 from .algebra.unsat_core import contradiction
-from .dialect.keyword_values import Inexact, Malformed
 from .dialect.pointers import check_size, find, locate, without
 from .dialect.references import NAMED, Registry
 from .dialect.report import APPROXIMATED, Entry, Report
 from .emit.direct import Compilation
 from .emit.json_parts import ROOT, Fragments, built, fresh, install, template
+from .errors import Inexact, Malformed
 
 DISTINCT_KEYS: Final = False
 """Whether undeclared keys never occur twice, by a guard at run time; else only where an instance could become invalid by it, since a key

@@ -29,8 +29,6 @@ from ...pda.budget import Budget
 from ...pda.exceptions import LimitError, SchemaError, shown
 from ..dialect.dialects import DEFAULT
 from ..dialect.keyword_values import (  # fmt: skip
-    Inexact,
-    Malformed,
     Numeral,
     Schema,
     at_least,
@@ -61,6 +59,7 @@ from ..dialect.keywords import (  # fmt: skip
     VALUES,
 )
 from ..dialect.references import Registry, Resource, Scope, referred
+from ..errors import Inexact, Malformed
 from ..formats import format_longest, is_known
 from ..sets import arrays, objects
 from ..sets.keys import Partition

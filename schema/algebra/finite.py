@@ -15,9 +15,8 @@ from typing import Any, Final
 from ...pda.automata import language
 from ..dialect.keyword_values import same_value
 from ..sets import arrays, objects
-from ..sets.arrays import Values
 from ..sets.numbers import decimal
-from ..sets.types import Array, Atom, Conjunction, Literal, Object, Parts, reduced
+from ..sets.types import Array, Atom, Conjunction, Literal, Object, Parts, Values, reduced
 from .algebra import Algebra
 
 FEW_VALUES: Final = 256

@@ -13,6 +13,7 @@ from math import inf
 from typing import Any, Final, NamedTuple
 
 from ...pda.exceptions import SchemaError, shown
+from ..errors import Inexact, Malformed
 from ..sets.numbers import INTEGERS, NUMBERS, NumberSet
 
 Schema = dict[str, Any]
@@ -22,26 +23,6 @@ MOST_COUNTED: Final = 2_000_000_000
 """Counts of characters, items and members have 32 bits, and no text is as long as this. An upper bound above it is none."""
 _NOTHING: Final[Mapping[str, object]] = {}
 _STRING: Final = frozenset({str})
-
-
-class Malformed(SchemaError):  # noqa: N818 - the word for the schema; the caller sees a SchemaError
-    """A keyword whose value the specification forbids; the place of `schema` is found once the error is on its way out."""
-
-    def __init__(self, schema: object, keyword: str, message: str) -> None:
-        self.schema = schema
-        self.keyword = keyword
-        self.message = message
-        super().__init__(f"{keyword}: {message}")
-
-
-class Inexact(SchemaError):  # noqa: N818 - the word for the keyword; the caller sees an UnsupportedSchemaError
-    """A keyword that is well formed, but that no automaton can enforce exactly."""
-
-    def __init__(self, schema: object, keyword: str, reason: str) -> None:
-        self.schema = schema
-        self.keyword = keyword
-        self.reason = reason
-        super().__init__(f"{keyword}: {reason}")
 
 
 def count(schema: Schema, keyword: str, default: int) -> int:

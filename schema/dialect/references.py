@@ -23,8 +23,8 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
 from ...pda.exceptions import shown
+from ..errors import Malformed
 from .dialects import DEFAULT, DIALECTS, Dialect, custom_dialect, known_dialect
-from .keyword_values import Malformed
 
 METASCHEMAS: Final[Mapping[str, str]] = {
     "http://json-schema.org/draft-04/schema": "draft4.json",

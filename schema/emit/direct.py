@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, Final
 
 from ...pda.budget import Budget
@@ -21,8 +22,6 @@ from ..algebra.finite import Finite
 from ..algebra.glance import TYPE_BITS, are_disjoint, glance, type_bit
 from ..algebra.witness import has_many, is_endless
 from ..dialect.keyword_values import (  # fmt: skip
-    Inexact,
-    Malformed,
     Schema,
     bounds,
     flag,
@@ -51,12 +50,17 @@ from ..dialect.keywords import (  # fmt: skip
     VALUES,
 )
 from ..dialect.references import Registry, Scope, referred
+from ..errors import Inexact, Malformed
 from ..sets import arrays, objects
-from ..sets.numbers import INTEGERS, NUMBERS, NumberSet, decimal, number_node
+from ..sets.numbers import INTEGERS, NUMBERS, NumberSet, decimal
 from ..sets.strings import FREE as FREE_TEXT
 from ..sets.types import ANYTHING, CONSTANTS, EVERY, FALSE, Array, Conjunction, Count, Literal, Parts, reduced
+from .arrays import ArrayWriter, Few, array_node, permuted_array
 from .json_parts import Fragments, quoted
-from .values import array_node, called, extra_key, object_node, permuted_array, value_node
+from .numbers import number_node
+from .objects import ObjectWriter, extra_key, object_node, unordered
+from .strings import StringWriter
+from .values import called, value_node
 
 DEEPEST_INLINE: Final = 30
 """Subschemas nested deeper than this become rules; every level takes a few Python frames."""
@@ -127,8 +131,6 @@ class Compilation:
         self.values_of: dict[Conjunction, NodeId] = {}
         self.referenced: dict[tuple[object, Scope], NodeId] = {}
         """PERF: what a reference in a scope stands for; most name what others have named before."""
-        self.machinery: tuple[Algebra, arrays.Writer, objects.Writer] | None = None
-        self.told: Finite | None = None
 
     def run(self, first: RuleId, schema: object) -> NodeId:
         """Define the rule `first` as the grammar of `schema`, and every rule that this needs; gives its node, behind mere calls."""
@@ -148,7 +150,7 @@ class Compilation:
             rule, subject, scope = self.pending.pop()
             self.depth = 0
             if scope is None:
-                node = self.parts(self.algebra[0].normal(subject))
+                node = self.parts(self.algebra.normal(subject))
             else:
                 self.enter(scope)
                 node = self.node(subject)
@@ -163,14 +165,15 @@ class Compilation:
             raise LimitError(f"the schema needs more than {most} rules", limit="rules", value=most)
 
     def release(self) -> None:
-        """Let go of the algebra and what writes its parts, which know this compilation: else they would wait for the garbage collector."""
-        if self.machinery is not None:
-            self.machinery[0].release()
-            self.machinery = self.told = None
+        """Break the cycle between this compilation and the writers that call it back, so that no garbage collection is needed."""
+        if "algebra" in vars(self):
+            self.algebra.release()
+        for name in ("algebra", "finite", "strings", "arrays", "objects"):
+            vars(self).pop(name, None)
 
     def source(self, what: str, argument: str) -> tuple[object, str, str] | None:
         """Where a pattern or format was first asked for: subschema, keyword, and the rest of the pointer."""
-        return None if self.machinery is None else self.machinery[0].strings.sources.get((what, argument))
+        return self.algebra.strings.sources.get((what, argument)) if "algebra" in vars(self) else None
 
     def enter(self, scope: Scope) -> None:
         """Go on in another scope."""
@@ -178,26 +181,35 @@ class Compilation:
             self.scope = scope
             self.codes = scope.resource.dialect.keywords
 
-    @property
-    def algebra(self) -> tuple[Algebra, arrays.Writer, objects.Writer]:
-        """The algebra and what writes its parts, made for the first subschema that needs it."""
-        if self.machinery is None:
-            algebra = Algebra(self.registry, self.budget, formats=self.formats)
-            b, f = self.builder, self.fragments
-            finite = self.told = Finite(algebra)
-            few = arrays.Few(finite.values, finite.number, finite.has, algebra.constant, algebra.any_of)
-            self.machinery = (
-                algebra,
-                arrays.Writer(b, f, algebra.is_empty, algebra.is_small, self.value, self.few_values, few),
-                objects.Writer(b, f, algebra.facts, self.value, any_order=self.any_order, distinct=self.distinct),
-            )
-        return self.machinery
+    # PERF: the algebra and the writers of its parts are made for the first subschema that needs them; many schemas have none.
 
-    @property
+    @cached_property
+    def algebra(self) -> Algebra:
+        """The algebra of the schema."""
+        return Algebra(self.registry, self.budget, formats=self.formats)
+
+    @cached_property
     def finite(self) -> Finite:
-        """What is known of values that are few."""
-        assert self.algebra and self.told is not None
-        return self.told
+        """The values of conjunctions that have few."""
+        return Finite(self.algebra)
+
+    @cached_property
+    def strings(self) -> StringWriter:
+        """What writes string parts."""
+        return StringWriter(self.builder, self.fragments, self.algebra.strings)
+
+    @cached_property
+    def arrays(self) -> ArrayWriter:
+        """What writes array parts."""
+        algebra, finite = self.algebra, self.finite
+        few = Few(finite.values, finite.number, finite.has, algebra.constant, algebra.any_of)
+        return ArrayWriter(self.builder, self.fragments, algebra.is_empty, algebra.is_small, self.value, self.few_values, few)
+
+    @cached_property
+    def objects(self) -> ObjectWriter:
+        """What writes object parts."""
+        facts = self.algebra.facts
+        return ObjectWriter(self.builder, self.fragments, facts, self.value, any_order=self.any_order, distinct=self.distinct)
 
     # Subschemas that say one thing.
 
@@ -277,9 +289,7 @@ class Compilation:
         if not code & STRING:
             return f.string
         if "pattern" in schema or "format" in schema:
-            algebra = self.algebra[0]
-            text = algebra.text_part(schema, self.codes)
-            return algebra.strings.node(self.builder, f, text)
+            return self.strings.node(self.algebra.text_part(schema, self.codes))
         low, high = bounds(schema, "minLength", "maxLength")
         if 0 <= high < low:
             return f.never
@@ -300,7 +310,7 @@ class Compilation:
             if values is not None:
                 return permuted_array(self.builder, f, values, low, high)
         if distinct and low > 1 and not self.has_enough(first[1:low], others if low > len(first) else True):
-            algebra = self.algebra[0]
+            algebra = self.algebra
             return self.by_parts(reduced(frozenset((algebra.literal(schema, self.scope), algebra.literal(ARRAYS, algebra.neutral)))))
         self.depth += 1
         prefix = [self.node(item) for item in first]
@@ -340,7 +350,7 @@ class Compilation:
         if others != f.never:
             key = extra_key(b, f, declared)
             extra = b.seq(b.distinct(key) if self.distinct else key, f.colon, others)
-        made = (objects.unordered if self.any_order else object_node)(b, f, members, extra)
+        made = (unordered if self.any_order else object_node)(b, f, members, extra)
         return b.scope(made) if self.distinct and extra != f.never and made != f.never else made
 
     # Subschemas that say more.
@@ -515,7 +525,7 @@ class Compilation:
                 inner = self.node(value)
                 self.enter(outer)
             else:
-                algebra = self.algebra[0]
+                algebra = self.algebra
                 both = reduced(frozenset(algebra.literal(value, scope) for (_, scope), value in said.items()))
                 inner = never if algebra.is_empty(both) else self.value(both)
             pair = never if inner == never else b.node((SEQ, b.node((LITERAL, quoted(name))), f.colon, inner))
@@ -542,7 +552,7 @@ class Compilation:
         """The nodes of all values that a subschema of items allows, None where there are many."""
         if not isinstance(schema, dict) or has_many(self.registry, schema, self.scope):
             return None
-        algebra = self.algebra[0]
+        algebra = self.algebra
         return self.few_values(reduced(frozenset((algebra.literal(schema, self.scope),))))
 
     def few_values(self, conjunction: Conjunction) -> list[NodeId] | None:
@@ -566,7 +576,7 @@ class Compilation:
     def repeating(self, array: Array) -> list[Array]:
         """The arrays of a part in which some value occurs twice, by that value: there have to be few."""
         prefix, rest, low, high, counts, _ = array
-        algebra = self.algebra[0]
+        algebra = self.algebra
         values: dict[Literal, None] = {}
         for item in {*prefix, *(() if 0 <= high <= len(prefix) else (rest,))}:
             found = self.finite.scalars(item)
@@ -592,7 +602,7 @@ class Compilation:
 
     def general(self, schema: Schema) -> NodeId:
         """A subschema that needs the algebra, as a rule."""
-        return self.by_parts(reduced(frozenset((self.algebra[0].literal(schema, self.scope),))))
+        return self.by_parts(reduced(frozenset((self.algebra.literal(schema, self.scope),))))
 
     def by_parts(self, conjunction: Conjunction) -> NodeId:
         """A rule for a conjunction of literals, to be compiled later."""
@@ -615,7 +625,7 @@ class Compilation:
                 return found
             (literal,) = conjunction
             if literal > 0:
-                schema, scope = self.algebra[0].entries[literal]
+                schema, scope = self.algebra.entries[literal]
                 if schema.__class__ is dict:
                     found = self.values_of[conjunction] = self.shared(schema, scope)
                     return found
@@ -638,7 +648,6 @@ class Compilation:
     def parts(self, parts: Parts) -> NodeId:
         """The node of a union of typed parts."""
         f = self.fragments
-        algebra, array_writer, object_writer = self.algebra
         if parts is EVERY:
             return f.value
         nodes: list[NodeId] = []
@@ -649,14 +658,14 @@ class Compilation:
         if parts.numbers:
             nodes.append(self.numbers(parts.numbers))
         for text in parts.texts:
-            nodes.append(f.string if text == FREE_TEXT else algebra.strings.node(self.builder, f, text))
+            nodes.append(f.string if text == FREE_TEXT else self.strings.node(text))
         for array in parts.arrays:
             if array.distinct < 0:
-                nodes += [array_writer.node(twice) for twice in self.repeating(array)]
+                nodes += [self.arrays.node(twice) for twice in self.repeating(array)]
                 continue
-            nodes.append(f.array if array == arrays.FREE else array_writer.node(array))
+            nodes.append(f.array if array == arrays.FREE else self.arrays.node(array))
         for part in parts.objects:
-            nodes.append(f.object if part == objects.FREE else object_writer.node(part))
+            nodes.append(f.object if part == objects.FREE else self.objects.node(part))
         return self.alternatives(nodes)
 
 

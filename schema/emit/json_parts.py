@@ -12,7 +12,8 @@ from typing import Final, NamedTuple
 from ...pda.exceptions import SchemaError
 from ...pda.grammar import JSON, JSON_ANY, Grammar, GrammarBuilder, NodeId, RuleId, memory_of
 from ...pda.regex import regex_node
-from ..sets.numbers import INTEGERS, NUMBERS, number_node
+from ..sets.numbers import INTEGERS, NUMBERS
+from .numbers import number_node
 
 ANY_CHARACTER: Final = (0, 0x10FFFF)
 BLANKS_IN_A_GAP: Final = 40

@@ -29,9 +29,8 @@ from typing import Final, NamedTuple
 from ...pda.automata.dfa import live_states, restricted, sources
 from ...pda.exceptions import LimitError
 from ...pda.grammar import RAW, GrammarBuilder, NodeId
+from ..sets.numbers import Exact, Term, scale
 
-Exact = int | Fraction
-Term = tuple[Exact, tuple[Exact, ...]]
 Transitions = tuple[tuple[tuple[int, int, int], ...], ...]
 Automaton = tuple[Transitions, tuple[bool, ...]]
 
@@ -118,20 +117,6 @@ def spellings(value: Exact) -> tuple[bytes, ...]:
     if "e" in printed and Fraction(printed) == value:
         texts.append(printed)
     return tuple(text.encode() for text in texts)
-
-
-def scale(value: Exact) -> int:
-    """How many digits a decimal has after the point."""
-    rest = value.denominator
-    twos = (rest & -rest).bit_length() - 1
-    rest >>= twos
-    fives = 0
-    while rest % 5 == 0:
-        rest //= 5
-        fives += 1
-    if rest != 1:
-        raise ValueError(f"{value} is no decimal number")
-    return max(twos, fives)
 
 
 def expansion(value: Exact) -> tuple[str, str]:

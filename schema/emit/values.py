@@ -1,67 +1,13 @@
-"""Typed parts written as grammar nodes: sequences for arrays, chains of members for objects, spellings for values.
-
-Nothing here knows of keywords; the callers say which nodes stand for the items and members.
-"""
+"""Constants as nodes, and what the writers of arrays and objects share."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
 from decimal import Decimal
 
 from ...pda.exceptions import SchemaError
 from ...pda.grammar import ALT, GRAPH, PERMUTE, SCOPE, SEQ, GrammarBuilder, NodeId
 from ..sets.numbers import exact
 from .json_parts import Fragments, quoted
-
-
-def array_node(
-    b: GrammarBuilder, f: Fragments, prefix: Sequence[NodeId], rest: NodeId, minimum: int, maximum: int, *, distinct: bool = False
-) -> NodeId:
-    """An array whose first items are `prefix` and whose others are `rest`, of `minimum` to `maximum` items (-1 is no bound)."""
-    never = f.never
-    for position, item in enumerate(prefix):
-        if item == never and (maximum < 0 or maximum > position):
-            maximum = position
-    if rest == never and (maximum < 0 or maximum > len(prefix)):
-        maximum = len(prefix)
-    if 0 <= maximum < minimum:
-        return never
-    if maximum == 0:
-        return b.seq(f.open_array, f.blank, f.close_array)
-    if distinct and maximum != 1:
-        prefix, rest = [b.distinct(item) for item in prefix], rest if rest == never else b.distinct(rest)
-    known = len(prefix) if maximum < 0 else min(len(prefix), maximum)
-    if known == 0:
-        if minimum <= 1 and maximum < 0:
-            items = _separated(b, f, rest)
-        else:
-            rest = called(b, rest)
-            items = b.seq(rest, b.repeat(b.seq(f.comma, rest), max(minimum - 1, 0), maximum - 1 if maximum > 0 else -1))
-        optional = minimum == 0
-    else:
-        # States 2, 3, ... stand after one, two, ... items of the prefix; 1 is the end.
-        edges: list[int] = []
-        state = 0
-        for position in range(known):
-            if position and position >= minimum:
-                edges += (state, 1, -1)
-            edges += (state, position + 2, prefix[position] if not position else b.seq(f.comma, prefix[position]))
-            state = position + 2
-        if known < len(prefix) or rest == never:
-            tail = f.empty
-        else:
-            tail = b.repeat(b.seq(f.comma, rest), max(minimum - known, 0), maximum - known if maximum >= 0 else -1)
-        edges += (state, 1, tail)
-        if known == 1:
-            items = b.seq(prefix[0], tail)
-        elif minimum >= known:
-            items = b.seq(prefix[0], *(b.seq(f.comma, item) for item in prefix[1:known]), tail)
-        else:
-            items = b.graph(known + 2, tuple(edges))
-        optional = minimum == 0
-    body = b.seq(items, f.blank)
-    node = b.seq(f.open_array, f.blank, b.optional(body) if optional else body, f.close_array)
-    return b.scope(node) if distinct and maximum != 1 else node
 
 
 def called(b: GrammarBuilder, node: NodeId) -> NodeId:
@@ -74,69 +20,9 @@ def called(b: GrammarBuilder, node: NodeId) -> NodeId:
     return b.call(rule)
 
 
-def object_node(b: GrammarBuilder, f: Fragments, members: Sequence[tuple[NodeId, bool]], extra: NodeId) -> NodeId:
-    """An object with these members (node, required) in this order, then any number of `extra` ones.
-
-    A graph of two states a member: before(i), about to read member i or a later one, and after(i), where a comma or the end follows.
-    A comma is read once, from after(i) to before(i + 1): were it read before each member that may come next, a state after a member would
-    stand before as many commas as there are optional members left, and an engine would follow them all.
-    """
-    never, comma = f.never, f.comma
-    last = count = -1
-    for node, required in members:
-        if node != never:
-            count += 1
-            if required:
-                last = count
-        elif required:
-            return never
-    count += 1
-    if count < len(members):
-        members = [(node, required) for node, required in members if node != never]
-    if not count:
-        if extra == never:
-            return b.seq(f.open_object, f.blank, f.close_object)
-        return b.seq(f.open_object, f.blank, b.optional(b.seq(_separated(b, f, extra), f.blank)), f.close_object)
-    edges: list[int] = []
-    before = 0
-    for i, (node, required) in enumerate(members):
-        after, following = 2 * i + 2, 2 * i + 3
-        more = i + 1 < count or extra != never
-        if not more:
-            edges += (before, after, node)
-        elif required:
-            edges += (before, after, node, after, following, comma)
-        else:
-            edges += (before, after, node, after, following, comma, before, following, -1)
-        if i >= last:
-            edges += (after, 1, -1)
-        before = following
-    if extra != never:
-        edges += (before, before + 1, extra, before + 1, before, comma, before + 1, 1, -1)
-    body = b.seq(b.node((GRAPH, before + 2, tuple(edges))), f.blank)
-    return b.seq(f.open_object, f.blank, b.optional(body) if last < 0 else body, f.close_object)
-
-
-def _separated(b: GrammarBuilder, f: Fragments, item: NodeId) -> NodeId:
+def separated(b: GrammarBuilder, f: Fragments, item: NodeId) -> NodeId:
     """One or more of `item` with commas between."""
     return b.node((GRAPH, 3, (0, 2, item, 2, 0, f.comma, 2, 1, -1)))
-
-
-def permuted_array(b: GrammarBuilder, f: Fragments, values: Sequence[NodeId], minimum: int, maximum: int) -> NodeId:
-    """An array of `minimum` to `maximum` of these values, each at most once."""
-    maximum = len(values) if maximum < 0 else min(maximum, len(values))
-    if maximum < minimum:
-        return f.never
-    if not maximum:
-        return b.seq(f.open_array, f.blank, f.close_array)
-    members = tuple(x for value in values for x in (value, 0))
-    body = b.seq(b.permute(members, f.comma, minimum=max(minimum, 1), maximum=maximum), f.blank)
-    return b.seq(f.open_array, f.blank, b.optional(body) if not minimum else body, f.close_array)
-
-
-def extra_key(b: GrammarBuilder, f: Fragments, declared: Collection[str]) -> NodeId:
-    """Any key but the declared ones, in quotes."""
-    return b.seq(f.quote, b.except_words(declared, f.encoding), f.quote) if declared else f.string
 
 
 def value_node(b: GrammarBuilder, f: Fragments, value: object) -> NodeId:

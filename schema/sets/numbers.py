@@ -9,7 +9,7 @@ All arithmetic is exact: a bound is an int or a Fraction, and a float stands for
 Equal sets have equal pieces where they were made from intervals and one lattice, which is all that real schemas need.
 Sets written by different lattices may be equal and still differ in form; `a.is_subset(b)` decides without form.
 
-How a set becomes text is in `number_node`; the spelling rules are in `stackmask.schema.emit.number_text`.
+`stackmask.schema.emit.numbers` writes a set as text.
 """
 
 from __future__ import annotations
@@ -22,11 +22,7 @@ from itertools import combinations, pairwise
 from math import ceil, floor, gcd, inf, lcm
 from typing import Final
 
-from ...pda.automata.dfa import from_strings
 from ...pda.exceptions import LimitError
-from ...pda.grammar import GrammarBuilder, NodeId
-from ...pda.limits import Limits
-from ..emit import number_text
 
 Exact = int | Fraction
 Cut = tuple[Exact | float, int]
@@ -42,8 +38,6 @@ ABOVE: Final[Cut] = (inf, 0)
 
 DIGITS: Final = 4_000
 """Longest number a schema may name; Python itself refuses to print integers past 4,300 digits."""
-WORDS: Final = 20_000
-"""Most members of a set that are listed where their step is too large to count remainders."""
 TERMS: Final = 256
 """Most terms of one lattice; each further multipleOf under a `not` can double them."""
 
@@ -71,13 +65,27 @@ def exact(value: int | float | Decimal | Fraction) -> Exact:
     return number
 
 
+def scale(value: Exact) -> int:
+    """How many digits a decimal has after the point."""
+    rest = value.denominator
+    twos = (rest & -rest).bit_length() - 1
+    rest >>= twos
+    fives = 0
+    while rest % 5 == 0:
+        rest //= 5
+        fives += 1
+    if rest != 1:
+        raise ValueError(f"{value} is no decimal number")
+    return max(twos, fives)
+
+
 def decimal(value: Fraction) -> Decimal:
     """A decimal number as one, whatever the precision of the context.
 
     >>> decimal(Fraction(-5, 4))
     Decimal('-1.25')
     """
-    places = number_text.scale(value)
+    places = scale(value)
     digits = str(abs(value.numerator) * 10**places // value.denominator)
     return Decimal((int(value < 0), tuple(map(int, digits)), -places))
 
@@ -104,7 +112,7 @@ class NumberSet:
         """Every number between two bounds; None is no bound."""
         start: Cut = BELOW if low is None else (exact(low), int(low_open))
         end: Cut = ABOVE if high is None else (exact(high), int(not high_open))
-        return NumberSet(_joined([(start, end, EVERY)]))
+        return NumberSet(joined([(start, end, EVERY)]))
 
     @staticmethod
     def whole(low: int | None, high: int | None) -> NumberSet:
@@ -128,7 +136,7 @@ class NumberSet:
     @staticmethod
     def of(values: Iterable[int | float | Decimal | Fraction]) -> NumberSet:
         """A finite set."""
-        return NumberSet(_joined([((v, 0), (v, 1), EVERY) for v in sorted({exact(v) for v in values})]))
+        return NumberSet(joined([((v, 0), (v, 1), EVERY) for v in sorted({exact(v) for v in values})]))
 
     def __and__(self, other: NumberSet) -> NumberSet:
         if self.pieces == UNBOUNDED or not other.pieces:
@@ -178,7 +186,7 @@ class NumberSet:
             elif start == BELOW or end == ABOVE or any(not step for step, _ in lattice):
                 return limit
             else:
-                total += sum(_count(start, end, term, limit) for term in lattice)
+                total += sum(count_members(start, end, term, limit) for term in lattice)
             if total >= limit:
                 return limit
         return total
@@ -190,75 +198,24 @@ class NumberSet:
         found: list[Exact] = []
         for start, end, lattice in self.pieces:
             if start[0] == end[0]:
-                found.append(_finite(start[0]))
+                found.append(finite(start[0]))
             else:
                 for term in lattice:
-                    found.extend(_members(start, end, term))
+                    found.extend(list_members(start, end, term))
         return sorted(found)
 
     def __repr__(self) -> str:
         return " | ".join(_show(piece) for piece in self.pieces) or "{}"
 
 
-def number_node(builder: GrammarBuilder, numbers: NumberSet, *, limits: Limits | None = None) -> NodeId:
-    """The node for exactly the JSON texts of these numbers; see `stackmask.schema.emit.number_text` for how a number is spelled."""
-    if numbers.pieces == UNBOUNDED:
-        return builder.automaton(*number_text.NUMBER, number_text.RAW)
-    if numbers.pieces == INTEGERS.pieces:
-        return builder.automaton(*number_text.INTEGER, number_text.RAW)
-    states = min((limits or Limits()).states, number_text.STATES)
-    if len(numbers.pieces) == 1 and numbers.pieces[0][0] >= ZERO_CUTS[0]:
-        return builder.alt(*_piece_nodes(builder, numbers.pieces[0], states))
-    positive = _magnitudes(numbers.pieces)
-    negative = _magnitudes(_reflected(numbers.pieces))
-    if negative and 0 in numbers:
-        negative = _joined([ZERO, *negative])
-    written: dict[Piece, list[NodeId]] = {}
-    if positive == (ZERO,) and numbers.pieces[-1][2] == EVERY:
-        # The upper end of an interval of all numbers: 0.0 as well as 0.
-        nodes = number_text.interval_nodes(builder, 0, True, 0, True, EVERY[0], states)
-    else:
-        written = {piece: _piece_nodes(builder, piece, states) for piece in positive}
-        nodes = [node for found in written.values() for node in found]
-    if negative:
-        # What is written for a range on one side of 0 serves the other side too.
-        below = [node for piece in negative for node in written.get(piece) or _piece_nodes(builder, piece, states)]
-        nodes.append(builder.seq(builder.literal(b"-"), builder.alt(*below)))
-    return builder.alt(*nodes)
-
-
-def _piece_nodes(builder: GrammarBuilder, piece: Piece, states: int) -> list[NodeId]:
-    """The nodes, one or more alternatives, for the magnitudes of one piece."""
-    start, end, lattice = piece
-    low, high = _finite(start[0]), None if end == ABOVE else _finite(end[0])
-    if low == high:
-        return [builder.literal(text) for text in number_text.spellings(low)]
-    nodes: list[NodeId] = []
-    for term in lattice:
-        if term[0] > 1 and term[0].denominator == 1 and high is not None and _count(start, end, term, 65) <= 64:
-            nodes.extend(builder.literal(text) for value in _members(start, end, term) for text in number_text.spellings(value))
-        elif (
-            term[0] >= number_text.STATES and term[0].denominator == 1 and high is not None and _count(start, end, term, WORDS + 1) <= WORDS
-        ):
-            # A large step has more remainders than members.
-            words = from_strings([str(value) for value in _members(start, end, term)])
-            nodes.append(builder.automaton(words.transitions, words.accepting, number_text.RAW))
-        else:
-            # PERF: to tell what is below the first number of all from what is not takes a comparison; that it is not 0, only a digit.
-            is_first = term[0] >= 1 and term[0].denominator == 1 and low > 0 and not start[1]
-            is_first = is_first and (_next(term, ZERO_CUTS[1]) if term[1] else term[0]) >= low
-            nodes.extend(number_text.interval_nodes(builder, 1 if is_first else low, not start[1], high, bool(end[1]), term, states))
-    return nodes
-
-
-def _magnitudes(pieces: tuple[Piece, ...]) -> tuple[Piece, ...]:
+def magnitudes(pieces: tuple[Piece, ...]) -> tuple[Piece, ...]:
     """The part of a set that is 0 or above."""
     if pieces and pieces[0][0] >= ZERO_CUTS[0]:
         return pieces
     return _combine(pieces, ((ZERO_CUTS[0], ABOVE, EVERY),), _intersect)
 
 
-def _reflected(pieces: tuple[Piece, ...]) -> tuple[Piece, ...]:
+def reflected(pieces: tuple[Piece, ...]) -> tuple[Piece, ...]:
     """Every number with its sign turned, 0 aside."""
     if not pieces or pieces[0][0] >= ZERO_CUTS[0]:
         return ()
@@ -270,7 +227,7 @@ def _combine(a: tuple[Piece, ...], b: tuple[Piece, ...], operation: Callable[[La
     """The pieces of `operation` on every stretch between two neighbouring cuts of either set."""
     if len(a) == len(b) == 1 and a[0][0] == b[0][0] and a[0][1] == b[0][1]:
         lattice = operation(a[0][2], b[0][2])
-        return _joined([(a[0][0], a[0][1], lattice)] if lattice else [])
+        return joined([(a[0][0], a[0][1], lattice)] if lattice else [])
     cuts = sorted({BELOW, ABOVE, *(cut for piece in a for cut in piece[:2]), *(cut for piece in b for cut in piece[:2])})
     result: list[Piece] = []
     i = j = 0
@@ -285,10 +242,10 @@ def _combine(a: tuple[Piece, ...], b: tuple[Piece, ...], operation: Callable[[La
         )
         if lattice:
             result.append((start, end, lattice))
-    return _joined(result)
+    return joined(result)
 
 
-def _joined(pieces: list[Piece]) -> tuple[Piece, ...]:
+def joined(pieces: list[Piece]) -> tuple[Piece, ...]:
     """The canonical form of sorted disjoint pieces: bounds drawn in to members, neighbours of one lattice united."""
     result: list[Piece] = []
     for piece in pieces:
@@ -310,22 +267,22 @@ def _drawn_in(piece: Piece) -> Piece | None:
     if start >= end:
         return None
     if start[0] == end[0]:
-        value = _finite(start[0])
+        value = finite(start[0])
         return (start, end, WHOLE if isinstance(value, int) else EVERY) if _has(lattice, value) else None
     if lattice[0][0]:
         if start != BELOW:
-            start = (min(_next(term, start) for term in lattice), 0)
+            start = (min(next_member(term, start) for term in lattice), 0)
         if end != ABOVE:
-            end = (max(-_next(term, (-end[0], 1 - end[1])) for term in lattice), 1)
+            end = (max(-next_member(term, (-end[0], 1 - end[1])) for term in lattice), 1)
         if start >= end:
             return None
         if start[0] == end[0]:
             return start, end, WHOLE if isinstance(start[0], int) else EVERY
     elif lattice != EVERY:
         # A closed bound that the lattice leaves out is the same as an open one.
-        if start != BELOW and not start[1] and not _has(lattice, _finite(start[0])):
+        if start != BELOW and not start[1] and not _has(lattice, finite(start[0])):
             start = (start[0], 1)
-        if end != ABOVE and end[1] and not _has(lattice, _finite(end[0])):
+        if end != ABOVE and end[1] and not _has(lattice, finite(end[0])):
             end = (end[0], 0)
     return start, end, lattice
 
@@ -334,23 +291,23 @@ def _united(left: Piece, right: Piece) -> Piece | None:
     """Two neighbours as one piece, None where that would add a number or change the lattice."""
     start, middle, lattice = left
     if middle == right[0] and middle[0] != inf:
-        value = _finite(middle[0])
+        value = finite(middle[0])
         if right[0][0] == right[1][0] and _has(lattice, value):
             return start, right[1], lattice
         if start[0] == middle[0] and _has(right[2], value):
             return start, right[1], right[2]
         return (start, right[1], lattice) if lattice == right[2] else None
-    if start[0] == middle[0] and right[2][0][0] and _has(right[2], _finite(start[0])):
+    if start[0] == middle[0] and right[2][0][0] and _has(right[2], finite(start[0])):
         lattice = right[2]
-    elif lattice != right[2] and not (right[0][0] == right[1][0] and _has(lattice, _finite(right[0][0]))):
+    elif lattice != right[2] and not (right[0][0] == right[1][0] and _has(lattice, finite(right[0][0]))):
         return None
     # Neighbours that no member of the lattice separates.
-    if lattice[0][0] and min(_next(term, middle) for term in lattice) >= right[0][0]:
+    if lattice[0][0] and min(next_member(term, middle) for term in lattice) >= right[0][0]:
         return start, right[1], lattice
     return None
 
 
-def _finite(value: Exact | float) -> Exact:
+def finite(value: Exact | float) -> Exact:
     """A bound that is known to be no infinity."""
     assert not isinstance(value, float)
     return value
@@ -366,13 +323,13 @@ def _has(lattice: Lattice, value: Exact) -> bool:
     return any((not step or _divides(step, value)) and not any(_divides(n, value) for n in nots) for step, nots in lattice)
 
 
-def _next(term: Term, cut: Cut) -> Exact:
+def next_member(term: Term, cut: Cut) -> Exact:
     """The least member of a term with a step at or above a cut.
 
     The loop is short: k is skipped only where some excluded quotient, each at least 2, divides it.
     """
     step, nots = term
-    value = _finite(cut[0])
+    value = finite(cut[0])
     k = floor(Fraction(value) / step) + 1 if cut[1] else ceil(Fraction(value) / step)
     while any(_divides(n, k * step) for n in nots):
         k += 1
@@ -384,10 +341,10 @@ def _reduced(value: Exact) -> Exact:
     return value.numerator if value.denominator == 1 else value
 
 
-def _count(start: Cut, end: Cut, term: Term, limit: int) -> int:
+def count_members(start: Cut, end: Cut, term: Term, limit: int) -> int:
     """How many members a term has between two finite cuts, at most `limit`."""
     step, nots = term
-    low, high = _finite(start[0]), _finite(end[0])
+    low, high = finite(start[0]), finite(end[0])
 
     def multiples(of: Exact) -> int:
         first = floor(Fraction(low) / of) + 1 if start[1] else ceil(Fraction(low) / of)
@@ -402,18 +359,18 @@ def _count(start: Cut, end: Cut, term: Term, limit: int) -> int:
         return min(sum(sign * multiples(_lcm(step, *chosen)) for sign, chosen in signed), limit)
     total = 0
     while start < end and total < limit:
-        start = (_next(term, start), 1)
+        start = (next_member(term, start), 1)
         total += start <= end
     return total
 
 
-def _members(start: Cut, end: Cut, term: Term) -> list[Exact]:
+def list_members(start: Cut, end: Cut, term: Term) -> list[Exact]:
     """The members of a term between two finite cuts."""
     found: list[Exact] = []
-    value = _next(term, start)
+    value = next_member(term, start)
     while (value, 1) <= end:
         found.append(value)
-        value = _next(term, (value, 1))
+        value = next_member(term, (value, 1))
     return found
 
 

@@ -1,4 +1,4 @@
-"""Sets of strings: their algebra, their automata over decoded characters, and how they are written inside quotes.
+"""Sets of strings: their algebra, and their automata over decoded characters.
 
 A set is a union of `Text` parts. Tests stay symbolic until an automaton is asked for: to intersect two of them, to decide emptiness, or
 to tell which keys a pattern takes.
@@ -15,11 +15,9 @@ from ...pda.automata import language
 from ...pda.automata.dense import side_by_side, widened
 from ...pda.automata.dfa import ANYTHING, NOTHING, Dfa, by_classes
 from ...pda.budget import Budget
-from ...pda.grammar import ALT, AUTOMATON, GrammarBuilder, NodeId
-from ...pda.regex import regex_dfa, regex_node
-from ..dialect.keyword_values import Inexact
-from ..emit.json_parts import Fragments, quoted
-from ..formats import format_accepts, format_dfa, format_lengths, format_node
+from ...pda.regex import regex_dfa
+from ..errors import Inexact
+from ..formats import format_accepts, format_dfa, format_lengths
 from ..formats.rfc import approximations
 from .types import Text, high_bound
 
@@ -41,7 +39,6 @@ class Strings:
         self.bounded: dict[Text, Dfa] = {}
         self.shortest_lengths: dict[Tests, int] = {}
         self.lengths: dict[Tests, tuple[int, int | None] | None] = {}
-        self.written: dict[Text, NodeId] = {}
         self.pairs: dict[tuple[int, int], tuple[Dfa, Dfa, Dfa]] = {}
         """The intersections of two automata, with the two, which so keep their identities."""
         self.unions: dict[Dfa, int] = {}
@@ -292,52 +289,6 @@ class Strings:
         total = language.count(automaton, limit + 1)
         return list(language.enumerate_texts(automaton)) if total is not None and total <= limit else None
 
-    def node(self, b: GrammarBuilder, f: Fragments, text: Text) -> NodeId:
-        """The strings of a part, in quotes."""
-        found = self.written.get(text)
-        if found is None:
-            found = self.written[text] = self._node(b, f, text)
-        return found
-
-    def _node(self, b: GrammarBuilder, f: Fragments, text: Text) -> NodeId:
-        if text.words is not None:
-            words = [b.literal(quoted(word)) for word in sorted(text.words)]
-            return words[0] if len(words) == 1 else b.node((ALT, *words)) if words else f.never
-        inside = self.inside(b, f, text)
-        return f.never if inside == f.never else b.seq(f.quote, inside, f.quote)
-
-    def inside(self, b: GrammarBuilder, f: Fragments, text: Text) -> NodeId:
-        """The strings of a part, without their quotes."""
-        low, high, tests, _ = text
-        if 0 <= high < low:
-            return f.never
-        if not tests:
-            return b.repeat(f.character, low, high)
-        if len(tests) == 1:
-            ((what, argument, holds),) = tests
-            if what == "format" and holds:
-                assert isinstance(argument, str)
-                shortest, longest = format_lengths(argument)
-                if low <= shortest and (high < 0 or (longest is not None and longest <= high)):
-                    node = format_node(b, argument, f.encoding)
-                    assert node is not None
-                    return node
-            if what == "pattern" and holds and low == 0 and high < 0:
-                assert isinstance(argument, str)
-                return regex_node(b, argument, search=True, encoding=f.encoding, limits=self.budget.limits)
-            if what == "words" and low == 0 and high < 0:
-                assert isinstance(argument, frozenset)
-                return b.except_words(argument, f.encoding)
-        automaton = self.all_of(tests)
-        if automaton == NOTHING:
-            return f.never
-        if not self.within(text):
-            node = _counted(b, automaton, self.length_bounds(tests), low, high, f.encoding)
-            if node is not None:
-                return node
-            automaton = self.automaton(text)
-        return f.never if automaton == NOTHING else b.node((AUTOMATON, automaton.transitions, automaton.accepting, f.encoding))
-
 
 _PATTERNS: Final[dict[str, Dfa]] = {}
 """PERF: automata of patterns compiled before, which many schemas share; a pattern of ordinary size takes 0.3 to 1 ms."""
@@ -454,21 +405,6 @@ def bounded(automaton: Dfa, low: int, high: int, budget: Budget) -> Dfa:
         if not len(rows) & 1023:
             budget.check_states(len(todo))
     return Dfa(tuple(rows), tuple(ends))
-
-
-def _counted(
-    b: GrammarBuilder, automaton: Dfa, lengths: tuple[int, int | None] | None, low: int, high: int, encoding: int
-) -> NodeId | None:
-    """The accepted texts of bounded length as an automaton that counts, None where its states do not tell which counts lead to an end."""
-    if lengths is None or 0 <= high < lengths[0] or (lengths[1] is not None and lengths[1] < low):
-        return b.never()
-    if low <= lengths[0]:
-        low = 0
-    if lengths[1] is not None and lengths[1] <= high:
-        high = -1
-    if low > 0 and high >= 0 and language.skips_lengths(automaton, high - low + 1):
-        return None
-    return b.automaton(automaton.transitions, automaton.accepting, encoding, minimum=low, maximum=high)
 
 
 def merged(texts: Sequence[Text]) -> Texts:

@@ -7,13 +7,16 @@ So a part is one level deep, and all conjunctions that can ever arise from a sch
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from operator import neg
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from .numbers import NOTHING, NUMBERS, NumberSet
 
 Literal: TypeAlias = int
 Conjunction: TypeAlias = frozenset[int]
+Values: TypeAlias = Mapping[object, Any]
+"""JSON values by what makes them equal."""
 
 TRUE: Final[Literal] = 1
 """The subschema `true`; its complement -1 is `false`."""

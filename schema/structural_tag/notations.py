@@ -13,7 +13,7 @@ A string stands as it is, without quotes and escapes; so it cannot hold the text
 Other values are JSON, except that cohere_xml and minimax_m3_xml write the members and items of values in their own notation again.
 Where an attribute says what kind of value follows, kind and value agree.
 
-The algebra of `stackmask.schema` says which objects a schema allows, as it does for JSON, and `objects.Writer` writes their members, here
+The algebra of `stackmask.schema` says which objects a schema allows, as it does for JSON, and `ObjectWriter` writes their members, here
 with other punctuation.
 """
 
@@ -37,10 +37,13 @@ from ..algebra.algebra import Algebra
 from ..dialect.keyword_values import bounds, mapping, names
 from ..dialect.keywords import BEYOND_LOCAL, LOCAL, STRING, TYPE, UNKNOWN, VALUES
 from ..dialect.references import Scope
+from ..emit.arrays import ArrayWriter
 from ..emit.direct import Compilation
 from ..emit.json_parts import ANY_CHARACTER, Fragments
-from ..emit.values import called, object_node
-from ..sets import arrays, objects
+from ..emit.object_graph import Member
+from ..emit.objects import ObjectWriter, object_node, unordered
+from ..emit.strings import StringWriter
+from ..emit.values import called
 from ..sets.keys import without
 from ..sets.numbers import NUMBERS
 from ..sets.strings import FREE as FREE_TEXT
@@ -161,7 +164,7 @@ class _Styled:
     @cached_property
     def algebra(self) -> Algebra:
         """The algebra of the schema."""
-        return self.c.algebra[0]
+        return self.c.algebra
 
     @cached_property
     def bare(self) -> Fragments:
@@ -178,12 +181,12 @@ class _Styled:
     @cached_property
     def objects(self) -> _Objects:
         """What writes object parts."""
-        return _Objects(self, self.bare, self.c.algebra[2])
+        return _Objects(self, self.bare, self.c.objects)
 
     @cached_property
     def arrays(self) -> _Arrays:
         """What writes array parts."""
-        return _Arrays(self, self.bare if self.style.separated else self.bare._replace(comma=self.c.fragments.empty), self.c.algebra[1])
+        return _Arrays(self, self.bare if self.style.separated else self.bare._replace(comma=self.c.fragments.empty), self.c.arrays)
 
     @cached_property
     def clean(self) -> Conjunction:
@@ -236,7 +239,7 @@ class _Styled:
             writer = self.objects
             members += ((writer.pair(self.key(name), others), True) for name in needed if name not in properties)
             extra = writer.pair(writer.undeclared(others, [*properties, *needed]), others)
-        return (objects.unordered if self.c.any_order else object_node)(self.b, self.bare, members, extra)
+        return (unordered if self.c.any_order else object_node)(self.b, self.bare, members, extra)
 
     def member(self, name: str, schema: Any, scope: Scope) -> NodeId:
         """A declared member."""
@@ -421,7 +424,7 @@ class _Styled:
         else:
             if self.excludes or not all(what == "format" and holds and name in _PLAIN_FORMATS for what, name, holds in text.tests):
                 text = text._replace(tests=text.tests | {("pattern", pattern_of(self.excluded), False)})
-            node = self.algebra.strings.inside(b, self.texts, text)
+            node = StringWriter(b, self.texts, self.algebra.strings).inside(text)
         return b.seq(self.blank, node, self.blank) if self.style.padded_text and node != never else node
 
 
@@ -495,14 +498,14 @@ def _others(least: int, most: int) -> tuple[tuple[int, int, int], ...]:
     return tuple((max(lo, least), min(hi, most), 1) for lo, hi, _ in WRITABLE.transitions[1] if lo <= most and hi >= least)
 
 
-class _Objects(objects.Writer):
+class _Objects(ObjectWriter):
     """Object parts written in a style."""
 
-    def __init__(self, styled: _Styled, bare: Any, json: objects.Writer) -> None:
+    def __init__(self, styled: _Styled, bare: Any, json: ObjectWriter) -> None:
         super().__init__(styled.b, bare, json.facts, styled.tail, any_order=json.any_order, distinct=False)
         self.styled = styled
 
-    def members(self, part: Object) -> tuple[list[objects._Member], list[objects._Member]]:
+    def members(self, part: Object) -> tuple[list[Member], list[Member]]:
         """The declared keys that can occur, and the cells of the others; here with keys as the style writes them."""
         declared, undeclared = super().members(part)
         declared = [member._replace(key=self.styled.key(member.name or "")) for member in declared]
@@ -539,10 +542,10 @@ class _Objects(objects.Writer):
         return self.styled.pair(key, self.value(value))
 
 
-class _Arrays(arrays.Writer):
+class _Arrays(ArrayWriter):
     """Array parts written in a style."""
 
-    def __init__(self, styled: _Styled, bare: Any, json: arrays.Writer) -> None:
+    def __init__(self, styled: _Styled, bare: Any, json: ArrayWriter) -> None:
         super().__init__(styled.b, bare, json.is_empty, json.is_small, styled.item, lambda _: None, json.few)
         self.styled = styled
 

@@ -17,8 +17,8 @@ from support.engines import STOP, Engine, prepare
 from support.schemas import Schemas, near, takes
 
 from stackmask.pda.exceptions import LimitError, SchemaError, UnsatisfiableError, UnsupportedSchemaError
+from stackmask.schema.emit import objects
 from stackmask.schema.json_schema import json_schema_grammar
-from stackmask.schema.sets import objects
 
 SCHEMAS = int(os.environ.get("STACKMASK_RANDOM_SCHEMAS", "500"))
 BLOCKS = 10

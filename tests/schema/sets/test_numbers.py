@@ -18,8 +18,9 @@ from stackmask.pda.exceptions import LimitError, SchemaError
 from stackmask.pda.grammar import AUTOMATON, GrammarBuilder
 from stackmask.schema.dialect.keyword_values import integer_set, number_set
 from stackmask.schema.emit.number_text import _Alike, _DigitMachine, expansion, least_states, remainders_alike
+from stackmask.schema.emit.numbers import number_node
 from stackmask.schema.json_schema import json_schema_grammar
-from stackmask.schema.sets.numbers import INTEGERS, NOTHING, NUMBERS, NumberSet, exact, number_node
+from stackmask.schema.sets.numbers import INTEGERS, NOTHING, NUMBERS, NumberSet, exact
 
 JSON_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 

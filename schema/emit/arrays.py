@@ -1,0 +1,304 @@
+"""Arrays as nodes: a sequence, a graph over counts where items are counted, or a permutation of few values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+from ...pda.exceptions import LimitError
+from ...pda.grammar import GrammarBuilder, NodeId
+from ..sets.arrays import prune
+from ..sets.types import NEVER, Array, Conjunction, Count, Literal, Values, reduced
+from .json_parts import Fragments
+from .values import called, separated
+
+GRAPH_STATES: Final = 200_000
+ENDLESS: Final = -1
+
+
+class Few(NamedTuple):
+    """What is asked of values that are few, where no two items may be equal."""
+
+    values: Callable[[Conjunction], Values | None]
+    number: Callable[[Conjunction, int], int]
+    """How many there are, at most so many."""
+    has: Callable[[Conjunction, object], bool]
+    constant: Callable[[object], Literal]
+    any_of: Callable[[Iterable[Literal]], Literal]
+
+
+Outcome = tuple[Conjunction, tuple[int, ...], int]
+"""What an item meets, how much it adds to each count, and which kind of values it is of, ENDLESS where it never runs out of them."""
+Turn = tuple[NodeId, NodeId, tuple[int, ...], int]
+"""An outcome written: the node of the item where it is the first, and behind a comma."""
+State = tuple[int, tuple[int, ...], tuple[int, ...]]
+"""How many items there are and how many of them counted for each count, both as far as it matters, and values left of each kind, which
+matters until the array may end."""
+
+
+class ArrayWriter:
+    """Array parts written into one builder."""
+
+    def __init__(
+        self,
+        b: GrammarBuilder,
+        f: Fragments,
+        is_empty: Callable[[Conjunction], bool],
+        is_small: Callable[[Literal], bool],
+        value: Callable[[Conjunction], NodeId],
+        few_values: Callable[[Conjunction], list[NodeId] | None],
+        few: Few | None = None,
+    ) -> None:
+        self.b = b
+        self.f = f
+        self.is_empty = is_empty
+        self.is_small = is_small
+        self.value = value
+        self.few_values = few_values
+        self._few = few
+
+    @property
+    def few(self) -> Few:
+        """What is asked where items are to be unique, which not all writers can write."""
+        assert self._few is not None
+        return self._few
+
+    def node(self, part: Array) -> NodeId:
+        """The arrays of a part."""
+        pruned = prune(part, self.is_empty)
+        if pruned is None:
+            return self.f.never
+        prefix, rest, low, high, counts, distinct = pruned
+        if counts:
+            return self.counted(pruned)
+        if distinct and not prefix:
+            values = self.few_values(rest)
+            if values is not None:
+                return permuted_array(self.b, self.f, values, low, high)
+            if self.few.number(rest, low) < low:
+                return self.f.never
+        elif distinct and self.is_scarce(pruned):
+            return self.counted(pruned)
+        others = self.f.never if rest == NEVER or 0 <= high <= len(prefix) else self.value(rest)
+        return array_node(self.b, self.f, [self.value(item) for item in prefix], others, low, high, distinct=bool(distinct))
+
+    def is_scarce(self, part: Array) -> bool:
+        """Whether an item that has to be there may find all its values taken by those before it."""
+        needed = enumerate(part.prefix[: part.low])
+        return any(self.few.number(item, i + 1) <= i for i, item in needed) or (
+            part.low > len(part.prefix) and self.few.number(part.rest, part.low) < part.low
+        )
+
+    def counted(self, part: Array) -> NodeId:
+        """Arrays whose items are counted, as a graph: by counts of what they meet, or, where no two may be equal, by values left."""
+        b, f = self.b, self.f
+        prefix, _, low, high, counts, distinct = part
+        largest = max(low, high, *(max(count.low, count.high) for count in counts))
+        if largest > GRAPH_STATES:
+            raise LimitError(f"one array counts to {largest}, and its graph to {GRAPH_STATES} states", limit="states", value=GRAPH_STATES)
+        floor = max(len(prefix), *(count.start for count in counts), 0)
+        cap = max(floor, low, high + 1 if high >= 0 else 0, 1)
+        stages = [self.outcomes(part.item(position), position, counts) for position in range(floor + 1)]
+        kinds: list[int] = []
+        if distinct:
+            stages, kinds = self.by_kinds(stages, low)
+
+        def is_whole(position: int, reached: tuple[int, ...]) -> bool:
+            return position >= low and all(n >= count.low for n, count in zip(reached, counts, strict=True))
+
+        nothing = (0,) * len(counts)
+        start: State = (0, nothing, () if is_whole(0, nothing) else tuple(kinds))
+        numbers = {start: 0}
+        todo = [start]
+        edges: list[int] = []
+        # Where an item leads depends on the counts and, past the prefix and the starts of all counts, no more on the position.
+        known: dict[tuple[int, tuple[int, ...]], list[Turn]] = {}
+        turns: dict[int, list[Turn]] = {}
+        for state in todo:
+            position, reached, left = state
+            source = numbers[state]
+            if is_whole(position, reached):
+                edges += (source, 1, f.blank if position else -1)
+            if 0 <= high <= position:
+                continue
+            stage = (min(position, floor), reached)
+            moves = known.get(stage)
+            if moves is None:
+                written = turns.get(stage[0])
+                if written is None:
+                    written = turns[stage[0]] = self.written(stages[stage[0]], distinct=bool(distinct))
+                moves = known[stage] = self.moves(written, counts, reached)
+            after = min(position + 1, cap)
+            for first, later, following, kind in moves:
+                rest = left
+                if left and kind >= 0:
+                    if not left[kind]:
+                        continue
+                    rest = (*left[:kind], left[kind] - 1, *left[kind + 1 :])
+                # What may end after every item needs no more values.
+                target = (after, following, () if is_whole(after, following) else rest)
+                number = numbers.get(target)
+                if number is None:
+                    number = numbers[target] = len(numbers) + 1
+                    todo.append(target)
+                    if number > GRAPH_STATES:
+                        raise LimitError(f"one array needs a graph of more than {GRAPH_STATES} states", limit="states", value=GRAPH_STATES)
+                edges += (source, number, later if position else first)
+        node = b.seq(f.open_array, f.blank, b.graph(len(numbers) + 1, tuple(edges)), f.close_array)
+        return b.scope(node) if distinct else node
+
+    def by_kinds(self, stages: list[list[Outcome]], low: int) -> tuple[list[list[Outcome]], list[int]]:
+        """Outcomes cut so that each is of one kind of values, and how many values of each kind there are.
+
+        Values are of one kind where the same outcomes have them. So how many are left of each kind says what can still follow, and
+        a guard, which looks one value ahead, never finds too late that there are too few.
+        """
+        items = dict.fromkeys(item for stage in stages for item, _, _ in stage)
+        found = {item: self.few.values(item) for item in items}
+        if any(few is None and self.few.number(item, low) < low for item, few in found.items()):
+            raise LimitError(f"an array of at least {low} different items has too many values of too few kinds", limit="states", value=low)
+        places = {item: place for place, item in enumerate(items)}
+        kinds: dict[frozenset[int], dict[object, Any]] = {}
+        values = {key: value for few in found.values() for key, value in (few or {}).items()}
+        for key, value in values.items():
+            inside = frozenset(places[item] for item, few in found.items() if (self.few.has(item, value) if few is None else key in few))
+            kinds.setdefault(inside, {})[key] = value
+        return [self.cut(stage, places, found, kinds) for stage in stages], [len(same) for same in kinds.values()]
+
+    def cut(
+        self,
+        stage: list[Outcome],
+        places: dict[Conjunction, int],
+        found: dict[Conjunction, Values | None],
+        kinds: dict[frozenset[int], dict[object, Any]],
+    ) -> list[Outcome]:
+        """The outcomes of one stage, by kinds."""
+        result: list[Outcome] = []
+        for item, tally, _ in stage:
+            few = found[item]
+            outside: list[Literal] = []
+            for kind, (inside, same) in enumerate(kinds.items()):
+                if places[item] not in inside:
+                    continue
+                # An item that might as well have been counted is read as that.
+                if few is None and any(
+                    found[other] is not None and places[other] in inside and all(n <= m for n, m in zip(tally, more, strict=True))
+                    for other, more, _ in stage
+                ):
+                    continue
+                its = [self.few.constant(value) for value in same.values()]
+                outside += its
+                whole = few is not None and len(few) == len(same)
+                result.append((item if whole else reduced(item | {self.few.any_of(its)}), tally, kind))
+            if few is None:
+                result.append((reduced(item | {-literal for literal in outside}), tally, ENDLESS))
+        return result
+
+    def written(self, stage: list[Outcome], *, distinct: bool) -> list[Turn]:
+        """What an item may be, first in the array and behind a comma, what it adds to each count, and its kind."""
+        result = []
+        for value, tally, kind in stage:
+            node = self.value(value)
+            if node != self.f.never:
+                node = self.b.distinct(node) if distinct else node
+                result.append((node, self.b.seq(self.f.comma, node), tally, kind))
+        return result
+
+    @staticmethod
+    def moves(written: list[Turn], counts: tuple[Count, ...], reached: tuple[int, ...]) -> list[Turn]:
+        """What an item may be, and the counts after it, each as far as it matters."""
+        result = []
+        for first, later, tally, kind in written:
+            following = []
+            for n, more, (_, _, low, high) in zip(reached, tally, counts, strict=True):
+                if 0 <= high < n + more:
+                    break
+                following.append(min(n + more, max(low, high + 1)))
+            else:
+                result.append((first, later, tuple(following), kind))
+        return result
+
+    def outcomes(self, item: Conjunction, position: int, counts: tuple[Count, ...]) -> list[Outcome]:
+        """How an item may turn out: what it meets, and how much that adds to each count.
+
+        Where a count has no upper bound and the complement of its literal is large, an item that adds to it may also go uncounted.
+        """
+        found: list[tuple[Conjunction, tuple[int, ...]]] = [(item, ())]
+        for literal, start, _, most in counts:
+            cases: list[tuple[Conjunction, tuple[int, ...]]] = []
+            for value, tally in found:
+                if position < start:
+                    cases.append((value, (*tally, 0)))
+                    continue
+                within = reduced(value | {literal})
+                if not self.is_empty(within):
+                    cases.append((within, (*tally, 1)))
+                if literal in value:
+                    continue
+                without = value if most < 0 and not self.is_small(literal) else reduced(value | {-literal})
+                if not self.is_empty(without):
+                    cases.append((without, (*tally, 0)))
+            found = cases
+        return [(value, tally, ENDLESS) for value, tally in found]
+
+
+def array_node(
+    b: GrammarBuilder, f: Fragments, prefix: Sequence[NodeId], rest: NodeId, minimum: int, maximum: int, *, distinct: bool = False
+) -> NodeId:
+    """An array whose first items are `prefix` and whose others are `rest`, of `minimum` to `maximum` items (-1 is no bound)."""
+    never = f.never
+    for position, item in enumerate(prefix):
+        if item == never and (maximum < 0 or maximum > position):
+            maximum = position
+    if rest == never and (maximum < 0 or maximum > len(prefix)):
+        maximum = len(prefix)
+    if 0 <= maximum < minimum:
+        return never
+    if maximum == 0:
+        return b.seq(f.open_array, f.blank, f.close_array)
+    if distinct and maximum != 1:
+        prefix, rest = [b.distinct(item) for item in prefix], rest if rest == never else b.distinct(rest)
+    known = len(prefix) if maximum < 0 else min(len(prefix), maximum)
+    if known == 0:
+        if minimum <= 1 and maximum < 0:
+            items = separated(b, f, rest)
+        else:
+            rest = called(b, rest)
+            items = b.seq(rest, b.repeat(b.seq(f.comma, rest), max(minimum - 1, 0), maximum - 1 if maximum > 0 else -1))
+        optional = minimum == 0
+    else:
+        # States 2, 3, ... stand after one, two, ... items of the prefix; 1 is the end.
+        edges: list[int] = []
+        state = 0
+        for position in range(known):
+            if position and position >= minimum:
+                edges += (state, 1, -1)
+            edges += (state, position + 2, prefix[position] if not position else b.seq(f.comma, prefix[position]))
+            state = position + 2
+        if known < len(prefix) or rest == never:
+            tail = f.empty
+        else:
+            tail = b.repeat(b.seq(f.comma, rest), max(minimum - known, 0), maximum - known if maximum >= 0 else -1)
+        edges += (state, 1, tail)
+        if known == 1:
+            items = b.seq(prefix[0], tail)
+        elif minimum >= known:
+            items = b.seq(prefix[0], *(b.seq(f.comma, item) for item in prefix[1:known]), tail)
+        else:
+            items = b.graph(known + 2, tuple(edges))
+        optional = minimum == 0
+    body = b.seq(items, f.blank)
+    node = b.seq(f.open_array, f.blank, b.optional(body) if optional else body, f.close_array)
+    return b.scope(node) if distinct and maximum != 1 else node
+
+
+def permuted_array(b: GrammarBuilder, f: Fragments, values: Sequence[NodeId], minimum: int, maximum: int) -> NodeId:
+    """An array of `minimum` to `maximum` of these values, each at most once."""
+    maximum = len(values) if maximum < 0 else min(maximum, len(values))
+    if maximum < minimum:
+        return f.never
+    if not maximum:
+        return b.seq(f.open_array, f.blank, f.close_array)
+    members = tuple(x for value in values for x in (value, 0))
+    body = b.seq(b.permute(members, f.comma, minimum=max(minimum, 1), maximum=maximum), f.blank)
+    return b.seq(f.open_array, f.blank, b.optional(body) if not minimum else body, f.close_array)

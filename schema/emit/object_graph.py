@@ -1,0 +1,271 @@
+"""Objects with clauses or counts whose declared keys come in their order, as one graph.
+
+A state of the graph is the next key, whether it stands before or after a member, how many there
+were (where that counts), and for every clause which of its universal atoms still hold; a clause whose atom is settled leaves the state.
+So the graph is linear in the keys for ordinary objects, and grows only with the clauses that are open at the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from operator import itemgetter
+from typing import Final, NamedTuple
+
+from ...pda.exceptions import LimitError
+from ...pda.grammar import GrammarBuilder, NodeId
+from ..sets.keys import in_cell
+from ..sets.objects import Cases, Facts, member
+from ..sets.types import Atom, Clause, Conjunction, Keys, Literal, high_bound
+from .json_parts import Fragments
+
+GRAPH_STATES: Final = 200_000
+_PLACE: Final = itemgetter(0, 1)
+
+
+class Member(NamedTuple):
+    """A declared key, or a cell of undeclared ones: the node that reads key and colon, and what the value must meet."""
+
+    name: str | None
+    inside: frozenset[int]
+    key: NodeId
+    value: Conjunction
+    required: bool
+    room: int = -1
+    """How many different keys of the cells there are, -1 where that does not matter."""
+
+
+State = tuple[bool, int, int, tuple[int, ...], tuple[int, ...]]
+"""Whether a member was just written or one has to follow, the next declared key, how many members there were, the clauses, and how many
+keys are left of each set of undeclared ones, -1 for any number."""
+SATISFIED: Final = -1
+
+
+class OrderedGraph:
+    """The graph of one part that has clauses or counts, in the shape of `emit.object_node`: one comma behind a member, whatever follows."""
+
+    def __init__(
+        self,
+        b: GrammarBuilder,
+        f: Fragments,
+        declared: list[Member],
+        undeclared: list[Member],
+        clauses: Sequence[Clause],
+        low: int,
+        high: int,
+        *,
+        pair: Callable[[NodeId, Conjunction], NodeId],
+        facts: Facts,
+    ) -> None:
+        self.b = b
+        self.f = f
+        self.pair = pair
+        self.facts = facts
+        self.declared = declared
+        self.undeclared = undeclared
+        self.clauses = clauses
+        self.low = low
+        self.high = high
+        self.cap = high if high >= 0 else low
+        self.numbers: dict[State, int] = {}
+        self.todo: list[State] = []
+        self.edges: list[int] = []
+        self.cases = Cases(facts)
+        self.decided: dict[tuple[int, tuple[int, ...]], tuple[int, ...] | None] = {}
+        self.turns: dict[tuple[int, tuple[int, ...]], list[tuple[NodeId, tuple[int, ...], int]]] = {}
+        self.named: dict[str, list[tuple[int, int, Atom]]] = {}
+        """The atoms about one key: the place of the clause, a bit for the atom's place in it, and the atom."""
+        self.general: list[tuple[int, int, Atom]] = []
+        """Those about sets of keys."""
+        self.concerned: dict[str | frozenset[int], list[tuple[int, int, Atom]]] = {}
+        self.universal = [sum([1 << index for index, atom in enumerate(clause) if atom.every]) for clause in clauses]
+        # due[i]: the atoms that say nothing of the members at position i and after it, but of the one before.
+        due: list[list[tuple[int, int]]] = [[] for _ in range(len(declared) + 2)]
+        places = {m.name: i + 1 for i, m in enumerate(declared)}
+        for number, clause in enumerate(clauses):
+            for index, atom in enumerate(clause):
+                entry = (number, 1 << index, atom)
+                if atom.name is not None:
+                    self.named.setdefault(atom.name, []).append(entry)
+                    due[places.get(atom.name, 0)].append(entry[:2])
+                else:
+                    self.general.append(entry)
+                    due[self.last(atom.keys)].append(entry[:2])
+        self.open: list[list[int]] = []
+        """For each position the atoms of each clause that speak of members there or later, as bits."""
+        left = [(1 << len(clause)) - 1 for clause in clauses]
+        for ended in due:
+            if ended:
+                left = left.copy()
+                for number, bit in ended:
+                    left[number] &= ~bit
+            self.open.append(left)
+        self.last_required = max((i + 1 for i, m in enumerate(declared) if m.required), default=0)
+
+    def last(self, keys: Keys) -> int:
+        """The position after the last member that a set of keys has; past the end where it has undeclared keys."""
+        if any(in_cell(keys, m.inside) for m in self.undeclared):
+            return len(self.declared) + 1
+        return max((i + 1 for i, m in enumerate(self.declared) if member(self.facts, keys, m.name or "")), default=0)
+
+    def node(self) -> NodeId:
+        """The whole object."""
+        b, f = self.b, self.f
+        start = self.settled(0, tuple((1 << len(clause)) - 1 for clause in self.clauses))
+        room = tuple(m.room for m in self.undeclared)
+        if start is None:
+            return f.never
+        if self.may_end(0, 0, start):
+            self.edges += (0, 1, -1)
+        if self.high:
+            self.edges += (0, self.number((False, 0, 0, start, room)), -1)
+        for state in self.todo:
+            behind, position, _, alive, _ = state
+            source = self.numbers[state]
+            if behind:
+                self.after(source, state)
+            elif position < len(self.declared):
+                self.before(source, state)
+            elif alive.count(SATISFIED) < len(alive):
+                self.write(source, self.undeclared, position, state)
+            elif (extra := self.extra()) != f.never:
+                least, most = self.missing(state)
+                if most and not 0 <= most < least:
+                    tail = b.repeat(b.seq(f.comma, extra), max(least - 1, 0), most - 1 if most > 0 else -1)
+                    self.edges += (source, 1, b.seq(extra, tail, f.blank))
+        graph = b.graph(len(self.numbers) + 2, tuple(self.edges))
+        return b.seq(f.open_object, f.blank, graph, f.close_object)
+
+    def number(self, state: State) -> int:
+        """The graph's number of a state; 0 is the start and 1 the end."""
+        found = self.numbers.get(state)
+        if found is None:
+            found = self.numbers[state] = len(self.numbers) + 2
+            self.todo.append(state)
+            if found > GRAPH_STATES:
+                raise LimitError(f"one object needs a graph of more than {GRAPH_STATES} states", limit="states", value=GRAPH_STATES)
+        return found
+
+    def settled(self, position: int, alive: tuple[int, ...], before: int = -1) -> tuple[int, ...] | None:
+        """The clauses with every one that is decided by now marked so; None where one has failed.
+
+        They may be settled for the position `before`, where -1 is none.
+        """
+        if before >= 0 and self.open[position] is self.open[before]:
+            return alive
+        key = (position, alive)
+        if key in self.decided:
+            return self.decided[key]
+        result: list[int] = []
+        for bits, left, universal in zip(alive, self.open[position], self.universal, strict=True):
+            # What still holds of every key, and speaks of none to come, holds.
+            if bits != SATISFIED:
+                bits = SATISFIED if bits & universal & ~left else bits & left
+                if not bits:
+                    self.decided[key] = None
+                    return None
+            result.append(bits)
+        found = self.decided[key] = tuple(result)
+        return found
+
+    def may_end(self, position: int, count: int, alive: tuple[int, ...]) -> bool:
+        """Whether the object may end where this declared key is the next."""
+        return position >= self.last_required and count >= self.low and self.settled(len(self.declared) + 1, alive) is not None
+
+    def missing(self, state: State) -> tuple[int, int]:
+        """How many undeclared members have to follow and how many may, -1 for any number."""
+        _, _, count, _, room = state
+        most = self.high - count if self.high >= 0 else -1
+        never = self.f.never
+        left = [some for m, some in zip(self.undeclared, room, strict=True) if self.pair(m.key, m.value) != never]
+        return max(self.low - count, 0), most if -1 in left else high_bound(most, sum(left))
+
+    def extra(self) -> NodeId:
+        """Any undeclared member."""
+        never = self.f.never
+        extras = [node for m in self.undeclared if (node := self.pair(m.key, m.value)) != never]
+        return self.b.alt(*extras) if extras else never
+
+    def before(self, source: int, state: State) -> None:
+        """The edges that write a declared member, and the one that goes on to the next."""
+        _, position, count, alive, room = state
+        current = self.declared[position]
+        if not current.required:
+            skipped = self.settled(position + 1, alive, position)
+            if skipped is not None and (position + 1 < len(self.declared) or self.undeclared):
+                self.edges += (source, self.number((False, position + 1, count, skipped, room)), -1)
+        self.write(source, [current], position + 1, state)
+
+    def after(self, source: int, state: State) -> None:
+        """The edges behind a member: to the end, and over a comma to the next one."""
+        b, f = self.b, self.f
+        _, position, count, alive, room = state
+        if self.may_end(position, count, alive):
+            self.edges += (source, 1, f.blank)
+        if 0 <= self.high <= count:
+            return
+        if position < len(self.declared) or alive.count(SATISFIED) < len(alive):
+            if position < len(self.declared) or self.undeclared:
+                self.edges += (source, self.number((False, position, count, alive, room)), f.comma)
+        elif (extra := self.extra()) != f.never:
+            least, most = self.missing(state)
+            if most and not 0 <= most < least:
+                self.edges += (source, 1, b.seq(b.repeat(b.seq(f.comma, extra), max(least, 1), most), f.blank))
+
+    def write(self, source: int, members: Sequence[Member], following: int, state: State) -> None:
+        """The edges that write one of some members, those at the state's position; `following` is the next declared key after them."""
+        _, position, count, alive, room = state
+        turns = self.turns.get((position, alive))
+        if turns is None:
+            turns = self.turns[position, alive] = []
+            for place, current in enumerate(members):
+                for value, left in self.outcomes(current, alive):
+                    target = self.settled(following, left, position if left is alive else -1)
+                    node = self.f.never if target is None else self.pair(current.key, value)
+                    if target is not None and node != self.f.never:
+                        turns.append((node, target, place if current.name is None else -1))
+        after = min(count + 1, self.cap)
+        for node, target, place in turns:
+            if place < 0 or room[place] < 0:
+                self.edges += (source, self.number((True, following, after, target, room)), node)
+            elif room[place]:
+                left = (*room[:place], room[place] - 1, *room[place + 1 :])
+                self.edges += (source, self.number((True, following, after, target, left)), node)
+
+    def outcomes(self, current: Member, alive: tuple[int, ...]) -> Iterator[tuple[Conjunction, tuple[int, ...]]]:
+        """How a member may turn out: what its value meets, and which atoms are then alive."""
+        relevant: dict[Literal, None] = {}
+        touched: list[tuple[int, int, Atom]] = []
+        for entry in self.concerning(current):
+            number, bit, atom = entry
+            if alive[number] != SATISFIED and alive[number] & bit:
+                touched.append(entry)
+                relevant[atom.literal] = None
+        if not touched:
+            yield current.value, alive
+            return
+        for value, true in self.cases.split(current.value, tuple(relevant)):
+            following = list(alive)
+            for number, bit, atom in touched:
+                if following[number] == SATISFIED:
+                    continue
+                if atom.literal in true:
+                    if not atom.every:
+                        following[number] = SATISFIED
+                elif atom.every:
+                    following[number] &= ~bit
+            yield value, tuple(following)
+
+    def concerning(self, current: Member) -> list[tuple[int, int, Atom]]:
+        """The atoms that speak of a member, clause by clause."""
+        name = current.name
+        which = current.inside if name is None else name
+        found = self.concerned.get(which)
+        if found is None:
+            if name is None:
+                found = [entry for entry in self.general if in_cell(entry[2].keys, current.inside)]
+            else:
+                found = self.named.get(name, [])
+                if self.general:
+                    found = sorted([*found, *(entry for entry in self.general if member(self.facts, entry[2].keys, name))], key=_PLACE)
+            self.concerned[which] = found
+        return found

@@ -1,0 +1,368 @@
+"""Objects as nodes: chains of members where keys come in the order of the schema, permutations and graphs where they come in any."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from operator import itemgetter
+from typing import Final
+
+from ...pda.automata.dfa import ANYTHING, Dfa
+from ...pda.exceptions import LimitError
+from ...pda.grammar import AUTOMATON, GRAPH, REPEATABLE, REQUIRED, GrammarBuilder, NodeId
+from ..sets.keys import in_cell, without
+from ..sets.objects import Cases, Facts, Known, key_space, member, names_of, prune, sets_of_keys, single, surely
+from ..sets.types import TRUE, Atom, Conjunction, Object, reduced
+from .json_parts import Fragments, quoted
+from .object_graph import Member, OrderedGraph
+from .unordered import Key, Unordered
+from .values import separated
+
+FEW_KEYS: Final = 1_024
+"""A set of no more undeclared keys may run out before the members that have to be there are; of more keys there are always others."""
+FEW_NAMES: Final = 64
+"""Of a set of no more undeclared keys each is a member of its own where keys come in any order."""
+MOST_OPTIONS: Final = 500
+"""An object whose keys come in any order is a union of at most this many alternatives, or a graph (`emit.unordered`)."""
+SMALL_GRAPH: Final = 2_000
+"""States that such a graph may have before ten times as many alternatives are tried."""
+_TIMES: Final = itemgetter(1)
+Witnesses = tuple[tuple[frozenset[int], Conjunction], ...]
+"""Undeclared keys that there have to be: the languages that each is in, and what its value meets."""
+
+
+class ObjectWriter:
+    """Object parts written into one builder."""
+
+    def __init__(
+        self, b: GrammarBuilder, f: Fragments, facts: Facts, value: Callable[[Conjunction], NodeId], *, any_order: bool, distinct: bool
+    ) -> None:
+        self.b = b
+        self.f = f
+        self.facts = facts
+        self.value = value
+        self.any_order = any_order
+        self.always_distinct = self.distinct = distinct
+        self.extra_keys: dict[tuple[int, frozenset[str]], NodeId] = {}
+        """Nodes for the keys of an automaton but some declared ones, which many objects may share."""
+
+    def node(self, part: Object) -> NodeId:
+        """The objects of a part."""
+        pruned = prune(part, self.facts)
+        if pruned is None:
+            return self.f.never
+        # A key that occurs again replaces its value by another that is as good, unless keys are counted or one must have a certain value.
+        matters = pruned.low > 0 or bool(pruned.clauses) or any(not atom.every and atom.name is None for atom in pruned.atoms)
+        outer, self.distinct = self.distinct, self.always_distinct or matters
+        node = self._node(pruned)
+        node = self.b.scope(node) if self.distinct and node != self.f.never else node
+        self.distinct = outer
+        return node
+
+    def _node(self, pruned: Object) -> NodeId:
+        """The objects of a part that is not empty, in the scope that `distinct` asks for."""
+        if self.any_order:
+            return self.unchained(self.named(pruned) if self.distinct else pruned)
+        return self.chained(pruned)
+
+    def named(self, part: Object) -> Object:
+        """The part with the undeclared keys that may run out declared, so that each is a member of its own."""
+        names = names_of(part)
+        space, known = key_space(part, names, self.facts), Known(part, self.facts)
+        choices = len(part.clauses) + sum(not atom.every and atom.name is None for atom in part.atoms)
+        for cell in space.cells:
+            most = FEW_NAMES if choices else max(FEW_KEYS, part.low)
+            if not self.facts.is_empty(known.undeclared(cell)) and space.room([cell], most + 1) <= most:
+                names += space.names(cell)
+        return part._replace(order=tuple(names))
+
+    def members(self, part: Object) -> tuple[list[Member], list[Member]]:
+        """The declared keys that can occur, and the cells of the others."""
+        known = Known(part, self.facts)
+        names = names_of(part)
+        declared: list[Member] = []
+        for name in names:
+            value = known.value(name)
+            if not self.facts.is_empty(value):
+                key = self.b.seq(self.b.literal(quoted(name)), self.f.colon)
+                declared.append(Member(name, frozenset(), key, value, name in known.required))
+        undeclared: list[Member] = []
+        sets = sets_of_keys(part)
+        space = key_space(part, names, self.facts)
+        # Cells that no set of keys tells apart are one.
+        groups: dict[tuple[bool, ...], list[frozenset[int]]] = {}
+        for inside in sorted(space.cells, key=sorted) if len(space.cells) > 1 else space.cells:
+            groups.setdefault(tuple([in_cell(keys, inside) for keys in sets]), []).append(inside)
+        for cells in groups.values():
+            value = known.undeclared(cells[0])
+            if not self.facts.is_empty(value):
+                # Keys that may occur again never run out.
+                many = max(FEW_KEYS, part.low) + 1
+                room = space.room(cells, many) if self.distinct else many
+                key = self.extra_key(*space.keys(cells))
+                undeclared.append(Member(None, cells[0], key, value, False, room if room < many else -1))
+        return declared, undeclared
+
+    def extra_key(self, keys: Dfa, declared: Sequence[str]) -> NodeId:
+        """The keys of an automaton but the declared ones, and a colon."""
+        b, f = self.b, self.f
+        if keys is ANYTHING:
+            key = extra_key(b, f, declared)
+        else:
+            # The partition that an automaton is from keeps it as long as this writer is there.
+            known = (id(keys), frozenset(declared))
+            found = self.extra_keys.get(known)
+            if found is None:
+                left = without(keys, declared) if declared else keys
+                found = b.seq(f.quote, b.node((AUTOMATON, left.transitions, left.accepting, f.encoding)), f.quote)
+                self.extra_keys[known] = found
+            key = found
+        return b.seq(b.distinct(key) if self.distinct else key, f.colon)
+
+    def pair(self, key: NodeId, value: Conjunction) -> NodeId:
+        """Key, colon and value."""
+        node = self.value(value)
+        return self.f.never if node == self.f.never or key == self.f.never else self.b.seq(key, node)
+
+    def chained(self, part: Object) -> NodeId:
+        """An object with its declared keys in order."""
+        b, f = self.b, self.f
+        declared, undeclared = self.members(part)
+        missing = {atom.name for atom in part.atoms if not atom.every and atom.name is not None}
+        if not missing <= {m.name for m in declared}:
+            return f.never
+        clauses = [*part.clauses, *((atom,) for atom in part.atoms if not atom.every and atom.name is None)]
+        low, high = part.low, part.high
+        if low <= sum(m.required for m in declared):
+            low = 0
+        if not undeclared and high >= len(declared):
+            high = -1
+        if not clauses and not low and high < 0:
+            pairs = [(self.pair(m.key, m.value), m.required) for m in declared]
+            extras = [n for m in undeclared if (n := self.pair(m.key, m.value)) != f.never]
+            return object_node(b, f, pairs, b.alt(*extras) if extras else f.never)
+        return OrderedGraph(b, f, declared, undeclared, clauses, low, high, pair=self.pair, facts=self.facts).node()
+
+    def unchained(self, part: Object) -> NodeId:
+        """An object with its keys in any order.
+
+        As few alternatives where they are few, which is quickest, else as a small graph, else as what is possible.
+        """
+        for most, states in ((MOST_OPTIONS, SMALL_GRAPH), (10 * MOST_OPTIONS, 10 * SMALL_GRAPH)):
+            options = self.without_clauses(part, most)
+            if options is not None:
+                nodes = dict.fromkeys(self.permuted(option, part, witnesses) for option, witnesses in options)
+                return self.b.alt(*(node for node in nodes if node != self.f.never)) if nodes else self.f.never
+            graph = self.unordered(part, states)
+            if graph is not None:
+                return graph
+        message = f"one object needs more than {10 * MOST_OPTIONS} alternatives, and a graph of more than {10 * SMALL_GRAPH} states"
+        raise LimitError(message, limit="states", value=10 * SMALL_GRAPH)
+
+    def unordered(self, part: Object, states: int) -> NodeId | None:
+        """An object with its keys in any order, as one graph; None where that has too many states."""
+        b, f = self.b, self.f
+        self.distinct = True  # in the scope that `node` opens
+        declared, undeclared = self.members(part)
+        clauses = [*part.clauses, *((atom,) for atom in part.atoms if not atom.every)]
+        keys = [
+            Key(m.name, b.seq(b.distinct(b.literal(quoted(m.name))), f.colon), m.value, partial(self.speaks_of, m.name), lambda _: False)
+            for m in declared
+            if m.name is not None
+        ]
+        partition = key_space(part, names_of(part), self.facts).partition
+        for m in undeclared:
+            endless = part.high < 0 and partition.is_endless(m.inside)
+            keys.append(Key(None, m.key, m.value, partial(self.speaks_of_cell, m.inside), partial(self.lasts, m, endless)))
+        split = Cases(self.facts).split
+        graph = Unordered(b, f, keys, clauses, pair=self.pair, split=split, budget=self.facts.budget)
+        return graph.node(part.low, part.high, states)
+
+    def speaks_of(self, name: str, atom: Atom) -> bool:
+        """Whether an atom speaks of a declared key."""
+        return member(self.facts, atom.keys, name)
+
+    @staticmethod
+    def speaks_of_cell(inside: frozenset[int], atom: Atom) -> bool:
+        """Whether an atom speaks of the undeclared keys of a cell."""
+        return atom.name is None and in_cell(atom.keys, inside)
+
+    def lasts(self, cell: Member, endless: bool, atom: Atom) -> bool:
+        """Whether there is always one more key of a cell with which an atom is met."""
+        return endless and self.speaks_of_cell(cell.inside, atom) and not self.facts.is_empty(reduced(cell.value | {atom.literal}))
+
+    def without_clauses(self, part: Object, most: int) -> list[tuple[Object, Witnesses]] | None:
+        """Parts without clauses, whose union is the part, each with what some different undeclared keys must have; None where many."""
+        stack: list[tuple[Object, Witnesses]] = [(part, ())]
+        names = names_of(part)
+        cells = sorted(key_space(part, names, self.facts).cells, key=sorted)
+        found: list[tuple[Object, Witnesses]] = []
+        steps = 0
+        while stack:
+            current, witnesses = stack.pop()
+            steps += 1
+            if len(found) + len(stack) > most or steps > 10 * most:
+                return None
+            choice = next((i for i, a in enumerate(current.atoms) if not a.every and a.name is None), None)
+            if current.clauses:
+                options = [(option, witnesses) for option in self.decided(current)]
+            elif choice is not None:
+                atom = current.atoms[choice]
+                base = current._replace(atoms=current.atoms[:choice] + current.atoms[choice + 1 :])
+                if self.is_met(atom, base, witnesses):
+                    stack.append((base, witnesses))
+                    continue
+                options = [
+                    (base._replace(atoms=(*base.atoms, Atom(False, single(name), atom.literal, name))), witnesses)
+                    for name in names
+                    if member(self.facts, atom.keys, name)
+                ]
+                met = frozenset((atom.literal,))
+                options += [(base, (*witnesses, (inside, met))) for inside in cells if in_cell(atom.keys, inside)]
+                # One key may be what several atoms ask for.
+                options += [
+                    (base, (*witnesses[:place], (inside, literals | met), *witnesses[place + 1 :]))
+                    for place, (inside, literals) in enumerate(witnesses)
+                    if in_cell(atom.keys, inside)
+                ]
+            else:
+                found.append((current, witnesses))
+                continue
+            self.facts.budget.check_time()
+            for option, wanted in reversed(options):
+                pruned = prune(option, self.facts)
+                if pruned is not None:
+                    stack.append((pruned, wanted))
+        return found
+
+    def is_met(self, atom: Atom, part: Object, witnesses: Witnesses) -> bool:
+        """Whether a key that has to be there anyway is surely one of those that an atom asks for."""
+        known = Known(part, self.facts)
+        return any(
+            in_cell(atom.keys, inside) and (atom.literal == TRUE or atom.literal in literals) for inside, literals in witnesses
+        ) or any(
+            member(self.facts, atom.keys, name) and (atom.literal == TRUE or surely(known.value(name), atom.literal, self.facts))
+            for name in known.required
+        )
+
+    def decided(self, part: Object) -> list[Object]:
+        """A part with clauses as a union of some that each have fewer.
+
+        An atom of several clauses, or of a key that several clauses speak of, as the member by which branches are told apart, either
+        holds and settles them, or is in none.
+        Its negation is told only where it is cheap: nothing is ever gained from an atom that does not hold.
+        """
+        found = Counter(atom for clause in part.clauses for atom in clause)
+        keys = Counter(name for clause in part.clauses for name in {atom.name for atom in clause if not atom.every} if name is not None)
+        told_apart = {atom: keys[atom.name] for atom in found if not atom.every and atom.name is not None and self.is_cheap(atom)}
+        atom, times = max(((atom, max(times, told_apart.get(atom, 1))) for atom, times in found.items()), key=_TIMES)
+        if times == 1:
+            shortest = min(range(len(part.clauses)), key=lambda place: len(part.clauses[place]))
+            base = part._replace(clauses=part.clauses[:shortest] + part.clauses[shortest + 1 :])
+            return [base._replace(atoms=(*base.atoms, atom)) for atom in part.clauses[shortest]]
+        holds = part._replace(atoms=(*part.atoms, atom), clauses=tuple(clause for clause in part.clauses if atom not in clause))
+        rest = tuple([tuple([other for other in clause if other != atom]) for clause in part.clauses])
+        told = (atom.negated(),) if self.is_cheap(atom) else ()
+        fails = part._replace(
+            atoms=(*part.atoms, *told, *(clause[0] for clause in rest if len(clause) == 1)),
+            clauses=tuple(clause for clause in rest if len(clause) > 1),
+        )
+        return [holds, fails] if all(rest) else [holds]
+
+    def is_cheap(self, atom: Atom) -> bool:
+        """Whether an atom can be negated without a large complement."""
+        return abs(atom.literal) == TRUE or self.facts.is_small(atom.literal)
+
+    def permuted(self, part: Object, whole: Object, witnesses: Witnesses) -> NodeId:
+        """An object with its keys in any order; `whole` is the part this is an alternative of, whose sets of keys cut the others."""
+        b, f = self.b, self.f
+        declared, undeclared = self.members(part._replace(order=tuple(names_of(whole))))
+        if {atom.name for atom in part.atoms if not atom.every and atom.name is not None} - {m.name for m in declared}:
+            return f.never
+        members: list[int] = []
+        for m in (*declared, *undeclared):
+            node = self.pair(m.key, m.value)
+            if node != f.never:
+                members += (node, REQUIRED if m.required else REPEATABLE if m.name is None else 0)
+            elif m.required:
+                return f.never
+        if witnesses:
+            space, known = key_space(whole, names_of(whole), self.facts), Known(part, self.facts)
+            for inside, literals in witnesses:
+                value = known.undeclared(inside, *literals)
+                node = f.never if self.facts.is_empty(value) else self.pair(self.extra_key(*space.keys([inside])), value)
+                if node == f.never:
+                    return node
+                members += (node, REQUIRED)
+        return permuted_object(b, f, tuple(members), part.low, part.high)
+
+
+def object_node(b: GrammarBuilder, f: Fragments, members: Sequence[tuple[NodeId, bool]], extra: NodeId) -> NodeId:
+    """An object with these members (node, required) in this order, then any number of `extra` ones.
+
+    A graph of two states a member: before(i), about to read member i or a later one, and after(i), where a comma or the end follows.
+    A comma is read once, from after(i) to before(i + 1): were it read before each member that may come next, a state after a member would
+    stand before as many commas as there are optional members left, and an engine would follow them all.
+    """
+    never, comma = f.never, f.comma
+    last = count = -1
+    for node, required in members:
+        if node != never:
+            count += 1
+            if required:
+                last = count
+        elif required:
+            return never
+    count += 1
+    if count < len(members):
+        members = [(node, required) for node, required in members if node != never]
+    if not count:
+        if extra == never:
+            return b.seq(f.open_object, f.blank, f.close_object)
+        return b.seq(f.open_object, f.blank, b.optional(b.seq(separated(b, f, extra), f.blank)), f.close_object)
+    edges: list[int] = []
+    before = 0
+    for i, (node, required) in enumerate(members):
+        after, following = 2 * i + 2, 2 * i + 3
+        more = i + 1 < count or extra != never
+        if not more:
+            edges += (before, after, node)
+        elif required:
+            edges += (before, after, node, after, following, comma)
+        else:
+            edges += (before, after, node, after, following, comma, before, following, -1)
+        if i >= last:
+            edges += (after, 1, -1)
+        before = following
+    if extra != never:
+        edges += (before, before + 1, extra, before + 1, before, comma, before + 1, 1, -1)
+    body = b.seq(b.node((GRAPH, before + 2, tuple(edges))), f.blank)
+    return b.seq(f.open_object, f.blank, b.optional(body) if last < 0 else body, f.close_object)
+
+
+def extra_key(b: GrammarBuilder, f: Fragments, declared: Collection[str]) -> NodeId:
+    """Any key but the declared ones, in quotes."""
+    return b.seq(f.quote, b.except_words(declared, f.encoding), f.quote) if declared else f.string
+
+
+def permuted_object(b: GrammarBuilder, f: Fragments, members: tuple[int, ...], low: int, high: int) -> NodeId:
+    """An object of `low` to `high` of these members, in any order; members are (node, flags, ...) as PERMUTE has them."""
+    empty = not low and not any(flags & REQUIRED for flags in members[1::2])
+    if not members or high == 0:
+        return b.seq(f.open_object, f.blank, f.close_object) if empty else f.never
+    body = b.seq(b.permute(members, f.comma, minimum=max(low, 1), maximum=high), f.blank)
+    return b.seq(f.open_object, f.blank, b.optional(body) if empty else body, f.close_object)
+
+
+def unordered(b: GrammarBuilder, f: Fragments, members: Sequence[tuple[NodeId, bool]], extra: NodeId) -> NodeId:
+    """An object with these members (node, required) in any order, and any number of `extra` ones."""
+    flat: list[int] = []
+    for node, required in members:
+        if node != f.never:
+            flat += (node, REQUIRED if required else 0)
+        elif required:
+            return f.never
+    if extra != f.never:
+        flat += (extra, REPEATABLE)
+    return permuted_object(b, f, tuple(flat), 0, -1)

@@ -1,0 +1,85 @@
+"""Sets of strings as nodes: patterns and formats by their grammars, bounded ones by automata that count, all others by automata."""
+
+from __future__ import annotations
+
+from ...pda.automata import language
+from ...pda.automata.dfa import NOTHING, Dfa
+from ...pda.grammar import ALT, AUTOMATON, GrammarBuilder, NodeId
+from ...pda.regex import regex_node
+from ..formats import format_lengths, format_node
+from ..sets.strings import Strings
+from ..sets.types import Text
+from .json_parts import Fragments, quoted
+
+
+class StringWriter:
+    """Text parts written into one builder."""
+
+    def __init__(self, b: GrammarBuilder, f: Fragments, strings: Strings) -> None:
+        self.b = b
+        self.f = f
+        self.strings = strings
+        self.written: dict[Text, NodeId] = {}
+
+    def node(self, text: Text) -> NodeId:
+        """The strings of a part, in quotes."""
+        found = self.written.get(text)
+        if found is None:
+            found = self.written[text] = self._node(text)
+        return found
+
+    def _node(self, text: Text) -> NodeId:
+        b, f = self.b, self.f
+        if text.words is not None:
+            words = [b.literal(quoted(word)) for word in sorted(text.words)]
+            return words[0] if len(words) == 1 else b.node((ALT, *words)) if words else f.never
+        inside = self.inside(text)
+        return f.never if inside == f.never else b.seq(f.quote, inside, f.quote)
+
+    def inside(self, text: Text) -> NodeId:
+        """The strings of a part, without their quotes."""
+        b, f, strings = self.b, self.f, self.strings
+        low, high, tests, _ = text
+        if 0 <= high < low:
+            return f.never
+        if not tests:
+            return b.repeat(f.character, low, high)
+        if len(tests) == 1:
+            ((what, argument, holds),) = tests
+            if what == "format" and holds:
+                assert isinstance(argument, str)
+                shortest, longest = format_lengths(argument)
+                if low <= shortest and (high < 0 or (longest is not None and longest <= high)):
+                    node = format_node(b, argument, f.encoding)
+                    assert node is not None
+                    return node
+            if what == "pattern" and holds and low == 0 and high < 0:
+                assert isinstance(argument, str)
+                return regex_node(b, argument, search=True, encoding=f.encoding, limits=strings.budget.limits)
+            if what == "words" and low == 0 and high < 0:
+                assert isinstance(argument, frozenset)
+                return b.except_words(argument, f.encoding)
+        automaton = strings.all_of(tests)
+        if automaton == NOTHING:
+            return f.never
+        if not strings.within(text):
+            node = _counted(b, automaton, strings.length_bounds(tests), low, high, f.encoding)
+            if node is not None:
+                return node
+            automaton = strings.automaton(text)
+        return f.never if automaton == NOTHING else b.node((AUTOMATON, automaton.transitions, automaton.accepting, f.encoding))
+
+
+def _counted(
+    b: GrammarBuilder, automaton: Dfa, lengths: tuple[int, int | None] | None, low: int, high: int, encoding: int
+) -> NodeId | None:
+    """The accepted texts of bounded length as an automaton that counts, None where its states do not tell which counts lead to an end."""
+    if lengths is None or 0 <= high < lengths[0] or (lengths[1] is not None and lengths[1] < low):
+        return b.never()
+    if low <= lengths[0]:
+        low = 0
+    if lengths[1] is not None and lengths[1] <= high:
+        high = -1
+    if low > 0 and high >= 0 and language.skips_lengths(automaton, high - low + 1):
+        return None
+    return b.automaton(automaton.transitions, automaton.accepting, encoding, minimum=low, maximum=high)
