@@ -9,11 +9,14 @@ class TokenTrie:
     """
     The bytes of every token, as a trie; an id without bytes, or with none, is a token without text.
 
-    What grammars remember of it together, so that each need not find it anew, takes no more than set_bytes.
+    What grammars remember of it together, so that each need not find it anew, takes no more than set_bytes (sets of nodes, kept for good)
+    and class_bytes (what loops over classes of characters take; forgotten if it is not used).
     Masks do not depend on thresholds, which say from which sizes on which way to them is taken; tests change them.
     """
 
-    def __init__(self, tokens: object, size: int, *, set_bytes: int = 67108864, thresholds: object | None = None) -> None: ...
+    def __init__(
+        self, tokens: object, size: int, *, set_bytes: int = 67108864, class_bytes: int = 67108864, thresholds: object | None = None
+    ) -> None: ...
     @property
     def thresholds(self) -> dict[str, int]:
         """The sizes from which on which way to a mask is taken."""

@@ -444,7 +444,7 @@ Thresholds thresholds_of(nb::handle given) {
   return thresholds;
 }
 
-std::shared_ptr<TokenTrie> make_trie(nb::object tokens, i64 size, i64 set_bytes, nb::handle thresholds) {
+std::shared_ptr<TokenTrie> make_trie(nb::object tokens, i64 size, i64 set_bytes, i64 class_bytes, nb::handle thresholds) {
   std::vector<std::pair<const char*, std::size_t>> texts;
   const nb::object fast = nb::steal(PySequence_Fast(tokens.ptr(), "tokens is not a sequence"));
   if (!fast.is_valid()) throw nb::python_error();
@@ -459,7 +459,8 @@ std::shared_ptr<TokenTrie> make_trie(nb::object tokens, i64 size, i64 set_bytes,
     else if (PyBytes_Check(token)) texts.push_back({PyBytes_AS_STRING(token), static_cast<std::size_t>(PyBytes_GET_SIZE(token))});
     else throw nb::type_error(("token " + std::to_string(i) + " is " + Py_TYPE(token)->tp_name + ", not bytes or None").c_str());
   }
-  return std::make_shared<TokenTrie>(texts, static_cast<u32>(size), static_cast<std::size_t>(std::max<i64>(set_bytes, 0)), thresholds_of(thresholds));
+  const auto bytes = [](i64 given) { return static_cast<std::size_t>(std::max<i64>(given, 0)); };
+  return std::make_shared<TokenTrie>(texts, static_cast<u32>(size), bytes(set_bytes), bytes(class_bytes), thresholds_of(thresholds));
 }
 
 nb::bytes to_bytes(const std::string& text) { return nb::bytes(text.data(), text.size()); }
@@ -556,10 +557,13 @@ NB_MODULE(_kernel, m) {
 
   nb::class_<TokenTrie>(m, "TokenTrie",
                         "The bytes of every token, as a trie; an id without bytes, or with none, is a token without text.\n\n"
-                        "What grammars remember of it together, so that each need not find it anew, takes no more than set_bytes.\n"
+                        "What grammars remember of it together, so that each need not find it anew, takes no more than set_bytes (sets of nodes, kept for good)\n"
+                        "and class_bytes (what loops over classes of characters take; forgotten if it is not used).\n"
                         "Masks do not depend on thresholds, which say from which sizes on which way to them is taken; tests change them.")
-      .def(nb::new_([](nb::object tokens, i64 size, i64 set_bytes, nb::object thresholds) { return make_trie(tokens, size, set_bytes, thresholds); }), nb::arg("tokens"),
-           nb::arg("size"), nb::kw_only(), nb::arg("set_bytes") = 64 << 20, nb::arg("thresholds") = nb::none())
+      .def(nb::new_([](nb::object tokens, i64 size, i64 set_bytes, i64 class_bytes, nb::object thresholds) {
+             return make_trie(tokens, size, set_bytes, class_bytes, thresholds);
+           }),
+           nb::arg("tokens"), nb::arg("size"), nb::kw_only(), nb::arg("set_bytes") = 64 << 20, nb::arg("class_bytes") = 64 << 20, nb::arg("thresholds") = nb::none())
       .def_prop_ro(
           "thresholds",
           [](const TokenTrie& self) {

@@ -43,12 +43,18 @@ class Tensor(Protocol):
 class TokenTrie:
     """The bytes of every token, as a trie; an id without bytes, or with none, is a token without text.
 
-    `set_bytes` bounds what the kernel's grammars remember of it together, and `thresholds` say how the kernel finds masks; here grammars
-    remember nothing, and there is one way to a mask.
+    `set_bytes` and `class_bytes` bound what the kernel's grammars remember of it together, and `thresholds` say how the kernel finds masks;
+    here grammars remember nothing, and there is one way to a mask.
     """
 
     def __init__(
-        self, tokens: Sequence[bytes | None], size: int, *, set_bytes: int = 64 << 20, thresholds: Mapping[str, int] | None = None
+        self,
+        tokens: Sequence[bytes | None],
+        size: int,
+        *,
+        set_bytes: int = 64 << 20,
+        class_bytes: int = 64 << 20,
+        thresholds: Mapping[str, int] | None = None,
     ) -> None:
         if size < len(tokens):
             raise ValueError(f"the vocabulary has {len(tokens)} tokens, more than its size {size}")

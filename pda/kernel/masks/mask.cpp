@@ -199,14 +199,17 @@ void Automaton::walk(u32 node, u32 state, StateMaskBuilder& mask) {
 }
 
 u32 Automaton::list_id(const NodeList* list) {
-  const u64 key = reinterpret_cast<std::uintptr_t>(list);
-  if (const u32* found = shared_lists_.find(key)) return *found;
+  if (const u32* found = shared_lists_.find(list->number)) return *found;
   if (!list->set && list->nodes.size() >= trie_->thresholds().many_nodes) list->set = trie_->set(list->nodes.data(), list->nodes.size());
   const u32 id = node_lists_.intern(list->nodes.data(), list->nodes.size());
-  shared_lists_.insert(key, id);
+  shared_lists_.insert(list->number, id);
   if (list_sets_.size() <= id) list_sets_.resize(id + 1);
   list_sets_[id] = list->set;
   return id;
+}
+
+const u32* Automaton::hold(const std::shared_ptr<const LoopMask>& mask) {
+  return loop_masks_.try_emplace(mask->words.data(), mask).first->first;
 }
 
 template <class F>
@@ -394,7 +397,7 @@ bool Automaton::by_byte_run(u32 state, StateMaskBuilder& mask) {
   if (inside == 0) return false;
   const bool leaves = dfa_[state].flags & STATE_LEAVES;
   if (leaves) {
-    const NodeList* list = index_->loop_nodes(inside, left);
+    const auto list = index_->loop_nodes(inside, left);
     if (list->nodes.size() > trie_->thresholds().run_nodes) return false;
     for (const u32 node : list->nodes) hits_.push_back({state, node});
   }
@@ -407,7 +410,7 @@ bool Automaton::by_byte_run(u32 state, StateMaskBuilder& mask) {
       if (bytes.has(b)) continue;
       const u32 target = dfa_.next(state, static_cast<u8>(b));
       if (target == DEAD) continue;
-      const NodeList* list = index_->loop_exits(inside, b, 0, left);
+      const auto list = index_->loop_exits(inside, b, 0, left);
       if (list->tokens.empty() && list->nodes.empty()) continue;
       exits.push_back({b, left});
       for (const u32 node : list->nodes) reached.push_back({target, node});
@@ -421,7 +424,7 @@ bool Automaton::by_byte_run(u32 state, StateMaskBuilder& mask) {
     for (; i < reached.size() && reached[i].first == target; i++) nodes.push_back(reached[i].second);
     go_on_at(nodes, target, mask);
   }
-  mask.dense = index_->loop_mask_with_exits(inside, left, exits);
+  mask.dense = hold(index_->loop_mask_with_exits(inside, left, exits));
   return true;
 }
 
@@ -476,13 +479,13 @@ bool Automaton::by_counter_chain(u32 state, const ClassLoop& loop, StateMaskBuil
   auto state_at = [&](u32 j) { return j <= tail ? chain[j] : counts ? dfa_.advanced(chain[tail], j - tail) : chain[tail]; };
   // The exit behind `low` to `high` characters leads to `target`.
   auto leave_by = [&](u32 exit, u32 low, u32 high, u32 target) {
-    const NodeList* list = index_->loop_exits(inside, exit, low, high);
+    const auto list = index_->loop_exits(inside, exit, low, high);
     if (!list->tokens.empty() || !list->nodes.empty()) exits.push_back({exit, static_cast<u64>(low) << 32 | high});
     if (guarded_mask_) {
       for (const u32 node : list->nodes) record_guarded(node, target, mask);
       for (const u32 node : list->leaves) record_guarded(node, target, mask);
     }
-    go_on_at(list->nodes, target, mask, list);
+    go_on_at(list->nodes, target, mask, list.get());
   };
   Scratch<u32> live;
   for (const u32 link : chain) live_exits(link, inside, live);
@@ -510,7 +513,7 @@ bool Automaton::by_counter_chain(u32 state, const ClassLoop& loop, StateMaskBuil
     if (alike) {
       if (far > tail) places.push_back(far + 1);
     } else {
-      for (const u16 j : index_->exit_places(inside, exit))
+      for (const auto found = index_->exit_places(inside, exit); const u16 j : *found)
         if (j > tail && j <= far) places.push_back(j);
     }
     for (std::size_t i = 0; i < places.size();) {
@@ -531,7 +534,7 @@ bool Automaton::by_counter_chain(u32 state, const ClassLoop& loop, StateMaskBuil
       leave_by(b, cap, cap, target);
     }
   }
-  mask.dense = index_->loop_mask_with_exits(inside, cap, exits);
+  mask.dense = hold(index_->loop_mask_with_exits(inside, cap, exits));
   (counts ? statistics.counted_chains : statistics.chains)++, statistics.guarded_chains += guarded_mask_;
   return true;
 }
@@ -600,7 +603,7 @@ bool Automaton::by_closed_classes(u32 state, StateMaskBuilder& mask) {
   // Characters that surely are in bounds, and those that may be, by where they lead.
   const u32 surely = left == NONE ? NONE : left - std::min(left, closed.high), maybe = left == NONE ? NONE : left - std::min(left, closed.low);
   Scratch<std::pair<u32, u32>> landed;  // (state, node)
-  const Paths* paths = index_->exit_paths(inside);
+  const auto paths = index_->exit_paths(inside);
   path_[0] = state;
   for (std::size_t i = 0; i + 1 < paths->ways.size(); i++) {
     const Paths::Way way = paths->ways[i];
@@ -609,9 +612,9 @@ bool Automaton::by_closed_classes(u32 state, StateMaskBuilder& mask) {
       path_[depth + 1] = path_[depth] == DEAD ? DEAD : dfa_.next(path_[depth], paths->bytes[b]);
     if (path_[depth] != DEAD) landed.push_back({path_[depth], way.node});
   }
-  mask.dense = index_->loop_mask(inside, surely);
+  mask.dense = hold(index_->loop_mask(inside, surely));
   if (surely != maybe)
-    for (const i32 token : index_->loop_tokens(inside, surely + 1, maybe)) {
+    for (const auto tokens = index_->loop_tokens(inside, surely + 1, maybe); const i32 token : *tokens) {
       u32 at = state;
       for (const char byte : trie_->text(static_cast<u32>(token)).substr(index_->depth()))
         if (at != DEAD) at = dfa_.next(at, static_cast<u8>(byte));
@@ -702,7 +705,7 @@ bool Automaton::by_absorbing_state(u32 state, const ClassLoop& loop, StateMaskBu
   for (const u32 exit : live) {
     const u32 target = dfa_.after_exit(absorbing, exit);
     const u32 furthest = index_->longest_exit(inside, exit);
-    const NodeList* list = index_->loop_exits(inside, exit, 0, furthest);
+    const auto list = index_->loop_exits(inside, exit, 0, furthest);
     exits.push_back({exit, furthest});
     kept.clear();
     for (const u32 node : list->nodes)
@@ -712,9 +715,9 @@ bool Automaton::by_absorbing_state(u32 state, const ClassLoop& loop, StateMaskBu
       for (const u32 node : list->leaves)
         if (!std::binary_search(removed.begin(), removed.end(), node)) record_guarded(node, target, mask);
     }
-    go_on_at(kept, target, mask, kept.size() == list->nodes.size() ? list : nullptr);
+    go_on_at(kept, target, mask, kept.size() == list->nodes.size() ? list.get() : nullptr);
   }
-  mask.dense = index_->loop_mask_with_exits(inside, NONE, exits);
+  mask.dense = hold(index_->loop_mask_with_exits(inside, NONE, exits));
   for (const u32 node : removed)
     for (i32 token = nodes[node].token; token >= 0; token = trie_->same(token)) mask.excluded.push_back(token);
   std::sort(mask.excluded.begin(), mask.excluded.end());

@@ -237,7 +237,7 @@ class Automaton {
 
   // Masks.
   Interner node_lists_;
-  Map64 shared_lists_;                     // by address: those that the vocabulary has
+  Map64 shared_lists_;                     // by number: those that the vocabulary has
   std::vector<const NodeSet*> list_sets_;  // by list, of these
   u32 root_list_ = 0;
   std::vector<StateMask> state_masks_;
@@ -246,6 +246,8 @@ class Automaton {
   std::vector<u32> nested_masks_;
   std::vector<StateMaskBuilder::ScarceNode> scarce_nodes_;
   std::vector<std::vector<u32>> own_masks_;
+  std::unordered_map<const u32*, std::shared_ptr<const LoopMask>> loop_masks_;  // of the vocabulary, which may forget them: by their words
+  const u32* hold(const std::shared_ptr<const LoopMask>& mask);
   Map64 state_mask_ids_, mask_ids_;
   Interner masks_;                         // parts, NONE, sets of tokens, NONE, tokens that a guard refuses
   u32 state_mask(u32 nodes, u32 state, bool guarded = false);

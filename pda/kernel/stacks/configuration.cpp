@@ -465,7 +465,7 @@ void Automaton::reclaim() {
   closed_classes_.clear(), scope_can_finish_.clear(), counted_.clear();
   state_mask_ids_.clear(), mask_ids_.clear(), node_lists_.clear(), shared_lists_.clear();
   list_sets_.clear();
-  state_masks_ = {}, mask_tokens_ = {}, mask_moves_ = {}, nested_masks_ = {}, scarce_nodes_ = {}, own_masks_ = {};
+  state_masks_ = {}, mask_tokens_ = {}, mask_moves_ = {}, nested_masks_ = {}, scarce_nodes_ = {}, own_masks_ = {}, loop_masks_ = {};
   masks_.clear();
   const u32 root = 0;
   node_lists_.intern(&root, 1);
@@ -478,8 +478,9 @@ std::size_t Automaton::bytes() const {
   std::size_t measured = scope_lengths_.bytes();
   for (const auto& lengths : dfa_.nfa().counted) measured += lengths ? lengths->bytes() : 0;
   for (const auto& [rule, cheap] : cheap_values_) measured += cheap.nodes.capacity() * sizeof(SearchNode) + cheap.queue.size() * sizeof(SearchKey);
+  for (const auto& [words, mask] : loop_masks_) measured += mask->forgotten ? trie_->words() * sizeof(u32) : 0;
   return measured + dfa_.bytes() + nodes_.bytes() + guarded_.capacity() + depth_.capacity() * 4 + has_new_value_.bytes() + steps_.bytes() + unions_.bytes() + pushes_.bytes() +
-         advances_.bytes() + distances_.bytes() + lengths_.bytes() + token_steps_.bytes() + temperatures_.bytes() + expires_at_.capacity() * 4 + node_lists_.bytes() + list_sets_.capacity() * 8 + state_mask_ids_.bytes() + mask_ids_.bytes() + masks_.bytes() +
+         advances_.bytes() + distances_.bytes() + lengths_.bytes() + token_steps_.bytes() + temperatures_.bytes() + expires_at_.capacity() * 4 + node_lists_.bytes() + list_sets_.capacity() * 8 + shared_lists_.bytes() + state_mask_ids_.bytes() + mask_ids_.bytes() + masks_.bytes() +
          state_masks_.capacity() * sizeof(StateMask) + mask_tokens_.capacity() * 4 + mask_moves_.capacity() * sizeof(StateMaskBuilder::StackMove) + nested_masks_.capacity() * 4 +
          scarce_nodes_.capacity() * sizeof(StateMaskBuilder::ScarceNode) + own_masks_.size() * trie_->words() * 4;
 }

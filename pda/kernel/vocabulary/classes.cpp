@@ -48,6 +48,31 @@ struct Path {
   u64 ended() const { return pending ? signature | SIG_INCOMPLETE : signature; }
 };
 
+// What the key of a memo is about. Values of different types may share one.
+enum Question : u32 { LOOP_MASK, LOOP_MASK_WITH_EXITS, LOOP_TOKENS, LOOP_NODES, EXIT_PLACES, EXIT_PATHS, LOOP_EXITS /* and the exit */ };
+
+struct Key {
+  u32 words[6];
+  Key(u32 question, u32 node, u64 inside, u64 detail)
+      : words{question, node, static_cast<u32>(inside), static_cast<u32>(inside >> 32), static_cast<u32>(detail), static_cast<u32>(detail >> 32)} {}
+  operator std::span<const u32>() const { return words; }
+};
+
+// A value that was made, and its bytes.
+template <class Value>
+auto made_with(Value&& value, std::size_t bytes) {
+  return std::pair(std::forward<Value>(value), bytes);
+}
+
+u64 next_list() {
+  static std::atomic<u64> lists = 0;
+  return lists++;
+}
+
+std::size_t bytes_of(const NodeList& list) {
+  return sizeof(NodeList) + (list.nodes.capacity() + list.leaves.capacity()) * sizeof(u32) + list.tokens.capacity() * sizeof(i32);
+}
+
 }  // namespace
 
 std::string exit_text(u32 exit) {
@@ -71,7 +96,7 @@ AsciiSet ascii_inside(u64 inside) {
   return set;
 }
 
-ClassIndex::ClassIndex(const TokenTrie& trie, u32 node) : trie_(trie), node_(node) {
+ClassIndex::ClassIndex(const TokenTrie& trie, u32 node, ClassMemos& memos) : trie_(trie), node_(node), memos_(memos) {
   const TrieNode* nodes = trie.nodes();
   const u32 base = depth(), end = node + nodes[node].skip();
   std::vector<Path> paths(trie.max_token_bytes() + 1u);
@@ -105,71 +130,61 @@ ClassIndex::ClassIndex(const TokenTrie& trie, u32 node) : trie_(trie), node_(nod
 
 u32 ClassIndex::depth() const { return trie_.nodes()[node_].depth; }
 
-const u32* ClassIndex::loop_mask(u64 inside, u32 chars) const {
+std::shared_ptr<const LoopMask> ClassIndex::loop_mask(u64 inside, u32 chars) const {
   if (chars >= longest_loop(inside)) chars = NONE;
-  else loop_mask(inside, NONE);  // the shorter ones are made of it
-  const std::lock_guard lock(mutex_);
-  auto& found = masks_[{inside, chars}];
-  if (const auto whole = masks_.find({inside, NONE}); !found && chars != NONE && chars >= trie_.thresholds().trimmed_characters && whole != masks_.end()) {
-    found = std::make_unique<std::vector<u32>>(*whole->second);
-    for (const u32 i : longest_first_) {
-      if (chars_[i] <= chars) break;
-      (*found)[tokens_[i] >> 5] &= ~(1u << (tokens_[i] & 31));
+  return memos_.get<std::shared_ptr<const LoopMask>>(Key(LOOP_MASK, node_, inside, chars), [&] {
+    auto mask = std::make_shared<LoopMask>();
+    if (chars != NONE && chars >= trie_.thresholds().trimmed_characters) {
+      mask->words = loop_mask(inside, NONE)->words;
+      for (const u32 i : longest_first_) {
+        if (chars_[i] <= chars) break;
+        mask->words[tokens_[i] >> 5] &= ~(1u << (tokens_[i] & 31));
+      }
+    } else {
+      mask->words.assign(trie_.words(), 0);
+      const u64 outside = ~inside;
+      for (std::size_t i = 0; i < tokens_.size(); i++)
+        mask->words[tokens_[i] >> 5] |= static_cast<u32>((signatures_[i] & outside) == 0 && chars_[i] <= chars) << (tokens_[i] & 31);
     }
-  }
-  if (!found) {
-    auto mask = std::make_unique<std::vector<u32>>(trie_.words(), 0);
-    const u64 outside = ~inside;
-    for (std::size_t i = 0; i < tokens_.size(); i++)
-      (*mask)[tokens_[i] >> 5] |= static_cast<u32>((signatures_[i] & outside) == 0 && chars_[i] <= chars) << (tokens_[i] & 31);
-    found = std::move(mask);
-  }
-  return found->data();
+    return made_with(std::move(mask), trie_.words() * sizeof(u32));
+  });
 }
 
-const std::vector<i32>& ClassIndex::loop_tokens(u64 inside, u32 low, u32 high) const {
+std::shared_ptr<const std::vector<i32>> ClassIndex::loop_tokens(u64 inside, u32 low, u32 high) const {
   high = std::min(high, longest_loop(inside));
   low = std::min(low, high + 1);
-  const std::lock_guard lock(mutex_);
-  auto& found = loop_tokens_[{inside, static_cast<u64>(low) << 32 | high}];
-  if (!found) {
-    found = std::make_unique<std::vector<i32>>();
+  return memos_.get<std::shared_ptr<const std::vector<i32>>>(Key(LOOP_TOKENS, node_, inside, static_cast<u64>(low) << 32 | high), [&] {
+    auto found = std::make_shared<std::vector<i32>>();
     for (std::size_t i = 0; i < tokens_.size(); i++)
       if ((signatures_[i] & ~inside) == 0 && chars_[i] >= low && chars_[i] <= high) found->push_back(static_cast<i32>(tokens_[i]));
-  }
-  return *found;
+    const std::size_t bytes = found->capacity() * sizeof(i32);
+    return made_with(std::move(found), bytes);
+  });
 }
 
-const u32* ClassIndex::loop_mask_with_exits(u64 inside, u32 chars, const std::vector<std::pair<u32, u64>>& exits) const {
+std::shared_ptr<const LoopMask> ClassIndex::loop_mask_with_exits(u64 inside, u32 chars, const std::vector<std::pair<u32, u64>>& exits) const {
   chars = std::min(chars, longest_loop(inside));
-  Scratch<u32> key{static_cast<u32>(inside), static_cast<u32>(inside >> 32), chars};
+  const Key head(LOOP_MASK_WITH_EXITS, node_, inside, chars);
+  Scratch<u32> key;
+  key.assign(std::begin(head.words), std::end(head.words));
   for (const auto& [exit, range] : exits) key.insert(key.end(), {exit, static_cast<u32>(range), static_cast<u32>(range >> 32)});
-  u32 id;
-  {
-    const std::lock_guard lock(mutex_);
-    id = exit_keys_.intern(key.data(), key.size());
-    if (id == exit_masks_.size()) exit_masks_.emplace_back();
-    if (exit_masks_[id]) return exit_masks_[id]->data();
-  }
-  const u32* base = loop_mask(inside, chars);
-  auto mask = std::make_unique<std::vector<u32>>(base, base + trie_.words());
-  for (const auto& [exit, range] : exits)
-    for (const i32 token : loop_exits(inside, exit, static_cast<u32>(range >> 32), static_cast<u32>(range))->tokens)
-      (*mask)[static_cast<u32>(token) >> 5] |= 1u << (token & 31);
-  const std::lock_guard lock(mutex_);
-  auto& found = exit_masks_[id];
-  if (!found) found = std::move(mask);
-  return found->data();
+  return memos_.get<std::shared_ptr<const LoopMask>>(key, [&] {
+    auto mask = std::make_shared<LoopMask>();
+    mask->words = loop_mask(inside, chars)->words;
+    for (const auto& [exit, range] : exits) {
+      const auto list = loop_exits(inside, exit, static_cast<u32>(range >> 32), static_cast<u32>(range));
+      for (const i32 token : list->tokens) mask->words[static_cast<u32>(token) >> 5] |= 1u << (token & 31);
+    }
+    return made_with(std::move(mask), trie_.words() * sizeof(u32));
+  });
 }
 
-const NodeList* ClassIndex::loop_exits(u64 inside, u32 exit, u32 low, u32 high) const {
+std::shared_ptr<const NodeList> ClassIndex::loop_exits(u64 inside, u32 exit, u32 low, u32 high) const {
   const u32 longest = longest_exit(inside, exit);
   low = std::min(low, longest + 1);
   high = std::min(high, longest);
-  const std::lock_guard lock(mutex_);
-  auto& found = exits_[{inside, static_cast<u64>(exit) << 48 | static_cast<u64>(low) << 24 | high}];
-  if (!found) {
-    auto list = std::make_unique<NodeList>();
+  return memos_.get<std::shared_ptr<const NodeList>>(Key(LOOP_EXITS + exit, node_, inside, static_cast<u64>(low) << 32 | high), [&] {
+    auto list = std::make_shared<NodeList>(next_list());
     // A path that ends inside a character cannot be left there: INCOMPLETE must not be inside.
     const u64 outside = ~(inside & ~SIG_INCOMPLETE);
     for (const Occurrence& at : occurrences_[exit]) {
@@ -178,29 +193,27 @@ const NodeList* ClassIndex::loop_exits(u64 inside, u32 exit, u32 low, u32 high) 
       (trie_.nodes()[at.node].skip() > 1 ? list->nodes : list->leaves).push_back(at.node);
       list->height = std::max<u32>(list->height, trie_.height(at.node));
     }
-    found = std::move(list);
-  }
-  return found.get();
+    const std::size_t bytes = bytes_of(*list);
+    return made_with(std::move(list), bytes);
+  });
 }
 
-const std::vector<u16>& ClassIndex::exit_places(u64 inside, u32 exit) const {
-  const std::lock_guard lock(mutex_);
-  auto& found = places_[{inside, exit}];
-  if (!found) {
-    found = std::make_unique<std::vector<u16>>();
+std::shared_ptr<const std::vector<u16>> ClassIndex::exit_places(u64 inside, u32 exit) const {
+  return memos_.get<std::shared_ptr<const std::vector<u16>>>(Key(EXIT_PLACES, node_, inside, exit), [&] {
+    auto found = std::make_shared<std::vector<u16>>();
     const u64 outside = ~(inside & ~SIG_INCOMPLETE);
     for (const Occurrence& at : occurrences_[exit])
       if ((at.before & outside) == 0) found->push_back(static_cast<u16>(at.chars));
     std::sort(found->begin(), found->end());
     found->erase(std::unique(found->begin(), found->end()), found->end());
-  }
-  return *found;
+    found->shrink_to_fit();
+    const std::size_t bytes = found->capacity() * sizeof(u16);
+    return made_with(std::move(found), bytes);
+  });
 }
 
-const Paths* ClassIndex::exit_paths(u64 inside) const {
-  const std::lock_guard lock(mutex_);
-  auto& found = paths_[inside];
-  if (!found) {
+std::shared_ptr<const Paths> ClassIndex::exit_paths(u64 inside) const {
+  return memos_.get<std::shared_ptr<const Paths>>(Key(EXIT_PATHS, node_, inside, 0), [&] {
     std::vector<u32> nodes;
     const u64 outside = ~(inside & ~SIG_INCOMPLETE);
     for (u32 exit = 0; exit < EXITS; exit++) {
@@ -209,63 +222,60 @@ const Paths* ClassIndex::exit_paths(u64 inside) const {
         if ((at.before & outside) == 0) nodes.push_back(at.node);
     }
     std::sort(nodes.begin(), nodes.end());
-    auto paths = std::make_unique<Paths>();
+    auto paths = std::make_shared<Paths>();
     std::string before, path;
     for (const u32 node : nodes) {
       path.assign(trie_.nodes()[node].depth - depth(), 0);
       for (u32 at = node, i = static_cast<u32>(path.size()); i-- > 0; at = trie_.parent(at)) path[i] = static_cast<char>(trie_.nodes()[at].byte());
-      const std::size_t common = static_cast<std::size_t>(std::mismatch(path.begin(), path.end(), before.begin(), before.end()).first - path.begin());
-      paths->ways.push_back({node, static_cast<u32>(paths->bytes.size()), static_cast<u16>(common)});
-      paths->bytes.insert(paths->bytes.end(), path.begin() + static_cast<std::ptrdiff_t>(common), path.end());
+      const auto differs = std::mismatch(path.begin(), path.end(), before.begin(), before.end()).first;
+      paths->ways.push_back({node, static_cast<u32>(paths->bytes.size()), static_cast<u16>(differs - path.begin())});
+      paths->bytes.insert(paths->bytes.end(), differs, path.end());
       before.swap(path);
     }
     paths->ways.push_back({NONE, static_cast<u32>(paths->bytes.size()), 0});
-    found = std::move(paths);
-  }
-  return found.get();
+    const std::size_t bytes = sizeof(Paths) + paths->ways.capacity() * sizeof(Paths::Way) + paths->bytes.capacity();
+    return made_with(std::move(paths), bytes);
+  });
 }
 
-const NodeList* ClassIndex::loop_nodes(u64 inside, u32 high) const {
+std::shared_ptr<const NodeList> ClassIndex::loop_nodes(u64 inside, u32 high) const {
   high = std::min(high, longest_path(inside));
-  const std::lock_guard lock(mutex_);
-  auto& found = exits_[{inside, 0xFFFFull << 48 | high}];
-  if (!found) {
-    auto list = std::make_unique<NodeList>();
+  return memos_.get<std::shared_ptr<const NodeList>>(Key(LOOP_NODES, node_, inside, high), [&] {
+    auto list = std::make_shared<NodeList>(next_list());
     for (u32 i = 1; i < node_chars_.size(); i++)
       if ((node_signatures_[i] & ~(inside & ~SIG_INCOMPLETE)) == 0 && node_chars_[i] <= high && trie_.nodes()[node_ + i].skip() > 1)
         list->nodes.push_back(node_ + i);
-    found = std::move(list);
-  }
-  return found.get();
+    const std::size_t bytes = bytes_of(*list);
+    return made_with(std::move(list), bytes);
+  });
 }
 
 u32 ClassIndex::longest_exit(u64 inside, u32 exit) const {
-  const std::lock_guard lock(mutex_);
-  const auto [found, added] = longest_.try_emplace({inside, exit}, 0);
-  if (added) {
+  return memos_.get<u32>(Key(LOOP_EXITS + exit, node_, inside, 0), [&] {
+    u32 longest = 0;
     const u64 outside = ~(inside & ~SIG_INCOMPLETE);
     for (const Occurrence& at : occurrences_[exit])
-      if ((at.before & outside) == 0) found->second = std::max(found->second, at.chars);
-  }
-  return found->second;
+      if ((at.before & outside) == 0) longest = std::max(longest, at.chars);
+    return made_with(std::move(longest), 0);
+  });
 }
 
 u32 ClassIndex::longest_loop(u64 inside) const {
-  const std::lock_guard lock(mutex_);
-  const auto [found, added] = longest_.try_emplace({inside, 0xFFFF}, 0);
-  if (added)
+  return memos_.get<u32>(Key(LOOP_MASK, node_, inside, 0), [&] {
+    u32 longest = 0;
     for (std::size_t i = 0; i < tokens_.size(); i++)
-      if ((signatures_[i] & ~inside) == 0) found->second = std::max(found->second, static_cast<u32>(chars_[i]));
-  return found->second;
+      if ((signatures_[i] & ~inside) == 0) longest = std::max(longest, static_cast<u32>(chars_[i]));
+    return made_with(std::move(longest), 0);
+  });
 }
 
 u32 ClassIndex::longest_path(u64 inside) const {
-  const std::lock_guard lock(mutex_);
-  const auto [found, added] = longest_.try_emplace({inside, 0xFFFE}, 0);
-  if (added)
+  return memos_.get<u32>(Key(LOOP_NODES, node_, inside, 0), [&] {
+    u32 longest = 0;
     for (std::size_t i = 0; i < node_signatures_.size(); i++)
-      if ((node_signatures_[i] & ~inside) == 0) found->second = std::max<u32>(found->second, node_chars_[i]);
-  return found->second;
+      if ((node_signatures_[i] & ~inside) == 0) longest = std::max<u32>(longest, node_chars_[i]);
+    return made_with(std::move(longest), 0);
+  });
 }
 
 std::size_t ClassIndex::bytes() const {

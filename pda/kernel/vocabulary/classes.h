@@ -7,10 +7,9 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
-#include <unordered_map>
 
 #include "base.h"
+#include "vocabulary/memo.h"
 
 namespace stackmask {
 
@@ -83,6 +82,7 @@ struct NodeSet;
 
 // A set of trie nodes, sorted, that have children.
 struct NodeList {
+  u64 number;               // no other list ever has it
   std::vector<u32> nodes;
   std::vector<u32> leaves;  // those left out because they have no children
   std::vector<i32> tokens;  // that end at all of them
@@ -101,35 +101,46 @@ struct Paths {
   std::vector<u8> bytes;
 };
 
+// Tokens as a bitmask.
+struct LoopMask {
+  std::vector<u32> words;
+  mutable std::atomic<bool> forgotten = false;  // by the vocabulary: whoever holds it counts it
+};
+
+// What class loops asked for, of the root and of all heavy nodes.
+using ClassMemos = Memos<std::shared_ptr<const LoopMask>, std::shared_ptr<const NodeList>, std::shared_ptr<const std::vector<i32>>,
+                         std::shared_ptr<const std::vector<u16>>, std::shared_ptr<const Paths>, u32>;
+
 class TokenTrie;
 
+// Whoever uses an answer keeps it: the memos may forget it meanwhile. For any number of threads.
 class ClassIndex {
  public:
-  ClassIndex(const TokenTrie& trie, u32 node);
+  ClassIndex(const TokenTrie& trie, u32 node, ClassMemos& memos);
   u32 node() const { return node_; }
   u32 depth() const;  // of the node
   u64 signature(u32 node) const { return node_signatures_[node - node_]; }
 
-  // Tokens whose signature lies in `inside` and that have at most `chars` characters, as a bitmask of words() words. Cached.
-  const u32* loop_mask(u64 inside, u32 chars) const;
-  // Tokens whose signature lies in `inside`, of `low` to `high` characters. Cached.
-  const std::vector<i32>& loop_tokens(u64 inside, u32 low, u32 high) const;
-  // loop_mask with the tokens that end with an exit after a path inside the loop. Cached.
-  const u32* loop_mask_with_exits(u64 inside, u32 chars, const std::vector<std::pair<u32, u64>>& exits) const;
-  // Nodes that `exit` leads to after a path inside the loop of `low` to `high` characters. Cached.
-  const NodeList* loop_exits(u64 inside, u32 exit, u32 low, u32 high) const;
-  // The numbers of characters before an occurrence of `exit` on a path inside the loop, rising. Cached.
-  const std::vector<u16>& exit_places(u64 inside, u32 exit) const;
-  // The ways to all nodes that an exit leads to after a path inside the loop. Cached.
-  const Paths* exit_paths(u64 inside) const;
-  // Nodes with children on paths inside the loop of 1 to `high` characters. Cached.
-  const NodeList* loop_nodes(u64 inside, u32 high) const;
-  // The largest number of characters before an occurrence of `exit` on a path inside the loop. Cached.
+  // Tokens whose signature lies in `inside` and that have at most `chars` characters.
+  std::shared_ptr<const LoopMask> loop_mask(u64 inside, u32 chars) const;
+  // Tokens whose signature lies in `inside`, of `low` to `high` characters.
+  std::shared_ptr<const std::vector<i32>> loop_tokens(u64 inside, u32 low, u32 high) const;
+  // loop_mask with the tokens that end with an exit after a path inside the loop. `exits`: which, after low << 32 | high characters.
+  std::shared_ptr<const LoopMask> loop_mask_with_exits(u64 inside, u32 chars, const std::vector<std::pair<u32, u64>>& exits) const;
+  // Nodes that `exit` leads to after a path inside the loop of `low` to `high` characters.
+  std::shared_ptr<const NodeList> loop_exits(u64 inside, u32 exit, u32 low, u32 high) const;
+  // The numbers of characters before an occurrence of `exit` on a path inside the loop, rising.
+  std::shared_ptr<const std::vector<u16>> exit_places(u64 inside, u32 exit) const;
+  // The ways to all nodes that an exit leads to after a path inside the loop.
+  std::shared_ptr<const Paths> exit_paths(u64 inside) const;
+  // Nodes with children on paths inside the loop of 1 to `high` characters.
+  std::shared_ptr<const NodeList> loop_nodes(u64 inside, u32 high) const;
+  // The largest number of characters before an occurrence of `exit` on a path inside the loop.
   u32 longest_exit(u64 inside, u32 exit) const;
-  // The largest number of characters of a token inside the loop, and of a path inside it, which some longer token may leave. Cached.
+  // The largest number of characters of a token inside the loop, and of a path inside it, which some longer token may leave.
   u32 longest_loop(u64 inside) const;
   u32 longest_path(u64 inside) const;
-  std::size_t bytes() const;
+  std::size_t bytes() const;  // without the memos
 
  private:
   const TokenTrie& trie_;
@@ -142,23 +153,7 @@ class ClassIndex {
   std::vector<u16> node_chars_;
   std::vector<Occurrence> occurrences_[EXITS];
 
-  struct LoopKey {
-    u64 inside;
-    u64 detail;
-    bool operator==(const LoopKey&) const = default;
-  };
-  struct LoopHash {
-    std::size_t operator()(const LoopKey& key) const { return mix(key.inside ^ mix(key.detail)); }
-  };
-  mutable std::mutex mutex_;
-  mutable std::unordered_map<LoopKey, std::unique_ptr<std::vector<u32>>, LoopHash> masks_;
-  mutable Interner exit_keys_;
-  mutable std::vector<std::unique_ptr<std::vector<u32>>> exit_masks_;
-  mutable std::unordered_map<LoopKey, std::unique_ptr<NodeList>, LoopHash> exits_;
-  mutable std::unordered_map<LoopKey, std::unique_ptr<std::vector<i32>>, LoopHash> loop_tokens_;
-  mutable std::unordered_map<u64, std::unique_ptr<Paths>> paths_;
-  mutable std::unordered_map<LoopKey, std::unique_ptr<std::vector<u16>>, LoopHash> places_;
-  mutable std::unordered_map<LoopKey, u32, LoopHash> longest_;
+  ClassMemos& memos_;
 };
 
 }  // namespace stackmask

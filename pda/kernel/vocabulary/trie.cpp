@@ -5,8 +5,9 @@
 
 namespace stackmask {
 
-TokenTrie::TokenTrie(const std::vector<std::pair<const char*, std::size_t>>& tokens, u32 size, std::size_t set_bytes, const Thresholds& thresholds)
-    : size_(size), thresholds_(thresholds), most_set_bytes_(set_bytes) {
+TokenTrie::TokenTrie(const std::vector<std::pair<const char*, std::size_t>>& tokens, u32 size, std::size_t set_bytes, std::size_t class_bytes,
+                     const Thresholds& thresholds)
+    : size_(size), thresholds_(thresholds), class_memos_(class_bytes), most_set_bytes_(set_bytes) {
   // Sort by the first eight bytes as a number, then by the rest: most comparisons never touch the text.
   struct Entry {
     u64 prefix;
@@ -99,7 +100,7 @@ u32 TokenTrie::child(u32 node, u8 byte) const {
 const ClassIndex* TokenTrie::classes(u32 node) const {
   const std::lock_guard lock(mutex_);
   auto& found = classes_[node];
-  if (!found) found = std::make_unique<ClassIndex>(*this, node);
+  if (!found) found = std::make_unique<ClassIndex>(*this, node, class_memos_);
   return found.get();
 }
 
@@ -180,7 +181,7 @@ std::vector<u32> TokenTrie::run_nodes(const std::vector<u32>& nodes, const Ascii
 std::size_t TokenTrie::bytes() const {
   std::size_t total = nodes_.capacity() * sizeof(TrieNode) + wide_.capacity() * 4 + heights_.capacity() * 2 + whole_.capacity();
   const std::lock_guard lock(mutex_);
-  total += set_bytes_ + set_keys_.bytes();
+  total += set_bytes_ + set_keys_.bytes() + class_memos_.bytes();
   for (const auto& [node, index] : classes_) total += index->bytes();
   for (const std::string& text : texts_) total += sizeof(std::string) + (text.capacity() > 15 ? text.capacity() : 0);
   return total;

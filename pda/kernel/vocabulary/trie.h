@@ -56,8 +56,9 @@ struct NodeSet {
 class TokenTrie {
  public:
   // tokens[id] = bytes, or null data for an id without text; ids in [tokens.size(), size) are padding.
-  // Sets of nodes take no more than set_bytes.
-  TokenTrie(const std::vector<std::pair<const char*, std::size_t>>& tokens, u32 size, std::size_t set_bytes, const Thresholds& thresholds = {});
+  // Sets of nodes take no more than set_bytes, what class loops asked for no more than class_bytes.
+  TokenTrie(const std::vector<std::pair<const char*, std::size_t>>& tokens, u32 size, std::size_t set_bytes, std::size_t class_bytes,
+            const Thresholds& thresholds = {});
 
   u32 size() const { return size_; }
   u32 words() const { return (size_ + 31) / 32; }
@@ -102,6 +103,7 @@ class TokenTrie {
 
   std::vector<u8> whole_;  // by node: a character ends there
   mutable std::mutex mutex_;
+  mutable ClassMemos class_memos_;
   mutable std::unordered_map<u32, std::unique_ptr<ClassIndex>> classes_;
   std::size_t most_set_bytes_;
   mutable std::size_t set_bytes_ = 0;                  // of all sets together

@@ -1,0 +1,101 @@
+// Memos that share one bound on their memory: what is asked for often stays, the rest is forgotten and made again.
+//
+// Two generations. A value that is added or found belongs to the young one. When the young values of all memos outgrow half of the bound,
+// they become the old ones, and those that were old are forgotten. So a value stays until half of the bound was spent on others since its
+// last use, a lookup is at most two lookups in hash tables, and no order of uses is kept. It is the second chance of the clock algorithm
+// (Corbato 1968), given to a whole generation at once.
+//
+// A value is a number or a shared pointer: whoever uses it keeps it, forgotten or not.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base.h"
+
+namespace stackmask {
+
+struct HashWords {
+  using is_transparent = void;
+  std::size_t operator()(std::span<const u32> words) const { return hash_words(words.data(), words.size()); }
+};
+struct EqualWords {
+  using is_transparent = void;
+  bool operator()(std::span<const u32> a, std::span<const u32> b) const { return std::equal(a.begin(), a.end(), b.begin(), b.end()); }
+};
+
+// The memos of values of one type each, found by that type. Keys are sequences of words.
+template <class... Values>
+class Memos {
+ public:
+  explicit Memos(std::size_t most_bytes) : most_bytes_(most_bytes) {}
+
+  // The value of a key: as it was made before, or by make(), which gives the value and its bytes and runs without the lock.
+  template <class Value, class Make>
+  Value get(std::span<const u32> key, Make make) {
+    Memo<Value>& memo = std::get<Memo<Value>>(memos_);
+    {
+      const std::lock_guard lock(mutex_);
+      if (const Value* found = find(memo, key)) return *found;
+    }
+    auto [made, bytes] = make();
+    bytes += key.size_bytes() + OVERHEAD;
+    std::tuple<Table<Values>...> forgotten;  // freed without the lock
+    const std::lock_guard lock(mutex_);
+    if (const Value* found = find(memo, key)) return *found;  // another thread was faster
+    memo.young.emplace(std::vector<u32>(key.begin(), key.end()), Kept<Value>{made, bytes});
+    young_bytes_ += bytes;
+    if (young_bytes_ > most_bytes_ / 2) {
+      (turn(std::get<Memo<Values>>(memos_), std::get<Table<Values>>(forgotten)), ...);
+      old_bytes_ = std::exchange(young_bytes_, 0);
+    }
+    return made;
+  }
+
+  std::size_t bytes() const {
+    const std::lock_guard lock(mutex_);
+    return young_bytes_ + old_bytes_;
+  }
+
+ private:
+  static constexpr std::size_t OVERHEAD = 160;  // of an entry: its node and bucket in the table, its key, a shared pointer's control block
+  template <class Value>
+  struct Kept {
+    Value value;
+    std::size_t bytes;
+  };
+  template <class Value>
+  using Table = std::unordered_map<std::vector<u32>, Kept<Value>, HashWords, EqualWords>;
+  template <class Value>
+  struct Memo {
+    Table<Value> young, old;
+  };
+  mutable std::mutex mutex_;
+  std::tuple<Memo<Values>...> memos_;
+  std::size_t most_bytes_, young_bytes_ = 0, old_bytes_ = 0;
+
+  template <class Value>
+  const Value* find(Memo<Value>& memo, std::span<const u32> key) {  // under the lock
+    if (const auto found = memo.young.find(key); found != memo.young.end()) return &found->second.value;
+    const auto found = memo.old.find(key);
+    if (found == memo.old.end()) return nullptr;
+    young_bytes_ += found->second.bytes, old_bytes_ -= found->second.bytes;
+    return &memo.young.insert(memo.old.extract(found)).position->second.value;
+  }
+  template <class Value>
+  void turn(Memo<Value>& memo, Table<Value>& forgotten) {
+    forgotten.swap(memo.old);
+    memo.old.swap(memo.young);
+    for (auto& [key, kept] : forgotten)
+      if constexpr (requires { kept.value->forgotten = true; }) kept.value->forgotten = true;
+  }
+};
+
+}  // namespace stackmask
