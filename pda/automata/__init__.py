@@ -1,8 +1,8 @@
 """Finite automata over characters, as sets of texts: made, combined, asked, and written as tables.
 
     charset                        a set of code points as sorted ranges
-    labels                         interned sets: the labels on the edges inside one operation
-    dense                          an automaton as rows over classes of characters
+    char_classes                   the sets on edges, interned; automata as rows over classes of characters
+    minimize                       the canonical form of rows: trimmed, minimal, numbered
     dfa                            deterministic automata and the Boolean algebra of their languages
     nfa                            position automata: concatenation and repetition, and the way back to a Dfa
     language                       questions about a language: membership, size, lengths, members

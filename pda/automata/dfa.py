@@ -8,33 +8,39 @@ The one state of the empty language, 0, has no transitions and does not accept.
 
 The alphabet is all scalar values: no transition reads a surrogate.
 
-Inside an operation a row is a list of (target, label), labels interned in Labels.
-That makes an entry of a row cost one dictionary lookup, however many ranges its label has.
-Products have rows of one target for each class of characters instead (dense.py), where these are few.
-Minimisation is Hopcroft's "process the smaller half" in the coalgebraic form of Jacobs and Wissmann, "Fast coalgebraic bisimilarity
-minimization" (POPL 2023): O(m log n) for m entries, and partial automata need no sink.
+Inside an operation rows are not ranges but have a target for each class of characters, or, where classes are many, are lists of
+(target, label): minimize.py.
 
-Not here: questions about a language (language.py), concatenation, repetition and reversal (nfa.py).
+Not here: minimisation (minimize.py), questions about a language (language.py), concatenation, repetition and reversal (nfa.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from operator import add
-from typing import Final, TypeAlias
+from operator import add, and_, gt, or_
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from ..budget import Budget
 from . import charset
+from .char_classes import (
+    MOST_CLASSES,
+    NO_LABEL,
+    ClassRow,
+    ClassTable,
+    Interval,
+    LabelId,
+    Labels,
+    class_table,
+    common_lengths,
+    common_refinement,
+    project,
+)
 from .charset import CharSet
-from .dense import MOST_CLASSES, Dense, DenseRow, Spelling, Stretch, common_lengths, dense, side_by_side, widened
-from .labels import NO_LABEL, LabelId, Labels
+from .minimize import ClassRows, LabelRows, Row, Rows, Transitions, canonical_form, numbered, rows_of
 
 LARGE_PRODUCT: Final = 1_000
 """Pairs of states of a product that looks at lengths first."""
-
-Transitions: TypeAlias = tuple[tuple[tuple[int, int, int], ...], ...]
-Row: TypeAlias = list[tuple[int, LabelId]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +49,17 @@ class Dfa:
 
     transitions: Transitions
     accepting: tuple[bool, ...]
-    tables: list[Dense | None] = field(default_factory=list, init=False, repr=False, compare=False)
+    tables: list[ClassTable | None] = field(default_factory=list, init=False, repr=False, compare=False)
     """The rows by classes, once they were needed; see `by_classes`."""
 
     def __repr__(self) -> str:
         return f"<Dfa of {len(self.accepting)} states, {sum(map(len, self.transitions))} transitions>"
 
 
-def by_classes(automaton: Dfa) -> Dense | None:
+def by_classes(automaton: Dfa) -> ClassTable | None:
     """The rows of an automaton by classes of characters, None where it has too many of both; kept with the automaton."""
     if not automaton.tables:
-        automaton.tables.append(dense(automaton.transitions))
+        automaton.tables.append(class_table(automaton.transitions))
     return automaton.tables[0]
 
 
@@ -106,7 +112,7 @@ def from_strings(words: Iterable[str], *, budget: Budget | None = None) -> Dfa:
         folded[node] = state
     if not rows[-1] and not accepting[-1]:
         return NOTHING
-    return _number(rows, accepting, len(rows) - 1, labels)
+    return Dfa(*numbered(LabelRows(rows, labels), accepting, list(range(len(rows))), len(rows) - 1))
 
 
 def _trie(words: Iterable[str], budget: Budget) -> tuple[list[dict[str, int]], list[bool]]:
@@ -130,17 +136,17 @@ def _trie(words: Iterable[str], budget: Budget) -> tuple[list[dict[str, int]], l
 
 def union(*automata: Dfa, budget: Budget | None = None) -> Dfa:
     """Texts that any of the automata accepts."""
-    return _fold(automata, NOTHING, True, True, False, budget or Budget())
+    return _fold(automata, NOTHING, UNION, budget or Budget())
 
 
 def intersection(*automata: Dfa, budget: Budget | None = None) -> Dfa:
     """Texts that all of the automata accept; any text without automata."""
-    return _fold(automata, ANYTHING, False, False, True, budget or Budget())
+    return _fold(automata, ANYTHING, INTERSECTION, budget or Budget())
 
 
 def difference(left: Dfa, right: Dfa, *, budget: Budget | None = None) -> Dfa:
     """Texts that `left` accepts and `right` does not."""
-    return _product(left, right, False, True, False, budget or Budget())
+    return _product(left, right, DIFFERENCE, budget or Budget())
 
 
 def complement(automaton: Dfa, *, budget: Budget | None = None) -> Dfa:
@@ -187,17 +193,7 @@ def _is_loop(row: tuple[tuple[int, int, int], ...], state: int) -> bool:
 
 def contains(outer: Dfa, inner: Dfa, *, budget: Budget | None = None) -> bool:
     """Whether `outer` accepts every text that `inner` accepts."""
-    return not _reaches(inner, outer, True, budget or Budget())
-
-
-def overlaps(left: Dfa, right: Dfa, *, budget: Budget | None = None) -> bool:
-    """Whether there is a text that both accept."""
-    return _reaches(left, right, False, budget or Budget())
-
-
-def equivalent(left: Dfa, right: Dfa, *, budget: Budget | None = None) -> bool:
-    """Whether both accept the same texts; for canonical automata this is `left == right`."""
-    return left == right or (contains(left, right, budget=budget) and contains(right, left, budget=budget))
+    return not _leaves(inner, outer, budget or Budget())
 
 
 def minimize(automaton: Dfa, *, budget: Budget | None = None) -> Dfa:
@@ -242,181 +238,9 @@ def restrict_length(automaton: Dfa, minimum: int, maximum: int = -1, *, budget: 
     return canonical(rows, accepting, labels, budget)
 
 
-# Products. A pair of states is one number, left * (right states + 1) + right; a sink completes a side where texts that the side does not
-# accept count too.
-
-
-def _fold(automata: tuple[Dfa, ...], unit: Dfa, left_sink: bool, right_sink: bool, conjunction: bool, budget: Budget) -> Dfa:
-    """The product of many automata, as a balanced tree of products so that no automaton is carried through all of them."""
-    if not automata:
-        return unit
-    level = list(automata)
-    while len(level) > 1:
-        pairs = zip(level[::2], level[1::2], strict=False)
-        level = [_product(a, b, left_sink, right_sink, conjunction, budget) for a, b in pairs] + level[len(level) & ~1 :]
-    return level[0]
-
-
-def _product(left: Dfa, right: Dfa, left_sink: bool, right_sink: bool, conjunction: bool, budget: Budget) -> Dfa:
-    """Union (two sinks), intersection (conjunction, no sink) or difference (a sink on the right)."""
-    if conjunction and NOTHING in (left, right):
-        return NOTHING
-    one, other = by_classes(left), by_classes(right)
-    if one is None or other is None:
-        return _labelled_product(left, right, left_sink, right_sink, conjunction, budget)
-    stretches, classes = side_by_side((one, other))
-    # Class 0 leads nowhere on its side, and so in the product unless a sink completes it.
-    chosen = [i for i, (p, q) in enumerate(classes) if (p or left_sink) and (q or right_sink) and (p or q)]
-    if not chosen or len(chosen) > MOST_CLASSES:
-        return _labelled_product(left, right, left_sink, right_sink, conjunction, budget)
-    width = len(other.rows) + right_sink
-    nowhere = -len(one.rows) * width - width
-    dead = nowhere if not (left_sink and right_sink) else len(one.rows) * width + width - 1
-    one_rows = _keys(one.rows, [classes[i][0] for i in chosen], width, left_sink, nowhere)
-    other_rows = _keys(other.rows, [classes[i][1] for i in chosen], 1, right_sink, nowhere)
-    numbers = {0: 0}
-    todo = [0]
-    rows: list[DenseRow] = []
-    number = numbers.__getitem__
-    # PERF: where a side has texts of few lengths only, as a timestamp of 24 characters, few of the pairs in reach lead to an end.
-    bounds = None
-    if conjunction and len(one.rows) * len(other.rows) > LARGE_PRODUCT:
-        bounds = common_lengths((one.rows, left.accepting), (other.rows, right.accepting))
-    for pair in todo:
-        p, q = divmod(pair, width)
-        targets = list(map(add, one_rows[p], other_rows[q]))
-        for target in set(targets):
-            if target not in numbers:
-                if target < 0 or target == dead or (bounds is not None and not bounds(*divmod(target, width))):
-                    numbers[target] = -1
-                else:
-                    numbers[target] = len(todo)
-                    todo.append(target)
-        rows.append(tuple(map(number, targets)))
-        if not len(rows) & 0xFF:
-            budget.check_states(len(todo))
-    budget.check_states(len(todo))
-    left_accepting, right_accepting = (*left.accepting, False), (*right.accepting, False)
-    pairs = [divmod(pair, width) for pair in todo]
-    if conjunction:
-        accepting = [left_accepting[p] and right_accepting[q] for p, q in pairs]
-    elif left_sink:
-        accepting = [left_accepting[p] or right_accepting[q] for p, q in pairs]
-    else:
-        accepting = [left_accepting[p] and not right_accepting[q] for p, q in pairs]
-    place = {number: place for place, number in enumerate(chosen)}
-    return _canonical_dense(rows, [(lo, hi, place[its]) for lo, hi, its in stretches if its in place], accepting, budget)
-
-
-def _keys(rows: list[DenseRow], classes: list[int], factor: int, sink: bool, nowhere: int) -> list[DenseRow]:
-    """The rows of one side of a product with the part that each target has in the number of a pair."""
-    parts = [target * factor for target in range(len(rows) + sink)]
-    if not sink:
-        parts.append(nowhere)  # the last is what -1 picks, and so the sink where there is one
-    part = parts.__getitem__
-    found = [tuple(map(part, row)) for row in widened(rows, classes)]
-    if sink:
-        found.append((parts[-1],) * len(classes))
-    return found
-
-
-def _labelled_product(left: Dfa, right: Dfa, left_sink: bool, right_sink: bool, conjunction: bool, budget: Budget) -> Dfa:
-    """As _product, by rows of labels: where there are many classes, most of them with few targets."""
-    labels = Labels()
-    left_rows, left_accepting = _completed(left, labels, left_sink)
-    right_rows, right_accepting = _completed(right, labels, right_sink)
-    width = len(right_rows)
-    dead = (width - 1) + (len(left_rows) - 1) * width if left_sink and right_sink else -1
-    numbers: dict[int, int] = {0: 0}
-    todo = [0]
-    rows: list[Row] = []
-    accepting: list[bool] = []
-    for pair in todo:
-        p, q = divmod(pair, width)
-        if conjunction:
-            accepting.append(left_accepting[p] and right_accepting[q])
-        elif left_sink:
-            accepting.append(left_accepting[p] or right_accepting[q])
-        else:
-            accepting.append(left_accepting[p] and not right_accepting[q])
-        row: Row = []
-        for key, label in _meet_rows(left_rows[p], right_rows[q], width, labels):
-            if key != dead:
-                number = numbers.get(key)
-                if number is None:
-                    number = numbers[key] = len(todo)
-                    todo.append(key)
-                row.append((number, label))
-        rows.append(row)
-        budget.check_states(len(todo))
-    return canonical(rows, accepting, labels, budget)
-
-
-def _reaches(left: Dfa, right: Dfa, negated: bool, budget: Budget) -> bool:
-    """Whether `left` accepts a text that `right` accepts, or with `negated` one that it does not; stops at the first one found."""
-    labels = Labels()
-    left_rows, left_accepting = _completed(left, labels, False)
-    right_rows, right_accepting = _completed(right, labels, negated)
-    width = len(right_rows)
-    seen = {0}
-    todo = [0]
-    for pair in todo:
-        p, q = divmod(pair, width)
-        if left_accepting[p] and right_accepting[q] != negated:
-            return True
-        for key, _ in _meet_rows(left_rows[p], right_rows[q], width, labels):
-            if key not in seen:
-                seen.add(key)
-                todo.append(key)
-        budget.check_states(len(todo))
-    return False
-
-
-def _completed(automaton: Dfa, labels: Labels, sink: bool) -> tuple[list[Row], tuple[bool, ...]]:
-    """The rows of an automaton, with a last state that takes over where the automaton has no transition."""
-    rows = label_rows(automaton, labels)
-    if not sink:
-        return rows, automaton.accepting
-    last = len(rows)
-    rows.append([])
-    for row in rows:
-        rest = labels.complement(labels.union([label for _, label in row])) if row else labels.intern(charset.ANY)
-        if rest != NO_LABEL:
-            row.append((last, rest))
-    return rows, (*automaton.accepting, False)
-
-
-def _meet_rows(left: Row, right: Row, width: int, labels: Labels) -> Iterable[tuple[int, LabelId]]:
-    """The transitions of a pair of states."""
-    if len(left) * len(right) > 256:
-        return _merge_rows(left, right, width, labels)
-    meet = labels.meet
-    return [(p * width + q, both) for p, one in left for q, other in right if (both := meet(one, other))]
-
-
-def _merge_rows(left: Row, right: Row, width: int, labels: Labels) -> Iterable[tuple[int, LabelId]]:
-    """As _meet_rows, for rows of many targets: one pass over the ranges instead of all pairs of labels."""
-    one, other = _ranges(left, labels), _ranges(right, labels)
-    found: dict[int, list[int]] = {}
-    i = j = 0
-    while i < len(one) and j < len(other):
-        lo, hi, p = one[i]
-        other_lo, other_hi, q = other[j]
-        lo = max(lo, other_lo)
-        if lo <= min(hi, other_hi):
-            found.setdefault(p * width + q, []).extend((lo, min(hi, other_hi)))
-        if hi < other_hi:
-            i += 1
-        else:
-            j += 1
-    return [(key, labels.intern(tuple(flat))) for key, flat in found.items()]
-
-
-def _ranges(row: Row, labels: Labels) -> list[tuple[int, int, int]]:
-    return sorted((lo, hi, target) for target, label in row for lo, hi in charset.pairs(labels.sets[label]))
-
-
-# The canonical form.
+def canonical(rows: list[Row], accepting: list[bool], labels: Labels, budget: Budget) -> Dfa:
+    """The canonical Dfa of rows of labels from start state 0."""
+    return Dfa(*canonical_form(rows_of(rows, labels), accepting, budget))
 
 
 def label_rows(automaton: Dfa, labels: Labels) -> list[Row]:
@@ -441,234 +265,235 @@ def label_rows(automaton: Dfa, labels: Labels) -> list[Row]:
     return rows
 
 
-def canonical(rows: list[Row], accepting: list[bool], labels: Labels, budget: Budget) -> Dfa:
-    """The canonical Dfa of rows from start state 0: trimmed, minimised, numbered.
+# Products. A pair of states is one number, left * width + right, where width counts the states on the right.
 
-    The labels of a row are disjoint; several entries may share a target.
-    """
-    used = tuple(sorted({label for row in rows for _, label in row}))
-    if used and sum(len(labels.sets[label]) for label in used) <= 2 * MOST_CLASSES:
-        return _canonical_dense(*_by_minterms(rows, used, labels), accepting, budget)
-    predecessors = _predecessors(rows)
-    left = _steps_left(accepting, predecessors)
-    if left[0] < 0:
+
+class BooleanOp(NamedTuple):
+    """A Boolean operation on two languages."""
+
+    accepts: Callable[[bool, bool], bool]
+    """Whether a text is in the result, by whether it is in the left language and in the right one."""
+    left_sink: bool
+    """Whether texts matter on which the left automaton fails: a sink completes it then."""
+    right_sink: bool
+    """The same for the right automaton."""
+
+
+UNION: Final = BooleanOp(or_, True, True)
+INTERSECTION: Final = BooleanOp(and_, False, False)
+DIFFERENCE: Final = BooleanOp(gt, False, True)  # True > False and no other pair
+
+
+def _fold(automata: tuple[Dfa, ...], unit: Dfa, operation: BooleanOp, budget: Budget) -> Dfa:
+    """The product of many automata, as a balanced tree of products so that no automaton is carried through all of them."""
+    if not automata:
+        return unit
+    level = list(automata)
+    while len(level) > 1:
+        pairs = zip(level[::2], level[1::2], strict=False)
+        level = [_product(a, b, operation, budget) for a, b in pairs] + level[len(level) & ~1 :]
+    return level[0]
+
+
+def _product(left: Dfa, right: Dfa, operation: BooleanOp, budget: Budget) -> Dfa:
+    """The canonical automaton of a Boolean operation on two."""
+    if operation is INTERSECTION and NOTHING in (left, right):
         return NOTHING
-    if -1 in left:
-        rows = [[entry for entry in row if left[entry[0]] >= 0] if left[state] >= 0 else [] for state, row in enumerate(rows)]
-    block = _minimize(left, predecessors, lambda block: lambda state: _signature(rows[state], block, labels), budget)
-    representative: dict[int, int] = {}
-    for state, number in enumerate(block[:-1]):
-        representative.setdefault(number, state)
-    quotient: list[Row] = [[] for _ in representative]
-    place = {number: index for index, number in enumerate(representative)}
-    for number, state in representative.items():
-        by_target: dict[int, list[LabelId]] = {}
-        for target, label in rows[state]:
-            by_target.setdefault(place[block[target]], []).append(label)
-        quotient[place[number]] = [(target, labels.union(found)) for target, found in by_target.items()]
-    return _number(quotient, [accepting[state] for state in representative.values()], 0, labels)
+    pairs = _ClassPairs.of(left, right, operation)
+    if pairs is None:
+        return _explore(_LabelPairs(left, right, operation), left, right, operation, budget)
+    return _explore(pairs, left, right, operation, budget)
 
 
-def _by_minterms(rows: list[Row], used: tuple[LabelId, ...], labels: Labels) -> tuple[list[DenseRow], list[Stretch]]:
-    """Rows of labels by the classes that all of these tell apart, and the stretches of these classes."""
-    parts = sorted(labels.partition(used), key=lambda part: labels.sets[part[0]])
-    stretches = sorted((lo, hi, number) for number, (part, _) in enumerate(parts) for lo, hi in charset.pairs(labels.sets[part]))
-    members: dict[LabelId, list[int]] = {}
-    for number, (_, holding) in enumerate(parts):
-        for label in holding:
-            members.setdefault(label, []).append(number)
-    dense_rows: list[DenseRow] = []
-    for row in rows:
-        cells = [-1] * len(parts)
-        for target, label in row:
-            for number in members[label]:
-                cells[number] = target
-        dense_rows.append(tuple(cells))
-    return dense_rows, stretches
+RowT = TypeVar("RowT")
+KeyT = TypeVar("KeyT")
 
 
-def _canonical_dense(rows: list[DenseRow], stretches: list[Stretch], accepting: list[bool], budget: Budget) -> Dfa:
-    """As `canonical`, for rows by classes, which are in the order of their first characters."""
-    predecessors: list[list[int]] = [[] for _ in rows]
-    predecessors.append([])  # what the target -1 picks
-    for state, row in enumerate(rows):
-        for target in set(row):
-            predecessors[target].append(state)
-    left = _steps_left(accepting, predecessors)
-    if left[0] < 0:
-        return NOTHING
-    if -1 in left:
-        kept = [*[state if steps >= 0 else -1 for state, steps in enumerate(left)], -1].__getitem__
-        rows = [tuple(map(kept, row)) for row in rows]
-    block = _minimize(left, predecessors, lambda block: lambda state: tuple(map(block.__getitem__, rows[state])), budget)
-    representative: dict[int, int] = {}
-    for state, number in enumerate(block[:-1]):
-        representative.setdefault(number, state)
-    numbers = {block[0]: 0, -1: -1}
-    order = [0]
-    classes = block.__getitem__
-    spelling = Spelling(stretches)
-    transitions: list[tuple[tuple[int, int, int], ...]] = []
-    for state in order:
-        targets = list(map(classes, rows[state]))
-        for target in dict.fromkeys(targets):
+class _Pairs(Protocol[KeyT, RowT]):
+    """The transitions of pairs of states: KeyT is a row with pairs for targets, RowT the same with their numbers."""
+
+    width: int
+
+    def row(self, pair: int) -> tuple[KeyT, Iterable[int]]:
+        """The row of a pair, and its targets."""
+
+    def is_dead(self, pair: int) -> bool:
+        """Whether no text is accepted from a pair, as far as that is easy to tell."""
+
+    def renamed(self, row: KeyT, numbers: dict[int, int]) -> RowT:
+        """A row with numbers for targets; -1 is the number of dead pairs."""
+
+    def rows(self, rows: list[RowT]) -> Rows[Any]:
+        """All rows, to be minimised."""
+
+
+def _explore(pairs: _Pairs[KeyT, RowT], left: Dfa, right: Dfa, operation: BooleanOp, budget: Budget) -> Dfa:
+    """Breadth first over the pairs in reach."""
+    numbers = {0: 0}
+    todo = [0]
+    rows: list[RowT] = []
+    row_of, renamed, is_dead = pairs.row, pairs.renamed, pairs.is_dead
+    for pair in todo:
+        row, targets = row_of(pair)
+        for target in targets:
             if target not in numbers:
-                numbers[target] = len(order)
-                order.append(representative[target])
-        transitions.append(spelling.row(list(map(numbers.__getitem__, targets))))
-    return Dfa(tuple(transitions), tuple([accepting[state] for state in order]))
+                if is_dead(target):
+                    numbers[target] = -1
+                else:
+                    numbers[target] = len(todo)
+                    todo.append(target)
+        rows.append(renamed(row, numbers))
+        if not len(rows) & 0xFF:
+            budget.check_states(len(todo))
+    budget.check_states(len(todo))
+    # Index -1 of either side is its sink.
+    ends = [divmod(pair, pairs.width) for pair in todo]
+    in_left, in_right = (*left.accepting, False), (*right.accepting, False)
+    accepting = [operation.accepts(in_left[p], in_right[q]) for p, q in ends]
+    return Dfa(*canonical_form(pairs.rows(rows), accepting, budget))
 
 
-def _predecessors(rows: list[Row]) -> list[list[int]]:
-    predecessors: list[list[int]] = [[] for _ in rows]
-    for state, row in enumerate(rows):
-        for target, _ in row:
-            predecessors[target].append(state)
-    return predecessors
+class _ClassPairs:
+    """Pairs of states by classes of characters: a row is one addition for each class."""
+
+    def __init__(
+        self, one: ClassTable, other: ClassTable, classes: list[tuple[int, int]], intervals: list[Interval], operation: BooleanOp
+    ) -> None:
+        self.intervals = intervals
+        self.width = width = len(other.rows) + operation.right_sink
+        nowhere = -len(one.rows) * width - width
+        self.dead = len(one.rows) * width + width - 1 if operation.left_sink and operation.right_sink else nowhere
+        self.left = _keys(one.rows, [p for p, _ in classes], width, operation.left_sink, nowhere)
+        self.right = _keys(other.rows, [q for _, q in classes], 1, operation.right_sink, nowhere)
+        self.may_meet: Callable[[int, int], bool] | None = None
+
+    @classmethod
+    def of(cls, left: Dfa, right: Dfa, operation: BooleanOp) -> _ClassPairs | None:
+        """The pairs of two automata; None where these have too many classes."""
+        one, other = by_classes(left), by_classes(right)
+        if one is None or other is None:
+            return None
+        intervals, classes = common_refinement((one, other))
+        # Class 0 leads nowhere on its side, and so in the product unless a sink completes it.
+        chosen = [i for i, (p, q) in enumerate(classes) if (p or operation.left_sink) and (q or operation.right_sink) and (p or q)]
+        if not chosen or len(chosen) > MOST_CLASSES:
+            return None
+        index = {number: place for place, number in enumerate(chosen)}
+        intervals = [(lo, hi, index[its]) for lo, hi, its in intervals if its in index]
+        pairs = cls(one, other, [(classes[i][0], classes[i][1]) for i in chosen], intervals, operation)
+        # PERF: where a side has texts of few lengths only, as a timestamp of 24 characters, few of the pairs in reach lead to an end.
+        if operation is INTERSECTION and len(one.rows) * len(other.rows) > LARGE_PRODUCT:
+            pairs.may_meet = common_lengths((one.rows, left.accepting), (other.rows, right.accepting))
+        return pairs
+
+    def row(self, pair: int) -> tuple[list[int], Iterable[int]]:
+        p, q = divmod(pair, self.width)
+        targets = list(map(add, self.left[p], self.right[q]))
+        return targets, set(targets)
+
+    def is_dead(self, pair: int) -> bool:
+        return pair < 0 or pair == self.dead or (self.may_meet is not None and not self.may_meet(*divmod(pair, self.width)))
+
+    def renamed(self, row: list[int], numbers: dict[int, int]) -> ClassRow:
+        return tuple(map(numbers.__getitem__, row))
+
+    def rows(self, rows: list[ClassRow]) -> ClassRows:
+        return ClassRows(rows, self.intervals)
 
 
-def live_states(accepting: list[bool], predecessors: list[list[int]]) -> list[bool]:
-    """From which states a text is accepted."""
-    live = accepting[:]
-    todo = [state for state, accepts in enumerate(accepting) if accepts]
-    for state in todo:
-        for predecessor in predecessors[state]:
-            if not live[predecessor]:
-                live[predecessor] = True
-                todo.append(predecessor)
-    return live
+def _keys(rows: list[ClassRow], classes: list[int], factor: int, sink: bool, nowhere: int) -> list[ClassRow]:
+    """The rows of one side of a product with the part that each target has in the number of a pair."""
+    parts = [target * factor for target in range(len(rows) + sink)]
+    if not sink:
+        parts.append(nowhere)  # the last is what -1 picks, and so the sink where there is one
+    part = parts.__getitem__
+    found = [tuple(map(part, row)) for row in project(rows, classes)]
+    if sink:
+        found.append((parts[-1],) * len(classes))
+    return found
 
 
-def _steps_left(accepting: list[bool], predecessors: list[list[int]]) -> list[int]:
-    """The length of the shortest text accepted from each state, -1 for none."""
-    left = [0 if accepts else -1 for accepts in accepting]
-    todo = [state for state, accepts in enumerate(accepting) if accepts]
-    for state in todo:
-        steps = left[state] + 1
-        for predecessor in predecessors[state]:
-            if left[predecessor] < 0:
-                left[predecessor] = steps
-                todo.append(predecessor)
-    return left
+class _LabelPairs:
+    """Pairs of states by labels: where there are many classes, most states have few targets."""
+
+    def __init__(self, left: Dfa, right: Dfa, operation: BooleanOp) -> None:
+        self.labels = Labels()
+        self.left = _completed(left, self.labels, operation.left_sink)
+        self.right = _completed(right, self.labels, operation.right_sink)
+        self.width = len(self.right)
+        self.dead = len(self.left) * self.width - 1 if operation.left_sink and operation.right_sink else -1
+
+    def row(self, pair: int) -> tuple[Row, Iterable[int]]:
+        p, q = divmod(pair, self.width)
+        row = _meet_rows(self.left[p], self.right[q], self.width, self.labels)
+        return row, [target for target, _ in row]
+
+    def is_dead(self, pair: int) -> bool:
+        return pair == self.dead
+
+    def renamed(self, row: Row, numbers: dict[int, int]) -> Row:
+        return [(numbers[target], label) for target, label in row if numbers[target] >= 0]
+
+    def rows(self, rows: list[Row]) -> Rows[Any]:
+        return rows_of(rows, self.labels)
 
 
-def sources(rows: Sequence[Sequence[tuple[int, int, int]]]) -> list[list[int]]:
-    """Per state those that a transition leads from, once for each."""
-    result: list[list[int]] = [[] for _ in rows]
-    for state, row in enumerate(rows):
-        for _, _, target in row:
-            result[target].append(state)
-    return result
+def _leaves(inner: Dfa, outer: Dfa, budget: Budget) -> bool:
+    """Whether `inner` accepts a text that `outer` does not; stops at the first one found."""
+    pairs = _LabelPairs(inner, outer, DIFFERENCE)
+    in_outer = (*outer.accepting, False)
+    seen = {0}
+    todo = [0]
+    for pair in todo:
+        p, q = divmod(pair, pairs.width)
+        if inner.accepting[p] and not in_outer[q]:
+            return True
+        for target in pairs.row(pair)[1]:
+            if target not in seen:
+                seen.add(target)
+                todo.append(target)
+        budget.check_states(len(todo))
+    return False
 
 
-def restricted(
-    rows: Sequence[Sequence[tuple[int, int, int]]], accepting: Sequence[bool], alive: Sequence[bool]
-) -> tuple[Transitions, tuple[bool, ...]]:
-    """Transitions and accepting states of an automaton, with some of its states only, which keep their order."""
-    kept = [state for state, living in enumerate(alive) if living]
-    names = [-1] * len(alive)
-    for name, state in enumerate(kept):
-        names[state] = name
-    return (
-        tuple([tuple([(lo, hi, names[target]) for lo, hi, target in rows[state] if alive[target]]) for state in kept]),
-        tuple([accepting[state] for state in kept]),
-    )
+def _completed(automaton: Dfa, labels: Labels, sink: bool) -> list[Row]:
+    """The rows of an automaton, with a last state that takes over where the automaton has no transition."""
+    rows = label_rows(automaton, labels)
+    if sink:
+        last = len(rows)
+        rows.append([])
+        for row in rows:
+            rest = labels.complement(labels.union([label for _, label in row])) if row else labels.intern(charset.ANY)
+            if rest != NO_LABEL:
+                row.append((last, rest))
+    return rows
 
 
-def _minimize(
-    left: list[int],
-    predecessors: list[list[int]],
-    signatures: Callable[[list[int]], Callable[[int], Hashable]],
-    budget: Budget,
-) -> list[int]:
-    """The number of the equivalence class of every state, and -1.
+def _meet_rows(left: Row, right: Row, width: int, labels: Labels) -> Row:
+    """The transitions of a pair of states."""
+    if len(left) * len(right) > 256:
+        return _merge_rows(left, right, width, labels)
+    meet = labels.meet
+    return [(p * width + q, both) for p, one in left for q, other in right if (both := meet(one, other))]
 
-    `left` are the lengths of the shortest texts that states accept, by which they are told apart before anything else.
-    A state's signature is its row with every target replaced by its class; `signatures` makes that function of the classes.
-        all states are dirty
-        while a class has dirty states:
-            split it by signature, its clean states being one part (they kept the signature they were put together for)
-            the largest part keeps the number of the class, the others get new numbers, and their predecessors become dirty
-    A state gets a new number only when it falls into the smaller part, so at most log n times.
-    """
-    # A dead state has no transitions either: a class of its own keeps it apart from the accepting end of the automaton.
-    dead = max(left) + 1
-    block = [steps if steps >= 0 else dead for steps in left]
-    signature = signatures(block)
-    members: dict[int, set[int]] = {}
-    for state, number in enumerate(block):
-        members.setdefault(number, set()).add(state)
-    block.append(-1)  # what the target -1 picks
-    # The nearest to an end come first, that is last: most others are told apart by what becomes of these.
-    dirty = {number: set(members[number]) for number in range(dead - 1, -1, -1) if len(members[number]) > 1}
-    fresh = dead + 1
-    rounds = 0
-    while dirty:
-        number, states = dirty.popitem()
-        parts: dict[Hashable, list[int]] = {}
-        for state in states:
-            parts.setdefault(signature(state), []).append(state)
-        whole = members[number]
-        clean = len(whole) - len(states)
-        if clean == 0 and len(parts) == 1:
-            continue
-        largest = max(parts.values(), key=len)
-        groups: list[Iterable[int]]
-        if clean >= len(largest):
-            groups = list(parts.values())
+
+def _merge_rows(left: Row, right: Row, width: int, labels: Labels) -> Row:
+    """As _meet_rows, for rows of many targets: one pass over the ranges instead of all pairs of labels."""
+    one, other = _ranges(left, labels), _ranges(right, labels)
+    found: dict[int, list[int]] = {}
+    i = j = 0
+    while i < len(one) and j < len(other):
+        lo, hi, p = one[i]
+        other_lo, other_hi, q = other[j]
+        lo = max(lo, other_lo)
+        if lo <= min(hi, other_hi):
+            found.setdefault(p * width + q, []).extend((lo, min(hi, other_hi)))
+        if hi < other_hi:
+            i += 1
         else:
-            groups = [part for part in parts.values() if part is not largest]
-            if clean:
-                groups.append(whole - states)
-        for group in groups:
-            whole.difference_update(group)
-            members[fresh] = set(group)
-            for state in group:
-                block[state] = fresh
-            fresh += 1
-        for group in groups:
-            for state in group:
-                for predecessor in predecessors[state]:
-                    its = block[predecessor]
-                    if len(members[its]) > 1:
-                        dirty.setdefault(its, set()).add(predecessor)
-        rounds += 1
-        if not rounds & 0x3F:
-            budget.check_time()
-    return block
+            j += 1
+    return [(key, labels.intern(tuple(flat))) for key, flat in found.items()]
 
 
-def _signature(row: Row, block: list[int], labels: Labels) -> frozenset[tuple[int, LabelId]]:
-    if len(row) == 1:
-        target, label = row[0]
-        return frozenset(((block[target], label),))
-    by_block: dict[int, list[LabelId]] = {}
-    for target, label in row:
-        by_block.setdefault(block[target], []).append(label)
-    return frozenset([(number, labels.union(found)) for number, found in by_block.items()])
-
-
-def _number(rows: list[Row], accepting: list[bool], start: int, labels: Labels) -> Dfa:
-    """A minimal automaton, numbered breadth first and written with ranges."""
-    sets = labels.sets
-    numbers = {start: 0}
-    order = [start]
-    transitions: list[tuple[tuple[int, int, int], ...]] = []
-    for state in order:
-        row = rows[state]
-        if len(row) > 1:
-            row = sorted(row, key=lambda entry: sets[entry[1]][0])
-        ranges: list[tuple[int, int, int]] = []
-        for target, label in row:
-            number = numbers.get(target)
-            if number is None:
-                number = numbers[target] = len(order)
-                order.append(target)
-            flat = sets[label]
-            if len(flat) == 2:
-                ranges.append((flat[0], flat[1], number))
-            else:
-                ranges.extend((lo, hi, number) for lo, hi in zip(flat[::2], flat[1::2], strict=True))
-        ranges.sort()
-        transitions.append(tuple(ranges))
-    return Dfa(tuple(transitions), tuple(accepting[state] for state in order))
+def _ranges(row: Row, labels: Labels) -> list[tuple[int, int, int]]:
+    return sorted((lo, hi, target) for target, label in row for lo, hi in charset.pairs(labels.sets[label]))

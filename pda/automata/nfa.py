@@ -18,8 +18,9 @@ from typing import Final, NamedTuple
 from ..budget import Budget
 from ..exceptions import LimitError
 from . import charset
-from .dfa import ANYTHING, EPSILON, NOTHING, Dfa, Row, canonical, label_rows
-from .labels import LabelId, Labels
+from .char_classes import LabelId, Labels
+from .dfa import EPSILON, NOTHING, Dfa, canonical, label_rows
+from .minimize import Row
 
 # Bits that the sets of positions of one subset construction may take in all: 128 MiB.
 SUBSET_BITS: Final = 1 << 30
@@ -314,8 +315,3 @@ def reverse(automaton: Dfa, *, budget: Budget | None = None) -> Dfa:
             follow[target] |= 1 << position
     nfa.follow = follow
     return nfa.determinize(Fragment(fragment.last, fragment.first, fragment.nullable))
-
-
-def searching(automaton: Dfa, *, budget: Budget | None = None) -> Dfa:
-    """The texts with a text of the automaton anywhere in them."""
-    return concatenation(ANYTHING, automaton, ANYTHING, budget=budget)

@@ -17,9 +17,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..automata import dfa
+from ..automata.char_classes import Labels
 from ..automata.charset import CharSet, complement, contains, difference, from_ranges, intersection, pairs, union
 from ..automata.dfa import Dfa
-from ..automata.labels import Labels
 from ..budget import Budget
 from ..grammar import GrammarBuilder, NodeId
 

@@ -26,8 +26,9 @@ from __future__ import annotations
 from typing import Final, NamedTuple, TypeAlias
 
 from ..automata import charset
-from ..automata.dfa import Dfa, Row, canonical
-from ..automata.labels import NO_LABEL, LabelId
+from ..automata.char_classes import NO_LABEL, LabelId
+from ..automata.dfa import Dfa, canonical
+from ..automata.minimize import Row
 from ..automata.nfa import Fragment, Steps, bits, mask_of, set_key
 from ..budget import Budget
 from .ast import Anchor, Ast, AstId, Boundary, Look, Place

@@ -28,9 +28,9 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
 from ..automata import dfa
+from ..automata.char_classes import Labels
 from ..automata.charset import CharSet, contains, intersection, pairs, size, union
 from ..automata.dfa import Dfa
-from ..automata.labels import Labels
 from ..budget import Budget
 from ..exceptions import LimitError, RegexError
 from ..grammar import UTF8, GrammarBuilder, NodeId

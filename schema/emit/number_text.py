@@ -26,7 +26,7 @@ from itertools import pairwise
 from math import ceil, floor, gcd, lcm
 from typing import Final, NamedTuple
 
-from ...pda.automata.dfa import live_states, restricted, sources
+from ...pda.automata.minimize import live_states, restricted, sources
 from ...pda.exceptions import LimitError
 from ...pda.grammar import RAW, GrammarBuilder, NodeId
 from ..sets.numbers import Exact, Term, scale

@@ -18,7 +18,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from ...pda.automata.dfa import Dfa, live_states, restricted, sources
+from ...pda.automata.dfa import Dfa
+from ...pda.automata.minimize import live_states, restricted, sources
 from ...pda.grammar import JSON, JSON_ANY, UTF8, GrammarBuilder, NodeId
 
 LAST: Final = "\U0010ffff"

@@ -13,8 +13,9 @@ from operator import add, itemgetter
 from typing import Final
 
 from ...pda.automata import language
-from ...pda.automata.dense import Dense, Spelling, side_by_side, widened
-from ...pda.automata.dfa import ANYTHING, NOTHING, Dfa, by_classes, live_states, restricted, sources
+from ...pda.automata.char_classes import ClassTable, RowWriter, common_refinement, project
+from ...pda.automata.dfa import ANYTHING, NOTHING, Dfa, by_classes
+from ...pda.automata.minimize import live_states, restricted, sources
 from ...pda.budget import Budget
 from ...pda.exceptions import LimitError
 from .types import Keys
@@ -50,7 +51,7 @@ class _Product:
         for automaton in self.automata:
             self.weights.append(weight)
             weight *= len(automaton.accepting) + 1
-        self.shared: tuple[Spelling, list[list[list[int]]]] | None = None
+        self.shared: tuple[RowWriter, list[list[list[int]]]] | None = None
         self.rows: list[Row] = []
         self.inside: list[Cell] = []
         self.todo = [sum(self.weights)]
@@ -103,19 +104,19 @@ class _Product:
             row.append((end, 0x10FFFF, number(0)))
         return tuple(row)
 
-    def together(self, tables: Sequence[Dense], running: Sequence[tuple[int, int]]) -> Row:
+    def together(self, tables: Sequence[ClassTable], running: Sequence[tuple[int, int]]) -> Row:
         """The row of a state of several automata, by the classes of characters that they tell apart."""
         if self.shared is None:
-            stretches, classes = side_by_side(tables)
+            intervals, classes = common_refinement(tables)
             sides = []
             for place, (table, weight) in enumerate(zip(tables, self.weights, strict=True)):
                 part = [*range(weight, (len(table.rows) + 1) * weight, weight), 0].__getitem__  # the last is what the sink, -1, picks
-                sides.append([list(map(part, row)) for row in widened(table.rows, [its[place] for its in classes])])
-            self.shared = Spelling(stretches), sides
-        spelling, sides = self.shared
+                sides.append([list(map(part, row)) for row in project(table.rows, [its[place] for its in classes])])
+            self.shared = RowWriter(intervals), sides
+        writer, sides = self.shared
         keys = [sides[place][state] for place, state in running]
         targets = list(map(add, keys[0], keys[1])) if len(keys) == 2 else list(map(sum, zip(*keys, strict=True)))
-        return spelling.row(list(map(self.number, targets)))
+        return writer.row(list(map(self.number, targets)))
 
     def by_ranges(self, running: Sequence[tuple[int, int]]) -> Row:
         """The row of a state of any automata."""

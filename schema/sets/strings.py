@@ -12,7 +12,7 @@ from typing import Final
 
 from ...pda.automata import dfa as automata
 from ...pda.automata import language
-from ...pda.automata.dense import side_by_side, widened
+from ...pda.automata.char_classes import common_refinement, project
 from ...pda.automata.dfa import ANYTHING, NOTHING, Dfa, by_classes
 from ...pda.budget import Budget
 from ...pda.regex import regex_dfa
@@ -322,9 +322,9 @@ def _shortest_common(automata_of_tests: Sequence[Dfa], budget: Budget) -> int:
     if not known:
         return 0
     # Class 0 leads nowhere: only the characters that all automata read matter.
-    shared = [classes for classes in side_by_side([table for table, _ in known])[1] if all(classes)]
+    shared = [classes for classes in common_refinement([table for table, _ in known])[1] if all(classes)]
     ends = [accepting for _, accepting in known]
-    rows = [widened(table.rows, [classes[place] for classes in shared]) for place, (table, _) in enumerate(known)]
+    rows = [project(table.rows, [classes[place] for classes in shared]) for place, (table, _) in enumerate(known)]
     start = (0,) * len(known)
     seen = {start}
     level = [start]

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stackmask.pda.automata import charset
+from stackmask.pda.automata.char_classes import Labels
 from stackmask.pda.automata.charset import ANY, CharSet
-from stackmask.pda.automata.labels import Labels
 from stackmask.pda.automata.unicode import property_set
 
 SMALL = 40

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stackmask.pda.automata import dense, dfa, language, nfa
+from stackmask.pda.automata import char_classes, dfa, language, minimize, nfa
 from stackmask.pda.automata.dfa import ANYTHING, EPSILON, NOTHING, Dfa
 from stackmask.pda.budget import Budget
 from stackmask.pda.exceptions import LimitError
@@ -71,14 +71,12 @@ def test_boolean_algebra(left: Dfa, right: Dfa) -> None:
     assert union == dfa.complement(dfa.intersection(dfa.complement(left), dfa.complement(right))) == dfa.union(right, left)
     assert difference == dfa.intersection(left, dfa.complement(right))
     assert dfa.complement(dfa.complement(left)) == left
-    assert dfa.overlaps(left, right) == (intersection != NOTHING)
     assert dfa.contains(left, right) == (dfa.difference(right, left) == NOTHING)
-    assert dfa.equivalent(left, right) == (left == right)
     assert dfa.contains(union, left)
     assert dfa.contains(left, intersection)
 
 
-@pytest.mark.parametrize("limit", [(dfa, "MOST_CLASSES"), (dense, "MOST_CELLS")])
+@pytest.mark.parametrize("limit", [(dfa, "MOST_CLASSES"), (char_classes, "MOST_CELLS"), (minimize, "MOST_CLASSES")])
 @given(left=automata, right=automata)
 def test_products_by_labels(limit: tuple[ModuleType, str], left: Dfa, right: Dfa) -> None:
     """Automata of too many classes or states for rows by classes have the same products."""
@@ -120,14 +118,6 @@ def test_reverse(automaton: Dfa) -> None:
     found = nfa.reverse(automaton)
     assert texts(found) == {word[::-1] for word in texts(automaton)}
     assert nfa.reverse(found) == automaton
-
-
-@given(automata)
-def test_searching(automaton: Dfa) -> None:
-    """A text of the automaton somewhere in a text."""
-    a = texts(automaton)
-    found = texts(nfa.searching(automaton))
-    assert found == {word for word in WORDS if any(word[i:j] in a for i in range(len(word) + 1) for j in range(i, len(word) + 1))}
 
 
 @given(automata, st.integers(0, 4), st.integers(0, 4) | st.just(-1))

@@ -1,7 +1,12 @@
-"""Automata by classes of characters: a row is a tuple of targets, one for each class, and -1 where there is none.
+"""Classes of characters: the sets that the edges of automata read, and the characters that no state tells apart.
 
-Two characters are in one class where no state tells them apart, so patterns have few classes, however many ranges these are of.
-Automata that are read side by side share the classes that all of them together tell apart.
+Inside one operation the sets on edges are interned as labels: equality is equality of small integers, and union, intersection and partition
+are one dictionary lookup after their first use.
+
+Two characters are in one class where no state tells them apart, so patterns have few classes, however many ranges these are of (the
+`alphabet` of Rust's regex crate; minterms in the literature on symbolic automata).
+A row by classes is a tuple of targets, one for each class, and -1 where there is none.
+Automata that are read side by side share the common refinement of their classes.
 A step of a product is then one addition for each class, and a signature of a state one lookup for each, all of it in loops of the
 interpreter that are written in C: a state of a product takes 10 us where rows of ranges take 30.
 
@@ -14,33 +19,122 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from math import inf
 from operator import itemgetter
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, NewType, TypeAlias
+
+from . import charset
+from .charset import CharSet
+
+LabelId = NewType("LabelId", int)
+
+NO_LABEL: Final = LabelId(0)
+
+
+class Labels:
+    """The code point sets of one operation, by number; number 0 is the empty set.
+
+    `effort` counts the ranges that were sorted for partitions: what a determinisation spends beside its steps.
+    """
+
+    __slots__ = ("_complements", "_ids", "_meets", "_partitions", "_unions", "effort", "sets")
+
+    def __init__(self) -> None:
+        self.effort = 0
+        self.sets: list[CharSet] = [()]
+        self._ids: dict[CharSet, LabelId] = {(): NO_LABEL}
+        self._unions: dict[tuple[LabelId, ...], LabelId] = {}
+        self._meets: dict[tuple[LabelId, LabelId], LabelId] = {}
+        self._complements: dict[LabelId, LabelId] = {}
+        self._partitions: dict[tuple[LabelId, ...], tuple[tuple[LabelId, tuple[LabelId, ...]], ...]] = {}
+
+    def intern(self, chars: CharSet) -> LabelId:
+        """The number of a set."""
+        found = self._ids.get(chars)
+        if found is None:
+            found = self._ids[chars] = LabelId(len(self.sets))
+            self.sets.append(chars)
+        return found
+
+    def union(self, labels: list[LabelId]) -> LabelId:
+        """The set that holds what any of the labels holds."""
+        if len(labels) == 1:
+            return labels[0]
+        key = tuple(sorted(labels))
+        found = self._unions.get(key)
+        if found is None:
+            found = self._unions[key] = self.intern(charset.union(*(self.sets[label] for label in key)))
+        return found
+
+    def meet(self, left: LabelId, right: LabelId) -> LabelId:
+        """The set that holds what both labels hold."""
+        if left == right:
+            return left
+        key = (left, right) if left < right else (right, left)
+        found = self._meets.get(key)
+        if found is None:
+            found = self._meets[key] = self.intern(charset.intersection(self.sets[left], self.sets[right]))
+        return found
+
+    def complement(self, label: LabelId) -> LabelId:
+        """The set of all other scalar values."""
+        found = self._complements.get(label)
+        if found is None:
+            found = self._complements[label] = self.intern(charset.complement(self.sets[label]))
+        return found
+
+    def partition(self, labels: tuple[LabelId, ...]) -> tuple[tuple[LabelId, tuple[LabelId, ...]], ...]:
+        """The minterms of labels: disjoint classes (class, the labels that hold it) which cover their union."""
+        found = self._partitions.get(labels)
+        if found is None:
+            found = self._partitions[labels] = self._partition(labels)
+        return found
+
+    def _partition(self, labels: tuple[LabelId, ...]) -> tuple[tuple[LabelId, tuple[LabelId, ...]], ...]:
+        if len(labels) == 1:
+            return ((labels[0], labels),)
+        # One sweep over all ends of ranges, with the set of the labels that hold the current character.
+        events: dict[int, list[LabelId]] = {}
+        for label in labels:
+            flat = self.sets[label]
+            self.effort += len(flat)
+            for index in range(0, len(flat), 2):
+                events.setdefault(flat[index], []).append(label)
+                events.setdefault(flat[index + 1] + 1, []).append(label)
+        classes: dict[frozenset[LabelId], list[int]] = {}
+        holding: set[LabelId] = set()
+        start = 0
+        for point in sorted(events):
+            if holding:
+                classes.setdefault(frozenset(holding), []).extend((start, point - 1))
+            holding.symmetric_difference_update(events[point])
+            start = point
+        return tuple((self.intern(tuple(flat)), tuple(sorted(members))) for members, flat in classes.items())
+
 
 MOST_CLASSES: Final = 64
 """Automata of more classes than this are better read by ranges."""
 MOST_CELLS: Final = 1 << 20
-"""What a table of all states and stretches of characters may have; it takes 20 ms."""
+"""What a table of all states and intervals of characters may have; it takes 20 ms."""
 _BOUNDS: Final = (0, 0xD800, 0xE000, 0x110000)
 _SURROGATES: Final = 0xD800
 
 Ranges: TypeAlias = Sequence[Sequence[tuple[int, int, int]]]
-DenseRow: TypeAlias = tuple[int, ...]
-Automaton: TypeAlias = tuple[list[DenseRow], Sequence[bool]]
-Stretch: TypeAlias = tuple[int, int, int]
+ClassRow: TypeAlias = tuple[int, ...]
+Automaton: TypeAlias = tuple[list[ClassRow], Sequence[bool]]
+Interval: TypeAlias = tuple[int, int, int]
 """The first and the last of some neighbouring characters, and their class."""
 
 
-class Dense(NamedTuple):
+class ClassTable(NamedTuple):
     """The rows of one automaton by its classes; class 0 holds the characters that no state reads."""
 
     points: tuple[int, ...]
-    """Where stretches of one class begin, and the end."""
+    """Where intervals of one class begin, and the end."""
     classes: tuple[int, ...]
-    """The class of each stretch."""
-    rows: list[DenseRow]
+    """The class of each interval."""
+    rows: list[ClassRow]
 
 
-def dense(transitions: Ranges) -> Dense | None:
+def class_table(transitions: Ranges) -> ClassTable | None:
     """An automaton by its classes, None where it has very many states that many ranges tell apart."""
     cuts = set(_BOUNDS)
     for row in transitions:
@@ -65,19 +159,19 @@ def dense(transitions: Ranges) -> Dense | None:
     columns = list(zip(*wide, strict=True))
     numbers: dict[tuple[int, ...], int] = {(-1,) * len(wide): 0}
     classes = tuple([numbers.setdefault(column, len(numbers)) for column in columns])
-    return Dense(tuple(points), classes, list(zip(*numbers, strict=True)))
+    return ClassTable(tuple(points), classes, list(zip(*numbers, strict=True)))
 
 
-def side_by_side(automata: Sequence[Dense]) -> tuple[list[Stretch], list[tuple[int, ...]]]:
+def common_refinement(automata: Sequence[ClassTable]) -> tuple[list[Interval], list[tuple[int, ...]]]:
     """The classes that some automata together tell apart, in the order of their first characters.
 
-    Given are the stretches of one class, surrogates left out, and what each class is in each automaton.
+    Given are the intervals of one class, surrogates left out, and what each class is in each automaton.
     """
     if len(automata) == 1:
         points, whole = automata[0].points, [(number,) for number in automata[0].classes]
     else:
         points = tuple(sorted(set(chain.from_iterable(one.points for one in automata))))
-        stretched: list[list[int]] = []
+        refined: list[list[int]] = []
         for one in automata:
             ends = {end: index for index, end in enumerate(one.points)}
             classes: list[int] = []
@@ -85,18 +179,18 @@ def side_by_side(automata: Sequence[Dense]) -> tuple[list[Stretch], list[tuple[i
             for point in points[:-1]:
                 current = ends.get(point, current)
                 classes.append(one.classes[current])
-            stretched.append(classes)
-        whole = list(zip(*stretched, strict=True))
+            refined.append(classes)
+        whole = list(zip(*refined, strict=True))
     numbers: dict[tuple[int, ...], int] = {}
-    stretches = [
+    intervals = [
         (start, end - 1, numbers.setdefault(key, len(numbers)))
         for start, end, key in zip(points, points[1:], whole, strict=False)
         if start != _SURROGATES
     ]
-    return stretches, list(numbers)
+    return intervals, list(numbers)
 
 
-def widened(rows: Iterable[DenseRow], classes: Sequence[int]) -> list[DenseRow]:
+def project(rows: Iterable[ClassRow], classes: Sequence[int]) -> list[ClassRow]:
     """The rows by the classes of several automata, each of which is in one of this one's."""
     if len(classes) < 2:
         return [tuple([row[number] for number in classes]) for row in rows]
@@ -104,12 +198,12 @@ def widened(rows: Iterable[DenseRow], classes: Sequence[int]) -> list[DenseRow]:
     return [pick(row) for row in rows]
 
 
-class Spelling:
+class RowWriter:
     """Rows by classes written as rows of ranges, neighbours with one target joined."""
 
-    def __init__(self, stretches: Sequence[Stretch]) -> None:
-        self.stretches = stretches
-        self.templates: dict[DenseRow, list[Stretch]] = {}
+    def __init__(self, intervals: Sequence[Interval]) -> None:
+        self.intervals = intervals
+        self.templates: dict[ClassRow, list[Interval]] = {}
         """PERF: rows differ in their targets more than in which characters go together."""
 
     def row(self, targets: Sequence[int]) -> tuple[tuple[int, int, int], ...]:
@@ -124,11 +218,11 @@ class Spelling:
             template = self.templates[pattern] = self._template(pattern)
         return tuple([(lo, hi, slots[place]) for lo, hi, place in template])
 
-    def _template(self, pattern: DenseRow) -> list[Stretch]:
+    def _template(self, pattern: ClassRow) -> list[Interval]:
         """The ranges of a row whose classes lead to these of its targets, 0 for none."""
-        row: list[Stretch] = []
+        row: list[Interval] = []
         end = last = 0
-        for lo, hi, number in self.stretches:
+        for lo, hi, number in self.intervals:
             place = pattern[number]
             if place:
                 if place == last and lo == end + 1:
@@ -149,7 +243,7 @@ def common_lengths(one: Automaton, other: Automaton) -> Callable[[int, int], boo
     return lambda p, q: least[p] <= its_most[q] and its_least[q] <= most[p]
 
 
-def _lengths(rows: list[DenseRow], accepting: Sequence[bool]) -> tuple[list[float], list[float]]:
+def _lengths(rows: list[ClassRow], accepting: Sequence[bool]) -> tuple[list[float], list[float]]:
     """For every state the lengths of the shortest text accepted from it and of the longest; all states are live."""
     before: list[list[int]] = [[] for _ in rows]
     left = []
