@@ -5,11 +5,12 @@
     python scripts/mutants.py kernel --only 'mask.cpp.*zero_forever' --count 20 tests/pda
 
 Each mutant has one operator, constant or word changed in one place, drawn at random by the seed.
-`mutants_kernel.py` and `mutants_python.py` make them, `mutants_judge.py` runs the tests on each until one fails.
+`mutants_kernel.py` and `mutants_python.py` make them, `mutants_judge.py` runs the tests on each until one fails, all in a copy of the
+checkout, which may change meanwhile.
 mutants_equal.toml lists those known to be equal in effect, or to change the speed alone, each by its line with the change in it and with
 the reason; whoever changes the line has to think again.
-Needs what the tests need; cosmic-ray for Python, and nanobind, CMake and Ninja for the kernel.
-Exits with 1 where a mutant survives that is not listed.
+Needs the package installed with its extra `mutants`, and nanobind, CMake and Ninja for the kernel.
+Exits with 1 where a mutant survives that is not listed, or where an entry of the list fits no line.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -39,8 +42,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=150)
     parser.add_argument("--only", default="", help="a regular expression that 'file:line change' has to match")
-    parser.add_argument("--seconds", type=float, default=600, help="that the tests of one mutant may take")
-    parser.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "stackmask-mutants", help="where the kernel is built")
+    parser.add_argument("--seconds", type=float, default=600, help="of the processor that the tests of one mutant may take")
+    parser.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "stackmask-mutants", help="for the copy")
     parser.add_argument("--outside", type=int, default=None, help=argparse.SUPPRESS)  # the id of a mutant outside of functions to judge
     arguments = parser.parse_intermixed_args()
     os.environ["STACKMASK_HYPOTHESIS"] = "mutants"
@@ -54,9 +57,9 @@ class Report:
 
     def __init__(self, count: int) -> None:
         self._count, self._done = count, 0
-        self._known = {
-            (entry["file"], entry["change"]): entry["reason"] for entry in tomllib.loads(EQUAL.read_text("utf-8")).get("mutant", [])
-        }
+        entries = tomllib.loads(EQUAL.read_text("utf-8")).get("mutant", [])
+        self._known = {(entry["file"], entry["change"]): entry["reason"] for entry in entries}
+        self._stale = [entry for entry in entries if not fits(entry, ROOT)]
         self._of: dict[str, Counter[str]] = {}
         self.survivors: list[str] = []
 
@@ -85,7 +88,34 @@ class Report:
         share = 100 * (total["noticed"] + total["equal"]) / max(1, total.total())
         print(f"\n{share:.1f} % are noticed or known to be equal in effect or to change the speed alone; these survive:\n")
         print(*self.survivors, sep="\n")
-        return bool(self.survivors)
+        for entry in self._stale:
+            print(f"\n{EQUAL.name} lists a change of a line that is not in {entry['file']}: {entry['change']}")
+        return bool(self.survivors or self._stale)
+
+
+def fits(entry: dict[str, str], root: Path) -> bool:
+    """Whether the line that an entry of the list changes is in its file."""
+    path = root / entry["file"]
+    before, was, after = re.fullmatch(r"(.*)⟦(.*) → .*⟧(.*)", entry["change"], re.S).groups()  # type: ignore[union-attr]
+    return path.exists() and any(line.strip() == (before + was + after).strip() for line in path.read_text("utf-8").splitlines())
+
+
+def copy(folder: Path, *without: str) -> None:
+    """Make a folder hold the checkout as it is, but for what begins with one of these; files that are as they were keep their time."""
+    listed = subprocess.run(["git", "ls-files", "-coz", "--exclude-standard"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    names = {name for name in listed.split("\0") if name and (ROOT / name).exists() and not name.startswith(without)}
+    for path in folder.rglob("*"):
+        name = path.relative_to(folder).as_posix()
+        if path.is_file() and "stackmask/" not in name and not name.startswith(("build/", *without)) and name not in names:
+            path.unlink()
+    for name in names:
+        source, target = ROOT / name, folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if source.is_symlink():
+            if not target.is_symlink():
+                target.symlink_to(source.readlink())
+        elif not target.exists() or source.read_bytes() != target.read_bytes():
+            shutil.copy(source, target)
 
 
 def kernel(arguments: argparse.Namespace) -> int:
@@ -93,6 +123,7 @@ def kernel(arguments: argparse.Namespace) -> int:
     import mutants_kernel
 
     drawn = mutants_kernel.draw(arguments.seed, arguments.only)
+    copy(arguments.work, "pda/kernel/")
     chosen = mutants_kernel.build(arguments.work, drawn, arguments.count)
     report = Report(len(chosen))
     use(arguments.work)
@@ -101,15 +132,21 @@ def kernel(arguments: argparse.Namespace) -> int:
         return mutants_kernel.Switches(importlib.import_module("stackmask.pda._kernel"), chosen)
 
     os.chdir(arguments.work)
-    return judge(arguments, switches, chosen, report)
+    return judge(arguments, switches, chosen, report) or report.summary()
 
 
 def python(arguments: argparse.Namespace) -> int:
     """Mutants of pda and schema."""
     import mutants_python
 
-    drawn = mutants_python.draw(arguments.seed, arguments.count, arguments.only)
-    os.chdir(ROOT)
+    if arguments.outside is None:
+        copy(arguments.work)
+        program = "import stackmask.pda._kernel as kernel; print(kernel.__file__)"  # in another process: here the copy is to be imported
+        built = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout.strip()
+        shutil.copy(built, arguments.work / "pda")
+    use(arguments.work)
+    os.chdir(arguments.work)
+    drawn = mutants_python.draw(arguments.work, arguments.seed, arguments.count, arguments.only)
     if arguments.outside is not None:
         return outside(arguments, drawn[arguments.outside])
     report = Report(len(drawn))
@@ -117,16 +154,17 @@ def python(arguments: argparse.Namespace) -> int:
     def switches() -> Any:
         for mutant in drawn:
             importlib.import_module("stackmask." + mutant.path.removesuffix(".py").replace("/", "."))
-        return mutants_python.Switches(drawn)
+        return mutants_python.Switches(arguments.work, drawn)
 
     inside = [mutant for mutant in drawn if mutant.function]
-    judge(arguments, switches, inside, report, summary=False)
-    command = [sys.executable, __file__, "python", f"--seed={arguments.seed}", f"--count={arguments.count}", f"--only={arguments.only}"]
+    if code := judge(arguments, switches, inside, report):
+        return code
+    options = [f"--seed={arguments.seed}", f"--count={arguments.count}", f"--only={arguments.only}", f"--work={arguments.work}"]
     for mutant in drawn:
         if not mutant.function:
             mutant.tests = 1
-            options = [f"--seconds={arguments.seconds}", f"--outside={mutant.id}"]
-            done = subprocess.run([*command, *options, *arguments.tests], capture_output=True, text=True)
+            command = [sys.executable, __file__, "python", *options, f"--outside={mutant.id}", *arguments.tests]
+            done = subprocess.run(command, capture_output=True, text=True)
             names = [line.split()[1] for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
             report(mutant, names[0] if names else None if done.returncode == 0 else f"exit code {done.returncode}", 0)
     return report.summary()
@@ -147,15 +185,13 @@ def use(folder: Path) -> None:
     os.environ["PYTHONPATH"] = str(folder / "src")
 
 
-def judge(arguments: argparse.Namespace, switches: Any, mutants: list[Any], report: Report, *, summary: bool = True) -> int:
-    """Let the tests judge."""
+def judge(arguments: argparse.Namespace, switches: Any, mutants: list[Any], report: Report) -> int:
+    """Let the tests judge; the exit code where they cannot."""
     import mutants_judge
 
     plugin = mutants_judge.Judge(switches, mutants, report, arguments.seconds, without="reference")
     code = pytest.main(mutants_judge.arguments(arguments.tests), plugins=[plugin])
-    if code not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
-        return int(code)
-    return report.summary() if summary else 0
+    return 0 if code == pytest.ExitCode.NO_TESTS_COLLECTED else int(code)
 
 
 if __name__ == "__main__":

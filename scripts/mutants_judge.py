@@ -3,6 +3,7 @@
 A first child runs all tests and notes how long each takes and which mutants it comes by: no other test can notice them.
 Then each mutant has a child of its own, which runs the tests that come by it, those first that noticed most for their time, and ends at
 the first that fails. A crash and a hang count as noticed, too.
+Times are those of the processor: a mutant is not said to hang because the machine is busy.
 """
 
 from __future__ import annotations
@@ -16,12 +17,15 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
 
 PATIENCE = 30
 """Seconds that any test may take, at least; longer ones may take ten times as long as without a mutant."""
+STUCK = 300
+"""Seconds by the clock after which a child that waits without working counts as hanging."""
 
 
 class Switches(Protocol):
@@ -83,20 +87,20 @@ class Judge:
         for name in base.failed[:20]:
             print(f"  no judge: {name}")
         for mutant in self._mutants:
-            start = time.monotonic()
             tests = sorted(base.judges.get(mutant.id, ()), key=lambda i: base.seconds[i] / (1 + self._noticed.get(i, 0)))
-            by = self._judge(session, switches, mutant, tests, base) if tests else None
+            by, spent = self._judge(session, switches, mutant, tests, base) if tests else (None, 0.0)
             if by is None and tests:
                 # What a test finds in a cache it does not come by: the others of its file may notice, too.
                 files = {session.items[i].path for i in tests}
                 others = [i for i in base.seconds if session.items[i].path in files and i not in base.judges[mutant.id]]
                 others.sort(key=lambda i: base.seconds[i])
-                left = self._seconds - (time.monotonic() - start)
-                by = self._judge(session, switches, mutant, others, base) if left > 0 else None
+                if spent < self._seconds:
+                    by, more = self._judge(session, switches, mutant, others, base)
+                    spent += more
             if isinstance(by, int):
                 self._noticed[by] = self._noticed.get(by, 0) + 1
             mutant.tests = len(tests)
-            self._report(mutant, session.items[by].nodeid if isinstance(by, int) else by, time.monotonic() - start)
+            self._report(mutant, session.items[by].nodeid if isinstance(by, int) else by, spent)
         return True
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -116,9 +120,9 @@ class Judge:
             switches.watch()
             switches.reached()
             for i in range(len(session.items)):
-                start = time.perf_counter()
+                start = time.process_time()
                 outcome = self._run(session, i, i + 1 if i + 1 < len(session.items) else None)
-                send([i, time.perf_counter() - start, outcome, switches.reached()])
+                send([i, time.process_time() - start, outcome, switches.reached()])
 
         base = Baseline()
         passed: dict[str, list[int]] = {}
@@ -132,34 +136,37 @@ class Judge:
             passed.setdefault(str(session.items[i].path), []).append(i)
         return base
 
-    def _judge(self, session: pytest.Session, switches: Switches, mutant: Any, tests: list[int], base: Baseline) -> int | str | None:
-        """The test that notices, or why the child ended."""
+    def _judge(
+        self, session: pytest.Session, switches: Switches, mutant: Any, tests: list[int], base: Baseline
+    ) -> tuple[int | str | None, float]:
+        """The test that notices, or why the child ended; and the seconds of the processor that it took."""
 
         def work(send: Callable[[object], None]) -> None:
             silence(session)
             switches.apply(mutant)
             for place, i in enumerate(tests):
-                send([i, None])
+                send([i, None, time.process_time()])
                 outcome = self._run(session, i, tests[place + 1] if place + 1 < len(tests) else None)
                 if outcome == "failed":
-                    send([i, outcome])
+                    send([i, outcome, time.process_time()])
                     return
-            send([-1, "passed"])
+            send([-1, "passed", time.process_time()])
 
-        last, deadline = -1, time.monotonic() + self._seconds
+        last, begun, now = -1, None, 0.0
         try:
-            for i, outcome in child(work, lambda line: max(PATIENCE, 10 * base.seconds.get(line[0], 0)) if line else PATIENCE):
+            for i, outcome, now in child(work, lambda line: max(PATIENCE, 10 * base.seconds.get(line[0], 0)) if line else PATIENCE):
                 last = i
+                begun = now if begun is None else begun
                 if outcome == "failed":
-                    return i
+                    return i, now - begun
                 if outcome == "passed":
-                    return None
-                if time.monotonic() > deadline:
+                    return None, now - begun
+                if now - begun > self._seconds:
                     mutant.unfinished = True
-                    return None
+                    return None, now - begun
         except HangError:
-            return f"hang in {session.items[last].nodeid}"
-        return f"crash in {session.items[last].nodeid}"
+            return f"hang in {session.items[last].nodeid}", PATIENCE
+        return f"crash in {session.items[last].nodeid}", now - (begun or 0.0)
 
 
 def silence(session: pytest.Session) -> None:
@@ -188,7 +195,7 @@ def child(work: Callable[[Callable[[object], None]], None], patience: Callable[[
             os._exit(0)
     os.close(writing)
     try:
-        yield from lines(reading, patience)
+        yield from lines(reading, pid, patience)
     finally:
         os.close(reading)
         os.kill(pid, signal.SIGKILL)
@@ -201,13 +208,22 @@ def write_all(descriptor: int, data: bytes) -> None:
         data = data[os.write(descriptor, data) :]
 
 
-def lines(reading: int, patience: Callable[[list[Any]], float]) -> Iterator[list[Any]]:
+def worked(pid: int) -> float:
+    """Seconds of the processor that a process has had."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def lines(reading: int, pid: int, patience: Callable[[list[Any]], float]) -> Iterator[list[Any]]:
     """Messages of a pipe, each awaited as long as the one before allows."""
     last: list[Any] = []
     kept = b""
+    since, clock = worked(pid), time.monotonic()
     while True:
-        if not select.select([reading], [], [], patience(last))[0]:
-            raise HangError
+        if not select.select([reading], [], [], 1)[0]:
+            if worked(pid) - since > patience(last) or time.monotonic() - clock > max(STUCK, 10 * patience(last)):
+                raise HangError
+            continue
         more = os.read(reading, 1 << 16)
         if not more:
             return
@@ -215,6 +231,7 @@ def lines(reading: int, patience: Callable[[list[Any]], float]) -> Iterator[list
         for line in whole:
             last = json.loads(line)
             yield last
+        since, clock = worked(pid), time.monotonic()
 
 
 def arguments(tests: Iterable[str]) -> list[str]:

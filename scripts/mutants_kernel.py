@@ -241,13 +241,7 @@ def change(path: Path, text: str) -> None:
 
 
 def build(folder: Path, drawn: list[Mutant], count: int) -> list[Mutant]:
-    """Build a kernel with `count` of the mutants drawn, the first that compile; the package lies in folder/src then."""
-    if not (folder / "src").exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        for name in ("pda", "schema", "integration", "src", "tests", "scripts", "docs", "CMakeLists.txt", "pyproject.toml"):
-            source = ROOT / name
-            skipped = shutil.ignore_patterns("_kernel*.so", "__pycache__")
-            shutil.copytree(source, folder / name, symlinks=True, ignore=skipped) if source.is_dir() else shutil.copy(source, folder / name)
+    """Build a kernel with `count` of the mutants drawn, the first that compile; the rest of the package is in the folder."""
     waiting = list(drawn)
     chosen: list[Mutant] = []
     number = 0
@@ -261,7 +255,7 @@ def build(folder: Path, drawn: list[Mutant], count: int) -> list[Mutant]:
         wrong = places_of_errors(folder)
         if not wrong:
             return chosen
-        dropped = [mutant for mutant in chosen if (Path(mutant.path).name, mutant.line) in wrong]
+        dropped = [mutant for mutant in chosen if (mutant.path, mutant.line) in wrong]
         if not dropped:
             raise RuntimeError(f"the kernel does not compile: {sorted(wrong)}")
         print(f"{len(dropped)} mutants do not compile", flush=True)
@@ -276,7 +270,7 @@ def overlap(one: Mutant, other: Mutant) -> bool:
 
 
 def places_of_errors(folder: Path) -> set[tuple[str, int]]:
-    """Build, and give (file, line) of all that the compiler names where it fails."""
+    """Build, and give (path in the checkout, line) of all that the compiler names where it fails."""
     build = folder / "build"
     if not (build / "build.ninja").exists():
         subprocess.run(
@@ -291,8 +285,8 @@ def places_of_errors(folder: Path) -> set[tuple[str, int]]:
         return set()
     log = done.stdout + done.stderr
     (folder / "errors.txt").write_text(log)
-    named = re.findall(r"([\w./-]+/kernel/\w+\.(?:cpp|h)):(\d+)", log)
-    return {(Path(path).name, int(line)) for path, line in named if not path.endswith("mutants.h")}
+    named = re.findall(rf"({KERNEL}/[\w/]+\.(?:cpp|h)):(\d+)", log)
+    return {(path, int(line)) for path, line in named if not path.endswith("mutants.h")}
 
 
 def draw(seed: int, only: str = "") -> list[Mutant]:

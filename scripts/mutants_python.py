@@ -29,7 +29,6 @@ from cosmic_ray.ast import ast_nodes, get_ast
 from cosmic_ray.operators.operator import Operator
 from parso.python.tree import EndMarker, Name, Newline, String
 
-ROOT = Path(__file__).resolve().parents[1]
 OPERATORS = [
     *(f"ReplaceComparisonOperator_{pair}" for pair in ("Eq_NotEq", "NotEq_Eq", "Lt_LtE", "Lt_GtE", "LtE_Lt", "LtE_Gt", "Gt_GtE", "Gt_LtE")),
     *(f"ReplaceComparisonOperator_{pair}" for pair in ("GtE_Gt", "GtE_Lt", "Is_IsNot", "IsNot_Is")),
@@ -64,13 +63,13 @@ class Mutant:
     source: str = field(default="", repr=False)
 
 
-def draw(seed: int, count: int, only: str = "") -> list[Mutant]:
-    """So many mutants at random, each with the source of its module."""
+def draw(root: Path, seed: int, count: int, only: str = "") -> list[Mutant]:
+    """`count` mutants at random of the checkout at `root`, each with the source of its module."""
     places: list[tuple[Module, Operator, Any, int, int, int]] = []
-    for path in sorted([*(ROOT / "pda").rglob("*.py"), *(ROOT / "schema").rglob("*.py")]):
+    for path in sorted([*(root / "pda").rglob("*.py"), *(root / "schema").rglob("*.py")]):
         if NO_MUTANTS.search(path.as_posix()):
             continue
-        module = Module(path)
+        module = Module(root, path)
         nodes = [node for node in ast_nodes(module.tree) if not isinstance(node, Name | Newline | EndMarker | String)]
         for name in OPERATORS:
             operator = plugins.get_operator(f"core/{name}")()
@@ -91,8 +90,8 @@ def draw(seed: int, count: int, only: str = "") -> list[Mutant]:
 class Module:
     """A module as text and as trees."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = str(path.relative_to(ROOT))
+    def __init__(self, root: Path, path: Path) -> None:
+        self.path = str(path.relative_to(root))
         self.source = path.read_text("utf-8")
         self.tree = get_ast(self.source)
 
@@ -187,21 +186,25 @@ def functions_of(code: CodeType) -> Iterator[CodeType]:
 class Switches:
     """Puts code into functions."""
 
-    def __init__(self, mutants: list[Mutant]) -> None:
-        self._mutants = mutants
+    def __init__(self, root: Path, mutants: list[Mutant]) -> None:
+        self._root, self._mutants = root, mutants
         self._seen: set[int] = set()
         self._functions: dict[tuple[str, str, int], list[FunctionType]] = {}
         gc.collect()
         self._caches = []
-        for found in gc.get_objects():
-            if isinstance(found, FunctionType) and (found.__module__ or "").startswith("stackmask."):
+        for found in gc.get_objects():  # by type, since some objects warn when they are asked for their class
+            if type(found) is FunctionType and (found.__module__ or "").startswith("stackmask."):
                 code = found.__code__
-                self._functions.setdefault((relative(code.co_filename), code.co_qualname, code.co_firstlineno), []).append(found)
-            elif isinstance(found, functools._lru_cache_wrapper) and (found.__module__ or "").startswith("stackmask."):
+                self._functions.setdefault((self._relative(code.co_filename), code.co_qualname, code.co_firstlineno), []).append(found)
+            elif type(found) is functools._lru_cache_wrapper and (found.__module__ or "").startswith("stackmask."):
                 self._caches.append(found)
 
+    def _relative(self, path: str) -> str:
+        """A file of the package as its path in the checkout, however it was imported."""
+        return path.removeprefix(f"{self._root}/").removeprefix("src/stackmask/")
+
     def _put(self, path: str, tree: ast.Module | str, names: set[tuple[str, int]]) -> None:
-        code = compile(tree, str(ROOT / path), "exec", dont_inherit=True)
+        code = compile(tree, str(self._root / path), "exec", dont_inherit=True)
         for function in functions_of(code):
             if (function.co_qualname, function.co_firstlineno) in names:
                 for found in self._functions.get((path, function.co_qualname, function.co_firstlineno), ()):
@@ -216,7 +219,7 @@ class Switches:
             if mutant.function:
                 by_path.setdefault(mutant.path, []).append(mutant)
         for path, mutants in by_path.items():
-            tree = ast.parse((ROOT / path).read_text("utf-8"))
+            tree = ast.parse((self._root / path).read_text("utf-8"))
             for mutant in mutants:
                 note(tree, mutant)
             name = "stackmask." + path.removesuffix(".py").replace("/", ".")
@@ -235,12 +238,6 @@ class Switches:
             cache.cache_clear()
         if mutant.function:
             self._put(mutant.path, mutant.source, {mutant.function})
-
-
-def relative(path: str) -> str:
-    """A file of the package as its path in the checkout."""
-    _, found, rest = path.rpartition("/stackmask/")
-    return rest if found and not path.startswith(str(ROOT / "pda")) else path.removeprefix(f"{ROOT}/")
 
 
 def note(tree: ast.Module, mutant: Mutant) -> None:

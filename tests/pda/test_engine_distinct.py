@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 from support.engines import STOP, Engine, accepts, load_engine, matcher, one_rule, prepare
 
+from stackmask.pda.automata.dfa import from_strings
 from stackmask.pda.exceptions import UnsatisfiableError
-from stackmask.pda.grammar import Grammar, GrammarBuilder, NodeId
+from stackmask.pda.grammar import JSON, RAW, UTF8, Grammar, GrammarBuilder, NodeId
 from stackmask.schema.json_schema import json_schema_grammar
 
 Value = Any
@@ -316,3 +317,84 @@ def test_no_blanks_before_a_value_of_which_none_is_left(engine: Engine, whitespa
     assert at.accept_token(1)
     assert at.allowed_tokens() == [4]
     assert set(at.next_bytes()) <= set(b" \t\r\n]")
+
+
+PIECES = (b" ", b"  ", b'"', b'",', b'"a"', b'"b"', b"a", b"b", b"ab", b",", b"]", b"\\u0061", b"\\", b"u006", b"1", b"2")
+
+
+@pytest.mark.parametrize("lowest", [b"", b"\x00", b"\t", b'"', b"!"])
+@pytest.mark.parametrize("blanks", ["inside", "before", "none"])
+def test_strings_seen_behind_blanks(kernel: Engine, lowest: bytes, blanks: str) -> None:
+    """A string that was seen is refused in every token that ends it, whatever stands before it and whichever token comes first."""
+    b = GrammarBuilder()
+    string = b.seq(b.literal(b'"'), b.repeat(b.chars((0x61, 0x63), JSON)), b.literal(b'"'))
+    blank = b.repeat(b.literal(b" "))
+    value = b.distinct(b.seq(blank, string) if blanks == "inside" else string)
+    value = b.seq(blank, value) if blanks == "before" else value
+    grammar = one_rule(b, b.scope(b.seq(b.literal(b"["), value, b.repeat(b.seq(b.literal(b","), value)), b.literal(b"]"))))
+    joined = {one + two for one, two in product((b"", *PIECES), PIECES)} | {b' "a",', b',"a"', b', "a"', b'"a","b"', b' "a"]'}
+    tokens = [*([lowest] if lowest else []), *sorted(joined - {lowest}), None]
+    at = matcher(kernel, grammar, tokens, (len(tokens) - 1,))
+    assert at.accept_bytes(b"[")
+    for text in ('"a"', ",", ' "', "b", '"', ",", '"ab"', ","):
+        assert at.accept_bytes(text.encode().lstrip() if blanks == "none" else text.encode())
+        assert at.allowed_tokens() == [token for token in range(len(tokens)) if at.fork().accept_token(token)], text
+
+
+WRITTEN = ("literals", "a graph", "an automaton of bytes", "an automaton of characters")
+LANGUAGES: dict[str, tuple[str, ...]] = {
+    "escapes": ('"a"', '"\\u0061"', '"\\u0062"', '"b"', '"c"'),
+    "a range with the backslash": tuple(f'"{one}{two}"' for one in "WXYZ[\\" for two in "npq"),
+    "numbers": ("1", "1.0", "10e-1", "12", "2.0", "2"),
+}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_values_are_the_same_however_they_are_written(kernel: Engine, reference: Engine, language: str) -> None:
+    """As literals, graphs and automata the same texts make the same masks."""
+    texts = LANGUAGES[language]
+    letters = sorted({letter for text in texts for letter in text})
+    tokens = [*(letter.encode() for letter in (*letters, "[", "]", ",")), *(text.encode() for text in texts)]
+    tokens += [*(f",{text}".encode() for text in texts), *(f"{text},".encode() for text in texts), None]
+    starts = []
+    for written in WRITTEN:
+        b = GrammarBuilder()
+        if written == "literals":
+            value = b.alt(*(b.literal(text.encode()) for text in texts))
+        elif written == "a graph":
+            edges: list[int] = []
+            states = 2
+            for text in texts:
+                for place, letter in enumerate(text):
+                    last = place + 1 == len(text)
+                    edges += [states - 1 if place else 0, 1 if last else states, b.literal(letter.encode())]
+                    states += not last
+            value = b.graph(states, tuple(edges))
+        else:
+            automaton = from_strings(texts)
+            value = b.automaton(automaton.transitions, automaton.accepting, RAW if "bytes" in written else UTF8)
+        value = b.distinct(value)
+        grammar = one_rule(b, b.scope(b.seq(b.literal(b"["), value, b.repeat(b.seq(b.literal(b","), value)), b.literal(b"]"))))
+        starts += [matcher(engine, grammar, tokens, (len(tokens) - 1,)) for engine in (kernel, reference)]
+    for order in ((0, 1, 2), (1, 0), (2, 3, 0), (-1, -2, -3)):
+        forks = [start.fork() for start in starts]
+        for number, index in enumerate(order):
+            text = ("," if number else "[") + texts[index]
+            results = {fork.accept_bytes(text.encode()) for fork in forks}
+            assert len(results) == 1, text
+            masks = [fork.allowed_tokens() for fork in forks]
+            wrong = [WRITTEN[place // 2] for place, mask in enumerate(masks) if mask != masks[0]]
+            assert not wrong, (texts[index], wrong)
+            if results == {False}:
+                break
+
+
+@pytest.mark.parametrize("count", [5, 60, 64, 70, 100, 126])
+def test_one_value_in_many_spellings(engine: Engine, count: int) -> None:
+    """1 and 1.0, 1.00 and so on are one value: once it was seen nothing is left."""
+    b = GrammarBuilder()
+    one = b.seq(b.literal(b"1"), b.optional(b.seq(b.literal(b"."), b.repeat(b.literal(b"0"), 1, count))))
+    value = b.distinct(one)
+    at = matcher(engine, one_rule(b, b.scope(b.seq(b.literal(b"["), value, b.optional(b.seq(b.literal(b","), value)), b.literal(b"]")))))
+    assert at.next_bytes(b"[1") == b".]"
+    assert at.next_bytes(b"[1.00") == b"0]"

@@ -6,9 +6,10 @@ import itertools
 from random import Random
 from typing import Any
 
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from support.engines import BYTES, STOP, Engine, accepts, mask_of, matcher
+from support.engines import BYTES, STOP, Engine, accepts, mask_of, matcher, one_rule
 from support.generators import REGULAR, Features
 from support.oracles import is_quick_for_re, regex_of
 from support.strategies import grammars, vocabularies
@@ -148,6 +149,28 @@ def test_completions_are_as_short_as_the_reference_has_them(
         if not path or fast.is_terminated():
             break
         assert slow.accept_token(path[0])
+
+
+@pytest.mark.parametrize("body", ["ab", "a", "a letter", "one of two"])
+@pytest.mark.parametrize(("minimum", "maximum"), [(0, 40), (2, 3), (17, 33), (25, 25), (30, -1), (0, -1)])
+def test_completions_behind_every_count(engine: Engine, body: str, minimum: int, maximum: int) -> None:
+    """However often a body has been read, and inside of it, what is missing is counted: nothing once it has been read often enough."""
+    b = GrammarBuilder()
+    bodies = {
+        "ab": b.literal(b"ab"),
+        "a": b.literal(b"a"),
+        "a letter": b.chars((0x61, 0x7A)),
+        "one of two": b.alt(b.literal(b"ab"), b.literal(b"cdef")),
+    }
+    at = matcher(engine, one_rule(b, b.seq(b.literal(b"<"), b.repeat(bodies[body], minimum, maximum), b.literal(b">"))))
+    once = b"ab"[: 1 if body in ("a", "a letter") else 2]
+    assert at.accept_bytes(b"<")
+    for count in range(41 if maximum < 0 else maximum):
+        assert engine.completion_lengths([at]) == [max(0, minimum - count) * len(once) + 1]
+        assert accepts(at, at.shortest_completion())
+        assert at.accept_bytes(once[:1])
+        assert engine.completion_lengths([at]) == [len(once) - 1 + max(0, minimum - count - 1) * len(once) + 1]
+        assert at.accept_bytes(once[1:])
 
 
 @given(st.data(), st.integers(0, 2**32))

@@ -63,6 +63,51 @@ def test_a_string_is_not_walked(kernel: Engine) -> None:
     assert prepared.statistics == counts | {"masks": prepared.statistics["masks"]}
 
 
+def test_a_run_of_blanks_is_not_read_count_by_count(kernel: Engine) -> None:
+    """A bounded run of single bytes is taken as one, whatever the count: no frame is made for each."""
+    b = GrammarBuilder()
+    run = b.repeat(b.bytes((9, 10, 13, 13, 32, 32)), 0, 40)
+    prepared = prepare(kernel, one_rule(b, b.seq(b.literal(b"<"), run, b.literal(b">"))), (*WORDS, b" " * 60))
+    at = kernel.Matcher(prepared, [STOP])
+    assert at.accept_bytes(b"<")
+    allowed = at.allowed_tokens()
+    counts = prepared.statistics
+    assert counts["byte_runs"] + counts["set_runs"] + counts["node_runs"] > 0
+    assert counts["frames"] < 10
+    assert allowed == [token for token in range(len(WORDS) + 1) if at.fork().accept_token(token)]
+
+
+def test_values_without_end_are_not_sought(kernel: Engine) -> None:
+    """Of strings, and of what holds one somewhere, there is always one that is new: no mask looks for it."""
+    string = {"type": "string"}
+    array = {"type": "array", "items": string, "minItems": 1}
+    for item in (string, array, {"type": "object", "properties": {"a": string}, "required": ["a"]}):
+        grammar = json_schema_grammar({"type": "array", "items": item, "uniqueItems": True}, whitespace="compact")[0]
+        prepared = prepare(kernel, grammar, WORDS)
+        at = kernel.Matcher(prepared, [STOP])
+        value = {"string": b'"%d"', "array": b'["%d"]', "object": b'{"a":"%d"}'}[str(item["type"])]
+        for number in range(30):
+            for byte in (b"," if number else b"[") + value % number:
+                assert at.accept_token(byte)
+                at.allowed_tokens()
+        assert prepared.statistics["searches"] == 0
+
+
+def test_texts_that_are_left_are_counted(kernel: Engine) -> None:
+    """Of some words that must differ those left are counted, not sought, until none is."""
+    words = [f'"{first}{second}"'.encode() for first in "abcdefgh" for second in "abcd"]
+    b = GrammarBuilder()
+    value = b.distinct(b.alt(*map(b.literal, words)))
+    grammar = one_rule(b, b.scope(b.seq(b.literal(b"["), value, b.repeat(b.seq(b.literal(b","), value)), b.literal(b"]"))))
+    prepared = prepare(kernel, grammar, WORDS)
+    at = kernel.Matcher(prepared, [STOP])
+    for number, word in enumerate(words):
+        assert at.accept_bytes((b"," if number else b"[") + word)
+        assert (ord(",") in at.allowed_tokens()) == (word != words[-1])
+    assert prepared.statistics["counted_texts"] > 0
+    assert prepared.statistics["searches"] == 0
+
+
 def test_nodes_that_a_quote_leads_to_are_taken_together(kernel: Engine) -> None:
     """Behind a quote many nodes of the trie are left at once: they are known as sets, and none is walked by itself."""
     grammar = json_schema_grammar({"type": "object", "properties": {key: {"type": "string"} for key in "abcdef"}})[0]

@@ -7,6 +7,7 @@ to reach them.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from random import Random
 from string import ascii_letters
 
@@ -193,18 +194,22 @@ def test_spaces_end_words(pattern: str, most: int | None) -> None:
 
 
 @pytest.mark.parametrize("most", [3, 40])
-def test_runs_of_blanks_before_a_call(most: int) -> None:
-    """Tokens that end in a bounded run of blanks go on with it, whatever follows the run: a byte or another rule."""
+@pytest.mark.parametrize("thin", [False, True])
+def test_runs_of_blanks_before_a_call(most: int, *, thin: bool) -> None:
+    """Tokens that end in a bounded run of blanks go on with it, whatever follows the run: a byte or another rule.
+
+    In a `thin` vocabulary no token begins like another but by its blanks, so one thing alone follows each run.
+    """
     b = GrammarBuilder()
     blanks = b.repeat(b.bytes((10, 10, 13, 13, 32, 32)), 0, most)
     item, root = b.rule("item"), b.rule("root")
     b.define(item, b.alt(b.literal(b"x"), b.seq(b.literal(b"("), blanks, b.call(item), blanks, b.literal(b")"))))
     b.define(root, b.seq(b.call(item), blanks, b.optional(b.literal(b";"))))
     parts = [b" " * count for count in range(6)] + [b"\n", b" \n", b"x", b"(", b")", b";"]
-    tokens: list[bytes | None] = [
-        *sorted({one + two + three for one in parts for two in parts for three in (b"", b"x", b"(", b" ")} - {b""}),
-        None,
-    ]
+    made = {one + two + three for one in parts for two in parts for three in (b"", b"x", b"(", b" ")} - {b""}
+    if thin:
+        made = {bytes(run) + b"x();"[sum(run) % 4 :][:1] for run in product(b" \n\r", repeat=3)} | {b" " * 50}
+    tokens: list[bytes | None] = [*sorted(made), None]
     at = matcher(load_engine("kernel"), b.build(root), tokens, (len(tokens) - 1,))
     for text in (b"", b"(", b"( ", b"((", b"((x", b"(x ", b"x", b"x ", b"((x) "):
         here = at.fork()

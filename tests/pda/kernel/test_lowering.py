@@ -79,6 +79,44 @@ def test_a_limit_that_is_met_on_the_way(kernel: Engine) -> None:
     assert mask_of(at, len(BYTES)) == [ord("l"), ord("s"), STOP]
 
 
+@pytest.mark.parametrize("order", range(4))
+def test_rules_of_what_failed_are_made_anew(kernel: Engine, order: int) -> None:
+    """What a part calls that cannot be lowered is no rule yet, nor another's number: other parts that call the same come to it."""
+    b = GrammarBuilder()
+    words = [b"one", b"two", b"three"]
+    rules = [b.rule(word.decode()) for word in words]
+    for rule, word in zip(rules, words, strict=True):
+        b.define(rule, b.seq(b.literal(word), b.optional(b.seq(b.literal(b"("), b.call(rule), b.literal(b")")))))
+    calls = [b.call(rule) for rule in rules]
+    failing, working = b.rule("failing"), b.rule("working")
+    ways = [calls[0], large(b), b.alt(*calls[1:])]
+    b.define(failing, b.alt(b.literal(b"l(...)"), b.seq(b.literal(b"l("), b.alt(*ways[order % 3 :], *ways[: order % 3]))))
+    others = calls[::-1] if order % 2 else calls
+    b.define(working, b.alt(b.literal(b"w(...)"), b.seq(b.literal(b"w("), b.alt(*others))))
+    grammar = one_rule(b, b.repeat(b.seq(b.alt(b.call(failing), b.call(working)), b.literal(b";"))))
+    rich, poor = matcher(kernel, grammar), kernel.Matcher(prepare(kernel, grammar, states=1000), [STOP])
+    for _ in range(2):
+        with pytest.raises(LimitError):
+            poor.accept_bytes(b"l(o")
+    for at in (rich, poor):
+        for text in (b"w(three(three);", b"w(one;", b"w(two(two(two));"):
+            assert at.accept_bytes(text)
+    text = b"w(two(two(two));"
+    for place in range(len(text)):
+        assert poor.next_bytes(text[:place]) == rich.next_bytes(text[:place])
+        assert poor.rule_names(text[:place]) == rich.rule_names(text[:place])
+
+
+@pytest.mark.parametrize("names", [(), ("first",), ("first", "second")])
+def test_rules_that_are_not_defined(kernel: Engine, names: tuple[str, ...]) -> None:
+    """A rule that is no node is named in the error, or numbered where it has no name."""
+    for rules in ((3, 0, 0), (0, 3, 0), (0, -1, 0), (0, 0, 3)):
+        wrong = next(index for index, node in enumerate(rules) if node)
+        name = names[wrong] if wrong < len(names) else str(wrong)
+        with pytest.raises(GrammarError, match=f"rule {name} is not defined"):
+            prepare(kernel, Grammar(nodes=((2, b"a"),), rules=rules, names=names, root=0))
+
+
 def test_masks_after_an_error_are_those_before(kernel: Engine) -> None:
     """Masks whose making a limit ended are made again, and nothing of the first attempt stays in others."""
     tokens: list[bytes | None] = [*(bytes((byte,)) for byte in range(256)), b"s(", b"l(0", b"s(...);l(", b"...);s", b";l(00", None]
