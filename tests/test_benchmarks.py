@@ -76,6 +76,7 @@ def test_crashes_and_hangs_cost_one_schema(benchmark):
         ("tools", ["--rounds", "1", "--tools", "5", "--peer-tools", "0", "--style", "qwen_xml"]),
         ("vocabulary", ["--rounds", "1"]),
         ("apply", ["--rounds", "1"]),
+        ("sampling", ["--rounds", "1"]),
     ],
 )
 def test_single_questions(benchmark, capsys, name, arguments):

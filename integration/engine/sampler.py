@@ -1,4 +1,9 @@
-"""One token from one row of logits that are masked already: temperature, top-k, top-p, min-p, then chance or the maximum.
+"""One token from one row of logits: temperature, top-k, top-p, min-p, then chance or the maximum.
+
+Only the tokens that the mask allows are looked at, so a draw costs as much as there are such tokens: `allowed_tokens` reads them off a row
+of a bitmask without a pass over the vocabulary, and `Sampler.draw` gathers their logits.
+Top-p sorts only the tokens above a bound that hold enough of the probability, found in at most four passes.
+Weights are float32, their sums float64.
 
 Each request draws from a generator of its own, one number a token, so that its text does not depend on who shares the batch.
 """
@@ -6,10 +11,21 @@ Each request draws from a generator of its own, one number a token, so that its 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
 from .request import Sampling, TokenLogprob
+
+TokenIds = npt.NDArray[np.int64]
+Weights = npt.NDArray[np.float32]
+
+BLOCK = 256  # tokens whose weights are added up before a draw searches among them
+BOUNDS = (2.0**-6, 2.0**-12, 2.0**-20)  # of the largest weight; real distributions hold 0.95 of their mass above the first or the second
+LEAST_TEMPERATURE = 1e-30  # below it float32 cannot hold the inverse; the most likely token has all the weight long before
+DENSE = 4  # from one word in four of a bitmask on, its bits are unpacked in one piece
 
 
 class Sampler:
@@ -38,24 +54,117 @@ class Sampler:
             ids, values = self._bias
             logits[ids] += values.to(logits.device)
         if self._penalises and tokens:
-            counts = torch.bincount(torch.tensor(tokens), minlength=logits.shape[-1])[: logits.shape[-1]].to(logits.device)
-            logits -= self._sampling.presence_penalty * (counts > 0) + self._sampling.frequency_penalty * counts
+            seen, counts = np.unique(np.asarray(tokens, np.int64), return_counts=True)
+            penalties = self._sampling.presence_penalty + self._sampling.frequency_penalty * torch.from_numpy(counts)
+            logits[torch.from_numpy(seen)] -= penalties.to(logits)
 
-    def draw(self, logits: torch.Tensor, temperature: float | None = None) -> int:
-        """A token; at the temperature that the grammar asks for, where it does, else at the request's."""
-        sampling = self._sampling
+    def draw(self, logits: torch.Tensor, temperature: float | None = None, allowed: TokenIds | None = None) -> int:
+        """A token of `logits`, shape (vocabulary,), any float type and device.
+
+        `temperature` is what the grammar asks for; None leaves it to the request.
+        `allowed` are the ids to choose among, in rising order; None for all.
+        One of them comes back even where all their logits are minus infinity, which is the caller's to notice.
+        """
         if temperature is None:
-            temperature = sampling.temperature
+            temperature = self._sampling.temperature
         if temperature == 0:
-            return int(logits.argmax())
-        # the largest is 0, so that no temperature, however small, overflows
-        scaled = (logits - logits.max()).double() / temperature
-        probabilities = _truncate(scaled.softmax(-1), sampling).cpu()
-        # PERF: one uniform number and a search is ten times faster than multinomial over a large vocabulary
-        sums = probabilities.cumsum(-1)
-        point = torch.rand(1, generator=self._generator, dtype=torch.float64) * sums[-1]
-        token = int(torch.searchsorted(sums, point, right=True))
-        return token if token < len(sums) and probabilities[token] > 0 else int(probabilities.argmax())
+            place = int((logits if allowed is None else logits[torch.from_numpy(allowed)]).argmax())
+            return place if allowed is None else int(allowed[place])
+        chosen = logits if allowed is None or len(allowed) == len(logits) else logits[torch.from_numpy(allowed)]
+        values = chosen.float().cpu().numpy()
+        best = values.max()
+        if not np.isfinite(best):
+            place = int(values.argmax())
+            return place if allowed is None else int(allowed[place])
+        weights = values - best  # PERF: then in place, as each fresh array of the vocabulary's length costs its page faults
+        with np.errstate(over="ignore"):  # the largest is 0, so no temperature, however small, overflows upwards
+            weights *= np.float32(1 / max(temperature, LEAST_TEMPERATURE))
+            np.exp(weights, out=weights)
+        places = truncate(weights, self._sampling.top_k, self._sampling.top_p, self._sampling.min_p)
+        if places is not None:
+            weights = weights[places]
+        place = _search(weights, float(torch.rand(1, generator=self._generator, dtype=torch.float64)))
+        if places is not None:
+            place = int(places[place])
+        return place if allowed is None else int(allowed[place])
+
+
+def allowed_tokens(bits: npt.NDArray[np.int32]) -> TokenIds:
+    """The ids whose bits are set in a row of a bitmask, int32 of shape (words,), in rising order.
+
+    >>> allowed_tokens(np.array([5, 0, 1 << 31], np.uint32).view(np.int32)).tolist()
+    [0, 2, 95]
+    """
+    words = np.flatnonzero(bits)
+    if len(words) * DENSE > len(bits):
+        return np.flatnonzero(np.unpackbits(bits.view(np.uint8), bitorder="little"))
+    places = np.flatnonzero(np.unpackbits(bits[words].view(np.uint8), bitorder="little"))
+    tokens: TokenIds = words[places >> 5] * 32 + (places & 31)
+    return tokens
+
+
+def truncate(weights: Weights, top_k: int, top_p: float, min_p: float) -> npt.NDArray[np.int64] | None:
+    """The places that top-k, then top-p, then min-p leave, in rising order; None for all of them. The largest weight is 1.
+
+    Top-k keeps all that weigh as much as the last of the k. Top-p keeps the fewest that hold the share `top_p` of what top-k leaves;
+    among equals the first ones.
+    """
+    places: npt.NDArray[np.int64] | None = None
+    if top_k and top_k < len(weights):
+        bound = np.partition(weights, len(weights) - top_k)[len(weights) - top_k]
+        places = np.flatnonzero(weights >= bound)
+        weights = weights[places]
+    if top_p < 1:
+        kept = _nucleus(weights, top_p)
+        places, weights = kept if places is None else places[kept], weights[kept]
+    if min_p > 0:
+        kept = np.flatnonzero(weights >= np.float32(min_p))
+        places = kept if places is None else places[kept]
+    return places
+
+
+def _nucleus(weights: Weights, share: float) -> npt.NDArray[np.int64]:
+    """The places of the fewest weights that add up to a share of all, in rising order."""
+    target = share * weights.sum(dtype=np.float64)
+    for bound in (*BOUNDS, 0.0):
+        above = weights >= bound
+        heavy = weights if above.all() else weights[above]
+        if bound == 0 or len(heavy) == len(weights) or heavy.sum(dtype=np.float64) >= target:
+            break
+    ordered = np.sort(heavy)[::-1]
+    count = min(_crossing(ordered, _block_ends(ordered), target, "left") + 1, len(ordered))
+    last = ordered[count - 1]
+    kept = weights > last
+    equals = np.flatnonzero(weights == last)[: count - int(np.count_nonzero(kept))]
+    kept[equals] = True
+    return np.flatnonzero(kept)
+
+
+def _search(weights: Weights, point: float) -> int:
+    """The place where the running sum of the weights passes a share of their total; one with a weight above zero."""
+    ends = _block_ends(weights)
+    place = min(_crossing(weights, ends, point * ends[-1], "right"), len(weights) - 1)
+    while weights[place] == 0:  # rounding
+        place -= 1
+    return place
+
+
+def _block_ends(weights: Weights) -> npt.NDArray[np.float64]:
+    """The running sum of the weights at the end of each block; the last block may be short."""
+    whole = len(weights) // BLOCK * BLOCK
+    sums = weights[:whole].reshape(-1, BLOCK).sum(axis=1, dtype=np.float64)
+    if whole < len(weights):
+        sums = np.append(sums, weights[whole:].sum(dtype=np.float64))
+    ends: npt.NDArray[np.float64] = sums.cumsum()
+    return ends
+
+
+def _crossing(weights: Weights, ends: npt.NDArray[np.float64], target: float, side: Literal["left", "right"]) -> int:
+    """How many running sums lie below the target, or at it as well if `side` is "right"."""
+    block = int(np.searchsorted(ends, target, side=side))
+    start = block * BLOCK
+    before = ends[block - 1] if block else 0.0
+    return start + int(np.searchsorted(before + weights[start : start + BLOCK].cumsum(dtype=np.float64), target, side=side))
 
 
 def token_logprob(logits: torch.Tensor, token: int, top: int) -> TokenLogprob:
@@ -64,21 +173,6 @@ def token_logprob(logits: torch.Tensor, token: int, top: int) -> TokenLogprob:
     values, ids = logprobs.topk(min(top, len(logprobs)))
     best = tuple((int(other), float(value)) for other, value in zip(ids, values, strict=True) if value > -torch.inf)
     return TokenLogprob(token, float(logprobs[token]), best)
-
-
-def _truncate(probabilities: torch.Tensor, sampling: Sampling) -> torch.Tensor:
-    """The probabilities with those that top-k, top-p and min-p leave out at zero; they no longer add up to one."""
-    if sampling.top_k and sampling.top_k < len(probabilities):
-        bound = probabilities.topk(sampling.top_k).values[-1]
-        probabilities = torch.where(probabilities < bound, 0.0, probabilities)
-    if sampling.top_p < 1:
-        ordered, ids = probabilities.sort(descending=True)
-        total = ordered.sum()
-        outside = ordered.cumsum(-1) - ordered > sampling.top_p * total  # the first is always inside
-        probabilities[ids[outside]] = 0.0
-    if sampling.min_p > 0:
-        probabilities = torch.where(probabilities < sampling.min_p * probabilities.max(), 0.0, probabilities)
-    return probabilities
 
 
 def _bias_tensors(bias: Mapping[int, float]) -> tuple[torch.Tensor, torch.Tensor] | None:
