@@ -19,7 +19,7 @@ from .batch_layout import Layout
 from .drafts import Draft
 from .kv_cache import ModelCaches, Slots
 from .masks import Masks
-from .sampler import token_logprob
+from .sampler import allowed_tokens, token_logprob
 from .sequence import Sequence, Share
 
 
@@ -140,8 +140,13 @@ class Chooser:
         forbidden = False
 
         def sample() -> int:
-            token = known if known >= 0 and not forbidden else sampler.draw(table, temperature)
-            if sequence.guide is not None and not looks_first and table[token] == -torch.inf:
+            if known >= 0 and not forbidden:
+                return known
+            allowed = None if guide is None or forbidden else allowed_tokens(self._masks.bits[row])
+            if allowed is not None and not len(allowed):
+                raise self._stuck(sequence)
+            token = sampler.draw(table, temperature, allowed)
+            if guide is not None and not looks_first and table[token] == -torch.inf:
                 raise self._stuck(sequence)
             return token
 
