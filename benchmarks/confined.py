@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -93,6 +93,19 @@ class Outcome:
         return {name: round(value, 3) if isinstance(value, float) else value for name, value in members.items()}
 
 
+class Begun(NamedTuple):
+    """The process of an input, and the megabytes that it had before the compilation."""
+
+    process: int
+    megabytes: float
+
+
+class Ended(NamedTuple):
+    """The exit code of an input's process, or the signal that ended it, negated."""
+
+    code: int
+
+
 class Stopwatch:
     """Wall-clock time and the CPU time of the process, in milliseconds."""
 
@@ -112,8 +125,8 @@ def measure(engine: Engine, name: str, size: int, bounds: Bounds, connection: Co
     tokens = None if text is None else engine.tokenizer.encode(text)
     outcome, watch = Outcome(), Stopwatch()
     gc.collect()
-    connection.send(os.getpid())
     before = resident()
+    connection.send(Begun(os.getpid(), before))
     limit_memory(bounds.megabytes)
     try:
         with watch:
@@ -192,10 +205,12 @@ def sampled(run: Walk, stop: int) -> Iterator[int]:
         yield int(allowed[pick.randrange(len(allowed))])
 
 
-def resident(field: str = "VmRSS") -> float:
-    """The memory of this process, in megabytes: what it has now (VmRSS) or had at most (VmHWM); 0 where the system does not say."""
-    file = Path("/proc/self/status")
-    lines = file.read_text().splitlines() if file.exists() else []
+def resident(field: str = "VmRSS", process: int | str = "self") -> float:
+    """The memory of a process, in megabytes: what it has now (VmRSS) or had at most (VmHWM); 0 where the system does not say."""
+    try:
+        lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    except OSError:
+        lines = []
     return sum(int(line.split()[1]) * 1024 / 1e6 for line in lines if line.startswith(f"{field}:"))
 
 
@@ -243,7 +258,7 @@ def serve(engine_name: str, folder: Path, bounds: Bounds, connection: Connection
                 code = 0
             finally:
                 os._exit(code)
-        connection.send(("ended", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])))
+        connection.send(Ended(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])))
 
 
 class Confined:
@@ -262,30 +277,32 @@ class Confined:
         """One input of a family."""
         self._connection.send((name, size))
         outcome = Outcome()
-        child, begun = None, 0.0
+        begun: Begun | None = None
+        cpu = 0.0
         deadline = end = time.monotonic() + START_SECONDS
         while True:
             if not self._connection.poll(max(0.0, deadline - time.monotonic())):
-                if child is None:
+                if begun is None:
                     raise RuntimeError(f"{name} {size} does not begin")
-                left = self.bounds.seconds - (cpu_seconds(child) - begun)
+                left = self.bounds.seconds - (cpu_seconds(begun.process) - cpu)
                 if left > 0 and time.monotonic() < end:
                     deadline = min(end, time.monotonic() + left)
                     continue
+                outcome.memory = max(0.0, resident("VmHWM", begun.process) - begun.megabytes)
                 with contextlib.suppress(ProcessLookupError):
-                    os.kill(child, signal.SIGKILL)
+                    os.kill(begun.process, signal.SIGKILL)
                 outcome.verdict, outcome.detail = "timed out", f"after {self.bounds.seconds:g} s"
                 self._drain()
                 return outcome
             message = self._connection.recv()
             if isinstance(message, Outcome):
                 outcome = message
-            elif isinstance(message, int):
-                child, deadline = message, time.monotonic() + self.bounds.seconds
-                end, begun = time.monotonic() + BUSY * self.bounds.seconds, cpu_seconds(child)
+            elif isinstance(message, Begun):
+                begun, cpu = message, cpu_seconds(message.process)
+                deadline, end = time.monotonic() + self.bounds.seconds, time.monotonic() + BUSY * self.bounds.seconds
             else:
-                if message[1]:
-                    outcome.verdict, outcome.detail = "crashed", f"exit code {message[1]}"
+                if message.code:
+                    outcome.verdict, outcome.detail = "crashed", f"exit code {message.code}"
                 return outcome
 
     def stop(self) -> None:
@@ -302,5 +319,5 @@ class Confined:
 
     def _drain(self) -> None:
         """Up to the message that the child has ended."""
-        while not isinstance(self._receive(START_SECONDS), tuple):
+        while not isinstance(self._receive(START_SECONDS), Ended):
             pass

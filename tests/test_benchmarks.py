@@ -125,6 +125,7 @@ def test_an_input_that_hangs_is_ended(benchmark):
             outcome = engine.measure("rules in a chain", 3000)
             assert verdict in f"{outcome.verdict} {outcome.detail}".lower()
             assert outcome.stage == "compile"
+            assert outcome.memory > 0
             engine.bounds = confined.Bounds()
             assert engine.measure("counts in counts", 3).verdict == "right"
         finally:
