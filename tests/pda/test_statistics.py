@@ -73,7 +73,7 @@ def test_a_run_of_blanks_is_not_read_count_by_count(kernel: Engine) -> None:
     allowed = at.allowed_tokens()
     counts = prepared.statistics
     assert counts["byte_runs"] + counts["set_runs"] + counts["node_runs"] > 0
-    assert counts["frames"] < 10
+    assert counts["dfa_states"] < 10
     assert allowed == [token for token in range(len(WORDS) + 1) if at.fork().accept_token(token)]
 
 
