@@ -8,8 +8,9 @@ Each line imports those above it only.
 
     exceptions, limits, budget     the errors, and what hostile input runs into
     automata/                      sets of characters, deterministic and position automata
-    grammar                        the intermediate representation: what every front end emits and every engine runs
+    operators                      the table of operators that grammars are made of
     productive, useless_rules      does a grammar generate any text, and which of its rules take part
+    grammar, grammar_text          the intermediate representation that every front end emits and every engine runs, and its text
     embed                          one grammar copied into another
     free_text                      text up to a tag, watched for several tags at once
     choice, regex/, ebnf/, lark/   the front ends

@@ -5,11 +5,11 @@ Nodes are renumbered in one pass; since they are hash-consed, what both grammars
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, TypeAlias
 
-from . import grammar as ir
-from .grammar import ALT, SEQ, Grammar, GrammarBuilder, Node, NodeId, RuleId
+from .grammar import Grammar, GrammarBuilder, NodeId, RuleId
+from .operators import CALL, SIGNATURES, Node, Operand, operands
 
 Places: TypeAlias = "list[NodeId] | dict[int, NodeId]"
 """Where the nodes of one grammar are in another."""
@@ -23,7 +23,7 @@ def splice(builder: GrammarBuilder, grammar: Grammar) -> NodeId:
     >>> from stackmask.pda.choice import choice_grammar
     >>> b.define(root, b.seq(b.literal(b"<"), splice(b, choice_grammar(["a"])), b.literal(b">")))
     >>> [b.names[rule] for rule in range(len(b.rules))]
-    ['root', 'root']
+    ['root', 'choice']
     """
     first = len(builder.rules)
     for name in grammar.names:
@@ -35,7 +35,7 @@ def splice(builder: GrammarBuilder, grammar: Grammar) -> NodeId:
     return builder.call(RuleId(first + grammar.root))
 
 
-def extend(builder: GrammarBuilder, nodes: Iterable[Any], places: list[NodeId], first: int) -> None:
+def extend(builder: GrammarBuilder, nodes: Iterable[Node], places: list[NodeId], first: int) -> None:
     """Add nodes to a builder, and their places in it to `places`, which has those of the nodes before; rules move up by `first`."""
     index, found = builder.index, builder.nodes
     add = places.append
@@ -76,14 +76,14 @@ def compact(grammar: Grammar) -> Grammar:
             if number in places:
                 stack.pop()
                 continue
-            node: Any = grammar.nodes[number]
+            node: Node = grammar.nodes[number]
             operator = node[0]
-            missing = [inner for inner in _operands(node) if inner not in places]
+            missing = [inner for inner in operands(node) if inner not in places]
             if missing:
                 stack += reversed(missing)
                 continue
             stack.pop()
-            if operator == ir.CALL:
+            if operator == CALL:
                 called = node[1]
                 if called not in numbers:
                     numbers[called] = len(rules)
@@ -100,56 +100,37 @@ def compact(grammar: Grammar) -> Grammar:
     return Grammar(tuple(nodes), bodies, tuple(grammar.names[rule] for rule in rules), RuleId(0))
 
 
-def _operands(node: Any) -> Iterable[int]:
-    """The nodes that a node refers to."""
-    operator = node[0]
-    if operator in _PLAIN:
-        return node[1:]  # type: ignore[no-any-return]
-    if operator == ir.GRAPH:
-        return [inner for inner in node[2][2::3] if inner >= 0]
-    if operator == ir.PERMUTE:
-        return (*node[1][::2], node[2])
-    return (node[1],) if _RENUMBER[operator] is _one else ()
-
-
-def _one(node: Any, places: Places, _first: int) -> Node:
+def _one(node: Node, places: Places, _first: int) -> Node:
     """The first argument is a node."""
     return (node[0], places[node[1]], *node[2:])
 
 
-def _call(node: Any, _places: Places, first: int) -> Node:
+def _call(node: Node, _places: Places, first: int) -> Node:
     return (node[0], first + node[1])
 
 
-def _graph(node: Any, places: Places, _first: int) -> Node:
+def _graph(node: Node, places: Places, _first: int) -> Node:
     edges = list(node[2])
     edges[2::3] = [places[inner] if inner >= 0 else inner for inner in edges[2::3]]
     return (node[0], node[1], tuple(edges))
 
 
-def _permute(node: Any, places: Places, _first: int) -> Node:
+def _permute(node: Node, places: Places, _first: int) -> Node:
     members = list(node[1])
     members[::2] = [places[inner] for inner in members[::2]]
     return (node[0], tuple(members), places[node[2]], *node[3:])
 
 
-_PLAIN: Final = frozenset((SEQ, ALT))
-_RENUMBER: Final[dict[int, Callable[[Any, Places, int], Node] | None]] = {
-    ir.EMPTY: None,
-    ir.NEVER: None,
-    ir.LITERAL: None,
-    ir.BYTES: None,
-    ir.CHARS: None,
-    ir.AUTOMATON: None,
-    ir.EXCEPT: None,
-    ir.TOKENS: None,
-    ir.REPEAT: _one,
-    ir.CALL: _call,
-    ir.GRAPH: _graph,
-    ir.PERMUTE: _permute,
-    ir.SCOPE: _one,
-    ir.DISTINCT: _one,
-    ir.LIMIT: _one,
-    ir.CAPTURE: _one,
-    ir.TEMPERATURE: _one,
+def _renumber(kinds: Sequence[Operand]) -> Callable[[Node, Places, int], Node] | None:
+    """How a node with operands of these kinds is renumbered; None where none of them refers to anything."""
+    return next((change for kind, change in _CHANGES.items() if kind in kinds), None)
+
+
+_CHANGES: Final[dict[Operand, Callable[[Node, Places, int], Node]]] = {
+    Operand.MEMBERS: _permute,
+    Operand.EDGES: _graph,
+    Operand.RULE: _call,
+    Operand.NODE: _one,
 }
+_PLAIN: Final = frozenset(int(operator) for operator, signature in SIGNATURES.items() if signature.operands == (Operand.NODES,))
+_RENUMBER: Final = {int(operator): _renumber(signature.operands) for operator, signature in SIGNATURES.items()}

@@ -59,43 +59,83 @@ Encodings say how a code point is written as bytes:
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, NewType
+
+from .exceptions import GrammarError
+from .grammar_text import write_ebnf
+from .operators import (
+    ALT,
+    AUTOMATON,
+    BYTES,
+    CALL,
+    CAPTURE,
+    CHARS,
+    DISTINCT,
+    EMPTY,
+    EXCEPT,
+    GRAPH,
+    JSON,
+    JSON_ANY,
+    LIMIT,
+    LITERAL,
+    NEVER,
+    PERMUTE,
+    RAW,
+    REPEAT,
+    REPEATABLE,
+    REQUIRED,
+    SCOPE,
+    SEQ,
+    TEMPERATURE,
+    TOKENS,
+    UTF8,
+    Node,
+    Op,
+    Operand,
+    operands,
+)
+
+__all__ = [  # noqa: RUF022 - as text, like every other list of names here
+    "ALT",
+    "AUTOMATON",
+    "BYTES",
+    "CALL",
+    "CAPTURE",
+    "CHARS",
+    "DISTINCT",
+    "EMPTY",
+    "EXCEPT",
+    "GRAPH",
+    "Grammar",
+    "GrammarBuilder",
+    "JSON",
+    "JSON_ANY",
+    "LIMIT",
+    "LITERAL",
+    "NEVER",
+    "Node",
+    "NodeId",
+    "Op",
+    "Operand",
+    "PERMUTE",
+    "RAW",
+    "REPEAT",
+    "REPEATABLE",
+    "REQUIRED",
+    "RuleId",
+    "SCOPE",
+    "SEQ",
+    "TEMPERATURE",
+    "TOKENS",
+    "UTF8",
+    "memory_of",
+    "operands",
+]
 
 NodeId = NewType("NodeId", int)
 RuleId = NewType("RuleId", int)
-
-EMPTY: Final = 0
-NEVER: Final = 1
-LITERAL: Final = 2
-BYTES: Final = 3
-CHARS: Final = 4
-SEQ: Final = 5
-ALT: Final = 6
-REPEAT: Final = 7
-CALL: Final = 8
-GRAPH: Final = 9
-AUTOMATON: Final = 10
-TOKENS: Final = 11
-PERMUTE: Final = 12
-SCOPE: Final = 13
-DISTINCT: Final = 14
-LIMIT: Final = 15
-CAPTURE: Final = 16
-TEMPERATURE: Final = 17
-EXCEPT: Final = 18
-
-RAW: Final = 0
-UTF8: Final = 1
-JSON: Final = 2
-JSON_ANY: Final = 3
-
-REQUIRED: Final = 1
-REPEATABLE: Final = 2
-
-Node = tuple[object, ...]
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
@@ -113,6 +153,21 @@ class Grammar:
     root: RuleId
     memory: int = field(default=-1, compare=False, repr=False)
 
+    def to_ebnf(self) -> str:
+        """The rules that the root reaches, as text that `ebnf_grammar` reads as a grammar of the same language.
+
+        grammar_text.py says how each operator is written.
+        Raises GrammarError, which names the rule, if the root generates no text or the notation cannot say it.
+        """
+        return write_ebnf(self.nodes, self.rules, self.names, self.root)
+
+    def __str__(self) -> str:
+        """As `to_ebnf`; of a grammar that cannot be written the reason, as a comment."""
+        try:
+            return self.to_ebnf()
+        except GrammarError as error:
+            return f"# {error}"
+
 
 @dataclass(slots=True)
 class GrammarBuilder:
@@ -121,8 +176,9 @@ class GrammarBuilder:
     >>> b = GrammarBuilder()
     >>> pair = b.rule("pair")
     >>> b.define(pair, b.alt(b.literal(b"()"), b.seq(b.literal(b"("), b.call(pair), b.literal(b")"))))
-    >>> print_grammar(b.build(pair))
-    'pair ::= "()" | "(" pair ")"'
+    >>> print(b.build(pair))
+    root ::= pair
+    pair ::= "()" | "(" pair ")"
     """
 
     nodes: list[Node] = field(default_factory=list)
@@ -134,9 +190,9 @@ class GrammarBuilder:
         """The index of `node`, added where it is new."""
         # PERF: a tuple does not keep its hash, so the table is asked once; and NodeId(...) is a call.
         nodes = self.nodes
-        place: NodeId = len(nodes)  # type: ignore[assignment]
-        found = self.index.setdefault(node, place)
-        if found == place:
+        following: NodeId = len(nodes)  # type: ignore[assignment]
+        found = self.index.setdefault(node, following)
+        if found == following:
             nodes.append(node)
         return found
 
@@ -258,49 +314,5 @@ def memory_of(nodes: Sequence[Node], rules: int) -> int:
     for node in nodes:
         if node[0] in _TABLES:
             entry, place = _TABLES[node[0]]
-            size += entry * len(node[place])  # type: ignore[arg-type]
+            size += entry * len(node[place])
     return size
-
-
-def print_grammar(grammar: Grammar) -> str:
-    """The grammar as EBNF-like text, a rule a line, for people and error messages; rules that share a name are numbered."""
-    shared = Counter(grammar.names)
-    names = (name if shared[name] == 1 else f"{name}{number}" for number, name in enumerate(grammar.names))
-    grammar = replace(grammar, names=tuple(names))
-    return "\n".join(f"{name} ::= {_show(grammar, node, 0)}" for name, node in zip(grammar.names, grammar.rules, strict=True))
-
-
-def _show(grammar: Grammar, node_id: int, level: int) -> str:
-    """One expression as text; `level` is 0 inside an alternative, 1 inside a sequence, 2 under a quantifier."""
-    if level > 200:
-        return "..."
-    node = grammar.nodes[node_id]
-    operator, arguments = node[0], node[1:]
-    match operator:
-        case 0:
-            return '""'
-        case 1:
-            return "<never>"
-        case 2:
-            data = arguments[0]
-            assert isinstance(data, bytes)
-            return '"' + data.decode("utf-8", "backslashreplace").replace('"', '\\"') + '"'
-        case 5 | 6:
-            text = (" " if operator == SEQ else " | ").join(_show(grammar, part, operator == SEQ or level) for part in arguments)  # type: ignore[arg-type]
-            return f"({text})" if level >= (2 if operator == SEQ else 1) else text
-        case 7:
-            body, minimum, maximum = arguments
-            assert isinstance(body, int)
-            bounds = {(0, -1): "*", (1, -1): "+", (0, 1): "?"}.get((minimum, maximum), f"{{{minimum},{'' if maximum == -1 else maximum}}}")  # type: ignore[arg-type]
-            return _show(grammar, body, 2) + bounds
-        case 8:
-            rule = arguments[0]
-            assert isinstance(rule, int)
-            return grammar.names[rule]
-        case 15 | 16 | 17:
-            body, value = arguments
-            assert isinstance(body, int)
-            option = {LIMIT: "max_tokens", CAPTURE: "capture", TEMPERATURE: "temperature"}[operator]
-            return f"{_show(grammar, body, 2)}[{option}={value!r}]"
-        case _:
-            return f"<{operator} {' '.join(str(a)[:60] for a in arguments)}>"

@@ -13,7 +13,7 @@ from ..pda.budget import Budget
 from ..pda.exceptions import LimitError, RegexError, SchemaError, UnsatisfiableError, UnsupportedSchemaError, shown
 from ..pda.grammar import Grammar, GrammarBuilder, NodeId, RuleId
 from ..pda.limits import Limits
-from ..pda.productive import is_productive
+from ..pda.useless_rules import is_productive
 from .algebra.unsat_core import contradiction
 from .dialect.pointers import check_size, find, locate, without
 from .dialect.references import NAMED, Registry

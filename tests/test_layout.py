@@ -32,7 +32,8 @@ HEAVY = {
 }
 ROOMS = {  # the modules and packages of each layer; each may import those before it
     "pda": """
-        exceptions limits budget automata grammar productive useless_rules embed free_text choice regex reference
+        exceptions limits budget automata operators productive grammar_text grammar useless_rules embed free_text choice regex
+        reference
         engine packed captures vocabulary matcher ebnf lark""",
     "schema": "errors formats sets dialect algebra emit json_schema structural_tag",
     "integration": """

@@ -120,7 +120,7 @@ class CompiledGrammar:
 
     @property
     def grammar(self) -> Grammar:
-        """The grammar as the front end made it; `stackmask.pda.grammar.print_grammar` shows it."""
+        """The grammar as the front end made it; `str` and `to_ebnf` show it."""
         if isinstance(self._grammar, PackedGrammar):
             self._grammar = self._grammar.unpack()
         if self._is_shared:  # PERF: only people and files ask, and an engine reads what is not reached in no time

@@ -36,7 +36,7 @@ _LARGEST: Final = (1 << 31) - 1
 def to_bytes(grammar: Grammar, report: Report | None, *, vocabulary: str, kind: str) -> bytes:
     """A grammar and its report, with the fingerprint of its vocabulary and the kind of its specification."""
     entries = None if report is None else [[entry.pointer, entry.keyword, entry.status, entry.note] for entry in report]
-    nodes = [[node[0], node[1].decode("latin-1")] if node[0] == ir.LITERAL else node for node in grammar.nodes]  # type: ignore[attr-defined]
+    nodes = [[node[0], node[1].decode("latin-1")] if node[0] == ir.LITERAL else node for node in grammar.nodes]
     tables = {"root": grammar.root, "rules": grammar.rules, "names": grammar.names, "nodes": nodes}
     content = {"vocabulary": vocabulary, "kind": kind, "report": entries, **tables}
     payload = json.dumps(content, separators=(",", ":")).encode()

@@ -118,7 +118,7 @@ class Speller:
             builder.rule(rule)
         for node in grammar.grammar.nodes:
             if node[0] == TOKENS:
-                token = self._token(*node[1:])  # type: ignore[arg-type]
+                token = self._token(*node[1:])
                 marks = [] if token is None else [builder.literal(b"\xff%06x" % token)]
                 places.append(builder.alt(builder.node(node), *marks))
             else:

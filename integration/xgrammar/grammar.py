@@ -11,7 +11,7 @@ from ...pda import grammar as ir
 from ...pda.ebnf import ebnf_grammar
 from ...pda.embed import splice
 from ...pda.exceptions import GrammarError
-from ...pda.grammar import GrammarBuilder, print_grammar
+from ...pda.grammar import GrammarBuilder
 from ...pda.lark import lark_grammar
 from ...pda.limits import Limits
 from ...pda.regex import regex_grammar
@@ -49,7 +49,7 @@ class Grammar:
         return self._grammar
 
     def __str__(self) -> str:
-        return print_grammar(self._grammar)
+        return str(self._grammar)
 
     @staticmethod
     def from_ebnf(ebnf_string: str, *, root_rule_name: str = "root") -> Grammar:

@@ -4,11 +4,11 @@
     options        options of a rule, in brackets behind its name
     macros         XGrammar's macros, as nodes
     difference     what takes automata: `A - B`, lazy rules, rules with max_chars
+    scopes         rules with `distinct` values, copied into the rules with their `scope`
     lookahead      rules that must be followed by a given text
     compiler       the notation in full, and ebnf_grammar
 
->>> from stackmask.pda.grammar import print_grammar
->>> print(print_grammar(ebnf_grammar('root ::= "a" root | "b"')))
+>>> print(ebnf_grammar('root ::= "a" root | "b"'))
 root ::= "a" root | "b"
 """
 

@@ -47,6 +47,7 @@ from .lexer import EbnfLexer, Source, check_text
 from .lookahead import LookaheadError, work_in
 from .macros import MacroError, Named, expand
 from .options import OptionError, Options, read_options
+from .scopes import ScopeError, copy_into_scopes
 
 _SYNTAX: Final = """
     start: rule*
@@ -84,9 +85,8 @@ def ebnf_grammar(text: str, *, root: str = "root", special: Mapping[str, int] = 
 
     Raises EbnfError with line, column and caret; warns with UnusedRuleWarning of rules that `root` never calls.
 
-    >>> from stackmask.pda.grammar import print_grammar
-    >>> print(print_grammar(ebnf_grammar('root ::= "(" root ")" | ""')))
-    root ::= "(" root ")" | ""
+    >>> print(ebnf_grammar('root ::= "(" root ")" | ""'))
+    root ::= ("(" root ")")?
     """
     if not isinstance(text, str):
         raise EbnfError(f"an EBNF grammar is text, not {type(text).__name__}")
@@ -178,12 +178,19 @@ class _Emitter(Transformer_NonRecursive[Token, Any]):
     def define_regular(self, root: RuleId) -> None:
         """Give each difference and each rule with options its body, and work lookaheads in."""
         lazy = [rule for rule, options in self.options.items() if options.lazy]
-        characters = {rule: options.max_chars for rule, options in self.options.items() if options.max_chars >= 0}
+        characters = {
+            rule: options.max_chars for rule, options in self.options.items() if options.max_chars >= 0 and options.encoding is None
+        }
+        encodings = {
+            rule: (options.encoding, options.min_chars, options.max_chars)
+            for rule, options in self.options.items()
+            if options.encoding is not None
+        }
         others = {rule: f"the option {option}" for rule, options in self.options.items() if (option := options.of_tokens())}
         budget = self.source.budget
         try:
             looking = others | dict.fromkeys(self.lookaheads, "a lookahead")
-            define_regular(self.builder, Regular(self.differences, lazy, characters, looking), budget)
+            define_regular(self.builder, Regular(self.differences, lazy, characters, looking, encodings), budget)
             if self.lookaheads:
                 automata = Automata(self.builder, Regular((), (), characters, others), budget)
                 work_in(self.builder, root, self.lookaheads, others, automata, budget)
@@ -191,6 +198,10 @@ class _Emitter(Transformer_NonRecursive[Token, Any]):
             raise self.error(str(error), self.definition[error.rule]) from None
         for rule, options in self.options.items():
             self.builder.define(rule, options.around(self.builder, self.builder.rules[rule], self.builder.names[rule]))
+        try:
+            copy_into_scopes(self.builder)
+        except ScopeError as error:
+            raise self.error(str(error), self.definition[error.rule]) from None
 
     def error(self, message: str, position: int) -> EbnfError:
         """An error at a place of the text."""

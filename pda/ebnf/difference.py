@@ -3,15 +3,18 @@
 A - B is what A generates and B does not; a lazy rule generates the texts of its body none of whose beginnings is one, and one with
 max_chars those that are no longer.
 None of this can be had of all context-free languages, so the parts must be regular: rules that do not call themselves.
+A rule with an encoding is regular too, and may call itself at its end: right-linear grammars are finite automata (Chomsky and Miller 1958).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from ..automata import dfa, language, nfa
 from ..automata.dfa import Dfa
+from ..automata.nfa import Fragment, Nfa
 from ..budget import Budget
 from ..grammar import (
     ALT,
@@ -21,6 +24,7 @@ from ..grammar import (
     EMPTY,
     GRAPH,
     LITERAL,
+    RAW,
     REPEAT,
     SEQ,
     TOKENS,
@@ -48,6 +52,12 @@ class Regular(NamedTuple):
     lazy: Collection[RuleId]
     characters: Mapping[RuleId, int]
     others: Mapping[RuleId, str]
+    encodings: Mapping[RuleId, tuple[int, int, int]] = MappingProxyType({})
+    """The rules with an encoding: that, and the bounds of their length."""
+
+    def options(self) -> Collection[RuleId]:
+        """The rules with options."""
+        return {*self.lazy, *self.characters, *self.others}
 
 
 def define_regular(builder: GrammarBuilder, regular: Regular, budget: Budget) -> None:
@@ -68,6 +78,16 @@ def define_regular(builder: GrammarBuilder, regular: Regular, budget: Budget) ->
         if bounds[1] is not None and bounds[1] <= most:
             most = -1
         builder.define(rule, builder.automaton(automaton.transitions, automaton.accepting, maximum=most))
+    for rule, (encoding, least, most) in regular.encodings.items():
+        automaton = automata.of_right_linear(rule)
+        if least > 0 and most >= 0 and language.skips_lengths(automaton, most - least + 1):
+            automaton, least, most = dfa.restrict_length(automaton, least, most, budget=budget), 0, -1
+        bounds = language.length_bounds(automaton)
+        if bounds is None or (0 <= most < bounds[0]) or (bounds[1] is not None and bounds[1] < least):
+            raise DifferenceError("this rule generates no text" + (" of this length" if least > 0 or most >= 0 else ""), rule)
+        if encoding == RAW and any(high > 0xFF for row in automaton.transitions for _, high, _ in row):
+            raise DifferenceError("this rule generates characters above U+00FF, which are no bytes", rule)
+        builder.define(rule, builder.automaton(automaton.transitions, automaton.accepting, encoding, minimum=least, maximum=most))
 
 
 class Automata:
@@ -77,6 +97,7 @@ class Automata:
         self.builder = builder
         self.regular = regular
         self.differences = {rule: (left, *taken) for rule, left, taken in regular.differences}
+        self.options = regular.options()
         self.budget = budget
         self.found: dict[int, Dfa] = {}
         self.short: dict[int, Dfa] = {}
@@ -109,6 +130,57 @@ class Automata:
             open_vertices.add(vertex)
             stack += missing
         return self.found[first]
+
+    def of_right_linear(self, rule: RuleId) -> Dfa:
+        """The automaton of a rule that may call others, and itself, at its end: each of them is a state."""
+        states = {rule: 0}
+        rules = [rule]
+        nfa_ = Nfa(self.budget)
+        ways: list[tuple[int, Fragment, int]] = []  # what is read from a state on, and the state after it, -1 for the end
+        for source, called in enumerate(rules):  # which grows
+            for texts, following in self.right_linear_ways(called, rule):
+                if following is not None and following not in states:
+                    states[following] = len(rules)
+                    rules.append(following)
+                ways.append((source, nfa_.automaton(texts), -1 if following is None else states[following]))
+        first, nullable = [0] * len(rules), [False] * len(rules)
+        changed = True
+        while changed:
+            changed = False
+            for source, read, target in reversed(ways):
+                begins = read.first | (first[target] if read.nullable and target >= 0 else 0)
+                ends = read.nullable and (target < 0 or nullable[target])
+                if begins & ~first[source] or ends > nullable[source]:
+                    first[source] |= begins
+                    nullable[source] = nullable[source] or ends
+                    changed = True
+        last = 0
+        for _, read, target in ways:
+            if target < 0 or nullable[target]:
+                last |= read.last
+            if target >= 0:
+                nfa_.concatenate(Fragment(0, read.last, False), Fragment(first[target], 0, False))
+        return nfa_.determinize(Fragment(first[0], last, nullable[0]))
+
+    def right_linear_ways(self, rule: RuleId, asking: RuleId) -> Iterator[tuple[Dfa, RuleId | None]]:
+        """The alternatives of a rule: the texts before the rule that each calls at its end, and that rule, if there is one."""
+        nodes = self.builder.nodes
+        pending: list[tuple[NodeId, tuple[NodeId, ...]]] = [(self.builder.rules[rule], ())]
+        while pending:
+            last, before = pending.pop()
+            operator = nodes[last][0]
+            if operator == ALT:
+                pending += [(part, before) for part in nodes[last][1:]]
+            elif operator == SEQ:
+                pending.append((nodes[last][-1], (*before, *nodes[last][1:-1])))
+            elif operator == REPEAT and nodes[last][2:] == (0, 1):
+                pending += [(nodes[last][1], before), (self.builder.empty(), before)]
+            else:
+                called = nodes[last][1] if operator == CALL else None
+                if called is not None and (called in self.differences or called in self.options):
+                    called = None
+                parts = before if called is not None else (*before, last)
+                yield nfa.concatenation(*[self.of_vertex(part, asking) for part in parts], budget=self.budget), called
 
     def parts(self, vertex: int) -> Sequence[int]:
         """The vertices that a vertex is made of."""

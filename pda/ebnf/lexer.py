@@ -50,7 +50,7 @@ _TOKEN: Final = re.compile(
     re.VERBOSE,
 )
 _MARKS: Final = {"|": "_BAR", "(": "_LPAR", ")": "_RPAR", ";": "_SEMICOLON", ",": "_COMMA", "=": "_EQUAL"}
-MACROS: Final = ("ExcludeToken", "Regex", "Substring", "TagDispatch", "Token", "TokenTagDispatch")
+MACROS: Final = ("AnyToken", "ExcludeToken", "Permute", "Regex", "Substring", "TagDispatch", "Token", "TokenTagDispatch")
 _CALL: Final = re.compile(r"[ \t]*\(")
 _FLAG: Final = re.compile(r"i(?![A-Za-z0-9_])")
 

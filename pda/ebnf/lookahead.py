@@ -20,13 +20,12 @@ or a token.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias
 
 from ..automata import dfa, nfa
 from ..automata.dfa import ANYTHING, EPSILON, NOTHING, Dfa
 from ..budget import Budget
-from ..grammar import ALT, CALL, EMPTY, GRAPH, REPEAT, SEQ, GrammarBuilder, NodeId, RuleId
-from ..useless_rules import parts_of
+from ..grammar import ALT, CALL, EMPTY, GRAPH, REPEAT, SEQ, GrammarBuilder, NodeId, RuleId, operands
 from .difference import Automata, DifferenceError
 
 Ways: TypeAlias = dict[Dfa | None, NodeId]
@@ -122,7 +121,7 @@ class _Lookaheads:
         if vertex < 0:
             return (self.builder.rules[-1 - vertex],)
         node: tuple[Any, ...] = self.builder.nodes[vertex]
-        return (-1 - node[1],) if node[0] == CALL else parts_of(node)
+        return (-1 - node[1],) if node[0] == CALL else operands(node)
 
     def ways(self, node: int) -> Ways:
         """The ways through a node that is done, or that no lookahead concerns."""
@@ -252,7 +251,7 @@ class _Lookaheads:
         """The same for a node that is not regular: by its parts, as far as they are needed."""
         if depth > DEPTH:
             raise self.error(f"more than {DEPTH} rules inside one another follow before its lookahead is decided")
-        operator, *parts = cast("tuple[Any, ...]", self.builder.nodes[node])
+        operator, *parts = self.builder.nodes[node]
         if operator == CALL:
             body = self.builder.rules[parts[0]]
             ways = self.beginning_with(body, asked, depth + 1)

@@ -5,6 +5,9 @@ r"""The macros of XGrammar's EBNF, as nodes.
     Regex("\\S+", json_string=true)              without control characters, " and \, which JSON would have to escape
     Substring("abc", "de")                       some chunks in a row, as they follow each other here, or none
     Token(5, 6)   ExcludeToken(5, 6)             one token by id, or any but these
+    AnyToken()                                   any token that has text; this macro and the next are stackmask's
+    Permute(a, (b, "?"), separator=c)            the rules once each in any order, `c` between two; "?" "*" "+" say how often instead,
+                                                 min=2, max=3 how many there are in all
     TagDispatch(("<a>", rule), loop_after_dispatch=true, excludes=("</s>",))
                                                  free text; where a tag is complete its rule follows, then free text again
     TokenTagDispatch((5, rule), excludes=(6,))   the same for free tokens, and tags that are tokens
@@ -24,7 +27,7 @@ from ..automata.charset import complement, from_chars, union
 from ..automata.suffix_automaton import substring_dfa
 from ..exceptions import RegexError
 from ..free_text import DispatchError, text_dispatch, token_dispatch
-from ..grammar import GrammarBuilder, NodeId
+from ..grammar import REPEATABLE, REQUIRED, GrammarBuilder, NodeId
 from ..regex import regex_dfa, regex_node
 from .lexer import Source
 
@@ -109,9 +112,34 @@ def _exclude_token(values: Sequence[Any], named: dict[str, Any], emitter: Emitte
     return emitter.builder.tokens(_ids(values), negated=True)
 
 
+def _any_token(values: Sequence[Any], named: dict[str, Any], emitter: Emitter) -> NodeId:
+    """AnyToken()."""
+    if values:
+        raise MacroError("AnyToken takes nothing between its parentheses")
+    return emitter.builder.tokens((), negated=True)
+
+
+def _permute(values: Sequence[Any], named: dict[str, Any], emitter: Emitter) -> NodeId:
+    """Permute(...)."""
+    if not values:
+        raise MacroError("Permute takes the names of rules")
+    members: list[int] = []
+    for value in values:
+        rule, quantifier = _pair(value) if isinstance(value, tuple) else (value, None)
+        flags = REQUIRED if quantifier is None else _OCCURRENCES.get(emitter.text(_typed(quantifier, "TEXT")))
+        if flags is None:
+            raise MacroError('a rule of Permute occurs "?", "*" or "+"', quantifier)
+        members += (emitter.NAME(_typed(rule, "IDENTIFIER")), flags)
+    separator = emitter.NAME(_typed(named["separator"], "IDENTIFIER")) if "separator" in named else emitter.builder.empty()
+    least, most = (_id(named[name]) if name in named else otherwise for name, otherwise in (("min", 0), ("max", -1)))
+    if 0 <= most < least:
+        raise MacroError("the bounds of Permute are in the wrong order", named["max"])
+    return emitter.builder.permute(tuple(members), separator, minimum=least, maximum=most)
+
+
 def _tag_dispatch(values: Sequence[Any], named: dict[str, Any], emitter: Emitter) -> NodeId:
     """TagDispatch(...)."""
-    tags = [(_text(tag, emitter), emitter.NAME(rule)) for tag, rule in map(_pair, values)]
+    tags = [(_text(tag, emitter), emitter.NAME(_typed(rule, "IDENTIFIER"))) for tag, rule in map(_pair, values)]
     excluded = [_text(text, emitter) for text in _tuple(named.get("excludes", ()))]
     loop = _flag(named, "loop_after_dispatch", True)
     try:
@@ -122,7 +150,7 @@ def _tag_dispatch(values: Sequence[Any], named: dict[str, Any], emitter: Emitter
 
 def _token_tag_dispatch(values: Sequence[Any], named: dict[str, Any], emitter: Emitter) -> NodeId:
     """TokenTagDispatch(...)."""
-    tags = [(_id(tag), emitter.NAME(rule)) for tag, rule in map(_pair, values)]
+    tags = [(_id(tag), emitter.NAME(_typed(rule, "IDENTIFIER"))) for tag, rule in map(_pair, values)]
     excluded = [_id(value) for value in _tuple(named.get("excludes", ()))]
     both = {tag for tag, _ in tags}.intersection(excluded)
     if both:
@@ -160,11 +188,11 @@ def _ids(values: Sequence[Any]) -> tuple[int, ...]:
     return tuple(sorted({_id(value) for value in values}))
 
 
-def _pair(value: Any) -> tuple[Any, Token]:
-    """A tag and the rule behind it."""
+def _pair(value: Any) -> tuple[Any, Any]:
+    """A tag and the rule behind it, or a rule and how often it occurs."""
     if not isinstance(value, tuple) or len(value) != 2:
         raise MacroError("tags are given as pairs (tag, rule)", value if isinstance(value, Token) else None)
-    return value[0], _typed(value[1], "IDENTIFIER")
+    return value[0], value[1]
 
 
 def _tuple(value: Any) -> tuple[Any, ...]:
@@ -179,6 +207,7 @@ def _flag(named: dict[str, Any], name: str, otherwise: bool) -> bool:
     return otherwise if name not in named else _typed(named[name], "BOOLEAN") == "true"
 
 
+_OCCURRENCES: Final = {"?": 0, "*": REPEATABLE, "+": REQUIRED | REPEATABLE}
 _KINDS: Final = {"TEXT": "a text in quotes", "INTEGER": "the id of a token", "BOOLEAN": "true or false", "IDENTIFIER": "the name of a rule"}
 # Texts without what JSON has to escape.
 _PLAIN: Final = nfa.repeat(dfa.from_set(complement(union((0, 0x1F), from_chars('"\\')))))
@@ -188,7 +217,9 @@ _EXPANSIONS: Final[dict[str, tuple[_Expansion, tuple[str, ...]]]] = {
     "Regex": (_regex, ("flags", "json_string")),
     "Substring": (_substring, ()),
     "Token": (_token, ()),
+    "AnyToken": (_any_token, ()),
     "ExcludeToken": (_exclude_token, ()),
+    "Permute": (_permute, ("separator", "min", "max")),
     "TagDispatch": (_tag_dispatch, ("loop_after_dispatch", "excludes")),
     "TokenTagDispatch": (_token_tag_dispatch, ("loop_after_dispatch", "excludes")),
 }

@@ -2,11 +2,16 @@
 
     lazy                the shortest texts: none of whose beginnings is one; the rule must be regular
     max_chars=20        texts of at most so many characters; the rule must be regular
+    encoding=json       characters written as bytes in this way; the rule must be regular, where it may call itself at its end:
+                        utf8; json, as inside a JSON string; json_any, likewise, or by any other escape; bytes, U+0000 to U+00FF as a byte
+    min_chars=2         beside an encoding: texts of at least so many characters
+    distinct            a JSON value unlike all that `distinct` rules read before in the innermost `scope` around
+    scope               `distinct` begins anew in it
     max_tokens=20       the text ends after so many tokens, or at the first end of a token after them where it may
     temperature=0.5     tokens inside of it are to be sampled at this temperature: `matcher.temperature`
     capture             its texts can be asked for by the rule's name, or by another one with capture="name": `matcher.get_captures()`
 
-They apply in this order.
+They apply in this order. `encoding`, `min_chars`, `distinct` and `scope` are for grammars that `Grammar.to_ebnf` wrote.
 A bound on the characters is exact: XGrammar reads on where the rule cannot end in time, and this module generates no such text.
 """
 
@@ -19,8 +24,12 @@ from math import isfinite
 from typing import Any, Final
 
 from ..grammar import GrammarBuilder, NodeId
+from ..operators import ENCODINGS
 
-_OPTION: Final = re.compile(r'\s*([A-Za-z_]+)\s*(?:=\s*("[^"\\]*"|[^\s",]+)\s*)?(?:,|$)')
+_OPTION: Final = re.compile(r'\s*([A-Za-z_]+)\s*(?:=\s*("(?:[^"\\]|\\.)*"|[^\s",]+)\s*)?(?:,|$)')
+_ESCAPE: Final = r'\\([\\"nrt]|x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|U00(?:0[0-9A-Fa-f]|10)[0-9A-Fa-f]{4})'
+_ESCAPED: Final = rf"(?:[^\\]|{_ESCAPE})*"
+_CONTROL: Final = {"\\": "\\", '"': '"', "n": "\n", "r": "\r", "t": "\t"}
 _MOST: Final = (1 << 31) - 1
 
 
@@ -37,16 +46,26 @@ class Options:
     max_tokens: int = -1
     temperature: float | None = None
     capture: str | None = None
+    encoding: int | None = None
+    min_chars: int = 0
+    distinct: bool = False
+    scope: bool = False
 
     def around(self, builder: GrammarBuilder, body: NodeId, name: str) -> NodeId:
         """The body of a rule of this name, within those options that its language does not have already."""
-        node = builder.limit(body, tokens=self.max_tokens)
+        node = builder.distinct(body) if self.distinct else body
+        node = builder.scope(node) if self.scope else node
+        node = builder.limit(node, tokens=self.max_tokens)
         if self.temperature is not None:
             node = builder.temperature(node, self.temperature)
         return node if self.capture is None else builder.capture(node, self.capture or name)
 
     def of_tokens(self) -> str:
-        """One of the options that no automaton can carry, empty for none."""
+        """One of the options that no automaton of characters can carry, empty for none."""
+        if self.encoding is not None:
+            return "encoding"
+        if self.distinct or self.scope:
+            return "distinct" if self.distinct else "scope"
         if self.max_tokens >= 0:
             return "max_tokens"
         if self.temperature is not None:
@@ -57,8 +76,8 @@ class Options:
 def read_options(text: str) -> Options:
     """The options between two brackets.
 
-    >>> read_options('max_tokens=5, capture="x"')
-    Options(lazy=False, max_chars=-1, max_tokens=5, temperature=None, capture='x')
+    >>> read_options('max_tokens=5, capture="x"')  # doctest: +ELLIPSIS
+    Options(lazy=False, max_chars=-1, max_tokens=5, temperature=None, capture='x', ...)
     """
     found: dict[str, str | None] = {}
     position = 0
@@ -74,6 +93,10 @@ def read_options(text: str) -> Options:
         found[key] = value
         position = match.end()
     values: dict[str, Any] = {key: _READERS[key](key, value) for key, value in found.items()}
+    if "min_chars" in values and "encoding" not in values:
+        raise OptionError("the option min_chars stands only beside encoding")
+    if "lazy" in values and "encoding" in values:
+        raise OptionError("the options lazy and encoding do not go together")
     return Options(**values)
 
 
@@ -95,12 +118,20 @@ def _temperature(key: str, value: str | None) -> float:
     return float(value)
 
 
+def _encoding(key: str, value: str | None) -> int:
+    if value not in ENCODINGS:
+        raise OptionError(f"the option {key} takes one of {', '.join(ENCODINGS)}")
+    return ENCODINGS.index(value)
+
+
 def _name(key: str, value: str | None) -> str:
     if value is None:
         return ""
     if len(value) < 3 or value[0] != '"':
         raise OptionError(f'the option {key} takes a name in quotes, as in {key}="name"')
-    return value[1:-1]
+    if not re.fullmatch(_ESCAPED, value[1:-1]):
+        raise OptionError(f'the option {key} takes a name with the escapes \\\\, \\", \\n, \\r, \\t, \\xHH, \\uHHHH and \\UHHHHHHHH only')
+    return re.sub(_ESCAPE, lambda match: _CONTROL.get(match[1]) or chr(int(match[1][1:] or "0", 16)), value[1:-1])
 
 
 _READERS: Final[dict[str, Callable[[str, str | None], object]]] = {
@@ -109,4 +140,8 @@ _READERS: Final[dict[str, Callable[[str, str | None], object]]] = {
     "max_tokens": _count,
     "temperature": _temperature,
     "capture": _name,
+    "encoding": _encoding,
+    "min_chars": _count,
+    "distinct": _flag,
+    "scope": _flag,
 }

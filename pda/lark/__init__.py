@@ -7,8 +7,8 @@
     options        options of a rule, in brackets behind its name
     compiler       the notation in full, and lark_grammar
 
->>> from stackmask.pda.grammar import print_grammar
->>> print(print_grammar(lark_grammar('start: "a" start | "b"')))
+>>> print(lark_grammar('start: "a" start | "b"'))
+root ::= start
 start ::= "a" start | "b"
 """
 

@@ -76,8 +76,8 @@ def lark_grammar(
     `special` gives the ids of tokens that the text names, as in <think>; `json_node` compiles what stands behind %json.
     Raises LarkError with line, column and caret.
 
-    >>> from stackmask.pda.grammar import print_grammar
-    >>> print(print_grammar(lark_grammar('start: "(" start? ")"')))
+    >>> print(lark_grammar('start: "(" start? ")"'))
+    root ::= start
     start ::= "(" start? ")"
     """
     if not isinstance(text, str):

@@ -25,6 +25,7 @@ from typing import Any, Protocol
 from .. import grammar as ir
 from ..exceptions import GrammarError, LimitError, UnsatisfiableError
 from ..grammar import CALL, CAPTURE, DISTINCT, LIMIT, PERMUTE, REPEAT, REPEATABLE, REQUIRED, SCOPE, TEMPERATURE, Grammar
+from ..operators import SIGNATURES, operands
 from .spelling import Spelling, spellings
 
 TOKEN_COST = 1 << 200  # more than any text, less than infinity: a token by id is something to read, but no text
@@ -318,12 +319,12 @@ class Lowering:
     def _checked(self, node: int) -> tuple[Any, ...]:
         """A node, whose operands are nodes before it: so the expressions have no cycle but through rules."""
         found = self.grammar.nodes[node]
-        if not found or found[0] not in range(ir.EXCEPT + 1):
+        if not found or found[0] not in SIGNATURES:
             raise ValueError(f"node {node} has no operator that there is")
-        for operand in _operands(found):
+        for operand in operands(found):
             if not 0 <= operand < node:
                 raise ValueError(f"node {node} refers to node {operand}, which is not before it")
-        if found[0] == CALL and not 0 <= found[1] < len(self.grammar.rules):  # type: ignore[operator]
+        if found[0] == CALL and not 0 <= found[1] < len(self.grammar.rules):
             raise ValueError(f"node {node} calls rule {found[1]}, which does not exist")
         return found
 
@@ -337,20 +338,6 @@ _MAKE: dict[Any, Any] = {
     CAPTURE: Lowering._make_capture,
     TEMPERATURE: Lowering._make_temperature,
 }
-
-
-def _operands(node: tuple[Any, ...]) -> Iterator[int]:
-    """The nodes that a node refers to."""
-    match node[0]:
-        case ir.SEQ | ir.ALT:
-            yield from node[1:]
-        case ir.REPEAT | ir.SCOPE | ir.DISTINCT | ir.LIMIT | ir.CAPTURE | ir.TEMPERATURE:
-            yield node[1]
-        case ir.GRAPH:
-            yield from (part for part in node[2][2::3] if part >= 0)
-        case ir.PERMUTE:
-            yield from node[1][::2]
-            yield node[2]
 
 
 class Program:

@@ -139,7 +139,7 @@ class Compilation:
         node = self.builder.rules[first]
         nodes, seen = self.builder.nodes, {first}
         while nodes[node][0] == CALL and nodes[node][1] not in seen:
-            following: RuleId = nodes[node][1]  # type: ignore[assignment]
+            following: RuleId = nodes[node][1]
             seen.add(following)
             node = self.builder.rules[following]
         return node

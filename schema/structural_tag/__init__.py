@@ -9,9 +9,8 @@
     report         what became of the keywords of the schemas inside
     compiler       structural_tag_grammar, and StructuralTags, which goes on from tag to tag
 
->>> from stackmask.pda.grammar import print_grammar
 >>> content = {"type": "const_string", "value": "42"}
->>> print(print_grammar(structural_tag_grammar({"type": "structural_tag", "format": content})))
+>>> print(structural_tag_grammar({"type": "structural_tag", "format": content}))
 root ::= "42"
 """
 

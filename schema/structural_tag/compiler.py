@@ -36,9 +36,8 @@ def structural_tag_grammar(
 
     `special` are the tokens that the tag can name.
 
-    >>> from stackmask.pda.grammar import print_grammar
-    >>> print_grammar(structural_tag_grammar({"type": "const_string", "value": "yes"}))
-    'root ::= "yes"'
+    >>> print(structural_tag_grammar({"type": "const_string", "value": "yes"}))
+    root ::= "yes"
     """
     return StructuralTags(special, limits=limits).grammar(tag)
 

@@ -15,7 +15,7 @@ from support.oracles import is_quick_for_re, regex_of
 from support.strategies import grammars, vocabularies
 
 from stackmask.pda.exceptions import GrammarError, UnsatisfiableError
-from stackmask.pda.grammar import Grammar, GrammarBuilder, print_grammar
+from stackmask.pda.grammar import Grammar, GrammarBuilder
 
 
 def begin(engine: Engine, grammar: Grammar, tokens: list[bytes | None]) -> Any:
@@ -92,7 +92,7 @@ def test_kernel_is_the_reference(kernel: Engine, reference: Engine, data: st.Dat
     slow, random = begin(reference, grammar, tokens), Random(seed)
     fast = begin(kernel, grammar, tokens)
     for _ in range(12):
-        assert fast.allowed_tokens() == slow.allowed_tokens(), print_grammar(grammar)
+        assert fast.allowed_tokens() == slow.allowed_tokens(), str(grammar)
         assert mask_of(fast, len(tokens)) == slow.allowed_tokens()
         assert fast.is_completed() == slow.is_completed()
         assert fast.next_bytes() == slow.next_bytes()
@@ -139,10 +139,10 @@ def test_completions_are_as_short_as_the_reference_has_them(
     slow, random = begin(reference, grammar, tokens), Random(seed)
     for _ in range(8):
         here, there = shortest(fast), shortest(slow)
-        assert (here is None) == (there is None), print_grammar(grammar)
+        assert (here is None) == (there is None), str(grammar)
         assert kernel.completion_lengths([fast, fast]) == [-1 if here is None else len(here)] * 2
         if here is not None and there is not None:
-            assert len(here) == len(there), print_grammar(grammar)
+            assert len(here) == len(there), str(grammar)
             assert accepts(fast, here)
             assert accepts(slow, here)
         path = walk(fast, random, 1)

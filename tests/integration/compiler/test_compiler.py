@@ -27,7 +27,7 @@ from stackmask.integration.compiler.cache_key import schema_key, schema_of_key
 from stackmask.integration.compiler.serialization import from_bytes, to_bytes
 from stackmask.pda import grammar as ir
 from stackmask.pda.exceptions import GrammarError, LimitError, RegexError, SchemaError, StackmaskError, StructuralTagError
-from stackmask.pda.grammar import Grammar, GrammarBuilder, memory_of, print_grammar
+from stackmask.pda.grammar import Grammar, GrammarBuilder, memory_of
 from stackmask.pda.limits import Limits
 from stackmask.pda.vocabulary import Vocabulary
 from stackmask.schema.json_schema import json_schema_grammar
@@ -146,7 +146,7 @@ def test_what_a_compiled_grammar_says(compiler, vocabulary):
     assert grammar.vocabulary is vocabulary is compiler.vocabulary
     assert (grammar.stats.kind, grammar.stats.rules, grammar.report) == ("regex", 1, None)
     assert 0 < grammar.stats.seconds == grammar.stats.front_end_seconds + grammar.stats.engine_seconds < 5
-    assert "::=" in print_grammar(grammar.grammar)
+    assert "::=" in str(grammar.grammar)
     assert grammar.fingerprint == Compiler(vocabulary).regex("a+b").fingerprint != compiler.regex("a+c").fingerprint
     other = Vocabulary.from_bytes(TOKENS, stop_token_ids=[STOP], size=321)
     assert Compiler(other).regex("a+b").fingerprint != grammar.fingerprint

@@ -18,7 +18,7 @@ from lark.exceptions import LarkError
 from stackmask.pda.ebnf import UnusedRuleWarning, ebnf_grammar
 from stackmask.pda.engine import KernelGrammar, Matcher, TokenTrie
 from stackmask.pda.exceptions import EbnfError, LimitError
-from stackmask.pda.grammar import Grammar, print_grammar
+from stackmask.pda.grammar import Grammar
 from stackmask.pda.limits import Limits
 
 CASES = tomllib.loads((Path(__file__).parents[2] / "corpus" / "ebnf.toml").read_text(encoding="utf-8"))["case"]
@@ -84,7 +84,7 @@ def test_not_text() -> None:
 def test_case_closure_shortcut_is_exact() -> None:
     """A literal in any case has a class of several characters for every character that has case."""
     grammar = ebnf_grammar('root ::= "1k\u1c80日ß"i')
-    assert print_grammar(grammar).count("<4") == 5
+    assert str(grammar) == 'root ::= "1" [Kk\u212a] [\u0412\u0432\u1c80] "日" [ßẞ]'
     assert generates(grammar, "1\u212a\u0412日\u1e9e")
 
 

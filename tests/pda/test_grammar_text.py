@@ -1,0 +1,143 @@
+"""Grammars as text: what `to_ebnf` prints is read back as a grammar with the same masks, on the whole corpus and on random grammars."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.corpus import cases, read_grammar
+from support.engines import Engine, load_engine
+from support.generators import Features
+from support.strategies import grammars, vocabularies
+
+from stackmask.pda.choice import choice_grammar
+from stackmask.pda.ebnf import ebnf_grammar
+from stackmask.pda.exceptions import GrammarError, LimitError, UnsatisfiableError
+from stackmask.pda.grammar import Grammar
+from stackmask.pda.lark import lark_grammar
+from stackmask.pda.limits import Limits
+from stackmask.pda.regex import regex_grammar
+from stackmask.schema.json_schema import json_schema_grammar
+from stackmask.schema.structural_tag import structural_tag_grammar
+
+MULTIPLE = [b'{"', b'": ', b'", "', b"true", b"12", b"ab", b"\\u00", "é".encode(), b"\xf0\x9f", b"]}"]
+TOKENS = [*(bytes([byte]) for byte in range(256)), *[None] * 60, *MULTIPLE]
+STOP = 315
+J = '{"type":"json_schema","json_schema":{"type":"integer"}}'
+
+
+def corpus() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every case of the corpus that has a grammar, with the name of its file."""
+    for file in ("choice", "ebnf", "grammar", "json_schema", "lark", "options", "regex", "structural_tag", "structural_tag_styles"):
+        for case in cases(f"{file}.toml"):
+            if "error" not in case and "unsatisfiable" not in case:
+                yield file, case
+
+
+def compiled(file: str, case: dict[str, Any]) -> Grammar:
+    """The grammar of a case."""
+    special = case.get("special", {})
+    match file:
+        case "choice":
+            return choice_grammar(case["options"])
+        case "ebnf":
+            return ebnf_grammar(case["grammar"], root=case.get("root", "root"), special=special)
+        case "grammar" | "options":
+            return read_grammar(case["rules"])
+        case "json_schema":
+            return json_schema_grammar(json.loads(case["schema"]), **case.get("options", {}))[0]
+        case "lark":
+            return lark_grammar(case["grammar"], start=case.get("start", "start"), special=special, limits=Limits(**case.get("limits", {})))
+        case "regex":
+            return regex_grammar(case["pattern"])
+        case _:
+            tag = case["tag"]
+            for before in ":,[":
+                tag = tag.replace(f"{before}J", before + J)
+            return structural_tag_grammar(tag, special=special)
+
+
+def read_back(grammar: Grammar) -> Grammar:
+    """The grammar that its text describes; no rule in it is unused."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return ebnf_grammar(grammar.to_ebnf())
+
+
+def start(engine: Engine, grammar: Grammar, tokens: list[bytes | None] = TOKENS, stop: int = STOP) -> Any:
+    """A matcher at the beginning of a grammar."""
+    trie = engine.TokenTrie(tokens, len(tokens))
+    prepared = engine.KernelGrammar(trie, grammar, states=500_000, stack_depth=100_000, memory=1 << 26, seconds=30.0)
+    return engine.Matcher(prepared, [stop])
+
+
+def token_ids(sample: str | list[str | int]) -> list[int]:
+    """A text of the corpus as tokens: texts in bytes, and ids."""
+    pieces = [sample] if isinstance(sample, str) else sample
+    return [token for piece in pieces for token in ([piece] if isinstance(piece, int) else piece.encode())]
+
+
+def assert_same(left: Any, right: Any, text: str) -> None:
+    """Two matchers allow the same tokens, at the same temperature."""
+    assert (left.allowed_tokens(), left.temperature) == (right.allowed_tokens(), right.temperature), text
+
+
+def assert_same_walks(left: Any, right: Any, text: str, random: Random, steps: int) -> None:
+    """Two matchers allow the same tokens all along a random walk."""
+    for _ in range(steps):
+        assert_same(left, right, text)
+        allowed = left.allowed_tokens()
+        if not allowed:
+            return
+        token = random.choice(allowed)
+        assert left.accept_token(token), text
+        assert right.accept_token(token), text
+
+
+@pytest.mark.parametrize(("file", "case"), [pytest.param(*found, id=f"{found[0]}-{found[1]['name']}") for found in corpus()])
+def test_corpus(kernel: Engine, file: str, case: dict[str, Any]) -> None:
+    """The grammar of every case and the one of its text have the same masks, along the texts of the case and random ones."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        grammar = compiled(file, case)
+    try:
+        one = start(kernel, grammar)
+    except UnsatisfiableError:
+        with pytest.raises(GrammarError, match="generates no text"):
+            grammar.to_ebnf()
+        return
+    text = grammar.to_ebnf()
+    other = start(kernel, read_back(grammar))
+    for sample in [*case.get("accepts", []), *case.get("rejects", [])]:
+        left, right = one.fork(), other.fork()
+        for token in token_ids(sample):
+            assert_same(left, right, text)
+            fits = left.accept_token(token)
+            assert fits == right.accept_token(token), (sample, text)
+            if not fits:
+                break
+        assert_same(left, right, text)
+    random = Random(file + case["name"])
+    for _ in range(3):
+        assert_same_walks(one.fork(), other.fork(), text, random, 40)
+
+
+@given(grammar=grammars(Features(tokens=True, distinct=True, options=True)), tokens=vocabularies(), seed=st.integers(0, 1 << 30))
+def test_random_grammars(grammar: Grammar, tokens: list[bytes | None], seed: int) -> None:
+    """The same for random grammars of all operators."""
+    kernel = load_engine("kernel")
+    try:
+        one = start(kernel, grammar, tokens, len(tokens) - 1)
+    except UnsatisfiableError:
+        return
+    except (GrammarError, LimitError):
+        return
+    text = grammar.to_ebnf()
+    other = start(kernel, read_back(grammar), tokens, len(tokens) - 1)
+    assert_same_walks(one, other, text, Random(seed), 12)
