@@ -8,10 +8,11 @@ from collections import Counter
 from dataclasses import replace
 from unicodedata import east_asian_width
 
+from ...pda.exceptions import GrammarError
 from ...pda.matcher import Matcher, show_bytes
 from ...pda.vocabulary import Vocabulary
 from ..compiler import CompiledGrammar, Compiler
-from .command import OK, REFUSED, Command, colour, seconds
+from .command import OK, REFUSED, Command, CommandError, colour, seconds
 from .specification import Specification, add_specification, read_bytes, read_specification
 
 NAMES = {"json_schema": "JSON Schema", "json": "JSON", "regex": "regex", "ebnf": "EBNF grammar", "lark": "Lark grammar", "choice": "choice"}
@@ -24,6 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_specification(parser)
     parser.add_argument("instances", nargs="*", metavar="INSTANCE", help="files that are accepted or refused ('-' is standard input)")
     parser.add_argument("--full", action="store_true", help=f"list every keyword of a schema that has more than {SHOWN_ENTRIES}")
+    parser.add_argument("--print-grammar", action="store_true", help="print the compiled rules, as EBNF that --ebnf reads")
     parser.add_argument("--quiet", action="store_true", help="say nothing about the specification")
 
 
@@ -33,6 +35,11 @@ def run(arguments: argparse.Namespace) -> int:
     grammar = _compile(specification)
     if not arguments.quiet:
         _report(specification, grammar, full=arguments.full)
+    if arguments.print_grammar:
+        try:
+            print(grammar.grammar.to_ebnf())
+        except GrammarError as error:
+            raise CommandError(f"{specification.label}: {error}") from None
     code = OK
     for path in arguments.instances:
         data = read_bytes(path)

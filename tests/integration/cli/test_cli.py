@@ -56,6 +56,16 @@ def usage_error(capsys, *arguments):
 class TestCheck:
     """stackmask check."""
 
+    def test_print_grammar(self, capsys, write):
+        """The compiled rules are printed as EBNF, which describes the same texts."""
+        code, out, _ = run(capsys, "check", "--json-schema", PERSON, "--quiet", "--print-grammar")
+        assert code == 0
+        assert out.startswith("root ::= ")
+        assert '"name"' in out
+        grammar = write(out, "person.ebnf")
+        assert run(capsys, "check", "--ebnf", grammar, "--quiet", write(json.dumps(GOOD)))[0] == 0
+        assert run(capsys, "check", "--ebnf", grammar, "--quiet", write(json.dumps({**GOOD, "age": "x"})))[0] == 1
+
     def test_accepts_and_refuses(self, capsys, write):
         """Every instance gets a verdict; one refusal makes the exit code 1."""
         good = write(json.dumps(GOOD) + "\n", "good.json")
