@@ -16,7 +16,7 @@ Not here: minimisation (minimize.py), questions about a language (language.py), 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from operator import add, and_, gt, or_
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
@@ -91,18 +91,39 @@ def from_strings(words: Iterable[str], *, budget: Budget | None = None) -> Dfa:
     >>> from_strings(["cat", "rat"])
     <Dfa of 4 states, 4 transitions>
     """
-    budget = budget or Budget()
-    children, final = _trie(words, budget)
+    texts = (word for word in words if not any("\ud800" <= character <= "\udfff" for character in word))
+    return from_letters(texts, lambda character: (ord(character), ord(character)), budget or Budget())
+
+
+LetterT = TypeVar("LetterT", bound=Hashable)
+
+
+def from_letters(
+    words: Iterable[Sequence[LetterT]], chars: Callable[[LetterT], CharSet], budget: Budget, *, prefix_free: bool = False
+) -> Dfa:
+    """Words over letters that stand for disjoint sets of characters; with `prefix_free` without those that begin with an earlier word."""
+    children, final = _trie(words, prefix_free, budget)
     labels = Labels()
     rows: list[Row] = []
     accepting: list[bool] = []
     folded = [0] * len(children)
     known: dict[tuple[bool, tuple[tuple[int, LabelId], ...]], int] = {}
+    sets: dict[LetterT, LabelId] = {}
     for node in range(len(children) - 1, -1, -1):  # a child is younger than its parent
-        by_target: dict[int, list[tuple[int, int]]] = {}
-        for character, child in children[node].items():
-            by_target.setdefault(folded[child], []).append((ord(character), ord(character)))
-        row = [(target, labels.intern(charset.from_ranges(points))) for target, points in sorted(by_target.items())]
+        if not node & 0xFFF:
+            budget.check_time()
+        row: Row = []
+        by_target: dict[int, list[LabelId]] = {}
+        for letter, child in children[node].items():
+            label = sets.get(letter)
+            if label is None:
+                label = sets[letter] = labels.intern(chars(letter))
+            if len(children[node]) == 1:  # PERF: most nodes have one child
+                row = [(folded[child], label)]
+            else:
+                by_target.setdefault(folded[child], []).append(label)
+        if by_target:
+            row = [(target, labels.union(found)) for target, found in sorted(by_target.items())]
         key = (final[node], tuple(row))
         state = known.get(key)
         if state is None:
@@ -112,20 +133,20 @@ def from_strings(words: Iterable[str], *, budget: Budget | None = None) -> Dfa:
         folded[node] = state
     if not rows[-1] and not accepting[-1]:
         return NOTHING
-    return Dfa(*numbered(LabelRows(rows, labels), accepting, list(range(len(rows))), len(rows) - 1))
+    return Dfa(*numbered(LabelRows(rows, labels), accepting, list(range(len(rows))), len(rows) - 1, budget))
 
 
-def _trie(words: Iterable[str], budget: Budget) -> tuple[list[dict[str, int]], list[bool]]:
-    children: list[dict[str, int]] = [{}]
+def _trie(words: Iterable[Sequence[LetterT]], prefix_free: bool, budget: Budget) -> tuple[list[dict[LetterT, int]], list[bool]]:
+    children: list[dict[LetterT, int]] = [{}]
     final = [False]
     for word in words:
-        if any("\ud800" <= character <= "\udfff" for character in word):
-            continue
         node = 0
-        for character in word:
-            child = children[node].get(character)
+        for letter in word:
+            if prefix_free and final[node]:
+                break
+            child = children[node].get(letter)
             if child is None:
-                child = children[node][character] = len(children)
+                child = children[node][letter] = len(children)
                 children.append({})
                 final.append(False)
             node = child

@@ -176,10 +176,12 @@ def canonical_form(rows: Rows[RowT], accepting: list[bool], budget: Budget) -> t
     if -1 in left:
         rows.trim([steps >= 0 for steps in left])
     block = _minimize(left, predecessors, rows.signatures, budget)
-    return numbered(rows, accepting, block, 0)
+    return numbered(rows, accepting, block, 0, budget)
 
 
-def numbered(rows: Rows[RowT], accepting: Sequence[bool], block: list[int], start: int) -> tuple[Transitions, tuple[bool, ...]]:
+def numbered(
+    rows: Rows[RowT], accepting: Sequence[bool], block: list[int], start: int, budget: Budget
+) -> tuple[Transitions, tuple[bool, ...]]:
     """The automaton that has one state for each block, numbered breadth first; `start` is a state of the first."""
     representative: dict[int, int] = {-1: -1}
     for state, its in enumerate(block[: len(accepting)]):
@@ -194,6 +196,8 @@ def numbered(rows: Rows[RowT], accepting: Sequence[bool], block: list[int], star
                 numbers[target] = len(order)
                 order.append(representative[target])
         transitions.append(rows.written(row, numbers))
+        if not len(transitions) & 0x3F:  # a row may have a thousand ranges
+            budget.check_time()
     return tuple(transitions), tuple([accepting[state] for state in order])
 
 

@@ -10,6 +10,7 @@
     to_grammar, to_nfa        the two ways above
     lookaround                lookarounds at the ends of a pattern, as products of automata
     assertions                assertions anywhere, by an alternating automaton
+    words                     lists of words, whose automaton needs no determinisation
     compiler                  which way a pattern goes: regex_dfa, regex_node, regex_grammar
     first_match               the texts that `re.match` prefers, for the terminals of Lark
 

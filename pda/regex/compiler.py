@@ -16,7 +16,7 @@ from typing import Final
 
 from ..automata.dfa import NOTHING, Dfa
 from ..budget import Budget
-from ..exceptions import LimitError, RegexError
+from ..exceptions import RegexError
 from ..grammar import UTF8, Grammar, GrammarBuilder, NodeId
 from ..limits import Limits
 from .assertions import AlternatingAutomaton
@@ -24,14 +24,12 @@ from .ast import Ast, Repeat
 from .lookaround import lookaround_dfa
 from .parser import parse
 from .to_grammar import Branch, emit, outer_branches
-from .to_nfa import branches_dfa, check_atoms, count_positions
+from .to_nfa import branches_dfa, check_atoms, small_dfa
 
 __all__ = ["Ast", "parse", "regex_dfa", "regex_grammar", "regex_node"]
 
 # A pattern that stands alone is determinised while this is cheap; past it the kernel, which goes only where a text leads, does better.
 # It also counts large repetitions without a state for each count.
-_MODEST_POSITIONS: Final = 2_000
-_MODEST_STATES: Final = 4_000
 _MODEST_COUNT: Final = 32
 
 
@@ -110,12 +108,6 @@ def regex_grammar(pattern: str, *, limits: Limits | None = None) -> Grammar:
 
 
 def _modest_automaton(ast: Ast, branches: list[Branch], budget: Budget) -> Dfa | None:
-    """The automaton of a pattern without inner assertions, None where it is not small."""
+    """The automaton of a pattern without inner assertions, None where it is not small or counts far."""
     counted = max((max(node.minimum, node.maximum) for node in ast.nodes if isinstance(node, Repeat)), default=0)
-    if counted > _MODEST_COUNT or count_positions(ast)[ast.root] > _MODEST_POSITIONS:
-        return None
-    budget.states = min(budget.states, _MODEST_STATES)
-    try:
-        return branches_dfa(ast, branches, search=False, budget=budget)
-    except LimitError:
-        return None
+    return None if counted > _MODEST_COUNT else small_dfa(ast, branches, budget)

@@ -23,7 +23,8 @@ Lookarounds inside each other are supported where the inner one asks for one cha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
@@ -31,18 +32,21 @@ from ..automata import dfa
 from ..automata.char_classes import Labels
 from ..automata.charset import CharSet, contains, intersection, pairs, size, union
 from ..automata.dfa import Dfa
+from ..automata.nfa import bits
 from ..budget import Budget
 from ..exceptions import LimitError, RegexError
 from ..grammar import UTF8, GrammarBuilder, NodeId
 from .analysis import one_character
 from .ast import Alt, Anchor, Ast, AstId, Boundary, Chars, Look, Place, Repeat, Seq, Text
 from .to_grammar import Branch, emit
+from .to_nfa import MAX_POSITIONS, branches_dfa, count_positions, small_dfa
+from .words import word_list, words_dfa
 
 
 def preferred_node(builder: GrammarBuilder, ast: Ast, budget: Budget) -> NodeId:
     """A node for the preferred texts of a tree, NEVER where there are none."""
     if is_deterministic(ast, budget):
-        return emit(builder, ast, [Branch((ast.root,), False, False)], search=False, encoding=UTF8)
+        return emit(builder, ast, _all_of(ast), search=False, encoding=UTF8)
     automaton = preferred_dfa(ast, budget)
     return builder.never() if automaton == dfa.NOTHING else builder.automaton(automaton.transitions, automaton.accepting)
 
@@ -121,6 +125,11 @@ def whole_dfa(ast: Ast, budget: Budget) -> Dfa:
     >>> whole_dfa(parse("a|ab", Budget()), Budget()) == dfa.from_strings(["a", "ab"])
     True
     """
+    words = word_list(ast, ast.root)
+    if words is not None:
+        return words_dfa(words, budget)
+    if not ast.assertions and count_positions(ast)[ast.root] <= MAX_POSITIONS:
+        return branches_dfa(ast, _all_of(ast), search=False, budget=budget)
     return _Threads(_Nfa(ast, budget), budget, preferring=False).dfa()
 
 
@@ -131,7 +140,20 @@ def preferred_dfa(ast: Ast, budget: Budget) -> Dfa:
     >>> preferred_dfa(parse("a|ab", Budget()), Budget()) == dfa.from_string("a")
     True
     """
+    words = word_list(ast, ast.root)
+    if words is not None:
+        return words_dfa(words, budget, first_match=True)
+    if not ast.assertions:
+        # Where no text that matches is the beginning of another, each is the only match of itself.
+        whole = small_dfa(ast, _all_of(ast), budget)
+        if whole is not None and not any(accepts and row for accepts, row in zip(whole.accepting, whole.transitions, strict=True)):
+            return whole
     return _Threads(_Nfa(ast, budget), budget).dfa()
+
+
+def _all_of(ast: Ast) -> list[Branch]:
+    """A pattern without assertions as its own only branch."""
+    return [Branch((ast.root,), False, False)]
 
 
 class _Test(NamedTuple):
@@ -214,6 +236,16 @@ class _Nfa:
                     self.look(look, entry, leave, nested)
         return start
 
+    def silent(self, state: int) -> Sequence[int]:
+        """The states that a state leads to without reading a character, whether or not its assertion holds."""
+        if state in self.tests or state in self.looks:
+            return ((self.tests.get(state) or self.looks[state])[1],)
+        if state in self.loops:
+            return self.loops[state][:2]
+        if state in self.turns:
+            return (self.turns[state], self.loops[self.turns[state]][1])
+        return self.choices[state]
+
     def repetition(self, repetition: Repeat, entry: int, leave: int) -> Iterator[tuple[AstId, int, int]]:
         """The copies of a repetition's body: those that must be, then a loop or those that may be."""
         body, minimum, maximum, lazy = repetition
@@ -286,6 +318,9 @@ Thread: TypeAlias = tuple[int, Obligations]
 Tracker: TypeAlias = tuple[frozenset[int], frozenset[int]]
 """The threads of a lookbehind, and those that it would have, were the right text to stand before this one."""
 
+Step: TypeAlias = tuple[int, frozenset[int], frozenset[int]]
+"""A state, the lookaheads passed, and the loops of which a turn began at this place: a turn that is empty ends the loop."""
+
 Moment: TypeAlias = tuple[int, tuple[Thread, ...], tuple[Tracker, ...]]
 """A state of the automaton: what counts of the character before, the threads, and the lookbehinds."""
 
@@ -314,6 +349,7 @@ class _Threads:
         self.before = sorted(before)
         # Whether some match would need text before or after this one, which a terminal's own text cannot show.
         self.beyond = False
+        self.reading: dict[int, int] = {MATCHED: 0}
         self.advanced: dict[tuple[int, frozenset[int], int, int], tuple[bool, frozenset[int]]] = {}
 
     def mask(self, chars: CharSet) -> int:
@@ -323,6 +359,27 @@ class _Threads:
     def signature(self, number: int) -> int:
         """What is known of a class as the character before."""
         return sum(1 << place for place, chars in enumerate(self.before) if self.members[chars] >> number & 1)
+
+    def readable(self, thread: int) -> int:
+        """The classes that a thread may read next, whatever its assertions say, as bits."""
+        found = self.reading.get(thread)
+        if found is None:
+            nfa = self.nfa
+            found = 0
+            seen = {thread}
+            todo = [thread]
+            for state in todo:
+                if state in nfa.reads:
+                    found |= self.members[nfa.reads[state][0]]
+                    continue
+                for target in nfa.silent(state):
+                    if target not in seen:
+                        seen.add(target)
+                        todo.append(target)
+                if not len(seen) & 0xFFF:
+                    self.budget.check_time()
+            self.reading[thread] = found
+        return found
 
     def holds(self, test: _Test, before: int, after: int) -> bool:
         """Whether an assertion holds between two characters: a signature or START, and a class or END."""
@@ -355,21 +412,22 @@ class _Threads:
             return before == START or after == END
         return not test.negated and ((test.kind == "BEFORE" and before == START) or (test.kind == "AFTER" and after == END))
 
-    def closure(self, state: int, before: int, after: int, behind: Mapping[int, bool | None]) -> Iterator[tuple[int, frozenset[int]]]:
+    def closure(
+        self, state: int, before: int, after: int, behind: Mapping[int, bool | None], seen: set[Step]
+    ) -> Iterator[tuple[int, frozenset[int]]]:
         """In order of preference what a thread comes to: MATCHED or the state behind the next character; and the lookaheads it passed.
 
         `behind` says which lookbehinds hold, None for those that would with other text before this one.
+        `seen` are the steps of threads before this one, from which nothing new comes.
         """
         nfa = self.nfa
-        # The state, the lookaheads passed, and the loops of which a turn began at this place: a turn that is empty ends the loop.
-        stack: list[tuple[int, frozenset[int], frozenset[int]]] = [(state, frozenset(), frozenset())]
-        seen = set()
+        stack: list[Step] = [(state, frozenset(), frozenset())]
         while stack:
-            place = stack.pop()
-            if place in seen:
+            step = stack.pop()
+            if step in seen:
                 continue
-            seen.add(place)
-            state, passed, turning = place
+            seen.add(step)
+            state, passed, turning = step
             if len(turning) > MAX_TURNING or not len(seen) & 0xFFF:
                 self.check(len(seen), len(turning))
             if state in nfa.matching:
@@ -415,7 +473,10 @@ class _Threads:
         key = (number, threads, before, after)
         found = self.advanced.get(key)
         if found is None:
-            reached = {target for thread in threads for target, passed in self.closure(thread, before, after, {}) if _BEYOND not in passed}
+            seen: set[Step] = set()
+            reached = {
+                target for thread in threads for target, passed in self.closure(thread, before, after, {}, seen) if _BEYOND not in passed
+            }
             found = self.advanced[key] = (MATCHED in reached, frozenset(reached - {MATCHED}))
         return found
 
@@ -450,6 +511,7 @@ class _Threads:
         """In order of preference what the threads come to; a match without obligations is the last."""
         before, threads, _ = moment
         behind = self.look_behind(moment, after)
+        seen: defaultdict[Obligations, set[Step]] = defaultdict(set)
         for state, obligations in threads:
             settled = self.settle(obligations, before, after)
             if settled is None:
@@ -459,7 +521,7 @@ class _Threads:
                 if not settled:
                     return
                 continue
-            for target, passed in self.closure(state, before, after, behind):
+            for target, passed in self.closure(state, before, after, behind, seen[settled]):
                 if _BEYOND in passed:
                     self.beyond = True
                     continue
@@ -473,12 +535,13 @@ class _Threads:
         """Whether the first match, if the text ends here, ends here."""
         before, threads, _ = moment
         behind = self.look_behind(moment, END)
+        seen: defaultdict[Obligations, set[Step]] = defaultdict(set)
         for state, obligations in threads:
             if state == MATCHED:
                 if self.settle(obligations, before, END) is not None:
                     return False
                 continue
-            for _, passed in self.closure(state, before, END, behind):
+            for _, passed in self.closure(state, before, END, behind, seen[obligations]):
                 if _BEYOND in passed:
                     self.beyond = True
                 elif self.settle(obligations | self.started(passed), before, END) is not None:
@@ -515,7 +578,10 @@ class _Threads:
         for moment in todo:
             self.budget.check_states(len(numbers))
             row = []
-            for number, chars in enumerate(self.classes):
+            readable = 0
+            for thread, _ in moment[1]:
+                readable |= self.readable(thread)
+            for number in bits(readable):
                 self.budget.check_time()
                 following = self.step(moment, number)
                 if following is None:
@@ -524,7 +590,7 @@ class _Threads:
                 if target is None:
                     target = numbers[following] = len(numbers)
                     todo.append(following)
-                row += [(low, high, target) for low, high in pairs(chars)]
+                row += [(low, high, target) for low, high in pairs(self.classes[number])]
             rows.append(tuple(sorted(row)))
         accepting = tuple(map(self.accepts, todo))
         if self.beyond:

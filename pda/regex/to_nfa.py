@@ -10,6 +10,7 @@ text that may follow begins with a character of the set, so that giving characte
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Final, NamedTuple
 
 from ..automata.charset import CharSet, intersection
@@ -23,6 +24,11 @@ from .to_grammar import Branch
 
 # A set of positions takes a bit a position, and there is at least one set a position: this many take 128 MiB.
 MAX_POSITIONS: Final = 1 << 15
+
+SMALL_POSITIONS: Final = 2_000
+SMALL_STATES: Final = 4_000
+# The numbers in all sets of characters of a pattern: rows of thousands of ranges are no small automaton.
+SMALL_RANGES: Final = 20_000
 
 
 class Possessive(NamedTuple):
@@ -227,3 +233,19 @@ def branches_dfa(ast: Ast, branches: list[Branch], *, search: bool, budget: Budg
             middle = nfa.concatenate(nfa.anything(), middle)
         whole.append(middle)
     return nfa.determinize(nfa.alternate(whole))
+
+
+def small_dfa(ast: Ast, branches: list[Branch], budget: Budget) -> Dfa | None:
+    """As branches_dfa, of the texts that match as a whole; None where the automaton is not small, which is soon found out."""
+    if (
+        count_positions(ast)[ast.root] > SMALL_POSITIONS
+        or sum(len(node.chars) for node in ast.nodes if isinstance(node, Chars)) > SMALL_RANGES
+    ):
+        return None
+    trial = copy(budget)
+    trial.states = min(budget.states, SMALL_STATES)
+    try:
+        return branches_dfa(ast, branches, search=False, budget=trial)
+    except LimitError:
+        budget.check_time()
+        return None

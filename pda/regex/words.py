@@ -1,0 +1,59 @@
+"""Patterns that are a list of words, such as `yes|no|maybe` or `(?i:select|insert)`, whose automaton is made without a determinisation.
+
+A word is a row of sets of characters. Where two sets of a list are equal or disjoint, as all cases of a letter are, they serve as letters:
+the words make a trie, and equal subtrees fold into one from the leaves up (Revuz, "Minimisation of acyclic deterministic automata in
+linear time", Theoretical Computer Science 92, 1992).
+"""
+
+from __future__ import annotations
+
+from ..automata.charset import CharSet, size, union
+from ..automata.dfa import Dfa, from_letters
+from ..budget import Budget
+from .ast import Alt, Ast, AstId, Chars, Seq, Text
+
+Word = tuple[CharSet, ...]
+
+
+def word_list(ast: Ast, root: AstId) -> list[Word] | None:
+    """The alternatives of a node in their order, as words; None where one is no word or two sets overlap.
+
+    >>> from stackmask.pda.regex.parser import parse
+    >>> ast = parse("ab|(?:cd|e)")
+    >>> [len(word) for word in word_list(ast, ast.root)]
+    [2, 2, 1]
+    >>> ast = parse("[ab]c|bd")
+    >>> word_list(ast, ast.root) is None
+    True
+    """
+    words: list[Word] = []
+    todo = [root]
+    while todo:
+        index = todo.pop()
+        node = ast.nodes[index]
+        if isinstance(node, Alt):
+            todo.extend(reversed(node.parts))
+            continue
+        word: list[CharSet] = []
+        for part in node.parts if isinstance(node, Seq) else (index,):
+            letter = ast.nodes[part]
+            if isinstance(letter, Chars):
+                word.append(letter.chars)
+            elif isinstance(letter, Text):
+                word += [(ord(character), ord(character)) for character in letter.text]
+            else:
+                return None
+        words.append(tuple(word))
+    letters = {chars for word in words for chars in word}
+    return words if all(letters) and size(union(*letters)) == sum(map(size, letters)) else None
+
+
+def words_dfa(words: list[Word], budget: Budget, *, first_match: bool = False) -> Dfa:
+    """The canonical automaton of the words; with `first_match` without those of which an earlier word is the beginning.
+
+    >>> from stackmask.pda.regex.parser import parse
+    >>> ast = parse("ab|a|abc")
+    >>> words_dfa(word_list(ast, ast.root), Budget(), first_match=True)
+    <Dfa of 3 states, 2 transitions>
+    """
+    return from_letters(words, lambda chars: chars, budget, prefix_free=first_match)

@@ -1,0 +1,97 @@
+"""Lists of words, and other patterns whose preferred texts are found without lists of threads, against `re` and the general way."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stackmask.pda.automata import dfa
+from stackmask.pda.automata.language import accepts, enumerate_texts
+from stackmask.pda.budget import Budget
+from stackmask.pda.exceptions import LimitError
+from stackmask.pda.lark import lark_grammar
+from stackmask.pda.limits import Limits
+from stackmask.pda.regex import first_match, regex_dfa, regex_grammar
+from stackmask.pda.regex.parser import parse_python
+from stackmask.pda.regex.words import word_list
+
+WORDS = st.lists(st.text("abcK", max_size=4), min_size=1, max_size=8)
+
+
+def general(pattern: str, *, preferring: bool) -> dfa.Dfa:
+    """The automaton by lists of threads."""
+    budget = Budget()
+    return first_match._Threads(first_match._Nfa(parse_python(pattern, budget), budget), budget, preferring=preferring).dfa()
+
+
+@given(words=WORDS, flag=st.sampled_from(["", "(?i)"]))
+def test_words_match_as_in_python(words: list[str], flag: str) -> None:
+    """Of a list of words, those are preferred that `re.match` finds whole, and all match as a whole."""
+    pattern = flag + "|".join(words)
+    tree = parse_python(pattern, Budget())
+    assert word_list(tree, tree.root) is not None
+    preferred, whole = first_match.preferred_dfa(tree, Budget()), first_match.whole_dfa(tree, Budget())
+    for text in {*words, *(word.swapcase() for word in words), *(word[:-1] for word in words), *(word + "a" for word in words)}:
+        found = re.match(pattern, text)
+        assert accepts(preferred, text) == (found is not None and found.end() == len(text)), text
+        assert accepts(whole, text) == (re.fullmatch(pattern, text) is not None), text
+    assert preferred == general(pattern, preferring=True)
+    assert whole == general(pattern, preferring=False)
+
+
+@pytest.mark.parametrize("pattern", ["[ab]c|bd", "a|b*", "ab|c[^\\s\\S]", "ab|c$"])
+def test_what_is_no_list_of_words(pattern: str) -> None:
+    """Sets that overlap or are empty, repetitions and assertions are left to the general way."""
+    tree = parse_python(pattern, Budget())
+    assert word_list(tree, tree.root) is None
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["(a?){2,6}b", "(?:a|ab)(?:c|bcd)", "(?:a|ab)(?:c|bcd)d*", "a*?b", "(a??b?){0,3}c", "(?:a|b)*?c|ac", "x(?:a?b?){3}", "(?:ab?)+?"],
+)
+def test_shortcuts_agree_with_the_general_way(pattern: str) -> None:
+    """The automaton of preferred texts is the same where all texts happen to be preferred, and that of all texts is."""
+    tree = parse_python(pattern, Budget())
+    assert first_match.preferred_dfa(tree, Budget()) == general(pattern, preferring=True)
+    assert first_match.whole_dfa(tree, Budget()) == general(pattern, preferring=False)
+
+
+def test_nested_optional_counts() -> None:
+    """Hundreds of nested optional parts are as quick as a terminal of Lark as they are as a regex, and mean the same."""
+    tree = parse_python("(a?){2,300}b", Budget())
+    assert first_match.preferred_dfa(tree, Budget()) == regex_dfa("a{0,300}b", search=False)
+    start = time.process_time()
+    lark_grammar("start: /(a?){2,300}b/", limits=Limits(compile_seconds=10))
+    assert time.process_time() - start < 5
+
+
+def test_threads_are_followed_once() -> None:
+    """Where many threads come to one state, the first goes on from it: this took a time cubic in the count."""
+    start = time.process_time()
+    automaton = general("(a?){2,100}", preferring=True)
+    assert automaton == regex_dfa("a{0,100}", search=False)
+    assert time.process_time() - start < 10
+
+
+def test_many_words() -> None:
+    """Thousands of words make one small terminal, whose texts are the words that lark's order prefers."""
+    words = sorted({f"{number * 7919 % 10_007:04d}x"[: 3 + number % 3] for number in range(3_000)})
+    tree = parse_python("|".join(words), Budget())
+    found = set(enumerate_texts(first_match.preferred_dfa(tree, Budget(Limits(compile_seconds=10)))))
+    assert found == {word for word in words if not any(word[:size] in words for size in range(1, len(word)))}
+
+
+def test_large_sets_in_a_long_row() -> None:
+    """Thousands of sets of hundreds of ranges end at the limit of time, and as a grammar they are not spelt out."""
+    pattern = r"\p{L}" * 2_000
+    start = time.process_time()
+    with pytest.raises(LimitError) as caught:
+        regex_dfa(pattern, search=False, limits=Limits(compile_seconds=0.2))
+    assert caught.value.limit == "compile_seconds"
+    assert len(regex_grammar(pattern).nodes) <= 2_002
+    assert time.process_time() - start < 5
