@@ -8,6 +8,7 @@
 Read in this order:
 
     engine          the loop: admit, draft, forward, choose, deliver
+    admission       requests on their way into the batch
     batch_layout    which rows of a step are whose
     masks           the masks of a step, filled while the model runs
     select          masks over the logits of a step, and a token for each row
@@ -23,7 +24,8 @@ Read in this order:
     aio             the engine for asyncio
 """
 
-from .engine import Engine, EngineBusyError, EngineClosedError, EngineInfo
+from .admission import EngineBusyError, EngineClosedError
+from .engine import Engine, EngineInfo
 from .request import Answer, Constraint, Event, Request, RequestError, RequestStats, Sampling
 
 __all__ = [

@@ -11,6 +11,7 @@ from typing import Self
 from ..compiler import CompiledGrammar
 from .engine import Engine, Ticket
 from .request import Answer, Constraint, Event, Request
+from .sequence import Sequence
 
 
 class AsyncEngine:
@@ -22,8 +23,8 @@ class AsyncEngine:
         self._moved: set[Stream] = set()
         engine.add_step_hook(self._after_step)
 
-    def stream(self, request: Request) -> Stream:
-        """Submit a request; RequestError, EngineBusyError and EngineClosedError are raised here."""
+    def stream(self, request: Request | Sequence) -> Stream:
+        """Submit a request, or one that the engine prepared; RequestError, EngineBusyError and EngineClosedError are raised here."""
         return Stream(self, request)
 
     async def generate(self, request: Request) -> Answer:
@@ -49,7 +50,7 @@ class AsyncEngine:
 class Stream:
     """The events of one request; leaving it as a context manager cancels what is not over."""
 
-    def __init__(self, engine: AsyncEngine, request: Request) -> None:
+    def __init__(self, engine: AsyncEngine, request: Request | Sequence) -> None:
         self._engine = engine
         self._events: deque[Event] = deque()
         self.more = asyncio.Event()

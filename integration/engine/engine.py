@@ -20,7 +20,6 @@ A request without a constraint costs one `is None` in every step.
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -29,30 +28,21 @@ from typing import Any, Final, Self
 
 import torch
 
-from ...pda.exceptions import StackmaskError, VocabularyError
+from ...pda.exceptions import VocabularyError
 from ..compiler import CompiledGrammar, Compiler
 from ..compiler.cache import Awaited
 from ..tokenizers import Vocabulary
 from ..tokenizers.prompts import encode_prompt
-from .budget import Speller
+from .admission import Admission
 from .drafts import NO_DRAFT, Draft, DraftModel, lookup, merge
-from .guide import Guide
-from .jump import find_jump
+from .jump import Jumper
 from .kv_cache import make_cache
 from .masks import Masks
-from .request import Answer, Event, Request, RequestError
+from .request import Answer, Constraint, Event, Request
 from .select import Chooser
 from .sequence import Listener, Sequence
 
 PREFILL_TOKENS: Final = 512  # prompts of more tokens than this in all wait for the next step, so that those who run do not
-
-
-class EngineBusyError(StackmaskError):
-    """As many requests wait as may; try again later."""
-
-
-class EngineClosedError(StackmaskError):
-    """The engine takes no more requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +65,15 @@ class EngineInfo:
 class Ticket:
     """A request that was submitted."""
 
-    __slots__ = ("_engine", "_sequence")
+    __slots__ = ("_admission", "_sequence")
 
-    def __init__(self, engine: Engine, sequence: Sequence) -> None:
-        self._engine = engine
+    def __init__(self, admission: Admission, sequence: Sequence) -> None:
+        self._admission = admission
         self._sequence = sequence
 
     def cancel(self) -> None:
         """End it at the next step; its last event says "cancelled", unless it was over before."""
-        self._engine._cancel(self._sequence)
+        self._admission.cancel(self._sequence)
 
 
 class Engine:
@@ -114,23 +104,18 @@ class Engine:
         self.compiler = compiler
         self.vocabulary = compiler.vocabulary
         self.slots = make_cache(model, max_running)
-        self._embeddings: int = config.vocab_size
         if draft_model is not None and draft_model.config.get_text_config().vocab_size != config.vocab_size:
             raise VocabularyError("the draft model has another vocabulary than the model")
         self.drafts = None if draft_model is None else DraftModel(draft_model, max_running)
         self.max_running = max_running
-        self.max_waiting = max_waiting
         self.on_finish: Callable[[Request, Answer], None] | None = None
-        self._speller = Speller(self.vocabulary)
+        self._admission = Admission(compiler, self.slots, max_running, max_waiting)
         self._running: list[Sequence] = []
-        self._waiting: deque[tuple[Sequence, Future[CompiledGrammar] | None]] = deque()
-        self._cancelled: set[Sequence] = set()
-        self._lock = threading.Condition()
         self._thread: threading.Thread | None = None
-        self._closing = False
         self._after_step: list[Callable[[], None]] = []
         self._masks = Masks(self.vocabulary, max_running)
         self._chooser = Chooser(self.vocabulary, self.slots, self._masks)
+        self._jumper = Jumper(tokenizer, self.vocabulary, self.slots)
         self._steps = self._finished = 0
         self._seconds = {"model": 0.0, "prefill": 0.0}
 
@@ -140,45 +125,27 @@ class Engine:
         """The token ids of a text, through the chat template where there is one, or of the messages of a chat."""
         return encode_prompt(self.tokenizer, prompt)
 
-    def submit(self, request: Request, listener: Listener, *, patient: bool = False) -> Ticket:
-        """Queue a request; `listener` is called from the engine's thread with each event, the last of which has the answer.
+    def prepare(self, request: Request) -> Sequence:
+        """A request checked and ready for `submit`, which takes it once; RequestError where it cannot be served.
 
-        Where too many wait already this raises EngineBusyError, unless the caller is `patient`.
-
-        What is wrong with the request by itself raises RequestError here. What is wrong with its grammar comes as an answer
-        whose `finish_reason` is "error"; who wants to know before calls `compile` first.
+        Its budget can only be checked where its constraint is a compiled grammar.
         """
-        grammar = request.constraint if isinstance(request.constraint, CompiledGrammar) else None
-        sequence = Sequence(request, self.vocabulary, self._room(request), listener)
-        future: Future[CompiledGrammar] | None = None
-        if grammar is not None:
-            if grammar.vocabulary is not self.vocabulary:
-                raise RequestError("the grammar was compiled for another vocabulary", "constraint")
-            future = Future()
-            future.set_result(grammar)
-            sequence.stats.cache_hit = True
-        elif request.constraint is not None:
-            future = self.compile(request.constraint)
-            sequence.stats.cache_hit = future.done()
-        with self._lock:
-            if self._closing:
-                raise EngineClosedError("the engine is shutting down")
-            if not patient and len(self._waiting) >= self.max_waiting + max(0, self.max_running - len(self._running)):
-                raise EngineBusyError(f"{len(self._waiting)} requests wait already")
-            self._waiting.append((sequence, future))
-            self._lock.notify()
-        if future is not None and not future.done():
-            future.add_done_callback(lambda _: self._wake())
-        return Ticket(self, sequence)
+        return self._admission.prepare(request)
 
-    def check(self, request: Request) -> None:
-        """Raise RequestError where a request cannot be served; its budget can only be judged with a grammar that is compiled."""
-        grammar = request.constraint if isinstance(request.constraint, CompiledGrammar) else None
-        Sequence(request, self.vocabulary, self._room(request), _ignore).begin(grammar, self._speller)
+    def submit(self, request: Request | Sequence, listener: Listener, *, patient: bool = False) -> Ticket:
+        """Queue a request, or one that `prepare` made; the engine's thread calls `listener` with each event, the last with the answer.
 
-    def compile(self, constraint: Any) -> Awaited[CompiledGrammar]:
+        A full queue raises EngineBusyError, unless the caller is `patient`.
+        What is wrong with the request by itself raises RequestError. An error in its grammar comes as an answer whose `finish_reason` is
+        "error"; to have it before, call `compile` first.
+        """
+        sequence = request if isinstance(request, Sequence) else self._admission.check(request)
+        self._admission.submit(sequence, listener, len(self._running), patient=patient)
+        return Ticket(self._admission, sequence)
+
+    def compile(self, constraint: Constraint) -> Awaited[CompiledGrammar]:
         """The grammar of a constraint, as a future; one compilation serves all who ask for the same."""
-        return self.compiler.submit(constraint.kind, *constraint.arguments, **constraint.options)
+        return self._admission.compile(constraint)
 
     def generate(self, request: Request) -> Answer:
         """The answer to one request; its error, if it has one, is raised."""
@@ -204,8 +171,8 @@ class Engine:
                 pass
             for future in results:  # those left wait for a grammar
                 while not future.done():
-                    with self._lock:
-                        self._lock.wait(0.01)
+                    with self._admission.changed:
+                        self._admission.changed.wait(0.01)
                     self.step()
         return [future.result() for future in results]
 
@@ -220,9 +187,7 @@ class Engine:
     @property
     def info(self) -> EngineInfo:
         """What it is doing."""
-        with self._lock:
-            compiling = sum(future is not None and not future.done() for _, future in self._waiting)
-            waiting = len(self._waiting) - compiling
+        waiting, compiling = self._admission.count()
         return EngineInfo(
             len(self._running), waiting, compiling, self._finished, self._steps, self.slots.forwards, self._chooser.tokens,
             mask_seconds=self._chooser.mask_seconds, sample_seconds=self._chooser.sample_seconds,
@@ -232,19 +197,19 @@ class Engine:
     def start(self) -> None:
         """Start the thread that serves requests."""
         if self._thread is None:
-            self._speller.prepare()
+            self._admission.speller.prepare()
             self._thread = threading.Thread(target=self._serve, name="stackmask-engine", daemon=True)
             self._thread.start()
 
     def close(self, *, grace: float = 0.0) -> None:
         """Take no more requests, give those at hand `grace` seconds to end, then cancel what is left, and stop."""
         deadline = perf_counter() + grace
-        with self._lock:
-            self._closing = True
-            while self._thread is not None and (self._running or self._waiting) and (left := deadline - perf_counter()) > 0:
-                self._lock.wait(min(left, 0.05))
-            self._cancelled.update(self._running, (sequence for sequence, _ in self._waiting))
-            self._lock.notify_all()
+        admission = self._admission
+        with admission.changed:
+            admission.is_closing = True
+            while self._thread is not None and not self._is_idle and (remaining := deadline - perf_counter()) > 0:
+                admission.changed.wait(min(remaining, 0.05))
+        admission.close(self._running)
         if self._thread is not None:
             self._thread.join()
             self._thread = None
@@ -280,7 +245,8 @@ class Engine:
                 finally:
                     self._masks.end(sequences, drafts)
                 self._chooser.choose(sequences, tables, drafts)
-                self._jump_forward(sequences)
+                if self._jumper.jump(sequences):
+                    self._masks.clear()  # its room is another
                 self._deliver(sequences)
                 self._steps += 1
         for call in self._after_step:
@@ -294,12 +260,18 @@ class Engine:
             except Exception as error:  # whatever it is, nobody is left without an answer
                 self._fail_all(error)
                 busy = True
-            with self._lock:
-                if self._closing and not self._running and not self._waiting:
+            admission = self._admission
+            with admission.changed:
+                if admission.is_closing and self._is_idle:
                     return
-                self._lock.notify_all()
-                if not busy and not self._cancelled and not any(future is None or future.done() for _, future in self._waiting):
-                    self._lock.wait()
+                admission.changed.notify_all()
+                if not busy and not admission.has_work:
+                    admission.changed.wait()
+
+    @property
+    def _is_idle(self) -> bool:
+        """Whether nothing runs and nothing waits."""
+        return not self._running and self._admission.is_empty
 
     def _admit(self) -> tuple[list[Sequence], list[torch.Tensor]]:
         """Waiting requests whose grammar is ready, in the order of their arrival, and the logits after their prompts."""
@@ -307,13 +279,15 @@ class Engine:
         tables: list[torch.Tensor] = []
         budget = PREFILL_TOKENS
         while len(self._running) + len(admitted) < self.max_running and budget > 0:
-            sequence, grammar, error = self._next_ready()
+            sequence, grammar, error = self._admission.next_ready()
             if sequence is None:
                 break
             try:
                 if error is not None:
                     raise error
-                sequence.begin(grammar, self._speller, self._chooser.share)
+                if grammar is not None and sequence.guide is None:
+                    sequence.begin(grammar, self._admission.speller)
+                sequence.admit(self._chooser.share)
                 budget -= len(sequence.request.prompt)
                 tables.append(self._prefill(sequence))
             except Exception as problem:
@@ -321,19 +295,6 @@ class Engine:
                 continue
             admitted.append(sequence)
         return admitted, tables
-
-    def _next_ready(self) -> tuple[Sequence | None, CompiledGrammar | None, Exception | None]:
-        with self._lock:
-            for place, (sequence, future) in enumerate(self._waiting):
-                if future is None or future.done():
-                    del self._waiting[place]
-                    if future is None:
-                        return sequence, None, None
-                    try:
-                        return sequence, future.result(), None
-                    except Exception as error:
-                        return sequence, None, error
-        return None, None, None
 
     def _prefill(self, sequence: Sequence) -> torch.Tensor:
         """Run a prompt through the model in a new row; the logits after it."""
@@ -390,43 +351,6 @@ class Engine:
             logits[place, len(sequence.pending) - 1 : len(row)] for place, (sequence, row) in enumerate(zip(running, tokens, strict=True))
         ]
 
-    def _jump_forward(self, sequences: list[Sequence]) -> None:
-        """Append what grammars force, for those who asked; who wants log-probabilities did not: forced tokens have none."""
-        for sequence in sequences:
-            request = sequence.request
-            if request.jump_forward and request.logprobs is None and sequence.guide is not None and sequence.finish_reason is None:
-                try:
-                    self._jump(sequence, sequence.guide)
-                except StackmaskError as error:
-                    sequence.fail(error)
-
-    def _jump(self, sequence: Sequence, guide: Guide) -> None:
-        """Append what the grammar forces; the model sees it in the next pass."""
-        jump = find_jump(guide, sequence.tokens, self.vocabulary, self._encode_plain)
-        if jump is None or jump.saved >= sequence.room:
-            return
-        old = sequence.tokens[len(sequence.tokens) - jump.back :] if jump.back else []
-        guide.rollback(jump.back)
-        # A grammar that counts tokens may have other limits spanned where the text is cut into other tokens.
-        taken = next((place for place, token in enumerate(jump.tokens) if not guide.accept(token)), len(jump.tokens))
-        if taken < len(jump.tokens) or (sequence.is_bounded and not guide.can_close(sequence.room - jump.saved)):
-            guide.rollback(taken)
-            fits = all(guide.accept(token) for token in old) and (not sequence.is_bounded or guide.can_close(sequence.room))
-            assert fits, "what was said before is refused"
-            return
-        # the last token has no keys yet, those before it have
-        self.slots.lengths[sequence.row] -= max(0, jump.back - 1)
-        sequence.replace(jump.back, jump.tokens)
-        self._masks.clear()  # its room is another
-        sequence.pending = sequence.tokens[self.slots.lengths[sequence.row] - len(sequence.request.prompt) :]
-        sequence.stats.jump_tokens += jump.saved
-        sequence.stats.tokens += jump.saved
-        sequence.stats.rollbacks += jump.back > 0
-
-    def _encode_plain(self, text: str) -> list[int]:
-        ids: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
-        return ids
-
     def _deliver(self, sequences: list[Sequence]) -> None:
         """Tell the listeners, and free the rows of what is over."""
         for sequence in sequences:
@@ -438,12 +362,7 @@ class Engine:
     # endings
 
     def _drop_cancelled(self) -> None:
-        with self._lock:
-            cancelled, self._cancelled = self._cancelled, set()
-            waiting = [sequence for sequence, _ in self._waiting if sequence in cancelled]
-            if waiting:
-                self._waiting = deque(entry for entry in self._waiting if entry[0] not in cancelled)
-        for sequence in [*waiting, *(sequence for sequence in self._running if sequence in cancelled)]:
+        for sequence in self._admission.take_cancelled(self._running):
             sequence.finish_reason = "cancelled"
             sequence.say()
             self._free(sequence)
@@ -478,38 +397,6 @@ class Engine:
             sequence.row = -1
             self._end(sequence, error)
         self.slots.clear()
-
-    def _cancel(self, sequence: Sequence) -> None:
-        with self._lock:
-            if sequence.finish_reason is None:
-                self._cancelled.add(sequence)
-                self._lock.notify_all()
-
-    def _wake(self) -> None:
-        with self._lock:
-            self._lock.notify_all()
-
-    def _room(self, request: Request) -> int:
-        """How many tokens the answer may have."""
-        left = self.slots.context - len(request.prompt)
-        if left < 1:
-            raise RequestError(f"a prompt of {len(request.prompt)} tokens fills the model's context of {self.slots.context}", "prompt")
-        if not self.slots.can_take_back and (request.speculation or request.jump_forward):
-            name = "speculation" if request.speculation else "jump_forward"
-            raise RequestError(f"{name} takes tokens back from the cache, which this model's layers do not allow", name)
-        for name, tokens, size in (
-            ("prompt", request.prompt, self._embeddings),
-            ("stop_token_ids", request.stop_token_ids, self.vocabulary.size),
-            ("logit_bias", request.sampling.logit_bias, self.vocabulary.size),
-        ):
-            odd = next((token for token in tokens if not 0 <= token < size), None)
-            if odd is not None:
-                raise RequestError(f"token {odd} is outside 0 to {size - 1}", name)
-        return left if request.max_tokens is None else min(request.max_tokens, left)
-
-
-def _ignore(event: Event) -> None:
-    """A listener that listens to nothing."""
 
 
 def _before_stop(branch: list[int], stops: tuple[int, ...]) -> list[int]:

@@ -9,14 +9,66 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
+from ...pda.exceptions import StackmaskError
 from ...pda.vocabulary import Vocabulary
 from .guide import Guide
+from .kv_cache import ModelCaches, Slots
+from .sequence import Sequence as Answer
 
 TAIL: Final = 4  # tokens before the forced text that are cut anew with it
 
 Encode = Callable[[str], list[int]]
+
+
+class Jumper:
+    """Appends what grammars force; the model sees it in its next pass."""
+
+    def __init__(self, tokenizer: Any, vocabulary: Vocabulary, slots: Slots | ModelCaches) -> None:
+        self._tokenizer = tokenizer
+        self._vocabulary = vocabulary
+        self._slots = slots
+
+    def jump(self, answers: Sequence[Answer]) -> bool:
+        """Jump for those who asked, log-probabilities aside: forced tokens have none. Whether any did."""
+        jumped = False
+        for answer in answers:
+            request = answer.request
+            if request.jump_forward and request.logprobs is None and answer.guide is not None and answer.finish_reason is None:
+                try:
+                    jumped |= self._jump(answer, answer.guide)
+                except StackmaskError as error:
+                    answer.fail(error)
+        return jumped
+
+    def _jump(self, answer: Answer, guide: Guide) -> bool:
+        """Append what one grammar forces, where that saves passes and leaves room for an end."""
+        jump = find_jump(guide, answer.tokens, self._vocabulary, self.encode)
+        if jump is None or jump.saved >= answer.room:
+            return False
+        old = answer.tokens[len(answer.tokens) - jump.back :] if jump.back else []
+        guide.rollback(jump.back)
+        # A grammar that counts tokens may have other limits spanned where the text is cut into other tokens.
+        taken = next((place for place, token in enumerate(jump.tokens) if not guide.accept(token)), len(jump.tokens))
+        if taken < len(jump.tokens) or (answer.is_bounded and not guide.can_close(answer.room - jump.saved)):
+            guide.rollback(taken)
+            fits = all(guide.accept(token) for token in old) and (not answer.is_bounded or guide.can_close(answer.room))
+            assert fits, "what was said before is refused"
+            return False
+        # the last token has no keys yet, those before it have
+        self._slots.lengths[answer.row] -= max(0, jump.back - 1)
+        answer.replace(jump.back, jump.tokens)
+        answer.pending = answer.tokens[self._slots.lengths[answer.row] - len(answer.request.prompt) :]
+        answer.stats.jump_tokens += jump.saved
+        answer.stats.tokens += jump.saved
+        answer.stats.rollbacks += jump.back > 0
+        return True
+
+    def encode(self, text: str) -> list[int]:
+        """The tokens of a text, without those that begin one."""
+        ids: list[int] = self._tokenizer(text, add_special_tokens=False)["input_ids"]
+        return ids
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,16 +32,16 @@ class Share:
 
 
 class Sequence:
-    """The state of a request from its submission to its answer.
+    """The state of a request from its preparation to its answer.
 
     `looks_first`: its most likely token is looked at before its row is masked.
     """
 
-    def __init__(self, request: Request, vocabulary: Vocabulary, room: int, listener: Listener) -> None:
+    def __init__(self, request: Request, vocabulary: Vocabulary, room: int) -> None:
         self.request = request
         self.vocabulary = vocabulary
         self.max_tokens = room
-        self.listener = listener
+        self.listener: Listener | None = None
         self.stops = tuple(sorted({*vocabulary.stop_token_ids, *request.stop_token_ids}))
         self.sampler = Sampler(request.sampling)
         self.guide: Guide | None = None
@@ -53,7 +53,7 @@ class Sequence:
         self.finish_reason: FinishReason | None = None
         self.error: Exception | None = None
         self.closed = False
-        self.submitted = perf_counter()
+        self.submitted = 0.0
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._thinking = bool(request.reasoning_end)
@@ -66,17 +66,23 @@ class Sequence:
         self.answer: Answer | None = None
         self._share, self._share_before = Share(), 0.0
 
-    def begin(self, grammar: CompiledGrammar | None, speller: Speller, share: Share | None = None) -> None:
-        """Take up the compiled grammar; RequestError where the budget cannot hold even the shortest answer.
+    def submit(self, listener: Listener, *, cache_hit: bool) -> None:
+        """Begin to wait; `listener` hears its events. A sequence is submitted once."""
+        if self.listener is not None:
+            raise ValueError("this request was submitted before; prepare it again")
+        self.listener = listener
+        self.stats.cache_hit = cache_hit
+        self.submitted = perf_counter()
 
-        `share` is what a constrained request of the batch takes for its masks.
-        """
+    def admit(self, share: Share) -> None:
+        """Enter the batch, in which a constrained request takes `share` for its masks."""
         self.stats.waiting_seconds = perf_counter() - self.submitted
-        if grammar is None:
-            return
-        self.guide = Guide(grammar, self.stops, self.request.reasoning_end, speller)
-        if share is not None:
+        if self.guide is not None:
             self._share, self._share_before = share, share.seconds
+
+    def begin(self, grammar: CompiledGrammar, speller: Speller) -> None:
+        """Take up the compiled grammar; RequestError where the budget cannot hold even the shortest answer."""
+        self.guide = Guide(grammar, self.stops, self.request.reasoning_end, speller)
         self.looks_first &= not self.guide.has_temperature
         self.stats.kind = grammar.stats.kind
         self.stats.compile_seconds = grammar.stats.seconds
@@ -183,6 +189,7 @@ class Sequence:
         self._said_logprobs = len(self._logprobs)
         if self.finish_reason is not None:
             self.answer = self._make_answer(self.finish_reason)
+        assert self.listener is not None
         self.listener(Event(text, reasoning, tuple(new), logprobs, self.answer))
 
     def _split(self, tokens: list[int], final: bool) -> tuple[str, str]:

@@ -5,21 +5,22 @@
 
 Read in this order:
 
-    app             the routes, and what all of them share: keys, limits, errors
+    gate            before every route: the API key, the limit on bodies, a request id
+    routes          the routes, and errors in OpenAI's form
     options         what an operator can set
     protocol        requests, field by field
     constraints     the one constraint of a request, whichever of its spellings it uses
     tools           tool definitions and choices as constraints, and calls out of text
     prompts         messages as token ids
-    turn            the model's next turn, out of messages, tools and a constraint
-    serving         from a request to the engine and back
+    plan            from a request's body to what the engine runs
+    serving         from there to events and answers
     chat, completions, responses, check
                     the answers' shapes
     metrics         counters and histograms for Prometheus
     errors          OpenAI's error body
 """
 
-from .app import create_app
 from .options import ServerOptions
+from .routes import create_app
 
 __all__ = ["ServerOptions", "create_app"]

@@ -6,6 +6,7 @@ import time
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 from starlette.requests import Request as HttpRequest
@@ -13,10 +14,9 @@ from starlette.requests import Request as HttpRequest
 from ..engine import Answer
 from ..tools import Call, Piece, Text
 from .errors import ApiError, api_error
+from .plan import PreparedRequest
 from .protocol import ChatRequest
-from .serving import Prepared, Serving, sse
-from .tools import ToolPlan
-from .turn import prepare_turn
+from .serving import Serving, sse
 
 
 class Chat:
@@ -28,27 +28,20 @@ class Chat:
         self.id = f"chatcmpl-{uuid.uuid4().hex}"
         self.created = int(time.time())
         self.n = body.n or 1
-        self.plan: ToolPlan | None = None
-        self.prepared: Prepared
+        self.prepared: PreparedRequest
 
     async def prepare(self) -> None:
         """Check everything and compile the grammar, before the first byte of an answer."""
-        serving, body = self.serving, self.body
-        serving.check_model(body.model)
+        planner, body = self.serving.planner, self.body
+        planner.check_model(body.model)
         if body.max_tokens is not None and body.max_completion_tokens is not None and body.max_tokens != body.max_completion_tokens:
             raise ApiError("max_tokens and max_completion_tokens differ", param="max_tokens")
         if body.top_logprobs is not None and not body.logprobs:
             raise ApiError("top_logprobs needs logprobs: true", param="top_logprobs")
-        self.plan, self.prepared = await prepare_turn(
-            serving,
-            body,
-            body.messages,
-            fields=body,
-            template=body.chat_template_kwargs,
-            n=self.n,
-            max_tokens=body.max_completion_tokens if body.max_completion_tokens is not None else body.max_tokens,
-            logprobs=(body.top_logprobs or 0) if body.logprobs else None,
-        )
+        plan = planner.plan_turn(body, body.messages, body, template=body.chat_template_kwargs)
+        limit = body.max_completion_tokens if body.max_completion_tokens is not None else body.max_tokens
+        logprobs = (body.top_logprobs or 0) if body.logprobs else None
+        self.prepared = await planner.prepare(replace(plan, n=self.n, max_tokens=limit, logprobs=logprobs))
 
     async def answer(self, http: HttpRequest | None) -> dict[str, Any]:
         """The whole answer."""
@@ -66,11 +59,12 @@ class Chat:
     async def stream(self) -> AsyncIterator[bytes]:
         """The answer as server-sent events."""
         answers: list[Answer | None] = [None] * self.n
-        readers = [None if self.plan is None else self.plan.parser() for _ in range(self.n)]
+        tools = self.prepared.tools
+        readers = [None if tools is None else tools.parser() for _ in range(self.n)]
         called = [False] * self.n
         try:
             for index in range(self.n):
-                yield self._chunk(index, {"role": "assistant", "content": None if self.plan and self.plan.choice.is_required else ""})
+                yield self._chunk(index, {"role": "assistant", "content": None if tools and tools.choice.is_required else ""})
             async with aclosing(self.serving.events(self.prepared)) as events:
                 async for index, event in events:
                     if event.answer is not None and event.answer.error is not None:
@@ -104,8 +98,8 @@ class Chat:
     def _choice(self, index: int, answer: Answer) -> dict[str, Any]:
         message: dict[str, Any] = {"role": "assistant", "content": answer.text, "refusal": None}
         reasoning = answer.reasoning
-        if self.plan is not None:
-            text, thought, calls = _sorted(self.plan.parser().feed(answer.text, final=True))
+        if self.prepared.tools is not None:
+            text, thought, calls = _sorted(self.prepared.tools.parser().feed(answer.text, final=True))
             reasoning += thought
             message["content"] = text or None
             if calls:

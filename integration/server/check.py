@@ -9,18 +9,18 @@ from ...pda.matcher import Matcher
 from ..compiler import CompiledGrammar
 from .constraints import find_constraint
 from .errors import ApiError
+from .plan import Planner
 from .protocol import CheckRequest
-from .serving import Serving
 
 SHOWN = 1000  # entries of a report
 
 
-async def check(serving: Serving, body: CheckRequest) -> dict[str, Any]:
+async def check(planner: Planner, body: CheckRequest) -> dict[str, Any]:
     """The report on a constraint; one that is wrong is an error of status 400 like in any request."""
-    constraint, field = find_constraint(body, serving.options.json_whitespace)
+    constraint, field = find_constraint(body, planner.options.json_whitespace)
     if constraint is None:
         raise ApiError("there is no constraint to check", code="missing_constraint")
-    grammar, hit = await serving.compile(constraint, field)
+    grammar, hit = await planner.compile(constraint, field)
     return await asyncio.to_thread(_report, grammar, body.text, field, hit=hit)  # a completion may be sought for long
 
 

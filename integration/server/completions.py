@@ -14,9 +14,10 @@ from ..engine import Answer
 from ..engine.request import TokenLogprob
 from .constraints import find_constraint
 from .errors import ApiError, api_error
+from .plan import PreparedRequest, RequestPlan
 from .prompts import encode_text
 from .protocol import CompletionRequest
-from .serving import Prepared, Serving, sse
+from .serving import Serving, sse
 
 DEFAULT_MAX_TOKENS = 16  # OpenAI's
 
@@ -30,20 +31,20 @@ class Completion:
         self.id = f"cmpl-{uuid.uuid4().hex}"
         self.created = int(time.time())
         self.n = body.n or 1
-        self.prepared: Prepared
+        self.prepared: PreparedRequest
 
     async def prepare(self) -> None:
         """Check everything and compile the grammar, before the first byte of an answer."""
-        serving, body = self.serving, self.body
-        serving.check_model(body.model)
-        constraint, field = find_constraint(body, serving.options.json_whitespace)
+        planner, body = self.serving.planner, self.body
+        planner.check_model(body.model)
+        constraint, field = find_constraint(body, planner.options.json_whitespace)
         limit = body.max_tokens
         if limit is None and constraint is None:
             limit = DEFAULT_MAX_TOKENS  # a constrained answer ends by itself
-        self.prepared = await serving.prepare(
-            self._prompts(),
-            constraint,
-            field,
+        plan = RequestPlan(
+            prompts=self._prompts(),
+            constraint=constraint,
+            field=field,
             fields=body,
             extension=body.stackmask,
             n=self.n,
@@ -51,6 +52,7 @@ class Completion:
             logprobs=body.logprobs,
             reasoning=False,
         )
+        self.prepared = await planner.prepare(plan)
 
     async def answer(self, http: HttpRequest) -> dict[str, Any]:
         """The whole answer."""
@@ -64,7 +66,7 @@ class Completion:
     async def stream(self) -> AsyncIterator[bytes]:
         """The answer as server-sent events."""
         answers: dict[int, Answer] = {}
-        offsets = [0] * len(self.prepared.requests)
+        offsets = [0] * len(self.prepared.sequences)
         try:
             async with aclosing(self.serving.events(self.prepared)) as events:
                 async for index, event in events:
@@ -88,12 +90,12 @@ class Completion:
     def _prompts(self) -> list[list[int]]:
         prompt = self.body.prompt
         if isinstance(prompt, str):
-            return [encode_text(self.serving.tokenizer, prompt, special=True)]
+            return [encode_text(self.serving.planner.tokenizer, prompt, special=True)]
         if not prompt:
             raise ApiError("the prompt is empty", param="prompt")
         if isinstance(prompt[0], int):
             return [prompt]
-        return [encode_text(self.serving.tokenizer, item, special=True) if isinstance(item, str) else list(item) for item in prompt]
+        return [encode_text(self.serving.planner.tokenizer, item, special=True) if isinstance(item, str) else list(item) for item in prompt]
 
     def _head(self) -> dict[str, Any]:
         return {"id": self.id, "object": "text_completion", "created": self.created, "model": self.serving.options.model_name}

@@ -7,6 +7,7 @@ import time
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 from starlette.requests import Request as HttpRequest
@@ -15,10 +16,9 @@ from ..engine import Answer
 from ..tools import Call, Piece, Text
 from .constraints import Found, flat_format
 from .errors import ApiError, api_error
+from .plan import PreparedRequest
 from .protocol import ResponsesRequest, SamplingFields
-from .serving import Prepared, Serving, sse
-from .tools import ToolPlan
-from .turn import prepare_turn
+from .serving import Serving, sse
 
 Json = dict[str, Any]
 
@@ -31,21 +31,19 @@ class Response:
         self.body = body
         self.id = f"resp_{uuid.uuid4().hex}"
         self.created = int(time.time())
-        self.plan: ToolPlan | None = None
-        self.prepared: Prepared
+        self.prepared: PreparedRequest
         self._sequence = 0
 
     async def prepare(self) -> None:
         """Check everything and compile the grammar, before the first byte of an answer."""
-        serving, body = self.serving, self.body
-        serving.check_model(body.model)
+        planner, body = self.serving.planner, self.body
+        planner.check_model(body.model)
         found: Found = []
         if body.text is not None and body.text.format is not None:
-            found = flat_format(body.text.format, body.stackmask, serving.options.json_whitespace)
+            found = flat_format(body.text.format, body.stackmask, planner.options.json_whitespace)
         fields = SamplingFields(temperature=body.temperature, top_p=body.top_p)
-        self.plan, self.prepared = await prepare_turn(
-            serving, body, self._messages(), fields=fields, others=found, max_tokens=body.max_output_tokens
-        )
+        plan = planner.plan_turn(body, self._messages(), fields, others=found)
+        self.prepared = await planner.prepare(replace(plan, max_tokens=body.max_output_tokens))
 
     async def answer(self, http: HttpRequest) -> Json:
         """The whole answer."""
@@ -77,7 +75,7 @@ class Response:
 
     async def _items(self) -> AsyncGenerator[bytes, None]:
         """The events of the output's items, and the last one."""
-        parser = None if self.plan is None else self.plan.parser()
+        parser = None if self.prepared.tools is None else self.prepared.tools.parser()
         items: list[Json] = []
         current: Json | None = None
         async with aclosing(self.serving.events(self.prepared)) as events:
@@ -156,7 +154,7 @@ class Response:
         return [*inside, ended]
 
     def _read(self, answer: Answer) -> list[Piece]:
-        return _texts(answer.text) if self.plan is None else self.plan.parser().feed(answer.text, final=True)
+        return _texts(answer.text) if self.prepared.tools is None else self.prepared.tools.parser().feed(answer.text, final=True)
 
     def _messages(self) -> list[Json]:
         """The input as the messages of a chat."""

@@ -66,7 +66,7 @@ def test_scores_are_scaled():
 def test_jump_across_a_limit(model):
     """Where cutting text into other tokens would span other limits, the jump is left out, and the text is as good as any."""
     engine = Engine(*model, max_running=8)
-    engine._encode_plain = lambda text: [token for char in text for token in engine.tokenizer(char, add_special_tokens=False)["input_ids"]]
+    engine._jumper.encode = lambda text: [token for char in text for token in engine.tokenizer(char, add_special_tokens=False)["input_ids"]]
     grammar = 'root ::= word "123456"\nword[max_tokens=1] ::= [a-z]+'
     prompt = engine.encode("Say something.")
     requests = [

@@ -25,6 +25,7 @@ from stackmask.integration.engine import (  # noqa: E402
     RequestError,
     Sampling,
 )
+from stackmask.integration.engine.guide import Guide  # noqa: E402
 from stackmask.integration.engine.text import TextStream  # noqa: E402
 from stackmask.integration.tokenizers import Vocabulary  # noqa: E402
 from stackmask.integration.tools import Call, CallParser, Format, choose, named_tokens, read_tools, structural_tag  # noqa: E402
@@ -287,6 +288,27 @@ def test_the_thread_serves_cancels_and_closes(model):
     assert engine.slots.rows == 0
     with pytest.raises(EngineClosedError):
         engine.submit(long, lambda event: None)
+
+
+def test_a_request_is_prepared_once(model, engine, monkeypatch):
+    """A prepared request keeps its state and its matcher until its answer, and is submitted once; its budget is checked before."""
+    built = []
+    monkeypatch.setattr(Guide, "__init__", lambda self, *given, make=Guide.__init__: (built.append(self), make(self, *given))[1])
+    ask = request(engine, constraint=engine.compiler.choice(["yes"]), sampling=GREEDY)
+    sequence = engine.prepare(ask)
+    answers = []
+    engine.submit(sequence, lambda event: answers.append(event.answer))
+    while engine.step():
+        pass
+    assert built == [sequence.guide] and answers[-1].text == "yes" and answers[-1] is sequence.answer
+    assert engine.generate(ask).text == "yes" and len(built) == 2
+    with pytest.raises(ValueError, match="submitted before"):
+        engine.submit(sequence, answers.append)
+    with pytest.raises(RequestError, match="cannot hold"):
+        engine.prepare(request(engine, constraint=engine.compiler.regex("a{500}"), max_tokens=2))
+    other = Compiler(Vocabulary.from_bytes([b"a", None], stop_token_ids=[1])).regex("a")
+    with pytest.raises(RequestError, match="another vocabulary"):
+        engine.prepare(request(engine, constraint=other))
 
 
 def test_reasoning_comes_first(engine):

@@ -233,7 +233,7 @@ def test_every_spelling_of_a_constraint(client, body, pattern):
         ({"messages": []}, "messages"),
         ({"logit_bias": {"x": 1}}, "logit_bias"),
         ({"logit_bias": {"99999": 1}}, "outside"),
-        ({"regex": "a" * 150_000}, "more than 100000"),
+        ({"regex": "a" * 150_000}, "at most 100000"),
     ],
     ids=lambda value: json.dumps(value)[:50] if isinstance(value, dict) else None,
 )

@@ -1,0 +1,99 @@
+"""Before and after every route: the API key, the limit on bodies, a request id, and the count of answers by status."""
+
+from __future__ import annotations
+
+import hmac
+import uuid
+from typing import Final
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from .errors import ApiError
+from .metrics import Metrics
+from .options import ServerOptions
+from .serving import JsonResponse
+
+OPEN: Final = ("/health", "/metrics", "/openapi.json")
+"""Paths that need no key."""
+
+
+class Gate:
+    """Before the routes: the key, the size of the body, a request id; after them: the count."""
+
+    def __init__(self, app: ASGIApp, options: ServerOptions, metrics: Metrics) -> None:
+        self._app = app
+        self._options = options
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        status = 500
+        request_id = f"req_{uuid.uuid4().hex}".encode()
+
+        async def note_status(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message = {**message, "headers": [*message.get("headers", ()), (b"x-request-id", request_id)]}
+            await send(message)
+
+        try:
+            error = self._refuse(scope)
+            if error is None:
+                body, error = await self._read(receive, scope)
+            if error is not None:
+                await JsonResponse(error.body, error.status)(scope, receive, note_status)
+            else:
+                await self._app(scope, _replay(body, receive), note_status)
+        finally:
+            route = scope.get("route")
+            self._metrics.requests.labels(getattr(route, "path", "other"), str(status)).inc()
+
+    def _refuse(self, scope: Scope) -> ApiError | None:
+        """What is wrong with a request before it is read."""
+        key = self._options.api_key
+        headers = dict(scope["headers"])
+        if key is not None and scope["path"] not in OPEN:
+            given = headers.get(b"authorization", b"")
+            if not hmac.compare_digest(given, b"Bearer " + key.encode()):
+                return ApiError("the API key is missing or wrong", status=401, code="invalid_api_key")
+        length = headers.get(b"content-length", b"")
+        if length.isdigit() and int(length) > self._options.max_body_bytes:
+            return self._too_long()
+        return None
+
+    async def _read(self, receive: Receive, scope: Scope) -> tuple[bytes, ApiError | None]:
+        """The whole body, up to its limit."""
+        if scope["method"] not in ("POST", "PUT", "PATCH"):
+            return b"", None
+        parts, size = [], 0
+        while True:
+            message = await receive()
+            if message["type"] != "http.request":
+                return b"", ApiError("the client hung up", status=400)
+            parts.append(message.get("body", b""))
+            size += len(parts[-1])
+            if size > self._options.max_body_bytes:
+                return b"", self._too_long()
+            if not message.get("more_body", False):
+                return b"".join(parts), None
+
+    def _too_long(self) -> ApiError:
+        return ApiError(f"the body is longer than {self._options.max_body_bytes} bytes", status=413, code="body_too_long")
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """A channel that gives the body that was read, and then what else comes."""
+    first = True
+
+    async def replay() -> Message:
+        nonlocal first
+        if first:
+            first = False
+            return {"type": "http.request", "body": body, "more_body": False}
+        return await receive()
+
+    return replay
