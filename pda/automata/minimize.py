@@ -255,7 +255,7 @@ def _minimize(
 ) -> list[int]:
     """The number of the equivalence class of every state, and -1.
 
-    `left` are the lengths of the shortest texts that states accept, by which they are told apart before anything else.
+    `left` are the lengths of the shortest texts that states accept, which separate them before anything else does.
     A state's signature is its row with every target replaced by its class; `signatures` makes that function of the classes.
         all states are dirty
         while a class has dirty states:
@@ -271,7 +271,7 @@ def _minimize(
     for state, number in enumerate(block):
         members.setdefault(number, set()).add(state)
     block.append(-1)  # what the target -1 picks
-    # The nearest to an end come first, that is last: most others are told apart by what becomes of these.
+    # The blocks nearest to an end are split first (popitem takes the last): their parts separate most of the others.
     dirty = {number: set(members[number]) for number in range(dead - 1, -1, -1) if len(members[number]) > 1}
     fresh = dead + 1
     rounds = 0

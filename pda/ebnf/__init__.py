@@ -1,6 +1,6 @@
 """EBNF texts as grammars: llama.cpp's GBNF, XGrammar's EBNF and the W3C's notation in one dialect.
 
-    lexer          the tokens, and how the three dialects are told apart
+    lexer          the tokens, and which of the three dialects a text is written in
     options        options of a rule, in brackets behind its name
     macros         XGrammar's macros, as nodes
     difference     what takes automata: `A - B`, lazy rules, rules with max_chars

@@ -3,15 +3,15 @@ r"""EBNF grammar texts as context-free grammars: llama.cpp's GBNF, XGrammar's EB
     root   ::= pair ("," pair)*          rules in any order, over several lines, each once; the text generated is that of `root`
     pair   ::= key "=" [0-9]{1,3}        literals "..." '...' with escapes, "..."i in any case, classes [a-z] [^a-z] [^]
     key    ::= [a-z_] . | 'x' #x41       any character `.`, code points #x41, groups, alternatives, * + ? {n} {n,} {n,m} {,m}
-    letter ::= [^-z] - [#x00-#x1F]       all that the left generates and the right does not; both must be regular
+    letter ::= [^-z] - [#x00-#x1F]       what the left generates and the right does not; both must be regular
     think  ::= <think> !</think>* <[7]>  one token by its name or id, or any token but this one
     part   ::= Substring("a", "b")       XGrammar's macros: see macros.py
-    short[lazy] ::= [a-z]* ";"           the shortest text: none of whose beginnings is one; the body must be regular
+    short[lazy] ::= [a-z]* ";"           the texts that do not begin with a shorter one; the body must be regular
     text[max_tokens=9, capture] ::= .*   options of a rule: see options.py
     name   ::= [a-z]+ (= "=")            what follows the rule must begin so: see lookahead.py
     /* comments */ // to the end of the line, # likewise; a rule may end in ;
 
-lark's LALR parser reads the text, so no step recurses on it, and the time is linear in its length, but for differences.
+lark's LALR parser reads the text, so no step recurses on it, and the time is linear in its length, apart from differences.
 Left recursion, ambiguity and empty rules pass as they are: the engines rewrite them.
 
 A character is a Unicode code point, generated as UTF-8. U+0000 is one like any other, so `.` and negated classes generate it; a NUL
@@ -20,7 +20,7 @@ A surrogate (`\uD800`) has no UTF-8: it is refused in literals, and classes leav
 `\UHHHHHHHH` eight; XGrammar's longer `\x` is not read. `\` before punctuation is the character, before letters other than
 those of C an error, so `\d` must be written `[0-9]`.
 
-`lexer.py` says how the dialects are told apart where they contradict each other.
+Where the dialects contradict each other, `lexer.py` says which one a text is read as.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What takes automata in EBNF: the difference `A - B` of W3C grammars, and XGrammar's lazy rules and those with max_chars.
+"""The parts of EBNF that take automata: the difference `A - B` of W3C grammars, and XGrammar's lazy rules and those with max_chars.
 
-A - B is what A generates and B does not; a lazy rule generates the texts of its body none of whose beginnings is one, and one with
-max_chars those that are no longer.
-None of this can be had of all context-free languages, so the parts must be regular: rules that do not call themselves.
+A - B is what A generates and B does not. A lazy rule generates the texts of its body that do not begin with a shorter one, and a rule with
+max_chars those that are no longer than that.
+Context-free languages are not closed under these operations, so the parts must be regular: rules that do not call themselves.
 A rule with an encoding is regular too, and may call itself at its end: right-linear grammars are finite automata (Chomsky and Miller 1958).
 """
 
@@ -224,7 +224,7 @@ class Automata:
 
 
 def shortest_texts(automaton: Dfa, budget: Budget) -> Dfa:
-    """The texts none of whose beginnings is one of them: where one ends, nothing goes on.
+    """The texts that do not begin with a shorter one: nothing follows where one ends.
 
     >>> from stackmask.pda.automata.dfa import from_strings
     >>> shortest_texts(from_strings(["a", "ab", "ba"]), Budget()) == from_strings(["a", "ba"])

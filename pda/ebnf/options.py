@@ -1,14 +1,14 @@
 """The options of an EBNF rule, in brackets behind its name; as XGrammar writes them.
 
-    lazy                the shortest texts: none of whose beginnings is one; the rule must be regular
-    max_chars=20        texts of at most so many characters; the rule must be regular
+    lazy                the shortest texts: those that do not begin with a shorter one; the rule must be regular
+    max_chars=20        texts of at most 20 characters; the rule must be regular
     encoding=json       characters written as bytes in this way; the rule must be regular, where it may call itself at its end:
                         utf8; json, as inside a JSON string; json_any, likewise, or by any other escape; bytes, U+0000 to U+00FF as a byte
-    min_chars=2         beside an encoding: texts of at least so many characters
+    min_chars=2         beside an encoding: texts of at least two characters
     distinct            a JSON value unlike all that `distinct` rules read before in the innermost `scope` around
     scope               `distinct` begins anew in it
-    max_tokens=20       the text ends after so many tokens, or at the first end of a token after them where it may
-    temperature=0.5     tokens inside of it are to be sampled at this temperature: `matcher.temperature`
+    max_tokens=20       the text ends after 20 tokens, or where the rule may first end at the end of a later token
+    temperature=0.5     the temperature at which its tokens are sampled: `matcher.temperature`
     capture             its texts can be asked for by the rule's name, or by another one with capture="name": `matcher.get_captures()`
 
 They apply in this order. `encoding`, `min_chars`, `distinct` and `scope` are for grammars that `Grammar.to_ebnf` wrote.

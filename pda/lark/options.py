@@ -3,16 +3,16 @@
     lazy                          the shortest match; the rule's body is read as a terminal's
     suffix=";"   stop=/;+/        likewise, up to and with this ending: a literal, a regular expression or a terminal
     stop_capture="end"            the text of that ending can be asked for by this name
-    max_tokens=20                 the text ends after so many tokens, or at the first end of a token after them where it may
-    temperature=0.5               tokens inside of it are to be sampled at this temperature: `matcher.temperature`
+    max_tokens=20                 the text ends after 20 tokens, or where the rule may first end at the end of a later token
+    temperature=0.5               the temperature at which its tokens are sampled: `matcher.temperature`
     capture   capture="name"      its text can be asked for: `matcher.get_captures()`; without its ending, where it has one
 
 llguidance allows lazy, suffix, stop, max_tokens and temperature for rules that are terminals only; here the last two go with any rule.
 
 It differs in two more things.
-It takes the text of `stop` out of the output again, which nobody can who only says which tokens may come next: here `stop` is `suffix`.
-And it ends a text after `max_tokens` wherever it stands, so that what comes out may be none of the grammar's. Here it may end only
-where the grammar lets it, and the ending still follows, which counts no more.
+It removes the text of `stop` from the output. A library that only says which tokens may come next cannot do that: here `stop` is `suffix`.
+And it ends a text after `max_tokens` tokens even where the grammar does not let it end, so the output may be outside of the grammar. Here a
+text ends only where the grammar lets it, and its ending still follows, whose tokens do not count.
 `stop=""`, the end of all text, is refused: nothing could follow it.
 """
 
@@ -53,7 +53,7 @@ class Options:
 
     @property
     def parts_ending(self) -> bool:
-        """Whether the ending must be told from the text before it."""
+        """Whether the ending must be kept apart from the text before it."""
         return self.ending is not None and (self.capture is not None or self.stop_capture is not None or self.max_tokens >= 0)
 
     def around(self, builder: GrammarBuilder, body: NodeId, name: str, ending: NodeId | None = None) -> NodeId:

@@ -1,14 +1,21 @@
-"""The texts of a regular expression that `re.match` prefers, as nodes of a grammar or as an automaton.
+"""Leftmost-first semantics: the texts of a regular expression that `re.match` finds whole, as nodes of a grammar or as an automaton.
 
-A text is preferred when `re.match` on this text alone finds all of it, and not a shorter match.
-So `".*?"` generates "a" in quotes and not `"a"b"`, and `a|ab` only a, as in Python and so in lark.
+Of several matches that begin at one place, backtracking engines such as Python's `re` find the first in the order of their attempts:
+earlier alternatives before later ones, more repetitions before fewer, or fewer before more where the quantifier is lazy. Rust's regex crate
+calls this leftmost-first.
+A text is *preferred* if this first match, with no other text around, is all of the text. So `".*?"` generates "a" in quotes and not
+`"a"b"`, and `a|ab` generates only a, as in lark, which matches terminals with `re`.
 
-Where every text is read in one way only and no quantifier is lazy, all texts are preferred, and the tree becomes nodes as it stands.
-The condition is that of Brueggemann-Klein, "Regular expressions into finite automata" (1993): after any beginning, the next character
-alone says which part of the expression it belongs to.
+The preferred texts are found in the cheapest way that is open:
 
-Else the automaton is made of lists of threads, the preferred one first (Cox, "Regular Expression Matching: the Virtual Machine Approach",
-2009):
+    all texts are preferred where each is read in one way only and no quantifier is lazy: the tree becomes nodes as it stands. The condition
+    is that of Brueggemann-Klein, "Regular expressions into finite automata" (1993): the next character alone says which part of the
+    expression it belongs to
+    a list of words loses those of which an earlier word is the beginning: words.py
+    all texts are preferred where no text is the beginning of another, which the position automaton shows: to_nfa.py
+    else the automaton is made of lists of threads, the preferred one first
+
+Lists of threads (Cox, "Regular Expression Matching: the Virtual Machine Approach", 2009):
 
     a thread is a state of an NFA; a match drops all threads after it, and a text is preferred if after it the first match is a thread's
     an assertion about the character before or after is decided when the next character is known

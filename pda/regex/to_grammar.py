@@ -1,9 +1,9 @@
-"""The short way from a regular expression to a grammar: its syntax tree, node by node, without an automaton.
+"""From a regular expression to nodes of a grammar: the syntax tree node by node, without an automaton.
 
-It is open to patterns whose only assertions are anchors at the ends of the whole pattern or of its outermost branches, where they say
-no more than whether other text may stand beside the match.
+It takes patterns whose only assertions are anchors at the ends of the whole pattern or of its outermost branches. There an anchor only says
+whether other text may stand beside the match.
 Bounded repetition stays REPEAT, so a count costs nothing however large it is.
-The other way, for all other assertions, is to_nfa.py.
+Patterns with other assertions become automata: to_nfa.py and assertions.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The long way: a regular expression as a position automaton, determinised.
+"""From a regular expression to a position automaton, and to the Dfa that is determinised from it.
 
 The tree is unfolded with an explicit stack into positions of automata/nfa.py, a counted part once for every time it may occur.
 Patterns with assertions inside go on to assertions.py.
