@@ -105,7 +105,7 @@ class ClassMatch(NamedTuple):
 
 
 def escaped_set(pattern: str, at: int, flags: int) -> tuple[CharSet, int] | None:
-    r"""The set of a class escape (`\d`, `\P{...}`) whose letter stands at `at`, and the place after it; None for another escape."""
+    r"""The set of a class escape (`\d`, `\P{...}`) whose letter stands at `at`, and the index after it; None for another escape."""
     letter = pattern[at : at + 1]
     if letter in ("p", "P"):
         match = _PROPERTY.match(pattern, at)
@@ -130,7 +130,7 @@ def escaped_set(pattern: str, at: int, flags: int) -> tuple[CharSet, int] | None
 
 
 def escaped_character(pattern: str, at: int) -> tuple[int, int]:
-    """The code point of a character escape whose letter stands at `at`, and the place after it."""
+    """The code point of a character escape whose letter stands at `at`, and the index after it."""
     letter = pattern[at : at + 1]
     if not letter:
         raise Fault(r"the pattern ends in a lone \; for the character write \\", at - 1)
@@ -218,7 +218,7 @@ def _read_members(body: str, flags: int) -> CharSet:
 
 
 def _member(text: str, at: int, flags: int) -> tuple[int | CharSet, int]:
-    """One member of a class, a code point or a set, and the place after it."""
+    """One member of a class, a code point or a set, and the index after it."""
     if text[at] != "\\":
         return ord(text[at]), at + 1
     if text[at + 1 : at + 2] == "b":
@@ -270,54 +270,54 @@ class _Level:
 def _read_nested(pattern: str, at: int, flags: int) -> ClassMatch | int:
     """A class with operators, nested or POSIX classes.
 
-    Where it has no operator or does not close, so that `[` is a plain member, the place where that became clear.
+    Where it has no operator or does not close, so that `[` is a plain member, the index where that became clear.
     """
     levels: list[_Level] = []
     operators = 0
-    place = at
-    while place < len(pattern):
-        character = pattern[place]
-        posix = _POSIX_CLASS.match(pattern, place) if character == "[" and levels else None
+    index = at
+    while index < len(pattern):
+        character = pattern[index]
+        posix = _POSIX_CLASS.match(pattern, index) if character == "[" and levels else None
         if posix is not None:
             if posix[2] not in _POSIX:
-                raise Fault(f"no POSIX class {posix[2]!r}; there are {', '.join(_POSIX)}", place)
+                raise Fault(f"no POSIX class {posix[2]!r}; there are {', '.join(_POSIX)}", index)
             chars = case_closure(_POSIX[posix[2]]) if flags & IGNORE_CASE else _POSIX[posix[2]]
             levels[-1].sets.append(complement(chars) if posix[1] else chars)
             operators += 1
-            place = posix.end()
+            index = posix.end()
         elif character == "[":
-            negated = pattern[place + 1 : place + 2] == "^"
+            negated = pattern[index + 1 : index + 2] == "^"
             levels.append(_Level(negated))
-            place += 1 + negated
+            index += 1 + negated
         elif character == "]":
             level = levels.pop()
             level.close_operand("")
             chars = complement(level.left) if level.negated else level.left
-            place += 1
+            index += 1
             if not levels:
-                return ClassMatch(chars, place, False, 0) if operators else place
+                return ClassMatch(chars, index, False, 0) if operators else index
             levels[-1].sets.append(chars)
         elif levels[-1].sets and (
-            (pattern.startswith("&&", place) and pattern[place + 2 : place + 3] != "]") or _DIFFERENCE.match(pattern, place)
+            (pattern.startswith("&&", index) and pattern[index + 2 : index + 3] != "]") or _DIFFERENCE.match(pattern, index)
         ):
-            levels[-1].close_operand(pattern[place : place + 2])
+            levels[-1].close_operand(pattern[index : index + 2])
             operators += 1
-            place += 2
+            index += 2
         else:
-            place = _read_run(pattern, place, flags, levels[-1])
-    return place
+            index = _read_run(pattern, index, flags, levels[-1])
+    return index
 
 
 _RUN_END: Final = re.compile(r"\[|\]|&&|--(?=\[|\\[dDwWsSpP])")
 
 
-def _read_run(pattern: str, place: int, flags: int, level: _Level) -> int:
+def _read_run(pattern: str, index: int, flags: int, level: _Level) -> int:
     """Members up to the next bracket or operator."""
-    end = place
-    while end < len(pattern) and (end == place or _RUN_END.match(pattern, end) is None):
+    end = index
+    while end < len(pattern) and (end == index or _RUN_END.match(pattern, end) is None):
         end += 2 if pattern[end] == "\\" else 1
     try:
-        level.sets.append(_members(pattern[place:end], flags))
+        level.sets.append(_members(pattern[index:end], flags))
     except Fault as fault:
-        raise Fault(fault.message, place + fault.position) from None
+        raise Fault(fault.message, index + fault.position) from None
     return end

@@ -105,27 +105,27 @@ def read_class(pattern: str, at: int, flags: int) -> ClassMatch:
     ClassMatch(chars=(93, 93, 97, 99), end=6, doubtful=False, tried=0)
     """
     negated = pattern.startswith("^", at + 1)
-    place = first = at + 1 + negated
+    index = first = at + 1 + negated
     ranges: list[tuple[int, int]] = []
     sets: list[CharSet] = []
-    while place < len(pattern) and (pattern[place] != "]" or place == first):
-        low, place = _member(pattern, place, flags)
+    while index < len(pattern) and (pattern[index] != "]" or index == first):
+        low, index = _member(pattern, index, flags)
         if isinstance(low, tuple):
             sets.append(low)
             continue
         high: int | CharSet = low
-        if pattern.startswith("-", place) and not pattern.startswith("-]", place) and place + 1 < len(pattern):
-            high, place = _member(pattern, place + 1, flags)
+        if pattern.startswith("-", index) and not pattern.startswith("-]", index) and index + 1 < len(pattern):
+            high, index = _member(pattern, index + 1, flags)
         if isinstance(high, tuple) or high < low:
-            raise Fault("this range is in the wrong order, or ends in a set", place)
+            raise Fault("this range is in the wrong order, or ends in a set", index)
         ranges.append((low, high))
-    if place >= len(pattern):
+    if index >= len(pattern):
         raise Fault("this class is not closed", at)
     chars = from_ranges(ranges)
     if flags & IGNORE_CASE:
         chars = any_case(chars, flags)
     chars = union(chars, *sets)
-    return ClassMatch(complement(chars) if negated else chars, place + 1, False, 0)
+    return ClassMatch(complement(chars) if negated else chars, index + 1, False, 0)
 
 
 def _member(pattern: str, at: int, flags: int) -> tuple[int | CharSet, int]:
