@@ -9,9 +9,11 @@
 #include <algorithm>
 #include <mutex>
 
-#include "filler.h"
+#include "background_filler.h"
+#include "batch.h"
+#include "grammar/packed.h"
 #include "logits.h"
-#include "patience.h"
+#include "low_priority.h"
 
 namespace nb = nanobind;
 using namespace stackmask;
@@ -275,21 +277,21 @@ void read_node(Expressions& ex, PyObject* node) {
 
 nb::tuple tuple_of(nb::handle value) { return nb::borrow<nb::tuple>(checked_tuple(value.ptr())); }
 
-// The large grammar read last. One that begins with the same nodes, as those of a builder that goes on do, is read from where they differ.
-// INVARIANT: nodes are told by identity, which stays theirs as long as their tuple is held here.
-struct Last {
+// The large grammar that was read before. One that begins with the same nodes, as the grammars of one builder do, is read from where they
+// differ. INVARIANT: equal nodes are recognised by their identity, which holds as long as their tuple is held here.
+struct PreviousGrammar {
   nb::object nodes, names;
   std::shared_ptr<const Expressions> expressions;
   std::weak_ptr<const TokenTrie> trie;
 };
-constexpr std::size_t LAST_LEAST = 500, LAST_MOST = 100'000;  // nodes
+constexpr std::size_t FEWEST_NODES = 500, MOST_NODES = 100'000;  // of a grammar that is kept
 
-std::mutex& last_mutex() {
+std::mutex& previous_mutex() {
   static std::mutex mutex;
   return mutex;
 }
-Last& last() {
-  static Last* const found = new Last;  // which outlives the interpreter
+PreviousGrammar& previous_grammar() {
+  static PreviousGrammar* const found = new PreviousGrammar;  // which outlives the interpreter
   return *found;
 }
 
@@ -308,14 +310,14 @@ std::shared_ptr<Expressions> read_expressions(nb::handle grammar, const std::sha
   for (nb::handle rule : tuple_of(grammar.attr("rules"))) ex.rules.push_back(small_int(rule.ptr()));
   ex.root = small_int(nb::object(grammar.attr("root")).ptr());
   std::size_t named = 0;
-  if (nodes.size() >= LAST_LEAST) {
-    Last before;
+  if (nodes.size() >= FEWEST_NODES) {
+    PreviousGrammar before;
     {
-      const std::lock_guard lock(last_mutex());
-      before = last();
+      const std::lock_guard lock(previous_mutex());
+      before = previous_grammar();
     }
     const std::size_t count = before.expressions ? shared(nodes, before.nodes) : 0;
-    if (count >= LAST_LEAST) {
+    if (count >= FEWEST_NODES) {
       const Expressions& other = *before.expressions;
       ex.begin_as(other, count);
       named = shared(names, before.names);
@@ -340,90 +342,20 @@ std::shared_ptr<Expressions> read_expressions(nb::handle grammar, const std::sha
 }
 
 void remember(nb::handle grammar, std::shared_ptr<const Expressions> expressions, const std::shared_ptr<const TokenTrie>& trie) {
-  if (expressions->nodes.size() < LAST_LEAST || expressions->nodes.size() > LAST_MOST) return;
-  Last now{grammar.attr("nodes"), grammar.attr("names"), std::move(expressions), trie};
-  const std::lock_guard lock(last_mutex());
-  std::swap(last(), now);
+  if (expressions->nodes.size() < FEWEST_NODES || expressions->nodes.size() > MOST_NODES) return;
+  PreviousGrammar now{grammar.attr("nodes"), grammar.attr("names"), std::move(expressions), trie};
+  const std::lock_guard lock(previous_mutex());
+  std::swap(previous_grammar(), now);
 }
 
-// ---- packed grammars: the parts of Expressions one after the other, each behind its length, behind a sum of all that; for this machine
-// and version only, and no data from anywhere: the sum finds damage, the shapes of nodes were checked when they were packed
-
-class Packer {
- public:
-  std::string data;
-  template <class T>
-  void put(const std::vector<T>& values) {
-    const u64 count = values.size();
-    data.append(reinterpret_cast<const char*>(&count), sizeof count);
-    data.append(reinterpret_cast<const char*>(values.data()), count * sizeof(T));
-  }
-  void put(const Texts& texts) {
-    std::vector<u64> lengths;
-    for (std::size_t i = 0; i < texts.size(); i++) lengths.push_back(texts[i].size());
-    put(lengths);
-    for (std::size_t i = 0; i < texts.size(); i++) data.append(texts[i]);
-  }
-};
-
-class Unpacker {
- public:
-  Unpacker(const char* data, std::size_t size) : data_(data), end_(data + size) {}
-  template <class T>
-  void get(std::vector<T>& values) {
-    u64 count = 0;
-    std::memcpy(&count, take(sizeof count), sizeof count);
-    values.resize(count);
-    if (count) std::memcpy(values.data(), take(count * sizeof(T)), count * sizeof(T));
-  }
-  void get(Texts& texts) {
-    std::vector<u64> lengths;
-    get(lengths);
-    for (const u64 length : lengths) texts.push_back({take(length), length});
-  }
-
- private:
-  const char *data_, *end_;
-  const char* take(std::size_t size) {
-    if (size > static_cast<std::size_t>(end_ - data_)) malformed("there are fewer bytes than were packed");
-    return std::exchange(data_, data_ + size);
-  }
-};
-
-u64 check_sum(const char* data, std::size_t size) {  // FNV-1a
-  u64 sum = 0xCBF29CE484222325u;
-  for (std::size_t i = 0; i < size; i++) sum = (sum ^ static_cast<u8>(data[i])) * 0x100000001B3u;
-  return sum;
-}
-
-std::string pack(const Expressions& ex) {
-  Packer packer;
-  packer.put(ex.nodes), packer.put(ex.ints), packer.put(ex.literals), packer.put(ex.numbers), packer.put(ex.rules), packer.put(ex.names);
-  packer.put(std::vector<i32>{ex.root});
-  const u64 sum = check_sum(packer.data.data(), packer.data.size());
-  return std::string(reinterpret_cast<const char*>(&sum), sizeof sum) + packer.data;
-}
-
-std::shared_ptr<Expressions> unpack(const char* data, std::size_t size) {
-  u64 sum = 0;
-  if (size >= sizeof sum) std::memcpy(&sum, data, sizeof sum);
-  if (size < sizeof sum || sum != check_sum(data + sizeof sum, size - sizeof sum)) malformed("these bytes are none that was packed");
-  const auto made = std::make_shared<Expressions>();
-  Expressions& ex = *made;
-  std::vector<i32> root;
-  Unpacker unpacker(data + sizeof sum, size - sizeof sum);
-  unpacker.get(ex.nodes), unpacker.get(ex.ints), unpacker.get(ex.literals), unpacker.get(ex.numbers), unpacker.get(ex.rules), unpacker.get(ex.names);
-  unpacker.get(root);
-  ex.root = root.at(0);
-  return made;
-}
+// ---- matchers and their rows
 
 struct KernelGrammar {
   std::shared_ptr<Automaton> automaton;
 };
 
-// An automaton takes milliseconds to give back what it took, for which nobody need wait.
-void let_go(Automaton* automaton) {
+// Freeing an automaton can take milliseconds, so it releases the GIL.
+void delete_without_gil(Automaton* automaton) {
   if (Py_IsInitialized() && PyGILState_Check()) {
     const nb::gil_scoped_release release;
     delete automaton;
@@ -510,42 +442,9 @@ struct Fill {
   }
 };
 
-// In bytes, -1 where there is none.
-i64 completion_length(const Matcher& matcher) {
-  try {
-    return static_cast<i64>(matcher.completion_length());
-  } catch (const LimitExceeded&) {
-    return -1;
-  } catch (const BadGrammar&) {
-    return -1;
-  }
-}
-
-// The lengths of the shortest completions after a token for each matcher, -1 where there is none; nothing, and nobody has
-// gone on, where one cannot.
-std::optional<std::vector<i64>> take(const std::vector<Matcher*>& matchers, const std::vector<u32>& tokens) {
-  // PERF: all that a batch reads has left the caches while the model ran, and it is asked for at once.
-  for (const Matcher* matcher : matchers) __builtin_prefetch(matcher), __builtin_prefetch(reinterpret_cast<const char*>(matcher) + 64);
-  for (std::size_t i = 0; i < matchers.size(); i++) {
-    const TokenTrie& trie = matchers[i]->trie();
-    if (tokens[i] < trie.text_count()) __builtin_prefetch(&trie.text(tokens[i]));
-    matchers[i]->prefetch();
-  }
-  std::vector<i64> lengths;
-  lengths.reserve(matchers.size());
-  std::size_t taken = 0;
-  try {
-    while (taken < matchers.size() && matchers[taken]->accept_token(tokens[taken])) lengths.push_back(completion_length(*matchers[taken++]));
-    if (taken == matchers.size()) return lengths;
-  } catch (const std::exception&) {  // whoever takes its token alone is told
-  }
-  while (taken-- > 0) matchers[taken]->rollback(1);
-  return std::nullopt;
-}
-
 struct BitmaskFiller {
   nb::object rows;
-  Filler filler;  // ends before what it fills is let go
+  BackgroundFiller filler;  // ends before the rows that it fills are freed
 };
 
 }  // namespace
@@ -590,7 +489,7 @@ NB_MODULE(_kernel, m) {
             {
               const nb::gil_scoped_release release;
               if (is_packed) expressions = unpack(PyBytes_AS_STRING(grammar.ptr()), static_cast<std::size_t>(PyBytes_GET_SIZE(grammar.ptr())));
-              new (self) KernelGrammar{std::shared_ptr<Automaton>(new Automaton(trie, expressions, limits), let_go)};
+              new (self) KernelGrammar{std::shared_ptr<Automaton>(new Automaton(trie, expressions, limits), delete_without_gil)};
             }
             if (!is_packed) remember(grammar, expressions, trie);
           },
@@ -599,13 +498,13 @@ NB_MODULE(_kernel, m) {
           "warm_up",
           [](const KernelGrammar& self) {
             const nb::gil_scoped_release release;
-            call_patiently([&automaton = *self.automaton] {
+            run_low_priority([&automaton = *self.automaton] {
               try {
                 const std::lock_guard lock(automaton.mutex);
                 std::vector<u32> row(automaton.trie().words());
                 automaton.fill(automaton.initial(), row.data());
                 automaton.shortest_length(automaton.initial());
-              } catch (const std::exception&) {  // whoever asks for it is told
+              } catch (const std::exception&) {  // the first request meets it, too
               }
             });
           },
@@ -794,7 +693,7 @@ NB_MODULE(_kernel, m) {
             }
             if (tokens.size() < list.size()) throw nb::value_error("there are fewer tokens than matchers");
             const nb::gil_scoped_release release;
-            return take(list, tokens);
+            return accept_all(list, tokens);
           },
           nb::arg("token_ids"), nb::sig("def take(self, token_ids: object) -> list[int] | None"),
           "Every matcher goes on by its token; the lengths in bytes of their shortest completions then, -1 where there is none.\n\n"

@@ -844,6 +844,7 @@ class Lowering final : public Source {
 void Expressions::validate(u32 vocabulary_size) const {
   auto fail = [](const std::string& what) { throw BadGrammar("malformed grammar: " + what); };
   if (rules.empty()) fail("no rules");
+  if (names.size() != rules.size()) fail("there are not as many names as rules");
   if (root < 0 || static_cast<std::size_t>(root) >= rules.size()) fail("the root is not a rule");
   for (std::size_t r = 0; r < rules.size(); r++)
     if (rules[r] < 0 || static_cast<std::size_t>(rules[r]) >= nodes.size()) fail("rule " + (r < names.size() ? std::string(names[r]) : std::to_string(r)) + " is not defined");
@@ -861,6 +862,7 @@ void Expressions::validate(u32 vocabulary_size) const {
     auto need = [&](bool ok) {
       if (!ok) fail("node " + std::to_string(node) + " has wrong arguments");
     };
+    auto bounds = [&](std::size_t i) { need(arg(node, i) >= 0 && (arg(node, i + 1) == -1 || arg(node, i + 1) >= arg(node, i))); };
     switch (nodes[node].op) {
       case OP_EMPTY:
       case OP_NEVER: break;
@@ -873,7 +875,7 @@ void Expressions::validate(u32 vocabulary_size) const {
         for (std::size_t i = 0; i < n; i++) child(i);
         break;
       case OP_REPEAT:
-        need(n == 3 && arg(node, 1) >= 0 && arg(node, 2) >= -1);
+        need(n == 3), bounds(1);
         child(0);
         break;
       case OP_CALL: need(n == 1 && arg(node, 0) >= 0 && static_cast<std::size_t>(arg(node, 0)) < rules.size()); break;
@@ -885,7 +887,7 @@ void Expressions::validate(u32 vocabulary_size) const {
         }
         break;
       case OP_AUTOMATON: {
-        need(n >= 4 && arg(node, 0) >= RAW && arg(node, 0) <= JSON_ANY && arg(node, 1) >= 1);
+        need(n >= 4 && arg(node, 0) >= RAW && arg(node, 0) <= JSON_ANY && arg(node, 1) >= 1), bounds(2);
         std::size_t at = 4;
         for (i32 s = 0; s < arg(node, 1); s++) {
           need(at + 1 < n && arg(node, at + 1) >= 0);
@@ -910,9 +912,9 @@ void Expressions::validate(u32 vocabulary_size) const {
           if (arg(node, i) < 0 || static_cast<u32>(arg(node, i)) >= vocabulary_size) fail("token " + std::to_string(arg(node, i)) + " is not in the vocabulary");
         break;
       case OP_PERMUTE:
-        need(n >= 3 && n % 2 == 1 && arg(node, 1) >= 0 && arg(node, 2) >= -1);
+        need(n >= 3 && n % 2 == 1), bounds(1);
         child(0);
-        for (std::size_t i = 3; i < n; i += 2) child(i);
+        for (std::size_t i = 3; i < n; i += 2) child(i), need(arg(node, i + 1) >= 0 && arg(node, i + 1) <= (REQUIRED | REPEATABLE));
         break;
       case OP_SCOPE:
       case OP_DISTINCT:

@@ -1,5 +1,5 @@
-// A call that nobody waits for in a hurry: in a thread of its own, which takes turns from nobody else once it has taken a while. Nobody
-// can raise a priority that was lowered, but on Linux every thread has its own; elsewhere the call is made as any other.
+// Runs a callable in a thread whose priority drops after 20 ms. A priority that was lowered cannot be raised again, so the thread is new; on
+// Linux every thread has a priority of its own, elsewhere the callable runs as any other.
 #pragma once
 
 #include <chrono>
@@ -16,11 +16,11 @@
 
 namespace stackmask {
 
-constexpr std::chrono::milliseconds PATIENCE{20};
+constexpr std::chrono::milliseconds FULL_PRIORITY{20};
 
-// The call must not throw.
+// The callable must not throw; it has ended when this returns.
 template <class Call>
-void call_patiently(Call call) {
+void run_low_priority(Call call) {
 #ifdef __linux__
   constexpr int LOWEST = 19;
   std::mutex mutex;
@@ -40,12 +40,12 @@ void call_patiently(Call call) {
   };
   try {
     thread = std::thread(run);
-  } catch (const std::system_error&) {  // there are as many as there may be
+  } catch (const std::system_error&) {  // there can be no more threads
     return call();
   }
   {
     std::unique_lock lock(mutex);
-    if (!changed.wait_for(lock, PATIENCE, [&] { return over; }) && id) setpriority(PRIO_PROCESS, id, LOWEST);
+    if (!changed.wait_for(lock, FULL_PRIORITY, [&] { return over; }) && id) setpriority(PRIO_PROCESS, id, LOWEST);
   }
   thread.join();
 #else

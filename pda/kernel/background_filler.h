@@ -1,5 +1,5 @@
-// A thread that fills rows of a bitmask while its owner does something else: a forward pass, say. It knows nothing of Python, so that
-// neither waits for the other's interpreter.
+// A thread that fills rows of a bitmask while its owner does something else, such as a forward pass. It knows nothing of Python, so it never
+// waits for the interpreter.
 #pragma once
 
 #include <condition_variable>
@@ -18,11 +18,11 @@
 
 namespace stackmask {
 
-class Filler {
+class BackgroundFiller {
  public:
-  Filler() = default;
-  Filler(const Filler&) = delete;
-  ~Filler() {
+  BackgroundFiller() = default;
+  BackgroundFiller(const BackgroundFiller&) = delete;
+  ~BackgroundFiller() {
     if (!thread_.joinable()) return;
     {
       const std::lock_guard lock(mutex_);
