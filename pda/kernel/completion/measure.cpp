@@ -811,7 +811,13 @@ std::string Automaton::search(u32 configuration) {
     if (nodes[at].length > reached[here]) continue;
     if (!greedy && nodes.size() > PATIENCE + 4 * first) {
       greedy = true;
-      while (!queue.empty()) queue.pop();
+      // The nodes that wait are ordered anew. None may be forgotten: the newest may all lead to where a value must come again.
+      Scratch<u32> waiting;
+      for (; !queue.empty(); queue.pop()) waiting.push_back(~std::get<2>(queue.top()));
+      for (const u32 node : waiting) {
+        const u64 ahead = distance(nodes[node].configuration);
+        queue.push({nodes[node].length + WEIGHT * ahead, static_cast<u32>(ahead), ~node});
+      }
     }
     if (nodes.size() > MOST_NODES + 8 * first)
       throw LimitExceeded("states", static_cast<double>(MOST_NODES), "the search for a completion met more than " + std::to_string(MOST_NODES + 8 * first) + " states");

@@ -1,0 +1,46 @@
+"""Completions of texts with many values that must differ: one is found, the shortest or not, and it is valid."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from support.engines import Engine, accepts, load_engine, matcher
+
+from stackmask.schema.json_schema import json_schema_grammar
+
+KINDS: list[Any] = [
+    {"type": "integer"},
+    {"type": ["integer", "boolean", "null"]},
+    {"anyOf": [{"type": "integer"}, {"type": "string", "maxLength": 3}]},
+    {"type": "number"},
+]
+
+
+def completed(engine: Engine, schema: Any, begun: bytes) -> Any:
+    """The value that the shortest completion of a text makes of it, which must be one that the grammar generates."""
+    at = matcher(engine, json_schema_grammar(schema, whitespace="compact")[0])
+    assert at.accept_bytes(begun)
+    rest = at.shortest_completion()
+    assert accepts(at, rest)
+    assert engine.completion_lengths([at]) == [len(rest)]
+    return json.loads(begun + rest)
+
+
+@pytest.mark.parametrize("count", [500, 1500])
+@pytest.mark.parametrize("items", KINDS)
+@pytest.mark.parametrize("begun", [b"", b"[7,-12,30"])
+def test_many_values(items: Any, count: int, begun: bytes) -> None:
+    """Hundreds of different values, whatever their kinds, from the beginning and behind some that are long."""
+    schema = {"type": "array", "items": items, "uniqueItems": True, "minItems": count}
+    found = completed(load_engine("kernel"), schema, begun)
+    assert len(set(map(json.dumps, found))) == len(found) >= count
+
+
+@pytest.mark.parametrize("items", KINDS)
+def test_many_values_on_both_engines(engine: Engine, items: Any) -> None:
+    """A few values, on the engine that is the specification, too."""
+    schema = {"type": "array", "items": items, "uniqueItems": True, "minItems": 5}
+    found = completed(engine, schema, b"[7")
+    assert len(set(map(json.dumps, found))) == len(found) >= 5
