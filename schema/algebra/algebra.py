@@ -29,11 +29,10 @@ from ...pda.budget import Budget
 from ...pda.exceptions import LimitError, SchemaError, shown
 from ..dialect.dialects import DEFAULT
 from ..dialect.keyword_values import (  # fmt: skip
+    MOST_COUNTED,
     Numeral,
     Schema,
-    at_least,
-    at_most,
-    bounds,
+    count,
     flag,
     item_schemas,
     mapping,
@@ -43,6 +42,7 @@ from ..dialect.keyword_values import (  # fmt: skip
     same_value,
     schemas,
     text,
+    too_many,
     types,
 )
 from ..dialect.keywords import (  # fmt: skip
@@ -97,6 +97,9 @@ MOST_COMPARED: Final = 1 << 23
 """Bytes of subschemas that are compared by what is written in them."""
 MOST_BRANCHES: Final = 12
 """Branches of one anyOf beside unevaluated keywords; each subset of them is a case."""
+
+
+_OF_TYPE: Final = {kind: {"type": kind} for kind in ("array", "string")}
 
 
 class Alternatives(NamedTuple):
@@ -161,6 +164,8 @@ class Algebra:
         self.automata: dict[int, Dfa] = {}
         self.partitions: dict[tuple[int, ...], Partition] = {}
         self.members: dict[tuple[int, str], bool] = {}
+        self.large: dict[int, tuple[Schema, str]] = {}
+        """Lower bounds that no text reaches, those of complements too, with the subschema and the keyword."""
         self.unique: list[Schema] = []
         """The subschemas with uniqueItems, for the error where one would have to be negated."""
         self.level = 0
@@ -216,6 +221,10 @@ class Algebra:
             found = self.constants[key] = len(self.entries)
             self.entries.append(({"const": value}, self.neutral))
         return found
+
+    def of_type(self, kind: str) -> Literal:
+        """The number of the schema of one type."""
+        return self.literal(_OF_TYPE[kind], self.neutral)
 
     def any_of(self, literals: Iterable[Literal]) -> Literal:
         """The number of the union of some literals."""
@@ -659,9 +668,47 @@ class Algebra:
                 result = self.intersect(result, self.finite([schema["const"]]))
         return result
 
+    def bounds(self, schema: Schema, lowest: str, highest: str, *, default: int = 0) -> tuple[int, int]:
+        """Two counts, exact however large, since a complement turns one into the other; `default` and -1 where they are absent."""
+        low, high = count(schema, lowest, default), count(schema, highest, -1)
+        if low > MOST_COUNTED:
+            self.large.setdefault(low, (schema, lowest))
+        if high >= MOST_COUNTED:
+            self.large.setdefault(high + 1, (schema, highest))
+        return low, high
+
+    def writable(self, conjunction: Conjunction) -> Parts:
+        """The parts of a conjunction with counts that a grammar can hold.
+
+        No text has more than MOST_COUNTED characters, items or members, so a larger upper bound is none, and what its complement allows
+        is left out.
+        Raise Inexact for a larger lower bound, and where nothing else is left: such values exist, but none can be written.
+        """
+        parts = self.normal(conjunction)
+        if not self.large:
+            return parts
+        least = [
+            *(part.low for part in (*parts.texts, *parts.objects)),
+            *(max((part.low, *(some.low for some in part.counts))) for part in parts.arrays),
+        ]
+        beyond = [low for low in least if low > MOST_COUNTED]
+        kept = parts._replace(
+            texts=tuple(part._replace(high=_countable(part.high)) for part in parts.texts if part.low <= MOST_COUNTED),
+            arrays=tuple(
+                part._replace(high=_countable(part.high), counts=tuple(some._replace(high=_countable(some.high)) for some in part.counts))
+                for part in parts.arrays
+                if max((part.low, *(some.low for some in part.counts))) <= MOST_COUNTED
+            ),
+            objects=tuple(part._replace(high=_countable(part.high)) for part in parts.objects if part.low <= MOST_COUNTED),
+        )
+        for schema, keyword in (self.large.get(low) or next(iter(self.large.values())) for low in beyond):
+            if keyword.startswith("min") or kept.is_empty():
+                raise too_many(schema, keyword)
+        return kept
+
     def text_part(self, schema: Schema, codes: Mapping[str, int]) -> Text:
         """What the string keywords say."""
-        low, high = bounds(schema, "minLength", "maxLength")
+        low, high = self.bounds(schema, "minLength", "maxLength")
         tests: set[tuple[str, object, bool]] = set()
         if "pattern" in schema:
             pattern = text(schema, "pattern")
@@ -677,13 +724,13 @@ class Algebra:
 
     def array_part(self, schema: Schema, scope: Scope, codes: Mapping[str, int]) -> Array:
         """What the array keywords say."""
-        low, high = bounds(schema, "minItems", "maxItems")
+        low, high = self.bounds(schema, "minItems", "maxItems")
         first, others = item_schemas(schema, codes)
         prefix = tuple(reduced(frozenset((self.literal(item, scope),))) for item in first)
         rest = reduced(frozenset((self.literal(others, scope),)))
         counts: tuple[Count, ...] = ()
         if "contains" in schema and "contains" in codes:
-            least, most = (at_least(schema, "minContains", 1), at_most(schema, "maxContains")) if "minContains" in codes else (1, -1)
+            least, most = self.bounds(schema, "minContains", "maxContains", default=1) if "minContains" in codes else (1, -1)
             if least > 0 or most >= 0:
                 counts = (Count(self.literal(schema["contains"], scope), 0, least, most),)
         distinct = flag(schema, "uniqueItems")
@@ -693,7 +740,7 @@ class Algebra:
 
     def object_part(self, schema: Schema, scope: Scope, codes: Mapping[str, int]) -> Object:
         """What the object keywords say."""
-        low, high = bounds(schema, "minProperties", "maxProperties")
+        low, high = self.bounds(schema, "minProperties", "maxProperties")
         properties = mapping(schema, "properties")
         required = names(schema, "required", schema["required"]) if "required" in schema else ()
         atoms: list[Atom] = []
@@ -714,7 +761,7 @@ class Algebra:
             atoms.append(Atom(True, Keys(True, frozenset(properties), frozenset(languages)), literal))
         if "propertyNames" in schema and "propertyNames" in codes:
             literal = self.literal(schema["propertyNames"], scope)
-            texts = self.normal(reduced(frozenset((literal,)))).texts
+            texts = self.writable(reduced(frozenset((literal, self.of_type("string"))))).texts
             if texts != (FREE_TEXT,):
                 keys = Keys(True, frozenset(), frozenset((self.language(texts),))) if texts else Keys(True, frozenset())
                 atoms.append(Atom(True, keys, FALSE))
@@ -893,3 +940,8 @@ class Algebra:
                 result.append((parts, seen._replace(every_item=True)))
             cases = self.grouped(result)
         return cases
+
+
+def _countable(high: int) -> int:
+    """An upper bound, -1 where it is none or above all counts."""
+    return high if high <= MOST_COUNTED else -1

@@ -21,6 +21,8 @@ Numeral = int | float | Decimal
 _LARGE: Final = 2**64
 MOST_COUNTED: Final = 2_000_000_000
 """Counts of characters, items and members have 32 bits, and no text is as long as this. An upper bound above it is none."""
+LARGEST_COUNT: Final = 10**400
+"""Counts written as decimals above this are read as this."""
 _NOTHING: Final[Mapping[str, object]] = {}
 _STRING: Final = frozenset({str})
 
@@ -33,8 +35,8 @@ def count(schema: Schema, keyword: str, default: int) -> int:
             raise Malformed(schema, keyword, "must not be negative")
         return value
     # Whether a decimal is whole shows without its digits, of which 1e999999999 has very many.
-    if isinstance(value, float | Decimal) and 0 <= value < inf and (value > MOST_COUNTED or value == int(value)):
-        return int(min(value, 2 * MOST_COUNTED))
+    if isinstance(value, float | Decimal) and 0 <= value < inf and (value > LARGEST_COUNT or value == int(value)):
+        return int(min(value, LARGEST_COUNT))
     raise Malformed(schema, keyword, "must be a whole number that is not negative")
 
 
@@ -42,8 +44,13 @@ def at_least(schema: Schema, keyword: str, default: int) -> int:
     """A count that is a lower bound."""
     value = count(schema, keyword, default)
     if value > MOST_COUNTED:
-        raise Inexact(schema, keyword, f"{_brief(schema[keyword])} is more than any text can have; at most {MOST_COUNTED} is supported")
+        raise too_many(schema, keyword)
     return value
+
+
+def too_many(schema: Schema, keyword: str) -> Inexact:
+    """The error for a count that no text reaches."""
+    return Inexact(schema, keyword, f"{_brief(schema[keyword])} is more than any text can have; at most {MOST_COUNTED} is supported")
 
 
 def at_most(schema: Schema, keyword: str) -> int:

@@ -65,7 +65,6 @@ from .values import called, value_node
 DEEPEST_INLINE: Final = 30
 """Subschemas nested deeper than this become rules; every level takes a few Python frames."""
 TYPES: Final = ("null", "boolean", "number", "string", "array", "object")
-ARRAYS: Final = {"type": "array"}
 MERGED: Final = frozenset({"type", "properties", "required", "additionalProperties", "allOf", "oneOf", "$ref"})
 """The keywords of objects that say nothing but which members they have."""
 MOST_MERGED: Final = 64
@@ -150,7 +149,7 @@ class Compilation:
             rule, subject, scope = self.pending.pop()
             self.depth = 0
             if scope is None:
-                node = self.parts(self.algebra.normal(subject))
+                node = self.parts(self.algebra.writable(subject))
             else:
                 self.enter(scope)
                 node = self.node(subject)
@@ -311,7 +310,7 @@ class Compilation:
                 return permuted_array(self.builder, f, values, low, high)
         if distinct and low > 1 and not self.has_enough(first[1:low], others if low > len(first) else True):
             algebra = self.algebra
-            return self.by_parts(reduced(frozenset((algebra.literal(schema, self.scope), algebra.literal(ARRAYS, algebra.neutral)))))
+            return self.by_parts(reduced(frozenset((algebra.literal(schema, self.scope), algebra.of_type("array")))))
         self.depth += 1
         prefix = [self.node(item) for item in first]
         rest = self.node(others) if others is not True else f.value

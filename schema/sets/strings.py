@@ -97,7 +97,7 @@ class Strings:
         """The automaton of the strings that pass every test."""
         found = self.combined.get(tests)
         if found is None:
-            found = self.combined[tests] = self.meet(sorted((self.test(test) for test in tests), key=lambda d: len(d.accepting)))
+            found = self.combined[tests] = self.meet(sorted(map(self.test, in_order(tests)), key=_size))
         return found
 
     def meet(self, level: Sequence[Dfa]) -> Dfa:
@@ -125,8 +125,15 @@ class Strings:
                 found = automata.from_strings(text.words, budget=self.budget)
             else:
                 found = self.all_of(text.tests)
-                if not self.within(text):
-                    found = bounded(found, text.low, text.high, self.budget)
+                lengths = self.length_bounds(text.tests)
+                if lengths is not None and lengths[1] is not None and lengths[1] < text.low:
+                    found = NOTHING
+                elif lengths is not None:
+                    # A bound that all texts keep anyway costs no states; any other takes as many as it counts to.
+                    low = text.low if text.low > lengths[0] else 0
+                    high = text.high if lengths[1] is None or lengths[1] > text.high else -1
+                    self.budget.check_states(max(low, high))
+                    found = bounded(found, low, high, self.budget) if low or high >= 0 else found
             self.bounded[text] = found
         return found
 
@@ -265,8 +272,9 @@ class Strings:
         """All strings outside a part."""
         if text.words is not None:
             return (Text(tests=frozenset({("words", text.words, False)})),)
-        result = [Text(tests=frozenset({(what, argument, not holds)})) for what, argument, holds in text.tests]
-        for index, (what, argument, holds) in enumerate(text.tests):
+        tests = in_order(text.tests)
+        result = [Text(tests=frozenset({(what, argument, not holds)})) for what, argument, holds in tests]
+        for index, (what, argument, holds) in enumerate(tests):
             if what == "words" and not holds:
                 assert isinstance(argument, frozenset)
                 result[index] = Text(words=argument)
@@ -288,6 +296,18 @@ class Strings:
         automaton = self.automaton(text)
         total = language.count(automaton, limit + 1)
         return list(language.enumerate_texts(automaton)) if total is not None and total <= limit else None
+
+
+def in_order(tests: Tests) -> Sequence[tuple[str, object, bool]]:
+    """The tests in an order that is the same in every process, as a set of strings is not: equal schemas give equal grammars."""
+    if len(tests) < 2:
+        return list(tests)
+    return sorted(tests, key=lambda test: (test[0], test[2], sorted(test[1]) if isinstance(test[1], frozenset) else [str(test[1])]))
+
+
+def _size(automaton: Dfa) -> int:
+    """The number of states."""
+    return len(automaton.accepting)
 
 
 _PATTERNS: Final[dict[str, Dfa]] = {}

@@ -198,7 +198,7 @@ class _Styled:
         scope = self.c.registry.root
         node = self.declared(schema, scope)
         if node is None:
-            parts = self.algebra.normal(self.conjunction(schema, scope))
+            parts = self.algebra.writable(self.conjunction(schema, scope))
             node = self.alternatives([self.objects.node(part) for part in parts.objects])
         self.b.define(first, node)
         while self.pending or self.c.pending:
@@ -333,7 +333,7 @@ class _Styled:
         plain = self.plain(value)
         if plain is not None:
             return [plain]
-        parts = self.algebra.normal(value)
+        parts = self.algebra.writable(value)
         found = [("string", self.string(text)) for text in parts.texts]
         if parts.numbers:
             found.append(("number", self.padded(self.c.fragments.number if parts.numbers == NUMBERS else self.c.numbers(parts.numbers))))
@@ -346,7 +346,7 @@ class _Styled:
             found += (("object", self.objects.node(part)) for part in parts.objects)
         else:
             if self.clean and (parts.arrays or parts.objects):
-                parts = self.algebra.normal(reduced(value | self.clean))
+                parts = self.algebra.writable(reduced(value | self.clean))
             if parts.arrays:
                 found.append(("array", self.padded(self.c.parts(Parts(arrays=parts.arrays)))))
             if parts.objects:

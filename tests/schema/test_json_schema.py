@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import time
 import tomllib
 from typing import Any
@@ -261,8 +264,34 @@ def test_counts_that_no_text_can_have(engine: Engine, most: float) -> None:
             assert accepts(matcher(engine, json_schema_grammar({"type": kind, f"max{word}": most}, property_order=order)[0]), text)
             with pytest.raises(UnsupportedSchemaError, match=f"/anyOf/1/min{word}: .* is more than any text can have"):
                 json_schema_grammar({"anyOf": [{"type": "null"}, {"type": kind, f"min{word}": most}]}, property_order=order)
+            for schema in ({"not": {f"max{word}": most}}, {"type": kind, "allOf": [{f"min{word}": most}]}):
+                with pytest.raises(UnsupportedSchemaError, match=f"{word}: .* is more than any text can have"):
+                    json_schema_grammar(schema, property_order=order)
+            # The complement of a lower bound says nothing; that of an upper one leaves what else there is.
+            assert accepts(matcher(engine, compiled({"type": kind, "not": {f"min{word}": most}}, property_order=order)), text)
+            start = matcher(engine, compiled({"type": [kind, "null"], "not": {"type": kind, f"max{word}": most}}, property_order=order))
+            assert accepts(start, b"null")
+            assert not accepts(start, text)
     assert accepts(matcher(engine, json_schema_grammar({"contains": {"type": "null"}, "maxContains": most})[0]), b"[null,null]")
+    with pytest.raises(UnsupportedSchemaError, match=r"/propertyNames/minLength: .* is more than any text can have"):
+        json_schema_grammar({"propertyNames": {"minLength": most}})
     with pytest.raises(UnsupportedSchemaError, match="/minContains"):
         json_schema_grammar({"contains": {"type": "null"}, "minContains": most})
     with pytest.raises(LimitError):
         json_schema_grammar({"contains": {"type": "null"}, "maxContains": 10**9})
+
+
+def test_equal_grammars_in_every_process() -> None:
+    """The order in which strings hash does not show in a grammar: of several patterns and formats, of their complements, of types."""
+    code = (
+        "from stackmask.schema.json_schema import json_schema_grammar as g; p = [{'pattern': x} for x in ('a1', 'b2', '^c', 'd$', 'ef')]; "
+        "print([g(s)[0] for s in ({'type': 'string', 'allOf': p, 'maxLength': 20}, {'not': {'allOf': [*p, {'format': 'date'}]}}, "
+        "{'type': 'object', 'patternProperties': {x['pattern']: {'type': 'null'} for x in p}, 'propertyNames': {'not': {'allOf': p}}})])"
+    )
+    texts = {
+        subprocess.run(
+            [sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True
+        ).stdout
+        for seed in "123"
+    }
+    assert len(texts) == 1
