@@ -1,7 +1,6 @@
 """The normal form of a schema, and the looks at a schema that spare it.
 
-    glance         an upper bound on the values of a subschema, by a few looks
-    witness        a lower bound: some value meets a subschema, or some value does not
+    bounds         upper and lower bounds on the values of a subschema, by a few looks
     algebra        every subschema as a union of typed parts, under intersection, union and complement
     finite         the values of a conjunction, one by one, where they are few
     unsat_core     which constraints of an unsatisfiable schema contradict each other

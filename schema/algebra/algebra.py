@@ -87,8 +87,7 @@ from ..sets.types import (  # fmt: skip
     high_bound,
     reduced,
 )
-from .glance import differ, glance
-from .witness import has_value, lacks_value
+from .bounds import surely_disjoint, surely_inhabited, surely_not_universal, upper_bound
 
 MOST_PARTS: Final = 4_000
 DEEPEST_EMPTINESS: Final = 3
@@ -338,12 +337,12 @@ class Algebra:
         return found
 
     def is_plain(self, literal: Literal) -> bool:
-        """Whether a glance at a subschema tells a value of it, or of its complement.
+        """Whether a few looks at a subschema tell a value of it, or of its complement.
 
         PERF: spares most subschemas of members and items their normal form, which nothing else asks for.
         """
         schema, scope = self.entries[abs(literal)]
-        return has_value(self.registry, schema, scope) if literal > 0 else lacks_value(self.registry, schema, scope)
+        return surely_inhabited(self.registry, schema, scope) if literal > 0 else surely_not_universal(self.registry, schema, scope)
 
     def has_items(self, part: Array) -> bool:
         """Whether the items that an array must have can be there."""
@@ -614,8 +613,8 @@ class Algebra:
             parts, literal = yield from self.branch(subschema, scope)
             inverse = lambda literal=literal, parts=parts: self.inverted(literal, parts)  # noqa: E731
             branches.append((self.intersect(kinds, parts), inverse))
-        glances = [glance(self.registry, subschema, scope) for subschema in subschemas]
-        return self.exactly_one(branches, lambda i, j: differ(glances[i], glances[j]))
+        upper_bounds = [upper_bound(self.registry, subschema, scope) for subschema in subschemas]
+        return self.exactly_one(branches, lambda i, j: surely_disjoint(upper_bounds[i], upper_bounds[j]))
 
     def dependents(self, schema: Schema, codes: Mapping[str, int]) -> list[tuple[str, Any]]:
         """The schemas that apply when a key is there."""

@@ -18,9 +18,8 @@ from ...pda.budget import Budget
 from ...pda.exceptions import LimitError, shown
 from ...pda.grammar import ALT, CALL, LITERAL, SEQ, GrammarBuilder, NodeId, RuleId
 from ..algebra.algebra import Algebra
+from ..algebra.bounds import surely_all_disjoint, surely_endless, surely_many, type_bit, type_bits, upper_bound
 from ..algebra.finite import Finite
-from ..algebra.glance import TYPE_BITS, are_disjoint, glance, type_bit
-from ..algebra.witness import has_many, is_endless
 from ..dialect.keyword_values import (  # fmt: skip
     Schema,
     bounds,
@@ -393,9 +392,7 @@ class Compilation:
         else:
             values = [schema["const"]]
         if code & TYPE:
-            allowed = 0
-            for kind in types(schema):
-                allowed |= TYPE_BITS[kind]
+            allowed = type_bits(types(schema))
             values = [value for value in values if type_bit(value) & allowed]
         return self.alternatives([value_node(b, f, value) for value in values])
 
@@ -418,7 +415,7 @@ class Compilation:
         return node
 
     def branches(self, schema: Schema, said: int) -> NodeId | None:
-        """anyOf, oneOf of branches that differ at a glance, or allOf of one branch, with nothing beside it but types that they keep."""
+        """anyOf, oneOf of branches that are surely disjoint, or allOf of one branch, with nothing beside it but types that they keep."""
         if said == ALGEBRA:
             if not all(keyword == "allOf" or not self.codes.get(keyword, 0) for keyword in schema):
                 return None
@@ -430,15 +427,15 @@ class Compilation:
             branches = schemas(schema, "oneOf" if exclusive else "anyOf")
             if said & TYPE or (exclusive and len(branches) > 1):
                 kinds = types(schema) if said & TYPE else TYPES
-                allowed = 0
-                for kind in kinds:
-                    allowed |= TYPE_BITS[kind]
-                glances = [glance(self.registry, branch, self.scope) for branch in branches]
-                kept = [seen._replace(types=seen.types & allowed) for seen in glances]
-                if exclusive and not are_disjoint(kept):
+                allowed = type_bits(kinds)
+                upper_bounds = [upper_bound(self.registry, branch, self.scope) for branch in branches]
+                kept = [bound._replace(types=bound.types & allowed) for bound in upper_bounds]
+                if exclusive and not surely_all_disjoint(kept):
                     return None
                 self.depth += 1
-                nodes = [self.branch(branch, kinds, seen.types & ~allowed != 0) for branch, seen in zip(branches, glances, strict=True)]
+                nodes = [
+                    self.branch(branch, kinds, seen.types & ~allowed != 0) for branch, seen in zip(branches, upper_bounds, strict=True)
+                ]
                 self.depth -= 1
                 return None if None in nodes else self.alternatives([node for node in nodes if node is not None])
         self.depth += 1
@@ -461,7 +458,7 @@ class Compilation:
         objects_of = [self.gathered([(schema, self.scope), branch], beside=union) for branch in branches]
         if not all(found is not None and found.are_objects and not found.unions for found in objects_of):
             return None
-        if not are_disjoint([glance(self.registry, schema, self.scope, branch) for branch in branches]):
+        if not surely_all_disjoint([upper_bound(self.registry, schema, self.scope, branch) for branch in branches]):
             return None
         return self.alternatives([self.one_object(found) for found in objects_of if found is not None])
 
@@ -545,11 +542,11 @@ class Compilation:
 
     def has_enough(self, first: Sequence[Any], others: Any) -> bool:
         """Whether a look tells that no items that have to be there run out of values."""
-        return all(is_endless(self.registry, item, self.scope) for item in (*first, others))
+        return all(surely_endless(self.registry, item, self.scope) for item in (*first, others))
 
     def few_members(self, schema: Any) -> list[NodeId] | None:
         """The nodes of all values that a subschema of items allows, None where there are many."""
-        if not isinstance(schema, dict) or has_many(self.registry, schema, self.scope):
+        if not isinstance(schema, dict) or surely_many(self.registry, schema, self.scope):
             return None
         algebra = self.algebra
         return self.few_values(reduced(frozenset((algebra.literal(schema, self.scope),))))

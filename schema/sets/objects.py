@@ -113,7 +113,7 @@ class _Demands(NamedTuple):
 
 
 def _implies(a: _Demands, b: _Demands) -> bool:
-    """Whether a glance tells that all objects of one part are of the other, and written in the same order."""
+    """Whether a comparison of demands shows that all objects of one part are of the other, and written in the same order."""
     if not b.atoms <= a.atoms or a.part.order != b.part.order or a.part.low < b.part.low:
         return False
     if b.part.high >= 0 and not 0 <= a.part.high <= b.part.high:

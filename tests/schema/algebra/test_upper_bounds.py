@@ -1,4 +1,4 @@
-"""What tells the branches of a union apart at a glance, and that they are then written without the algebra."""
+"""What tells the branches of a union apart by upper bounds, and that they are then written without the algebra."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stackmask.schema.algebra.glance import are_disjoint, glance
+from stackmask.schema.algebra.bounds import surely_all_disjoint, upper_bound
 from stackmask.schema.dialect.references import Registry
 from stackmask.schema.json_schema import json_schema_grammar
 
@@ -59,7 +59,7 @@ def test_are_disjoint(branches: list[Any], expected: bool) -> None:
     """Types tell values apart, and so do values of required members, if both sides are objects."""
     root = {"$defs": {"tagged": tagged(kind=["a"])}, "oneOf": branches}
     registry = Registry(root, NO_DOCUMENTS)
-    assert are_disjoint([glance(registry, branch, registry.root) for branch in branches]) == expected
+    assert surely_all_disjoint([upper_bound(registry, branch, registry.root) for branch in branches]) == expected
 
 
 def test_branches_without_the_algebra() -> None:
@@ -82,4 +82,4 @@ def test_a_loop_of_references_ends() -> None:
     """References are followed a few steps."""
     root: dict[str, Any] = {"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}
     registry = Registry(root, NO_DOCUMENTS)
-    assert glance(registry, {"$ref": "#/$defs/a"}, registry.root).types == 127
+    assert upper_bound(registry, {"$ref": "#/$defs/a"}, registry.root).types == 127

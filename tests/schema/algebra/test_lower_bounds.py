@@ -7,7 +7,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from stackmask.schema.algebra.witness import has_many, has_value, lacks_value
+from stackmask.schema.algebra.bounds import surely_inhabited, surely_many, surely_not_universal
 from stackmask.schema.dialect.references import Registry
 
 VALUES: list[Any] = [
@@ -84,7 +84,7 @@ def is_valid(schema: Any, value: Any) -> bool:
 def test_has_value(schema: Any) -> None:
     """A value is seen where there is one of the values below."""
     registry, inner = placed(schema)
-    assert has_value(registry, inner, registry.root)
+    assert surely_inhabited(registry, inner, registry.root)
     assert any(is_valid(schema, value) for value in VALUES)
 
 
@@ -92,14 +92,14 @@ def test_has_value(schema: Any) -> None:
 def test_has_no_value_to_be_seen(schema: Any) -> None:
     """Nothing is said of what is empty, or is not seen to be otherwise."""
     registry, inner = placed(schema)
-    assert not has_value(registry, inner, registry.root)
+    assert not surely_inhabited(registry, inner, registry.root)
 
 
 @pytest.mark.parametrize("schema", LACKING, ids=repr)
 def test_lacks_value(schema: Any) -> None:
     """What lists values, has not all types or requires a member leaves some value out."""
     registry, inner = placed(schema)
-    assert lacks_value(registry, inner, registry.root)
+    assert surely_not_universal(registry, inner, registry.root)
     assert not all(is_valid(schema, value) for value in VALUES)
 
 
@@ -107,11 +107,11 @@ def test_lacks_value(schema: Any) -> None:
 def test_lacks_no_value(schema: Any) -> None:
     """Nothing is said of what leaves nothing out."""
     registry, inner = placed(schema)
-    assert not lacks_value(registry, inner, registry.root)
+    assert not surely_not_universal(registry, inner, registry.root)
 
 
 @pytest.mark.parametrize(("schema", "many"), [*((schema, True) for schema in MANY), *((schema, False) for schema in FEW)], ids=repr)
 def test_has_many(schema: Any, many: bool) -> None:
     """Only what surely cannot be listed is said to be many."""
     registry, inner = placed(schema)
-    assert has_many(registry, inner, registry.root) == many
+    assert surely_many(registry, inner, registry.root) == many

@@ -1,0 +1,398 @@
+"""Upper and lower bounds on the values of a subschema, by a few looks and without its normal form.
+
+Most members and items are so plain that nothing else asks for their normal form, and most branches of a `oneOf` say by a type, a constant
+or a member that only they have which branch they are for. Two kinds of questions are answered:
+
+    upper bound    every value is among these: types, listed values, members that objects have. Necessary, never sufficient.
+                   So two subschemas are `surely_disjoint`, but never surely overlapping.
+    lower bound    some value is there. Sufficient, never necessary.
+                   So a subschema is `surely_inhabited`, `surely_not_universal`, `surely_many` or `surely_endless`, but never surely empty.
+
+Where a function answers False, nothing is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, Final, NamedTuple
+
+from ..dialect.keyword_values import TYPES, Schema, same_value, types
+from ..dialect.keywords import ANY_OF, BEYOND_LOCAL, LOCAL, OBJECT, REFERENCE, TYPE, UNKNOWN, VALUES
+from ..dialect.references import Registry, Scope, referred
+
+TYPE_BITS: Final[Mapping[str, int]] = {
+    "null": 1, "boolean": 2, "integer": 4, "number": 12, "string": 16, "array": 32, "object": 64,
+}  # fmt: skip
+OBJECTS: Final = TYPE_BITS["object"]
+ALL_TYPES: Final = 127
+_MOST_LOOKS: Final = 16
+_MOST_VALUES: Final = 64
+_MOST_PAIRED: Final = 64
+"""More branches than this are not compared with each other."""
+
+Values = frozenset[object]
+STEPS: Final = 4
+"""How many references, members and items are followed, one inside the other."""
+_MOST_TRIED: Final = 16
+"""How many branches, values and required members are looked at."""
+_BOUNDS: Final = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})
+_HALVES: Final = (
+    frozenset({"minimum", "exclusiveMinimum"}),
+    frozenset({"maximum", "exclusiveMaximum"}),
+    frozenset({"multipleOf"}),
+)
+_PLAIN_MEMBERS: Final = frozenset({"properties", "required", "additionalProperties"})
+_TEXT: Final = ("minLength", "maxLength", "pattern", "format")
+
+
+# Upper bounds.
+
+
+class UpperBound(NamedTuple):
+    """A superset of what a subschema allows."""
+
+    types: int
+    """As bits."""
+    values: Values | None
+    """All values there are, None where they are not listed."""
+    required: frozenset[str]
+    """The members that every object has."""
+    allowed: frozenset[str] | None
+    """The members that an object may have, None for any."""
+    members: Mapping[str, Values]
+    """For some of the required members, the values that they can have."""
+
+
+def upper_bound(registry: Registry, schema: Any, scope: Scope, *more: tuple[Any, Scope]) -> UpperBound:
+    """A look at a subschema, together with `more`, and at those it has to meet: its references and what `allOf` lists."""
+    bits = ALL_TYPES
+    listed: Values | None = None
+    required: set[str] = set()
+    allowed: frozenset[str] | None = None
+    values: dict[str, Values] = {}
+    todo = [(schema, scope), *more]
+    for looks, (schema, scope) in enumerate(todo):
+        if schema is False:
+            return UpperBound(0, frozenset(), frozenset(), None, {})
+        if looks == _MOST_LOOKS:
+            break
+        dialect = scope.resource.dialect
+        codes = dialect.keywords
+        if not isinstance(schema, dict) or (dialect.identifier in schema and dialect.identifier in codes):
+            continue
+        if "$ref" in schema and "$ref" in codes:
+            todo.append(registry.resolve(scope, schema["$ref"], schema=schema))
+            if dialect.lone_reference:
+                continue
+        bits &= _types(schema, codes)
+        found = _values(schema, codes)
+        if found is not None:
+            listed = found if listed is None else found & listed
+        if "allOf" in codes and isinstance(schema.get("allOf"), list):
+            todo += [(branch, scope) for branch in schema["allOf"]]
+        if "required" in codes and isinstance(schema.get("required"), list):
+            required.update(name for name in schema["required"] if isinstance(name, str))
+        properties = schema.get("properties", {}) if "properties" in codes else {}
+        if isinstance(properties, dict):
+            for name, member in properties.items():
+                found = _values(member, codes)
+                if found is not None:
+                    values[name] = found & values[name] if name in values else found
+            closed = schema.get("additionalProperties") is False and "additionalProperties" in codes
+            if closed and ("patternProperties" not in schema or "patternProperties" not in codes):
+                allowed = frozenset(properties) if allowed is None else allowed & properties.keys()
+    return UpperBound(bits, listed, frozenset(required), allowed, {name: found for name, found in values.items() if name in required})
+
+
+def _types(schema: dict[str, Any], codes: Mapping[str, int]) -> int:
+    """The types that a subschema's own keywords allow."""
+    if "type" in schema and "type" in codes:
+        return type_bits(types(schema))
+    if "enum" in codes and isinstance(schema.get("enum"), list):
+        bits = 0
+        for value in schema["enum"]:
+            bits |= type_bit(value)
+        return bits
+    return type_bit(schema["const"]) if "const" in schema and "const" in codes else ALL_TYPES
+
+
+def _values(schema: Any, codes: Mapping[str, int]) -> Values | None:
+    """The values that a subschema lists, None where it does not or where they are many."""
+    if not isinstance(schema, dict):
+        return None
+    listed: Any = schema.get("enum") if "enum" in codes else None
+    if "const" in schema and "const" in codes:
+        listed = [schema["const"]]
+    if not isinstance(listed, list) or len(listed) > _MOST_VALUES or ("$ref" in schema and "$ref" in codes):
+        return None
+    return frozenset(map(same_value, listed))
+
+
+def surely_disjoint(a: UpperBound, b: UpperBound) -> bool:
+    """Whether these two surely have no value in common."""
+    common = a.types & b.types
+    if common & ~OBJECTS:
+        return a.values is not None and b.values is not None and a.values.isdisjoint(b.values)
+    return (
+        not common
+        or (a.values is not None and b.values is not None and a.values.isdisjoint(b.values))
+        or (a.allowed is not None and not b.required <= a.allowed)
+        or (b.allowed is not None and not a.required <= b.allowed)
+        or any(name in b.members and found.isdisjoint(b.members[name]) for name, found in a.members.items())
+    )
+
+
+def surely_all_disjoint(bounds: Sequence[UpperBound]) -> bool:
+    """Whether surely no two of these have a value in common."""
+    if len(bounds) > _MOST_PAIRED:
+        return False
+    return all(surely_disjoint(one, other) for index, one in enumerate(bounds) for other in bounds[:index])
+
+
+def type_bits(kinds: Sequence[str]) -> int:
+    """Some types, as bits of TYPE_BITS."""
+    bits = 0
+    for kind in kinds:
+        bits |= TYPE_BITS[kind]
+    return bits
+
+
+def type_bit(value: object) -> int:
+    """The type of a value, as a bit of TYPE_BITS."""
+    if isinstance(value, str):
+        return 16
+    if value is None:
+        return 1
+    if isinstance(value, bool):
+        return 2
+    if isinstance(value, list | tuple):
+        return 32
+    if isinstance(value, Mapping):
+        return 64
+    return 8 if isinstance(value, float | Decimal) and value % 1 else 4
+
+
+# Lower bounds.
+
+
+def surely_inhabited(registry: Registry, schema: Any, scope: Scope, steps: int = STEPS) -> bool:
+    """Whether some value surely meets a subschema.
+
+    >>> registry = Registry(True)
+    >>> [surely_inhabited(registry, schema, registry.root) for schema in ({"minimum": 3}, {"type": "string", "pattern": "a"}, {"enum": []})]
+    [True, False, False]
+    """
+    if schema.__class__ is not dict:
+        return schema is True
+    codes = scope.resource.dialect.keywords
+    code = _code(schema, codes)
+    if code & BEYOND_LOCAL:
+        said = code & (BEYOND_LOCAL | LOCAL | TYPE)
+        if said & ~TYPE == VALUES:
+            return _lists(schema, codes)
+        if said == REFERENCE and steps:
+            found = referred(registry, schema, scope)
+            return len(found) == 1 and surely_inhabited(registry, *found[0], steps - 1)
+        if said == ANY_OF and steps and schema["anyOf"].__class__ is list:
+            return any(surely_inhabited(registry, branch, scope, steps - 1) for branch in schema["anyOf"][:_MOST_TRIED])
+        return False
+    kinds = schema.get("type", "null") if code & TYPE else "null"
+    for kind in (kinds,) if kinds.__class__ is str else kinds if kinds.__class__ is list else ():
+        test = _KINDS.get(kind) if kind.__class__ is str else None
+        if test is not None and test(registry, schema, scope, steps):
+            return True
+    return False
+
+
+def _code(schema: Schema, codes: Mapping[str, int]) -> int:
+    """The codes of all keywords of a schema together."""
+    code = 0
+    for keyword in schema:
+        code |= codes.get(keyword, UNKNOWN)
+    return code
+
+
+def surely_many(registry: Registry, schema: Any, scope: Scope) -> bool:
+    """Whether what meets a subschema, if there is anything, is surely not a few constants, numbers and strings.
+
+    >>> registry = Registry(True)
+    >>> [surely_many(registry, s, registry.root) for s in ({}, {"type": "array", "maxItems": 1}, {"type": "string", "pattern": "a"})]
+    [True, True, False]
+    """
+    for _ in range(STEPS):
+        if schema.__class__ is not dict:
+            return schema is True
+        code = _code(schema, scope.resource.dialect.keywords)
+        if not code & REFERENCE:
+            kind = schema["type"] if code & TYPE else ""
+            if kind in ("array", "object"):
+                return True
+            if code & BEYOND_LOCAL:
+                return False
+            if kind == "string" and "pattern" not in schema and "format" not in schema:
+                return schema.get("maxLength") != 0
+            return not code & LOCAL and kind in ("", "integer", "number")
+        if code & (BEYOND_LOCAL | LOCAL | TYPE) != REFERENCE:
+            return False
+        found = referred(registry, schema, scope)
+        if len(found) != 1:
+            return False
+        schema, scope = found[0]
+    return False
+
+
+def surely_endless(registry: Registry, schema: Any, scope: Scope, steps: int = STEPS) -> bool:
+    """Whether what meets a subschema, if there is anything, has surely no end of values, or of values of some length.
+
+    >>> registry = Registry(True)
+    >>> [surely_endless(registry, s, registry.root) for s in ({"type": "array", "maxItems": 0}, {"properties": {"a": {"type": "string"}}})]
+    [False, True]
+    """
+    if schema.__class__ is not dict:
+        return schema is True
+    codes = scope.resource.dialect.keywords
+    code = _code(schema, codes)
+    if code & BEYOND_LOCAL:
+        if steps and code & (BEYOND_LOCAL | LOCAL | TYPE) == REFERENCE:
+            found = referred(registry, schema, scope)
+            return len(found) == 1 and surely_endless(registry, *found[0], steps - 1)
+        if steps and code & (BEYOND_LOCAL | LOCAL | TYPE) == ANY_OF and schema["anyOf"].__class__ is list:
+            branches = schema["anyOf"][:_MOST_TRIED]
+            return any(
+                surely_inhabited(registry, one, scope, steps - 1) and surely_endless(registry, one, scope, steps - 1) for one in branches
+            )
+        return False
+    kinds = types(schema) if code & TYPE else TYPES
+    return any(_ENDLESS[kind](registry, schema, scope, steps) for kind in kinds)
+
+
+def surely_not_universal(registry: Registry, schema: Any, scope: Scope) -> bool:
+    """Whether some value surely does not meet a subschema: it lists values, or has not all types, or requires a member."""
+    for _ in range(STEPS):
+        if schema.__class__ is not dict:
+            break
+        scope = registry.enter(scope, schema)
+        dialect = scope.resource.dialect
+        codes = dialect.keywords
+        refers = "$ref" in schema
+        if not (refers and dialect.lone_reference):
+            if "enum" in schema or ("const" in schema and "const" in codes) or schema.get("required"):
+                return True
+            if "type" in schema and type_bits(types(schema)) != ALL_TYPES:
+                return True
+        if not refers:
+            break
+        schema, scope = registry.resolve(scope, schema["$ref"], schema=schema)
+    return False
+
+
+def _lists(schema: Schema, codes: Mapping[str, int]) -> bool:
+    """Whether `enum` or `const` has a value of the types that are allowed."""
+    values = schema["enum"] if "enum" in schema else [schema["const"]]
+    if values.__class__ is not list or ("enum" in schema and "const" in schema and "const" in codes):
+        return False
+    allowed = type_bits(types(schema)) if "type" in schema else ALL_TYPES
+    return any(type_bit(value) & allowed for value in values[:_MOST_TRIED])
+
+
+def _always(_registry: Registry, _schema: Schema, _scope: Scope, _steps: int) -> bool:
+    return True
+
+
+def _number(_registry: Registry, schema: Schema, _scope: Scope, _steps: int) -> bool:
+    """Bounds on one side leave something, and so do two that are far enough apart."""
+    said = _BOUNDS & schema.keys()
+    if not said or any(said <= half for half in _HALVES):
+        return True
+    low, high = schema.get("minimum"), schema.get("maximum")
+    return said == {"minimum", "maximum"} and isinstance(low, int | float) and isinstance(high, int | float) and high - low >= 2
+
+
+def _string(_registry: Registry, schema: Schema, _scope: Scope, _steps: int) -> bool:
+    """The empty text, or whatever has a format."""
+    said = [keyword for keyword in _TEXT if keyword in schema]
+    return said in ([], ["maxLength"], ["format"])
+
+
+def _array(registry: Registry, schema: Schema, scope: Scope, steps: int) -> bool:
+    """The empty array, or one of items that have a value."""
+    if "minItems" not in schema:
+        return True
+    items = schema.get("items", True)
+    if not steps or not schema.keys().isdisjoint(("maxItems", "uniqueItems", "prefixItems")):
+        return False
+    return items is True or surely_inhabited(registry, items, scope, steps - 1)
+
+
+def _object(registry: Registry, schema: Schema, scope: Scope, steps: int) -> bool:
+    """The empty object, or one whose required members are declared and have values."""
+    if "required" not in schema:
+        return True
+    properties, required = schema.get("properties"), schema["required"]
+    if not steps or properties.__class__ is not dict or required.__class__ is not list or len(required) > _MOST_TRIED:
+        return False
+    return all(
+        name.__class__ is str and name in properties and surely_inhabited(registry, properties[name], scope, steps - 1) for name in required
+    )
+
+
+def _never(_registry: Registry, _schema: Schema, _scope: Scope, _steps: int) -> bool:
+    return False
+
+
+def _endless_numbers(_registry: Registry, schema: Schema, _scope: Scope, _steps: int) -> bool:
+    said = _BOUNDS & schema.keys()
+    return not said or any(said <= half for half in _HALVES)
+
+
+def _endless_strings(_registry: Registry, schema: Schema, _scope: Scope, _steps: int) -> bool:
+    return "pattern" not in schema and "format" not in schema and schema.get("maxLength") != 0
+
+
+def _endless_arrays(registry: Registry, schema: Schema, scope: Scope, steps: int) -> bool:
+    """Of any length, or of items without an end of values."""
+    if not steps or not schema.keys().isdisjoint(("prefixItems", "additionalItems", "contains", "unevaluatedItems")):
+        return False
+    items = schema.get("items", True)
+    if items.__class__ is list or schema.get("maxItems") == 0:
+        return False
+    if schema.keys().isdisjoint(("maxItems", "uniqueItems")) and (items is True or surely_inhabited(registry, items, scope, steps - 1)):
+        return True
+    return surely_endless(registry, items, scope, steps - 1)
+
+
+def _endless_objects(registry: Registry, schema: Schema, scope: Scope, steps: int) -> bool:
+    """With any other members, or with a member without an end of values."""
+    said = scope.resource.dialect.keywords
+    if not steps or any(said.get(keyword, 0) & OBJECT and keyword not in _PLAIN_MEMBERS for keyword in schema):
+        return False
+    others = schema.get("additionalProperties", True)
+    if others is True or surely_inhabited(registry, others, scope, steps - 1):
+        return True
+    properties = schema.get("properties")
+    values = list(properties.values())[:_MOST_TRIED] if properties.__class__ is dict else []
+    return any(surely_endless(registry, value, scope, steps - 1) for value in values)
+
+
+_KINDS: Final[Mapping[str, Callable[[Registry, Schema, Scope, int], bool]]] = {
+    "null": _always,
+    "boolean": _always,
+    "integer": _number,
+    "number": _number,
+    "string": _string,
+    "array": _array,
+    "object": _object,
+}
+"""Whether the keywords of one type, with none beside them that need the algebra, leave a value of it."""
+
+_ENDLESS: Final[Mapping[str, Callable[[Registry, Schema, Scope, int], bool]]] = {
+    "null": _never,
+    "boolean": _never,
+    "integer": _endless_numbers,
+    "number": _endless_numbers,
+    "string": _endless_strings,
+    "array": _endless_arrays,
+    "object": _endless_objects,
+}
+"""Whether the keywords of one type leave no end of values of it, if they leave any."""
