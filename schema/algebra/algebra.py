@@ -687,7 +687,8 @@ class Algebra:
         if not self.large:
             return parts
         least = [
-            *(part.low for part in (*parts.texts, *parts.objects)),
+            *(text_part.low for text_part in parts.texts),
+            *(object_.low for object_ in parts.objects),
             *(max((part.low, *(some.low for some in part.counts))) for part in parts.arrays),
         ]
         beyond = [low for low in least if low > MOST_COUNTED]
