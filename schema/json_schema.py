@@ -14,7 +14,7 @@ from ..pda.exceptions import LimitError, RegexError, SchemaError, UnsatisfiableE
 from ..pda.grammar import Grammar, GrammarBuilder, NodeId, RuleId
 from ..pda.limits import Limits
 from ..pda.useless_rules import is_productive
-from .algebra.unsat_core import contradiction
+from .algebra.unsat_core import unsat_core
 from .dialect.pointers import check_size, find, locate, without
 from .dialect.references import NAMED, Registry
 from .dialect.report import APPROXIMATED, Entry, Report
@@ -91,7 +91,7 @@ def unsatisfiable(
         root, _ = _define(builder, start.fragments, ROOT, part, property_order, documents, True, format, Budget(limits))
         return root == start.fragments.never or not is_productive(builder.build(ROOT))
 
-    found = contradiction(schema, is_empty)
+    found = unsat_core(schema, is_empty)
     return UnsatisfiableError("no instance can satisfy the schema" + (f": {', '.join(found)} contradict each other" if found else ""))
 
 

@@ -1,7 +1,7 @@
-"""Which constraints of an unsatisfiable schema contradict each other.
+"""The unsatisfiable core of a schema: a smallest set of constraints that contradict each other, found by deletion (Liffiton and Sakallah, 2008).
 
-A smallest such set is found by leaving out one keyword after the other: those without which the rest is still unsatisfiable stay out.
-That compiles the schema once for every keyword, so it is tried on small schemas only, and for a short time.
+Leave out one keyword after the other: what is still unsatisfiable without it stays without it.
+This compiles the schema once for every keyword, so it is tried on small schemas only, and for a short time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _STRUCTURE: Final = frozenset({"$schema", "$id", "id", "$defs", "definitions", "
 _NAMED: Final = frozenset({"properties", "patternProperties", "dependentSchemas", "dependencies"})
 
 
-def contradiction(schema: Any, is_unsatisfiable: Callable[[Any], bool]) -> list[str]:
+def unsat_core(schema: Any, is_unsatisfiable: Callable[[Any], bool]) -> list[str]:
     """Pointers to constraints that no instance can meet together; empty where the schema is too large to tell."""
     pointers = list(_constraints(schema))
     if len(pointers) > MOST_KEYWORDS:
