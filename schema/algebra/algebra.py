@@ -64,7 +64,7 @@ from ..formats import format_longest, is_known
 from ..sets import arrays, objects
 from ..sets.keys import Partition
 from ..sets.numbers import INTEGERS, NUMBERS, NumberSet
-from ..sets.objects import Facts, lacks, plain, requires
+from ..sets.objects import Oracle, lacks, plain, requires
 from ..sets.strings import FREE as FREE_TEXT
 from ..sets.strings import Strings, Texts, merged
 from ..sets.types import (  # fmt: skip
@@ -168,11 +168,11 @@ class Algebra:
         self.unique: list[Schema] = []
         """The subschemas with uniqueItems, for the error where one would have to be negated."""
         self.level = 0
-        self.facts = Facts(self.is_empty, self.is_small, self.partition, self.holds, budget)
+        self.oracle = Oracle(self.is_empty, self.is_small, self.partition, self.holds, budget)
 
     def release(self) -> None:
-        """Let go of the questions about itself that it hands out; nothing can be asked after that."""
-        del self.facts
+        """Drop the oracle, which refers back to this algebra; it answers nothing after that."""
+        del self.oracle
 
     # Numbers for subschemas, sets of values and languages.
 
@@ -328,7 +328,7 @@ class Algebra:
                 found = not (parts.constants or parts.numbers or parts.texts) and not any(
                     arrays.prune(part, self.is_empty) and self.has_items(part) for part in parts.arrays
                 )
-                found = found and not any(objects.prune(part, self.facts) for part in parts.objects)
+                found = found and not any(objects.prune(part, self.oracle) for part in parts.objects)
             finally:
                 self.level -= 1
                 del self.emptiness[conjunction]
@@ -396,7 +396,7 @@ class Algebra:
         self.check(len(a) * len(b))
         found: Iterable[Object] = (objects.intersect(one, other) for one in a for other in b)
         if self.level < DEEPEST_EMPTINESS and len(a) and len(b) and len(a) + len(b) > 2:
-            found = [part for candidate in found if (part := objects.prune(candidate, self.facts)) is not None]
+            found = [part for candidate in found if (part := objects.prune(candidate, self.oracle)) is not None]
         return objects.unite(found)
 
     def check(self, parts: int) -> None:
@@ -469,7 +469,7 @@ class Algebra:
         """The parts without those that are surely empty."""
         return parts._replace(
             arrays=tuple(a for a in parts.arrays if arrays.prune(a, self.is_empty) is not None and self.has_items(a)),
-            objects=tuple(o for o in parts.objects if objects.prune(o, self.facts) is not None),
+            objects=tuple(o for o in parts.objects if objects.prune(o, self.oracle) is not None),
         )
 
     # From keywords to parts.
@@ -652,7 +652,7 @@ class Algebra:
             object_parts = ()
         elif code & OBJECT:
             part_of_object = self.object_part(schema, scope, codes)
-            pruned = objects.prune(part_of_object, self.facts) if part_of_object.clauses else part_of_object
+            pruned = objects.prune(part_of_object, self.oracle) if part_of_object.clauses else part_of_object
             object_parts = () if pruned is None else (pruned,)
         result = Parts(constants, numbers, texts, array_parts, object_parts)
         if result == EVERY:

@@ -143,11 +143,11 @@ class Finite:
 
     def objects_of(self, part: Object) -> list[Any] | None:
         """The objects of a part, None where they are many."""
-        facts = self.algebra.facts
-        pruned = objects.prune(part, facts)
+        oracle = self.algebra.oracle
+        pruned = objects.prune(part, oracle)
         if pruned is None:
             return []
-        known = objects.Known(pruned, facts)
+        known = objects.Known(pruned, oracle)
         members: list[tuple[str, Values]] = []
         for name in self._names(pruned, known) if pruned.high else []:
             values = None if name is None else self.values(known.value(name))
@@ -175,10 +175,10 @@ class Finite:
 
     def _names(self, part: Object, known: objects.Known) -> Iterator[str | None]:
         """The keys that an object may have, None for one of very many."""
-        facts = self.algebra.facts
+        oracle = self.algebra.oracle
         names = objects.names_of(part)
         yield from names
-        space = objects.key_space(part, names, facts)
+        space = objects.key_space(part, names, oracle)
         for cell in space.cells:
             values = self.values(known.undeclared(cell))
             if values is None or (values and space.room([cell], FEW_VALUES + 1) > FEW_VALUES):
@@ -191,6 +191,6 @@ class Finite:
         met = (
             key in (self.values(known.value(name, atom.literal)) or ())
             for name, (key, _) in one.items()
-            if objects.member(self.algebra.facts, atom.keys, name)
+            if objects.member(self.algebra.oracle, atom.keys, name)
         )
         return all(met) if atom.every else any(met)

@@ -1,4 +1,4 @@
-"""The unsatisfiable core of a schema: a smallest set of constraints that contradict each other, found by deletion (Liffiton and Sakallah, 2008).
+"""The unsatisfiable core of a schema, by deletion: a smallest set of constraints that contradict each other.
 
 Leave out one keyword after the other: what is still unsatisfiable without it stays without it.
 This compiles the schema once for every keyword, so it is tried on small schemas only, and for a short time.

@@ -206,8 +206,8 @@ class Compilation:
     @cached_property
     def objects(self) -> ObjectWriter:
         """What writes object parts."""
-        facts = self.algebra.facts
-        return ObjectWriter(self.builder, self.fragments, facts, self.value, any_order=self.any_order, distinct=self.distinct)
+        oracle = self.algebra.oracle
+        return ObjectWriter(self.builder, self.fragments, oracle, self.value, any_order=self.any_order, distinct=self.distinct)
 
     # Subschemas that say one thing.
 

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from ...pda.exceptions import LimitError
 from ...pda.grammar import GrammarBuilder, NodeId
 from ..sets.keys import in_cell
-from ..sets.objects import Cases, Facts, member
+from ..sets.objects import Cases, Oracle, member
 from ..sets.types import Atom, Clause, Conjunction, Keys, Literal, high_bound
 from .json_parts import Fragments
 
@@ -54,12 +54,12 @@ class OrderedGraph:
         high: int,
         *,
         pair: Callable[[NodeId, Conjunction], NodeId],
-        facts: Facts,
+        oracle: Oracle,
     ) -> None:
         self.b = b
         self.f = f
         self.pair = pair
-        self.facts = facts
+        self.oracle = oracle
         self.declared = declared
         self.undeclared = undeclared
         self.clauses = clauses
@@ -69,7 +69,7 @@ class OrderedGraph:
         self.numbers: dict[State, int] = {}
         self.todo: list[State] = []
         self.edges: list[int] = []
-        self.cases = Cases(facts)
+        self.cases = Cases(oracle)
         self.decided: dict[tuple[int, tuple[int, ...]], tuple[int, ...] | None] = {}
         self.turns: dict[tuple[int, tuple[int, ...]], list[tuple[NodeId, tuple[int, ...], int]]] = {}
         self.named: dict[str, list[tuple[int, int, Atom]]] = {}
@@ -105,7 +105,7 @@ class OrderedGraph:
         """The position after the last member that a set of keys has; past the end where it has undeclared keys."""
         if any(in_cell(keys, m.inside) for m in self.undeclared):
             return len(self.declared) + 1
-        return max((i + 1 for i, m in enumerate(self.declared) if member(self.facts, keys, m.name or "")), default=0)
+        return max((i + 1 for i, m in enumerate(self.declared) if member(self.oracle, keys, m.name or "")), default=0)
 
     def node(self) -> NodeId:
         """The whole object."""
@@ -266,6 +266,6 @@ class OrderedGraph:
             else:
                 found = self.named.get(name, [])
                 if self.general:
-                    found = sorted([*found, *(entry for entry in self.general if member(self.facts, entry[2].keys, name))], key=_PLACE)
+                    found = sorted([*found, *(entry for entry in self.general if member(self.oracle, entry[2].keys, name))], key=_PLACE)
             self.concerned[which] = found
         return found

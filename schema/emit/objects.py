@@ -12,7 +12,7 @@ from ...pda.automata.dfa import ANYTHING, Dfa
 from ...pda.exceptions import LimitError
 from ...pda.grammar import AUTOMATON, GRAPH, REPEATABLE, REQUIRED, GrammarBuilder, NodeId
 from ..sets.keys import in_cell, without
-from ..sets.objects import Cases, Facts, Known, key_space, member, names_of, prune, sets_of_keys, single, surely
+from ..sets.objects import Cases, Known, Oracle, key_space, member, names_of, prune, sets_of_keys, single, surely
 from ..sets.types import TRUE, Atom, Conjunction, Object, reduced
 from .json_parts import Fragments, quoted
 from .object_graph import Member, OrderedGraph
@@ -36,11 +36,11 @@ class ObjectWriter:
     """Object parts written into one builder."""
 
     def __init__(
-        self, b: GrammarBuilder, f: Fragments, facts: Facts, value: Callable[[Conjunction], NodeId], *, any_order: bool, distinct: bool
+        self, b: GrammarBuilder, f: Fragments, oracle: Oracle, value: Callable[[Conjunction], NodeId], *, any_order: bool, distinct: bool
     ) -> None:
         self.b = b
         self.f = f
-        self.facts = facts
+        self.oracle = oracle
         self.value = value
         self.any_order = any_order
         self.always_distinct = self.distinct = distinct
@@ -49,7 +49,7 @@ class ObjectWriter:
 
     def node(self, part: Object) -> NodeId:
         """The objects of a part."""
-        pruned = prune(part, self.facts)
+        pruned = prune(part, self.oracle)
         if pruned is None:
             return self.f.never
         # A key that occurs again replaces its value by another that is as good, unless keys are counted or one must have a certain value.
@@ -69,34 +69,34 @@ class ObjectWriter:
     def named(self, part: Object) -> Object:
         """The part with the undeclared keys that may run out declared, so that each is a member of its own."""
         names = names_of(part)
-        space, known = key_space(part, names, self.facts), Known(part, self.facts)
+        space, known = key_space(part, names, self.oracle), Known(part, self.oracle)
         choices = len(part.clauses) + sum(not atom.every and atom.name is None for atom in part.atoms)
         for cell in space.cells:
             most = FEW_NAMES if choices else max(FEW_KEYS, part.low)
-            if not self.facts.is_empty(known.undeclared(cell)) and space.room([cell], most + 1) <= most:
+            if not self.oracle.is_empty(known.undeclared(cell)) and space.room([cell], most + 1) <= most:
                 names += space.names(cell)
         return part._replace(order=tuple(names))
 
     def members(self, part: Object) -> tuple[list[Member], list[Member]]:
         """The declared keys that can occur, and the cells of the others."""
-        known = Known(part, self.facts)
+        known = Known(part, self.oracle)
         names = names_of(part)
         declared: list[Member] = []
         for name in names:
             value = known.value(name)
-            if not self.facts.is_empty(value):
+            if not self.oracle.is_empty(value):
                 key = self.b.seq(self.b.literal(quoted(name)), self.f.colon)
                 declared.append(Member(name, frozenset(), key, value, name in known.required))
         undeclared: list[Member] = []
         sets = sets_of_keys(part)
-        space = key_space(part, names, self.facts)
+        space = key_space(part, names, self.oracle)
         # Cells that no set of keys tells apart are one.
         groups: dict[tuple[bool, ...], list[frozenset[int]]] = {}
         for inside in sorted(space.cells, key=sorted) if len(space.cells) > 1 else space.cells:
             groups.setdefault(tuple([in_cell(keys, inside) for keys in sets]), []).append(inside)
         for cells in groups.values():
             value = known.undeclared(cells[0])
-            if not self.facts.is_empty(value):
+            if not self.oracle.is_empty(value):
                 # Keys that may occur again never run out.
                 many = max(FEW_KEYS, part.low) + 1
                 room = space.room(cells, many) if self.distinct else many
@@ -142,7 +142,7 @@ class ObjectWriter:
             pairs = [(self.pair(m.key, m.value), m.required) for m in declared]
             extras = [n for m in undeclared if (n := self.pair(m.key, m.value)) != f.never]
             return object_node(b, f, pairs, b.alt(*extras) if extras else f.never)
-        return OrderedGraph(b, f, declared, undeclared, clauses, low, high, pair=self.pair, facts=self.facts).node()
+        return OrderedGraph(b, f, declared, undeclared, clauses, low, high, pair=self.pair, oracle=self.oracle).node()
 
     def unchained(self, part: Object) -> NodeId:
         """An object with its keys in any order.
@@ -171,17 +171,17 @@ class ObjectWriter:
             for m in declared
             if m.name is not None
         ]
-        partition = key_space(part, names_of(part), self.facts).partition
+        partition = key_space(part, names_of(part), self.oracle).partition
         for m in undeclared:
             endless = part.high < 0 and partition.is_endless(m.inside)
             keys.append(Key(None, m.key, m.value, partial(self.speaks_of_cell, m.inside), partial(self.lasts, m, endless)))
-        split = Cases(self.facts).split
-        graph = Unordered(b, f, keys, clauses, pair=self.pair, split=split, budget=self.facts.budget)
+        split = Cases(self.oracle).split
+        graph = Unordered(b, f, keys, clauses, pair=self.pair, split=split, budget=self.oracle.budget)
         return graph.node(part.low, part.high, states)
 
     def speaks_of(self, name: str, atom: Atom) -> bool:
         """Whether an atom speaks of a declared key."""
-        return member(self.facts, atom.keys, name)
+        return member(self.oracle, atom.keys, name)
 
     @staticmethod
     def speaks_of_cell(inside: frozenset[int], atom: Atom) -> bool:
@@ -190,13 +190,13 @@ class ObjectWriter:
 
     def lasts(self, cell: Member, endless: bool, atom: Atom) -> bool:
         """Whether there is always one more key of a cell with which an atom is met."""
-        return endless and self.speaks_of_cell(cell.inside, atom) and not self.facts.is_empty(reduced(cell.value | {atom.literal}))
+        return endless and self.speaks_of_cell(cell.inside, atom) and not self.oracle.is_empty(reduced(cell.value | {atom.literal}))
 
     def without_clauses(self, part: Object, most: int) -> list[tuple[Object, Witnesses]] | None:
         """Parts without clauses, whose union is the part, each with what some different undeclared keys must have; None where many."""
         stack: list[tuple[Object, Witnesses]] = [(part, ())]
         names = names_of(part)
-        cells = sorted(key_space(part, names, self.facts).cells, key=sorted)
+        cells = sorted(key_space(part, names, self.oracle).cells, key=sorted)
         found: list[tuple[Object, Witnesses]] = []
         steps = 0
         while stack:
@@ -216,7 +216,7 @@ class ObjectWriter:
                 options = [
                     (base._replace(atoms=(*base.atoms, Atom(False, single(name), atom.literal, name))), witnesses)
                     for name in names
-                    if member(self.facts, atom.keys, name)
+                    if member(self.oracle, atom.keys, name)
                 ]
                 met = frozenset((atom.literal,))
                 options += [(base, (*witnesses, (inside, met))) for inside in cells if in_cell(atom.keys, inside)]
@@ -229,20 +229,20 @@ class ObjectWriter:
             else:
                 found.append((current, witnesses))
                 continue
-            self.facts.budget.check_time()
+            self.oracle.budget.check_time()
             for option, wanted in reversed(options):
-                pruned = prune(option, self.facts)
+                pruned = prune(option, self.oracle)
                 if pruned is not None:
                     stack.append((pruned, wanted))
         return found
 
     def is_met(self, atom: Atom, part: Object, witnesses: Witnesses) -> bool:
         """Whether a key that has to be there anyway is surely one of those that an atom asks for."""
-        known = Known(part, self.facts)
+        known = Known(part, self.oracle)
         return any(
             in_cell(atom.keys, inside) and (atom.literal == TRUE or atom.literal in literals) for inside, literals in witnesses
         ) or any(
-            member(self.facts, atom.keys, name) and (atom.literal == TRUE or surely(known.value(name), atom.literal, self.facts))
+            member(self.oracle, atom.keys, name) and (atom.literal == TRUE or surely(known.value(name), atom.literal, self.oracle))
             for name in known.required
         )
 
@@ -272,7 +272,7 @@ class ObjectWriter:
 
     def is_cheap(self, atom: Atom) -> bool:
         """Whether an atom can be negated without a large complement."""
-        return abs(atom.literal) == TRUE or self.facts.is_small(atom.literal)
+        return abs(atom.literal) == TRUE or self.oracle.is_small(atom.literal)
 
     def permuted(self, part: Object, whole: Object, witnesses: Witnesses) -> NodeId:
         """An object with its keys in any order; `whole` is the part this is an alternative of, whose sets of keys cut the others."""
@@ -288,10 +288,10 @@ class ObjectWriter:
             elif m.required:
                 return f.never
         if witnesses:
-            space, known = key_space(whole, names_of(whole), self.facts), Known(part, self.facts)
+            space, known = key_space(whole, names_of(whole), self.oracle), Known(part, self.oracle)
             for inside, literals in witnesses:
                 value = known.undeclared(inside, *literals)
-                node = f.never if self.facts.is_empty(value) else self.pair(self.extra_key(*space.keys([inside])), value)
+                node = f.never if self.oracle.is_empty(value) else self.pair(self.extra_key(*space.keys([inside])), value)
                 if node == f.never:
                     return node
                 members += (node, REQUIRED)

@@ -23,8 +23,8 @@ COMPARED: Final = 64
 """Of at most this many clauses, and parts of a union, each is compared with each."""
 
 
-class Facts(NamedTuple):
-    """What the algebra answers about other subschemas."""
+class Oracle(NamedTuple):
+    """The questions about other subschemas that the algebra answers."""
 
     is_empty: Callable[[Conjunction], bool]
     is_small: Callable[[Literal], bool]
@@ -42,13 +42,13 @@ def single(name: str) -> Keys:
     return Keys(False, frozenset((name,)))
 
 
-def member(facts: Facts, keys: Keys, name: str) -> bool:
+def member(oracle: Oracle, keys: Keys, name: str) -> bool:
     """Whether a key belongs to a set of keys."""
     negated, names, languages = keys
     if name in names:
         return not negated
     for language in languages:
-        if facts.holds(language, name):
+        if oracle.holds(language, name):
             return not negated
     return negated
 
@@ -186,8 +186,8 @@ def _distributed(a: Object, b: Object) -> Object:
 class Known:
     """What the unit atoms of a part say about each key."""
 
-    def __init__(self, part: Object, facts: Facts) -> None:
-        self.facts = facts
+    def __init__(self, part: Object, oracle: Oracle) -> None:
+        self.oracle = oracle
         self.said: dict[str, list[Literal]] = {}
         """What the value of a key must meet, by atoms about this key alone."""
         self.required: dict[str, None] = {}
@@ -214,7 +214,7 @@ class Known:
         """What the value of a key must meet if the key is there."""
         literals = {*self.said.get(name, ()), *more}
         for _, keys, literal, _ in self.general:
-            if literal not in literals and member(self.facts, keys, name):
+            if literal not in literals and member(self.oracle, keys, name):
                 literals.add(literal)
         return reduced(frozenset(literals))
 
@@ -223,13 +223,13 @@ class Known:
         return reduced(frozenset((*more, *(atom.literal for atom in self.general if in_cell(atom.keys, cell)))))
 
 
-def prune(part: Object, facts: Facts) -> Object | None:
+def prune(part: Object, oracle: Oracle) -> Object | None:
     """The part without what cannot be, None where nothing is left."""
     if 0 <= part.high < part.low:
         return None
-    known = Known(part, facts)
+    known = Known(part, oracle)
     for name in known.required:
-        if facts.is_empty(known.value(name)):
+        if oracle.is_empty(known.value(name)):
             return None
     if 0 <= part.high < len(known.required):
         return None
@@ -242,7 +242,7 @@ def prune(part: Object, facts: Facts) -> Object | None:
         changed = False
         kept: list[Clause] = []
         for clause in clauses:
-            rest = _reduced_clause(clause, known, facts)
+            rest = _reduced_clause(clause, known, oracle)
             if rest is None:
                 continue
             if not rest:
@@ -251,7 +251,7 @@ def prune(part: Object, facts: Facts) -> Object | None:
                 atoms.append(rest[0])
                 known.add(rest[0])
                 decided = rest[0].name
-                if decided is not None and decided in known.required and facts.is_empty(known.value(decided)):
+                if decided is not None and decided in known.required and oracle.is_empty(known.value(decided)):
                     return None
                 changed = True
             else:
@@ -263,7 +263,7 @@ def prune(part: Object, facts: Facts) -> Object | None:
     return part._replace(atoms=settled, clauses=_needed(settled, clauses))
 
 
-def _reduced_clause(clause: Clause, known: Known, facts: Facts) -> Clause | None:
+def _reduced_clause(clause: Clause, known: Known, oracle: Oracle) -> Clause | None:
     """The atoms of a clause that can hold beside the unit atoms; None where one of them holds anyway."""
     kept: list[Atom] = []
     for atom in clause:
@@ -277,22 +277,22 @@ def _reduced_clause(clause: Clause, known: Known, facts: Facts) -> Clause | None
                 value = known.value(name)
                 if atom.literal == TRUE or atom.literal in value:
                     return None
-                if facts.is_empty(reduced(value | {atom.literal})):
+                if oracle.is_empty(reduced(value | {atom.literal})):
                     continue
-                if surely(value, atom.literal, facts):
+                if surely(value, atom.literal, oracle):
                     return None
             elif not atom.every:
-                if facts.is_empty(known.value(name, atom.literal)):
+                if oracle.is_empty(known.value(name, atom.literal)):
                     continue
-            elif surely(known.value(name), atom.literal, facts):
+            elif surely(known.value(name), atom.literal, oracle):
                 return None
         kept.append(atom)
     return tuple(kept)
 
 
-def surely(value: Conjunction, literal: Literal, facts: Facts) -> bool:
+def surely(value: Conjunction, literal: Literal, oracle: Oracle) -> bool:
     """Whether all that meets a conjunction surely meets a literal, where that is cheap to tell."""
-    return literal in value or (bool(value) and facts.is_small(literal) and facts.is_empty(reduced(value | {-literal})))
+    return literal in value or (bool(value) and oracle.is_small(literal) and oracle.is_empty(reduced(value | {-literal})))
 
 
 def names_of(part: Object) -> list[str]:
@@ -312,17 +312,17 @@ def sets_of_keys(part: Object) -> list[Keys]:
     return list(dict.fromkeys(atom.keys for atom in atoms if atom.name is None))
 
 
-def key_space(part: Object, names: Sequence[str], facts: Facts) -> KeySpace:
+def key_space(part: Object, names: Sequence[str], oracle: Oracle) -> KeySpace:
     """The keys of a part that are not declared."""
     languages = sorted({language for keys in sets_of_keys(part) for language in keys.languages})
-    return KeySpace(names, facts.partition(tuple(languages)))
+    return KeySpace(names, oracle.partition(tuple(languages)))
 
 
 class Cases:
     """The ways in which a value may meet some literals and not others, for one object."""
 
-    def __init__(self, facts: Facts) -> None:
-        self.facts = facts
+    def __init__(self, oracle: Oracle) -> None:
+        self.oracle = oracle
         self.splits: dict[tuple[Conjunction, tuple[Literal, ...]], list[tuple[Conjunction, frozenset[Literal]]]] = {}
 
     def split(self, value: Conjunction, literals: tuple[Literal, ...]) -> list[tuple[Conjunction, frozenset[Literal]]]:
@@ -334,7 +334,7 @@ class Cases:
         found = self.splits.get((value, literals))
         if found is None:
             found = [(value, frozenset[Literal]())]
-            unknown = len(literals) == 1 and not self.facts.is_small(literals[0])
+            unknown = len(literals) == 1 and not self.oracle.is_small(literals[0])
             for literal in literals:
                 cases: list[tuple[Conjunction, frozenset[Literal]]] = []
                 for conjunction, true in found:
@@ -342,10 +342,10 @@ class Cases:
                     if literal == TRUE or literal in conjunction:
                         cases.append((conjunction, true | {literal}))
                         continue
-                    if not self.facts.is_empty(within):
+                    if not self.oracle.is_empty(within):
                         cases.append((within, true | {literal}))
                     without = conjunction if unknown or within == NEVER else reduced(conjunction | {-literal})
-                    if not self.facts.is_empty(without):
+                    if not self.oracle.is_empty(without):
                         cases.append((without, true))
                 found = cases
                 if len(found) > 4096:

@@ -502,7 +502,7 @@ class _Objects(ObjectWriter):
     """Object parts written in a style."""
 
     def __init__(self, styled: _Styled, bare: Any, json: ObjectWriter) -> None:
-        super().__init__(styled.b, bare, json.facts, styled.tail, any_order=json.any_order, distinct=False)
+        super().__init__(styled.b, bare, json.oracle, styled.tail, any_order=json.any_order, distinct=False)
         self.styled = styled
 
     def members(self, part: Object) -> tuple[list[Member], list[Member]]:
@@ -530,8 +530,8 @@ class _Objects(ObjectWriter):
         left = WRITABLE
         if self.styled.excludes:
             _, transitions, accepting, *_ = self.styled.free
-            left = dfa.intersection(left, dfa.minimize(Dfa(transitions, accepting), budget=self.facts.budget), budget=self.facts.budget)
-        left = left if keys is ANY_TEXT else dfa.intersection(keys, left, budget=self.facts.budget)
+            left = dfa.intersection(left, dfa.minimize(Dfa(transitions, accepting), budget=self.oracle.budget), budget=self.oracle.budget)
+        left = left if keys is ANY_TEXT else dfa.intersection(keys, left, budget=self.oracle.budget)
         left = without(left, [name for name in declared if accepts(left, name)])
         return self.f.never if left == dfa.NOTHING else self.b.automaton(left.transitions, left.accepting)
 
