@@ -255,7 +255,7 @@ class Algebra:
         return found
 
     def partition(self, languages: tuple[int, ...]) -> Partition:
-        """All strings, cut into the cells of some languages."""
+        """All strings, cut into the key classes of some languages."""
         found = self.partitions.get(languages)
         if found is None:
             automata = [(language, self.automaton(language)) for language in languages]

@@ -179,12 +179,12 @@ class Finite:
         names = objects.names_of(part)
         yield from names
         space = objects.key_space(part, names, oracle)
-        for cell in space.cells:
-            values = self.values(known.undeclared(cell))
-            if values is None or (values and space.room([cell], FEW_VALUES + 1) > FEW_VALUES):
+        for key_class in space.classes:
+            values = self.values(known.undeclared(key_class))
+            if values is None or (values and space.room([key_class], FEW_VALUES + 1) > FEW_VALUES):
                 yield None
             elif values:
-                yield from space.names(cell)
+                yield from space.names(key_class)
 
     def _holds(self, atom: Atom, one: Mapping[str, tuple[object, Any]], known: objects.Known) -> bool:
         """Whether an atom holds of an object."""

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from ...pda.exceptions import LimitError
 from ...pda.grammar import GrammarBuilder, NodeId
-from ..sets.keys import in_cell
+from ..sets.keys import in_class
 from ..sets.objects import Cases, Oracle, member
 from ..sets.types import Atom, Clause, Conjunction, Keys, Literal, high_bound
 from .json_parts import Fragments
@@ -23,7 +23,7 @@ _PLACE: Final = itemgetter(0, 1)
 
 
 class Member(NamedTuple):
-    """A declared key, or a cell of undeclared ones: the node that reads key and colon, and what the value must meet."""
+    """A declared key, or a class of undeclared ones: the node that reads key and colon, and what the value must meet."""
 
     name: str | None
     inside: frozenset[int]
@@ -31,7 +31,7 @@ class Member(NamedTuple):
     value: Conjunction
     required: bool
     room: int = -1
-    """How many different keys of the cells there are, -1 where that does not matter."""
+    """How many different keys of the classes there are, -1 where that does not matter."""
 
 
 State = tuple[bool, int, int, tuple[int, ...], tuple[int, ...]]
@@ -103,7 +103,7 @@ class OrderedGraph:
 
     def last(self, keys: Keys) -> int:
         """The position after the last member that a set of keys has; past the end where it has undeclared keys."""
-        if any(in_cell(keys, m.inside) for m in self.undeclared):
+        if any(in_class(keys, m.inside) for m in self.undeclared):
             return len(self.declared) + 1
         return max((i + 1 for i, m in enumerate(self.declared) if member(self.oracle, keys, m.name or "")), default=0)
 
@@ -262,7 +262,7 @@ class OrderedGraph:
         found = self.concerned.get(which)
         if found is None:
             if name is None:
-                found = [entry for entry in self.general if in_cell(entry[2].keys, current.inside)]
+                found = [entry for entry in self.general if in_class(entry[2].keys, current.inside)]
             else:
                 found = self.named.get(name, [])
                 if self.general:

@@ -11,7 +11,7 @@ from typing import Final
 from ...pda.automata.dfa import ANYTHING, Dfa
 from ...pda.exceptions import LimitError
 from ...pda.grammar import AUTOMATON, GRAPH, REPEATABLE, REQUIRED, GrammarBuilder, NodeId
-from ..sets.keys import in_cell, without
+from ..sets.keys import in_class, without
 from ..sets.objects import Cases, Known, Oracle, key_space, member, names_of, prune, sets_of_keys, single, surely
 from ..sets.types import TRUE, Atom, Conjunction, Object, reduced
 from .json_parts import Fragments, quoted
@@ -71,14 +71,14 @@ class ObjectWriter:
         names = names_of(part)
         space, known = key_space(part, names, self.oracle), Known(part, self.oracle)
         choices = len(part.clauses) + sum(not atom.every and atom.name is None for atom in part.atoms)
-        for cell in space.cells:
+        for key_class in space.classes:
             most = FEW_NAMES if choices else max(FEW_KEYS, part.low)
-            if not self.oracle.is_empty(known.undeclared(cell)) and space.room([cell], most + 1) <= most:
-                names += space.names(cell)
+            if not self.oracle.is_empty(known.undeclared(key_class)) and space.room([key_class], most + 1) <= most:
+                names += space.names(key_class)
         return part._replace(order=tuple(names))
 
     def members(self, part: Object) -> tuple[list[Member], list[Member]]:
-        """The declared keys that can occur, and the cells of the others."""
+        """The declared keys that can occur, and the classes of the others."""
         known = Known(part, self.oracle)
         names = names_of(part)
         declared: list[Member] = []
@@ -92,16 +92,16 @@ class ObjectWriter:
         space = key_space(part, names, self.oracle)
         # Cells that no set of keys tells apart are one.
         groups: dict[tuple[bool, ...], list[frozenset[int]]] = {}
-        for inside in sorted(space.cells, key=sorted) if len(space.cells) > 1 else space.cells:
-            groups.setdefault(tuple([in_cell(keys, inside) for keys in sets]), []).append(inside)
-        for cells in groups.values():
-            value = known.undeclared(cells[0])
+        for inside in sorted(space.classes, key=sorted) if len(space.classes) > 1 else space.classes:
+            groups.setdefault(tuple([in_class(keys, inside) for keys in sets]), []).append(inside)
+        for classes in groups.values():
+            value = known.undeclared(classes[0])
             if not self.oracle.is_empty(value):
                 # Keys that may occur again never run out.
                 many = max(FEW_KEYS, part.low) + 1
-                room = space.room(cells, many) if self.distinct else many
-                key = self.extra_key(*space.keys(cells))
-                undeclared.append(Member(None, cells[0], key, value, False, room if room < many else -1))
+                room = space.room(classes, many) if self.distinct else many
+                key = self.extra_key(*space.keys(classes))
+                undeclared.append(Member(None, classes[0], key, value, False, room if room < many else -1))
         return declared, undeclared
 
     def extra_key(self, keys: Dfa, declared: Sequence[str]) -> NodeId:
@@ -174,7 +174,7 @@ class ObjectWriter:
         partition = key_space(part, names_of(part), self.oracle).partition
         for m in undeclared:
             endless = part.high < 0 and partition.is_endless(m.inside)
-            keys.append(Key(None, m.key, m.value, partial(self.speaks_of_cell, m.inside), partial(self.lasts, m, endless)))
+            keys.append(Key(None, m.key, m.value, partial(self.speaks_of_class, m.inside), partial(self.lasts, m, endless)))
         split = Cases(self.oracle).split
         graph = Unordered(b, f, keys, clauses, pair=self.pair, split=split, budget=self.oracle.budget)
         return graph.node(part.low, part.high, states)
@@ -184,19 +184,21 @@ class ObjectWriter:
         return member(self.oracle, atom.keys, name)
 
     @staticmethod
-    def speaks_of_cell(inside: frozenset[int], atom: Atom) -> bool:
-        """Whether an atom speaks of the undeclared keys of a cell."""
-        return atom.name is None and in_cell(atom.keys, inside)
+    def speaks_of_class(inside: frozenset[int], atom: Atom) -> bool:
+        """Whether an atom speaks of the undeclared keys of a class."""
+        return atom.name is None and in_class(atom.keys, inside)
 
-    def lasts(self, cell: Member, endless: bool, atom: Atom) -> bool:
-        """Whether there is always one more key of a cell with which an atom is met."""
-        return endless and self.speaks_of_cell(cell.inside, atom) and not self.oracle.is_empty(reduced(cell.value | {atom.literal}))
+    def lasts(self, key_class: Member, endless: bool, atom: Atom) -> bool:
+        """Whether there is always one more key of a class with which an atom is met."""
+        return (
+            endless and self.speaks_of_class(key_class.inside, atom) and not self.oracle.is_empty(reduced(key_class.value | {atom.literal}))
+        )
 
     def without_clauses(self, part: Object, most: int) -> list[tuple[Object, Witnesses]] | None:
         """Parts without clauses, whose union is the part, each with what some different undeclared keys must have; None where many."""
         stack: list[tuple[Object, Witnesses]] = [(part, ())]
         names = names_of(part)
-        cells = sorted(key_space(part, names, self.oracle).cells, key=sorted)
+        classes = sorted(key_space(part, names, self.oracle).classes, key=sorted)
         found: list[tuple[Object, Witnesses]] = []
         steps = 0
         while stack:
@@ -219,12 +221,12 @@ class ObjectWriter:
                     if member(self.oracle, atom.keys, name)
                 ]
                 met = frozenset((atom.literal,))
-                options += [(base, (*witnesses, (inside, met))) for inside in cells if in_cell(atom.keys, inside)]
+                options += [(base, (*witnesses, (inside, met))) for inside in classes if in_class(atom.keys, inside)]
                 # One key may be what several atoms ask for.
                 options += [
                     (base, (*witnesses[:place], (inside, literals | met), *witnesses[place + 1 :]))
                     for place, (inside, literals) in enumerate(witnesses)
-                    if in_cell(atom.keys, inside)
+                    if in_class(atom.keys, inside)
                 ]
             else:
                 found.append((current, witnesses))
@@ -240,7 +242,7 @@ class ObjectWriter:
         """Whether a key that has to be there anyway is surely one of those that an atom asks for."""
         known = Known(part, self.oracle)
         return any(
-            in_cell(atom.keys, inside) and (atom.literal == TRUE or atom.literal in literals) for inside, literals in witnesses
+            in_class(atom.keys, inside) and (atom.literal == TRUE or atom.literal in literals) for inside, literals in witnesses
         ) or any(
             member(self.oracle, atom.keys, name) and (atom.literal == TRUE or surely(known.value(name), atom.literal, self.oracle))
             for name in known.required

@@ -1,4 +1,4 @@
-"""The undeclared keys of an object, cut into sets that its keywords treat alike.
+"""Key classes: the undeclared keys of an object, cut into sets that its keywords treat alike, the minterms of its patterns.
 
 The automata of all patterns run side by side, once for each set of patterns that some object uses.
 What a key belongs to is read off the state it ends in, so every set of keys is this automaton with other accepting states.
@@ -20,19 +20,19 @@ from ...pda.budget import Budget
 from ...pda.exceptions import LimitError
 from .types import Keys
 
-MOST_CELLS: Final = 256
+MOST_CLASSES: Final = 256
 SINK: Final = -1
 UNKNOWN: Final = -1
-"""The number of the language of strings that are in no cell."""
+"""The number of the language of strings that are in no class."""
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _SURROGATES: Final = (0xD800, 0xE000)
 _TARGET: Final = itemgetter(2)
 Row = tuple[tuple[int, int, int], ...]
-Cell = frozenset[int]
-"""The keys that are in just these languages."""
+KeyClass = frozenset[int]
+"""A key class (a minterm of the patterns): the keys that are in just these languages."""
 
 
-def in_cell(keys: Keys, inside: Cell) -> bool:
+def in_class(keys: Keys, inside: KeyClass) -> bool:
     """Whether the undeclared keys that are in just these languages belong to a set of keys."""
     return (not keys.languages.isdisjoint(inside)) is not keys.negated
 
@@ -53,14 +53,14 @@ class _Product:
             weight *= len(automaton.accepting) + 1
         self.shared: tuple[RowWriter, list[list[list[int]]]] | None = None
         self.rows: list[Row] = []
-        self.inside: list[Cell] = []
+        self.inside: list[KeyClass] = []
         self.todo = [sum(self.weights)]
         self.index = {self.todo[0]: 0}
         tables = [by_classes(automaton) for automaton in self.automata]
         dense = [table for table in tables if table is not None]
         finals = [automaton.accepting for automaton in self.automata]
         numbers = [number for number, _ in languages]
-        cells: dict[tuple[int, ...], Cell] = {}
+        classes: dict[tuple[int, ...], KeyClass] = {}
         sizes = [len(automaton.accepting) + 1 for automaton in self.automata]
         for key in self.todo:
             running: list[tuple[int, int]] = []
@@ -75,9 +75,9 @@ class _Product:
             else:
                 self.rows.append(self.by_ranges(running))
             accepting = tuple([place for place, state in running if finals[place][state]])
-            found = cells.get(accepting)
+            found = classes.get(accepting)
             if found is None:
-                found = cells[accepting] = frozenset([numbers[place] for place in accepting])
+                found = classes[accepting] = frozenset([numbers[place] for place in accepting])
             self.inside.append(found)
             if not len(self.rows) & 63:
                 budget.check_states(len(self.todo))
@@ -132,13 +132,13 @@ class _Product:
 
 
 class Partition:
-    """All strings, cut into the cells of a few languages."""
+    """All strings, cut into key classes, the minterms of a few languages."""
 
     def __init__(self, languages: Sequence[tuple[int, Dfa]], budget: Budget, unknown: Dfa | None = None) -> None:
-        """`unknown` are strings of which no automaton tells which languages they are in: they are in no cell."""
-        self.automata: dict[frozenset[Cell], Dfa] = {}
-        self.words: dict[str, Cell] = {}
-        self.endless: set[Cell] | None = None
+        """`unknown` are strings of which no automaton tells which languages they are in: they are in no class."""
+        self.automata: dict[frozenset[KeyClass], Dfa] = {}
+        self.words: dict[str, KeyClass] = {}
+        self.endless: set[KeyClass] | None = None
         self.before: list[list[int]] | None = None
         if unknown is not None:
             product = _Product([*languages, (UNKNOWN, unknown)], budget)
@@ -148,22 +148,24 @@ class Partition:
             self.rows, self.inside = product.rows, product.inside
         else:
             self.rows, self.inside = list(ANYTHING.transitions), [frozenset()]
-        self.cells = dict.fromkeys(inside for inside in self.inside if UNKNOWN not in inside)
+        self.classes = dict.fromkeys(inside for inside in self.inside if UNKNOWN not in inside)
         self.is_whole = unknown is None
-        if len(self.cells) > MOST_CELLS:
-            raise LimitError(f"the patterns of one object cut its keys into more than {MOST_CELLS} sets", limit="states", value=MOST_CELLS)
+        if len(self.classes) > MOST_CLASSES:
+            raise LimitError(
+                f"the patterns of one object cut its keys into more than {MOST_CLASSES} sets", limit="states", value=MOST_CLASSES
+            )
         if len(languages) == 1 and self.is_whole:
             ((number, automaton),) = languages
             self.automata[frozenset((frozenset((number,)),))] = automaton
 
-    def cell(self, word: str) -> Cell:
-        """The cell that a string is in."""
+    def class_of(self, word: str) -> KeyClass:
+        """The key class that a string is in."""
         found = self.words.get(word)
         if found is None:
-            found = self.words[word] = self._cell(word)
+            found = self.words[word] = self._class_of(word)
         return found
 
-    def _cell(self, word: str) -> Cell:
+    def _class_of(self, word: str) -> KeyClass:
         state = 0
         for point in map(ord, word):
             for _, hi, target in self.rows[state]:
@@ -172,25 +174,25 @@ class Partition:
                     break
         return self.inside[state]
 
-    def is_endless(self, cell: Cell) -> bool:
-        """Whether infinitely many strings are in a cell."""
+    def is_endless(self, key_class: KeyClass) -> bool:
+        """Whether infinitely many strings are in a key class."""
         if self.endless is None:
             # What cannot be put in order can be reached from a cycle.
             _, entering = language.in_order(self.rows)
             self.endless = {inside for inside, left in zip(self.inside, entering, strict=True) if left}
-        return cell in self.endless
+        return key_class in self.endless
 
-    def automaton(self, cells: Iterable[Cell]) -> Dfa:
-        """The automaton of the strings in these cells, trimmed but not minimal."""
-        chosen = frozenset(cells)
-        if self.is_whole and len(chosen) == len(self.cells):
+    def automaton(self, classes: Iterable[KeyClass]) -> Dfa:
+        """The automaton of the strings in these classes, trimmed but not minimal."""
+        chosen = frozenset(classes)
+        if self.is_whole and len(chosen) == len(self.classes):
             return ANYTHING
         found = self.automata.get(chosen)
         if found is None:
             found = self.automata[chosen] = self._automaton(chosen)
         return found
 
-    def _automaton(self, chosen: frozenset[Cell]) -> Dfa:
+    def _automaton(self, chosen: frozenset[KeyClass]) -> Dfa:
         accepting = [inside in chosen for inside in self.inside]
         if self.before is None:
             self.before = sources(self.rows)
@@ -199,44 +201,44 @@ class Partition:
 
 
 class KeySpace:
-    """All keys but the declared ones, each in one cell of a partition."""
+    """All keys but the declared ones, each in one class of a partition."""
 
     def __init__(self, declared: Iterable[str], partition: Partition) -> None:
         self.partition = partition
-        self.declared: dict[Cell, list[str]] = {}
-        if len(partition.cells) == 1 and partition.is_whole:
-            self.declared, self.cells = {cell: list(declared) for cell in partition.cells}, list(partition.cells)
+        self.declared: dict[KeyClass, list[str]] = {}
+        if len(partition.classes) == 1 and partition.is_whole:
+            self.declared, self.classes = {key_class: list(declared) for key_class in partition.classes}, list(partition.classes)
             return
         for name in declared:
-            if name.isascii() or not _SURROGATE.search(name):  # a key with a lone surrogate is no text, and in no cell
-                self.declared.setdefault(partition.cell(name), []).append(name)
-        self.cells = [cell for cell in partition.cells if cell not in self.declared or self._has_more(cell)]
+            if name.isascii() or not _SURROGATE.search(name):  # a key with a lone surrogate is no text, and in no class
+                self.declared.setdefault(partition.class_of(name), []).append(name)
+        self.classes = [key_class for key_class in partition.classes if key_class not in self.declared or self._has_more(key_class)]
 
-    def _has_more(self, cell: Cell) -> bool:
-        """Whether a cell has a key that is not declared."""
-        return self.room([cell], 1) > 0
+    def _has_more(self, key_class: KeyClass) -> bool:
+        """Whether a class has a key that is not declared."""
+        return self.room([key_class], 1) > 0
 
-    def room(self, cells: Iterable[Cell], enough: int) -> int:
-        """How many undeclared keys there are in these cells, at most `enough`."""
+    def room(self, classes: Iterable[KeyClass], enough: int) -> int:
+        """How many undeclared keys there are in these classes, at most `enough`."""
         total = 0
-        for cell in cells:
-            if total >= enough or self.partition.is_endless(cell):
+        for key_class in classes:
+            if total >= enough or self.partition.is_endless(key_class):
                 return enough
-            declared = len(set(self.declared.get(cell, ())))
-            found = language.count(self.partition.automaton([cell]), declared + enough)
+            declared = len(set(self.declared.get(key_class, ())))
+            found = language.count(self.partition.automaton([key_class]), declared + enough)
             assert found is not None
             total += found - declared
         return min(total, enough)
 
-    def names(self, cell: Cell) -> list[str]:
-        """The undeclared keys in a cell of which there are not too many."""
-        declared = frozenset(self.declared.get(cell, ()))
-        return [name for name in language.enumerate_texts(self.partition.automaton([cell])) if name not in declared]
+    def names(self, key_class: KeyClass) -> list[str]:
+        """The undeclared keys in a class of which there are not too many."""
+        declared = frozenset(self.declared.get(key_class, ()))
+        return [name for name in language.enumerate_texts(self.partition.automaton([key_class])) if name not in declared]
 
-    def keys(self, cells: Iterable[Cell]) -> tuple[Dfa, list[str]]:
-        """The undeclared keys in these cells: an automaton, and the declared keys that it accepts."""
-        chosen = list(cells)
-        return self.partition.automaton(chosen), [name for cell in chosen for name in self.declared.get(cell, ())]
+    def keys(self, classes: Iterable[KeyClass]) -> tuple[Dfa, list[str]]:
+        """The undeclared keys in these classes: an automaton, and the declared keys that it accepts."""
+        chosen = list(classes)
+        return self.partition.automaton(chosen), [name for key_class in chosen for name in self.declared.get(key_class, ())]
 
 
 def without(automaton: Dfa, words: Iterable[str]) -> Dfa:

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from ...pda.budget import Budget
 from ...pda.exceptions import LimitError
-from .keys import Cell, KeySpace, Partition, in_cell
+from .keys import KeyClass, KeySpace, Partition, in_class
 from .types import FALSE, NEVER, TRUE, Atom, Clause, Conjunction, Keys, Literal, Object, high_bound, reduced
 
 FREE: Final = Object()
@@ -218,9 +218,9 @@ class Known:
                 literals.add(literal)
         return reduced(frozenset(literals))
 
-    def undeclared(self, cell: Cell, *more: Literal) -> Conjunction:
-        """What the value of an undeclared key in a cell must meet if the key is there."""
-        return reduced(frozenset((*more, *(atom.literal for atom in self.general if in_cell(atom.keys, cell)))))
+    def undeclared(self, key_class: KeyClass, *more: Literal) -> Conjunction:
+        """What the value of an undeclared key of a class must meet if the key is there."""
+        return reduced(frozenset((*more, *(atom.literal for atom in self.general if in_class(atom.keys, key_class)))))
 
 
 def prune(part: Object, oracle: Oracle) -> Object | None:

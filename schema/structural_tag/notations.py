@@ -506,7 +506,7 @@ class _Objects(ObjectWriter):
         self.styled = styled
 
     def members(self, part: Object) -> tuple[list[Member], list[Member]]:
-        """The declared keys that can occur, and the cells of the others; here with keys as the style writes them."""
+        """The declared keys that can occur, and the classes of the others; here with keys as the style writes them."""
         declared, undeclared = super().members(part)
         declared = [member._replace(key=self.styled.key(member.name or "")) for member in declared]
         for member in undeclared:

@@ -200,13 +200,13 @@ def test_plain_objects_need_no_algebra() -> None:
 
 @given(st.lists(st.sampled_from(["^a", "b$", "[ab]+c", "^[^x]*$", "é", "^.{2,5}$", "a.*b", r"\d"]), min_size=2, max_size=4, unique=True))
 def test_cells_of_large_automata(patterns: list[str]) -> None:
-    """The cells of several patterns are the same where the automata are too large for tables."""
+    """The classes of several patterns are the same where the automata are too large for tables."""
     languages = [(number, pattern_dfa(pattern, Budget())) for number, pattern in enumerate(patterns)]
     partition = Partition(languages, Budget())
     with patch.object(keys, "by_classes", lambda automaton: None):
         other = Partition(languages, Budget())
-    assert partition.cells.keys() == other.cells.keys()
-    assert all(minimize(partition.automaton([cell])) == minimize(other.automaton([cell])) for cell in partition.cells)
+    assert partition.classes.keys() == other.classes.keys()
+    assert all(minimize(partition.automaton([key_class])) == minimize(other.automaton([key_class])) for key_class in partition.classes)
 
 
 def test_any_order_of_many_alternatives(engine: Engine) -> None:
