@@ -46,7 +46,7 @@ class ArrayWriter:
         is_empty: Callable[[Conjunction], bool],
         is_small: Callable[[Literal], bool],
         value: Callable[[Conjunction], NodeId],
-        few_values: Callable[[Conjunction], list[NodeId] | None],
+        finite_values: Callable[[Conjunction], list[NodeId] | None],
         few: Few | None = None,
     ) -> None:
         self.b = b
@@ -54,7 +54,7 @@ class ArrayWriter:
         self.is_empty = is_empty
         self.is_small = is_small
         self.value = value
-        self.few_values = few_values
+        self.finite_values = finite_values
         self._few = few
 
     @property
@@ -72,7 +72,7 @@ class ArrayWriter:
         if counts:
             return self.counted(pruned)
         if distinct and not prefix:
-            values = self.few_values(rest)
+            values = self.finite_values(rest)
             if values is not None:
                 return permuted_array(self.b, self.f, values, low, high)
             if self.few.number(rest, low) < low:

@@ -75,7 +75,7 @@ Pending = tuple[RuleId, Any, Scope | None]
 
 
 @dataclass(slots=True)
-class _Gathered:
+class _MemberFacts:
     """What several subschemas say of the members of an object."""
 
     declared: dict[str, dict[tuple[int, Scope], Any]] = field(default_factory=dict)
@@ -201,7 +201,7 @@ class Compilation:
         """What writes array parts."""
         algebra, finite = self.algebra, self.finite
         few = Few(finite.values, finite.number, finite.has, algebra.constant, algebra.any_of)
-        return ArrayWriter(self.builder, self.fragments, algebra.is_empty, algebra.is_small, self.value, self.few_values, few)
+        return ArrayWriter(self.builder, self.fragments, algebra.is_empty, algebra.is_small, self.value, self.finite_values, few)
 
     @cached_property
     def objects(self) -> ObjectWriter:
@@ -299,17 +299,17 @@ class Compilation:
         if not code & ARRAY:
             return f.array
         if self.depth >= DEEPEST_INLINE:
-            return self.deferred(schema, self.scope)
+            return self.rule_for(schema, self.scope)
         low, high = bounds(schema, "minItems", "maxItems")
         distinct = high != 1 and flag(schema, "uniqueItems")
         first, others = item_schemas(schema, self.codes)
         if distinct and not first:
-            values = self.few_members(others)
+            values = self.finite_items(others)
             if values is not None:
                 return permuted_array(self.builder, f, values, low, high)
         if distinct and low > 1 and not self.has_enough(first[1:low], others if low > len(first) else True):
             algebra = self.algebra
-            return self.by_parts(reduced(frozenset((algebra.literal(schema, self.scope), algebra.of_type("array")))))
+            return self.rule_for_conjunction(reduced(frozenset((algebra.literal(schema, self.scope), algebra.of_type("array")))))
         self.depth += 1
         prefix = [self.node(item) for item in first]
         rest = self.node(others) if others is not True else f.value
@@ -322,7 +322,7 @@ class Compilation:
         if not code & OBJECT:
             return f.object
         if self.depth >= DEEPEST_INLINE:
-            return self.deferred(schema, self.scope)
+            return self.rule_for(schema, self.scope)
         properties = mapping(schema, "properties")
         required = names(schema, "required", schema["required"]) if "required" in schema else ()
         colon, node, needed, never = f.colon, self.node, frozenset(required), f.never
@@ -367,7 +367,7 @@ class Compilation:
             if not code & BEYOND_LOCAL:
                 return self.local(schema, code)
         if self.depth >= DEEPEST_INLINE:
-            return self.deferred(schema, self.scope)
+            return self.rule_for(schema, self.scope)
         said = code & (BEYOND_LOCAL | LOCAL | TYPE)
         node: NodeId | None = None
         if said & ~TYPE == VALUES:
@@ -378,7 +378,7 @@ class Compilation:
             node = self.branches(schema, said)
         if node is None and ("allOf" in schema or ("oneOf" in schema and said & ~TYPE != ONE_OF)):
             node = self.merged(schema)
-        return self.general(schema) if node is None else node
+        return self.via_algebra(schema) if node is None else node
 
     def values(self, schema: Schema, code: int) -> NodeId | None:
         """`enum` or `const`, perhaps with `type`; None where the algebra has to filter."""
@@ -409,7 +409,7 @@ class Compilation:
         found = referred(self.registry, schema, self.scope)
         if len(found) != 1:
             return None
-        node = self.deferred(*found[0])
+        node = self.rule_for(*found[0])
         if reference.__class__ is str:
             self.referenced[key] = node
         return node
@@ -448,23 +448,23 @@ class Compilation:
 
         None for subschemas that say anything else.
         """
-        whole = self.gathered([(schema, self.scope)])
+        whole = self.member_facts([(schema, self.scope)])
         if whole is None or len(whole.unions) > 1:
             return None
         if not whole.unions:
             return self.one_object(whole)
         ((union, scope),) = whole.unions
         branches = [(branch, scope) for branch in schemas(union, "oneOf")]
-        objects_of = [self.gathered([(schema, self.scope), branch], beside=union) for branch in branches]
+        objects_of = [self.member_facts([(schema, self.scope), branch], beside=union) for branch in branches]
         if not all(found is not None and found.are_objects and not found.unions for found in objects_of):
             return None
         if not surely_all_disjoint([upper_bound(self.registry, schema, self.scope, branch) for branch in branches]):
             return None
         return self.alternatives([self.one_object(found) for found in objects_of if found is not None])
 
-    def gathered(self, todo: list[tuple[Any, Scope]], *, beside: Schema | None = None) -> _Gathered | None:
+    def member_facts(self, todo: list[tuple[Any, Scope]], *, beside: Schema | None = None) -> _MemberFacts | None:
         """What some subschemas together say of an object's members, None where they say more; the oneOf of `beside` is left aside."""
-        result = _Gathered()
+        result = _MemberFacts()
         first = todo[0][0]
         todo = todo[::-1]
         looks = 0
@@ -503,16 +503,16 @@ class Compilation:
                 todo.append(self.registry.resolve(scope, piece["$ref"], schema=piece))
         return result if result.are_objects or result.unions else None
 
-    def one_object(self, gathered: _Gathered) -> NodeId:
+    def one_object(self, member_facts: _MemberFacts) -> NodeId:
         """The object with these members."""
         b, f, never = self.builder, self.fragments, self.fragments.never
-        allowed, needed = gathered.allowed, frozenset(gathered.required)
+        allowed, needed = member_facts.allowed, frozenset(member_facts.required)
         if allowed is not None and not needed <= allowed:
             return never
         members: list[tuple[NodeId, bool]] = []
         outer = self.scope
         self.depth += 1
-        for name, said in gathered.declared.items():
+        for name, said in member_facts.declared.items():
             if allowed is not None and name not in allowed:
                 continue
             if len(said) == 1:
@@ -527,7 +527,7 @@ class Compilation:
             pair = never if inner == never else b.node((SEQ, b.node((LITERAL, quoted(name))), f.colon, inner))
             members.append((pair, name in needed))
         self.depth -= 1
-        return self.closed(members, dict.fromkeys(gathered.declared), gathered.required, f.value if allowed is None else never)
+        return self.closed(members, dict.fromkeys(member_facts.declared), member_facts.required, f.value if allowed is None else never)
 
     def branch(self, schema: Any, kinds: Sequence[str], narrower: bool) -> NodeId | None:
         """A branch beside `type`, which may be narrower than the branch: None where it takes more than handlers to see to that."""
@@ -544,14 +544,14 @@ class Compilation:
         """Whether a look tells that no items that have to be there run out of values."""
         return all(surely_endless(self.registry, item, self.scope) for item in (*first, others))
 
-    def few_members(self, schema: Any) -> list[NodeId] | None:
+    def finite_items(self, schema: Any) -> list[NodeId] | None:
         """The nodes of all values that a subschema of items allows, None where there are many."""
         if not isinstance(schema, dict) or surely_many(self.registry, schema, self.scope):
             return None
         algebra = self.algebra
-        return self.few_values(reduced(frozenset((algebra.literal(schema, self.scope),))))
+        return self.finite_values(reduced(frozenset((algebra.literal(schema, self.scope),))))
 
-    def few_values(self, conjunction: Conjunction) -> list[NodeId] | None:
+    def finite_values(self, conjunction: Conjunction) -> list[NodeId] | None:
         """The nodes of all values that a conjunction allows, each once, None where there are many, or arrays or objects among them.
 
         An array of these is an automaton; one of others is checked as it is generated.
@@ -584,7 +584,7 @@ class Compilation:
 
     # Rules and the algebra.
 
-    def deferred(self, schema: Any, scope: Scope) -> NodeId:
+    def rule_for(self, schema: Any, scope: Scope) -> NodeId:
         """A rule for a subschema, to be compiled later."""
         key = (id(schema), scope)
         found = self.rules.get(key)
@@ -596,11 +596,11 @@ class Compilation:
             self.pending.append((rule, schema, scope))
         return found
 
-    def general(self, schema: Schema) -> NodeId:
+    def via_algebra(self, schema: Schema) -> NodeId:
         """A subschema that needs the algebra, as a rule."""
-        return self.by_parts(reduced(frozenset((self.algebra.literal(schema, self.scope),))))
+        return self.rule_for_conjunction(reduced(frozenset((self.algebra.literal(schema, self.scope),))))
 
-    def by_parts(self, conjunction: Conjunction) -> NodeId:
+    def rule_for_conjunction(self, conjunction: Conjunction) -> NodeId:
         """A rule for a conjunction of literals, to be compiled later."""
         found = self.rules.get(conjunction)
         if found is None:
@@ -625,7 +625,7 @@ class Compilation:
                 if schema.__class__ is dict:
                     found = self.values_of[conjunction] = self.shared(schema, scope)
                     return found
-        return self.by_parts(conjunction)
+        return self.rule_for_conjunction(conjunction)
 
     def shared(self, schema: Schema, scope: Scope) -> NodeId:
         """The node of a subschema that may be used more than once."""
