@@ -55,8 +55,8 @@ from ..dialect.keywords import (  # fmt: skip
     REFERENCE,
     STRING,
     TYPE,
-    UNKNOWN,
     VALUES,
+    groups_of,
 )
 from ..dialect.references import Registry, Resource, Scope, referred
 from ..errors import Inexact, Malformed
@@ -515,8 +515,8 @@ class Algebra:
             return self.cases(schema, scope)
         scope = self.registry.enter(scope, schema)
         if "unevaluatedProperties" in schema or "unevaluatedItems" in schema:
-            codes = scope.resource.dialect.keywords
-            if "unevaluatedProperties" in codes or "unevaluatedItems" in codes:
+            keyword_groups = scope.resource.dialect.keywords
+            if "unevaluatedProperties" in keyword_groups or "unevaluatedItems" in keyword_groups:
                 return self.of_cases(literal)
         return self.parts(schema, scope)
 
@@ -542,50 +542,48 @@ class Algebra:
 
     def parts(self, schema: Schema, scope: Scope) -> Steps:
         """The parts of a subschema without unevaluated keywords."""
-        codes = scope.resource.dialect.keywords
-        code = 0
-        for keyword in schema:
-            code |= codes.get(keyword, UNKNOWN)
-        if code & REFERENCE and scope.resource.dialect.lone_reference:
+        keyword_groups = scope.resource.dialect.keywords
+        groups = groups_of(schema, keyword_groups)
+        if groups & REFERENCE and scope.resource.dialect.lone_reference:
             target, within = self.registry.resolve(scope, schema["$ref"], schema=schema)
             parts, _ = yield from self.branch(target, within)
             return parts
-        yield from self.names_of_properties(schema, scope, codes)
-        result = self.local(schema, scope, code)
+        yield from self.names_of_properties(schema, scope, keyword_groups)
+        result = self.local(schema, scope, groups)
         for target, within in referred(self.registry, schema, scope):
             parts, _ = yield from self.branch(target, within)
             result = self.intersect(result, parts)
-        if code & ALGEBRA and "allOf" in schema:
+        if groups & ALGEBRA and "allOf" in schema:
             for subschema in schemas(schema, "allOf"):
                 parts, _ = yield from self.branch(subschema, scope)
                 result = self.intersect(result, parts)
-        if code & ANY_OF:
+        if groups & ANY_OF:
             found = []
             for subschema in schemas(schema, "anyOf"):
                 parts, _ = yield from self.branch(subschema, scope)
                 found.append(parts)
             result = self.intersect(result, self.union(found))
-        if code & ONE_OF:
+        if groups & ONE_OF:
             exclusive = yield from self.one_of(schema, scope)
             result = self.intersect(result, self.union(exclusive))
-        if code & ALGEBRA:
+        if groups & ALGEBRA:
             if "not" in schema:
                 parts, literal = yield from self.branch(schema["not"], scope)
                 result = self.intersect(result, self.inverted(literal, parts))
-            if "if" in schema and "if" in codes and ("then" in schema or "else" in schema):
+            if "if" in schema and "if" in keyword_groups and ("then" in schema or "else" in schema):
                 test, literal = yield from self.branch(schema["if"], scope)
                 then, _ = yield from self.branch(schema.get("then", True), scope)
                 otherwise, _ = yield from self.branch(schema.get("else", True), scope)
                 result = self.intersect(result, self.conditional(test, self.inverted(literal, test), then, otherwise))
-            for name, subschema in self.dependents(schema, codes):
+            for name, subschema in self.dependents(schema, keyword_groups):
                 parts, _ = yield from self.branch(subschema, scope)
                 absent = EVERY._replace(objects=(Object(atoms=(lacks(name),)),))
                 result = self.intersect(result, self.union([absent, parts]))
         return result
 
-    def names_of_properties(self, schema: Schema, scope: Scope, codes: Mapping[str, int]) -> Steps:
+    def names_of_properties(self, schema: Schema, scope: Scope, keyword_groups: Mapping[str, int]) -> Steps:
         """The parts of propertyNames, which `object_part` asks for: worked out here, where nesting costs no Python stack."""
-        if "propertyNames" in schema and "propertyNames" in codes:
+        if "propertyNames" in schema and "propertyNames" in keyword_groups:
             yield from self.branch(schema["propertyNames"], scope)
 
     def inverted(self, literal: Literal, parts: Parts) -> Parts:
@@ -605,9 +603,9 @@ class Algebra:
     def one_of(self, schema: Schema, scope: Scope) -> Steps:
         """For every branch of oneOf the values in it alone."""
         subschemas = schemas(schema, "oneOf")
-        codes = scope.resource.dialect.keywords
+        keyword_groups = scope.resource.dialect.keywords
         # A type beside oneOf spares the complements of other types.
-        kinds = self.local(schema, scope, TYPE) if "type" in schema and "type" in codes else EVERY
+        kinds = self.local(schema, scope, TYPE) if "type" in schema and "type" in keyword_groups else EVERY
         branches: list[tuple[Parts, Callable[[], Parts]]] = []
         for subschema in subschemas:
             parts, literal = yield from self.branch(subschema, scope)
@@ -616,20 +614,20 @@ class Algebra:
         upper_bounds = [upper_bound(self.registry, subschema, scope) for subschema in subschemas]
         return self.exactly_one(branches, lambda i, j: surely_disjoint(upper_bounds[i], upper_bounds[j]))
 
-    def dependents(self, schema: Schema, codes: Mapping[str, int]) -> list[tuple[str, Any]]:
+    def dependents(self, schema: Schema, keyword_groups: Mapping[str, int]) -> list[tuple[str, Any]]:
         """The schemas that apply when a key is there."""
         found: list[tuple[str, Any]] = []
         for keyword in ("dependentSchemas", "dependencies"):
-            if keyword in schema and keyword in codes:
+            if keyword in schema and keyword in keyword_groups:
                 for name, value in mapping(schema, keyword).items():
                     if keyword == "dependentSchemas" or not isinstance(value, list | tuple):
                         found.append((name, value))
         return found
 
-    def local(self, schema: Schema, scope: Scope, code: int) -> Parts:
+    def local(self, schema: Schema, scope: Scope, groups: int) -> Parts:
         """What the keywords say that concern one type each, or list values."""
-        codes = scope.resource.dialect.keywords
-        kinds = frozenset(types(schema)) if "type" in schema and "type" in codes else None
+        keyword_groups = scope.resource.dialect.keywords
+        kinds = frozenset(types(schema)) if "type" in schema and "type" in keyword_groups else None
         constants, numbers = CONSTANTS, NUMBERS
         texts: Texts = (FREE_TEXT,)
         array_parts: tuple[Array, ...] = (arrays.FREE,)
@@ -637,33 +635,33 @@ class Algebra:
         if kinds is not None:
             constants = frozenset(c for c in CONSTANTS if ("null" if c is None else "boolean") in kinds)
             numbers = NUMBERS if "number" in kinds else INTEGERS if "integer" in kinds else NONE.numbers
-        if code & NUMBER and numbers:
+        if groups & NUMBER and numbers:
             numbers = numbers & number_set(schema)
         if kinds is not None and "string" not in kinds:
             texts = ()
-        elif code & STRING:
-            part = self.strings.reduced(self.text_part(schema, codes))
+        elif groups & STRING:
+            part = self.strings.reduced(self.text_part(schema, keyword_groups))
             texts = () if part is None else (part,)
         if kinds is not None and "array" not in kinds:
             array_parts = ()
-        elif code & ARRAY:
-            array_parts = (self.array_part(schema, scope, codes),)
+        elif groups & ARRAY:
+            array_parts = (self.array_part(schema, scope, keyword_groups),)
         if kinds is not None and "object" not in kinds:
             object_parts = ()
-        elif code & OBJECT:
-            part_of_object = self.object_part(schema, scope, codes)
+        elif groups & OBJECT:
+            part_of_object = self.object_part(schema, scope, keyword_groups)
             pruned = objects.prune(part_of_object, self.oracle) if part_of_object.clauses else part_of_object
             object_parts = () if pruned is None else (pruned,)
         result = Parts(constants, numbers, texts, array_parts, object_parts)
         if result == EVERY:
             result = EVERY
-        if code & VALUES:
+        if groups & VALUES:
             if "enum" in schema:
                 values = schema["enum"]
                 if not isinstance(values, list | tuple):
                     raise Malformed(schema, "enum", "must be an array")
                 result = self.intersect(result, self.finite(values))
-            if "const" in schema and "const" in codes:
+            if "const" in schema and "const" in keyword_groups:
                 result = self.intersect(result, self.finite([schema["const"]]))
         return result
 
@@ -706,7 +704,7 @@ class Algebra:
                 raise too_many(schema, keyword)
         return kept
 
-    def text_part(self, schema: Schema, codes: Mapping[str, int]) -> Text:
+    def text_part(self, schema: Schema, keyword_groups: Mapping[str, int]) -> Text:
         """What the string keywords say."""
         low, high = self.bounds(schema, "minLength", "maxLength")
         tests: set[tuple[str, object, bool]] = set()
@@ -714,7 +712,7 @@ class Algebra:
             pattern = text(schema, "pattern")
             self.strings.sources.setdefault(("pattern", pattern), (schema, "pattern", ""))
             tests.add(("pattern", pattern, True))
-        if self.formats and "format" in schema and "format" in codes:
+        if self.formats and "format" in schema and "format" in keyword_groups:
             name = text(schema, "format")
             if is_known(name):
                 self.strings.sources.setdefault(("format", name), (schema, "format", ""))
@@ -722,15 +720,15 @@ class Algebra:
                 high = high_bound(high, format_longest(name))
         return Text(low, high, frozenset(tests))
 
-    def array_part(self, schema: Schema, scope: Scope, codes: Mapping[str, int]) -> Array:
+    def array_part(self, schema: Schema, scope: Scope, keyword_groups: Mapping[str, int]) -> Array:
         """What the array keywords say."""
         low, high = self.bounds(schema, "minItems", "maxItems")
-        first, others = item_schemas(schema, codes)
+        first, others = item_schemas(schema, keyword_groups)
         prefix = tuple(reduced(frozenset((self.literal(item, scope),))) for item in first)
         rest = reduced(frozenset((self.literal(others, scope),)))
         counts: tuple[Count, ...] = ()
-        if "contains" in schema and "contains" in codes:
-            least, most = self.bounds(schema, "minContains", "maxContains", default=1) if "minContains" in codes else (1, -1)
+        if "contains" in schema and "contains" in keyword_groups:
+            least, most = self.bounds(schema, "minContains", "maxContains", default=1) if "minContains" in keyword_groups else (1, -1)
             if least > 0 or most >= 0:
                 counts = (Count(self.literal(schema["contains"], scope), 0, least, most),)
         distinct = flag(schema, "uniqueItems")
@@ -738,7 +736,7 @@ class Algebra:
             self.unique.append(schema)
         return Array(prefix, rest, low, high, counts, int(distinct))
 
-    def object_part(self, schema: Schema, scope: Scope, codes: Mapping[str, int]) -> Object:
+    def object_part(self, schema: Schema, scope: Scope, keyword_groups: Mapping[str, int]) -> Object:
         """What the object keywords say."""
         low, high = self.bounds(schema, "minProperties", "maxProperties")
         properties = mapping(schema, "properties")
@@ -759,7 +757,7 @@ class Algebra:
         literal = self.literal(schema.get("additionalProperties", True), scope)
         if literal != TRUE:
             atoms.append(Atom(True, Keys(True, frozenset(properties), frozenset(languages)), literal))
-        if "propertyNames" in schema and "propertyNames" in codes:
+        if "propertyNames" in schema and "propertyNames" in keyword_groups:
             literal = self.literal(schema["propertyNames"], scope)
             texts = self.writable(reduced(frozenset((literal, self.of_type("string"))))).texts
             if texts != (FREE_TEXT,):
@@ -768,7 +766,7 @@ class Algebra:
         atoms.extend(map(requires, required))
         clauses = []
         for keyword in ("dependentRequired", "dependencies"):
-            if keyword in schema and keyword in codes:
+            if keyword in schema and keyword in keyword_groups:
                 for name, value in mapping(schema, keyword).items():
                     if keyword == "dependentRequired" or isinstance(value, list | tuple):
                         clauses += [(lacks(name), requires(other)) for other in names(schema, keyword, value) if other != name]
@@ -836,15 +834,13 @@ class Algebra:
     def cases(self, schema: Schema, scope: Scope) -> Steps:
         """The cases of a subschema."""
         scope = self.registry.enter(scope, schema)
-        codes = scope.resource.dialect.keywords
-        code = 0
-        for keyword in schema:
-            code |= codes.get(keyword, UNKNOWN)
-        if code & REFERENCE and scope.resource.dialect.lone_reference:
+        keyword_groups = scope.resource.dialect.keywords
+        groups = groups_of(schema, keyword_groups)
+        if groups & REFERENCE and scope.resource.dialect.lone_reference:
             target, within = self.registry.resolve(scope, schema["$ref"], schema=schema)
             return (yield from self.case_branch(target, within))
-        yield from self.names_of_properties(schema, scope, codes)
-        result: list[Case] = [(self.local(schema, scope, code), self.evaluated(schema, scope, codes))]
+        yield from self.names_of_properties(schema, scope, keyword_groups)
+        result: list[Case] = [(self.local(schema, scope, groups), self.evaluated(schema, scope, keyword_groups))]
         for target, within in referred(self.registry, schema, scope):
             found = yield from self.case_branch(target, within)
             result = self.product(result, found)
@@ -868,19 +864,19 @@ class Algebra:
         if "not" in schema:
             parts, literal = yield from self.branch(schema["not"], scope)
             result = self.product(result, [(self.inverted(literal, parts), Evaluated())])
-        if "if" in schema and "if" in codes:
+        if "if" in schema and "if" in keyword_groups:
             test, literal = yield from self.branch(schema["if"], scope)
             tested = yield from self.case_branch(schema["if"], scope)
             then = yield from self.case_branch(schema.get("then", True), scope)
             otherwise = yield from self.case_branch(schema.get("else", True), scope)
             outside = [(self.inverted(literal, test), Evaluated())]
             result = self.product(result, self.grouped([*self.product(tested, then), *self.product(outside, otherwise)]))
-        for name, subschema in self.dependents(schema, codes):
+        for name, subschema in self.dependents(schema, keyword_groups):
             found = yield from self.case_branch(subschema, scope)
             absent = EVERY._replace(objects=(Object(atoms=(lacks(name),)),))
             present = Parts(objects=(Object(atoms=(requires(name),)),))
             result = self.product(result, self.grouped([(absent, Evaluated()), *self.product([(present, Evaluated())], found)]))
-        return self.without_unevaluated(result, schema, scope, codes)
+        return self.without_unevaluated(result, schema, scope, keyword_groups)
 
     def any_cases(self, branches: Sequence[list[Case]]) -> list[Case]:
         """For every set of branches that some value meets together, what they evaluate together."""
@@ -896,21 +892,21 @@ class Algebra:
             chosen = self.grouped([*chosen, *branch, *self.product(chosen, branch)])
         return self.grouped([*chosen, *(case for branch in silent for case in branch)])
 
-    def evaluated(self, schema: Schema, scope: Scope, codes: Mapping[str, int]) -> Evaluated:
+    def evaluated(self, schema: Schema, scope: Scope, keyword_groups: Mapping[str, int]) -> Evaluated:
         """What a subschema's own keywords evaluate."""
-        first, _ = item_schemas(schema, codes)
+        first, _ = item_schemas(schema, keyword_groups)
         items = schema.get("items", ())
         every_item = (
             (isinstance(items, list | tuple) and "additionalItems" in schema and "items" in schema)
             if isinstance(items, list | tuple)
-            else "items" in codes
+            else "items" in keyword_groups
         )
         contained: frozenset[Literal] = frozenset()
-        if "contains" in schema and "prefixItems" in codes:
+        if "contains" in schema and "prefixItems" in keyword_groups:
             contained = frozenset((self.literal(schema["contains"], scope),))
         return Evaluated(
-            "additionalProperties" in schema and "additionalProperties" in codes,
-            frozenset(mapping(schema, "properties")) if "properties" in codes else frozenset(),
+            "additionalProperties" in schema and "additionalProperties" in keyword_groups,
+            frozenset(mapping(schema, "properties")) if "properties" in keyword_groups else frozenset(),
             frozenset(
                 self.language((Text(tests=frozenset({("pattern", pattern, True)})),)) for pattern in mapping(schema, "patternProperties")
             ),
@@ -919,9 +915,9 @@ class Algebra:
             contained,
         )
 
-    def without_unevaluated(self, cases: list[Case], schema: Schema, scope: Scope, codes: Mapping[str, int]) -> list[Case]:
+    def without_unevaluated(self, cases: list[Case], schema: Schema, scope: Scope, keyword_groups: Mapping[str, int]) -> list[Case]:
         """The cases with this subschema's own unevaluated keywords applied."""
-        if "unevaluatedProperties" in schema and "unevaluatedProperties" in codes:
+        if "unevaluatedProperties" in schema and "unevaluatedProperties" in keyword_groups:
             literal = self.literal(schema["unevaluatedProperties"], scope)
             result = []
             for parts, seen in cases:
@@ -930,7 +926,7 @@ class Algebra:
                     parts = self.intersect(parts, EVERY._replace(objects=(Object(atoms=(atom,)),)))
                 result.append((parts, seen._replace(every_key=True)))
             cases = self.grouped(result)
-        if "unevaluatedItems" in schema and "unevaluatedItems" in codes:
+        if "unevaluatedItems" in schema and "unevaluatedItems" in keyword_groups:
             literal = self.literal(schema["unevaluatedItems"], scope)
             result = []
             for parts, seen in cases:

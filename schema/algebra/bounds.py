@@ -18,7 +18,7 @@ from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
 from ..dialect.keyword_values import TYPES, Schema, same_value, types
-from ..dialect.keywords import ANY_OF, BEYOND_LOCAL, LOCAL, OBJECT, REFERENCE, TYPE, UNKNOWN, VALUES
+from ..dialect.keywords import ANY_OF, BEYOND_LOCAL, LOCAL, OBJECT, REFERENCE, TYPE, VALUES, groups_of
 from ..dialect.references import Registry, Scope, referred
 
 TYPE_BITS: Final[Mapping[str, int]] = {
@@ -78,53 +78,53 @@ def upper_bound(registry: Registry, schema: Any, scope: Scope, *more: tuple[Any,
         if looks == _MOST_LOOKS:
             break
         dialect = scope.resource.dialect
-        codes = dialect.keywords
-        if not isinstance(schema, dict) or (dialect.identifier in schema and dialect.identifier in codes):
+        keyword_groups = dialect.keywords
+        if not isinstance(schema, dict) or (dialect.identifier in schema and dialect.identifier in keyword_groups):
             continue
-        if "$ref" in schema and "$ref" in codes:
+        if "$ref" in schema and "$ref" in keyword_groups:
             todo.append(registry.resolve(scope, schema["$ref"], schema=schema))
             if dialect.lone_reference:
                 continue
-        bits &= _types(schema, codes)
-        found = _values(schema, codes)
+        bits &= _types(schema, keyword_groups)
+        found = _values(schema, keyword_groups)
         if found is not None:
             listed = found if listed is None else found & listed
-        if "allOf" in codes and isinstance(schema.get("allOf"), list):
+        if "allOf" in keyword_groups and isinstance(schema.get("allOf"), list):
             todo += [(branch, scope) for branch in schema["allOf"]]
-        if "required" in codes and isinstance(schema.get("required"), list):
+        if "required" in keyword_groups and isinstance(schema.get("required"), list):
             required.update(name for name in schema["required"] if isinstance(name, str))
-        properties = schema.get("properties", {}) if "properties" in codes else {}
+        properties = schema.get("properties", {}) if "properties" in keyword_groups else {}
         if isinstance(properties, dict):
             for name, member in properties.items():
-                found = _values(member, codes)
+                found = _values(member, keyword_groups)
                 if found is not None:
                     values[name] = found & values[name] if name in values else found
-            closed = schema.get("additionalProperties") is False and "additionalProperties" in codes
-            if closed and ("patternProperties" not in schema or "patternProperties" not in codes):
+            closed = schema.get("additionalProperties") is False and "additionalProperties" in keyword_groups
+            if closed and ("patternProperties" not in schema or "patternProperties" not in keyword_groups):
                 allowed = frozenset(properties) if allowed is None else allowed & properties.keys()
     return UpperBound(bits, listed, frozenset(required), allowed, {name: found for name, found in values.items() if name in required})
 
 
-def _types(schema: dict[str, Any], codes: Mapping[str, int]) -> int:
+def _types(schema: dict[str, Any], keyword_groups: Mapping[str, int]) -> int:
     """The types that a subschema's own keywords allow."""
-    if "type" in schema and "type" in codes:
+    if "type" in schema and "type" in keyword_groups:
         return type_bits(types(schema))
-    if "enum" in codes and isinstance(schema.get("enum"), list):
+    if "enum" in keyword_groups and isinstance(schema.get("enum"), list):
         bits = 0
         for value in schema["enum"]:
             bits |= type_bit(value)
         return bits
-    return type_bit(schema["const"]) if "const" in schema and "const" in codes else ALL_TYPES
+    return type_bit(schema["const"]) if "const" in schema and "const" in keyword_groups else ALL_TYPES
 
 
-def _values(schema: Any, codes: Mapping[str, int]) -> Values | None:
+def _values(schema: Any, keyword_groups: Mapping[str, int]) -> Values | None:
     """The values that a subschema lists, None where it does not or where they are many."""
     if not isinstance(schema, dict):
         return None
-    listed: Any = schema.get("enum") if "enum" in codes else None
-    if "const" in schema and "const" in codes:
+    listed: Any = schema.get("enum") if "enum" in keyword_groups else None
+    if "const" in schema and "const" in keyword_groups:
         listed = [schema["const"]]
-    if not isinstance(listed, list) or len(listed) > _MOST_VALUES or ("$ref" in schema and "$ref" in codes):
+    if not isinstance(listed, list) or len(listed) > _MOST_VALUES or ("$ref" in schema and "$ref" in keyword_groups):
         return None
     return frozenset(map(same_value, listed))
 
@@ -185,32 +185,24 @@ def surely_inhabited(registry: Registry, schema: Any, scope: Scope, steps: int =
     """
     if schema.__class__ is not dict:
         return schema is True
-    codes = scope.resource.dialect.keywords
-    code = _code(schema, codes)
-    if code & BEYOND_LOCAL:
-        said = code & (BEYOND_LOCAL | LOCAL | TYPE)
-        if said & ~TYPE == VALUES:
-            return _lists(schema, codes)
-        if said == REFERENCE and steps:
+    keyword_groups = scope.resource.dialect.keywords
+    groups = groups_of(schema, keyword_groups)
+    if groups & BEYOND_LOCAL:
+        asserted = groups & (BEYOND_LOCAL | LOCAL | TYPE)
+        if asserted & ~TYPE == VALUES:
+            return _lists(schema, keyword_groups)
+        if asserted == REFERENCE and steps:
             found = referred(registry, schema, scope)
             return len(found) == 1 and surely_inhabited(registry, *found[0], steps - 1)
-        if said == ANY_OF and steps and schema["anyOf"].__class__ is list:
+        if asserted == ANY_OF and steps and schema["anyOf"].__class__ is list:
             return any(surely_inhabited(registry, branch, scope, steps - 1) for branch in schema["anyOf"][:_MOST_TRIED])
         return False
-    kinds = schema.get("type", "null") if code & TYPE else "null"
+    kinds = schema.get("type", "null") if groups & TYPE else "null"
     for kind in (kinds,) if kinds.__class__ is str else kinds if kinds.__class__ is list else ():
         test = _KINDS.get(kind) if kind.__class__ is str else None
         if test is not None and test(registry, schema, scope, steps):
             return True
     return False
-
-
-def _code(schema: Schema, codes: Mapping[str, int]) -> int:
-    """The codes of all keywords of a schema together."""
-    code = 0
-    for keyword in schema:
-        code |= codes.get(keyword, UNKNOWN)
-    return code
 
 
 def surely_many(registry: Registry, schema: Any, scope: Scope) -> bool:
@@ -223,17 +215,17 @@ def surely_many(registry: Registry, schema: Any, scope: Scope) -> bool:
     for _ in range(STEPS):
         if schema.__class__ is not dict:
             return schema is True
-        code = _code(schema, scope.resource.dialect.keywords)
-        if not code & REFERENCE:
-            kind = schema["type"] if code & TYPE else ""
+        groups = groups_of(schema, scope.resource.dialect.keywords)
+        if not groups & REFERENCE:
+            kind = schema["type"] if groups & TYPE else ""
             if kind in ("array", "object"):
                 return True
-            if code & BEYOND_LOCAL:
+            if groups & BEYOND_LOCAL:
                 return False
             if kind == "string" and "pattern" not in schema and "format" not in schema:
                 return schema.get("maxLength") != 0
-            return not code & LOCAL and kind in ("", "integer", "number")
-        if code & (BEYOND_LOCAL | LOCAL | TYPE) != REFERENCE:
+            return not groups & LOCAL and kind in ("", "integer", "number")
+        if groups & (BEYOND_LOCAL | LOCAL | TYPE) != REFERENCE:
             return False
         found = referred(registry, schema, scope)
         if len(found) != 1:
@@ -251,19 +243,19 @@ def surely_endless(registry: Registry, schema: Any, scope: Scope, steps: int = S
     """
     if schema.__class__ is not dict:
         return schema is True
-    codes = scope.resource.dialect.keywords
-    code = _code(schema, codes)
-    if code & BEYOND_LOCAL:
-        if steps and code & (BEYOND_LOCAL | LOCAL | TYPE) == REFERENCE:
+    keyword_groups = scope.resource.dialect.keywords
+    groups = groups_of(schema, keyword_groups)
+    if groups & BEYOND_LOCAL:
+        if steps and groups & (BEYOND_LOCAL | LOCAL | TYPE) == REFERENCE:
             found = referred(registry, schema, scope)
             return len(found) == 1 and surely_endless(registry, *found[0], steps - 1)
-        if steps and code & (BEYOND_LOCAL | LOCAL | TYPE) == ANY_OF and schema["anyOf"].__class__ is list:
+        if steps and groups & (BEYOND_LOCAL | LOCAL | TYPE) == ANY_OF and schema["anyOf"].__class__ is list:
             branches = schema["anyOf"][:_MOST_TRIED]
             return any(
                 surely_inhabited(registry, one, scope, steps - 1) and surely_endless(registry, one, scope, steps - 1) for one in branches
             )
         return False
-    kinds = types(schema) if code & TYPE else TYPES
+    kinds = types(schema) if groups & TYPE else TYPES
     return any(_ENDLESS[kind](registry, schema, scope, steps) for kind in kinds)
 
 
@@ -274,10 +266,10 @@ def surely_not_universal(registry: Registry, schema: Any, scope: Scope) -> bool:
             break
         scope = registry.enter(scope, schema)
         dialect = scope.resource.dialect
-        codes = dialect.keywords
+        keyword_groups = dialect.keywords
         refers = "$ref" in schema
         if not (refers and dialect.lone_reference):
-            if "enum" in schema or ("const" in schema and "const" in codes) or schema.get("required"):
+            if "enum" in schema or ("const" in schema and "const" in keyword_groups) or schema.get("required"):
                 return True
             if "type" in schema and type_bits(types(schema)) != ALL_TYPES:
                 return True
@@ -287,10 +279,10 @@ def surely_not_universal(registry: Registry, schema: Any, scope: Scope) -> bool:
     return False
 
 
-def _lists(schema: Schema, codes: Mapping[str, int]) -> bool:
+def _lists(schema: Schema, keyword_groups: Mapping[str, int]) -> bool:
     """Whether `enum` or `const` has a value of the types that are allowed."""
     values = schema["enum"] if "enum" in schema else [schema["const"]]
-    if values.__class__ is not list or ("enum" in schema and "const" in schema and "const" in codes):
+    if values.__class__ is not list or ("enum" in schema and "const" in schema and "const" in keyword_groups):
         return False
     allowed = type_bits(types(schema)) if "type" in schema else ALL_TYPES
     return any(type_bit(value) & allowed for value in values[:_MOST_TRIED])
@@ -302,17 +294,17 @@ def _always(_registry: Registry, _schema: Schema, _scope: Scope, _steps: int) ->
 
 def _number(_registry: Registry, schema: Schema, _scope: Scope, _steps: int) -> bool:
     """Bounds on one side leave something, and so do two that are far enough apart."""
-    said = _BOUNDS & schema.keys()
-    if not said or any(said <= half for half in _HALVES):
+    present = _BOUNDS & schema.keys()
+    if not present or any(present <= half for half in _HALVES):
         return True
     low, high = schema.get("minimum"), schema.get("maximum")
-    return said == {"minimum", "maximum"} and isinstance(low, int | float) and isinstance(high, int | float) and high - low >= 2
+    return present == {"minimum", "maximum"} and isinstance(low, int | float) and isinstance(high, int | float) and high - low >= 2
 
 
 def _string(_registry: Registry, schema: Schema, _scope: Scope, _steps: int) -> bool:
     """The empty text, or whatever has a format."""
-    said = [keyword for keyword in _TEXT if keyword in schema]
-    return said in ([], ["maxLength"], ["format"])
+    present = [keyword for keyword in _TEXT if keyword in schema]
+    return present in ([], ["maxLength"], ["format"])
 
 
 def _array(registry: Registry, schema: Schema, scope: Scope, steps: int) -> bool:
@@ -342,8 +334,8 @@ def _never(_registry: Registry, _schema: Schema, _scope: Scope, _steps: int) -> 
 
 
 def _endless_numbers(_registry: Registry, schema: Schema, _scope: Scope, _steps: int) -> bool:
-    said = _BOUNDS & schema.keys()
-    return not said or any(said <= half for half in _HALVES)
+    present = _BOUNDS & schema.keys()
+    return not present or any(present <= half for half in _HALVES)
 
 
 def _endless_strings(_registry: Registry, schema: Schema, _scope: Scope, _steps: int) -> bool:
@@ -364,8 +356,8 @@ def _endless_arrays(registry: Registry, schema: Schema, scope: Scope, steps: int
 
 def _endless_objects(registry: Registry, schema: Schema, scope: Scope, steps: int) -> bool:
     """With any other members, or with a member without an end of values."""
-    said = scope.resource.dialect.keywords
-    if not steps or any(said.get(keyword, 0) & OBJECT and keyword not in _PLAIN_MEMBERS for keyword in schema):
+    keyword_groups = scope.resource.dialect.keywords
+    if not steps or any(keyword_groups.get(keyword, 0) & OBJECT and keyword not in _PLAIN_MEMBERS for keyword in schema):
         return False
     others = schema.get("additionalProperties", True)
     if others is True or surely_inhabited(registry, others, scope, steps - 1):

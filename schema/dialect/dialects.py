@@ -19,7 +19,7 @@ class Dialect:
     """One draft, or one draft cut down to some of its vocabularies.
 
     `identifier` is the keyword that names a resource.  With `lone_reference`, `$ref` silences its siblings.
-    `keywords` are the codes of `stackmask.schema.dialect.keywords` for those in force.
+    `keywords` are those in force, each with its groups (`stackmask.schema.dialect.keywords`).
     """
 
     name: str

@@ -155,12 +155,12 @@ def text(schema: Schema, keyword: str) -> str:
     return value
 
 
-def item_schemas(schema: Schema, codes: Mapping[str, int]) -> tuple[Sequence[Any], Any]:
-    """The schemas of the first items, and that of all others; `codes` are the keywords in force."""
+def item_schemas(schema: Schema, keyword_groups: Mapping[str, int]) -> tuple[Sequence[Any], Any]:
+    """The schemas of the first items, and that of all others; `keyword_groups` are the keywords in force."""
     items = schema.get("items", True)
     if items.__class__ is not dict and isinstance(items, list | tuple):
         return items, schema.get("additionalItems", True)
-    return (schemas(schema, "prefixItems") if "prefixItems" in schema and "prefixItems" in codes else ()), items
+    return (schemas(schema, "prefixItems") if "prefixItems" in schema and "prefixItems" in keyword_groups else ()), items
 
 
 def types(schema: Schema) -> Sequence[str]:

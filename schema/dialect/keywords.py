@@ -1,6 +1,6 @@
-"""The keywords of every draft, as bits that tell which part of the compiler a keyword concerns.
+"""The keywords of every draft, each with its groups: bits that say which part of the compiler it concerns.
 
-A subschema's bits are the union of its keywords' bits, so that one pass over its keys decides how it is compiled.
+A subschema's groups are the union of its keywords' groups, so that one pass over its keys decides how it is compiled.
 """
 
 from __future__ import annotations
@@ -111,3 +111,15 @@ KEYWORDS: Final[Mapping[str, Mapping[str, int]]] = {
     "2020-12": _DRAFT2020,
 }
 """For each dialect the bits of its keywords; 0 is an annotation, or a keyword that another one reads."""
+
+
+def groups_of(schema: Mapping[str, object], keyword_groups: Mapping[str, int]) -> int:
+    """The groups of all keywords of a subschema together.
+
+    >>> groups_of({"type": "string", "minLength": 1}, _DRAFT4) == TYPE | STRING
+    True
+    """
+    groups = 0
+    for keyword in schema:
+        groups |= keyword_groups.get(keyword, UNKNOWN)
+    return groups

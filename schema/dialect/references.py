@@ -374,11 +374,11 @@ __all__ = ["DIALECTS", "METASCHEMAS", "Registry", "Resource", "Scope", "metasche
 def referred(registry: Registry, schema: dict[str, Any], scope: Scope) -> list[tuple[Any, Scope]]:
     """The subschemas that the references of a subschema name, each with its scope."""
     found = []
-    codes = scope.resource.dialect.keywords
+    keywords = scope.resource.dialect.keywords
     if "$ref" in schema:
         found.append(registry.resolve(scope, schema["$ref"], schema=schema))
-    if "$dynamicRef" in schema and "$dynamicRef" in codes:
+    if "$dynamicRef" in schema and "$dynamicRef" in keywords:
         found.append(registry.resolve_dynamic(scope, schema["$dynamicRef"], schema=schema))
-    if "$recursiveRef" in schema and "$recursiveRef" in codes:
+    if "$recursiveRef" in schema and "$recursiveRef" in keywords:
         found.append(registry.resolve_recursive(scope, schema["$recursiveRef"], schema=schema))
     return found

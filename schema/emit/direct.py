@@ -47,6 +47,7 @@ from ..dialect.keywords import (  # fmt: skip
     TYPE,
     UNKNOWN,
     VALUES,
+    groups_of,
 )
 from ..dialect.references import Registry, Scope, referred
 from ..errors import Inexact, Malformed
@@ -111,7 +112,7 @@ class Compilation:
         self.formats = formats
         self.distinct = distinct
         self.scope = registry.root
-        self.codes = registry.root.resource.dialect.keywords
+        self.keyword_groups = registry.root.resource.dialect.keywords
         self.depth = 0
         f = fragments
         self.plain = {
@@ -177,7 +178,7 @@ class Compilation:
         """Go on in another scope."""
         if scope is not self.scope:
             self.scope = scope
-            self.codes = scope.resource.dialect.keywords
+            self.keyword_groups = scope.resource.dialect.keywords
 
     # PERF: the algebra and the writers of its parts are made for the first subschema that needs them; many schemas have none.
 
@@ -219,37 +220,37 @@ class Compilation:
             if schema is False:
                 return self.fragments.never
             raise Malformed(schema, "", f"a schema must be an object or a boolean, not {shown(schema)}")
-        get = self.codes.get
-        code = 0
+        get = self.keyword_groups.get
+        groups = 0
         for keyword in schema:
-            code |= get(keyword, UNKNOWN)
-        if code & BEYOND_LOCAL:
-            return self.combined(schema, code)
+            groups |= get(keyword, UNKNOWN)
+        if groups & BEYOND_LOCAL:
+            return self.combined(schema, groups)
         # PERF: most subschemas are a type and no more
-        if code & TYPE and schema["type"].__class__ is str:
+        if groups & TYPE and schema["type"].__class__ is str:
             matters, node = self.plain.get(schema["type"], _UNKNOWN_TYPE)
-            if not code & matters:
+            if not groups & matters:
                 return node
-        return self.local(schema, code)
+        return self.local(schema, groups)
 
-    def local(self, schema: Schema, code: int) -> NodeId:
+    def local(self, schema: Schema, groups: int) -> NodeId:
         """A subschema whose keywords each concern one type only."""
-        if not code & (LOCAL | TYPE):
+        if not groups & (LOCAL | TYPE):
             return self.fragments.value
-        kind = schema.get("type", TYPES) if code & TYPE else TYPES
+        kind = schema.get("type", TYPES) if groups & TYPE else TYPES
         if kind.__class__ is str:
             handler = HANDLERS.get(kind)
             if handler is None:
                 raise Malformed(schema, "type", f"{shown(kind)} is not a type")
-            return handler(self, schema, code)
+            return handler(self, schema, groups)
         if kind is not TYPES:
             kind = types(schema)
             if "number" in kind and "integer" in kind:
                 kind = [k for k in kind if k != "integer"]
         # "integer" is no whole type: without "number" beside it, a list of all others leaves numbers out.
-        if not code & LOCAL and set(kind).issuperset(TYPES):
+        if not groups & LOCAL and set(kind).issuperset(TYPES):
             return self.fragments.value
-        return self.alternatives([HANDLERS[k](self, schema, code) for k in kind])
+        return self.alternatives([HANDLERS[k](self, schema, groups) for k in kind])
 
     def alternatives(self, nodes: list[NodeId]) -> NodeId:
         """Any of the nodes, those that are never left out."""
@@ -257,21 +258,21 @@ class Compilation:
         kept = [node for node in dict.fromkeys(nodes) if node != never]
         return kept[0] if len(kept) == 1 else self.builder.node((ALT, *kept)) if kept else never
 
-    def null(self, _schema: Schema, _code: int) -> NodeId:
+    def null(self, _schema: Schema, _groups: int) -> NodeId:
         """`type: null`."""
         return self.fragments.null
 
-    def boolean(self, _schema: Schema, _code: int) -> NodeId:
+    def boolean(self, _schema: Schema, _groups: int) -> NodeId:
         """`type: boolean`."""
         return self.fragments.boolean
 
-    def integer(self, schema: Schema, code: int) -> NodeId:
+    def integer(self, schema: Schema, groups: int) -> NodeId:
         """`type: integer`."""
-        return self.numbers(integer_set(schema)) if code & NUMBER else self.fragments.integer
+        return self.numbers(integer_set(schema)) if groups & NUMBER else self.fragments.integer
 
-    def number(self, schema: Schema, code: int) -> NodeId:
+    def number(self, schema: Schema, groups: int) -> NodeId:
         """`type: number`."""
-        return self.numbers(number_set(schema)) if code & NUMBER else self.fragments.number
+        return self.numbers(number_set(schema)) if groups & NUMBER else self.fragments.number
 
     def numbers(self, numbers: NumberSet) -> NodeId:
         """A set of numbers."""
@@ -281,28 +282,28 @@ class Compilation:
             return self.fragments.number
         return self.fragments.integer if numbers == INTEGERS else number_node(self.builder, numbers, limits=self.budget.limits)
 
-    def string(self, schema: Schema, code: int) -> NodeId:
+    def string(self, schema: Schema, groups: int) -> NodeId:
         """`type: string`."""
         f = self.fragments
-        if not code & STRING:
+        if not groups & STRING:
             return f.string
         if "pattern" in schema or "format" in schema:
-            return self.strings.node(self.algebra.text_part(schema, self.codes))
+            return self.strings.node(self.algebra.text_part(schema, self.keyword_groups))
         low, high = bounds(schema, "minLength", "maxLength")
         if 0 <= high < low:
             return f.never
         return self.builder.seq(f.quote, self.builder.repeat(f.character, low, high), f.quote)
 
-    def array(self, schema: Schema, code: int) -> NodeId:
+    def array(self, schema: Schema, groups: int) -> NodeId:
         """`type: array`."""
         f = self.fragments
-        if not code & ARRAY:
+        if not groups & ARRAY:
             return f.array
         if self.depth >= DEEPEST_INLINE:
             return self.rule_for(schema, self.scope)
         low, high = bounds(schema, "minItems", "maxItems")
         distinct = high != 1 and flag(schema, "uniqueItems")
-        first, others = item_schemas(schema, self.codes)
+        first, others = item_schemas(schema, self.keyword_groups)
         if distinct and not first:
             values = self.finite_items(others)
             if values is not None:
@@ -316,10 +317,10 @@ class Compilation:
         self.depth -= 1
         return array_node(self.builder, f, prefix, rest, low, high, distinct=distinct)
 
-    def object(self, schema: Schema, code: int) -> NodeId:
+    def object(self, schema: Schema, groups: int) -> NodeId:
         """`type: object`."""
         b, f = self.builder, self.fragments
-        if not code & OBJECT:
+        if not groups & OBJECT:
             return f.object
         if self.depth >= DEEPEST_INLINE:
             return self.rule_for(schema, self.scope)
@@ -353,9 +354,9 @@ class Compilation:
 
     # Subschemas that say more.
 
-    def combined(self, schema: Schema, code: int) -> NodeId:
+    def combined(self, schema: Schema, groups: int) -> NodeId:
         """A subschema with references, values or combinators."""
-        if code & RESOURCE:
+        if groups & RESOURCE:
             inner = self.registry.enter(self.scope, schema)
             if inner is not self.scope:
                 outer = self.scope
@@ -363,44 +364,44 @@ class Compilation:
                 written = self.node(schema)
                 self.enter(outer)
                 return written
-            code &= ~RESOURCE
-            if not code & BEYOND_LOCAL:
-                return self.local(schema, code)
+            groups &= ~RESOURCE
+            if not groups & BEYOND_LOCAL:
+                return self.local(schema, groups)
         if self.depth >= DEEPEST_INLINE:
             return self.rule_for(schema, self.scope)
-        said = code & (BEYOND_LOCAL | LOCAL | TYPE)
+        asserted = groups & (BEYOND_LOCAL | LOCAL | TYPE)
         node: NodeId | None = None
-        if said & ~TYPE == VALUES:
-            node = self.values(schema, code)
-        elif code & REFERENCE:
-            node = self.reference(schema, said)
-        elif said & ~TYPE in (ANY_OF, ONE_OF) or said == ALGEBRA:
-            node = self.branches(schema, said)
-        if node is None and ("allOf" in schema or ("oneOf" in schema and said & ~TYPE != ONE_OF)):
+        if asserted & ~TYPE == VALUES:
+            node = self.values(schema, groups)
+        elif groups & REFERENCE:
+            node = self.reference(schema, asserted)
+        elif asserted & ~TYPE in (ANY_OF, ONE_OF) or asserted == ALGEBRA:
+            node = self.branches(schema, asserted)
+        if node is None and ("allOf" in schema or ("oneOf" in schema and asserted & ~TYPE != ONE_OF)):
             node = self.merged(schema)
         return self.via_algebra(schema) if node is None else node
 
-    def values(self, schema: Schema, code: int) -> NodeId | None:
+    def values(self, schema: Schema, groups: int) -> NodeId | None:
         """`enum` or `const`, perhaps with `type`; None where the algebra has to filter."""
         b, f = self.builder, self.fragments
         if "enum" in schema:
             values = schema["enum"]
             if not isinstance(values, list | tuple):
                 raise Malformed(schema, "enum", "must be an array")
-            if "const" in schema and "const" in self.codes:
+            if "const" in schema and "const" in self.keyword_groups:
                 return None
         else:
             values = [schema["const"]]
-        if code & TYPE:
+        if groups & TYPE:
             allowed = type_bits(types(schema))
             values = [value for value in values if type_bit(value) & allowed]
         return self.alternatives([value_node(b, f, value) for value in values])
 
-    def reference(self, schema: Schema, said: int) -> NodeId | None:
+    def reference(self, schema: Schema, asserted: int) -> NodeId | None:
         """`$ref` and its kin where nothing stands beside it."""
         if self.scope.resource.dialect.lone_reference:
-            said = REFERENCE
-        if said != REFERENCE:
+            asserted = REFERENCE
+        if asserted != REFERENCE:
             return None
         reference = schema.get("$ref")
         key = (reference, self.scope)
@@ -414,19 +415,19 @@ class Compilation:
             self.referenced[key] = node
         return node
 
-    def branches(self, schema: Schema, said: int) -> NodeId | None:
+    def branches(self, schema: Schema, asserted: int) -> NodeId | None:
         """anyOf, oneOf of branches that are surely disjoint, or allOf of one branch, with nothing beside it but types that they keep."""
-        if said == ALGEBRA:
-            if not all(keyword == "allOf" or not self.codes.get(keyword, 0) for keyword in schema):
+        if asserted == ALGEBRA:
+            if not all(keyword == "allOf" or not self.keyword_groups.get(keyword, 0) for keyword in schema):
                 return None
             branches = schemas(schema, "allOf")
             if len(branches) > 1:
                 return None
         else:
-            exclusive = bool(said & ONE_OF)
+            exclusive = bool(asserted & ONE_OF)
             branches = schemas(schema, "oneOf" if exclusive else "anyOf")
-            if said & TYPE or (exclusive and len(branches) > 1):
-                kinds = types(schema) if said & TYPE else TYPES
+            if asserted & TYPE or (exclusive and len(branches) > 1):
+                kinds = types(schema) if asserted & TYPE else TYPES
                 allowed = type_bits(kinds)
                 upper_bounds = [upper_bound(self.registry, branch, self.scope) for branch in branches]
                 kept = [bound._replace(types=bound.types & allowed) for bound in upper_bounds]
@@ -474,12 +475,12 @@ class Compilation:
             if piece.__class__ is not dict or looks > MOST_MERGED:
                 return None
             dialect = scope.resource.dialect
-            codes = dialect.keywords
+            keyword_groups = dialect.keywords
             if not ("$ref" in piece and dialect.lone_reference):
                 for keyword in piece:
                     # A resource of its own may be the subschema itself, which has been entered.
-                    code = codes.get(keyword, 0)
-                    if code and keyword not in MERGED and (code != RESOURCE or piece is not first):
+                    groups = keyword_groups.get(keyword, 0)
+                    if groups and keyword not in MERGED and (groups != RESOURCE or piece is not first):
                         return None
                 if "type" in piece:
                     if piece["type"] != "object":
@@ -512,17 +513,17 @@ class Compilation:
         members: list[tuple[NodeId, bool]] = []
         outer = self.scope
         self.depth += 1
-        for name, said in member_facts.declared.items():
+        for name, subschemas in member_facts.declared.items():
             if allowed is not None and name not in allowed:
                 continue
-            if len(said) == 1:
-                (((_, scope), value),) = said.items()
+            if len(subschemas) == 1:
+                (((_, scope), value),) = subschemas.items()
                 self.enter(scope)
                 inner = self.node(value)
                 self.enter(outer)
             else:
                 algebra = self.algebra
-                both = reduced(frozenset(algebra.literal(value, scope) for (_, scope), value in said.items()))
+                both = reduced(frozenset(algebra.literal(value, scope) for (_, scope), value in subschemas.items()))
                 inner = never if algebra.is_empty(both) else self.value(both)
             pair = never if inner == never else b.node((SEQ, b.node((LITERAL, quoted(name))), f.colon, inner))
             members.append((pair, name in needed))
@@ -533,12 +534,10 @@ class Compilation:
         """A branch beside `type`, which may be narrower than the branch: None where it takes more than handlers to see to that."""
         if not narrower:
             return self.node(schema)
-        code = 0
-        for keyword in schema if schema.__class__ is dict else ():
-            code |= self.codes.get(keyword, UNKNOWN)
-        if schema.__class__ is not dict or code & (BEYOND_LOCAL | TYPE):
+        groups = groups_of(schema, self.keyword_groups) if schema.__class__ is dict else UNKNOWN
+        if schema.__class__ is not dict or groups & (BEYOND_LOCAL | TYPE):
             return None
-        return self.alternatives([HANDLERS[kind](self, schema, code) for kind in kinds if kind != "integer" or "number" not in kinds])
+        return self.alternatives([HANDLERS[kind](self, schema, groups) for kind in kinds if kind != "integer" or "number" not in kinds])
 
     def has_enough(self, first: Sequence[Any], others: Any) -> bool:
         """Whether a look tells that no items that have to be there run out of values."""

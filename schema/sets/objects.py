@@ -188,7 +188,7 @@ class Known:
 
     def __init__(self, part: Object, oracle: Oracle) -> None:
         self.oracle = oracle
-        self.said: dict[str, list[Literal]] = {}
+        self.literals_of: dict[str, list[Literal]] = {}
         """What the value of a key must meet, by atoms about this key alone."""
         self.required: dict[str, None] = {}
         self.general: list[Atom] = []
@@ -204,15 +204,15 @@ class Known:
             return
         if not every:
             self.required[name] = None
-        found = self.said.get(name)
+        found = self.literals_of.get(name)
         if found is None:
-            self.said[name] = [literal]
+            self.literals_of[name] = [literal]
         else:
             found.append(literal)
 
     def value(self, name: str, *more: Literal) -> Conjunction:
         """What the value of a key must meet if the key is there."""
-        literals = {*self.said.get(name, ()), *more}
+        literals = {*self.literals_of.get(name, ()), *more}
         for _, keys, literal, _ in self.general:
             if literal not in literals and member(self.oracle, keys, name):
                 literals.add(literal)
