@@ -1,7 +1,11 @@
 """The normal form of a schema, and the looks at a schema that spare it.
 
     bounds         upper and lower bounds on the values of a subschema, by a few looks
-    algebra        every subschema as a union of typed parts, under intersection, union and complement
+    numbering      numbers for subschemas, values and languages of keys
+    boolean        union, intersection and complement of typed parts
+    from_keywords  keywords of one type, and listed values, as typed parts
+    algebra        every subschema as a union of typed parts: what applies to the same place, and emptiness
+    unevaluated    the cases of a subschema beside unevaluated keywords
     finite         the values of a conjunction, one by one, where they are few
     unsat_core     which constraints of an unsatisfiable schema contradict each other
 

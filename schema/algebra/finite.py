@@ -41,7 +41,7 @@ class Finite:
 
     def has(self, conjunction: Conjunction, value: object) -> bool:
         """Whether a value meets a conjunction."""
-        return bool(self.values(reduced(conjunction | {self.algebra.constant(value)})))
+        return bool(self.values(reduced(conjunction | {self.algebra.numbering.constant(value)})))
 
     def scalars(self, conjunction: Conjunction) -> list[Any] | None:
         """All values, where they are few and neither arrays nor objects."""

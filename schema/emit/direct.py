@@ -201,7 +201,7 @@ class Compilation:
     def arrays(self) -> ArrayWriter:
         """What writes array parts."""
         algebra, finite = self.algebra, self.finite
-        few = Few(finite.values, finite.number, finite.has, algebra.constant, algebra.any_of)
+        few = Few(finite.values, finite.number, finite.has, algebra.numbering.constant, algebra.numbering.any_of)
         return ArrayWriter(self.builder, self.fragments, algebra.is_empty, algebra.is_small, self.value, self.finite_values, few)
 
     @cached_property
@@ -288,7 +288,7 @@ class Compilation:
         if not groups & STRING:
             return f.string
         if "pattern" in schema or "format" in schema:
-            return self.strings.node(self.algebra.text_part(schema, self.keyword_groups))
+            return self.strings.node(self.algebra.keywords.text_part(schema, self.keyword_groups))
         low, high = bounds(schema, "minLength", "maxLength")
         if 0 <= high < low:
             return f.never
@@ -310,7 +310,9 @@ class Compilation:
                 return permuted_array(self.builder, f, values, low, high)
         if distinct and low > 1 and not self.has_enough(first[1:low], others if low > len(first) else True):
             algebra = self.algebra
-            return self.rule_for_conjunction(reduced(frozenset((algebra.literal(schema, self.scope), algebra.of_type("array")))))
+            return self.rule_for_conjunction(
+                reduced(frozenset((algebra.numbering.literal(schema, self.scope), algebra.numbering.of_type("array"))))
+            )
         self.depth += 1
         prefix = [self.node(item) for item in first]
         rest = self.node(others) if others is not True else f.value
@@ -523,7 +525,7 @@ class Compilation:
                 self.enter(outer)
             else:
                 algebra = self.algebra
-                both = reduced(frozenset(algebra.literal(value, scope) for (_, scope), value in subschemas.items()))
+                both = reduced(frozenset(algebra.numbering.literal(value, scope) for (_, scope), value in subschemas.items()))
                 inner = never if algebra.is_empty(both) else self.value(both)
             pair = never if inner == never else b.node((SEQ, b.node((LITERAL, quoted(name))), f.colon, inner))
             members.append((pair, name in needed))
@@ -548,7 +550,7 @@ class Compilation:
         if not isinstance(schema, dict) or surely_many(self.registry, schema, self.scope):
             return None
         algebra = self.algebra
-        return self.finite_values(reduced(frozenset((algebra.literal(schema, self.scope),))))
+        return self.finite_values(reduced(frozenset((algebra.numbering.literal(schema, self.scope),))))
 
     def finite_values(self, conjunction: Conjunction) -> list[NodeId] | None:
         """The nodes of all values that a conjunction allows, each once, None where there are many, or arrays or objects among them.
@@ -577,8 +579,10 @@ class Compilation:
             found = self.finite.scalars(item)
             if found is None:
                 reason = "its complement, that some two items are equal, is beyond any grammar where they are not drawn from few values"
-                raise Inexact(algebra.unique[0], "uniqueItems", reason)
-            values.update(dict.fromkeys(algebra.constant(decimal(value) if isinstance(value, Fraction) else value) for value in found))
+                raise Inexact(algebra.keywords.unique[0], "uniqueItems", reason)
+            values.update(
+                dict.fromkeys(algebra.numbering.constant(decimal(value) if isinstance(value, Fraction) else value) for value in found)
+            )
         return [Array(prefix, rest, low, high, (*counts, Count(value, 0, 2, -1))) for value in sorted(values)]
 
     # Rules and the algebra.
@@ -597,7 +601,7 @@ class Compilation:
 
     def via_algebra(self, schema: Schema) -> NodeId:
         """A subschema that needs the algebra, as a rule."""
-        return self.rule_for_conjunction(reduced(frozenset((self.algebra.literal(schema, self.scope),))))
+        return self.rule_for_conjunction(reduced(frozenset((self.algebra.numbering.literal(schema, self.scope),))))
 
     def rule_for_conjunction(self, conjunction: Conjunction) -> NodeId:
         """A rule for a conjunction of literals, to be compiled later."""
@@ -620,7 +624,7 @@ class Compilation:
                 return found
             (literal,) = conjunction
             if literal > 0:
-                schema, scope = self.algebra.entries[literal]
+                schema, scope = self.algebra.numbering.entries[literal]
                 if schema.__class__ is dict:
                     found = self.values_of[conjunction] = self.shared(schema, scope)
                     return found

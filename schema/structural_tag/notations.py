@@ -212,7 +212,7 @@ class _Styled:
 
     def conjunction(self, schema: Any, scope: Scope) -> Conjunction:
         """A subschema as a conjunction."""
-        return reduced(frozenset((self.algebra.literal(schema, scope),)))
+        return reduced(frozenset((self.algebra.numbering.literal(schema, scope),)))
 
     def declared(self, schema: Any, scope: Scope) -> NodeId | None:
         """A schema that only lists its properties, None for others.
@@ -360,7 +360,7 @@ class _Styled:
         (literal,) = value
         if literal < 0:
             return None
-        schema, scope = self.algebra.entries[literal]
+        schema, scope = self.algebra.numbering.entries[literal]
         found = self.simple(schema, scope)
         if found is None and self.style.item is not None:
             node = self.declared(schema, scope)

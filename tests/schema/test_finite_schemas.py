@@ -307,7 +307,7 @@ SHORT = {"type": "array", "items": BOOLEAN, "maxItems": 2}
 def test_values_one_by_one(schema: Schema, total: int | None) -> None:
     """The values of a subschema are told where they are few."""
     algebra = Algebra(Registry(schema), Budget(None))
-    values = Finite(algebra).values(frozenset((algebra.literal(schema, algebra.registry.root),)))
+    values = Finite(algebra).values(frozenset((algebra.numbering.literal(schema, algebra.registry.root),)))
     assert (None if values is None else len(values)) == total
     validator = jsonschema.Draft202012Validator(schema)
     for value in (values or {}).values():
@@ -328,7 +328,7 @@ def test_values_one_by_one(schema: Schema, total: int | None) -> None:
 def test_number_of_values(schema: Schema, total: int) -> None:
     """More values are counted, as far as that matters."""
     algebra = Algebra(Registry(schema), Budget(None))
-    assert Finite(algebra).number(frozenset((algebra.literal(schema, algebra.registry.root),)), 700) == total
+    assert Finite(algebra).number(frozenset((algebra.numbering.literal(schema, algebra.registry.root),)), 700) == total
 
 
 @pytest.mark.parametrize(

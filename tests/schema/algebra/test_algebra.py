@@ -104,12 +104,12 @@ def test_literals_are_shared() -> None:
     schema: dict[str, Any] = {"a": {"type": "null"}}
     it = algebra(schema)
     scope = it.registry.root
-    assert it.literal(True, scope) == it.literal({}, scope) == TRUE
-    assert it.literal(False, scope) == -TRUE
-    assert it.literal(schema["a"], scope) == it.literal(schema["a"], scope) > TRUE
-    assert it.constant([1, {"a": 2}]) == it.constant([1.0, {"a": 2}]) != it.constant([True, {"a": 2}])
+    assert it.numbering.literal(True, scope) == it.numbering.literal({}, scope) == TRUE
+    assert it.numbering.literal(False, scope) == -TRUE
+    assert it.numbering.literal(schema["a"], scope) == it.numbering.literal(schema["a"], scope) > TRUE
+    assert it.numbering.constant([1, {"a": 2}]) == it.numbering.constant([1.0, {"a": 2}]) != it.numbering.constant([True, {"a": 2}])
     alike = [{"items": [number]} for number in (1, 1, 1.0, True, Decimal(1), Decimal(1))]
-    first, second, *others = [it.literal(written, scope) for written in alike]
+    first, second, *others = [it.numbering.literal(written, scope) for written in alike]
     assert first == second, "what is written alike in one scope is one"
     assert len({first, *others}) == 5, "and what is only equal is not, nor what may not be read twice"
     assert conjunction(3, -3) == NEVER
@@ -131,7 +131,7 @@ def test_union_of_required_stays_one_part() -> None:
     """AnyOf over required keys multiplies nothing: it is one clause."""
     schema = {"type": "object", "anyOf": [{"required": [name]} for name in "abcdefgh"]}
     it = algebra(schema)
-    parts = it.normal(conjunction(it.literal(schema, it.registry.root)))
+    parts = it.normal(conjunction(it.numbering.literal(schema, it.registry.root)))
     assert len(parts.objects) == 1
     assert [len(clause) for clause in parts.objects[0].clauses] == [8]
 
@@ -140,7 +140,7 @@ def test_excluded_words_stay_words() -> None:
     """Complements of many constants are one test, without an automaton."""
     schema = {"type": "string", "allOf": [{"not": {"const": word}} for word in ("a", "b", "c")]}
     it = algebra(schema)
-    parts = it.normal(conjunction(it.literal(schema, it.registry.root)))
+    parts = it.normal(conjunction(it.numbering.literal(schema, it.registry.root)))
     assert parts.texts == (Text(tests=frozenset({("words", frozenset("abc"), False)})),)
     assert not it.strings.combined.keys() - {frozenset()}
 

@@ -1,0 +1,152 @@
+"""Numbers for subschemas, values and languages of keys, so that the algebra computes with sets of small integers.
+
+A subschema in its scope has a number, its literal; minus that number is its complement. Subschemas that are written alike share one.
+"""
+
+from __future__ import annotations
+
+import marshal
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
+
+from ...pda.automata import dfa
+from ...pda.automata.dfa import NOTHING, Dfa
+from ...pda.budget import Budget
+from ...pda.exceptions import shown
+from ..dialect.dialects import DEFAULT
+from ..dialect.keyword_values import Schema, same_value
+from ..dialect.references import Registry, Resource, Scope
+from ..errors import Malformed
+from ..sets.keys import Partition
+from ..sets.strings import Strings, Texts
+from ..sets.types import FALSE, TRUE, Literal
+
+MOST_COMPARED: Final = 1 << 23
+"""Bytes of subschemas that are compared by what is written in them."""
+_OF_TYPE: Final = {kind: {"type": kind} for kind in ("array", "string")}
+
+
+class Alternatives(NamedTuple):
+    """A subschema that no text wrote: any of some literals."""
+
+    literals: tuple[Literal, ...]
+
+
+class Numbering:
+    """The subschemas, values and languages of one compilation, each with its number."""
+
+    def __init__(self, registry: Registry, strings: Strings, budget: Budget) -> None:
+        self.strings = strings
+        self.budget = budget
+        self.root = registry.root
+        # Schemas that no text wrote are of no draft: `const` has to mean what it says beside a schema of draft 4.
+        self.neutral = Scope(Resource("", True, DEFAULT, registry.root.resource.document), ())
+        self.entries: list[tuple[Any, Scope]] = [(True, registry.root), (True, registry.root)]
+        """Subschema and scope of each literal."""
+        self.literals: dict[tuple[int, Scope], Literal] = {}
+        self.texts: dict[tuple[bytes, Scope], Literal] = {}
+        self.compared = 0
+        self.constants: dict[object, Literal] = {}
+        self.unions: dict[frozenset[Literal], Literal] = {}
+        self.languages: list[Texts] = []
+        self.language_numbers: dict[Texts, int] = {}
+        self.automata: dict[int, Dfa] = {}
+        self.partitions: dict[tuple[int, ...], Partition] = {}
+        self.members: dict[tuple[int, str], bool] = {}
+
+    def literal(self, schema: Any, scope: Scope) -> Literal:
+        """The number of a subschema; those that are written alike in one scope share it."""
+        if schema.__class__ is bool:
+            return TRUE if schema else FALSE
+        if not isinstance(schema, dict):
+            raise Malformed(schema, "", f"a schema must be an object or a boolean, not {shown(schema)}")
+        if not schema:
+            return TRUE
+        key = (id(schema), scope)
+        found = self.literals.get(key)
+        if found is None:
+            text = self.written(schema)
+            found = self.texts.get((text, scope)) if text else None
+            if found is None:
+                found = len(self.entries)
+                self.entries.append((schema, scope))
+                if text:
+                    self.texts[text, scope] = found
+            self.literals[key] = found
+        return found
+
+    def written(self, schema: Schema) -> bytes:
+        """What two subschemas have in common just when they are written alike; empty where it is not known.
+
+        PERF: branches of a oneOf are often copies of each other but for a few members, and members that are the same literal need no
+        complement to tell the branches apart. A text takes 3 us a KB, and a subschema is in those of all around it, so there is a limit.
+        """
+        if self.compared > MOST_COMPARED:
+            return b""
+        try:
+            text = marshal.dumps(schema, 2)  # a later version would mark the objects that it meets again
+        except ValueError:  # decimals, subclasses of the types of JSON, or too deep
+            return b""
+        self.compared += len(text)
+        return text
+
+    def constant(self, value: object) -> Literal:
+        """The number of the schema of one value."""
+        key = same_value(value)
+        found = self.constants.get(key)
+        if found is None:
+            found = self.constants[key] = len(self.entries)
+            self.entries.append(({"const": value}, self.neutral))
+        return found
+
+    def of_type(self, kind: str) -> Literal:
+        """The number of the schema of one type."""
+        return self.literal(_OF_TYPE[kind], self.neutral)
+
+    def any_of(self, literals: Iterable[Literal]) -> Literal:
+        """The number of the union of some literals."""
+        chosen = frozenset(literals)
+        if TRUE in chosen:
+            return TRUE
+        chosen -= {FALSE}
+        if len(chosen) < 2:
+            return next(iter(chosen), FALSE)
+        found = self.unions.get(chosen)
+        if found is None:
+            found = self.unions[chosen] = len(self.entries)
+            self.entries.append((Alternatives(tuple(sorted(chosen))), self.root))
+        return found
+
+    def language(self, texts: Texts) -> int:
+        """The number of a set of strings that keys may be in."""
+        found = self.language_numbers.get(texts)
+        if found is None:
+            found = self.language_numbers[texts] = len(self.languages)
+            self.languages.append(texts)
+        return found
+
+    def automaton(self, language: int) -> Dfa:
+        """The automaton of a language."""
+        found = self.automata.get(language)
+        if found is None:
+            found = self.automata[language] = self.strings.union(self.languages[language])
+        return found
+
+    def partition(self, languages: tuple[int, ...]) -> Partition:
+        """All strings, cut into the key classes of some languages."""
+        found = self.partitions.get(languages)
+        if found is None:
+            automata = [(language, self.automaton(language)) for language in languages]
+            unknown = [self.strings.unknown(self.languages[language]) for language in languages]
+            beyond = [automaton for automaton in unknown if automaton != NOTHING]
+            union = dfa.union(*beyond, budget=self.budget) if beyond else None
+            found = self.partitions[languages] = Partition(automata, self.budget, union)
+        return found
+
+    def holds(self, language: int, word: str) -> bool:
+        """Whether a language has a string."""
+        key = (language, word)
+        found = self.members.get(key)
+        if found is None:
+            found = self.members[key] = any(self.strings.has(part, word) for part in self.languages[language])
+        return found
