@@ -10,9 +10,13 @@ from support.engines import Engine, accepts, load_engine, matcher, one_rule, pre
 from stackmask.pda.exceptions import UnsatisfiableError
 from stackmask.pda.grammar import UTF8, GrammarBuilder, NodeId
 
-LETTERS = "abé"
+RANGES = {"a": (0x61, 0x61), "b": (0x62, 0x62), "é": (0xE9, 0xE9), "😀": (0x1F600, 0x1F600)}
+"""The one character of a range."""
 SURROGATES = (0xD800, 0xDFFF)
 """A range that holds no character: a transition that is none."""
+BESIDE = {"\ud7ff": (0xD7FF, 0xDFFF), "\ue000": (0xD800, 0xE000)}
+"""Ranges of surrogates and of one character before or behind them."""
+LETTERS = {lo_hi: letter for letter, lo_hi in (RANGES | BESIDE).items()}
 Rows = tuple[tuple[tuple[int, int, int], ...], ...]
 LONGEST = 5
 
@@ -22,9 +26,9 @@ def random_automaton(random: Random) -> tuple[Rows, tuple[bool, ...]]:
     states = random.randint(1, 6)
     rows = []
     for _ in range(states):
-        row = [(ord(letter), ord(letter), random.randrange(states)) for letter in LETTERS if random.random() < 0.4]
-        if random.random() < 0.2:
-            row.append((*SURROGATES, random.randrange(states)))
+        row = [(*lo_hi, random.randrange(states)) for lo_hi in RANGES.values() if random.random() < 0.3]
+        if random.random() < 0.4:
+            row.append((*random.choice((SURROGATES, *BESIDE.values())), random.randrange(states)))
         rows.append(tuple(sorted(row)))
     return tuple(rows), tuple(random.random() < 0.25 for _ in range(states))
 
@@ -33,7 +37,7 @@ def live(rows: Rows, accepting: tuple[bool, ...]) -> set[int]:
     """The states from which one that accepts is reached."""
     found = {state for state, accepts in enumerate(accepting) if accepts}
     while True:
-        more = {state for state, row in enumerate(rows) for lo, _, target in row if lo != SURROGATES[0] and target in found} | found
+        more = {state for state, row in enumerate(rows) for lo, hi, target in row if (lo, hi) != SURROGATES and target in found} | found
         if more == found:
             return found
         found = more
@@ -67,7 +71,7 @@ def test_what_an_automaton_reads(engine: Engine) -> None:
             text, state = pending.pop()
             here = start.fork()
             assert here.accept_bytes(b"<" + text.encode())
-            moves = {chr(lo): target for lo, _, target in rows[state] if lo != SURROGATES[0] and target in alive}
+            moves = {LETTERS[lo, hi]: target for lo, hi, target in rows[state] if (lo, hi) != SURROGATES and target in alive}
             expected = {letter.encode()[0] for letter in moves} | ({ord(">")} if accepting[state] else set())
             assert set(here.next_bytes()) == expected, (rows, accepting, text)
             if len(text) < LONGEST:
