@@ -15,6 +15,7 @@ from support.engines import STOP, Engine, accepts, load_engine, matcher, one_rul
 from stackmask.pda.automata.dfa import from_strings
 from stackmask.pda.exceptions import UnsatisfiableError
 from stackmask.pda.grammar import JSON, RAW, UTF8, Grammar, GrammarBuilder, NodeId
+from stackmask.pda.regex import regex_dfa
 from stackmask.schema.json_schema import json_schema_grammar
 
 Value = Any
@@ -387,6 +388,32 @@ def test_values_are_the_same_however_they_are_written(kernel: Engine, reference:
             assert not wrong, (texts[index], wrong)
             if results == {False}:
                 break
+
+
+@pytest.mark.parametrize("characters", ["#-~", "#-%'-~", "!#-~", "[-a", "\\\\a-u0-9"])
+def test_escapes_among_other_characters(kernel: Engine, reference: Engine, characters: str) -> None:
+    """Where the backslash is one character of many, texts that it makes escapes of are still the strings that they spell."""
+    pattern = regex_dfa(f'"[{characters}]*"', search=False)
+    inside = regex_dfa(f"[{characters}]", search=False).transitions[0]
+    ranges = tuple(bound for lo, hi, _ in inside for bound in (lo, hi))
+    pieces = ("a", "\\u0061", "au0061", "\\u", "0061", '"', '"a"', '"\\u0061"', ',"a', ',"\\u0061"', 'a","\\u0061"', "]", ",", "b")
+    tokens = [*(piece.encode() for piece in pieces), b"[", None]
+    for written in ("bytes", "characters", "an automaton of bytes", "an automaton of characters"):
+        b = GrammarBuilder()
+        if "automaton" in written:
+            value = b.automaton(pattern.transitions, pattern.accepting, RAW if "bytes" in written else UTF8)
+        else:
+            value = b.repeat(b.bytes(ranges) if written == "bytes" else b.chars(ranges, UTF8))
+            value = b.seq(b.literal(b'"'), value, b.literal(b'"'))
+        value = b.distinct(value)
+        grammar = one_rule(b, b.scope(b.seq(b.literal(b"["), value, b.repeat(b.seq(b.literal(b","), value)), b.literal(b"]"))))
+        starts = [matcher(engine, grammar, tokens, (len(tokens) - 1,)) for engine in (kernel, reference)]
+        for first in ("a", "\\u0061", "aa", "\\u0061a"):
+            forks = [start.fork() for start in starts]
+            for text in (f'["{first}"', ",", '"', "a"):
+                if len({fork.accept_bytes(text.encode()) for fork in forks}) == 2:
+                    pytest.fail(f"{written}: {first}, {text}")
+                assert forks[0].allowed_tokens() == forks[1].allowed_tokens(), (written, first, text)
 
 
 @pytest.mark.parametrize("count", [5, 60, 64, 70, 100, 126])

@@ -81,8 +81,10 @@ def test_values_without_end_are_not_sought(kernel: Engine) -> None:
     """Of strings, and of what holds one somewhere, there is always one that is new: no mask looks for it."""
     string = {"type": "string"}
     array = {"type": "array", "items": string, "minItems": 1}
-    for item in (string, array, {"type": "object", "properties": {"a": string}, "required": ["a"]}):
-        grammar = json_schema_grammar({"type": "array", "items": item, "uniqueItems": True}, whitespace="compact")[0]
+    nested = {"anyOf": [array, {"type": "array", "items": {"$ref": "#/$defs/nested"}, "minItems": 1}], "type": "array"}
+    for item in (string, array, {"type": "object", "properties": {"a": string}, "required": ["a"]}, nested):
+        schema = {"$defs": {"nested": nested}, "type": "array", "items": item, "uniqueItems": True}
+        grammar = json_schema_grammar(schema, whitespace="compact")[0]
         prepared = prepare(kernel, grammar, WORDS)
         at = kernel.Matcher(prepared, [STOP])
         value = {"string": b'"%d"', "array": b'["%d"]', "object": b'{"a":"%d"}'}[str(item["type"])]

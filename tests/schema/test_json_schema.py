@@ -167,6 +167,21 @@ def test_what_only_an_engine_finds_empty() -> None:
     assert is_productive(compiled({**schema, "required": []}))
 
 
+@pytest.mark.parametrize("nesting", [60, 1999, 2000, 2001, 100_000])
+@pytest.mark.parametrize(
+    "schema", [{"enum": ["x" * 1000]}, {"enum": [*range(200)]}, {f"x-key{i}": True for i in range(90)}, {"const": "é" * 400}]
+)
+def test_limits_whatever_the_other_is(schema: dict[str, Any], nesting: int) -> None:
+    """A schema is too long by its compact JSON, give or take a byte for each list and object, however deep schemas may be."""
+    length = len(json.dumps(schema, separators=(",", ":"), ensure_ascii=False))
+    for limit in (10, length // 7, length // 2, length - 2):
+        with pytest.raises(LimitError) as caught:
+            json_schema_grammar(schema, limits=Limits(nesting=nesting, specification_bytes=limit))
+        assert (caught.value.limit, caught.value.value) == ("specification_bytes", limit)
+    for limit in (length + 2, 5 * length, 7 * length, 100 * length):
+        json_schema_grammar(schema, limits=Limits(nesting=nesting, specification_bytes=limit))
+
+
 def test_limits_on_the_schema() -> None:
     """A schema that is deeper or longer than the limits is refused before it is read."""
     schema: Any = {"enum": ["x" * 1000]}
