@@ -41,7 +41,7 @@ class CacheInfo:
 S = TypeVar("S", bound=Sized)
 
 
-class Awaited(Future[S]):
+class SharedFuture(Future[S]):
     """A future that also says when its turn has come: `begun` is done once somebody makes the value. Leave it uncancelled: it is shared."""
 
     def __init__(self, begun: Future[None] | None = None) -> None:
@@ -77,12 +77,12 @@ class Cache(Generic[S]):
         self._capacity = capacity
         self._lock = Lock()
         self._ready: OrderedDict[Hashable, tuple[S, int]] = OrderedDict()  # values with their size when last used
-        self._pending: dict[Hashable, Awaited[S] | None] = {}  # None until somebody waits: a future takes longer than all else here
+        self._pending: dict[Hashable, SharedFuture[S] | None] = {}  # None until somebody waits: a future takes longer than all else here
         self._size = self._hits = self._misses = self._waited = 0
 
     def get(self, key: Hashable, make: Callable[[], S]) -> S:
         """The value of `key`; made in this thread if nobody has made it or is making it."""
-        future: Awaited[S] | None = None
+        future: SharedFuture[S] | None = None
         with self._lock:
             found = self._found(key)
             if found is not None:
@@ -108,16 +108,16 @@ class Cache(Generic[S]):
         self._finish(key, value)
         return value
 
-    def submit(self, key: Hashable, make: Callable[[], S], executor: Executor) -> Awaited[S]:
+    def submit(self, key: Hashable, make: Callable[[], S], executor: Executor) -> SharedFuture[S]:
         """A future of the value of `key`, which is the caller's own: cancelling it leaves the others waiting."""
         with self._lock:
             found = self._found(key)
             if found is not None:
-                return Awaited.ready(found)
+                return SharedFuture.ready(found)
             owner = key not in self._pending
             if owner:
                 self._misses += 1
-                future = self._pending[key] = Awaited()
+                future = self._pending[key] = SharedFuture()
             else:
                 future = self._joined(key)
         follower = _follow(future)
@@ -150,16 +150,16 @@ class Cache(Generic[S]):
         self._keep(key, found[0])
         return found[0]
 
-    def _joined(self, key: Hashable) -> Awaited[S]:
+    def _joined(self, key: Hashable) -> SharedFuture[S]:
         """The future of what is being made; under the lock."""
         self._waited += 1
         future = self._pending[key]
         if future is None:
-            future = self._pending[key] = Awaited()
+            future = self._pending[key] = SharedFuture()
             future.begin()
         return future
 
-    def _make(self, key: Hashable, make: Callable[[], S], future: Awaited[S]) -> None:
+    def _make(self, key: Hashable, make: Callable[[], S], future: SharedFuture[S]) -> None:
         """Make a value for those who wait for it."""
         future.begin()
         del future
@@ -214,9 +214,9 @@ class Cache(Generic[S]):
             self._size -= self._ready.popitem(last=False)[1][1]
 
 
-def _follow(future: Awaited[S]) -> Awaited[S]:
+def _follow(future: SharedFuture[S]) -> SharedFuture[S]:
     """A future that ends as `future` does, unless it is cancelled before."""
-    follower: Awaited[S] = Awaited(future.begun)
+    follower: SharedFuture[S] = SharedFuture(future.begun)
 
     def pass_on(done: Future[S]) -> None:
         if not follower.set_running_or_notify_cancel():

@@ -42,7 +42,7 @@ from ...pda.vocabulary import Vocabulary
 from ...schema.dialect.report import Report
 from ...schema.json_schema import json_schema_grammar, json_schema_node, unsatisfiable
 from ...schema.structural_tag import StructuralTags
-from .cache import Awaited, Cache, CacheInfo
+from .cache import Cache, CacheInfo, SharedFuture
 from .cache_key import parse_json, read_schema, schema_key, schema_of_key
 from .serialization import from_bytes, to_bytes
 from .structural_tag_key import TagKey, entries_of_key, tag_key, tag_of_key
@@ -309,7 +309,7 @@ class Compiler:
         """
         return self._get(self.read("structural_tag", tag, held=True))
 
-    def submit(self, kind: str, *arguments: Any, **options: Any) -> Awaited[CompiledGrammar]:
+    def submit(self, kind: str, *arguments: Any, **options: Any) -> SharedFuture[CompiledGrammar]:
         """What the method called `kind` gives, as a future; one compilation serves all who wait for the same specification.
 
         A specification that is wrong is an exception of the future, never of this call. Its `begun` is done when its turn has come.
@@ -317,10 +317,10 @@ class Compiler:
         try:
             job = self.read(kind, *arguments, **options)
         except (GrammarError, LimitError) as error:
-            return Awaited.failed(error)
+            return SharedFuture.failed(error)
         return self.start(job, partial(self._compile, job))
 
-    def start(self, job: Job, make: Callable[[], CompiledGrammar]) -> Awaited[CompiledGrammar]:
+    def start(self, job: Job, make: Callable[[], CompiledGrammar]) -> SharedFuture[CompiledGrammar]:
         """The grammar of a specification, made by `make` on a thread of the compiler's unless it is there or being made already."""
         return self._cache.submit(job.key, make, self._executor)
 

@@ -14,7 +14,7 @@ from typing import Any
 from ...pda.exceptions import StackmaskError
 from ...pda.vocabulary import Vocabulary
 from ..compiler import CompiledGrammar, Compiler
-from ..compiler.cache import Awaited
+from ..compiler.cache import SharedFuture
 from .budget import Speller
 from .kv_cache import ModelCaches, Slots
 from .request import Request, RequestError
@@ -48,7 +48,7 @@ class Admission:
         self._waiting: deque[tuple[Sequence, Future[CompiledGrammar] | None]] = deque()
         self._cancelled: set[Sequence] = set()
 
-    def compile(self, constraint: Any) -> Awaited[CompiledGrammar]:
+    def compile(self, constraint: Any) -> SharedFuture[CompiledGrammar]:
         """The grammar of a constraint, as a future; one compilation serves all who ask for the same."""
         return self._compiler.submit(constraint.kind, *constraint.arguments, **constraint.options)
 

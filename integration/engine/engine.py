@@ -30,7 +30,7 @@ import torch
 
 from ...pda.exceptions import VocabularyError
 from ..compiler import CompiledGrammar, Compiler
-from ..compiler.cache import Awaited
+from ..compiler.cache import SharedFuture
 from ..tokenizers import Vocabulary
 from ..tokenizers.prompts import encode_prompt
 from .admission import Admission
@@ -143,7 +143,7 @@ class Engine:
         self._admission.submit(sequence, listener, len(self._running), patient=patient)
         return Ticket(self._admission, sequence)
 
-    def compile(self, constraint: Constraint) -> Awaited[CompiledGrammar]:
+    def compile(self, constraint: Constraint) -> SharedFuture[CompiledGrammar]:
         """The grammar of a constraint, as a future; one compilation serves all who ask for the same."""
         return self._admission.compile(constraint)
 

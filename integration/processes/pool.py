@@ -34,7 +34,7 @@ from ...pda.packed import PackedGrammar
 from ...pda.vocabulary import Vocabulary
 from ...schema.dialect.report import Report
 from ..compiler import CompiledGrammar, Compiler
-from ..compiler.cache import Awaited
+from ..compiler.cache import SharedFuture
 from ..compiler.cache_key import schema_key
 from ..compiler.compiler import Job
 from . import worker as compile_worker
@@ -59,9 +59,9 @@ class WorkerCompiler(Compiler):
     ) -> None:
         count = workers or max(2, (os.cpu_count() or 1) // 2)  # at least two, so that a slow specification leaves one to the others
         super().__init__(vocabulary, limits=limits, cache_bytes=cache_bytes, threads=count)
-        self._workers = _Workers(count, partial(_Worker, vocabulary, self.limits, memory))
+        self._workers = _WorkerPool(count, partial(_WorkerProcess, vocabulary, self.limits, memory))
 
-    def submit(self, kind: str, *arguments: Any, **options: Any) -> Awaited[CompiledGrammar]:
+    def submit(self, kind: str, *arguments: Any, **options: Any) -> SharedFuture[CompiledGrammar]:
         """As the compiler's, in another process."""
         if kind == "json":
             kind, arguments = "json_schema", (True, *arguments)  # which is what it is
@@ -69,7 +69,7 @@ class WorkerCompiler(Compiler):
             job = self.read(kind, *arguments, **options)
             task = _task(job, kind, arguments, options, self.limits)
         except (GrammarError, LimitError) as error:
-            return Awaited.failed(error)
+            return SharedFuture.failed(error)
         future = self.start(job, partial(self._remote, task))
         if not future.done():
             future.add_done_callback(self._tidy)
@@ -99,18 +99,18 @@ class WorkerCompiler(Compiler):
             self.run(_trim)
 
 
-class _Workers:
-    """Up to so many processes, each with one task at a time; one that is spent is replaced before it is needed again."""
+class _WorkerPool:
+    """At most `count` processes, each with one task at a time; one that is over is replaced before it is needed again."""
 
-    def __init__(self, count: int, make: Callable[[], _Worker]) -> None:
+    def __init__(self, count: int, make: Callable[[], _WorkerProcess]) -> None:
         self._make = make
         self._is_closed = False
-        self._idle: queue.LifoQueue[_Worker | None] = queue.LifoQueue()  # what was used last is in the caches
+        self._idle: queue.LifoQueue[_WorkerProcess | None] = queue.LifoQueue()  # the one used last has its memory in the caches
         for _ in range(count):
             self._idle.put(None)  # a worker that is still to be started
 
     def ask(self, task: Task) -> tuple[float, PackedGrammar, Report | None]:
-        """What a worker makes of a task, and when it began: waiting for a worker is nobody's fault."""
+        """The grammar of a task, and when a worker began it: the wait for a worker does not count against the task."""
         worker = self._idle.get()
         try:
             if worker is None:
@@ -127,7 +127,7 @@ class _Workers:
                 threading.Thread(target=self._replace, name="stackmask-worker", daemon=True).start()
 
     def close(self) -> None:
-        """End those that are idle, and those that are not when they are."""
+        """End idle workers now, and the others when their task is done."""
         self._is_closed = True
         while True:
             try:
@@ -138,7 +138,7 @@ class _Workers:
                 worker.close()
 
     def _replace(self) -> None:
-        """Start another in the place of one that is spent; where that fails, whoever needs it tries again."""
+        """Start another in place of one that is over; where that fails, the next task tries again."""
         worker = None
         with contextlib.suppress(LimitError):
             worker = self._make()
@@ -148,14 +148,14 @@ class _Workers:
 
 
 class _LostError(Exception):
-    """A worker is no use any more; `reason` is what its request gets."""
+    """A worker is lost; `reason` is the error of its request."""
 
     def __init__(self, reason: Exception) -> None:
         self.reason = reason
         super().__init__(str(reason))
 
 
-class _Worker:
+class _WorkerProcess:
     """One process and the channel to it; `is_over` says that it takes no more tasks."""
 
     def __init__(self, vocabulary: Vocabulary, limits: Limits, memory: int) -> None:

@@ -26,7 +26,7 @@ class Task(NamedTuple):
     explain: bool = False
 
 
-class Workshop:
+class Worker:
     """The compiler of a worker, as the other end of its channel describes it in its first message.
 
     Large buffers of an answer are left in `file` one after the other: who reads them from there need not hold its interpreter meanwhile.

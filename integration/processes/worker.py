@@ -2,14 +2,19 @@
 
 It ends when the other end of its channel does. What is large goes by the file.
 
-What everybody asks for is compiled in less than a millisecond, and should not wait for a turn on a busy machine; what takes long should
-take turns from nobody. Nobody can raise a priority that was lowered, but on Linux every thread has its own. So tasks are done by a thread
-of the priority that the process came with, which is lowered when one has taken a while. The main thread lowers itself at once, and loads
-the package: that takes as long as a large grammar, which is why nothing of it is imported here. Elsewhere the whole process is lowered.
+Most specifications compile in less than a millisecond and should not wait for a turn on a busy machine; long ones should take turns from
+nobody. Nobody can raise a priority that was lowered, but on Linux every thread has its own. So a thread with the priority of the process
+does one task after the other, and gets the lowest ordinary priority when a task has run for NICE_AFTER seconds. The main thread lowers
+itself at once and loads the package, which takes as long as a large grammar; so this file imports nothing of it. On other systems the whole
+process is lowered.
 
-The lowest ordinary priority has few turns, but whoever wakes waits until one is over, which may be milliseconds. So a task that goes on and
-on is left to idle cores (SCHED_IDLE): then whoever wakes takes the core at once, and it does not count as busy when a thread is placed.
-That is not for all that is lowered, since on a machine without an idle core next to nothing would come of it.
+A thread of the lowest ordinary priority has few turns, but another that wakes waits until such a turn ends, which may be milliseconds. So
+after IDLE_AFTER more seconds a task is left to idle cores (SCHED_IDLE): another thread that wakes takes the core at once, and the core does
+not count as busy when a thread is placed. Only long tasks get there, because on a machine without an idle core they hardly progress.
+
+These priorities are lowered in one more place, the kernel's `warm_up`, after the same time. That runs in the server's process, beside the
+engine: a thread of Python's would need the interpreter to end, and at the lowest priority it could hold the interpreter without a turn.
+The kernel's thread never takes the interpreter. A test compares the two times.
 """
 
 from __future__ import annotations
@@ -23,47 +28,47 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from .task import Workshop
+    from .task import Worker
 
-PATIENCE: Final = 0.02  # seconds of a task before it is lowered
-ENDURANCE: Final = 0.2  # further seconds before it is left to idle cores
-NICENESS: Final = 19  # the most there is
+NICE_AFTER: Final = 0.02  # seconds of a task before it gets the lowest ordinary priority
+IDLE_AFTER: Final = 0.2  # further seconds before it is left to idle cores
+LOWEST: Final = 19  # the niceness of the lowest ordinary priority
 
 
 def main() -> None:
-    """Serve until nobody is left to serve."""
+    """Serve until the other end of the channel closes."""
     channel, file = Connection(int(sys.argv[1])), int(sys.argv[2])
-    loaded: list[type[Workshop]] = []
+    loaded: list[type[Worker]] = []
     ready = threading.Event()
     server = threading.Thread(target=_serve, args=(channel, file, loaded, ready), daemon=True)
     server.start()
     _lower(threading.main_thread())
-    from stackmask.integration.processes.task import Workshop
+    from stackmask.integration.processes.task import Worker
 
-    loaded.append(Workshop)
+    loaded.append(Worker)
     ready.set()
     server.join()
 
 
-def _serve(channel: Connection, file: int, loaded: list[type[Workshop]], ready: threading.Event) -> None:
+def _serve(channel: Connection, file: int, loaded: list[type[Worker]], ready: threading.Event) -> None:
     """Answer one task after the other."""
     with contextlib.suppress(EOFError, OSError, RuntimeError):  # the last where there is no memory for another thread
         ready.wait()
-        workshop = loaded[0](channel.recv_bytes(), file)
+        worker = loaded[0](channel.recv_bytes(), file)
         channel.send(True)
-        hand = _Hand(workshop)
+        thread = _TaskThread(worker)
         while True:
-            channel.send_bytes(hand.answer(channel.recv_bytes()))
-            if hand.is_lowered:
-                hand = _Hand(workshop)
+            channel.send_bytes(thread.answer(channel.recv_bytes()))
+            if thread.is_lowered:
+                thread = _TaskThread(worker)
 
 
-class _Hand:
-    """A thread that does one task after the other, until one takes long: then it is lowered, and others are left to another hand."""
+class _TaskThread:
+    """A thread that does one task after the other, until one takes long: then its priority is lowered, and another thread does the next."""
 
-    def __init__(self, workshop: Workshop) -> None:
+    def __init__(self, worker: Worker) -> None:
         self.is_lowered = False
-        self._workshop = workshop
+        self._worker = worker
         self._tasks: SimpleQueue[bytes | None] = SimpleQueue()
         self._answers: SimpleQueue[bytes] = SimpleQueue()
         self._thread = threading.Thread(target=self._work, daemon=True)
@@ -73,13 +78,13 @@ class _Hand:
         """The answer to a task."""
         self._tasks.put(task)
         try:
-            return self._answers.get(timeout=PATIENCE)
+            return self._answers.get(timeout=NICE_AFTER)
         except Empty:
             _lower(self._thread)
         self.is_lowered = True
         self._tasks.put(None)
         try:
-            return self._answers.get(timeout=ENDURANCE)
+            return self._answers.get(timeout=IDLE_AFTER)
         except Empty:
             _leave_to_idle_cores(self._thread)
         return self._answers.get()
@@ -87,7 +92,7 @@ class _Hand:
     def _work(self) -> None:
         try:
             while (task := self._tasks.get()) is not None:
-                self._answers.put(self._workshop.answer(task))
+                self._answers.put(self._worker.answer(task))
         except BaseException:  # there is no memory left to say so: the channel ends
             os._exit(1)
 
@@ -98,7 +103,7 @@ def _lower(thread: threading.Thread) -> None:
         return
     target = thread.native_id if sys.platform == "linux" else 0
     with contextlib.suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, target or 0, NICENESS)
+        os.setpriority(os.PRIO_PROCESS, target or 0, LOWEST)
 
 
 def _leave_to_idle_cores(thread: threading.Thread) -> None:

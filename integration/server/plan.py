@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..compiler import CompiledGrammar
-from ..compiler.cache import Awaited
+from ..compiler.cache import SharedFuture
 from ..engine import Constraint, Engine, Request, Sampling
 from ..engine.sequence import Sequence as EngineSequence
 from .constraints import Found, find_constraint
@@ -167,7 +167,7 @@ class Planner:
             logprobs=plan.logprobs,
         )
 
-    def _submit(self, constraint: Constraint) -> tuple[Awaited[CompiledGrammar], bool]:
+    def _submit(self, constraint: Constraint) -> tuple[SharedFuture[CompiledGrammar], bool]:
         """The future of a grammar, and whether it was there already."""
         future = self.engine.compile(constraint)
         return future, future.done()

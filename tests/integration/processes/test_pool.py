@@ -2,6 +2,7 @@
 
 import gc
 import os
+import re
 import sys
 import time
 import weakref
@@ -13,10 +14,12 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+import stackmask
 from stackmask.integration.compiler import Compiler
 from stackmask.integration.compiler.cache import Cache
 from stackmask.integration.demo import demo_vocabulary
 from stackmask.integration.processes.pool import WorkerCompiler
+from stackmask.integration.processes.worker import NICE_AFTER
 from stackmask.pda.exceptions import LimitError, RegexError, UnsatisfiableError, UnsupportedSchemaError
 from stackmask.pda.limits import Limits
 
@@ -242,3 +245,12 @@ def test_what_takes_long_is_lowered(compiler):
     while [os.sched_getscheduler(int(thread.name)) for thread in tasks.iterdir()].count(os.SCHED_IDLE) != 1:  # the task
         assert time.monotonic() < until and not slow.done()
     worker._process.kill()
+
+
+def test_the_kernel_lowers_after_the_same_time():
+    """The kernel's own thread and a worker's tasks get the lowest priority after the same time."""
+    kernel = Path(stackmask.__file__).parent / "pda" / "kernel"
+    lowering = [text for path in kernel.rglob("*.h") if "setpriority(" in (text := path.read_text(encoding="utf-8"))]
+    assert len(lowering) == 1
+    (milliseconds,) = re.findall(r"milliseconds \w+\{(\d+)\}", lowering[0])
+    assert int(milliseconds) == 1000 * NICE_AFTER
