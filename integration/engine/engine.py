@@ -287,7 +287,7 @@ class Engine:
                     raise error
                 if grammar is not None and sequence.guide is None:
                     sequence.begin(grammar, self._admission.speller)
-                sequence.admit(self._chooser.share)
+                sequence.admit(self._chooser.mask_clock)
                 budget -= len(sequence.request.prompt)
                 tables.append(self._prefill(sequence))
             except Exception as problem:

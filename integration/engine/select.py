@@ -20,7 +20,7 @@ from .drafts import Draft
 from .kv_cache import ModelCaches, Slots
 from .masks import Masks
 from .sampler import allowed_tokens, token_logprob
-from .sequence import Sequence, Share
+from .sequence import Sequence, MaskClock
 
 
 class Chooser:
@@ -29,7 +29,7 @@ class Chooser:
     def __init__(self, vocabulary: Vocabulary, slots: Slots | ModelCaches, masks: Masks) -> None:
         self.tokens = 0
         self.mask_seconds = self.sample_seconds = 0.0
-        self.share = Share()
+        self.mask_clock = MaskClock()
         self._slots = slots
         self._masks = masks
         self._scratch = allocate_token_bitmask(1, vocabulary.size)
@@ -60,7 +60,7 @@ class Chooser:
         waited = masked - start + self._masks.seconds
         self.mask_seconds += waited
         if guides := len(layout.plain) + len(layout.others):
-            self.share.seconds += waited / guides
+            self.mask_clock.seconds += waited / guides
 
     def _take_guided(self, layout: Layout, best: list[int]) -> list[int]:
         """Take the best allowed tokens of those who can take theirs at once; the places of those who cannot after all."""

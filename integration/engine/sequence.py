@@ -22,8 +22,8 @@ Listener = Callable[[Event], None]
 RETRIES: Final = 16  # tokens that would not leave room for an end and are drawn again, before the shortest end is taken
 
 
-class Share:
-    """The seconds that a request has had of the masks of its batches, had it been in all of them; what one had is a difference."""
+class MaskClock:
+    """Running mask time of a batch row, in seconds; the mask time of a request is the difference between its end and its start."""
 
     __slots__ = ("seconds",)
 
@@ -64,7 +64,7 @@ class Sequence:
         self._said_logprobs = 0
         self._skip = 0  # bytes of what is said next that were said before
         self.answer: Answer | None = None
-        self._share, self._share_before = Share(), 0.0
+        self._mask_clock, self._mask_start = MaskClock(), 0.0
 
     def submit(self, listener: Listener, *, cache_hit: bool) -> None:
         """Begin to wait; `listener` hears its events. A sequence is submitted once."""
@@ -74,11 +74,11 @@ class Sequence:
         self.stats.cache_hit = cache_hit
         self.submitted = perf_counter()
 
-    def admit(self, share: Share) -> None:
-        """Enter the batch, in which a constrained request takes `share` for its masks."""
+    def admit(self, clock: MaskClock) -> None:
+        """Enter the batch, whose rows take their mask time from `clock`."""
         self.stats.waiting_seconds = perf_counter() - self.submitted
         if self.guide is not None:
-            self._share, self._share_before = share, share.seconds
+            self._mask_clock, self._mask_start = clock, clock.seconds
 
     def begin(self, grammar: CompiledGrammar, speller: Speller) -> None:
         """Take up the compiled grammar; RequestError where the budget cannot hold even the shortest answer."""
@@ -221,7 +221,7 @@ class Sequence:
 
     def _make_answer(self, reason: FinishReason) -> Answer:
         ended = reason == "stop"
-        self.stats.mask_seconds = self._share.seconds - self._share_before
+        self.stats.mask_seconds = self._mask_clock.seconds - self._mask_start
         return Answer(
             text="".join(self._text),
             token_ids=tuple(self.tokens),
