@@ -354,7 +354,7 @@ class Engine:
     def _deliver(self, sequences: list[Sequence]) -> None:
         """Tell the listeners, and free the rows of what is over."""
         for sequence in sequences:
-            sequence.say()
+            sequence.emit()
         for sequence in sequences:
             if sequence.finish_reason is not None:
                 self._free(sequence)
@@ -364,13 +364,13 @@ class Engine:
     def _drop_cancelled(self) -> None:
         for sequence in self._admission.take_cancelled(self._running):
             sequence.finish_reason = "cancelled"
-            sequence.say()
+            sequence.emit()
             self._free(sequence)
 
     def _end(self, sequence: Sequence, error: Exception) -> None:
         """End a request by an error."""
         sequence.fail(error)
-        sequence.say()
+        sequence.emit()
         self._free(sequence)
 
     def _free(self, sequence: Sequence) -> None:

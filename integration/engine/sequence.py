@@ -173,8 +173,8 @@ class Sequence:
         """Record a token's log-probability."""
         self._logprobs.append(logprob)
 
-    def say(self) -> None:
-        """Tell the listener what is new, and that it is over where it is."""
+    def emit(self) -> None:
+        """Send the listener the new tokens and their text, and the answer when it is over."""
         final = self.finish_reason is not None
         if len(self.tokens) == self._said and not final:
             return
