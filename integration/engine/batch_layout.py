@@ -103,12 +103,12 @@ class Layout:
             else:
                 self.plain.append(sequence)
                 self.rows.append(row)
-            if not sequence.looks_first:
+            if not sequence.greedy_first:
                 self.masked += rows
-        if not sequence.looks_first or draft.tokens or (guide is not None and not guide.is_direct):
+        if not sequence.greedy_first or draft.tokens or (guide is not None and not guide.is_direct):
             self.single.append(place)
             if sequence.sampler.is_greedy:
-                (self.single_guided if sequence.looks_first and guide is not None else self.single_free).extend(rows)
+                (self.single_guided if sequence.greedy_first and guide is not None else self.single_free).extend(rows)
         elif guide is None:
             self.free.append(sequence)
             self.free_rows.append(row)

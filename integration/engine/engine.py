@@ -39,7 +39,7 @@ from .jump import Jumper
 from .kv_cache import make_cache
 from .masks import Masks
 from .request import Answer, Constraint, Event, Request
-from .select import Chooser
+from .select import TokenSelector
 from .sequence import Listener, Sequence
 
 PREFILL_TOKENS: Final = 512  # prompts of more tokens than this in all wait for the next step, so that those who run do not
@@ -114,7 +114,7 @@ class Engine:
         self._thread: threading.Thread | None = None
         self._after_step: list[Callable[[], None]] = []
         self._masks = Masks(self.vocabulary, max_running)
-        self._chooser = Chooser(self.vocabulary, self.slots, self._masks)
+        self._selector = TokenSelector(self.vocabulary, self.slots, self._masks)
         self._jumper = Jumper(tokenizer, self.vocabulary, self.slots)
         self._steps = self._finished = 0
         self._seconds = {"model": 0.0, "prefill": 0.0}
@@ -189,8 +189,8 @@ class Engine:
         """What it is doing."""
         waiting, compiling = self._admission.count()
         return EngineInfo(
-            len(self._running), waiting, compiling, self._finished, self._steps, self.slots.forwards, self._chooser.tokens,
-            mask_seconds=self._chooser.mask_seconds, sample_seconds=self._chooser.sample_seconds,
+            len(self._running), waiting, compiling, self._finished, self._steps, self.slots.forwards, self._selector.tokens,
+            mask_seconds=self._selector.mask_seconds, sample_seconds=self._selector.sample_seconds,
             **{f"{name}_seconds": value for name, value in self._seconds.items()},
         )  # fmt: skip
 
@@ -244,7 +244,7 @@ class Engine:
                         tables += self._forward(before, drafts[len(entering) :])
                 finally:
                     self._masks.end(sequences, drafts)
-                self._chooser.choose(sequences, tables, drafts)
+                self._selector.choose(sequences, tables, drafts)
                 if self._jumper.jump(sequences):
                     self._masks.clear()  # its room is another
                 self._deliver(sequences)
@@ -287,7 +287,7 @@ class Engine:
                     raise error
                 if grammar is not None and sequence.guide is None:
                     sequence.begin(grammar, self._admission.speller)
-                sequence.admit(self._chooser.mask_clock)
+                sequence.admit(self._selector.mask_clock)
                 budget -= len(sequence.request.prompt)
                 tables.append(self._prefill(sequence))
             except Exception as problem:

@@ -23,7 +23,7 @@ from .sampler import allowed_tokens, token_logprob
 from .sequence import Sequence, MaskClock
 
 
-class Chooser:
+class TokenSelector:
     """How tokens are taken; it counts both what was taken and the seconds that masks and the rest took."""
 
     def __init__(self, vocabulary: Vocabulary, slots: Slots | ModelCaches, masks: Masks) -> None:
@@ -121,7 +121,7 @@ class Chooser:
         """A token from one row of logits."""
         guide = sequence.guide
         known = -1
-        if sequence.looks_first:
+        if sequence.greedy_first:
             known = best[row]
             if known < 0:
                 raise self._stuck(sequence)
@@ -133,9 +133,9 @@ class Chooser:
         if sampler.changes_logits:
             sampler.adjust(table, sequence.tokens)
         original = table.clone() if request.logprobs is not None else table
-        looks_first = sequence.looks_first
+        greedy_first = sequence.greedy_first
         temperature = None if guide is None else guide.temperature
-        if sampler.is_greedy and not looks_first and not sampler.changes_logits and temperature is None:
+        if sampler.is_greedy and not greedy_first and not sampler.changes_logits and temperature is None:
             known = best[row]
         forbidden = False
 
@@ -146,13 +146,13 @@ class Chooser:
             if allowed is not None and not len(allowed):
                 raise self._stuck(sequence)
             token = sampler.draw(table, temperature, allowed)
-            if guide is not None and not looks_first and table[token] == -torch.inf:
+            if guide is not None and not greedy_first and table[token] == -torch.inf:
                 raise self._stuck(sequence)
             return token
 
         def forbid(token: int) -> None:
             nonlocal forbidden
-            if looks_first and not forbidden:
+            if greedy_first and not forbidden:
                 apply_token_bitmask_inplace(table[None], self._masks.bits[row : row + 1])
             forbidden = True
             table[token] = -torch.inf

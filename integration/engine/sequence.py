@@ -34,7 +34,7 @@ class MaskClock:
 class Sequence:
     """The state of a request from its preparation to its answer.
 
-    `looks_first`: its most likely token is looked at before its row is masked.
+    `greedy_first`: its most likely token is looked at before its row is masked.
     """
 
     def __init__(self, request: Request, vocabulary: Vocabulary, room: int) -> None:
@@ -45,7 +45,7 @@ class Sequence:
         self.stops = tuple(sorted({*vocabulary.stop_token_ids, *request.stop_token_ids}))
         self.sampler = Sampler(request.sampling)
         self.guide: Guide | None = None
-        self.looks_first = self.sampler.is_greedy and not self.sampler.changes_logits and request.logprobs is None
+        self.greedy_first = self.sampler.is_greedy and not self.sampler.changes_logits and request.logprobs is None
         self.tokens: list[int] = []
         self.pending: list[int] = []
         self.row = -1
@@ -83,7 +83,7 @@ class Sequence:
     def begin(self, grammar: CompiledGrammar, speller: Speller) -> None:
         """Take up the compiled grammar; RequestError where the budget cannot hold even the shortest answer."""
         self.guide = Guide(grammar, self.stops, self.request.reasoning_end, speller)
-        self.looks_first &= not self.guide.has_temperature
+        self.greedy_first &= not self.guide.has_temperature
         self.stats.kind = grammar.stats.kind
         self.stats.compile_seconds = grammar.stats.seconds
         if self.is_bounded and not self.guide.can_close(self.max_tokens):
