@@ -15,7 +15,7 @@ from ...pda.exceptions import StackmaskError
 from ...pda.vocabulary import Vocabulary
 from ..compiler import CompiledGrammar, Compiler
 from ..compiler.cache import SharedFuture
-from .budget import Speller
+from .budget import ShortestTokenization
 from .kv_cache import ModelCaches, Slots
 from .request import Request, RequestError
 from .sequence import Listener, Sequence
@@ -40,7 +40,7 @@ class Admission:
         self.is_closing = False
         self.max_running = max_running
         self.max_waiting = max_waiting
-        self.speller = Speller(compiler.vocabulary)
+        self.tokenization = ShortestTokenization(compiler.vocabulary)
         self._compiler = compiler
         self._vocabulary: Vocabulary = compiler.vocabulary
         self._slots = slots
@@ -63,7 +63,7 @@ class Admission:
         """The same, with its budget checked where its constraint is a compiled grammar."""
         sequence = self.check(request)
         if isinstance(request.constraint, CompiledGrammar):
-            sequence.begin(request.constraint, self.speller)
+            sequence.begin(request.constraint, self.tokenization)
         return sequence
 
     def submit(self, sequence: Sequence, listener: Listener, running: int, *, patient: bool) -> None:

@@ -3,8 +3,8 @@
 The shortest completion in bytes is spelt in as few tokens as can be (a shortest path over its positions).
 Another completion, longer in bytes, could take fewer tokens; so the number is a bound that can always be kept, not the least one.
 
-A grammar that asks for tokens by their ids may have no completion in bytes. Its completions are those of a twin, in which a mark of some
-bytes stands beside every such token: the twin reads what the grammar reads, and its shortest completion says which tokens are needed.
+A grammar that asks for tokens by their ids may have no completion in bytes. Its completions are those of a shadow, in which a mark of some
+bytes stands beside every such token: the shadow reads what the grammar reads, and its shortest completion says which tokens are needed.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ KEPT_LENGTH: Final = 2048
 _MARK: Final = re.compile(rb"\xff([0-9a-f]{6})")
 
 
-class Speller:
+class ShortestTokenization:
     """Spells bytes in as few tokens as can be; one for each vocabulary."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        self._twins: WeakKeyDictionary[CompiledGrammar, CompiledGrammar | None] = WeakKeyDictionary()
+        self._shadows: WeakKeyDictionary[CompiledGrammar, CompiledGrammar | None] = WeakKeyDictionary()
         self._lock = threading.Lock()
         self._vocabulary = vocabulary
         self._spelt: dict[bytes, tuple[int, ...] | None] = {}  # PERF: inside a string each step asks for the same completion
@@ -88,7 +88,7 @@ class Speller:
         return list(tokens) if tokens is not None and len(tokens) <= room else None
 
     def spell_marked(self, data: bytes, room: int) -> list[int] | None:
-        """The same for the completion of a twin, whose marks are tokens."""
+        """The same for the completion of a shadow, whose marks are tokens."""
         tokens: list[int] = []
         for place, part in enumerate(_MARK.split(data)):
             if place % 2:
@@ -99,20 +99,20 @@ class Speller:
                 return None
         return tokens if len(tokens) <= room else None
 
-    def twin(self, grammar: CompiledGrammar, stops: Sequence[int]) -> Matcher | None:
-        """A matcher of the grammar's twin, None for a grammar that asks for no tokens."""
+    def shadow(self, grammar: CompiledGrammar, stops: Sequence[int]) -> Matcher | None:
+        """A matcher of the grammar's shadow, None for a grammar that asks for no tokens."""
         with self._lock:
-            if grammar not in self._twins:
-                self._twins[grammar] = self._marked(grammar) if grammar.asks_for_tokens else None
-            twin = self._twins[grammar]
-        return None if twin is None else twin.matcher(stops)
+            if grammar not in self._shadows:
+                self._shadows[grammar] = self._marked(grammar) if grammar.asks_for_tokens else None
+            shadow = self._shadows[grammar]
+        return None if shadow is None else shadow.matcher(stops)
 
     def has_all(self, data: bytes) -> bool:
-        """Whether every byte of the completion of a twin is a token by itself, its marks aside."""
+        """Whether every byte of the completion of a shadow is a token by itself, its marks aside."""
         return self.has_bytes(_MARK.sub(b"", data) if b"\xff" in data else data)
 
     def _marked(self, grammar: CompiledGrammar) -> CompiledGrammar:
-        """The twin of a grammar."""
+        """The shadow of a grammar."""
         builder, places = GrammarBuilder(), list[NodeId]()
         for rule in grammar.grammar.names:
             builder.rule(rule)
@@ -124,8 +124,8 @@ class Speller:
             else:
                 extend(builder, (node,), places, 0)
         rules = tuple(places[rule] for rule in grammar.grammar.rules)
-        twin = Grammar(tuple(builder.nodes), rules, grammar.grammar.names, grammar.grammar.root)
-        return CompiledGrammar.build(self._vocabulary, grammar.stats.kind, twin, None, time.monotonic(), Limits())
+        shadow = Grammar(tuple(builder.nodes), rules, grammar.grammar.names, grammar.grammar.root)
+        return CompiledGrammar.build(self._vocabulary, grammar.stats.kind, shadow, None, time.monotonic(), Limits())
 
     def _token(self, ids: tuple[int, ...], negated: int) -> int | None:
         """A token out of those that a node asks for."""

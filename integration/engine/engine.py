@@ -197,7 +197,7 @@ class Engine:
     def start(self) -> None:
         """Start the thread that serves requests."""
         if self._thread is None:
-            self._admission.speller.prepare()
+            self._admission.tokenization.prepare()
             self._thread = threading.Thread(target=self._serve, name="stackmask-engine", daemon=True)
             self._thread.start()
 
@@ -286,7 +286,7 @@ class Engine:
                 if error is not None:
                     raise error
                 if grammar is not None and sequence.guide is None:
-                    sequence.begin(grammar, self._admission.speller)
+                    sequence.begin(grammar, self._admission.tokenization)
                 sequence.admit(self._selector.mask_clock)
                 budget -= len(sequence.request.prompt)
                 tables.append(self._prefill(sequence))

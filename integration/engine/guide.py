@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ...pda.engine import completion_lengths, fill_draft_bitmasks
 from ..compiler import CompiledGrammar
-from .budget import Speller
+from .budget import ShortestTokenization
 
 Bitmask = npt.NDArray[np.int32]
 
@@ -21,15 +21,17 @@ Bitmask = npt.NDArray[np.int32]
 class Guide:
     """The state of one constrained answer."""
 
-    __slots__ = ("_end", "_plan", "_speller", "_stops", "_thoughts", "_twin", "has_temperature", "matcher", "size")
+    __slots__ = ("_end", "_plan", "_reasoning_tokens", "_shadow", "_stops", "_tokenization", "has_temperature", "matcher", "size")
 
-    def __init__(self, grammar: CompiledGrammar, stops: Sequence[int], reasoning_end: Sequence[int], speller: Speller) -> None:
+    def __init__(
+        self, grammar: CompiledGrammar, stops: Sequence[int], reasoning_end: Sequence[int], tokenization: ShortestTokenization
+    ) -> None:
         self.matcher = grammar.matcher(stops)
         self.size = grammar.vocabulary.size
         self._end = tuple(reasoning_end)
-        self._thoughts: list[int] | None = [] if reasoning_end else None  # None: there is no reasoning to end
-        self._speller = speller
-        self._twin = speller.twin(grammar, stops)  # what is completed in its place, where it asks for tokens
+        self._reasoning_tokens: list[int] | None = [] if reasoning_end else None  # None: there is no reasoning to end
+        self._tokenization = tokenization
+        self._shadow = tokenization.shadow(grammar, stops)  # what is completed in its place, where it asks for tokens
         self.has_temperature = grammar.has_temperature
         self._stops = _row(stops, self.size)
         self._plan: list[int] | None = None
@@ -37,22 +39,22 @@ class Guide:
     @property
     def is_active(self) -> bool:
         """Whether the grammar has begun."""
-        return self._thoughts is None or self._thoughts[-len(self._end) :] == list(self._end)
+        return self._reasoning_tokens is None or self._reasoning_tokens[-len(self._end) :] == list(self._end)
 
     @property
     def reasons(self) -> bool:
         """Whether there is reasoning before the grammar."""
-        return self._thoughts is not None
+        return self._reasoning_tokens is not None
 
     @property
     def is_direct(self) -> bool:
-        """Whether its matcher alone says what a token leads to: the grammar has begun and is its own twin."""
-        return self._twin is None and self.is_active
+        """Whether its matcher alone says what a token leads to: the grammar has begun and is its own shadow."""
+        return self._shadow is None and self.is_active
 
     @property
     def closes_by_length(self) -> bool:
         """Whether the length of its shortest completion says whether that fits: any is spelt by as many tokens, and no other is planned."""
-        return self._speller.has_every_byte and self._plan is None
+        return self._tokenization.has_every_byte and self._plan is None
 
     @property
     def temperature(self) -> float | None:
@@ -82,21 +84,21 @@ class Guide:
         """Take a token."""
         if self.is_active:
             accepted = self.matcher.accept_token(token)
-            if accepted and self._twin is not None:
-                self._twin.accept_token(token)
+            if accepted and self._shadow is not None:
+                self._shadow.accept_token(token)
             return accepted
-        assert self._thoughts is not None
-        self._thoughts.append(token)
+        assert self._reasoning_tokens is not None
+        self._reasoning_tokens.append(token)
         return True
 
     def rollback(self, count: int) -> None:
         """Give back tokens, of the grammar first and then of the reasoning."""
         inside = min(count, self.matcher.num_accepted) if self.is_active else 0
         self.matcher.rollback(inside)
-        if self._twin is not None:
-            self._twin.rollback(inside)
-        if self._thoughts is not None and count > inside:
-            del self._thoughts[len(self._thoughts) - (count - inside) :]
+        if self._shadow is not None:
+            self._shadow.rollback(inside)
+        if self._reasoning_tokens is not None and count > inside:
+            del self._reasoning_tokens[len(self._reasoning_tokens) - (count - inside) :]
 
     @property
     def is_terminated(self) -> bool:
@@ -120,7 +122,7 @@ class Guide:
         self._plan = None
         before = () if self.is_active else self._end
         rest = self.completion()
-        has_bytes = self._speller.has_bytes if self._twin is None else self._speller.has_all
+        has_bytes = self._tokenization.has_bytes if self._shadow is None else self._tokenization.has_all
         if len(before) + len(rest) <= room and has_bytes(rest):
             return True  # byte by byte it fits; how, is worked out when it is asked for
         spelt = self._spell(rest, room - len(before))
@@ -130,7 +132,7 @@ class Guide:
 
     def completion(self) -> bytes:
         """A shortest completion; tokens that it needs are marks in it."""
-        return (self._twin or self.matcher).shortest_completion()
+        return (self._shadow or self.matcher).shortest_completion()
 
     def closing_token(self, room: int) -> int | None:
         """The first token of a completion within `room`; None where the text is complete. There is one, by `can_close`."""
@@ -151,7 +153,7 @@ class Guide:
         if plan and plan[0] == token:
             self._plan = plan[1:]  # as short as it has to be, and had without spelling anything
             return True
-        if 0 <= length <= room and self._speller.has_every_byte:
+        if 0 <= length <= room and self._tokenization.has_every_byte:
             self._plan = None
             return True
         if self.is_terminated or self.can_close(room):
@@ -161,11 +163,11 @@ class Guide:
         return False
 
     def _spell(self, data: bytes, room: int) -> list[int] | None:
-        return self._speller.spell(data, room) if self._twin is None else self._speller.spell_marked(data, room)
+        return self._tokenization.spell(data, room) if self._shadow is None else self._tokenization.spell_marked(data, room)
 
     def _ends_with(self, drafts: Sequence[int]) -> bool:
-        assert self._thoughts is not None
-        return (self._thoughts + list(drafts))[-len(self._end) :] == list(self._end)
+        assert self._reasoning_tokens is not None
+        return (self._reasoning_tokens + list(drafts))[-len(self._end) :] == list(self._end)
 
 
 def _row(tokens: Sequence[int], size: int) -> npt.NDArray[np.int32]:

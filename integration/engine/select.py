@@ -20,7 +20,7 @@ from .drafts import Draft
 from .kv_cache import ModelCaches, Slots
 from .masks import Masks
 from .sampler import allowed_tokens, token_logprob
-from .sequence import Sequence, MaskClock
+from .sequence import MaskClock, Sequence
 
 
 class TokenSelector:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ...pda.vocabulary import Vocabulary
 from ..compiler import CompiledGrammar
-from .budget import Speller
+from .budget import ShortestTokenization
 from .guide import Guide
 from .request import Answer, Event, FinishReason, Request, RequestError, RequestStats, TokenLogprob
 from .sampler import Sampler
@@ -80,9 +80,9 @@ class Sequence:
         if self.guide is not None:
             self._mask_clock, self._mask_start = clock, clock.seconds
 
-    def begin(self, grammar: CompiledGrammar, speller: Speller) -> None:
+    def begin(self, grammar: CompiledGrammar, tokenization: ShortestTokenization) -> None:
         """Take up the compiled grammar; RequestError where the budget cannot hold even the shortest answer."""
-        self.guide = Guide(grammar, self.stops, self.request.reasoning_end, speller)
+        self.guide = Guide(grammar, self.stops, self.request.reasoning_end, tokenization)
         self.greedy_first &= not self.guide.has_temperature
         self.stats.kind = grammar.stats.kind
         self.stats.compile_seconds = grammar.stats.seconds

@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from stackmask.integration.engine import Constraint, Engine, Request, Sampling  # noqa: E402
-from stackmask.integration.engine.budget import Speller  # noqa: E402
+from stackmask.integration.engine.budget import ShortestTokenization  # noqa: E402
 from stackmask.integration.engine.drafts import Draft, lookup, merge  # noqa: E402
 from stackmask.integration.engine.guide import Guide  # noqa: E402
 from stackmask.integration.engine.text import TextStream  # noqa: E402
@@ -131,7 +131,7 @@ def test_rolling_back_across_the_end_of_reasoning(engine):
     grammar = engine.compiler.regex("ab")
     a, b = (engine.tokenizer(text, add_special_tokens=False)["input_ids"][0] for text in "ab")
     end = engine.tokenizer("#", add_special_tokens=False)["input_ids"]
-    guide = Guide(grammar, engine.vocabulary.stop_token_ids, end, Speller(engine.vocabulary))
+    guide = Guide(grammar, engine.vocabulary.stop_token_ids, end, ShortestTokenization(engine.vocabulary))
     for token in (b, b, *end, a):
         assert guide.accept(token)
     assert guide.is_active and not guide.is_completed
@@ -153,13 +153,13 @@ def test_lookup_and_merge():
 
 def test_spelling_within_a_number_of_tokens(engine):
     """The fewest tokens that spell a text, or nothing where even these are too many."""
-    speller = Speller(engine.vocabulary)
+    tokenization = ShortestTokenization(engine.vocabulary)
     data = b'{"name": "Anna"}'
-    tokens = speller.spell(data, 100)
+    tokens = tokenization.spell(data, 100)
     assert b"".join(engine.vocabulary.token_bytes(token) for token in tokens) == data
     assert len(tokens) <= len(engine.tokenizer(data.decode(), add_special_tokens=False)["input_ids"])
-    assert speller.spell(data, len(tokens)) == tokens
-    assert speller.spell(data, len(tokens) - 1) is None
+    assert tokenization.spell(data, len(tokens)) == tokens
+    assert tokenization.spell(data, len(tokens) - 1) is None
 
 
 def test_text_comes_whole():
