@@ -110,6 +110,7 @@ class _Writer:
         self.pending: list[tuple[str, int]] = []
         self.current = ""
         self.helpers: Counter[str] = Counter()
+        self.owners: dict[str, str] = {}  # of the rules for parts: the rule of the grammar that they are parts of
         self.references = Counter(part for node in nodes for part in operands(node)) + Counter(body for body in rules if body >= 0)
         self.own = self._find_own()
 
@@ -162,10 +163,12 @@ class _Writer:
         """The name of a rule for a part of the current one."""
         if wanted:
             return self._unique(wanted if wanted not in self.used else f"{wanted}-1")
+        owner = self.owners.get(self.current, self.current)
         while True:
-            self.helpers[self.current] += 1
-            name = f"{self.current}-{self.helpers[self.current]}"
+            self.helpers[owner] += 1
+            name = f"{owner}-{self.helpers[owner]}"
             if name not in self.taken and name not in self.used:
+                self.owners[name] = owner
                 return self._unique(name)
 
     def _rule(self, rule: int) -> str:

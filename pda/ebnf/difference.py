@@ -177,7 +177,7 @@ class Automata:
                 pending += [(nodes[last][1], before), (self.builder.empty(), before)]
             else:
                 called = nodes[last][1] if operator == CALL else None
-                if called is not None and (called in self.differences or called in self.options):
+                if called is not None and called != asking and (called in self.differences or called in self.options):
                     called = None
                 parts = before if called is not None else (*before, last)
                 yield nfa.concatenation(*[self.of_vertex(part, asking) for part in parts], budget=self.budget), called
