@@ -703,10 +703,17 @@ std::string Automaton::shortest(u32 configuration) {
 // Byte by byte to an end that is `left` bytes away, as long as none leads further from it than that. Where no values must differ there
 // always is such a byte, and the first one found will do. Where they must, the way may end before that: a byte that leads to where the
 // distance is as expected is better then than one to where it is less, for that is a bound which cannot be kept; and one that ends a value
-// is better than one that makes it another, for it is new where it is.
+// is better than one that makes it another, for it is new where it is. So is one behind which it has ended for good: before that, as at a
+// blank, the distance does not know yet that it is one more that was seen.
 u32 Automaton::straight_down(u32 configuration, u64 left, std::vector<Straight>& way, bool to_known) {
   u32 here = configuration;
   Scratch<StackEdge> order;
+  auto pending = [this](u32 found) {  // a value that must differ was begun and may go on
+    for (u32 i = 0; i < edge_count(found); i++)
+      for (u32 k = 0, below = edges(found)[i].below; edges(found)[i].state != BOTTOM && k < edge_count(below); k++)
+        if (const u32 guard = edges(below)[k].state; guard != BOTTOM && (dfa_[guard].flags & STATE_GUARD) && dfa_.guard_text(guard) != 0) return true;
+    return false;
+  };
   while (!complete(here) && !(to_known && here != configuration && lengths_.find(here))) {
     u32 next = NO_STACK;
     if (guarded_[here] & GUARD_BELOW) next = new_value(here, left, way);
@@ -715,22 +722,24 @@ u32 Automaton::straight_down(u32 configuration, u64 left, std::vector<Straight>&
       continue;
     }
     u8 by = 0;
-    bool exact = false;
+    bool exact = false, best = false;
     order.clear();
     for (u32 i = 0; i < edge_count(here); i++)
       if (edges(here)[i].state != BOTTOM) order.push_back(edges(here)[i]);
     if (guarded_[here] & GUARD_BELOW)
       std::stable_sort(order.begin(), order.end(), [this](const StackEdge& a, const StackEdge& b) { return depth_[a.below] < depth_[b.below]; });
-    for (std::size_t i = 0; i < order.size() && !exact; i++) {
+    for (std::size_t i = 0; i < order.size() && !best; i++) {
       const u32 state = order[i].state;
       dfa_.build(state);
-      for (u32 r = 0; r < dfa_[state].range_count && !exact; r++) {
+      for (u32 r = 0; r < dfa_[state].range_count && !best; r++) {
         const u8 byte = dfa_.range(state, r).lo;
         const u32 found = step(here, byte);
         if (found == NO_STACK) continue;
         const u64 ahead = distance(found);
         if (ahead >= left || (next != NO_STACK && ahead + 1 < left)) continue;
-        next = found, by = byte, exact = ahead + 1 == left;
+        const bool ended = !(guarded_[here] & GUARD_BELOW) || !pending(found);
+        if (exact && !ended) continue;
+        next = found, by = byte, exact = ahead + 1 == left, best = exact && ended;
       }
     }
     if (next == NO_STACK) break;
@@ -821,6 +830,22 @@ std::string Automaton::search(u32 configuration) {
     }
     if (nodes.size() > MOST_NODES + 8 * first)
       throw LimitExceeded("states", static_cast<double>(MOST_NODES), "the search for a completion met more than " + std::to_string(MOST_NODES + 8 * first) + " states");
+    // Where a value begins that must differ, the cheapest new one at once: its beginnings are as many as the values that were seen.
+    u64 any = LONG;
+    way.clear();
+    if (const u32 next = greedy && (guarded_[here] & GUARD_BELOW) ? new_value(here, any, way) : NO_STACK; next != NO_STACK) {
+      u32 last = at;
+      for (std::size_t i = 0; i < way.size(); i++) {
+        nodes.push_back({i + 1 < way.size() ? way[i + 1].configuration : next, last, nodes[last].length + 1, way[i].byte});
+        last = static_cast<u32>(nodes.size() - 1);
+      }
+      const u64 ahead = distance(next);
+      const auto [found, added] = reached.try_emplace(next, nodes[last].length);
+      if (ahead != NONE && (added || nodes[last].length < found->second)) {
+        found->second = nodes[last].length;
+        queue.push({nodes[last].length + WEIGHT * ahead, static_cast<u32>(ahead), ~last});
+      }
+    }
     const u32 length = nodes[at].length + 1;
     each_step(here, false, [&](u8 byte, u32 next) {
       const u64 ahead = distance(next);

@@ -18,9 +18,9 @@ KINDS: list[Any] = [
 ]
 
 
-def completed(engine: Engine, schema: Any, begun: bytes) -> Any:
+def completed(engine: Engine, schema: Any, begun: bytes, whitespace: str = "compact") -> Any:
     """The value that the shortest completion of a text makes of it, which must be one that the grammar generates."""
-    at = matcher(engine, json_schema_grammar(schema, whitespace="compact")[0])
+    at = matcher(engine, json_schema_grammar(schema, whitespace=whitespace)[0])
     assert at.accept_bytes(begun)
     rest = at.shortest_completion()
     assert accepts(at, rest)
@@ -31,10 +31,11 @@ def completed(engine: Engine, schema: Any, begun: bytes) -> Any:
 @pytest.mark.parametrize("count", [500, 1500])
 @pytest.mark.parametrize("items", KINDS)
 @pytest.mark.parametrize("begun", [b"", b"[7,-12,30"])
-def test_many_values(items: Any, count: int, begun: bytes) -> None:
+@pytest.mark.parametrize("whitespace", ["compact", "flexible"])
+def test_many_values(items: Any, count: int, begun: bytes, whitespace: str) -> None:
     """Hundreds of different values, whatever their kinds, from the beginning and behind some that are long."""
     schema = {"type": "array", "items": items, "uniqueItems": True, "minItems": count}
-    found = completed(load_engine("kernel"), schema, begun)
+    found = completed(load_engine("kernel"), schema, begun, whitespace)
     assert len(set(map(json.dumps, found))) == len(found) >= count
 
 
