@@ -5,7 +5,8 @@
     compiler/                              specifications compiled once, cached and shared
     processes/                             the same in processes of their own
     transformers/, transformers_batching   model.generate and continuous batching of transformers
-    generate                               generation by a plain loop
+    answers/                               the options of generate
+    generate                               generation for scripts: one prompt, several, asyncio
     distributed                            ranks that agree on which grammars are ready
     demo/                                  a model small enough to ship
     tools/                                 how model families spell tool calls

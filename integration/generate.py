@@ -17,40 +17,26 @@ import json as json_module
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
+from .answers.options import (
+    CONSTRAINT_NAMES,
+    KINDS,
+    ConstraintOptions,
+    GenerateOptions,
+    check_constraint,
+    check_names,
+    sampling_of,
+    stop_texts,
+)
 from .compiler import CompiledGrammar, Compiler
 from .tokenizers import Vocabulary
 from .tokenizers.prompts import Prompt, PromptError, encode_prompt
 
 if TYPE_CHECKING:
     from .engine import Answer, Event
-
-
-class ConstraintOptions(TypedDict, total=False):
-    """What the text must be: at most one of these, and options that the compiler's method of that name takes."""
-
-    json_schema: Mapping[str, Any] | bool | str | type
-    json: bool
-    regex: str
-    ebnf: str
-    lark: str
-    choice: Sequence[str]
-    structural_tag: Mapping[str, Any] | str
-    grammar: CompiledGrammar
-    whitespace: str
-    property_order: str
-    documents: Mapping[str, Mapping[str, Any] | bool]
-    lenient: bool
-    format: str
-    escapes: str
-    root: str
-    start: str
-
-
-KINDS: Final = ("json_schema", "json", "regex", "ebnf", "lark", "choice", "structural_tag", "grammar")
 
 
 @dataclass(slots=True)
@@ -68,17 +54,31 @@ class GenerationStats:
 class Generation:
     """One answer.
 
-    `finish_reason` is "stop" where a stop token or the end of the grammar ended it, "length" where `max_tokens` or the model's context did.
-    `complete`: the text satisfies the constraint, which it always does after "stop".
+    `finish_reason` is "stop" where a stop token, a stop text or the end of the grammar ended it, "length" where `max_tokens` or the
+    model's context did. `complete`: the text satisfies the constraint, which it always does after "stop" unless a stop text cut it.
+    `closed`: `finish_within_budget` made it end early. `others` are the rest of the `n` answers to the same prompt.
     """
 
     text: str
     token_ids: tuple[int, ...]
     finish_reason: Literal["stop", "length"]
     complete: bool
+    closed: bool
     prompt_tokens: int
     stats: GenerationStats
+    others: tuple[Generation, ...] = ()
     parser: Callable[[str], Any] | None = field(repr=False, default=None)
+    grammar: CompiledGrammar | None = field(repr=False, default=None)
+
+    @property
+    def captures(self) -> list[tuple[str, str]]:
+        """The names and texts of what the grammar captures, in the order of their ends: a fresh matcher reads the tokens again."""
+        if self.grammar is None:
+            return []
+        matcher = self.grammar.matcher()
+        for token in self.token_ids:
+            matcher.accept_token(token)
+        return [(name, data.decode("utf-8", "replace")) for name, data in matcher.get_captures()]
 
     @property
     def parsed(self) -> Any:
@@ -105,101 +105,77 @@ class Generator:
 
     def compile(self, **constraint: Unpack[ConstraintOptions]) -> CompiledGrammar | None:
         """The grammar of a constraint; None where there is none."""
-        kinds = [kind for kind in KINDS if constraint.get(kind) is not None and (kind != "json" or constraint["json"])]
-        options = {name: value for name, value in constraint.items() if name not in KINDS}
-        if len(kinds) > 1:
-            raise ValueError(f"one constraint at a time, not {' and '.join(kinds)}")
-        if not kinds or kinds == ["grammar"]:
-            if options:
-                raise ValueError(f"{', '.join(options)}: options of a constraint that is not there")
+        kind = check_constraint(constraint)
+        if kind is None or kind == "grammar":
             return constraint.get("grammar")
-        (kind,) = kinds
-        arguments = [] if kind == "json" else [constraint[kind]]  # type: ignore[literal-required]
-        compiled: CompiledGrammar = getattr(self.compiler, kind)(*arguments, **options)
+        values: Mapping[str, Any] = constraint
+        options = {name: value for name, value in values.items() if name not in KINDS}
+        compiled: CompiledGrammar = getattr(self.compiler, kind)(*(() if kind == "json" else (values[kind],)), **options)
         return compiled
 
-    def generate(
-        self,
-        prompt: Prompt,
-        *,
-        max_tokens: int = 1024,
-        temperature: float = 0.0,
-        seed: int | None = None,
-        on_text: Callable[[str], None] | None = None,
-        **constraint: Unpack[ConstraintOptions],
-    ) -> Generation:
-        """One answer; `on_text` is called with each new piece of its text."""
-        (answer,) = self._run([prompt], max_tokens, temperature, seed, constraint, on_text, threading.Event())
+    def generate(self, prompt: Prompt, *, on_text: Callable[[str], None] | None = None, **options: Unpack[GenerateOptions]) -> Generation:
+        """One answer; `on_text` is called with each new piece of its text, and of no other answer's where `n` asks for more."""
+        check_names(options, {"on_text"})
+        (answer,) = self._run([prompt], options, on_text, threading.Event())
         return answer
 
-    def generate_batch(
-        self,
-        prompts: Sequence[Prompt],
-        *,
-        max_tokens: int = 1024,
-        temperature: float = 0.0,
-        seed: int | None = None,
-        **constraint: Unpack[ConstraintOptions],
-    ) -> list[Generation]:
-        """An answer to each prompt under the same constraint, all in one batch; each row has its own random numbers."""
-        return self._run(prompts, max_tokens, temperature, seed, constraint, None, threading.Event())
+    def generate_batch(self, prompts: Sequence[Prompt], **options: Unpack[GenerateOptions]) -> list[Generation]:
+        """An answer to each prompt under the same constraint, all in one batch; each has its own random numbers."""
+        check_names(options)
+        return self._run(prompts, options, None, threading.Event())
 
-    async def generate_async(
-        self,
-        prompt: Prompt,
-        *,
-        max_tokens: int = 1024,
-        temperature: float = 0.0,
-        seed: int | None = None,
-        **constraint: Unpack[ConstraintOptions],
-    ) -> Generation:
+    async def generate_async(self, prompt: Prompt, **options: Unpack[GenerateOptions]) -> Generation:
         """One answer, made in another thread; cancelling stops that thread after its current step."""
+        check_names(options)
         cancelled = threading.Event()
-        work = partial(self._run, [prompt], max_tokens, temperature, seed, constraint, None, cancelled)
         try:
-            (answer,) = await asyncio.to_thread(work)
+            (answer,) = await asyncio.to_thread(self._run, [prompt], options, None, cancelled)
         finally:
             cancelled.set()
         return answer
 
     def _run(
-        self,
-        prompts: Sequence[Prompt],
-        max_tokens: int,
-        temperature: float,
-        seed: int | None,
-        constraint: ConstraintOptions,
-        on_text: Callable[[str], None] | None,
-        cancelled: threading.Event,
+        self, prompts: Sequence[Prompt], options: GenerateOptions, on_text: Callable[[str], None] | None, cancelled: threading.Event
     ) -> list[Generation]:
-        """Run the engine over the prompts, a row for each, in this thread."""
-        from .engine import Engine, Request, RequestError, Sampling
+        """Run the engine over the prompts, `n` rows for each, in this thread."""
+        from .engine import Engine, Request, RequestError
 
+        values: Mapping[str, Any] = options
+        constraint: Any = {name: value for name, value in values.items() if name in CONSTRAINT_NAMES}
         encoded = [encode_prompt(self.tokenizer, prompt) for prompt in prompts]
-        sampling = [Sampling(temperature=temperature, seed=None if seed is None else seed + row) for row in range(len(encoded))]
-        if not encoded:
-            return []
+        sampling, stop, n = sampling_of(options), stop_texts(options.get("stop", ())), options.get("n", 1)
+        if not isinstance(n, int) or n < 1:
+            raise ValueError(f"n is {n!r}, which is no number of answers")
         start = time.perf_counter()
         grammar = self.compile(**constraint)
         stats = GenerationStats(compile=time.perf_counter() - start)
-        engine = Engine(self.model, self.tokenizer, compiler=self.compiler, max_running=len(encoded))
+        rows = len(encoded) * n
+        if not rows:
+            return []
+        engine = Engine(self.model, self.tokenizer, compiler=self.compiler, max_running=rows)
         answers: dict[int, Answer] = {}
 
         def listen(row: int, event: Event) -> None:
-            if event.text and on_text is not None:
+            if event.text and on_text is not None and row == 0:
                 on_text(event.text)
             if event.answer is not None:
                 answers[row] = event.answer
 
-        for row, prompt in enumerate(encoded):
+        for row in range(rows):
             request = Request(
-                prompt=prompt, constraint=grammar, sampling=sampling[row], max_tokens=max_tokens, finish_within_budget=False, shown=None
+                prompt=encoded[row // n],
+                constraint=grammar,
+                sampling=sampling if sampling.seed is None else replace(sampling, seed=sampling.seed + row),
+                max_tokens=options.get("max_tokens", 1024),
+                stop=stop,
+                finish_within_budget=options.get("finish_within_budget", False),
+                shown=None,
             )
             try:
-                engine.submit(request, partial(listen, row))
+                engine.submit(engine.prepare(request), partial(listen, row))
             except RequestError as error:
                 raise PromptError(str(error)) if error.field == "prompt" else error from None
-        while len(answers) < len(encoded):
+        while len(answers) < rows:
             engine.step()
             if cancelled.is_set():
                 engine.close()
@@ -207,7 +183,8 @@ class Generator:
         stats.model, stats.mask = info.model_seconds + info.prefill_seconds, info.mask_seconds
         stats.sample, stats.steps = info.sample_seconds, info.steps
         parser = _parser(constraint)
-        return [_generation(answers[row], parser, stats) for row in range(len(encoded))]
+        made = [_generation(answers[row], parser, stats, grammar) for row in range(rows)]
+        return [replace(made[row], others=tuple(made[row + 1 : row + n])) for row in range(0, rows, n)]
 
 
 def generate(
@@ -215,59 +192,42 @@ def generate(
     tokenizer: Any,
     prompt: Prompt,
     *,
-    max_tokens: int = 1024,
-    temperature: float = 0.0,
-    seed: int | None = None,
-    on_text: Callable[[str], None] | None = None,
     compiler: Compiler | None = None,
-    **constraint: Unpack[ConstraintOptions],
+    on_text: Callable[[str], None] | None = None,
+    **options: Unpack[GenerateOptions],
 ) -> Generation:
     """Text from `model` that matches a constraint: `generate(model, tokenizer, "Anna, 31", json_schema=Person).parsed`.
 
+    `ConstraintOptions` and `SamplingOptions` of `stackmask.integration.answers.options` describe the options.
     To call it often, make a `Generator` once, or pass a `compiler`: both keep the vocabulary and the compiled grammars.
     """
-    generator = Generator(model, tokenizer, compiler=compiler)
-    return generator.generate(prompt, max_tokens=max_tokens, temperature=temperature, seed=seed, on_text=on_text, **constraint)
+    check_names(options, {"on_text", "compiler"})
+    return Generator(model, tokenizer, compiler=compiler).generate(prompt, on_text=on_text, **options)
 
 
 def generate_batch(
-    model: Any,
-    tokenizer: Any,
-    prompts: Sequence[Prompt],
-    *,
-    max_tokens: int = 1024,
-    temperature: float = 0.0,
-    seed: int | None = None,
-    compiler: Compiler | None = None,
-    **constraint: Unpack[ConstraintOptions],
+    model: Any, tokenizer: Any, prompts: Sequence[Prompt], *, compiler: Compiler | None = None, **options: Unpack[GenerateOptions]
 ) -> list[Generation]:
     """As `generate`, for several prompts in one batch."""
-    generator = Generator(model, tokenizer, compiler=compiler)
-    return generator.generate_batch(prompts, max_tokens=max_tokens, temperature=temperature, seed=seed, **constraint)
+    check_names(options, {"compiler"})
+    return Generator(model, tokenizer, compiler=compiler).generate_batch(prompts, **options)
 
 
 async def generate_async(
-    model: Any,
-    tokenizer: Any,
-    prompt: Prompt,
-    *,
-    max_tokens: int = 1024,
-    temperature: float = 0.0,
-    seed: int | None = None,
-    compiler: Compiler | None = None,
-    **constraint: Unpack[ConstraintOptions],
+    model: Any, tokenizer: Any, prompt: Prompt, *, compiler: Compiler | None = None, **options: Unpack[GenerateOptions]
 ) -> Generation:
     """As `generate`, without blocking the event loop."""
-    generator = Generator(model, tokenizer, compiler=compiler)
-    return await generator.generate_async(prompt, max_tokens=max_tokens, temperature=temperature, seed=seed, **constraint)
+    check_names(options, {"compiler"})
+    return await Generator(model, tokenizer, compiler=compiler).generate_async(prompt, **options)
 
 
-def _generation(answer: Answer, parser: Callable[[str], Any] | None, stats: GenerationStats) -> Generation:
+def _generation(answer: Answer, parser: Callable[[str], Any] | None, stats: GenerationStats, grammar: CompiledGrammar | None) -> Generation:
     """The engine's answer as it is handed out; its error is raised."""
     if answer.error is not None:
         raise answer.error
     reason: Literal["stop", "length"] = "stop" if answer.finish_reason == "stop" else "length"
-    return Generation(answer.text, answer.token_ids, reason, answer.complete, answer.prompt_tokens, stats, parser)
+    ending = (reason, answer.complete, answer.closed)
+    return Generation(answer.text, answer.token_ids, *ending, answer.prompt_tokens, stats, parser=parser, grammar=grammar)
 
 
 def _parser(constraint: ConstraintOptions) -> Callable[[str], Any] | None:

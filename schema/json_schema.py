@@ -13,6 +13,8 @@ from ..pda.budget import Budget
 from ..pda.exceptions import LimitError, RegexError, SchemaError, UnsatisfiableError, UnsupportedSchemaError, shown
 from ..pda.grammar import Grammar, GrammarBuilder, NodeId, RuleId
 from ..pda.limits import Limits
+from ..pda.operators import AUTOMATON, BYTES, CHARS, LITERAL, NEVER
+from ..pda.regex import regex_grammar
 from ..pda.useless_rules import is_productive
 from .algebra.unsat_core import unsat_core
 from .dialect.pointers import check_size, find, locate, without
@@ -27,6 +29,7 @@ DISTINCT_KEYS: Final = False
 that occurs again replaces a value by one that is as good. Declared keys never occur twice."""
 MOST_PROBLEMS: Final = 100
 """How many keywords that cannot be exact one error lists."""
+_BLANKS: Final = frozenset(b"\t\n\r ")  # RFC 8259, section 2
 _INVERTING: Final = frozenset({"not", "if", "oneOf"})
 _NO_DOCUMENTS: Final[Mapping[str, Any]] = {}
 Run = Callable[[Compilation, RuleId, Any], NodeId]
@@ -54,6 +57,7 @@ def json_schema_grammar(
     `escapes`: "needed" writes a character of a string as it is where JSON allows that, "any" takes every spelling.
     """
     _check_option("escapes", escapes, ("needed", "any"))
+    _check_whitespace(whitespace)
     start = template(whitespace, escapes)
     builder = fresh(start)
     root, report = _define(builder, start.fragments, ROOT, schema, property_order, documents, lenient, format, Budget(limits))
@@ -184,6 +188,27 @@ def _check_option(option: str, value: str, allowed: tuple[str, str]) -> None:
     """Raise where an option has a value that it does not know."""
     if value not in allowed:
         raise SchemaError(f"{option} must be {' or '.join(map(repr, allowed))}, not {shown(value)}")
+
+
+def _check_whitespace(whitespace: str) -> None:
+    """Raise where the option is neither a word that it knows nor a regex of blanks, so that no misspelt word is read as a regex."""
+    if whitespace in ("flexible", "compact"):
+        return
+    for node in regex_grammar(whitespace).nodes:
+        match node:
+            case (op, states, *_) if op == AUTOMATON:
+                ranges = [(low, high) for edges in states for low, high, _ in edges]
+            case (op, flat, *_) if op in (BYTES, CHARS):
+                ranges = list(zip(flat[::2], flat[1::2], strict=True))
+            case (op, data) if op == LITERAL:
+                ranges = [(byte, byte) for byte in data]
+            case (op, *_):
+                ranges = [(0, 0)] if op == NEVER else []
+        if not all(_BLANKS.issuperset(range(low, min(high, low + 4) + 1)) for low, high in ranges):
+            blanks = "blanks of JSON (space, tab, line feed, carriage return)"
+            raise SchemaError(
+                f"whitespace must be 'flexible', 'compact' or a regex that matches nothing but {blanks}, not {shown(whitespace)}"
+            )
 
 
 def _problem(error: Inexact | RegexError, compilation: Compilation, schema: object) -> Entry | None:

@@ -37,7 +37,7 @@ ROOMS = {  # the modules and packages of each layer; each may import those befor
         engine packed captures vocabulary matcher ebnf lark""",
     "schema": "errors formats sets dialect algebra emit json_schema structural_tag",
     "integration": """
-        torch tokenizers compiler transformers transformers_batching distributed demo processes tools engine generate server cli
+        torch tokenizers compiler transformers transformers_batching distributed demo processes tools engine answers generate server cli
         vllm sglang xgrammar""",
 }
 SCRIPTS = {"integration/processes/worker.py"}  # run as files, which have no package to be relative to

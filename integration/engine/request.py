@@ -43,7 +43,11 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
-    """How tokens are chosen among those allowed. Temperature 0 takes the most likely; `top_k` 0 means all."""
+    """How tokens are chosen among those allowed. Temperature 0 takes the most likely; `top_k` 0 means all.
+
+    The presence and frequency penalties are subtracted from the logits of the answer's tokens. `repetition_penalty` is that of CTRL
+    (Keskar et al. 2019) as transformers has it: it divides the positive and multiplies the negative logits of tokens of prompt and answer.
+    """
 
     temperature: float = 1.0
     top_k: int = 0
@@ -52,6 +56,7 @@ class Sampling:
     seed: int | None = None
     presence_penalty: float = 0.0
     frequency_penalty: float = 0.0
+    repetition_penalty: float = 1.0
     logit_bias: Mapping[int, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -62,6 +67,7 @@ class Sampling:
             ("min_p", self.min_p, 0, 1),
             ("presence_penalty", self.presence_penalty, -2, 2),
             ("frequency_penalty", self.frequency_penalty, -2, 2),
+            ("repetition_penalty", self.repetition_penalty, 0, math.inf),
             *(("logit_bias", bias, -100, 100) for bias in self.logit_bias.values()),
         ]
         for name, value, low, high in checks:
@@ -72,6 +78,8 @@ class Sampling:
                 )
         if self.top_p == 0:
             raise RequestError("top_p is 0, which leaves no token", "top_p")
+        if self.repetition_penalty == 0:
+            raise RequestError("repetition_penalty is 0, which divides no logit", "repetition_penalty")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

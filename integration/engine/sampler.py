@@ -29,14 +29,14 @@ DENSE = 4  # from one word in four of a bitmask on, its bits are unpacked in one
 
 
 class Sampler:
-    """The random numbers of one request, and how it chooses.
+    """The random numbers of one request, and how it chooses; `prompt` is needed for the repetition penalty alone.
 
     `is_greedy`: it takes the most likely token of the logits as they are. `changes_logits`: `adjust` does something.
     """
 
-    __slots__ = ("_bias", "_generator", "_penalises", "_sampling", "changes_logits", "is_greedy")
+    __slots__ = ("_bias", "_generator", "_penalises", "_prompt", "_sampling", "changes_logits", "is_greedy")
 
-    def __init__(self, sampling: Sampling) -> None:
+    def __init__(self, sampling: Sampling, prompt: Sequence[int] = ()) -> None:
         self._sampling = sampling
         self._generator = torch.Generator()
         if sampling.seed is None:
@@ -44,17 +44,28 @@ class Sampler:
         else:
             self._generator.manual_seed(sampling.seed & (1 << 63) - 1)
         self._bias = _bias_tensors(sampling.logit_bias)
-        self._penalises = bool(sampling.presence_penalty or sampling.frequency_penalty)
+        self._penalises = bool(sampling.presence_penalty or sampling.frequency_penalty or sampling.repetition_penalty != 1)
+        self._prompt = np.unique(np.asarray(prompt, np.int64)) if sampling.repetition_penalty != 1 else None
         self.is_greedy = sampling.temperature == 0 and not self._penalises
         self.changes_logits = self._bias is not None or self._penalises
 
     def adjust(self, logits: torch.Tensor, tokens: Sequence[int]) -> None:
-        """Add the biases and subtract the penalties, in place; what the grammar forbids stays at minus infinity."""
+        """Add the biases, then the repetition penalty and the other penalties, in place, given the tokens of the answer so far.
+
+        What the grammar forbids stays at minus infinity.
+        """
         if self._bias is not None:
             ids, values = self._bias
             logits[ids] += values.to(logits.device)
-        if self._penalises and tokens:
-            seen, counts = np.unique(np.asarray(tokens, np.int64), return_counts=True)
+        if not self._penalises:
+            return
+        seen, counts = np.unique(np.asarray(tokens, np.int64), return_counts=True)
+        if self._prompt is not None:
+            repeated = np.union1d(self._prompt, seen)
+            places = torch.from_numpy(repeated[repeated < len(logits)])  # a prompt can hold tokens that no answer can
+            values, penalty = logits[places], self._sampling.repetition_penalty
+            logits[places] = torch.where(values < 0, values * penalty, values / penalty)
+        if tokens:
             penalties = self._sampling.presence_penalty + self._sampling.frequency_penalty * torch.from_numpy(counts)
             logits[torch.from_numpy(seen)] -= penalties.to(logits)
 

@@ -43,7 +43,7 @@ class Sequence:
         self.max_tokens = room
         self.listener: Listener | None = None
         self.stops = tuple(sorted({*vocabulary.stop_token_ids, *request.stop_token_ids}))
-        self.sampler = Sampler(request.sampling)
+        self.sampler = Sampler(request.sampling, request.prompt)
         self.guide: Guide | None = None
         self.greedy_first = self.sampler.is_greedy and not self.sampler.changes_logits and request.logprobs is None
         self.tokens: list[int] = []
@@ -219,6 +219,18 @@ class Sequence:
     def _bytes(self, tokens: list[int]) -> bytes:
         return b"".join(self.vocabulary.token_bytes(token) or b"" for token in tokens)
 
+    def _is_complete(self, guide: Guide, ended: bool) -> bool:
+        """Whether the grammar is satisfied by the text as it is handed out, without what a stop text cut off."""
+        if not self._stream.cut:
+            return guide.is_completed or (ended and guide.is_terminated)
+        cut, kept = self._stream.cut, len(self.tokens)
+        while cut > 0 and kept:
+            kept -= 1
+            cut -= len(self._bytes([self.tokens[kept]]))
+        last = self._bytes(self.tokens[kept : kept + 1])
+        guide.rollback(len(self.tokens) - kept + guide.is_terminated)
+        return guide.is_active and guide.matcher.accept_bytes(last[:-cut] if cut else b"") and guide.is_completed
+
     def _make_answer(self, reason: FinishReason) -> Answer:
         ended = reason == "stop"
         self.stats.mask_seconds = self._mask_clock.seconds - self._mask_start
@@ -226,7 +238,7 @@ class Sequence:
             text="".join(self._text),
             token_ids=tuple(self.tokens),
             finish_reason=reason,
-            complete=self.error is None and (self.guide is None or self.guide.is_completed or (ended and self.guide.is_terminated)),
+            complete=self.error is None and (self.guide is None or self._is_complete(self.guide, ended)),
             closed=self.closed,
             prompt_tokens=len(self.request.prompt),
             reasoning="".join(self._reasoning),

@@ -14,14 +14,14 @@ from ..tools.spelling import MARK
 
 
 class TextStream:
-    """Text as it comes.
+    """Text as it comes; `cut` counts the bytes of the stop text and of what comes after it.
 
     >>> stream = TextStream(["END"])
     >>> stream.feed(b"1 E"), stream.feed(b"2 EN"), stream.feed(b"D3"), stream.stopped
     ('1 ', 'E2 ', '', True)
     """
 
-    __slots__ = ("_decoder", "_held", "_marks", "_stops", "stopped")
+    __slots__ = ("_decoder", "_held", "_marks", "_stops", "cut", "stopped")
 
     def __init__(self, stops: Sequence[str] = (), *, marks: bool = True) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -29,6 +29,7 @@ class TextStream:
         self._held = ""
         self._marks = marks
         self.stopped = False
+        self.cut = 0
 
     def feed(self, data: bytes, *, final: bool = False) -> str:
         """The text that these bytes complete; nothing after a stop text."""
@@ -44,12 +45,14 @@ class TextStream:
         text = self._held + text
         self._held = ""
         if self.stopped:
+            self.cut += len(text.encode())
             return ""
         if not self._stops:
             return text
         found = min((place for stop in self._stops if (place := text.find(stop)) >= 0), default=-1)
         if found >= 0:
             self.stopped = True
+            self.cut = len(text[found:].encode())
             return text[:found]
         held = 0 if final else self._beginning(text)
         self._held = text[len(text) - held :]

@@ -177,6 +177,16 @@ def test_prompts(generator):
         ({"regex": "a", "max_tokens": 0}, "max_tokens"),
         ({"regex": "a", "temperature": -1.0}, "temperature"),
         ({"regex": "a", "temperature": float("nan")}, "temperature"),
+        ({"regex": "a", "repetition_penalty": 0.0}, "repetition_penalty"),
+        ({"regex": "a", "n": 0}, "n is 0"),
+        ({"regex": "a", "stop": [7]}, "stop is a text or several"),
+        ({"regex": "a", "stop": ""}, "stop text is empty"),
+        ({"regex": "a", "whitespace": "compact"}, "whitespace is an option of json_schema and json, not of regex"),
+        ({"json": True, "root": "r"}, "root is an option of ebnf, not of json"),
+        ({"json": True, "whitespace": "compcat"}, "'compact' or a regex that matches nothing but blanks.*'compcat'"),
+        ({"json": True, "whitespace": r"\s*"}, "nothing but blanks"),
+        ({"json_schema": {}, "property_order": "anny"}, "'schema' or 'any'"),
+        ({"json_schema": Person, "max_tokens": 3, "finish_within_budget": True}, "cannot hold even the shortest answer"),
     ],
 )
 def test_wrong_arguments(generator, arguments, message):
@@ -203,3 +213,80 @@ def test_a_vocabulary_that_cannot_go_on(model):
     generator = Generator(*model, compiler=Compiler(vocabulary))
     with pytest.raises(VocabularyError, match="no token can follow 'ab'"):
         generator.generate([5, 6], regex="abc")
+
+
+@pytest.mark.parametrize(
+    ("name", "right"),
+    [
+        ("max_new_tokens", "max_tokens"),
+        ("schema", "json_schema"),
+        ("response_format", "json_schema"),
+        ("n_predict", "max_tokens"),
+        ("temprature", "temperature"),
+        ("topk", "top_k"),
+        ("repeat_penalty", "repetition_penalty"),
+        ("json_shema", "json_schema"),
+        ("compilers", "compiler"),
+    ],
+)
+def test_a_wrong_option_names_the_right_one(model, generator, name, right):
+    """Names of other libraries and names that are misspelt, in every form, before anything else is looked at."""
+    for call in (
+        lambda: generate(*model, "Hi", compiler=generator.compiler, **{name: 1}),
+        lambda: generate_batch(*model, ["Hi"], compiler=generator.compiler, **{name: 1}),
+        lambda: asyncio.run(generate_async(*model, "Hi", compiler=generator.compiler, **{name: 1})),
+    ):
+        with pytest.raises(TypeError, match=f"'{name}' is no option; did you mean {right}"):
+            call()
+    with pytest.raises(TypeError, match="'xyzzy' is no option; there are choice, "):
+        generator.generate("Hi", xyzzy=1)
+
+
+def test_several_answers(generator):
+    """`n` answers have the seeds from `seed` on, prompt by prompt."""
+    options = {"regex": "[a-z]{8}", "temperature": 2.0}
+    batch = generator.generate_batch(["Hi", "Go"], n=3, seed=5, **options)
+    texts = [answer.text for first in batch for answer in (first, *first.others)]
+    assert texts == [generator.generate(["Hi", "Go"][row // 3], seed=5 + row, **options).text for row in range(6)]
+    assert len(set(texts)) > 4 and [len(first.others) for first in batch] == [2, 2]
+
+
+def test_sampling_options_reach_the_engine(generator):
+    """Each changes the answer as it says."""
+    options = {"regex": "[a-d]{12}", "temperature": 5.0, "seed": 3}
+    greedy = generator.generate("Hi", regex="[a-d]{12}").text
+    for narrow in ({"top_k": 1}, {"top_p": 1e-9}, {"min_p": 1.0}):
+        assert generator.generate("Hi", **options, **narrow).text == greedy
+    assert generator.generate("Hi", **options).text != greedy
+    ids = {text: token for token, text in enumerate(generator.compiler.vocabulary.tokens) if text in (b"a", b"b", b"c", b"d")}
+    biased = generator.generate("Hi", regex="[a-d]", logit_bias={ids[b"c"]: 100.0})
+    assert biased.text == "c"
+    for penalty in ({"presence_penalty": 2.0}, {"frequency_penalty": 2.0}, {"repetition_penalty": 1e6}):
+        letters = generator.generate("Hi", regex="([a-d] ){4}", **penalty, logit_bias={ids[b"c"]: 1.0}).text
+        assert letters != generator.generate("Hi", regex="([a-d] ){4}", logit_bias={ids[b"c"]: 1.0}).text, penalty
+
+
+def test_stop_texts(generator):
+    """A stop text ends the answer; the answer is complete only where the constraint is satisfied without it."""
+    answer = generator.generate("Hi", regex="abc;def", stop=";")
+    assert (answer.text, answer.finish_reason, answer.complete) == ("abc", "stop", False)
+    answer = generator.generate("Hi", regex="(abc)?;?", stop=[";", "x"], logit_bias={}, max_tokens=30)
+    assert answer.text == "abc" * answer.text.count("abc") and answer.complete
+    cut = generator.generate("Write a person as JSON.", json_schema=Person, stop="}")
+    assert not cut.complete and cut.parsed is None and "}" not in cut.text
+
+
+def test_answers_that_close_within_their_budget(generator):
+    """Near its end the budget leaves only tokens after which the answer can be completed."""
+    options = {"regex": r"\([a-z]{1,200}\)", "temperature": 1.0, "seed": 1, "max_tokens": 12}
+    cut, closed = generator.generate("Hi", **options), generator.generate("Hi", **options, finish_within_budget=True)
+    assert not cut.complete and not cut.closed and cut.finish_reason == "length"
+    assert closed.complete and closed.text.endswith(")") and len(closed.token_ids) <= 12
+
+
+def test_captures(generator):
+    """What the grammar captures is in the answer."""
+    grammar = 'start: "<" word ">"\nword[capture]: /[a-z]{3}/'
+    answer = generator.generate("Hi", lark=grammar)
+    assert answer.captures == [("word", answer.text[1:-1])]
+    assert generator.generate("Hi", max_tokens=1).captures == []

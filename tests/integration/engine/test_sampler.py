@@ -129,3 +129,30 @@ def test_penalties_and_biases():
     sampler = Sampler(Sampling(frequency_penalty=1.0))
     sampler.adjust(logits, [])
     assert logits.tolist() == [-0.75, 4.0, 0.75, -torch.inf, 2.0]
+
+
+@given(
+    st.lists(st.sampled_from([-torch.inf, -3.0, -0.5, 0.0, 0.25, 4.0]), min_size=12, max_size=12),
+    st.lists(st.integers(0, 20), max_size=8),
+    st.lists(st.integers(0, 11), max_size=8),
+    st.sampled_from([0.5, 1.0, 1.25, 3.0]),
+)
+def test_the_repetition_penalty_is_that_of_transformers(values, prompt, answer, penalty):
+    """Positive logits of tokens of prompt and answer are divided, negative ones multiplied; ids beyond the logits have none."""
+    transformers = pytest.importorskip("transformers")
+    logits = torch.tensor(values)
+    seen = [*(token for token in prompt if token < len(values)), *answer]
+    expected = logits.clone()
+    if seen:
+        expected = transformers.RepetitionPenaltyLogitsProcessor(penalty)(torch.tensor([seen]), logits[None].clone())[0]
+    sampler = Sampler(Sampling(repetition_penalty=penalty), prompt)
+    sampler.adjust(logits, answer)
+    assert torch.equal(logits, expected)
+
+
+def test_the_order_of_penalties():
+    """Biases first, then the repetition penalty, then what is subtracted."""
+    options = {"logit_bias": {1: 2.0}, "repetition_penalty": 2.0, "presence_penalty": 0.5, "frequency_penalty": 0.25}
+    logits = torch.tensor([1.0, 1.0, -1.0, 1.0])
+    Sampler(Sampling(**options), [3]).adjust(logits, [1, 2, 1])
+    assert logits.tolist() == [1.0, 1.5 - 0.5 - 0.5, -2.0 - 0.75, 0.5]

@@ -1,0 +1,4 @@
+"""What `generate` takes and gives, apart from the model.
+
+options         the names and types of its options, and errors that name the right one
+"""

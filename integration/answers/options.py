@@ -1,0 +1,186 @@
+"""The options of `generate` and its forms: names, types, and errors that name the right option for a wrong one.
+
+Other libraries call the same things by other names, so a name that is none of these is looked up in a table first and then among
+names that are spelt alike.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
+
+from ..compiler import CompiledGrammar
+
+if TYPE_CHECKING:
+    from ..engine import Sampling
+
+
+class TextConstraint(TypedDict, total=False):
+    """Constraints whose answer is a text, and their options; `choice` and the like are what the compiler's method of that name takes."""
+
+    regex: str
+    ebnf: str
+    lark: str
+    choice: Sequence[str]
+    structural_tag: Mapping[str, Any] | str
+    root: str
+    start: str
+
+
+class JsonFormat(TypedDict, total=False):
+    """Options of `json_schema`; `whitespace` and `escapes` are also options of `json`. `Compiler.json_schema` describes them."""
+
+    whitespace: str
+    property_order: Literal["schema", "any"]
+    documents: Mapping[str, Mapping[str, Any] | bool]
+    lenient: bool
+    format: Literal["enforce", "annotate"]
+    escapes: Literal["needed", "any"]
+
+
+class ConstraintOptions(TextConstraint, JsonFormat, total=False):
+    """What the text must be: at most one constraint, and its options."""
+
+    json_schema: Any
+    json: bool
+    grammar: CompiledGrammar
+
+
+class SamplingOptions(TypedDict, total=False):
+    """How tokens are chosen among those that the constraint allows, and what ends an answer.
+
+    `max_tokens`: the budget of an answer, 1024 by default; the model's context may leave less.
+    `temperature`: 0, the default, takes the most likely token. `top_k` (0: all), `top_p` and `min_p` leave only likely tokens.
+    `presence_penalty`, `frequency_penalty`: subtracted from the logit of a token of the answer, once and for each time that it occurs.
+    `repetition_penalty`: divides the positive and multiplies the negative logits of tokens of prompt and answer (Keskar et al. 2019, CTRL).
+    `logit_bias`: added to the logits of tokens, by their ids, -100 to 100. It allows nothing that the constraint forbids.
+    `seed`: the same seed gives the same answer; answer i of a call has the seed `seed` + i.
+    `stop`: a text or several that end the answer and are not part of it.
+    `n`: that many answers to each prompt.
+    `finish_within_budget`: near the end of the budget, allow only tokens after which the answer can still be completed, and refuse a budget
+    that cannot hold the shortest answer. Off by default: then the budget cuts the answer where it ends.
+    """
+
+    max_tokens: int
+    temperature: float
+    top_k: int
+    top_p: float
+    min_p: float
+    presence_penalty: float
+    frequency_penalty: float
+    repetition_penalty: float
+    logit_bias: Mapping[int, float]
+    seed: int | None
+    stop: str | Sequence[str]
+    n: int
+    finish_within_budget: bool
+
+
+class TextOptions(TextConstraint, SamplingOptions, total=False):
+    """Options of calls whose answer is a text."""
+
+
+class JsonOptions(JsonFormat, SamplingOptions, total=False):
+    """Options of calls that name a type as the schema."""
+
+
+class GenerateOptions(ConstraintOptions, SamplingOptions, total=False):
+    """All options."""
+
+
+KINDS: Final = ("json_schema", "json", "regex", "ebnf", "lark", "choice", "structural_tag", "grammar")
+CONSTRAINT_NAMES: Final = frozenset(ConstraintOptions.__annotations__)
+SAMPLING_NAMES: Final = frozenset(SamplingOptions.__annotations__)
+OPTIONS_OF: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
+    {
+        "json_schema": frozenset(JsonFormat.__annotations__),
+        "json": frozenset({"whitespace", "escapes"}),
+        "ebnf": frozenset({"root"}),
+        "lark": frozenset({"start"}),
+    }
+)
+OTHER_NAMES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "max_new_tokens": "max_tokens",
+        "max_completion_tokens": "max_tokens",
+        "max_output_tokens": "max_tokens",
+        "max_length": "max_tokens",
+        "n_predict": "max_tokens",
+        "num_predict": "max_tokens",
+        "schema": "json_schema",
+        "guided_json": "json_schema",
+        "response_format": "json_schema",
+        "response_model": "json_schema",
+        "response_schema": "json_schema",
+        "output_type": "json_schema",
+        "text_format": "json_schema",
+        "json_object": "json",
+        "guided_regex": "regex",
+        "pattern": "regex",
+        "guided_choice": "choice",
+        "options": "choice",
+        "enum": "choice",
+        "guided_grammar": "ebnf",
+        "gbnf": "ebnf",
+        "structural_tags": "structural_tag",
+        "whitespace_pattern": "whitespace",
+        "guided_whitespace_pattern": "whitespace",
+        "do_sample": "temperature",
+        "typical_p": "top_p",
+        "repeat_penalty": "repetition_penalty",
+        "random_seed": "seed",
+        "num_return_sequences": "n",
+        "best_of": "n",
+        "num": "n",
+        "stop_strings": "stop",
+        "stop_sequences": "stop",
+        "messages": "prompt",
+        "inputs": "prompt",
+    }
+)
+"""What other libraries call the options."""
+
+
+def check_names(names: Iterable[str], others: Iterable[str] = ()) -> None:
+    """Raise TypeError for a name that is no option, naming the right one; `others` are arguments of the call that are no such options."""
+    known = sorted(CONSTRAINT_NAMES | SAMPLING_NAMES | {*others})
+    for name in names:
+        if name not in known:
+            right = OTHER_NAMES.get(name) or next(iter(difflib.get_close_matches(name, known, 1)), None)
+            hint = f"did you mean {right}?" if right else f"there are {', '.join(known)}"
+            raise TypeError(f"{name!r} is no option; {hint}")
+
+
+def check_constraint(constraint: Mapping[str, Any]) -> str | None:
+    """The kind of the constraint, None where there is none; ValueError for two of them and for options of another kind."""
+    kinds = [kind for kind in KINDS if constraint.get(kind) is not None and (kind != "json" or constraint["json"])]
+    options = [name for name in constraint if name not in KINDS]
+    if len(kinds) > 1:
+        raise ValueError(f"one constraint at a time, not {' and '.join(kinds)}")
+    if options and (not kinds or kinds == ["grammar"]):
+        raise ValueError(f"{', '.join(options)}: options of a constraint that is not there")
+    for kind in kinds:
+        own = OPTIONS_OF.get(kind, frozenset())
+        for name in options:
+            if name not in own:
+                takers = " and ".join(taker for taker, names in OPTIONS_OF.items() if name in names)
+                raise ValueError(f"{name} is an option of {takers}, not of {kind}")
+    return kinds[0] if kinds else None
+
+
+def sampling_of(options: Mapping[str, Any]) -> Sampling:
+    """The engine's sampling options; ValueError where one is out of range."""
+    from ..engine import Sampling
+
+    names = Sampling.__dataclass_fields__
+    return Sampling(**{"temperature": 0.0, **{name: value for name, value in options.items() if name in names}})
+
+
+def stop_texts(stop: str | Sequence[str]) -> tuple[str, ...]:
+    """The texts that end an answer."""
+    texts = (stop,) if isinstance(stop, str) else tuple(stop)
+    if not all(isinstance(text, str) for text in texts):
+        raise ValueError(f"stop is a text or several, not {stop!r}")
+    return texts
