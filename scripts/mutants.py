@@ -2,7 +2,7 @@
 
     python scripts/mutants.py kernel --seed 1 --count 150
     python scripts/mutants.py python --seed 1 --count 150
-    python scripts/mutants.py kernel --only 'mask.cpp.*zero_forever' --count 20 tests/pda
+    python scripts/mutants.py kernel --only 'new_values.cpp.*spells_only_zero' --count 20 tests/pda
 
 Each mutant has one operator, constant or word changed in one place, drawn at random by the seed.
 `mutants_kernel.py` and `mutants_python.py` make them, `mutants_judge.py` runs the tests on each until one fails, all in a copy of the

@@ -500,7 +500,7 @@ NB_MODULE(_kernel, m) {
             const nb::gil_scoped_release release;
             run_low_priority([&automaton = *self.automaton] {
               try {
-                const std::lock_guard lock(automaton.mutex);
+                const auto locked = automaton.lock();
                 std::vector<u32> row(automaton.trie().words());
                 automaton.fill(automaton.initial(), row.data());
                 automaton.shortest_length(automaton.initial());
@@ -513,7 +513,7 @@ NB_MODULE(_kernel, m) {
       .def_prop_ro(
           "memory",
           [](const KernelGrammar& self) {
-            const std::lock_guard lock(self.automaton->mutex);
+            const auto locked = self.automaton->lock();
             return self.automaton->bytes();
           },
           "The bytes that the lazily built tables take.")
@@ -523,8 +523,8 @@ NB_MODULE(_kernel, m) {
       .def_prop_ro(
           "statistics",
           [](const KernelGrammar& self) {
-            const std::lock_guard lock(self.automaton->mutex);
-            const Statistics& s = self.automaton->statistics;
+            const auto locked = self.automaton->lock();
+            const Statistics& s = self.automaton->statistics();
             nb::typed<nb::dict, nb::str, nb::int_> d;
             d["rules"] = self.automaton->rule_count();
             d["nfa_states"] = self.automaton->nfa_state_count();

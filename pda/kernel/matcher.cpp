@@ -8,38 +8,29 @@ Matcher::Matcher(std::shared_ptr<Automaton> automaton, std::vector<u32> stop_tok
     : automaton_(std::move(automaton)), stop_(std::move(stop_token_ids)) {
   std::sort(stop_.begin(), stop_.end());
   stop_.erase(std::unique(stop_.begin(), stop_.end()), stop_.end());
-  const std::lock_guard lock(automaton_->mutex);
+  const auto locked = automaton_->lock();
   history_.push_back(automaton_->initial());
   if (automaton_->limited()) tokens_.push_back(0);
-  hold();
+  automaton_->hold(history_, slot_);
 }
 
 Matcher::Matcher(const Matcher& other) : automaton_(other.automaton_), stop_(other.stop_) {
-  const std::lock_guard lock(automaton_->mutex);
+  const auto locked = automaton_->lock();
   history_ = other.history_;
   tokens_ = other.tokens_;
   taken_ = other.taken_;
-  hold();
+  automaton_->hold(history_, slot_);
 }
 
 Matcher::~Matcher() {
-  const std::lock_guard lock(automaton_->mutex);
-  auto& held = automaton_->held;
-  const std::size_t place = place_;
-  *held.back().place = place;
-  held[place] = held.back();
-  held.pop_back();
-}
-
-void Matcher::hold() {
-  place_ = automaton_->held.size();
-  automaton_->held.push_back({&history_, &place_});
+  const auto locked = automaton_->lock();
+  automaton_->release(slot_);
 }
 
 bool Matcher::is_stop(u32 token) const { return std::binary_search(stop_.begin(), stop_.end(), token); }
 
 bool Matcher::is_completed() const {
-  const std::lock_guard lock(automaton_->mutex);
+  const auto locked = automaton_->lock();
   return automaton_->complete(history_.back() & ~TERMINATED);
 }
 
@@ -58,7 +49,7 @@ u32 Matcher::after(u32 state, u32 token, u32 tokens) const {
 }
 
 bool Matcher::accept_token(u32 token) {
-  const std::lock_guard lock(automaton_->mutex);
+  const auto locked = automaton_->lock();
   const u32 next = after(history_.back(), token, tokens());
   if (next == NO_STACK) return false;
   advance(next, !is_stop(token));
@@ -68,7 +59,7 @@ bool Matcher::accept_token(u32 token) {
 }
 
 bool Matcher::accept_bytes(const char* data, std::size_t count) {
-  const std::lock_guard lock(automaton_->mutex);
+  const auto locked = automaton_->lock();
   if (is_terminated() && count) return false;
   // A long text leaves many configurations behind: they may be collected on the way, so the way is held.
   history_.push_back(history_.back());
@@ -96,7 +87,7 @@ bool Matcher::accept_bytes(const char* data, std::size_t count) {
 }
 
 std::size_t Matcher::validate_tokens(const std::vector<u32>& tokens) const {
-  const std::lock_guard lock(automaton_->mutex);
+  const auto locked = automaton_->lock();
   u32 state = history_.back();
   for (std::size_t i = 0; i < tokens.size(); i++) {
     state = after(state, tokens[i], this->tokens() + static_cast<u32>(i));
@@ -108,7 +99,7 @@ std::size_t Matcher::validate_tokens(const std::vector<u32>& tokens) const {
 void Matcher::rollback(i64 n) {
   if (n > static_cast<i64>(num_accepted()))
     throw BadRollback("cannot roll back " + std::to_string(n) + " tokens, " + std::to_string(num_accepted()) + " were accepted");
-  const std::lock_guard lock(automaton_->mutex);
+  const auto locked = automaton_->lock();
   history_.resize(history_.size() - static_cast<std::size_t>(n));
   if (!tokens_.empty()) tokens_.resize(history_.size());
   if (automaton_->captures()) taken_.resize(history_.size() - 1);
@@ -137,7 +128,7 @@ bool Matcher::fill(u32 state, u32 tokens, u32* row) const {
 }
 
 bool Matcher::fill(u32* row) const {
-  const std::lock_guard lock(automaton_->mutex);
+  const auto locked = automaton_->lock();
   const bool needed = fill(history_.back(), tokens(), row);
   automaton_->collect();
   return needed;
@@ -145,7 +136,7 @@ bool Matcher::fill(u32* row) const {
 
 // Tokens that share a beginning share its steps: depth first over the trie, the configuration of each depth remembered.
 void Matcher::fill_by_trial(u32* row) const {
-  const std::lock_guard lock(automaton_->mutex);
+  const auto locked = automaton_->lock();
   const u32 state = history_.back(), read = tokens();
   std::memset(row, 0, trie().words() * sizeof(u32));
   auto set = [&](u32 token) { row[token >> 5] |= 1u << (token & 31); };
@@ -165,7 +156,7 @@ void Matcher::fill_by_trial(u32* row) const {
 }
 
 void Matcher::fill_drafts(const std::vector<u32>& tokens, const std::vector<i32>& parents, u32* rows) const {
-  const std::lock_guard lock(automaton_->mutex);
+  const auto locked = automaton_->lock();
   std::vector<u32> states{history_.back()}, read{this->tokens()};
   fill(states[0], read[0], rows);
   for (std::size_t i = 0; i < tokens.size(); i++) {
@@ -177,7 +168,7 @@ void Matcher::fill_drafts(const std::vector<u32>& tokens, const std::vector<i32>
 }
 
 std::string Matcher::jump_forward() const {
-  const std::lock_guard lock(automaton_->mutex);
+  const auto locked = automaton_->lock();
   std::string forced;
   if (is_terminated()) return forced;
   u32 state = history_.back();
@@ -194,17 +185,17 @@ std::string Matcher::jump_forward() const {
 }
 
 std::string Matcher::shortest_completion() const {
-  const std::lock_guard lock(automaton_->mutex);
+  const auto locked = automaton_->lock();
   return is_terminated() ? std::string() : automaton_->shortest(history_.back());
 }
 
 u64 Matcher::completion_length() const {
-  const std::lock_guard lock(automaton_->mutex);
+  const auto locked = automaton_->lock();
   return is_terminated() ? 0 : automaton_->shortest_length(history_.back());
 }
 
 std::size_t Matcher::matching_prefix(const char* data, std::size_t count) const {
-  const std::lock_guard lock(automaton_->mutex);
+  const auto locked = automaton_->lock();
   if (is_terminated()) return 0;
   std::size_t accepted = 0;
   automaton_->step_bytes(history_.back(), data, count, &accepted);
@@ -212,7 +203,7 @@ std::size_t Matcher::matching_prefix(const char* data, std::size_t count) const 
 }
 
 std::string Matcher::next_bytes(const char* data, std::size_t count) const {
-  const std::lock_guard lock(automaton_->mutex);
+  const auto locked = automaton_->lock();
   std::string result;
   if (is_terminated()) return result;
   const u32 state = automaton_->step_bytes(history_.back(), data, count);
@@ -225,7 +216,7 @@ std::string Matcher::next_bytes(const char* data, std::size_t count) const {
 }
 
 double Matcher::temperature() const {
-  const std::lock_guard lock(automaton_->mutex);
+  const auto locked = automaton_->lock();
   return is_terminated() ? -1 : automaton_->temperature(history_.back());
 }
 
@@ -237,7 +228,7 @@ std::vector<std::pair<i64, std::string>> Matcher::taken() const {
 }
 
 std::vector<std::string> Matcher::rule_names(const char* data, std::size_t count) const {
-  const std::lock_guard lock(automaton_->mutex);
+  const auto locked = automaton_->lock();
   std::vector<std::string> names;
   if (is_terminated()) return names;
   const u32 state = automaton_->step_bytes(history_.back(), data, count);

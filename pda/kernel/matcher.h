@@ -1,7 +1,7 @@
 // The state of one request: the configurations after each step. Rollback cuts the list, fork copies it.
 #pragma once
 
-#include "stacks/automaton.h"
+#include "automaton.h"
 
 namespace stackmask {
 
@@ -45,8 +45,7 @@ class Matcher {
   std::vector<u32> history_;    // configurations; TERMINATED once a stop token was accepted
   std::vector<u32> tokens_;     // after each step, how many steps have read something; empty where no rule has a limit
   std::vector<std::pair<i64, std::string>> taken_;
-  std::size_t place_ = 0;       // of history_ in automaton_->held
-  void hold();
+  std::size_t slot_ = 0;        // of history_ in the automaton
   bool is_stop(u32 token) const;
   u32 tokens() const { return tokens_.empty() ? 0 : tokens_.back(); }
   void advance(u32 state, bool read);

@@ -7,12 +7,12 @@
 // altogether, and CountedLengths has a row for each count.
 //
 // INVARIANT: where no values must differ the length of a configuration's shortest completion is what its states measure. Values that
-// must differ make it a bound, see Automaton::shortest().
+// must differ make it a bound, see Completion::shortest().
 #include <algorithm>
 #include <queue>
 #include <tuple>
 
-#include "stacks/automaton.h"
+#include "completion/completion.h"
 
 namespace stackmask {
 
@@ -496,7 +496,7 @@ void measure(Nfa& nfa, Deadline& deadline) { Measure(nfa, deadline).run(); }
 static constexpr const char* NO_COMPLETION = "no text completes the structure from here without reading a token by its id";
 
 // The distance, or an error where there is no completion, or none that can be written.
-u64 Automaton::least(u32 configuration) {
+u64 Completion::least(u32 configuration) {
   const u64 left = distance(configuration);
   if (left == NONE) throw BadGrammar(NO_COMPLETION);
   if (left > 4 * limits_.stack_depth)
@@ -504,7 +504,7 @@ u64 Automaton::least(u32 configuration) {
   return left;
 }
 
-u64 Automaton::distance(u32 configuration) {
+u64 Completion::distance(u32 configuration) {
   if (!measured_) {  // least lengths are seldom asked for and cost as much as the rest of a compilation
     Deadline deadline(limits_.seconds);
     measure(dfa_.nfa(), deadline);
@@ -524,8 +524,8 @@ u64 Automaton::distance(u32 configuration) {
     }
     const std::size_t waiting = todo.size();
     u64 best = NONE;
-    for (u32 i = 0; i < edge_count(node); i++) {
-      const StackEdge edge = edges(node)[i];
+    for (u32 i = 0; i < stacks_.edge_count(node); i++) {
+      const StackEdge edge = stacks_.edges(node)[i];
       if (edge.state == BOTTOM) {
         best = 0;
         continue;
@@ -546,7 +546,7 @@ u64 Automaton::distance(u32 configuration) {
 
 // Values that must differ take at least what as many of the cheapest that were not seen take. Of the ways to the end of a scope one with
 // the fewest values is measured: a longer one has no fewer to pay for.
-u64 Automaton::state_length(u32 state) {
+u64 Completion::state_length(u32 state) {
   if (!dfa_.nfa().distinct || state == BOTTOM || (dfa_[state].flags & STATE_REGION)) return dfa_.distance(state);
   bool begins = false;  // the value that a guard waits for is still to come as a whole
   u32 scope = state;
@@ -563,7 +563,7 @@ u64 Automaton::state_length(u32 state) {
   const std::vector<Item> items(dfa_.items(scope).begin(), dfa_.items(scope).end());  // looking for values makes more states
   for (const Item& item : items) {
     u64 length = nfa.distance(item);
-    const std::span<const u32> set = dfa_.seen_set(nfa.registers.get(item.reg).seen);
+    const std::span<const u32> set = dfa_.values().set(nfa.registers.get(item.reg).seen);
     const std::vector<u32> seen(set.begin(), set.end());
     for (u32 kind = 0; kind < std::min(kinds.size(), nfa.least_values.size()) && length < best; kind++) {
       const u64 count = nfa.distance(item, nfa.least_values[kind]) + (begins && kinds.size() == 1);
@@ -579,7 +579,7 @@ u64 Automaton::state_length(u32 state) {
 }
 
 // What so many values of a rule take together, the cheapest of those that were not seen; a bound where there are too many to look at.
-u64 Automaton::values_length(u32 rule, u32 count, std::span<const u32> seen) {
+u64 Completion::values_length(u32 rule, u32 count, std::span<const u32> seen) {
   CheapValues& cheap = cheap_values_[rule];
   u64 total = 0;
   u32 taken = 0;
@@ -593,7 +593,7 @@ u64 Automaton::values_length(u32 rule, u32 count, std::span<const u32> seen) {
 }
 
 // The cheapest value that a rule generates beyond those that are known: its texts in the order of their lengths, by A*.
-bool Automaton::find_value(u32 rule, CheapValues& cheap) {
+bool Completion::find_value(u32 rule, CheapValues& cheap) {
   constexpr std::size_t MOST_VALUES = 4096, MOST_NODES = 100'000, MOST_SPELLINGS = 1000;
   constexpr u32 MOST_AT_ONCE = 16;  // of one kind inside of another
   if (cheap.ended || cheap.left || cheap.busy || extending_ >= MOST_AT_ONCE || cheap.values.size() >= MOST_VALUES) return false;
@@ -607,7 +607,7 @@ bool Automaton::find_value(u32 rule, CheapValues& cheap) {
   if (cheap.nodes.empty()) {
     std::vector<StackEdge> start;
     if (const u32 state = dfa_.start(rule); state != DEAD) start.push_back({state, EMPTY_STACK});
-    const u32 first = close(start);
+    const u32 first = steps_.close(start);
     cheap.nodes.push_back({first, NONE, 0, 0});
     if (const u64 length = distance(first); length < LONG) cheap.queue.push({length, static_cast<u32>(length), ~0u});
   }
@@ -623,8 +623,8 @@ bool Automaton::find_value(u32 rule, CheapValues& cheap) {
       cheap.nodes.push_back({next, at, length, byte});
       cheap.queue.push({std::max<u64>(whole, length + ahead), static_cast<u32>(ahead), ~static_cast<u32>(cheap.nodes.size() - 1)});
     });
-    if (!complete(here)) continue;
-    const u32 value = dfa_.value_id(cheap.text(at));
+    if (!stacks_.complete(here)) continue;
+    const u32 value = dfa_.values().value_id(cheap.text(at));
     if (!cheap.known.insert(value).second) continue;
     cheap.values.push_back({length - 1, value, at});
     cheap.left = false;
@@ -635,7 +635,7 @@ bool Automaton::find_value(u32 rule, CheapValues& cheap) {
   return false;
 }
 
-std::string Automaton::CheapValues::text(u32 node) const {
+std::string Completion::CheapValues::text(u32 node) const {
   std::string result;
   for (; node != 0; node = nodes[node].parent) result.push_back(static_cast<char>(nodes[node].byte));
   std::reverse(result.begin(), result.end());
@@ -643,7 +643,7 @@ std::string Automaton::CheapValues::text(u32 node) const {
 }
 
 // Whether the values of some scope, having to differ, take more than its rule was measured at.
-bool Automaton::values_take_more() {
+bool Completion::values_take_more() {
   Nfa& nfa = dfa_.nfa();
   bool more = false;
   nfa.scope_values.assign(nfa.rules.size(), {});
@@ -660,30 +660,30 @@ bool Automaton::values_take_more() {
 
 // Each byte that leads on, and where to; where no guard reads along, of bytes that lead the same way one, or `every` one.
 template <class F>
-void Automaton::each_step(u32 here, bool every, F take) {
-  for (u32 i = 0; i < edge_count(here); i++) {
-    const u32 state = edges(here)[i].state;
+void Completion::each_step(u32 here, bool every, F take) {
+  for (u32 i = 0; i < stacks_.edge_count(here); i++) {
+    const u32 state = stacks_.edges(here)[i].state;
     if (state == BOTTOM) continue;
     dfa_.build(state);
     for (u32 r = 0; r < dfa_[state].range_count; r++) {
       const Range range = dfa_.range(state, r);
       for (u32 b = range.lo; b <= range.hi; b++) {
-        const u32 next = step(here, static_cast<u8>(b));
+        const u32 next = steps_.step(here, static_cast<u8>(b));
         if (next != NO_STACK) take(static_cast<u8>(b), next);
-        if (!every && !guarded_[here]) break;
+        if (!every && !stacks_.guarded(here)) break;
       }
     }
   }
 }
 
-u64 Automaton::shortest_length(u32 configuration) {
-  if (complete(configuration)) return 0;
+u64 Completion::shortest_length(u32 configuration) {
+  if (stacks_.complete(configuration)) return 0;
   const u64 left = least(configuration);
   if (!dfa_.nfa().distinct) return left;
   if (const u32* known = lengths_.find(configuration)) return *known;
   Scratch<Straight> way;
   const u32 end = straight_down(configuration, left, way, true);
-  if (!complete(end)) {
+  if (!stacks_.complete(end)) {
     const u32* known = end == configuration ? nullptr : lengths_.find(end);
     if (!known || *known + way.size() != left) return search(configuration).size();
   }
@@ -691,10 +691,10 @@ u64 Automaton::shortest_length(u32 configuration) {
   return left;
 }
 
-std::string Automaton::shortest(u32 configuration) {
-  if (complete(configuration)) return {};
+std::string Completion::shortest(u32 configuration) {
+  if (stacks_.complete(configuration)) return {};
   Scratch<Straight> way;
-  if (!complete(straight_down(configuration, least(configuration), way, false))) return search(configuration);
+  if (!stacks_.complete(straight_down(configuration, least(configuration), way, false))) return search(configuration);
   std::string text;
   for (const Straight& step : way) text.push_back(static_cast<char>(step.byte));
   return text;
@@ -705,18 +705,18 @@ std::string Automaton::shortest(u32 configuration) {
 // distance is as expected is better then than one to where it is less, for that is a bound which cannot be kept; and one that ends a value
 // is better than one that makes it another, for it is new where it is. So is one behind which it has ended for good: before that, as at a
 // blank, the distance does not know yet that it is one more that was seen.
-u32 Automaton::straight_down(u32 configuration, u64 left, std::vector<Straight>& way, bool to_known) {
+u32 Completion::straight_down(u32 configuration, u64 left, std::vector<Straight>& way, bool to_known) {
   u32 here = configuration;
   Scratch<StackEdge> order;
   auto pending = [this](u32 found) {  // a value that must differ was begun and may go on
-    for (u32 i = 0; i < edge_count(found); i++)
-      for (u32 k = 0, below = edges(found)[i].below; edges(found)[i].state != BOTTOM && k < edge_count(below); k++)
-        if (const u32 guard = edges(below)[k].state; guard != BOTTOM && (dfa_[guard].flags & STATE_GUARD) && dfa_.guard_text(guard) != 0) return true;
+    for (u32 i = 0; i < stacks_.edge_count(found); i++)
+      for (u32 k = 0, below = stacks_.edges(found)[i].below; stacks_.edges(found)[i].state != BOTTOM && k < stacks_.edge_count(below); k++)
+        if (const u32 guard = stacks_.edges(below)[k].state; guard != BOTTOM && (dfa_[guard].flags & STATE_GUARD) && dfa_.guard_text(guard) != 0) return true;
     return false;
   };
-  while (!complete(here) && !(to_known && here != configuration && lengths_.find(here))) {
+  while (!stacks_.complete(here) && !(to_known && here != configuration && lengths_.find(here))) {
     u32 next = NO_STACK;
-    if (guarded_[here] & GUARD_BELOW) next = new_value(here, left, way);
+    if (stacks_.guarded(here) & GUARD_BELOW) next = new_value(here, left, way);
     if (next != NO_STACK) {
       here = next;
       continue;
@@ -724,20 +724,20 @@ u32 Automaton::straight_down(u32 configuration, u64 left, std::vector<Straight>&
     u8 by = 0;
     bool exact = false, best = false;
     order.clear();
-    for (u32 i = 0; i < edge_count(here); i++)
-      if (edges(here)[i].state != BOTTOM) order.push_back(edges(here)[i]);
-    if (guarded_[here] & GUARD_BELOW)
-      std::stable_sort(order.begin(), order.end(), [this](const StackEdge& a, const StackEdge& b) { return depth_[a.below] < depth_[b.below]; });
+    for (u32 i = 0; i < stacks_.edge_count(here); i++)
+      if (stacks_.edges(here)[i].state != BOTTOM) order.push_back(stacks_.edges(here)[i]);
+    if (stacks_.guarded(here) & GUARD_BELOW)
+      std::stable_sort(order.begin(), order.end(), [this](const StackEdge& a, const StackEdge& b) { return stacks_.depth(a.below) < stacks_.depth(b.below); });
     for (std::size_t i = 0; i < order.size() && !best; i++) {
       const u32 state = order[i].state;
       dfa_.build(state);
       for (u32 r = 0; r < dfa_[state].range_count && !best; r++) {
         const u8 byte = dfa_.range(state, r).lo;
-        const u32 found = step(here, byte);
+        const u32 found = steps_.step(here, byte);
         if (found == NO_STACK) continue;
         const u64 ahead = distance(found);
         if (ahead >= left || (next != NO_STACK && ahead + 1 < left)) continue;
-        const bool ended = !(guarded_[here] & GUARD_BELOW) || !pending(found);
+        const bool ended = !(stacks_.guarded(here) & GUARD_BELOW) || !pending(found);
         if (exact && !ended) continue;
         next = found, by = byte, exact = ahead + 1 == left, best = exact && ended;
       }
@@ -751,12 +751,12 @@ u32 Automaton::straight_down(u32 configuration, u64 left, std::vector<Straight>&
 }
 
 // Where a value begins that must differ from others, the cheapest one that does, if the distance says so.
-u32 Automaton::new_value(u32 configuration, u64& left, std::vector<Straight>& way) {
+u32 Completion::new_value(u32 configuration, u64& left, std::vector<Straight>& way) {
   const std::size_t before = way.size();
-  for (u32 i = 0; i < edge_count(configuration); i++) {
-    const StackEdge edge = edges(configuration)[i];
-    for (u32 k = 0; edge.state != BOTTOM && k < edge_count(edge.below); k++) {
-      const u32 guard = edges(edge.below)[k].state;
+  for (u32 i = 0; i < stacks_.edge_count(configuration); i++) {
+    const StackEdge edge = stacks_.edges(configuration)[i];
+    for (u32 k = 0; edge.state != BOTTOM && k < stacks_.edge_count(edge.below); k++) {
+      const u32 guard = stacks_.edges(edge.below)[k].state;
       if (guard == BOTTOM || !(dfa_[guard].flags & STATE_GUARD) || dfa_.guard_text(guard) != 0) continue;
       const u32 back = dfa_.guard_back(guard);
       const auto& kinds = dfa_.nfa().scopes[dfa_.rule(back)];
@@ -770,7 +770,7 @@ u32 Automaton::new_value(u32 configuration, u64& left, std::vector<Straight>& wa
       u32 here = configuration;
       for (const char byte : cheap.text(cheap.values[v].node)) {
         way.push_back({here, static_cast<u8>(byte)});
-        here = step(here, static_cast<u8>(byte));
+        here = steps_.step(here, static_cast<u8>(byte));
         if (here == NO_STACK) break;
       }
       if (here != NO_STACK && distance(here) + cheap.values[v].length <= left) {
@@ -786,7 +786,7 @@ u32 Automaton::new_value(u32 configuration, u64& left, std::vector<Straight>& wa
 // A* (Hart, Nilsson & Raphael 1968) with the distance as its bound: a guard may refuse the shortest way, and then others are tried. What
 // is known of a node holds for those behind it (pathmax, Mero 1984). There may be very many that are equally good: after PATIENCE nodes
 // the distance weighs more than the length so far, and the text found is short instead of shortest (Pohl 1970).
-std::string Automaton::search(u32 configuration) {
+std::string Completion::search(u32 configuration) {
   constexpr std::size_t PATIENCE = 20'000, MOST_ATTEMPTS = 500;
   constexpr u64 MOST_NODES = 50'000, WEIGHT = 16;
   std::vector<SearchNode> nodes{{configuration, NONE, 0, 0}};
@@ -805,7 +805,7 @@ std::string Automaton::search(u32 configuration) {
     const bool straight = !greedy && at != 0 && attempts < MOST_ATTEMPTS;
     attempts += straight;
     way.clear();
-    if (complete(here) || (straight && complete(straight_down(here, whole - nodes[at].length, way, false)))) {
+    if (stacks_.complete(here) || (straight && stacks_.complete(straight_down(here, whole - nodes[at].length, way, false)))) {
       std::string text;
       for (u32 node = at; node != 0; node = nodes[node].parent) text.push_back(static_cast<char>(nodes[node].byte));
       std::reverse(text.begin(), text.end());
@@ -833,7 +833,7 @@ std::string Automaton::search(u32 configuration) {
     // Where a value begins that must differ, the cheapest new one at once: its beginnings are as many as the values that were seen.
     u64 any = LONG;
     way.clear();
-    if (const u32 next = greedy && (guarded_[here] & GUARD_BELOW) ? new_value(here, any, way) : NO_STACK; next != NO_STACK) {
+    if (const u32 next = greedy && (stacks_.guarded(here) & GUARD_BELOW) ? new_value(here, any, way) : NO_STACK; next != NO_STACK) {
       u32 last = at;
       for (std::size_t i = 0; i < way.size(); i++) {
         nodes.push_back({i + 1 < way.size() ? way[i + 1].configuration : next, last, nodes[last].length + 1, way[i].byte});
@@ -858,6 +858,13 @@ std::string Automaton::search(u32 configuration) {
     });
   }
   throw BadGrammar(NO_COMPLETION);
+}
+
+std::size_t Completion::bytes() const {
+  std::size_t total = distances_.bytes() + lengths_.bytes() + scope_lengths_.bytes();
+  for (const auto& lengths : dfa_.nfa().counted) total += lengths ? lengths->bytes() : 0;
+  for (const auto& [rule, cheap] : cheap_values_) total += cheap.nodes.capacity() * sizeof(SearchNode) + cheap.queue.size() * sizeof(SearchKey);
+  return total;
 }
 
 }  // namespace stackmask

@@ -27,7 +27,8 @@ bool Closure::seen(const Item& item) {
   if (extra_.find(key)) return true;
   // Members of a permutation that may read nothing make a closure exponential in their number.
   if (++extra_count_ > MAX_REGISTERS)
-    throw LimitExceeded("states", MAX_REGISTERS, "one state of the automaton needs more than " + std::to_string(MAX_REGISTERS) + " counters");
+    throw LimitExceeded("states", MAX_REGISTERS,
+                        "one state of the automaton needs more than " + std::to_string(MAX_REGISTERS) + " counters");
   extra_.insert(key, 1);
   return false;
 }

@@ -118,7 +118,8 @@ enum EdgeKind : u8 {
                    // with data 2 nothing but spaces (NON_ASCII_SPACES of trie.h)
   EDGE_EPSILON,
   EDGE_ENTER,      // epsilon into a repetition: its counters start at zero
-  EDGE_COUNT,      // epsilon from the end of a repetition's body back to its head, or behind a counted automaton's character: one more counted
+  EDGE_COUNT,      // epsilon that counts one more: from the end of a repetition's body back to its head, or behind a counted automaton's
+                   // character
   EDGE_LEAVE,      // epsilon out of a counted automaton, where it has counted enough
   EDGE_MEMBER,     // epsilon from the end of a permutation's member (data) back to its head
   EDGE_SET,        // epsilon that sets the register to data

@@ -1,9 +1,9 @@
-// JSON values in a canonical spelling, so that a guard can tell equal values: numbers by value without rounding, strings after
-// unescaping, objects without key order (RFC 8259). A text that is not JSON is a value of its own.
+#include "unique/json_value.h"
+
 #include <algorithm>
 #include <optional>
 
-#include "rules/rule_dfa.h"
+#include "base.h"
 
 namespace stackmask {
 
@@ -100,7 +100,8 @@ class Canonical {
     std::vector<Member> list;
     for (std::size_t i = 0; i < members.size(); i++) {
       const std::size_t end = i + 1 < members.size() ? members[i + 1].first - 1 : out_.size();
-      list.push_back({out_.substr(members[i].first, members[i].second - members[i].first), out_.substr(members[i].second, end - members[i].second)});
+      const auto& [key, value] = members[i];
+      list.push_back({out_.substr(key, value - key), out_.substr(value, end - value)});
     }
     auto by_key = [](const Member& a, const Member& b) { return a.key < b.key; };
     if (std::is_sorted(list.begin(), list.end(), by_key) && list.size() < 2) return;
@@ -114,7 +115,11 @@ class Canonical {
     }
   }
 
-  static int hex(char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1; }
+  static int hex(char c) {
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+  }
 
   bool unit(u32& value) {  // four hexadecimal digits
     if (at_ + 4 > text_.size()) return false;
@@ -128,10 +133,12 @@ class Canonical {
   }
 
   void utf8(u32 code) {  // surrogates that stand alone keep their three bytes
+    auto first = [&](u32 mark, u32 shift) { return static_cast<char>(mark | code >> shift); };
+    auto more = [&](u32 shift) { return static_cast<char>(0x80 | (code >> shift & 63)); };
     if (code < 0x80) out_.push_back(static_cast<char>(code));
-    else if (code < 0x800) out_ += {static_cast<char>(0xC0 | code >> 6), static_cast<char>(0x80 | (code & 63))};
-    else if (code < 0x10000) out_ += {static_cast<char>(0xE0 | code >> 12), static_cast<char>(0x80 | (code >> 6 & 63)), static_cast<char>(0x80 | (code & 63))};
-    else out_ += {static_cast<char>(0xF0 | code >> 18), static_cast<char>(0x80 | (code >> 12 & 63)), static_cast<char>(0x80 | (code >> 6 & 63)), static_cast<char>(0x80 | (code & 63))};
+    else if (code < 0x800) out_ += {first(0xC0, 6), more(0)};
+    else if (code < 0x10000) out_ += {first(0xE0, 12), more(6), more(0)};
+    else out_ += {first(0xF0, 18), more(12), more(6), more(0)};
   }
 
   // As its characters between quotes, with only the quote and the backslash escaped.

@@ -1,0 +1,101 @@
+// The pushdown automaton of one grammar, and all that is remembered about it: shared by its matchers, built lazily, behind one lock.
+//
+//   bytes of a grammar -> rules: RuleDfa (states) -> stacks: StackSet, Steps (configurations) -> masks: StateMasks, TokenMasks (bitmasks)
+//
+// Whatever a text brings up is kept for the next: states, steps, state masks, masks. Past the memory limit all that no matcher holds is
+// dropped, and made again when it is needed.
+//
+// Tested by tests/pda/test_matcher.py, test_threads.py and test_statistics.py.
+#pragma once
+
+#include <memory>
+#include <mutex>
+
+#include "completion/completion.h"
+#include "masks/token_masks.h"
+
+namespace stackmask {
+
+class Automaton {
+ public:
+  Automaton(std::shared_ptr<const TokenTrie> trie, std::shared_ptr<Expressions> expressions, const Limits& limits);
+
+  // Fixed once the automaton is made: no lock needed.
+  const TokenTrie& trie() const { return *trie_; }
+  bool limited() const { return stacks_.limited(); }  // some rule has a limit: only then `tokens` and the position matter
+  bool captures() const { return dfa_.nfa().captures; }
+  bool has_temperature() const { return dfa_.nfa().temperatures.size() > 1; }
+
+  // Held during every call that says `L >= mutex_`: const auto locked = automaton.lock();
+  [[nodiscard]] std::unique_lock<std::mutex> lock() { return std::unique_lock(mutex_); }
+
+  u32 initial() const { return initial_; }                                                            // L >= mutex_
+  // Steps, see stacks/step.h.
+  u32 step(u32 configuration, u8 byte) { return steps_.step(configuration, byte); }                   // L >= mutex_
+  u32 step_token(u32 configuration, u32 token, u32 tokens) { return steps_.step_token(configuration, token, tokens); }  // L >= mutex_
+  u32 step_last(u32 configuration, u8 byte, u32 tokens) { return steps_.step_last(configuration, byte, tokens); }       // L >= mutex_
+  u32 step_bytes(u32 configuration, const char* data, std::size_t count, std::size_t* accepted = nullptr) {             // L >= mutex_
+    return steps_.step_bytes(configuration, data, count, accepted);
+  }
+  void set_position(u32 tokens, u32 bytes) { stacks_.set_position(tokens, bytes); }                   // L >= mutex_
+  void live_bytes(u32 configuration, bool (&live)[256]) { steps_.live_bytes(configuration, live); }   // L >= mutex_
+  bool reads_tokens(u32 configuration) const { return steps_.reads_tokens(configuration); }           // L >= mutex_
+  bool complete(u32 configuration) const { return stacks_.complete(configuration); }                  // L >= mutex_
+  double temperature(u32 configuration) { return regions_.temperature(configuration); }               // L >= mutex_
+  void rule_names(u32 configuration, std::vector<std::string>& names) const;                          // L >= mutex_
+  // Masks, see masks/token_masks.h.
+  void fill(u32 configuration, u32* row) { masks_.fill(configuration, row); }                         // L >= mutex_
+  // Completions, see completion/completion.h.
+  std::string shortest(u32 configuration) { return completion_.shortest(configuration); }             // L >= mutex_
+  u64 shortest_length(u32 configuration) { return completion_.shortest_length(configuration); }       // L >= mutex_
+
+  // A matcher's configurations, which collect() keeps and renumbers; `slot` is the automaton's, until release().
+  void hold(std::vector<u32>& configurations, std::size_t& slot);                                     // L >= mutex_
+  void release(std::size_t slot);                                                                     // L >= mutex_
+  // Past the memory limit, or half of the states allowed, drops what no matcher holds. Asked after every step.
+  void collect() {                                                                                    // L >= mutex_
+    if (dfa_.size() > state_threshold_ || (++operations_ >= steps_to_collect_ && (operations_ = 0, bytes() > threshold_))) reclaim();
+  }
+
+  std::size_t bytes() const;                                                                          // L >= mutex_
+  const Statistics& statistics() const { return statistics_; }                                        // L >= mutex_
+  std::size_t rule_count() const { return dfa_.nfa().rules.size(); }                                  // L >= mutex_
+  std::size_t nfa_state_count() const { return dfa_.nfa().states.size(); }                            // L >= mutex_
+  std::size_t state_count() const { return dfa_.size(); }                                             // L >= mutex_
+  std::size_t node_count() const { return stacks_.size(); }                                           // L >= mutex_
+  std::size_t table_count() const { return dfa_.table_count(); }                                      // L >= mutex_
+  std::size_t delta_count() const { return dfa_.delta_count(); }                                      // L >= mutex_
+  u32 rewritten_rules() const { return dfa_.nfa().rewritten_rules; }                                  // L >= mutex_
+
+ private:
+  struct MatcherSlot {
+    std::vector<u32>* configurations;
+    std::size_t* slot;  // where this stands in slots_
+  };
+  std::mutex mutex_;
+  std::shared_ptr<const TokenTrie> trie_;
+  Limits limits_;
+  Statistics statistics_;
+  // Each stands on those before it.
+  RuleDfa dfa_;
+  Counters counters_;
+  TextCounts counts_;
+  StackSet stacks_;
+  SeenSpellings spellings_;
+  NewValues new_values_;
+  Regions regions_;
+  Steps steps_;
+  ClassLoops loops_;
+  StateMasks state_masks_;
+  DeniedTokens denied_;
+  TokenMasks masks_;
+  Completion completion_;
+  u32 initial_ = NO_STACK;
+  std::vector<MatcherSlot> slots_;
+  u32 operations_ = 0, steps_to_collect_;
+  u64 threshold_, state_threshold_;
+  u32 start();
+  void reclaim();
+};
+
+}  // namespace stackmask

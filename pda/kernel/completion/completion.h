@@ -1,0 +1,72 @@
+// How a text can be completed: least lengths, and a shortest completion (measure.cpp).
+//
+// Lengths are measured once somebody asks: they lower all of the grammar, and cost as much as the rest of a compilation.
+//
+// Tested by tests/pda/test_engine_interface.py and test_engine_distinct.py.
+#pragma once
+
+#include <queue>
+#include <tuple>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "stacks/step.h"
+
+namespace stackmask {
+
+class Completion {
+ public:
+  Completion(RuleDfa& dfa, StackSet& stacks, Steps& steps, const Limits& limits) : dfa_(dfa), stacks_(stacks), steps_(steps), limits_(limits) {}
+
+  u64 distance(u32 configuration);         // least bytes to completion, values that must differ aside; NONE for none
+  std::string shortest(u32 configuration);
+  u64 shortest_length(u32 configuration);  // of that text
+  void clear() { distances_.clear(), lengths_.clear(), scope_lengths_.clear(), cheap_values_.clear(); }
+  std::size_t bytes() const;
+
+ private:
+  RuleDfa& dfa_;
+  StackSet& stacks_;
+  Steps& steps_;
+  Limits limits_;
+  bool measured_ = false;
+  Map64 distances_, lengths_;  // by configuration
+  u64 least(u32 configuration);
+  struct Straight {
+    u32 configuration;
+    u8 byte;
+  };
+  u32 straight_down(u32 configuration, u64 left, std::vector<Straight>& way, bool to_known);  // where it ends
+  std::string search(u32 configuration);
+  struct SearchNode {
+    u32 configuration, parent, length;
+    u8 byte;
+  };
+  using SearchKey = std::tuple<u64, u32, u32>;  // whole length, bytes to go, complement of the node: newest first
+  using SearchQueue = std::priority_queue<SearchKey, std::vector<SearchKey>, std::greater<>>;
+  template <class F>
+  void each_step(u32 here, bool every, F take);
+  // The values that a rule generates, the cheapest first, as far as somebody asked.
+  struct CheapValues {
+    struct Value {
+      u32 length, id, node;
+    };
+    std::vector<Value> values;
+    std::unordered_set<u32> known;
+    std::vector<SearchNode> nodes;
+    SearchQueue queue;
+    u32 least = 0;                             // no other value is shorter
+    bool ended = false, left = false, busy = false;  // there are no more; too many to look at; being looked for
+    std::string text(u32 node) const;
+  };
+  std::unordered_map<u32, CheapValues> cheap_values_;  // by rule
+  u32 extending_ = 0;
+  Map64 scope_lengths_;                        // by state of a scope, and whether a value is to come before it
+  u32 new_value(u32 configuration, u64& left, std::vector<Straight>& way);
+  u64 state_length(u32 state);                 // least bytes until the rule ends, of values that differ
+  u64 values_length(u32 rule, u32 count, std::span<const u32> seen);
+  bool find_value(u32 rule, CheapValues& cheap);
+  bool values_take_more();
+};
+
+}  // namespace stackmask

@@ -1,0 +1,88 @@
+// A state mask while it is made: a walk over the trie, or a class loop with walks behind its exits.
+//
+// One object holds all that is being worked on, so that a mask which asks for another one, as loops do, starts with an object of its own.
+//
+//   trie, depth first:   root  a  a"  a",  "  ",  ","        walk in [string]: a stays; at a" and " the string may end, so they are
+//   [string] reads       .     .  hit .    hit .   .          hits of the state behind the quote; what follows them belongs to the caller
+//
+// A walk passes each node below whose byte is live, once; where few bytes are live and a node has many children these are looked up. Many
+// nodes at once are walked from by the vocabulary's sets of nodes. Subtrees that are large become state masks of their own.
+//
+// Tested by tests/pda/test_engine_masks.py.
+#pragma once
+
+#include "masks/class_loops.h"
+#include "masks/node_lists.h"
+#include "rules/text_counts.h"
+#include "statistics.h"
+
+namespace stackmask {
+
+class StateMasks;
+
+// A move on the stack: a rule is called, or ends where rule is NONE, at these nodes of the trie.
+struct StackMove {
+  u32 rule, back;  // back: the state to return to
+  u32 nodes;       // a node list
+  bool distinct;
+};
+
+// A node of the trie at which a state has few texts left; state DEAD: a scope that may run out of values.
+struct ScarceNode {
+  u32 node, state, texts;
+};
+
+// What builders share.
+struct MaskContext {
+  const TokenTrie& trie;
+  RuleDfa& dfa;
+  Counters& counters;
+  TextCounts& counts;
+  ClassLoops& loops;
+  NodeLists& lists;
+  Statistics& statistics;
+  StateMasks& masks;
+};
+
+class StateMaskBuilder : public MaskContext {
+ public:
+  explicit StateMaskBuilder(const MaskContext& context) : MaskContext(context), path(context.trie.max_token_bytes() + 2) {}
+  void build(u32 nodes, u32 state, bool guarded);
+
+  // The mask.
+  const u32* dense = nullptr;      // a bitmask of the vocabulary's, or own
+  std::vector<u32> own;            // an own bitmask, where the tokens are many
+  std::vector<i32> tokens, excluded;
+  std::vector<StackMove> moves;
+  std::vector<u32> nested;
+  std::vector<ScarceNode> scarce;  // where guarded
+
+  // For class loops.
+  bool guarded = false;              // leaves of the trie and nodes where few values are left matter
+  const ClassIndex* index = nullptr;  // of the one node that the mask begins at, if there is one
+  std::vector<std::pair<u32, u32>> hits;  // (state, node) where a state ends or calls
+  std::vector<u32> path;             // states by depth
+  void clear();
+  void take_bitmask(const std::shared_ptr<const LoopMask>& mask);
+  void add_tokens(u32 node);         // those that end there
+  void walk_child(u32 child, u32 state);
+  // Goes on in `state` at these sorted nodes: adds its moves, and what it takes below them. `shared`: the list that holds just these.
+  void go_on_at(const std::vector<u32>& nodes, u32 state, const NodeList* shared = nullptr);
+  // Under guards every node counts where a state ends, and those where it does not and few texts are left to end it.
+  void record_guarded(u32 node, u32 state);
+
+ private:
+  std::vector<std::pair<u32, u32>> seeds_;  // (node, state) to walk from
+  std::vector<std::pair<u32, u32>> large_;  // (node, state) of large subtrees to go on at
+  void walk_nodes(u32 nodes, u32 state);
+  void walk(u32 node, u32 state);
+  void walk_seeds();
+  void walk_byte_run(u32 node, u32 state);
+  bool walk_set(const NodeSet* set, u32 state);
+  template <class F>
+  void each_move(u32 state, F take);
+  void finish();
+  void gather_moves();
+};
+
+}  // namespace stackmask

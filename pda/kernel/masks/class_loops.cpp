@@ -1,0 +1,225 @@
+#include "masks/class_loops.h"
+
+#include <algorithm>
+
+namespace stackmask {
+
+namespace {
+constexpr u32 FIRST_SPACE_EXIT = 256;  // smaller exits are bytes, see classes.h
+}
+
+ClassLoops::ClassLoops(RuleDfa& dfa, Counters& counters, const Thresholds& thresholds)
+    : dfa_(dfa), counters_(counters), nfa_(dfa.nfa()), closed_states_(thresholds.closed_states) {
+  loops_.reserve(16);
+}
+
+std::size_t ClassLoops::bytes() const {
+  return (loop_of_.capacity() + run_of_.capacity()) * sizeof(u32) + loops_.capacity() * sizeof(ClassLoop) +
+         byte_runs_.capacity() * sizeof(ByteRun) + closed_.capacity() * sizeof(ClosedClasses);
+}
+
+const ClassLoop& ClassLoops::class_loop(u32 state) {
+  if (loop_of_.size() <= state) loop_of_.resize(dfa_.size(), NONE);
+  if (loop_of_[state] != NONE) return loops_[loop_of_[state]];
+  dfa_.build(state);
+  ClassLoop loop;
+  if (dfa_[state].dense) {
+    struct Group {
+      u32 target, count;
+      AsciiSet bytes;
+    };
+    Scratch<Group> groups;
+    AsciiSet live;
+    for (u32 r = 0; r < dfa_[state].range_count; r++) {
+      const Range range = dfa_.range(state, r);
+      if (range.lo > 127) break;
+      const u32 target = dfa_.range_target(state, r);
+      if (target == DEAD) continue;
+      auto group = std::find_if(groups.begin(), groups.end(), [&](const Group& each) { return each.target == target; });
+      if (group == groups.end()) group = groups.insert(groups.end(), {target, 0, {}});
+      const u8 hi = std::min<u8>(range.hi, 127);
+      group->count += hi - range.lo + 1u;
+      group->bytes.add(range.lo, hi);
+      live.add(range.lo, hi);
+    }
+    const auto best = std::max_element(groups.begin(), groups.end(), [](const Group& a, const Group& b) { return a.count < b.count; });
+    if (best != groups.end()) {
+      loop.target = best->target;
+      loop.inside = signature_inside(best->bytes);
+      loop.live = signature_inside(live);
+      const u32 above = non_ascii_target(state, false), spaces = non_ascii_target(state, true);
+      if (above != DEAD) loop.live |= SIG_NON_ASCII | SIG_INCOMPLETE;
+      if (spaces != DEAD) loop.live |= SIG_SPACE;
+      if (above == loop.target) loop.inside |= SIG_NON_ASCII | SIG_INCOMPLETE;
+      if (above == loop.target && spaces == loop.target) loop.inside |= SIG_SPACE;
+    }
+  }
+  loop_of_[state] = static_cast<u32>(loops_.size());
+  loops_.push_back(loop);
+  return loops_.back();
+}
+
+u32 ClassLoops::non_ascii_target(u32 state, bool spaces) {
+  Scratch<Item> reached;
+  for (const Item item : dfa_.items(state)) {
+    if (nfa_.states[item.state].partial_non_ascii) return DEAD;
+    for (u32 e = nfa_.states[item.state].first; e != NONE; e = nfa_.edges[e].next) {
+      const Edge& edge = nfa_.edges[e];
+      if (edge.kind != EDGE_NON_ASCII) continue;
+      if (spaces && edge.data != 0) return DEAD;  // some spaces, perhaps not all
+      if (edge.data != 2) reached.push_back({edge.target, item.reg});
+    }
+  }
+  return reached.empty() ? DEAD : dfa_.closure_of(reached);
+}
+
+bool ClassLoops::reads_any(u32 state, const AsciiSet& bytes) {
+  dfa_.build(state);
+  for (u32 r = 0; r < dfa_[state].range_count; r++) {
+    const Range range = dfa_.range(state, r);
+    if (range.lo > 127) break;
+    AsciiSet read;
+    read.add(range.lo, std::min<u8>(range.hi, 127));
+    if (read.meets(bytes) && dfa_.range_target(state, r) != DEAD) return true;
+  }
+  return false;
+}
+
+bool ClassLoops::reads_outside(u32 state, u64 inside) const {
+  for (const Item item : dfa_.items(state)) {
+    const NfaState& nfa_state = nfa_.states[item.state];
+    if ((nfa_state.body == NONE || !nfa_.heads[nfa_state.body].automaton) && dfa_.reads(nfa_state, inside)) return true;
+  }
+  return false;
+}
+
+// What the counters say; several repetitions may count in step: the blanks before a comma and those before a brace.
+ByteRun ClassLoops::counted_run(u32 state) const {
+  ByteRun run;
+  Scratch<std::pair<u32, AsciiSet>> bodies;  // (head, its bytes)
+  AsciiSet other;
+  u32 reg_of = NONE;
+  for (const Item item : dfa_.items(state)) {
+    const NfaState& nfa_state = nfa_.states[item.state];
+    if (nfa_state.body == NONE) {
+      for (u32 e = nfa_state.first; e != NONE; e = nfa_.edges[e].next)
+        if (const Edge& edge = nfa_.edges[e]; edge.kind == EDGE_BYTE && edge.lo < 128) other.add(edge.lo, std::min<u8>(edge.hi, 127));
+        else if (edge.kind == EDGE_DEFAULT) other.add(0, 127);
+      continue;
+    }
+    const Head& head = nfa_.heads[nfa_state.body];
+    const u32 done = nfa_.registers.get(item.reg).count;
+    if (!head.byte || head.permutation || head.maximum == NONE) return {};
+    if (done >= COUNT_DEEP || done < head.minimum || done >= head.maximum) return {};
+    if (reg_of != NONE && (item.reg != reg_of || run.left != head.maximum - done)) return {};
+    reg_of = item.reg, run.left = head.maximum - done;
+    auto body = std::find_if(bodies.begin(), bodies.end(), [&](const auto& each) { return each.first == nfa_state.body; });
+    if (body == bodies.end()) bodies.push_back({nfa_state.body, {}}), body = bodies.end() - 1;
+    for (u32 e = nfa_state.first; e != NONE; e = nfa_.edges[e].next) {
+      if (nfa_.edges[e].kind != EDGE_BYTE) continue;
+      if (nfa_.edges[e].hi > 127) return {};
+      body->second.add(nfa_.edges[e].lo, nfa_.edges[e].hi);
+    }
+  }
+  if (bodies.empty()) return {};
+  run.bytes = bodies[0].second;
+  run.inside = signature_inside(run.bytes);
+  if (run.bytes.meets(other) || ascii_inside(run.inside) != run.bytes) return {};
+  for (const auto& body : bodies)
+    if (body.second != run.bytes) return {};
+  return run;
+}
+
+// What follows differs by the count alone; the start of a rule is never final, and its successor may be.
+const ByteRun& ClassLoops::find_byte_run(u32 state) {
+  if (run_of_.size() <= state) run_of_.resize(dfa_.size(), NONE);
+  run_of_[state] = 0;
+  if (dfa_[state].flags & STATE_GUARD) return byte_runs_[0];
+  const ByteRun run = counted_run(state);
+  if (run.inside == 0) return byte_runs_[0];
+  u32 after = DEAD;
+  for (u32 b = 0; b < 128 && after == DEAD; b++)
+    if (run.bytes.has(b)) after = dfa_.next(state, static_cast<u8>(b));
+  if (after == DEAD) return byte_runs_[0];
+  const std::span<const Item> items = dfa_.items(state), after_items = dfa_.items(after);
+  auto same_state = [](const Item& a, const Item& b) { return a.state == b.state; };
+  if (!std::equal(items.begin(), items.end(), after_items.begin(), after_items.end(), same_state)) return byte_runs_[0];
+  run_of_[state] = static_cast<u32>(byte_runs_.size());
+  byte_runs_.push_back(run);
+  return byte_runs_.back();
+}
+
+u32 ClassLoops::after_exit(u32 state, u32 exit) {
+  if (exit < FIRST_SPACE_EXIT) return dfa_.next(state, static_cast<u8>(exit));
+  for (const char byte : exit_text(exit))
+    if (state != DEAD) state = dfa_.next(state, static_cast<u8>(byte));
+  return state;
+}
+
+// The exits of a loop over some classes that are live in the state. Where characters above U+007F are no part of the loop, the first
+// byte of one is the exit.
+void ClassLoops::live_exits(u32 state, u64 inside, std::vector<u32>& exits) {
+  dfa_.build(state);
+  for (u32 r = 0; r < dfa_[state].range_count; r++) {
+    const Range range = dfa_.range(state, r);
+    if (range.lo > 127 && (inside & SIG_NON_ASCII)) break;
+    if (dfa_.range_target(state, r) == DEAD) continue;
+    for (u32 b = range.lo; b <= range.hi; b++)
+      if (!(signature_of_exit(b) & inside)) exits.push_back(b);
+  }
+  if (!(inside & SIG_NON_ASCII) || (inside & SIG_SPACE)) return;
+  for (u32 exit = FIRST_SPACE_EXIT; exit < EXITS; exit++)
+    if (after_exit(state, exit) != DEAD) exits.push_back(exit);
+}
+
+// The classes under which the states that can be reached by them are closed: all are live there, none ends or calls. Unanchored
+// patterns and "any key but these" are such states.
+ClosedClasses ClassLoops::closed_classes(u32 state) {
+  if (state < closed_.size() && closed_[state].known) return closed_[state];
+  u64 inside = class_loop(state).live;
+  Scratch<u32> seen;
+  // A class that leads to a state which is no part of such a set, such as the backslash, is none of them; then all is looked at anew.
+  auto closed = [&](u32 at) {
+    if (at == DEAD) return false;
+    dfa_.build(at);
+    return dfa_.dense(at) && !(dfa_[at].flags & STATE_LEAVES);
+  };
+  for (bool again = true; again && inside;) {
+    again = false;
+    seen.assign(1, state);
+    auto reach = [&](u32 target, u64 classes) {
+      if (!closed(target)) inside &= ~classes, again = true;
+      else if (std::find(seen.begin(), seen.end(), target) == seen.end()) seen.push_back(target);
+    };
+    for (std::size_t i = 0; i < seen.size() && inside && !again; i++) {
+      const u32 at = seen[i];
+      if (seen.size() > closed_states_) inside = 0;
+      again = (inside & ~class_loop(at).live) != 0;
+      inside &= class_loop(at).live;
+      for (u32 r = 0; r < dfa_[at].range_count; r++) {
+        const Range range = dfa_.range(at, r);
+        u64 classes = 0;
+        for (u32 b = range.lo; b <= range.hi && b < 128; b++) classes |= signature_of_ascii(static_cast<u8>(b)) & inside;
+        if (classes) reach(dfa_.range_target(at, r), classes);
+      }
+      if (inside & SIG_NON_ASCII) reach(non_ascii_target(at, false), SIG_NON_ASCII | SIG_INCOMPLETE);
+      if (inside & SIG_SPACE) reach(non_ascii_target(at, true), SIG_SPACE);
+    }
+  }
+  ClosedClasses found;
+  found.known = true;
+  found.inside = inside;
+  for (const u32 at : seen) {
+    const auto [low, high] = counters_.settled(at);
+    found.low = std::min(found.low, low), found.high = std::max(found.high, high);
+    found.outside = found.outside || reads_outside(at, inside);
+  }
+  if (closed_.size() < dfa_.size()) closed_.resize(dfa_.size());
+  closed_[state] = found;
+  if (inside)
+    for (const u32 at : seen)
+      if (!closed_[at].known) closed_[at] = found;
+  return found;
+}
+
+}  // namespace stackmask

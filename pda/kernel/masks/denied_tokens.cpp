@@ -1,0 +1,100 @@
+#include "masks/denied_tokens.h"
+
+#include <algorithm>
+
+namespace stackmask {
+
+// Strings without escapes are compared as text, down the trie; every
+// other value in its canonical spelling.
+void DeniedTokens::find_seen(std::span<const u32> nodes, u32 guard, std::vector<u32>& kept, std::vector<u32>& seen_nodes) {
+  const u32 back = dfa_.guard_back(guard);
+  const std::string before = dfa_.pending_text(guard);
+  kept.clear();
+  seen_nodes.clear();
+  std::vector<const std::string*> values;
+  for (const u32 id : dfa_.seen_ids(back)) values.push_back(&dfa_.values().value(id));
+  // A value whose characters have one spelling only can be met by that text alone.
+  bool plain = !dfa_.nfa().any_escapes && before.find('\\') == std::string::npos;
+  for (const std::string* value : values)
+    for (std::size_t i = 0; i < value->size() && plain; i++)
+      plain = static_cast<u8>((*value)[i]) >= 0x20 && (*value)[i] != '\\' && (*value)[i] != '/';
+  std::vector<u32> strings;  // nodes that complete a seen string
+  for (const std::string* each : values) {
+    const std::string& value = *each;
+    if (!plain || value[0] != '"' || value.compare(0, before.size(), before) != 0) continue;
+    u32 at = 0;
+    for (std::size_t i = before.size(); i < value.size() && at != NONE; i++) at = trie_.child(at, static_cast<u8>(value[i]));
+    if (at != NONE && at != 0) strings.push_back(at);
+  }
+  std::sort(strings.begin(), strings.end());
+  const u32 quote = before.empty() ? trie_.child(0, '"') : NONE;
+  const u32 quote_end = quote == NONE ? 0 : quote + trie_.nodes()[quote].skip();
+  std::string path;
+  for (const u32 node : nodes) {
+    bool seen;
+    if (plain && (before.empty() ? quote != NONE && node >= quote && node < quote_end : before[0] == '"')) {
+      seen = std::binary_search(strings.begin(), strings.end(), node);
+    } else {
+      path.clear();
+      for (u32 at = node; at != 0; at = trie_.parent(at)) path.push_back(static_cast<char>(trie_.nodes()[at].byte()));
+      std::reverse(path.begin(), path.end());
+      seen = dfa_.after_value(back, before + path) == DEAD;
+    }
+    (seen ? seen_nodes : kept).push_back(node);
+  }
+}
+
+void DeniedTokens::split_refuted(u32 state, std::vector<u32>& left, std::vector<u32>& refuted, std::vector<u32>& unverified) {
+  std::sort(left.begin(), left.end());
+  auto sure = [&](u32 node) {
+    std::string path;
+    for (u32 at = node; at != 0; at = trie_.parent(at)) {
+      if (at != node && std::binary_search(left.begin(), left.end(), at)) return false;
+      path.push_back(static_cast<char>(trie_.nodes()[at].byte()));
+    }
+    u32 at = state;
+    for (std::size_t i = path.size(); i-- > 0 && at != DEAD;) at = dfa_.next(at, static_cast<u8>(path[i]));
+    return at != DEAD && (!(dfa_[at].flags & STATE_FINAL) || dfa_.only_ends(at));
+  };
+  std::erase_if(refuted, [&](u32 node) {
+    if (sure(node)) return false;
+    unverified.push_back(node);
+    return true;
+  });
+}
+
+// Tokens at and below dead nodes are denied, those at and below suspects tried one by one.
+void DeniedTokens::find_denied(u32 configuration, std::vector<u32>& unverified, std::vector<u32>& refuted, std::vector<i32>& denied) {
+  auto refuse = [&](u32 node) {
+    for (i32 token = trie_.nodes()[node].token; token >= 0; token = trie_.same(token)) denied.push_back(token);
+  };
+  std::sort(refuted.begin(), refuted.end());
+  std::sort(unverified.begin(), unverified.end());
+  std::vector<std::pair<u32, u32>> spans;
+  u32 end = 0;
+  for (const u32 first : refuted) {
+    if (first < end) continue;
+    end = first + trie_.nodes()[first].skip();
+    for (u32 node = first; node < end; node++) refuse(node);
+    spans.push_back({first, end});
+  }
+  end = 0;
+  auto span = spans.begin();
+  for (const u32 to_try : unverified) {
+    const u32 last = to_try + trie_.nodes()[to_try].skip();
+    for (u32 node = std::max(to_try, end); node < last; node++) {
+      while (span != spans.end() && span->second <= node) ++span;
+      if (span != spans.end() && node >= span->first) {
+        node = span->second - 1;
+        continue;
+      }
+      const i32 token = trie_.nodes()[node].token;
+      if (token < 0) continue;
+      const std::string& text = trie_.text(static_cast<u32>(token));
+      if (steps_.step_bytes(configuration, text.data(), text.size()) == NO_STACK) refuse(node);
+    }
+    end = std::max(end, last);
+  }
+}
+
+}  // namespace stackmask

@@ -1,0 +1,38 @@
+// Tokens that a mask composed as if guards let everything pass has to lose again: those that complete a value which was seen, or leave only
+// such values.
+//
+//   refuted      nodes of the trie below which no token is allowed: all that is left there was seen
+//   unverified   nodes below which some tokens may be refused: these are tried one by one
+//   denied       the tokens that result
+//
+//   ["ab", "        seen "ab"; node b behind a is refuted if the string may only end there; it is unverified where a caller might read
+//                   the same text otherwise, or a value may go on
+//
+// Few tokens are tried: none where a string without an end of values can still follow.
+//
+// Tested by tests/pda/test_engine_distinct.py.
+#pragma once
+
+#include "masks/node_lists.h"
+#include "stacks/step.h"
+
+namespace stackmask {
+
+class DeniedTokens {
+ public:
+  DeniedTokens(const TokenTrie& trie, RuleDfa& dfa, Steps& steps) : trie_(trie), dfa_(dfa), steps_(steps) {}
+
+  // Which of the nodes complete a value that the guard has seen.
+  void find_seen(std::span<const u32> nodes, u32 guard, std::vector<u32>& kept, std::vector<u32>& seen);
+  // Of a sole stack: keeps those nodes refuted at which the state may only end with values that were seen. Others become unverified: where
+  // the state goes on behind a value, or was left on the way, for what called or was called may read the same text.
+  void split_refuted(u32 state, std::vector<u32>& left, std::vector<u32>& refuted, std::vector<u32>& unverified);
+  void find_denied(u32 configuration, std::vector<u32>& unverified, std::vector<u32>& refuted, std::vector<i32>& denied);
+
+ private:
+  const TokenTrie& trie_;
+  RuleDfa& dfa_;
+  Steps& steps_;
+};
+
+}  // namespace stackmask

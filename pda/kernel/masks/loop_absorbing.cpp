@@ -1,0 +1,109 @@
+// A state that leads into an absorbing one by all characters but those of some words ("any key but these"): the absorbing state's mask,
+// with the differences between both, found by following them through the trie together while they differ.
+//
+//   not "id":   [start] --others--> [*]      at i the states differ ([i] and [*]), at id they differ, at id" one has an end and one none:
+//                  \--i--> [i] --d--> [id]    the token id" is excluded from the mask of [*]
+//
+// Assumes that few nodes of the trie differ; refuses past `absorbing_differences`.
+//
+// Tested by tests/pda/test_class_loops.py ("anything but words").
+#include <algorithm>
+
+#include "masks/loops.h"
+
+namespace stackmask {
+
+namespace {
+constexpr u32 MOST_HOPS = 4;  // from a state to the one that its loop ends in
+}
+
+bool take_absorbing_state(StateMaskBuilder& mask, u32 state, const ClassLoop& loop) {
+  u32 absorbing = loop.target;
+  for (u32 hops = 0; hops < MOST_HOPS; hops++) {
+    mask.dfa.build(absorbing);
+    if (!mask.dfa.dense(absorbing)) return false;
+    const u32 next = mask.loops.class_loop(absorbing).target;
+    if (next == DEAD || next == absorbing) break;
+    absorbing = next;
+  }
+  if (absorbing == state) return false;
+  const ClassLoop at_absorbing = mask.loops.class_loop(absorbing);
+  if (at_absorbing.target != absorbing || (mask.dfa[absorbing].flags & STATE_LEAVES)) return false;
+  if (at_absorbing.live & ~at_absorbing.inside & SIG_WORDS) return false;
+  if (mask.guarded && mask.counts.min_text_count(absorbing) < mask.trie.thresholds().guarded_texts) return false;
+  const u64 inside = at_absorbing.inside & loop.live;
+  // With a space outside of the loop the paths below compare byte by byte what leaves it as a whole character.
+  if (inside == 0 || ((inside & SIG_NON_ASCII) && !(inside & SIG_SPACE))) return false;
+  const TrieNode* nodes = mask.trie.nodes();
+  struct Pair {
+    u32 node, here, there;  // states from `state` and from the absorbing one
+    bool inside;            // the path lies in the loop
+  };
+  Scratch<Pair> todo{{mask.index->node(), state, absorbing, true}};
+  Scratch<RuleDfa::Difference> differences;
+  struct Differing {
+    u32 node, here, there;
+  };
+  Scratch<Differing> differing;
+  Scratch<std::pair<u32, u32>> extra;  // (node, state) to walk besides
+  Scratch<u32> removed;                // exit nodes that the absorbing state's exits have and this state has not, or otherwise
+  u32 visited = 0;
+  while (!todo.empty()) {
+    const Pair pair = todo.back();
+    todo.pop_back();
+    // At a node with many children the bytes that lead apart are few; at another, there are few bytes to look up.
+    differing.clear();
+    if (mask.trie.wide(pair.node)) {
+      mask.dfa.differences(pair.here, pair.there, differences);
+      for (const auto& [lo, hi, here, there] : differences)
+        for (u32 b = lo; b <= hi; b++)
+          if (const u32 child = mask.trie.child(pair.node, static_cast<u8>(b)); child != NONE) differing.push_back({child, here, there});
+    } else {
+      for (u32 at = pair.node + 1, end = pair.node + nodes[pair.node].skip(); at < end; at += nodes[at].skip()) {
+        const u32 here = mask.dfa.next(pair.here, nodes[at].byte()), there = mask.dfa.next(pair.there, nodes[at].byte());
+        if (here != there) differing.push_back({at, here, there});
+      }
+    }
+    visited += static_cast<u32>(differing.size());
+    if (visited > mask.trie.thresholds().absorbing_differences) return false;
+    for (const auto& [at, here, there] : differing) {
+      const bool still = pair.inside && (signature_of_exit(nodes[at].byte()) & inside) != 0;
+      if (still && there != DEAD) {
+        if (here == DEAD || (mask.dfa[here].flags & STATE_LEAVES)) return false;
+        if (mask.guarded) mask.record_guarded(at, here);
+        if (nodes[at].skip() > 1) todo.push_back({at, here, there, true});
+        continue;
+      }
+      if (there != DEAD) removed.push_back(at);
+      if (here != DEAD) extra.push_back({at, here});
+    }
+  }
+  std::sort(removed.begin(), removed.end());
+  LoopExits exits;
+  Scratch<u32> kept, live;
+  mask.loops.live_exits(absorbing, inside, live);
+  for (const u32 exit : live) {
+    const u32 target = mask.loops.after_exit(absorbing, exit);
+    const u32 furthest = mask.index->longest_exit(inside, exit);
+    const auto list = mask.index->loop_exits(inside, exit, 0, furthest);
+    exits.push_back({exit, furthest});
+    kept.clear();
+    for (const u32 node : list->nodes)
+      if (!std::binary_search(removed.begin(), removed.end(), node)) kept.push_back(node);
+    if (mask.guarded) {
+      for (const u32 node : kept) mask.record_guarded(node, target);
+      for (const u32 node : list->leaves)
+        if (!std::binary_search(removed.begin(), removed.end(), node)) mask.record_guarded(node, target);
+    }
+    mask.go_on_at(kept, target, kept.size() == list->nodes.size() ? list.get() : nullptr);
+  }
+  mask.take_bitmask(mask.index->loop_mask_with_exits(inside, NONE, exits));
+  for (const u32 node : removed)
+    for (i32 token = nodes[node].token; token >= 0; token = mask.trie.same(token)) mask.excluded.push_back(token);
+  std::sort(mask.excluded.begin(), mask.excluded.end());
+  mask.statistics.absorbing++, mask.statistics.guarded_absorbing += mask.guarded, mask.statistics.excluded += !mask.excluded.empty();
+  for (const auto& [node, target] : extra) mask.walk_child(node, target);
+  return true;
+}
+
+}  // namespace stackmask

@@ -1,0 +1,176 @@
+// A counter chain: states q0 q1 q2 ... where every character of a class leads from each to the next, until one leads to itself or none
+// is left. What happens depends on the number of characters only. A counter near its bounds is such a chain, an unbounded loop one of
+// length 0.
+//
+//   "[a-z]{0,3}"     q0 --a..z--> q1 --a..z--> q2 --a..z--> q3          q0 to q3 read the quote, q3 no letter
+//
+//   tokens   a  ab  abc       of at most 3 characters: one bitmask
+//   exits    quote            behind 0 to 3 characters, wherever the vocabulary has one there: lists of nodes, one for each target
+//
+// A chain of a counted automaton stops at the first state that differs from the next by its count alone: the rest is arithmetic.
+//
+// Assumes that only the first state leaves, and only at the node where the mask begins: its caller sees to that. Where the chain ends none
+// of the class's ASCII is live; characters above U+007F may be, as in `.é`: their first bytes are exits there and nowhere else.
+//
+// Tested by tests/pda/test_mask_exits.py, classes x counts x exits.
+#include <algorithm>
+#include <tuple>
+
+#include "masks/loops.h"
+
+namespace stackmask {
+
+namespace {
+
+class CounterChain {
+ public:
+  CounterChain(StateMaskBuilder& mask, u64 inside) : mask_(mask), inside_(inside) {}
+
+  // The chain from a state; false where there is none.
+  bool follow(u32 state) {
+    const u32 longest = mask_.index->longest_loop(inside_);
+    const u32 furthest = mask_.guarded ? furthest_exit() : 0;
+    states_.push_back(state);
+    for (;;) {
+      const u32 last = states_.back();
+      mask_.dfa.build(last);
+      const ClassLoop here = mask_.loops.class_loop(last);
+      if (here.target == DEAD || (here.inside & inside_) != inside_) {
+        if ((here.live & inside_ & ~SIG_INCOMPLETE) || mask_.loops.reads_any(last, ascii_inside(inside_))) return false;
+        cap_ = static_cast<u32>(states_.size() - 1);
+        ends_ = true;
+        break;
+      }
+      const u32 next = mask_.guarded ? here.target : mask_.counters.saturated(here.target);
+      const bool loops = next == last;
+      if ((states_.size() > 1 || loops) && (mask_.dfa[last].flags & STATE_LEAVES)) return false;
+      if (loops) break;
+      if (states_.size() > longest + 1 && states_.size() > mask_.index->longest_path(inside_) + 1) break;  // no token is longer
+      if (u32 more = 0; (!mask_.guarded || states_.size() > furthest + 1) && mask_.counters.differs_by_count(last, next, inside_, &more)) {
+        cap_ = static_cast<u32>(states_.size() - 1) + more;  // a counter goes on like this to its end
+        counts_ = true;
+        break;
+      }
+      states_.push_back(next);
+    }
+    tail_ = static_cast<u32>(states_.size() - 1);
+    if ((tail_ > 0 || counts_) && (mask_.dfa[states_[tail_]].flags & STATE_LEAVES)) return false;
+    return cap_ != 0 && !(mask_.guarded && has_few_texts());
+  }
+
+  // The mask: the tokens inside, and what follows each exit.
+  void take() {
+    if (counts_) std::tie(free_, needed_) = mask_.counters.with_free_counts(states_[tail_]);
+    Scratch<u32> live;
+    for (const u32 link : states_) mask_.loops.live_exits(link, inside_, live);
+    if (states_.size() > 1) {
+      std::sort(live.begin(), live.end());
+      live.erase(std::unique(live.begin(), live.end()), live.end());
+    }
+    for (const u32 exit : live) leave_by(exit);
+    if (ends_ && (inside_ & SIG_NON_ASCII)) leave_by_lead_bytes();
+    mask_.take_bitmask(mask_.index->loop_mask_with_exits(inside_, cap_, exits_));
+    (counts_ ? mask_.statistics.counted_chains : mask_.statistics.chains)++;
+    mask_.statistics.guarded_chains += mask_.guarded;
+  }
+
+ private:
+  StateMaskBuilder& mask_;
+  u64 inside_;
+  Scratch<u32> states_;
+  u32 tail_ = 0;         // the last of them
+  u32 cap_ = NONE;       // characters that the chain can take, NONE if it loops
+  bool counts_ = false;  // what follows the last state differs from it in its count alone
+  bool ends_ = false;    // the last state takes none of the class as a whole
+  u32 free_ = DEAD, needed_ = 0;  // where it counts: the last state far from its bounds, and the characters that it may still need
+  LoopExits exits_;
+  Scratch<u32> counts_before_;  // of leave_by(): characters before an exit
+
+  u32 furthest_exit() const {  // characters before one, which only guards must know
+    u32 furthest = 0;
+    for (u32 exit = 0; exit < EXITS; exit++)
+      if (!(signature_of_exit(exit) & inside_)) furthest = std::max(furthest, mask_.index->longest_exit(inside_, exit));
+    return furthest;
+  }
+
+  bool has_few_texts() const {
+    for (const u32 link : states_)
+      if (mask_.counts.min_text_count(link) < mask_.trie.thresholds().guarded_texts) return true;
+    return false;
+  }
+
+  u32 state_after(u32 characters) {
+    if (characters <= tail_) return states_[characters];
+    return counts_ ? mask_.counters.advanced(states_[tail_], characters - tail_) : states_[tail_];
+  }
+
+  // The exit leads to `target` behind `low` to `high` characters.
+  void leave_by(u32 exit, u32 low, u32 high, u32 target) {
+    const auto list = mask_.index->loop_exits(inside_, exit, low, high);
+    if (!list->tokens.empty() || !list->nodes.empty()) exits_.push_back({exit, static_cast<u64>(low) << 32 | high});
+    if (mask_.guarded) {
+      for (const u32 node : list->nodes) mask_.record_guarded(node, target);
+      for (const u32 node : list->leaves) mask_.record_guarded(node, target);
+    }
+    mask_.go_on_at(list->nodes, target, list.get());
+  }
+
+  // An exit, grouped by where it leads. One out of what is counted leads to the same place from wherever it is taken (alike). One that
+  // stays in it leads to where the bound is out of reach, but near the end; only where it occurs does that matter.
+  void leave_by(u32 exit) {
+    const u32 far = std::min(mask_.index->longest_exit(inside_, exit), cap_);
+    const u32 next = !counts_ || cap_ == tail_ ? DEAD : state_after(tail_ + 1);
+    const bool alike = next == DEAD || mask_.loops.after_exit(states_[tail_], exit) == mask_.loops.after_exit(next, exit);
+    auto leads_to = [&](u32 characters) {
+      if (alike || characters < tail_) {
+        const u32 target = mask_.loops.after_exit(states_[std::min(characters, tail_)], exit);
+        return target == DEAD || mask_.guarded ? target : mask_.counters.saturated(target);
+      }
+      auto longest_below = [&] { return mask_.index->loop_exits(inside_, exit, characters, characters)->height; };
+      const bool out_of_reach = !mask_.guarded && cap_ - characters > longest_below() + 2 + needed_;
+      const u32 at = out_of_reach ? free_ : state_after(characters);
+      return at == DEAD ? DEAD : mask_.loops.after_exit(at, exit);
+    };
+    auto& places = counts_before_;
+    places.clear();
+    for (u32 j = 0; j <= std::min(far, tail_); j++) places.push_back(j);
+    if (alike) {
+      if (far > tail_) places.push_back(far + 1);
+    } else {
+      for (const auto found = mask_.index->exit_places(inside_, exit); const u16 j : *found)
+        if (j > tail_ && j <= far) places.push_back(j);
+    }
+    for (std::size_t i = 0; i < places.size();) {
+      const u32 low = places[i];
+      if (low > far) break;
+      const u32 target = leads_to(low);
+      u32 high = low + 1;
+      for (i++; i < places.size() && (places[i] > far || leads_to(places[i]) == target); i++) high = std::min(places[i], far) + 1;
+      if (target != DEAD) leave_by(exit, low, high - 1, target);
+    }
+  }
+
+  // Behind the last state some characters above U+007F are live, by their first bytes.
+  void leave_by_lead_bytes() {
+    const u32 last = states_[tail_];
+    for (u32 r = 0; r < mask_.dfa[last].range_count; r++) {
+      const Range range = mask_.dfa.range(last, r);
+      for (u32 b = std::max<u32>(range.lo, 128); b <= range.hi; b++) {
+        const u32 target = mask_.dfa.range_target(last, r);
+        if (target == DEAD) break;
+        leave_by(b, cap_, cap_, target);
+      }
+    }
+  }
+};
+
+}  // namespace
+
+bool take_counter_chain(StateMaskBuilder& mask, u32 state, const ClassLoop& loop) {
+  CounterChain chain(mask, loop.inside);
+  if (!chain.follow(state)) return false;
+  chain.take();
+  return true;
+}
+
+}  // namespace stackmask

@@ -1,0 +1,61 @@
+// Classes under which the states ahead are closed: all tokens of these classes, and the exits by following the path to each.
+//
+//   .*foo.*     states  [.]  [f]  [fo]  [foo]   each reads every character and leads to one of them: all tokens are in the bitmask, and
+//               nothing else is asked of the states but where the exits lead, such as the quote that ends a string
+//
+// Assumes that no state of the set ends or calls, and that nothing outside of a counted automaton reads the classes where it is bounded.
+//
+// Tested by tests/pda/test_class_loops.py ("foo in it").
+#include <algorithm>
+
+#include "masks/loops.h"
+
+namespace stackmask {
+
+bool take_closed_classes(StateMaskBuilder& mask, u32 state) {
+  if (mask.guarded) return false;
+  u32 left = NONE;
+  const u32 released = mask.counters.without_bounds(state, &left);
+  if (released == DEAD) return false;
+  const ClosedClasses closed = mask.loops.closed_classes(released);
+  const u64 inside = closed.inside;
+  if ((inside & ~(SIG_INCOMPLETE | SIG_SPACE)) == 0) return false;
+  if (left != NONE && closed.outside) return false;
+  // Characters that surely are in bounds, and those that may be, by where they lead.
+  const u32 surely = left == NONE ? NONE : left - std::min(left, closed.high);
+  const u32 maybe = left == NONE ? NONE : left - std::min(left, closed.low);
+  Scratch<std::pair<u32, u32>> landed;  // (state, node)
+  const auto paths = mask.index->exit_paths(inside);
+  mask.path[0] = state;
+  for (std::size_t i = 0; i + 1 < paths->ways.size(); i++) {
+    const Paths::Way way = paths->ways[i];
+    u32 depth = way.common;
+    for (u32 b = way.begin; b < paths->ways[i + 1].begin; b++, depth++)
+      mask.path[depth + 1] = mask.path[depth] == DEAD ? DEAD : mask.dfa.next(mask.path[depth], paths->bytes[b]);
+    if (mask.path[depth] != DEAD) landed.push_back({mask.path[depth], way.node});
+  }
+  mask.take_bitmask(mask.index->loop_mask(inside, surely));
+  if (surely != maybe)
+    for (const auto tokens = mask.index->loop_tokens(inside, surely + 1, maybe); const i32 token : *tokens) {
+      u32 at = state;
+      for (const char byte : mask.trie.text(static_cast<u32>(token)).substr(mask.index->depth()))
+        if (at != DEAD) at = mask.dfa.next(at, static_cast<u8>(byte));
+      if (at != DEAD) mask.tokens.push_back(token);
+    }
+  mask.statistics.closed++, mask.statistics.bounded_closed += left != NONE;
+  std::sort(landed.begin(), landed.end());
+  Scratch<u32> below;
+  for (std::size_t i = 0; i < landed.size();) {
+    const u32 target = landed[i].first;
+    below.clear();
+    for (; i < landed.size() && landed[i].first == target; i++) {
+      const u32 node = landed[i].second;
+      mask.add_tokens(node);
+      if (mask.trie.nodes()[node].skip() > 1) below.push_back(node);
+    }
+    mask.go_on_at(below, target);
+  }
+  return true;
+}
+
+}  // namespace stackmask

@@ -1,0 +1,51 @@
+// A bounded run of single bytes, such as blanks: what can follow it does not depend on how many were read, so no state is made for each
+// count. It may be left behind each byte, as far as paths of the trie go, and these are longer than the longest token that is all blanks.
+//
+//   [ ]{0,3},      tokens   .  ..  ...  .,  ..,        (. a blank)      all but .... in one bitmask; exit "," at the nodes  .,  ..,
+//
+// Tested by tests/pda/test_mask_exits.py ("a rule behind blanks").
+#include <algorithm>
+
+#include "masks/loops.h"
+
+namespace stackmask {
+
+bool take_byte_run(StateMaskBuilder& mask, u32 state) {
+  if (mask.guarded) return false;
+  const ByteRun run = mask.loops.byte_run(state);
+  const auto& [inside, left, bytes] = run;
+  if (inside == 0) return false;
+  const bool leaves = mask.dfa[state].flags & STATE_LEAVES;
+  if (leaves) {
+    const auto list = mask.index->loop_nodes(inside, left);
+    if (list->nodes.size() > mask.trie.thresholds().run_nodes) return false;
+    for (const u32 node : list->nodes) mask.hits.push_back({state, node});
+  }
+  mask.statistics.loops++, mask.statistics.byte_runs++;
+  LoopExits exits;
+  Scratch<std::pair<u32, u32>> reached;  // (state, node): all digits lead to one
+  for (u32 r = 0; r < mask.dfa[state].range_count; r++) {
+    const Range range = mask.dfa.range(state, r);
+    for (u32 b = range.lo; b <= range.hi; b++) {
+      if (bytes.has(b)) continue;
+      const u32 target = mask.dfa.next(state, static_cast<u8>(b));
+      if (target == DEAD) continue;
+      const auto list = mask.index->loop_exits(inside, b, 0, left);
+      if (list->tokens.empty() && list->nodes.empty()) continue;
+      exits.push_back({b, left});
+      for (const u32 node : list->nodes) reached.push_back({target, node});
+    }
+  }
+  std::sort(reached.begin(), reached.end());
+  Scratch<u32> nodes;
+  for (std::size_t i = 0; i < reached.size();) {
+    const u32 target = reached[i].first;
+    nodes.clear();
+    for (; i < reached.size() && reached[i].first == target; i++) nodes.push_back(reached[i].second);
+    mask.go_on_at(nodes, target);
+  }
+  mask.take_bitmask(mask.index->loop_mask_with_exits(inside, left, exits));
+  return true;
+}
+
+}  // namespace stackmask

@@ -1,0 +1,62 @@
+#include "masks/loops.h"
+
+#include <bit>
+
+namespace stackmask {
+
+namespace {
+
+// All characters but a few that are rare in tokens stay in the loop, as in a JSON string.
+bool few_exits(const StateMaskBuilder& mask, const ClassLoop& loop) {
+  const std::size_t few = mask.trie.thresholds().loop_exits;
+  const u64 exits = loop.live & ~loop.inside;
+  if (exits >= 1ull << CLASSES.count) return false;
+  std::size_t nodes = 0;
+  for (u32 c = 0; c < CLASSES.count && nodes < few; c++) {
+    if (!(exits >> c & 1)) continue;
+    const AsciiSet& bytes = CLASSES.bytes[c];
+    if (std::popcount(bytes.words[0]) + std::popcount(bytes.words[1]) != 1) return false;
+    const u32 exit = static_cast<u32>(bytes.words[0] ? std::countr_zero(bytes.words[0]) : 64 + std::countr_zero(bytes.words[1]));
+    nodes += mask.index->loop_exits(loop.inside, exit, 0, mask.index->longest_exit(loop.inside, exit))->nodes.size();
+  }
+  return nodes < few;
+}
+
+// The states ahead have no more classes in common than the loop has.
+bool closes(StateMaskBuilder& mask, u32 state, const ClassLoop& loop) {
+  u32 left = NONE;
+  const u32 released = mask.counters.without_bounds(state, &left);
+  if (released == DEAD || mask.loops.class_loop(released).target != released) return false;
+  return (mask.loops.closed_classes(released).inside & ~loop.inside) == 0;
+}
+
+// A chain is the cheapest where it has few exits, or closed classes would take no more. Exits by letters or digits are too many, however
+// a repetition counts.
+bool chain_is_cheapest(StateMaskBuilder& mask, u32 state, const ClassLoop& loop) {
+  const u64 exits = loop.live & ~loop.inside;
+  if (exits == 0 || (mask.counters.in_repetition(state) && !(exits & SIG_WORDS))) return true;
+  return (loop.target == state && few_exits(mask, loop)) || closes(mask, state, loop);
+}
+
+}  // namespace
+
+bool take_class_loop(StateMaskBuilder& mask, u32 state) {
+  mask.dfa.build(state);
+  if (take_byte_run(mask, state)) return true;
+  if (!mask.dfa.dense(state)) return false;
+  const ClassLoop loop = mask.loops.class_loop(state);
+  if (loop.target == DEAD || loop.live == 0) return false;
+  auto attempt = [&](bool made) {
+    if (!made) mask.clear();
+    return made;
+  };
+  const bool chain_first = chain_is_cheapest(mask, state, loop);
+  auto take_chain = [&] { return loop.inside && attempt(take_counter_chain(mask, state, loop)); };
+  const bool made = (chain_first && take_chain()) || attempt(take_absorbing_state(mask, state, loop)) ||
+                    attempt(take_closed_classes(mask, state)) || (!chain_first && take_chain());
+  (made ? mask.statistics.loops : mask.statistics.loop_fallbacks)++;
+  mask.statistics.heavy_loops += made && mask.index->node() != 0;
+  return made;
+}
+
+}  // namespace stackmask

@@ -1,0 +1,37 @@
+// The ways to take a class loop: a state in which nearly every character of some classes leads to the same place takes whole classes of
+// tokens without a walk.
+//
+// Tokens are known by their signature, a bit for each class of characters in them (vocabulary/classes.h). A loop over classes takes the
+// tokens whose signature lies in them, as one bitmask, and leaves by exits: bytes outside of the classes, whose occurrences the vocabulary
+// lists with the nodes that they lead to. All four ways end the same: a bitmask, and `go_on_at` the nodes of each exit.
+//
+//   way                chosen where                                   example                 cost, besides the bitmask
+//   byte run           a bounded run of single bytes, tried first     [ \t]{0,8} before ","   one list of nodes a live byte
+//   counter chain      every character of a class leads from each     "[^"\\]{1,20}"          a state a character until states repeat
+//                      state to the next, and exits are few                                   or differ by their count; a list an exit
+//   absorbing state    all characters but those of some words         keys but "id", "ids"    the nodes at which both states differ,
+//                      lead into one state                                                    at most `absorbing_differences`
+//   closed classes     all states ahead read all of the classes,      .*foo.*, \w{3,9}        at most `closed_states` states, and each
+//                      and exits may be many                                                  exit's path (thousands, by letters)
+//
+// take_class_loop() decides. Every way may refuse, having changed nothing that the builder's clear() does not undo; then the next one is
+// tried, and a walk at last.
+//
+// Tested by tests/pda/test_class_loops.py and test_mask_exits.py; statistics count each way.
+#pragma once
+
+#include "masks/builder.h"
+
+namespace stackmask {
+
+bool take_class_loop(StateMaskBuilder& mask, u32 state);
+
+bool take_byte_run(StateMaskBuilder& mask, u32 state);
+bool take_counter_chain(StateMaskBuilder& mask, u32 state, const ClassLoop& loop);
+bool take_absorbing_state(StateMaskBuilder& mask, u32 state, const ClassLoop& loop);
+bool take_closed_classes(StateMaskBuilder& mask, u32 state);
+
+// The place that an exit of a loop is known by in a bitmask: the exit, and low << 32 | high, the characters before it.
+using LoopExits = Scratch<std::pair<u32, u64>>;
+
+}  // namespace stackmask

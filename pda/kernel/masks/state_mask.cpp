@@ -1,0 +1,65 @@
+#include "masks/state_mask.h"
+
+namespace stackmask {
+
+StateMasks::StateMasks(const TokenTrie& trie, RuleDfa& dfa, Counters& counters, TextCounts& counts, ClassLoops& loops,
+                       Statistics& statistics)
+    : trie_(trie), dfa_(dfa), counters_(counters), statistics_(statistics), lists_(trie),
+      context_{trie, dfa, counters, counts, loops, lists_, statistics, *this} {
+  // What an everyday grammar comes to: growing step by step would copy it several times.
+  ids_.reserve(64);
+  masks_.reserve(64);
+  tokens_.reserve(1024);
+  moves_.reserve(64);
+  nested_.reserve(64);
+}
+
+u32 StateMasks::get(u32 list, u32 state, bool guarded) {
+  const u32 asked = state;
+  if (!guarded) state = counters_.saturated(state);
+  const u64 key = static_cast<u64>(list) << 32 | state | (guarded ? 0x80000000u : 0u);
+  if (const u32* found = ids_.find(key)) return *found;
+  statistics_.state_masks++, statistics_.guarded_state_masks += guarded, statistics_.saturated += state != asked;
+  if (builders_.size() == depth_) builders_.emplace_back(context_);
+  StateMaskBuilder& builder = builders_[depth_];
+  const Lease lease(depth_);
+  builder.build(list, state, guarded);
+  const u32 id = keep(builder);
+  ids_.insert(key, id);
+  return id;
+}
+
+u32 StateMasks::keep(StateMaskBuilder& made) {
+  const u32 id = static_cast<u32>(masks_.size());
+  auto append = [](auto& all, const auto& added) {
+    const u32 begin = static_cast<u32>(all.size());
+    all.insert(all.end(), added.begin(), added.end());
+    return StateMask::List{begin, static_cast<u32>(all.size())};
+  };
+  masks_.push_back({made.dense, append(tokens_, made.tokens), append(tokens_, made.excluded), append(moves_, made.moves),
+                    append(nested_, made.nested), append(scarce_, made.scarce)});
+  if (!made.own.empty()) {
+    own_masks_.push_back(std::move(made.own));
+    made.own = {};
+  }
+  return id;
+}
+
+const u32* StateMasks::hold(const std::shared_ptr<const LoopMask>& mask) {
+  return loop_masks_.try_emplace(mask->words.data(), mask).first->first;
+}
+
+void StateMasks::clear() {
+  ids_.clear(), lists_.clear();
+  masks_ = {}, tokens_ = {}, moves_ = {}, nested_ = {}, scarce_ = {}, own_masks_ = {}, loop_masks_ = {};
+}
+
+std::size_t StateMasks::bytes() const {
+  std::size_t forgotten = 0;  // by the vocabulary: counted here
+  for (const auto& [words, mask] : loop_masks_) forgotten += mask->forgotten ? trie_.words() * sizeof(u32) : 0;
+  return forgotten + ids_.bytes() + lists_.bytes() + masks_.capacity() * sizeof(StateMask) + tokens_.capacity() * sizeof(i32) +
+         moves_.capacity() * sizeof(StackMove) + nested_.capacity() * sizeof(u32) + scarce_.capacity() * sizeof(ScarceNode) +
+         own_masks_.size() * trie_.words() * sizeof(u32);
+}
+
+}  // namespace stackmask

@@ -1,0 +1,82 @@
+// State masks: what the tokens below a set of trie nodes do in one state of a rule, whatever the stack.
+//
+// These are the context-independent masks of XGrammar (Dong et al. 2024). Tokens that leave the state move on the stack: a rule is called
+// (push) or ends (pop). Where they do, the state mask names the trie nodes at which the move is made, and compose.h goes on there.
+//
+//   array of strings, inside a string   vocabulary   a    a"   a",   ","   "       (the first " ends the string)
+//
+//   state_mask({root}, [string])        tokens       a
+//                                       move pop     at the nodes  "  a"    which tokens pass: "  a"  a",  ","
+//   state_mask({" a"}, [array])         tokens       (ending at a node of the pop)  a"  "   and behind a comma  a",
+//                                       move push    string, at the node  ",  on the way to  ","
+//
+// A state mask is a bitmask or a list of tokens, and further state masks of the same stack (nested): those that a class loop leads to, and
+// those of large subtrees. It is made once a grammar, by the cheapest of the ways in loops.h or a walk over the trie (builder.h).
+//
+// Tested by tests/pda/test_engine_masks.py, test_mask_exits.py and test_class_loops.py.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <unordered_map>
+
+#include "masks/builder.h"
+
+namespace stackmask {
+
+// Its lists lie in those of all state masks.
+struct StateMask {
+  struct List {
+    u32 begin, end;
+    bool empty() const { return begin == end; }
+  };
+  const u32* dense;  // a bitmask, or null
+  List tokens;       // single tokens
+  List excluded;     // tokens of dense that are not allowed
+  List moves, nested, scarce;
+};
+
+class StateMasks {
+ public:
+  StateMasks(const TokenTrie& trie, RuleDfa& dfa, Counters& counters, TextCounts& counts, ClassLoops& loops, Statistics& statistics);
+
+  // The mask of a state at a list of nodes; guarded: with the nodes at which few values are left. Makes further masks, and is called again
+  // while it does.
+  u32 get(u32 nodes, u32 state, bool guarded);
+  const StateMask& operator[](u32 id) const { return masks_[id]; }
+  // Until the next mask is made.
+  std::span<const i32> tokens(StateMask::List list) const { return {tokens_.data() + list.begin, list.end - list.begin}; }
+  const StackMove& move(u32 index) const { return moves_[index]; }
+  std::span<const u32> nested(StateMask::List list) const { return {nested_.data() + list.begin, list.end - list.begin}; }
+  const ScarceNode& scarce_node(u32 index) const { return scarce_[index]; }
+  NodeLists& lists() { return lists_; }
+  const u32* hold(const std::shared_ptr<const LoopMask>& mask);  // of the vocabulary, which may forget it; its words
+  void clear();
+  std::size_t bytes() const;
+
+ private:
+  const TokenTrie& trie_;
+  RuleDfa& dfa_;
+  Counters& counters_;
+  Statistics& statistics_;
+  NodeLists lists_;
+  MaskContext context_;
+  Map64 ids_;  // by nodes, state and whether it is guarded
+  std::vector<StateMask> masks_;
+  std::vector<i32> tokens_;  // tokens and excluded ones
+  std::vector<StackMove> moves_;
+  std::vector<u32> nested_;
+  std::vector<ScarceNode> scarce_;
+  std::vector<std::vector<u32>> own_masks_;
+  std::unordered_map<const u32*, std::shared_ptr<const LoopMask>> loop_masks_;  // by their words
+  std::deque<StateMaskBuilder> builders_;  // by depth, kept for their memory
+  std::size_t depth_ = 0;
+  struct Lease {  // of a builder, given back after an exception, too
+    std::size_t& depth;
+    explicit Lease(std::size_t& d) : depth(d) { depth++; }
+    ~Lease() { depth--; }
+  };
+  u32 keep(StateMaskBuilder& made);
+};
+
+}  // namespace stackmask

@@ -1,0 +1,51 @@
+// The mask of a configuration: the state masks met on the way down its stacks, composed.
+//
+//   configuration  [string] -> [array] -> bottom        text ["a
+//
+//   visit   [string] at {root}       its state mask takes a; pop at the nodes  "  a"
+//   leave   to [array] at {" a"}     visit: its state mask takes what follows a quote, push string behind a comma
+//   go on   in [string] at {",}      visit: its state mask takes a string's tokens below  ",
+//
+//   mask    a  "  a"  a",  ","       a list of state masks, interned: level by level a deep structure has the same
+//
+// Each pair of nodes and stack is visited once. Under guards, tokens that may complete a value which was seen, or leave none, are looked at
+// again (denied_tokens.h); masks without guards never try a token. A mask that is known is a lookup and a few copies of bitmasks.
+//
+//   compose.cpp   which state masks, sets of tokens read by id, and denied tokens a configuration's mask is made of
+//   fill.cpp      these as a bitmask
+//
+// Tested by tests/pda/test_engine_masks.py, test_engine_exhaustive.py and tests/fuzz against trying every token.
+#pragma once
+
+#include "masks/denied_tokens.h"
+#include "masks/state_mask.h"
+
+namespace stackmask {
+
+class TokenMasks {
+ public:
+  TokenMasks(const TokenTrie& trie, RuleDfa& dfa, TextCounts& counts, StackSet& stacks, SeenSpellings& spellings, NewValues& new_values,
+             DeniedTokens& denied, StateMasks& state_masks, Statistics& statistics);
+
+  void fill(u32 configuration, u32* row);  // all but stop tokens
+  void clear() { ids_.clear(), masks_.clear(); }
+  std::size_t bytes() const { return ids_.bytes() + masks_.bytes(); }
+
+ private:
+  friend class MaskComposer;
+  const TokenTrie& trie_;
+  RuleDfa& dfa_;
+  TextCounts& counts_;
+  StackSet& stacks_;
+  SeenSpellings& spellings_;
+  NewValues& new_values_;
+  DeniedTokens& denied_;
+  StateMasks& state_masks_;
+  Statistics& statistics_;
+  Map64 ids_;       // by configuration
+  Interner masks_;  // state masks, NONE, sets of tokens, NONE, tokens that are denied
+  u32 mask(u32 configuration);  // an index into masks_
+  void add(const StateMask& mask, bool first, u32* row) const;
+};
+
+}  // namespace stackmask

@@ -1,0 +1,129 @@
+#include "rules/counters.h"
+
+#include <algorithm>
+
+namespace stackmask {
+
+template <class F>
+u32 Counters::recounted(u32 state, F change) {
+  Scratch<Item> items;
+  bool changed = false;
+  for (Item item : dfa_.items(state)) {
+    const NfaState& nfa_state = nfa_.states[item.state];
+    if (nfa_state.body != NONE) {
+      Register reg = nfa_.registers.get(item.reg);
+      const u32 before = reg.count;
+      const bool stays = change(item, nfa_state, nfa_.heads[nfa_state.body], reg);
+      changed = changed || !stays || reg.count != before;
+      if (!stays) continue;
+      if (reg.count != before) item.reg = nfa_.registers.id(reg);
+    }
+    items.push_back(item);
+  }
+  if (!changed) return state;
+  std::sort(items.begin(), items.end());
+  items.erase(std::unique(items.begin(), items.end()), items.end());
+  return dfa_.intern_items(items);
+}
+
+u32 Counters::saturated(u32 state) {
+  if (saturated_.size() <= state) saturated_.resize(dfa_.size(), NONE);
+  if (saturated_[state] == NONE) {
+    const u32 result = saturated(state, longest_token_);
+    saturated_[state] = result;
+  }
+  return saturated_[state];
+}
+
+u32 Counters::saturated(u32 state, u32 bytes) {
+  if (dfa_[state].flags & STATE_GUARD) return state;
+  return recounted(state, [bytes](const Item&, const NfaState&, const Head& head, Register& reg) {
+    if (head.permutation || reg.count >= COUNT_DEEP) return true;
+    const u64 margin = bytes / head.least + 2 + head.furthest;  // a token completes at most this many bodies
+    const bool far = head.maximum == NONE || reg.count + margin < head.maximum;
+    if (reg.count + margin < head.minimum && (!head.automaton || (far && !head.bounded))) reg.count = COUNT_DEEP;
+    else if (reg.count >= head.minimum && far) reg.count = COUNT_FREE;
+    return true;
+  });
+}
+
+std::pair<u32, u32> Counters::with_free_counts(u32 state) {
+  u32 needed = 0;
+  const u32 result = recounted(state, [&needed](const Item&, const NfaState&, const Head& head, Register& reg) {
+    reg.count = COUNT_FREE;
+    needed = std::max(needed, head.furthest);
+    return true;
+  });
+  return {result, needed};
+}
+
+u32 Counters::advanced(u32 state, u32 more) {
+  return recounted(state, [more](const Item&, const NfaState& nfa_state, const Head& head, Register& reg) {
+    reg.count += more;
+    // Where it is false, no more can be read.
+    return head.automaton ? static_cast<u64>(reg.count) + nfa_state.least <= head.maximum : reg.count < head.maximum;
+  });
+}
+
+bool Counters::differs_by_count(u32 state, u32 next, u64 inside, u32* more) const {
+  const std::span<const Item> before_items = dfa_.items(state), after_items = dfa_.items(next);
+  if (before_items.size() != after_items.size() || ((dfa_[state].flags | dfa_[next].flags) & STATE_GUARD)) return false;
+  u32 head = NONE, done = 0;
+  for (std::size_t i = 0; i < before_items.size(); i++) {
+    const Item here = before_items[i], there = after_items[i];
+    if (here.state != there.state) return false;
+    const NfaState& nfa_state = nfa_.states[here.state];
+    if (nfa_state.body == NONE) {
+      if (here.reg != there.reg || dfa_.reads(nfa_state, inside)) return false;
+      continue;
+    }
+    const Head& counting = nfa_.heads[nfa_state.body];
+    const Register before = nfa_.registers.get(here.reg), after = nfa_.registers.get(there.reg);
+    if (counting.permutation || counting.maximum == NONE || before.count >= COUNT_DEEP || before.count < counting.minimum ||
+        after.count != before.count + 1 || before.used != after.used || before.seen != after.seen ||
+        (head != NONE && (head != nfa_state.body || done != before.count)))
+      return false;
+    const u32 left = counting.maximum - before.count;
+    *more = std::min(head == NONE ? NONE : *more, left < nfa_state.settled ? 0 : left - nfa_state.settled);
+    head = nfa_state.body, done = before.count;
+  }
+  return head != NONE;
+}
+
+bool Counters::in_repetition(u32 state) const {
+  for (const Item item : dfa_.items(state))
+    if (const u32 body = nfa_.states[item.state].body; body != NONE && !nfa_.heads[body].automaton && !nfa_.heads[body].permutation)
+      return true;
+  return false;
+}
+
+u32 Counters::without_bounds(u32 state, u32* left) {
+  *left = NONE;
+  if (dfa_[state].flags & STATE_GUARD) return state;
+  u32 body = NONE, reg_of = NONE;
+  bool decided = true;
+  const u32 result = recounted(state, [&](const Item& item, const NfaState& nfa_state, const Head& head, Register& reg) {
+    if (!head.automaton) return true;
+    if (body != NONE && (body != nfa_state.body || reg_of != item.reg)) decided = false;
+    body = nfa_state.body, reg_of = item.reg;
+    if (reg.count < COUNT_DEEP) {
+      if (reg.count < head.minimum && head.bounded) decided = false;
+      if (head.maximum != NONE) *left = head.maximum - reg.count;
+    }
+    reg.count = COUNT_FREE;
+    return true;
+  });
+  return decided ? result : DEAD;
+}
+
+std::pair<u32, u32> Counters::settled(u32 state) const {
+  std::pair<u32, u32> range{NONE, 0};
+  for (const Item item : dfa_.items(state)) {
+    const NfaState& nfa_state = nfa_.states[item.state];
+    if (nfa_state.body == NONE || !nfa_.heads[nfa_state.body].automaton) continue;
+    range.first = std::min(range.first, nfa_state.settled), range.second = std::max(range.second, nfa_state.settled);
+  }
+  return range;
+}
+
+}  // namespace stackmask

@@ -1,0 +1,47 @@
+// DFA states with other counts: what a mask may forget of a counter, and what a counter leads to.
+//
+// Registers make a state for each count: [0-9]{2,1000} has a thousand. Most of them do the same with every token, because no token is long
+// enough to reach a bound. In masks they are one state, whose counts are replaced:
+//
+//   count        0 ... 1   2 ............ 989   990 ... 1000          {2,1000}, tokens of at most 8 bytes
+//   stands for   itself    COUNT_FREE           itself
+//
+// COUNT_DEEP says the same of counts far below the minimum. A change takes time linear in the items of the state.
+//
+// Tested by tests/pda/test_class_loops.py, near the bounds.
+#pragma once
+
+#include "rules/rule_dfa.h"
+
+namespace stackmask {
+
+class Counters {
+ public:
+  Counters(RuleDfa& dfa, u32 longest_token) : dfa_(dfa), nfa_(dfa.nfa()), longest_token_(longest_token) {}
+
+  // Counts that no token, or no text of so many bytes, can exhaust are replaced by COUNT_DEEP and COUNT_FREE.
+  u32 saturated(u32 state);
+  u32 saturated(u32 state, u32 bytes);
+  u32 advanced(u32 state, u32 count);                     // the state with so many more counted
+  std::pair<u32, u32> with_free_counts(u32 state);        // far from its bounds, and how many characters an automaton in it may still need
+  // The state without the bounds of the automaton that it counts in: itself where there is none, DEAD where the bounds cannot be dropped.
+  u32 without_bounds(u32 state, u32* left);               // left: characters up to the maximum, NONE for no bound
+  std::pair<u32, u32> settled(u32 state) const;           // the range of NfaState::settled in it: characters that an automaton still needs
+  // `next`, the successor of a state under some class, differs from it by having counted one more, and so does each that follows, for
+  // `more` steps from `state` on in all.
+  bool differs_by_count(u32 state, u32 next, u64 inside, u32* more) const;
+  bool in_repetition(u32 state) const;                    // of something other than an automaton's characters
+  void clear() { saturated_ = {}; }
+  std::size_t bytes() const { return saturated_.capacity() * sizeof(u32); }
+
+ private:
+  RuleDfa& dfa_;
+  Nfa& nfa_;
+  u32 longest_token_;
+  std::vector<u32> saturated_;  // by state, NONE until somebody asks
+  // The state with `change(item, nfa_state, head, register)` made to the register of each item in a body; the item goes where it is false.
+  template <class F>
+  u32 recounted(u32 state, F change);
+};
+
+}  // namespace stackmask

@@ -1,0 +1,129 @@
+// Delta states: a state kept as its differences from another one, its default state (D2FA, Kumar et al. 2006).
+//
+// A text that must not be one of some words ("any key but these") has a state for each beginning of a word. It reads what the state behind
+// all words reads, but for the bytes that go on in a word:
+//
+//   not "id", "ids":    start --i--> [i] --d--> [id] --s--> [ids]      each has one range of its own and the default state [*],
+//                         \___________\__________\___________\__ [*]   which reads all other characters, and stays
+//
+// Where a byte leads is asked of the few ranges first and of the default state then: two lookups. The edges of such a state are built
+// only when more is asked of it. Two states with one default state differ by their own bytes at most, so comparing them costs as little.
+//
+// Tested by tests/pda/test_class_loops.py ("anything but words").
+#include <algorithm>
+#include <bit>
+
+#include "rules/rule_dfa.h"
+
+namespace stackmask {
+
+// The bytes that an EDGE_DEFAULT to `target` reads.
+void RuleDfa::add_default(const Item& item, u32 target) {
+  bool own[256] = {};
+  for (u32 e = nfa_.states[item.state].first; e != NONE; e = nfa_.edges[e].next)
+    if (const Edge& edge = nfa_.edges[e]; edge.kind == EDGE_BYTE) std::fill(own + edge.lo, own + edge.hi + 1, true);
+  for (u32 e = nfa_.states[target].first; e != NONE; e = nfa_.edges[e].next) {
+    const Edge& edge = nfa_.edges[e];
+    if (edge.kind != EDGE_BYTE) continue;
+    for (u32 lo = edge.lo; lo <= edge.hi; lo++) {
+      if (own[lo]) continue;
+      u32 hi = lo;
+      while (hi < edge.hi && !own[hi + 1]) hi++;
+      live_.push_back({static_cast<u8>(lo), static_cast<u8>(hi), {edge.target, item.reg}});
+      lo = hi;
+    }
+  }
+}
+
+// Delta states are states with one item on the way into a word, or behind all words, whose other items read nothing that the state
+// behind all words reads, but for bytes that go on in the word.
+void RuleDfa::make_delta(u32 state) {
+  states_[state].default_state = DEAD;
+  u32 behind = NONE, on_the_way = NONE;
+  AsciiSet word;
+  Scratch<Item> default_items;
+  default_items.resize(1);
+  for (const Item item : items(state)) {
+    if (nfa_.states[item.state].is_default) behind = item.state, default_items[0] = item;
+    for (u32 e = nfa_.states[item.state].first; e != NONE; e = nfa_.edges[e].next)
+      if (nfa_.edges[e].kind == EDGE_DEFAULT) behind = nfa_.edges[e].target, on_the_way = item.state, default_items[0] = {behind, item.reg};
+  }
+  live_.clear();
+  for (const Item item : items(state)) {
+    if (item == default_items[0]) continue;
+    for (u32 e = nfa_.states[item.state].first; e != NONE; e = nfa_.edges[e].next) {
+      const Edge& edge = nfa_.edges[e];
+      if (edge.kind != EDGE_BYTE) continue;
+      if (edge.hi > 127) return;
+      live_.push_back({edge.lo, edge.hi, {edge.target, item.reg}});
+      if (item.state == on_the_way) word.add(edge.lo, edge.hi);
+    }
+  }
+  AsciiSet read;  // by the default state
+  for (u32 e = nfa_.states[behind].first; e != NONE; e = nfa_.edges[e].next)
+    if (const Edge& edge = nfa_.edges[e]; edge.kind == EDGE_BYTE && edge.lo < 128) read.add(edge.lo, std::min<u8>(edge.hi, 127));
+  for (const Live& live : live_)
+    for (u32 b = live.lo; b <= live.hi; b++)
+      if (read.has(b) && !word.has(b)) return;
+  const u32 to = intern_items(default_items);
+  DfaState& f = states_[state];
+  f.deltas = static_cast<u32>(ranges_.size());
+  add_ranges();
+  f.delta_count = static_cast<u32>(ranges_.size()) - f.deltas;
+  f.default_state = to;
+  delta_states_++;
+}
+
+u32 RuleDfa::next_of_delta(u32 state, u8 byte) {
+  const DfaState& f = states_[state];
+  for (u32 i = f.deltas; i < f.deltas + f.delta_count && ranges_[i].lo <= byte; i++) {
+    if (byte > ranges_[i].hi) continue;
+    if (ranges_[i].target == UNRESOLVED) {
+      const u32 target = target_of(ranges_[i]);
+      ranges_[i].target = target;
+    }
+    return ranges_[i].target;
+  }
+  return next(f.default_state, byte);
+}
+
+// Ranges that read the same lead to the same place, so most are never resolved.
+void RuleDfa::differences(u32 a, u32 b, std::vector<Difference>& found) {
+  found.clear();
+  if (is_delta(a) && is_delta(b) && states_[a].default_state == states_[b].default_state) {
+    AsciiSet deltas;
+    for (const u32 state : {a, b})
+      for (u32 i = states_[state].deltas; i < states_[state].deltas + states_[state].delta_count; i++)
+        deltas.add(ranges_[i].lo, ranges_[i].hi);
+    for (u32 w = 0; w < 2; w++)
+      for (u64 rest = deltas.words[w]; rest; rest &= rest - 1) {
+        const u8 byte = static_cast<u8>(w * 64 + static_cast<u32>(std::countr_zero(rest)));
+        const u32 here = next_of_delta(a, byte), there = next_of_delta(b, byte);
+        if (here != there) found.push_back({byte, byte, here, there});
+      }
+    return;
+  }
+  build(a);
+  build(b);
+  const u32 n = states_[a].range_count, m = states_[b].range_count, first_a = states_[a].ranges, first_b = states_[b].ranges;
+  for (u32 i = 0, j = 0, at = 0; at < 256;) {
+    while (i < n && ranges_[first_a + i].hi < at) i++;
+    while (j < m && ranges_[first_b + j].hi < at) j++;
+    const bool in_a = i < n && ranges_[first_a + i].lo <= at, in_b = j < m && ranges_[first_b + j].lo <= at;
+    u32 end = 255;
+    if (i < n) end = std::min<u32>(end, in_a ? ranges_[first_a + i].hi : ranges_[first_a + i].lo - 1u);
+    if (j < m) end = std::min<u32>(end, in_b ? ranges_[first_b + j].hi : ranges_[first_b + j].lo - 1u);
+    const u32 lo = at;
+    at = end + 1;
+    if (!in_a && !in_b) continue;
+    if (in_a && in_b) {
+      const Range x = ranges_[first_a + i], y = ranges_[first_b + j];
+      const auto items = range_items_.begin();
+      if (std::equal(items + x.begin, items + x.end, items + y.begin, items + y.end)) continue;
+    }
+    const u32 here = in_a ? range_target(a, i) : DEAD, there = in_b ? range_target(b, j) : DEAD;
+    if (here != there) found.push_back({static_cast<u8>(lo), static_cast<u8>(end), here, there});
+  }
+}
+
+}  // namespace stackmask

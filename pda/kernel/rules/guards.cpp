@@ -1,0 +1,103 @@
+// Stack symbols that are no states of a rule: guards, which wait for a value that must be new, and regions, which know where a text began.
+//
+// A rule with a scope reads values that must differ. While it reads one, its stack holds a guard: the state to go on in behind the value,
+// and the value's text so far. When the value ends, the guard is popped: the state behind it has seen one value more, or there is none.
+//
+//   [1, 2, 1            guard(back = items with seen {1, 2}, text = "1")   popped: DEAD, for 1 was seen
+//   [1, 2, 12           guard(back = items with seen {1, 2}, text = "12")  popped: items with seen {1, 2, 12}
+//
+// Both are part of the stack, so configurations stay pure values: rollback and fork need no undo.
+//
+// Tested by tests/pda/test_engine_distinct.py and tests/pda/test_rollback.py.
+#include <algorithm>
+
+#include "rules/rule_dfa.h"
+
+namespace stackmask {
+
+u32 RuleDfa::guard(u32 back, u32 text) {
+  const u32 words[3] = {NONE, back, text};
+  check_limit();
+  const u32 id = items_.intern(words, 3);
+  if (id == states_.size()) {
+    DfaState state;
+    state.flags = STATE_GUARD | STATE_BUILT;
+    states_.push_back(state);
+  }
+  return id;
+}
+
+u32 RuleDfa::region(u32 rule, u32 tokens, u32 bytes) {
+  const u32 words[5] = {NONE, NONE, rule, tokens, bytes};
+  check_limit();
+  const u32 id = items_.intern(words, 5);
+  if (id == states_.size()) {
+    DfaState state;
+    state.flags = STATE_REGION | STATE_FINAL | STATE_BUILT;
+    states_.push_back(state);
+  }
+  return id;
+}
+
+template <class F>
+void RuleDfa::each_seen(u32 state, F take) const {
+  u32 last = NONE;
+  for (const Item item : items(state)) {
+    const u32 seen = nfa_.registers.get(item.reg).seen;
+    if (seen == NONE || seen == last) continue;
+    last = seen;
+    take(seen_.set(seen));
+  }
+}
+
+u32 RuleDfa::seen_spellings(u32 state) const {
+  u64 total = 0;
+  bool known = true;
+  each_seen(state, [&](std::span<const u32> ids) {
+    for (const u32 id : ids) total += seen_.spellings(id), known = known && seen_.spellings(id) != NONE;
+  });
+  return known ? static_cast<u32>(std::min<u64>(total, NONE)) : NONE;
+}
+
+u32 RuleDfa::after_value(u32 back, const std::string& text) {
+  const u32 value = seen_.value_id(text);
+  const u64 key = static_cast<u64>(back) << 32 | value;
+  if (const u32* known = values_after_.find(key)) return *known;
+  Scratch<Item> left;
+  for (Item item : items(back)) {
+    Register reg = nfa_.registers.get(item.reg);
+    if (reg.seen != NONE) {
+      reg.seen = seen_.with(reg.seen, value);
+      if (reg.seen == NONE) continue;
+      item.reg = nfa_.registers.id(reg);
+    }
+    left.push_back(item);
+  }
+  std::sort(left.begin(), left.end());
+  const u32 result = intern_items(left);
+  values_after_.insert(key, result);
+  return result;
+}
+
+u32 RuleDfa::pop_guard(u32 guard) {
+  if (const u32* found = popped_.find(guard)) return *found;
+  const u32 result = after_value(guard_back(guard), texts_.text(guard_text(guard)));
+  popped_.insert(guard, result);
+  return result;
+}
+
+u32 RuleDfa::seen_count(u32 state) const {
+  std::size_t most = 0;
+  each_seen(state, [&](std::span<const u32> ids) { most = std::max(most, ids.size()); });
+  return static_cast<u32>(most);
+}
+
+std::vector<u32> RuleDfa::seen_ids(u32 state) const {
+  std::vector<u32> ids;
+  each_seen(state, [&](std::span<const u32> seen) { ids.insert(ids.end(), seen.begin(), seen.end()); });
+  if (!std::is_sorted(ids.begin(), ids.end())) std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  return ids;
+}
+
+}  // namespace stackmask

@@ -1,0 +1,178 @@
+#include "rules/text_counts.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+namespace stackmask {
+
+// A bound by looking at some states ahead: where two bytes or more lead back to a state there is no end of texts; elsewhere every text
+// is one of a byte and what follows it. Blanks do not count: many make no other value.
+u32 TextCounts::min_text_count(u32 state, std::size_t look) {
+  if (const u32 known = at(min_counts_, state); known != NONE) return known;
+  if (dfa_[state].flags & STATE_GUARD) return at(min_counts_, state) = 0;
+  std::vector<u32> seen{state};
+  std::unordered_map<u32, std::size_t> places{{state, 0}};
+  std::vector<std::pair<u32, u32>> edges;  // (index into seen, bytes << 16 | index): what was looked at
+  std::vector<u32> bound{0};
+  for (std::size_t i = 0; i < seen.size(); i++) {
+    const u32 here = seen[i];
+    if (const u32 known = at(min_counts_, here); i > 0 && known != NONE) {
+      bound[i] = known;
+      continue;
+    }
+    if (i >= look) {
+      bound[i] = 1;  // there is a text, or it would have been trimmed
+      continue;
+    }
+    dfa_.build(here);
+    if (dfa_[here].flags & STATE_FINAL) bound[i] = 1;
+    u32 back = 0;
+    for (u32 r = 0; r < dfa_[here].range_count; r++) {
+      const Range range = dfa_.range(here, r);
+      u32 bytes = 0;
+      for (u32 b = range.lo; b <= range.hi; b++) bytes += !is_blank(static_cast<u8>(b));
+      if (bytes == 0) continue;
+      const u32 target = dfa_.range_target(here, r);
+      if (target == here) {
+        back += bytes;
+      } else if (target != DEAD) {
+        const auto [place, added] = places.try_emplace(target, seen.size());
+        const std::size_t j = place->second;
+        if (added) seen.push_back(target), bound.push_back(0);
+        edges.push_back({static_cast<u32>(i), bytes << 16 | static_cast<u32>(j)});
+      }
+    }
+    if (back >= 2) bound[i] = UNBOUNDED;
+    else if (dfa_[here].call_count) bound[i] = std::max(bound[i], 1u);
+  }
+  auto grown = [](u64 count) { return static_cast<u32>(std::min<u64>(UNBOUNDED - 1, count)); };
+  // Later states first: an edge back to an earlier one adds nothing.
+  for (std::size_t e = edges.size(); e-- > 0;) {
+    const auto [from, packed] = edges[e];
+    const u32 to = packed & 0xFFFF, bytes = packed >> 16;
+    if (to <= from || bound[from] == UNBOUNDED) continue;
+    bound[from] = bound[to] == UNBOUNDED ? UNBOUNDED : grown(bound[from] + static_cast<u64>(bytes) * bound[to]);
+  }
+  return at(min_counts_, state) = std::max(bound[0], 1u);
+}
+
+// Counted from the ends. A state that leads back to itself has no end of texts.
+u32 TextCounts::text_count(u32 state) {
+  constexpr std::size_t MOST_TEXTS = 1'000'000, MOST_STATES = 4096;
+  struct Visit {
+    u32 state, range;
+    u64 count;
+  };
+  std::vector<Visit> path;
+  std::size_t looked = 0;
+  auto enter = [&](u32 here) {
+    dfa_.build(here);
+    const DfaState& f = dfa_[here];
+    const bool countable = !(f.flags & (STATE_GUARD | STATE_REGION | STATE_CALLS | STATE_TOKENS)) && ++looked <= MOST_STATES;
+    at(counts_, here) = UNKNOWN_COUNT;  // until all that follows is known
+    if (countable) path.push_back({here, 0, f.flags & STATE_FINAL ? 1u : 0u});
+    return countable;
+  };
+  if (at(counts_, state) != NONE || !enter(state)) return at(counts_, state);
+  while (!path.empty()) {
+    Visit& visit = path.back();
+    if (visit.range == dfa_[visit.state].range_count) {
+      at(counts_, visit.state) = static_cast<u32>(visit.count);
+      path.pop_back();
+      continue;
+    }
+    const Range range = dfa_.range(visit.state, visit.range);
+    const u32 target = dfa_.range_target(visit.state, visit.range);
+    if (target != DEAD) {
+      if (at(counts_, target) == NONE && enter(target)) continue;
+      visit.count += static_cast<u64>(range.hi - range.lo + 1) * at(counts_, target);
+      if (at(counts_, target) == UNKNOWN_COUNT || visit.count > MOST_TEXTS) return UNKNOWN_COUNT;
+    }
+    visit.range++;
+  }
+  return at(counts_, state);
+}
+
+// Characters of a string repeat: a state reads two letters or more and is back. Looks at a rule and at all that it calls.
+void TextCounts::find_unbounded_strings(u32 rule) {
+  std::vector<u32> rules{rule}, list, work, reached;
+  std::vector<std::pair<u32, u32>> before;  // (state, a state that leads to it): a call begins where the rule that it calls does
+  unbounded_known_.resize(nfa_.rules.size(), 0);
+  unbounded_known_[rule] = 1;
+  for (std::size_t r = 0; r < rules.size(); r++) {
+    const std::vector<u32> states = nfa_.complete_rule(rules[r]);
+    unbounded_known_.resize(nfa_.rules.size(), 0);
+    for (const u32 s : states)
+      for (u32 e = nfa_.states[s].first; e != NONE; e = nfa_.edges[e].next)
+        if (const u32 callee = nfa_.edges[e].data; nfa_.edges[e].kind == EDGE_CALL && !unbounded_known_[callee]) {
+          unbounded_known_[callee] = 1;
+          rules.push_back(callee);
+        }
+    list.insert(list.end(), states.begin(), states.end());
+  }
+  unbounded_.resize(nfa_.states.size(), 0);
+  auto mark = [&](u32 s) {
+    if (!unbounded_[s]) unbounded_[s] = 1, work.push_back(s);
+  };
+  for (const u32 s : list) {
+    u32 letters = 0;
+    if (nfa_.states[s].head != NONE) before.push_back({nfa_.heads[nfa_.states[s].head].exit, s});  // what counts comes to its end
+    for (u32 e = nfa_.states[s].first; e != NONE; e = nfa_.edges[e].next) {
+      const Edge& edge = nfa_.edges[e];
+      const bool distinct = edge.kind == EDGE_CALL && (edge.flags & EDGE_DISTINCT);
+      const bool passes = edge.kind != EDGE_NON_ASCII && edge.kind != EDGE_TOKEN && !distinct;
+      if (passes) before.push_back({edge.target, s});
+      if (edge.kind == EDGE_CALL) {  // of values without end one is always new; behind others nothing may come
+        before.push_back({nfa_.rules[edge.data].start, s});
+        if (unbounded_[nfa_.rules[edge.data].start]) mark(s);
+      }
+      if (edge.kind != EDGE_BYTE || edge.hi < 'a' || edge.lo > 'z') continue;
+      reached.assign(1, edge.target);
+      for (std::size_t i = 0; i < reached.size() && i < 16; i++)
+        for (u32 f = nfa_.states[reached[i]].first; f != NONE; f = nfa_.edges[f].next)
+          if (nfa_.edges[f].kind == EDGE_EPSILON) reached.push_back(nfa_.edges[f].target);
+      if (std::find(reached.begin(), reached.end(), s) != reached.end())
+        letters += static_cast<u32>(std::min<u8>(edge.hi, 'z') - std::max<u8>(edge.lo, 'a') + 1);
+    }
+    if (letters >= 2) mark(s);
+  }
+  std::sort(before.begin(), before.end());
+  while (!work.empty()) {
+    const u32 s = work.back();
+    work.pop_back();
+    const auto first = std::lower_bound(before.begin(), before.end(), std::pair<u32, u32>{s, 0});
+    for (auto found = first; found != before.end() && found->first == s; ++found) mark(found->second);
+  }
+}
+
+bool TextCounts::has_unbounded_strings(u32 state) {
+  if (state == BOTTOM || (dfa_[state].flags & STATE_GUARD)) return false;
+  if (const u32 at = dfa_.rule(state); at >= unbounded_known_.size() || !unbounded_known_[at]) find_unbounded_strings(at);
+  for (const Item item : dfa_.items(state))
+    if (unbounded_[item.state]) return true;
+  return false;
+}
+
+// A number has a few spellings, escapes and other orders give a text any number of them.
+bool TextCounts::surely_more(u32 texts, u32 values) const {
+  constexpr u64 SPELLINGS = 64;
+  return texts == UNBOUNDED || (texts > SPELLINGS * (values + 1ull) && !nfa_.any_escapes && !nfa_.permutes);
+}
+
+bool TextCounts::scope_may_run_out(u32 state) {
+  if (!dfa_.in_scope(state)) return false;
+  const u32 rule = dfa_.rule(state);
+  if (scope_text_counts_.size() <= rule) scope_text_counts_.resize(rule + 1, NONE);
+  if (scope_text_counts_[rule] == NONE) {
+    u32 texts = UNBOUNDED;
+    for (const u32 callee : nfa_.distinct_rules(rule)) {
+      const u32 start = dfa_.start(callee);
+      if (start == DEAD) texts = 0;
+      else if (!has_unbounded_strings(start)) texts = std::min(texts, min_text_count(start, SCOPE_LOOK_AHEAD));
+    }
+    scope_text_counts_[rule] = texts;
+  }
+  return scope_text_counts_[rule] != UNBOUNDED && !surely_more(scope_text_counts_[rule], dfa_.seen_count(state) + longest_token_);
+}
+
+}  // namespace stackmask

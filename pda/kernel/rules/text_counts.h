@@ -1,0 +1,53 @@
+// How many texts lead from a DFA state to where its rule ends: lower bounds, exact counts, and whether there is any bound.
+//
+// A value that must be new can be ruled out only where few texts are left for it. Three answers, the cheap ones first:
+//
+//   has_unbounded_strings   the characters of a string repeat somewhere ahead, by the NFA    one search a rule, over all that it calls
+//   min_text_count          at least so many texts, by looking at some states ahead          at most 48 states
+//   text_count              exactly so many, counted from the ends                           at most 4,096 states; UNKNOWN_COUNT beyond
+//
+//   "(a|b|c)   from the quote on:  min_text_count 3, text_count 3;   "[a-z]*"  has_unbounded_strings
+//
+// Tested by tests/pda/test_engine_distinct.py.
+#pragma once
+
+#include "rules/rule_dfa.h"
+
+namespace stackmask {
+
+constexpr u32 UNKNOWN_COUNT = NONE - 1;  // of text_count()
+constexpr u32 UNBOUNDED = 1'000'000;     // of min_text_count()
+
+class TextCounts {
+ public:
+  static constexpr std::size_t LOOK_AHEAD = 48;         // states
+  static constexpr std::size_t SCOPE_LOOK_AHEAD = 512;  // asked once a rule
+  TextCounts(RuleDfa& dfa, u32 longest_token) : dfa_(dfa), nfa_(dfa.nfa()), longest_token_(longest_token) {}
+
+  u32 min_text_count(u32 state, std::size_t look = LOOK_AHEAD);
+  u32 text_count(u32 state);  // UNKNOWN_COUNT for very many, and where rules are called
+  bool has_unbounded_strings(u32 state);
+  // So many texts are surely more values than these.
+  bool surely_more(u32 texts, u32 values) const;
+  bool scope_may_run_out(u32 state);  // a state of a scope that a token may leave without a value that is new
+  void clear() { min_counts_ = {}, counts_ = {}; }
+  std::size_t bytes() const {
+    return (min_counts_.capacity() + counts_.capacity()) * sizeof(u32) + unbounded_.capacity() + unbounded_known_.capacity();
+  }
+
+ private:
+  RuleDfa& dfa_;
+  Nfa& nfa_;
+  u32 longest_token_;
+  std::vector<u32> min_counts_, counts_;   // by state, NONE until somebody asks
+  std::vector<u8> unbounded_;              // by NFA state, of the rules that are known
+  std::vector<u8> unbounded_known_;        // by rule: unbounded_ holds its states
+  std::vector<u32> scope_text_counts_;     // by rule: at least so many values may stand in its scope, UNBOUNDED for no end
+  void find_unbounded_strings(u32 rule);
+  u32& at(std::vector<u32>& counts, u32 state) {
+    if (counts.size() <= state) counts.resize(dfa_.size(), NONE);
+    return counts[state];
+  }
+};
+
+}  // namespace stackmask

@@ -1,0 +1,171 @@
+#include "stacks/new_values.h"
+
+#include <algorithm>
+
+namespace stackmask {
+
+namespace {
+constexpr std::size_t MOST_STACKS = 4096;  // of a search: so many ways on that it would be odd if all were seen
+constexpr u32 MOST_VALUES = 1'000'000;
+}  // namespace
+
+u32 NewValues::guard_values(u32 node, u32 limit, bool scopes) {
+  u32 count = 0;
+  Scratch<u32> todo{node}, seen;
+  while (!todo.empty() && count < limit) {
+    const u32 at = todo.back();
+    todo.pop_back();
+    if (!(stacks_.guarded(at) & (scopes ? GUARD_BELOW | SCOPE_BELOW : GUARD_BELOW))) continue;
+    if (std::find(seen.begin(), seen.end(), at) != seen.end()) continue;
+    if (seen.size() < 64) seen.push_back(at);
+    for (u32 i = 0; i < stacks_.edge_count(at); i++) {
+      const StackEdge edge = stacks_.edges(at)[i];
+      if (dfa_[edge.state].flags & STATE_GUARD) {
+        const u32 back = dfa_.guard_back(edge.state);
+        count += dfa_.seen_count(back);
+      } else if (scopes && dfa_.in_scope(edge.state)) {
+        count += dfa_.seen_count(edge.state);
+      }
+      todo.push_back(edge.below);
+    }
+  }
+  return std::min(count, limit);
+}
+
+// A search over the states ahead, depth first. What is called is taken to end, but for values that the scope has run out of. That one
+// value takes from the next is not seen here: who writes a scope counts where that could leave too few.
+bool NewValues::scope_can_finish(u32 state) {
+  if (!counts_.scope_may_run_out(state) || !dfa_.seen_any(state)) return true;
+  if (const u32* found = scope_can_finish_.find(state)) return *found != 0;
+  Scratch<u32> todo{state};
+  Map64 visited;
+  std::size_t count = 0;
+  bool result = false;
+  auto add = [&](u32 next) {
+    if (next == DEAD || visited.find(next)) return;
+    visited.insert(next, 1);
+    todo.push_back(next);
+  };
+  while (!todo.empty() && !result) {
+    const u32 at = todo.back();
+    todo.pop_back();
+    dfa_.build(at);
+    if ((dfa_[at].flags & (STATE_FINAL | STATE_TOKENS)) || ++count > MOST_STACKS) result = true;
+    // The last ones go first: calls, then punctuation, and blanks in the end.
+    for (u32 r = 0; r < dfa_[at].range_count && !result; r++) add(dfa_.range_target(at, r));
+    for (u32 c = 0; c < dfa_[at].call_count && !result; c++) {
+      const Call call = dfa_.call(at, c);
+      const u32 start = dfa_.start(call.rule);
+      if (start != DEAD && (!call.distinct || has_new_value({start, stacks_.push(dfa_.guard(call.back, 0), EMPTY_STACK)}))) add(call.back);
+    }
+  }
+  scope_can_finish_.insert(state, result);
+  return result;
+}
+
+// A number that is zero whatever its exponent becomes, and a guard that has seen zero: any number of texts of one value.
+bool NewValues::spells_only_zero(const StackEdge& edge) {
+  for (u32 k = 0; k < stacks_.edge_count(edge.below); k++) {
+    const StackEdge popped = stacks_.edges(edge.below)[k];
+    if (!(dfa_[popped.state].flags & STATE_GUARD)) return false;
+    const std::string text = dfa_.pending_text(popped.state);
+    const std::size_t exponent = text.find_first_of("eE");
+    if (exponent == std::string::npos || text.find_first_not_of("-0.") != exponent) return false;
+    if (dfa_.after_value(dfa_.guard_back(popped.state), "0") != DEAD) return false;
+  }
+  return stacks_.edge_count(edge.below) > 0;
+}
+
+// Whether some completion of the value that the nearest guard waits for is one that it has not seen.
+bool NewValues::has_new_value(const StackEdge& edge) {
+  if (!(stacks_.guarded(edge.below) & GUARD_BELOW)) return true;
+  const u32 values = guard_values(edge.below, MOST_VALUES);
+  if (values != 0 && spells_only_zero(edge)) return false;
+  if (values == 0 || counts_.has_unbounded_strings(edge.state)) return true;
+  if (counts_.surely_more(counts_.min_text_count(edge.state), values)) return true;
+  const u64 key = static_cast<u64>(edge.state) << 32 | edge.below;
+  if (const u32* found = has_new_value_.find(key)) return *found != 0;
+  bool skipped = false;
+  const u32 texts = counts_.text_count(edge.state);
+  if (texts != UNKNOWN_COUNT && spellings_.spells_values(edge.below)) {
+    const u32 guard = stacks_.edges(edge.below)[0].state;
+    if (texts > dfa_.seen_spellings(dfa_.guard_back(guard))) return true;
+  }
+  const std::optional<u32> seen = texts == UNKNOWN_COUNT ? std::nullopt : spellings_.seen_texts(edge.below, edge.state);
+  const bool result =
+      seen ? texts > *seen : finds_new_value(edge, values, false, skipped) || (skipped && finds_new_value(edge, values, true, skipped));
+  has_new_value_.insert(key, result);
+  return result;
+}
+
+// A search over stacks of this one edge, by bytes, depth first until values have passed all guards: most texts differ from the values seen
+// by what has been read, so the first completion is one. Blanks between the parts of a value are left out at first: they make no other
+// value, though a grammar may ask for some. INVARIANT: nothing is interned as a configuration.
+bool NewValues::finds_new_value(const StackEdge& edge, u32 values, bool blanks, bool& skipped) {
+  statistics_.searches++;
+  struct Place {
+    StackEdge at;
+    u32 text;   // that the nearest guard has, before the byte
+    u32 byte;   // to be read by the guards yet, NONE for none
+  };
+  Scratch<Place> pending;
+  Map64 visited;
+  std::size_t count = 0;
+  auto nearest_text = [&](u32 node) {
+    for (;;) {
+      for (u32 k = 0; k < stacks_.edge_count(node); k++)
+        if (const u32 state = stacks_.edges(node)[k].state; state != BOTTOM && (dfa_[state].flags & STATE_GUARD))
+          return dfa_.guard_text(state);
+      u32 below = NO_STACK;
+      for (u32 k = 0; k < stacks_.edge_count(node) && below == NO_STACK; k++)
+        if (stacks_.guarded(stacks_.edges(node)[k].below) & GUARD_BELOW) below = stacks_.edges(node)[k].below;
+      node = below;
+    }
+  };
+  pending.push_back({edge, nearest_text(edge.below), NONE});
+  while (!pending.empty()) {
+    auto [at, text, byte] = pending.back();
+    pending.pop_back();
+    if (byte != NONE) {
+      at.below = stacks_.advance(at.below, static_cast<u8>(byte));
+      if (text != IN_TOKEN) text = dfa_.texts().extend(text, static_cast<u8>(byte));
+    }
+    const u64 key = static_cast<u64>(at.state) << 32 | at.below;
+    if (visited.find(key)) continue;
+    visited.insert(key, 1);
+    if (++count > MOST_STACKS) return true;  // so many ways on that it would be odd if all were seen
+    if (count > 1 && counts_.surely_more(counts_.min_text_count(at.state), values)) return true;
+    dfa_.build(at.state);
+    const bool inside = text != IN_TOKEN && dfa_.texts().inside_string(text);
+    for (u32 r = dfa_[at.state].range_count; r-- > 0;) {
+      const u32 target = dfa_.range_target(at.state, r);
+      if (target == DEAD) continue;
+      const Range range = dfa_.range(at.state, r);
+      for (u32 b = range.lo; b <= range.hi; b++) {
+        if (inside || blanks || !is_blank(static_cast<u8>(b))) pending.push_back({{target, at.below}, text, b});
+        else skipped = true;
+      }
+    }
+    for (u32 c = 0; c < dfa_[at.state].call_count; c++) {
+      const Call call = dfa_.call(at.state, c);
+      if (dfa_.start(call.rule) == DEAD) continue;
+      const StackEdge called{dfa_.start(call.rule), stacks_.return_node(call, at.below)};
+      pending.push_back({called, call.distinct ? PendingTexts::EMPTY : text, NONE});
+    }
+    if (!(dfa_[at.state].flags & STATE_FINAL)) continue;
+    for (u32 k = 0; k < stacks_.edge_count(at.below); k++) {
+      const StackEdge popped = stacks_.edges(at.below)[k];
+      if (popped.state == BOTTOM) continue;
+      StackEdge next = popped;
+      const bool guard = dfa_[popped.state].flags & STATE_GUARD;
+      if (guard) next.state = dfa_.pop_guard(popped.state);
+      if (next.state == DEAD) continue;
+      if (!(stacks_.guarded(popped.below) & GUARD_BELOW)) return true;
+      // What a value is part of may have been seen as well.
+      pending.push_back({next, guard ? nearest_text(popped.below) : text, NONE});
+    }
+  }
+  return false;
+}
+
+}  // namespace stackmask

@@ -1,0 +1,40 @@
+// Whether a value that must be new can still be: a stack whose guards have seen all values that may follow leads nowhere.
+//
+//   {true, true, ...} of booleans       [true, false,      no value is left: the stack that begins a third is dropped
+//
+// Asked of every stack that a step makes, so the cheap answers come first: no guard, nothing seen, endless strings ahead, more texts than
+// values; then counts of texts; then a search, depth first, of at most 4,096 stacks. Schemas count what several values take from each
+// other; this sees one value ahead.
+//
+// Tested by tests/pda/test_engine_distinct.py.
+#pragma once
+
+#include "stacks/seen_spellings.h"
+
+namespace stackmask {
+
+class NewValues {
+ public:
+  NewValues(RuleDfa& dfa, TextCounts& counts, StackSet& stacks, SeenSpellings& spellings, Statistics& statistics)
+      : dfa_(dfa), counts_(counts), stacks_(stacks), spellings_(spellings), statistics_(statistics) {}
+
+  bool has_new_value(const StackEdge& edge);  // some value that a guard below has not seen can still be read
+  bool scope_can_finish(u32 state);           // its rule can end without a value that its scope has seen
+  // How many values the guards on these stacks have seen, and the scopes on them if asked for; saturated at limit.
+  u32 guard_values(u32 node, u32 limit, bool scopes = false);
+  void clear() { has_new_value_.clear(), scope_can_finish_.clear(); }
+  std::size_t bytes() const { return has_new_value_.bytes(); }
+
+ private:
+  RuleDfa& dfa_;
+  TextCounts& counts_;
+  StackSet& stacks_;
+  SeenSpellings& spellings_;
+  Statistics& statistics_;
+  Map64 has_new_value_;      // by edge
+  Map64 scope_can_finish_;   // by state
+  bool spells_only_zero(const StackEdge& edge);
+  bool finds_new_value(const StackEdge& edge, u32 values, bool blanks, bool& skipped);
+};
+
+}  // namespace stackmask

@@ -1,0 +1,98 @@
+#include "stacks/seen_spellings.h"
+
+#include <algorithm>
+
+namespace stackmask {
+
+bool SeenSpellings::spells_values(u32 below) const {
+  if (stacks_.edge_count(below) != 1 || dfa_.nfa().any_escapes) return false;
+  const StackEdge edge = stacks_.edges(below)[0];
+  if (edge.state == BOTTOM || !(dfa_[edge.state].flags & STATE_GUARD)) return false;
+  return !stacks_.guarded(edge.below) && dfa_.guard_text(edge.state) != IN_TOKEN;
+}
+
+std::optional<u32> SeenSpellings::seen_texts(u32 below, u32 state, std::vector<std::pair<u32, u32>>* counts) {
+  u32 total = 0;
+  if (counts) counts->clear();
+  if (!spells_values(below)) return std::nullopt;
+  const StackEdge edge = stacks_.edges(below)[0];
+  const u32 back = dfa_.guard_back(edge.state);
+  if (dfa_.seen_spellings(back) == NONE) return std::nullopt;
+  std::string before = dfa_.pending_text(edge.state);
+  if (!before.empty() && before[0] != '"') return std::nullopt;
+  for (std::size_t i = before.find('\\'); i != std::string::npos; i = before.find('\\', i + 1)) {
+    if (i + 1 == before.size() || before[i + 1] != '/') return std::nullopt;
+    before.erase(i, 1);
+  }
+  const std::vector<u32> ids = dfa_.seen_ids(back);
+  statistics_.counted_texts++;
+  if (!counts) {
+    for (const u32 id : ids) total += count_spellings(dfa_.values().value(id), before, state, nullptr);
+    return total;
+  }
+  // What was counted before one more value was seen need not be counted again.
+  auto known = std::find_if(counted_.begin(), counted_.end(), [&](const Counted& each) {
+    return each.state == state && each.before == before && std::includes(ids.begin(), ids.end(), each.ids.begin(), each.ids.end());
+  });
+  if (known == counted_.end()) {
+    if (counted_.size() < MOST_COUNTED) counted_.emplace_back();
+    known = counted_.begin() + static_cast<std::ptrdiff_t>(next_counted_++ % counted_.size());
+    *known = {state, before, {}, {}, 0};
+  }
+  Scratch<u32> added;
+  std::set_difference(ids.begin(), ids.end(), known->ids.begin(), known->ids.end(), std::back_inserter(added));
+  Scratch<std::pair<u32, u32>> spelled;
+  for (const u32 id : added) known->total += count_spellings(dfa_.values().value(id), before, state, &spelled);
+  known->ids = ids;
+  auto& list = known->counts;
+  const std::ptrdiff_t sorted = static_cast<std::ptrdiff_t>(list.size());
+  list.insert(list.end(), spelled.begin(), spelled.end());
+  std::sort(list.begin() + sorted, list.end());
+  std::inplace_merge(list.begin(), list.begin() + sorted, list.end());
+  std::size_t out = 0;
+  for (const auto& [node, spellings] : list) {
+    if (out && list[out - 1].first == node) list[out - 1].second += spellings;
+    else list[out++] = {node, spellings};
+  }
+  list.resize(out);
+  counts->assign(list.begin(), list.end());
+  return known->total;
+}
+
+// How many texts spell what is left of a value behind its beginning, only those that the state reads if one is given, and how many of
+// them each node is on the way to.
+u32 SeenSpellings::count_spellings(const std::string& value, const std::string& before, u32 state,
+                                   std::vector<std::pair<u32, u32>>* counts) {
+  if (value.compare(0, before.size(), before) != 0) return 0;
+  struct Place {
+    std::size_t index, depth;  // into the value, and into path
+    u32 slash, node, state;    // slash: the node of the backslash before a slash; NONE where the trie has no such node
+  };
+  Scratch<Place> places{{before.size(), 0, NONE, 0, state}};
+  Scratch<u32> path;  // nodes of the spelling so far
+  u32 total = 0;
+  while (!places.empty()) {
+    const Place at = places.back();
+    places.pop_back();
+    path.resize(at.depth);
+    if (at.slash != NONE) path.push_back(at.slash);
+    if (at.node != NONE && at.index > before.size()) path.push_back(at.node);
+    if (at.index == value.size()) {
+      if (state != DEAD && !(dfa_[at.state].flags & STATE_FINAL)) continue;
+      total++;
+      for (const u32 node : path) counts->push_back({node, 1});
+      continue;
+    }
+    auto child = [&](u32 node, char byte) { return node == NONE || !counts ? NONE : trie_.child(node, static_cast<u8>(byte)); };
+    auto next = [&](u32 f, char byte) { return f == DEAD ? DEAD : dfa_.next(f, static_cast<u8>(byte)); };
+    const char byte = value[at.index];
+    if (const u32 to = next(at.state, byte); to != DEAD || state == DEAD)
+      places.push_back({at.index + 1, path.size(), NONE, child(at.node, byte), to});
+    if (byte != '/') continue;
+    const u32 to = next(next(at.state, '\\'), '/'), backslash = child(at.node, '\\');
+    if (to != DEAD || state == DEAD) places.push_back({at.index + 1, path.size(), backslash, child(backslash, '/'), to});
+  }
+  return total;
+}
+
+}  // namespace stackmask

@@ -1,0 +1,192 @@
+#include "stacks/stack_set.h"
+
+#include <algorithm>
+
+namespace stackmask {
+
+namespace {
+constexpr u32 MOST_REGIONS = 1024;  // of one rule with a limit, or a text would take memory quadratic in its length
+}
+
+StackSet::StackSet(RuleDfa& dfa, TextCounts& counts, const Limits& limits)
+    : dfa_(dfa), counts_(counts), limits_(limits), limited_(dfa.nfa().limited) {
+  // What an everyday grammar comes to: growing step by step would copy it several times.
+  nodes_.reserve(64, 256);
+  guarded_.reserve(64);
+  depth_.reserve(64);
+  pushes_.reserve(64);
+  nodes_.intern(nullptr, 0);
+  guarded_.push_back(0);
+  depth_.push_back(0);
+  if (limited_) expires_at_.push_back(NONE);
+  Scratch<StackEdge> list{{BOTTOM, NO_STACK}};
+  intern(list);
+}
+
+// `edges` sorted, states unique.
+u32 StackSet::intern(std::vector<StackEdge>& list) {
+  const u32 id = nodes_.intern(reinterpret_cast<const u32*>(list.data()), list.size() * 2);
+  if (id == guarded_.size()) {
+    u8 guarded = 0;
+    u32 depth = 0, expires_at = NONE, regions = 0;
+    for (const StackEdge& edge : list) {
+      if (limited_) {
+        expires_at = std::min(expires_at, expires_at_[edge.below]);
+        if (dfa_[edge.state].flags & STATE_REGION) {
+          expires_at = std::min(expires_at, dfa_.region_start(edge.state) + dfa_.region_rule(edge.state).limit);
+          regions++;
+        }
+      }
+      guarded |= guarded_[edge.below];
+      const bool guard = dfa_[edge.state].flags & STATE_GUARD;
+      if (guard) guarded |= GUARD_BELOW;
+      if (counts_.scope_may_run_out(guard ? dfa_.guard_back(edge.state) : edge.state)) guarded |= SCOPE_BELOW;
+      depth = std::max(depth, depth_[edge.below]);
+    }
+    guarded_.push_back(guarded);
+    if (limited_) expires_at_.push_back(expires_at);
+    if (regions > MOST_REGIONS)
+      throw LimitExceeded("states", MOST_REGIONS,
+                          "more than " + std::to_string(MOST_REGIONS) +
+                              " readings of a rule with a limit, begun at different places, go on at once");
+    depth_.push_back(depth + 1);
+    if (depth >= limits_.stack_depth)
+      throw LimitExceeded("stack_depth", static_cast<double>(limits_.stack_depth),
+                          "the stack grew past " + std::to_string(limits_.stack_depth) + " entries");
+  }
+  return id;
+}
+
+// The node for returning to `state` above `below`: where the state may end at once, the edges of `below` come along.
+u32 StackSet::push(u32 state, u32 below) {
+  if (dfa_.only_ends(state)) return below;
+  const u64 key = static_cast<u64>(state) << 32 | below;
+  if (const u32* found = pushes_.find(key)) return *found;
+  Scratch<StackEdge> single{{state, below}};
+  u32 node = intern(single);
+  if (dfa_[state].flags & STATE_FINAL) node = unite(node, below);
+  pushes_.insert(key, node);
+  return node;
+}
+
+u32 StackSet::region_node(u32 rule, u32 below) {
+  const bool limit = dfa_.nfa().rules[rule].limit != NONE;
+  entered_region_ |= limit;
+  Scratch<StackEdge> single{{dfa_.region(rule, limit ? position_tokens_ : 0, limit ? position_bytes_ : 0), below}};
+  return intern(single);
+}
+
+u32 StackSet::return_node(const Call& call, u32 below) {
+  const u32 back = push(call.distinct ? dfa_.guard(call.back, 0) : call.back, below);
+  return dfa_.nfa().rules[call.rule].is_region() ? region_node(call.rule, back) : back;
+}
+
+// All stacks of both. Where both hold a state its rests unite, so the work goes down the stacks: an explicit list of pairs to do.
+u32 StackSet::unite(u32 a, u32 b) {
+  if (a == b || b == NO_STACK) return a;
+  if (a == NO_STACK) return b;
+  auto key_of = [](u32 x, u32 y) { return x < y ? static_cast<u64>(x) << 32 | y : static_cast<u64>(y) << 32 | x; };
+  if (const u32* found = unions_.find(key_of(a, b))) return *found;
+  Scratch<std::pair<u32, u32>> todo{{a, b}};
+  Scratch<StackEdge> merged;
+  while (!todo.empty()) {
+    const auto [x, y] = todo.back();
+    if (unions_.find(key_of(x, y))) {
+      todo.pop_back();
+      continue;
+    }
+    merged.clear();
+    const std::size_t waiting = todo.size();
+    u32 i = 0, j = 0;
+    const u32 n = edge_count(x), m = edge_count(y);
+    while (i < n || j < m) {
+      const StackEdge left = i < n ? edges(x)[i] : StackEdge{NONE, NONE}, right = j < m ? edges(y)[j] : StackEdge{NONE, NONE};
+      if (j >= m || (i < n && left.state < right.state)) {
+        merged.push_back(left), i++;
+      } else if (i >= n || right.state < left.state) {
+        merged.push_back(right), j++;
+      } else {
+        u32 below = left.below;
+        if (left.below != right.below && right.below != NO_STACK) {
+          if (left.below == NO_STACK) below = right.below;
+          else if (const u32* found = unions_.find(key_of(left.below, right.below))) below = *found;
+          else todo.push_back({left.below, right.below});
+        }
+        merged.push_back({left.state, below}), i++, j++;
+      }
+    }
+    if (todo.size() > waiting) continue;  // below first
+    const u32 node = intern(merged);
+    unions_.insert(key_of(x, y), node);
+    todo.pop_back();
+  }
+  return *unions_.find(key_of(a, b));
+}
+
+// The byte becomes part of the texts that guards on these stacks wait for.
+u32 StackSet::advance(u32 node, u8 byte) {
+  if (!(guarded_[node] & GUARD_BELOW)) return node;
+  auto key_of = [byte](u32 x) { return static_cast<u64>(x) << 8 | byte; };
+  if (const u32* found = advances_.find(key_of(node))) return *found;
+  Scratch<u32> todo{node};
+  while (!todo.empty()) {
+    const u32 x = todo.back();
+    if (advances_.find(key_of(x))) {
+      todo.pop_back();
+      continue;
+    }
+    const std::size_t waiting = todo.size();
+    Scratch<StackEdge> moved;
+    for (u32 i = 0; i < edge_count(x); i++) {
+      StackEdge edge = edges(x)[i];
+      if (guarded_[edge.below] & GUARD_BELOW) {
+        const u32* found = advances_.find(key_of(edge.below));
+        if (!found) todo.push_back(edge.below);
+        else edge.below = *found;
+      }
+      if (dfa_[edge.state].flags & STATE_GUARD) edge.state = dfa_.extend_guard(edge.state, byte);
+      moved.push_back(edge);
+    }
+    if (todo.size() > waiting) continue;
+    std::sort(moved.begin(), moved.end());
+    const u32 result = intern(moved);
+    advances_.insert(key_of(x), result);
+    todo.pop_back();
+  }
+  return *advances_.find(key_of(node));
+}
+
+void StackSet::mark_below(std::vector<u8>& used, std::vector<u8>& states_used) const {
+  for (u32 node = size(); node-- > 0;) {  // what is below has a smaller number
+    if (!used[node]) continue;
+    for (u32 i = 0; i < edge_count(node); i++) {
+      used[edges(node)[i].below] = 1;
+      states_used[edges(node)[i].state] = 1;
+    }
+  }
+}
+
+std::vector<u32> StackSet::keep(const std::vector<u8>& used, const std::vector<u32>& state_map) {
+  const Interner old = std::move(nodes_);
+  nodes_ = Interner();
+  guarded_.clear(), depth_.clear(), expires_at_.clear();
+  unions_.clear(), pushes_.clear(), advances_.clear();
+  std::vector<u32> map(used.size(), NONE);
+  std::vector<StackEdge> list;
+  for (u32 node = 0; node < used.size(); node++) {
+    if (!used[node]) continue;
+    list.clear();
+    const StackEdge* before = reinterpret_cast<const StackEdge*>(old.at(node));
+    for (std::size_t i = 0; i < old.length(node) / 2; i++) list.push_back({state_map[before[i].state], map[before[i].below]});
+    std::sort(list.begin(), list.end());
+    map[node] = intern(list);
+  }
+  return map;
+}
+
+std::size_t StackSet::bytes() const {
+  return nodes_.bytes() + guarded_.capacity() + (depth_.capacity() + expires_at_.capacity()) * sizeof(u32) + unions_.bytes() +
+         pushes_.bytes() + advances_.bytes();
+}
+
+}  // namespace stackmask

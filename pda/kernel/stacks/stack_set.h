@@ -1,0 +1,84 @@
+// Sets of stacks as nodes of a graph-structured stack (Tomita 1985): edges (state, node below), sorted by state, and interned.
+//
+//   S = "(" S ")" | "(" S | "x"        after "((" there are four stacks; two S's share what is below them
+//
+//     text  (        node 2: [S after "("] -> 1                          1: the empty stack, below it 0: no stack
+//     text  ((       node 3: [S after "("] -> 2
+//     text  ((x      node 4: [S after "x)"] -> 2    what may end is popped: [S after "x"] of node 3 brings the edges of node 2 along
+//
+// A configuration of the pushdown automaton is such a node. Equal sets of stacks have equal numbers, so a step from one is computed once,
+// and what a configuration allows is a function of a number.
+//
+// INVARIANT: a node is closed under popping (an edge whose state may end brings the edges of the node below along), holds a state once
+// (equal states unite what is below them), and of the states that only end none but regions. So ambiguous grammars keep one node for all
+// stacks that share their tops. A region stands for itself: what is below it is not brought along, so that stacks through it can be told
+// from others and dropped.
+//
+// A push is a lookup; a union goes down both stacks while they share states, with explicit lists of work: nothing recurses on depth.
+//
+// Tested by tests/pda/test_nesting.py, test_engine_corpus.py and test_engine_exhaustive.py.
+#pragma once
+
+#include "rules/text_counts.h"
+
+namespace stackmask {
+
+struct StackEdge {
+  u32 state, below;
+  bool operator==(const StackEdge&) const = default;
+  auto operator<=>(const StackEdge&) const = default;
+};
+constexpr u32 NO_STACK = 0;
+constexpr u32 EMPTY_STACK = 1;
+
+// What lies on one of the stacks of a node.
+enum StackFlags : u8 {
+  GUARD_BELOW = 1,
+  SCOPE_BELOW = 2,  // a scope whose values may run out
+};
+
+class StackSet {
+ public:
+  StackSet(RuleDfa& dfa, TextCounts& counts, const Limits& limits);
+
+  const StackEdge* edges(u32 node) const { return reinterpret_cast<const StackEdge*>(nodes_.at(node)); }  // until the next is interned
+  u32 edge_count(u32 node) const { return static_cast<u32>(nodes_.length(node) / 2); }
+  bool complete(u32 node) const { return edge_count(node) && edges(node)[0].state == BOTTOM; }  // the text may end here
+  u8 guarded(u32 node) const { return guarded_[node]; }  // StackFlags
+  u32 depth(u32 node) const { return depth_[node]; }     // of the longest stack
+  u32 expires_at(u32 node) const { return limited_ ? expires_at_[node] : NONE; }  // after how many tokens its first limit is spanned
+  u32 size() const { return static_cast<u32>(guarded_.size()); }
+
+  u32 intern(std::vector<StackEdge>& edges);  // sorted, states unique
+  u32 push(u32 state, u32 below);
+  u32 unite(u32 a, u32 b);
+  u32 advance(u32 node, u8 byte);
+  u32 return_node(const Call& call, u32 below);  // the node that a called rule stands on
+  u32 region_node(u32 rule, u32 below);          // ... and the region that it is
+
+  // Some rule has a limit: only then does the position matter, where regions begin that a step enters.
+  bool limited() const { return limited_; }
+  void set_position(u32 tokens, u32 bytes) { position_tokens_ = tokens, position_bytes_ = bytes; }
+  void begin_step() { entered_region_ = false; }
+  bool entered_region() const { return entered_region_; }  // since begin_step(): what was made depends on the position
+
+  // Marks what the used nodes stand on as used, and the states on them.
+  void mark_below(std::vector<u8>& used, std::vector<u8>& states_used) const;
+  std::vector<u32> keep(const std::vector<u8>& used, const std::vector<u32>& state_map);  // forgets the others; the new numbers
+  std::size_t bytes() const;
+
+ private:
+  RuleDfa& dfa_;
+  TextCounts& counts_;
+  Limits limits_;
+  bool limited_;
+  bool entered_region_ = false;
+  u32 position_tokens_ = 0, position_bytes_ = 0;
+  Interner nodes_;                // edges as pairs of words
+  std::vector<u8> guarded_;
+  std::vector<u32> depth_;
+  std::vector<u32> expires_at_;   // where there are limits
+  Map64 unions_, pushes_, advances_;
+};
+
+}  // namespace stackmask

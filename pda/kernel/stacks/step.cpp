@@ -1,0 +1,198 @@
+#include "stacks/step.h"
+
+#include <algorithm>
+
+namespace stackmask {
+
+Steps::Steps(const TokenTrie& trie, RuleDfa& dfa, StackSet& stacks, NewValues& new_values, Regions& regions, Statistics& statistics)
+    : trie_(trie), dfa_(dfa), stacks_(stacks), new_values_(new_values), regions_(regions), statistics_(statistics) {
+  steps_.reserve(128);
+}
+
+// Pops. The node below is closed under popping, but a guard that lets a value pass may end again, and a region does.
+void Steps::pop_ended(std::vector<StackEdge>& raw) {
+  Scratch<StackEdge> ending;
+  ending.assign(raw.begin(), raw.end());
+  for (std::size_t i = 0; i < ending.size(); i++) {
+    const StackEdge edge = ending[i];
+    if (!(dfa_[edge.state].flags & STATE_FINAL)) continue;
+    if (record_crossed_ && (dfa_[edge.state].flags & STATE_REGION)) crossed_regions_.push_back(edge.state);
+    for (u32 k = 0; k < stacks_.edge_count(edge.below); k++) {
+      StackEdge popped = stacks_.edges(edge.below)[k];
+      const u8 flags = dfa_[popped.state].flags;
+      if (flags & STATE_GUARD) {
+        popped.state = dfa_.pop_guard(popped.state);
+        if (popped.state == DEAD) continue;
+      }
+      if (std::find(raw.begin(), raw.end(), popped) != raw.end()) continue;
+      raw.push_back(popped);
+      if (flags & (STATE_GUARD | STATE_REGION)) ending.push_back(popped);
+    }
+  }
+}
+
+void Steps::unite_equal(std::vector<StackEdge>& edges) {
+  std::sort(edges.begin(), edges.end());
+  std::size_t out = 0;
+  for (std::size_t i = 0; i < edges.size(); i++) {
+    if (out && edges[out - 1].state == edges[i].state) edges[out - 1].below = stacks_.unite(edges[out - 1].below, edges[i].below);
+    else edges[out++] = edges[i];
+  }
+  edges.resize(out);
+}
+
+// Calls, callers before callees: ranks grow along calls made before anything is read.
+void Steps::enter_called(std::vector<StackEdge>& raw) {
+  struct Pending {
+    u32 rank, rule, below;
+  };
+  Scratch<Pending> pending;
+  auto later = [](const Pending& a, const Pending& b) { return a.rank > b.rank; };
+  auto expand = [&](const StackEdge edge) {
+    dfa_.build(edge.state);
+    for (u32 c = 0; c < dfa_[edge.state].call_count; c++) {
+      const Call call = dfa_.call(edge.state, c);
+      if (dfa_.start(call.rule) == DEAD) continue;  // it generates the empty text only, which the closure knows
+      // Blanks, say, before a value of which none is left.
+      if (!call.distinct && call.back != DEAD && !new_values_.scope_can_finish(call.back)) continue;
+      pending.push_back({dfa_.nfa().rules[call.rule].rank, call.rule, stacks_.return_node(call, edge.below)});
+      std::push_heap(pending.begin(), pending.end(), later);
+    }
+  };
+  const std::size_t before_calls = raw.size();
+  for (std::size_t i = 0; i < before_calls; i++)
+    if (dfa_[raw[i].state].flags & STATE_CALLS) expand(raw[i]);
+  while (!pending.empty()) {
+    const u32 rule = pending.front().rule;
+    u32 below = NO_STACK;
+    while (!pending.empty() && pending.front().rule == rule) {
+      below = stacks_.unite(below, pending.front().below);
+      std::pop_heap(pending.begin(), pending.end(), later);
+      pending.pop_back();
+    }
+    const StackEdge edge{dfa_.start(rule), below};
+    raw.push_back(edge);
+    if (dfa_[edge.state].flags & STATE_CALLS) expand(edge);
+  }
+  if (raw.size() > before_calls) unite_equal(raw);
+}
+
+u32 Steps::close(std::vector<StackEdge>& raw) {
+  pop_ended(raw);
+  unite_equal(raw);
+  enter_called(raw);
+  std::erase_if(raw, [this](const StackEdge& edge) {
+    if (edge.state == BOTTOM) return false;
+    const bool reads = dfa_[edge.state].flags & (STATE_BYTES | STATE_TOKENS);
+    return !reads || !new_values_.has_new_value(edge) || !new_values_.scope_can_finish(edge.state);
+  });
+  return stacks_.intern(raw);
+}
+
+u32 Steps::step(u32 configuration, u8 byte) {
+  const u64 key = static_cast<u64>(configuration) << 8 | byte;
+  if (const u32* found = steps_.find(key)) return *found;
+  stacks_.begin_step();
+  const u32 result = compute_step(configuration, byte);
+  if (!stacks_.entered_region()) steps_.insert(key, result);
+  return result;
+}
+
+u32 Steps::compute_step(u32 configuration, u8 byte) {
+  Scratch<StackEdge> raw;
+  for (u32 i = 0; i < stacks_.edge_count(configuration); i++) {
+    const StackEdge edge = stacks_.edges(configuration)[i];
+    if (edge.state == BOTTOM) continue;
+    const u32 state = dfa_.next(edge.state, byte);
+    if (state != DEAD) raw.push_back({state, stacks_.advance(edge.below, byte)});
+  }
+  if (raw.empty()) return NO_STACK;
+  const u32 closed = close(raw);
+  return stacks_.edge_count(closed) ? closed : NO_STACK;
+}
+
+u32 Steps::step_bytes(u32 configuration, const char* data, std::size_t count, std::size_t* accepted) {
+  std::size_t i = 0;
+  for (; i < count; i++) {
+    const u32 next = step(configuration, static_cast<u8>(data[i]));
+    if (next == NO_STACK) break;
+    configuration = next;
+  }
+  if (accepted) *accepted = i;
+  return i == count ? configuration : NO_STACK;
+}
+
+u32 Steps::step_last(u32 configuration, u8 byte, u32 tokens) {
+  stacks_.set_position(tokens + 1, 0);
+  const u32 result = step(configuration, byte);
+  if (!stacks_.limited() || result == NO_STACK || stacks_.expires_at(result) > tokens + 1) return result;
+  const Recording recording(*this);
+  compute_step(configuration, byte);
+  return drop_expired(result, tokens + 1);
+}
+
+u32 Steps::drop_expired(u32 configuration, u32 tokens) {
+  const u32 left = regions_.drop_expired(configuration, tokens, crossed_regions_);
+  statistics_.expired += !crossed_regions_.empty();
+  return left;
+}
+
+u32 Steps::step_token(u32 configuration, u32 token, u32 tokens) {
+  static const std::string none;
+  const std::string& text = token < trie_.text_count() ? trie_.text(token) : none;
+  const bool by_text_alone = dfa_.nfa().token_sets.empty();
+  if (by_text_alone && !stacks_.limited()) return text.empty() ? NO_STACK : step_bytes(configuration, text.data(), text.size());
+  u32 before = text.empty() ? NO_STACK : configuration;  // the last byte
+  for (std::size_t i = 0; i + 1 < text.size() && before != NO_STACK; i++) {
+    stacks_.set_position(tokens, static_cast<u32>(i + 1));
+    before = step(before, static_cast<u8>(text[i]));
+  }
+  if (by_text_alone) return before == NO_STACK ? NO_STACK : step_last(before, static_cast<u8>(text.back()), tokens);
+  const u64 key = static_cast<u64>(configuration) << 32 | token;
+  if (!stacks_.limited())
+    if (const u32* found = token_steps_.find(key)) return *found;
+  Scratch<StackEdge> raw;
+  for (u32 i = 0; i < stacks_.edge_count(configuration); i++) {
+    const StackEdge edge = stacks_.edges(configuration)[i];
+    if (edge.state == BOTTOM) continue;
+    dfa_.build(edge.state);
+    for (u32 t = 0; t < dfa_[edge.state].token_count; t++) {
+      const TokenEdge token_edge = dfa_.token_edge(edge.state, t);
+      if (dfa_.nfa().token_sets[token_edge.set].contains(token)) raw.push_back({token_edge.target, edge.below});
+    }
+  }
+  stacks_.set_position(tokens + 1, 0);
+  u32 result = before == NO_STACK ? NO_STACK : step(before, static_cast<u8>(text.back()));
+  const Recording recording(*this);
+  if (!raw.empty()) result = stacks_.unite(result, close(raw));
+  if (!stacks_.limited()) {
+    token_steps_.insert(key, result);
+  } else if (result != NO_STACK && stacks_.expires_at(result) <= tokens + 1) {
+    if (before != NO_STACK) compute_step(before, static_cast<u8>(text.back()));
+    result = drop_expired(result, tokens + 1);
+  }
+  return result;
+}
+
+void Steps::live_bytes(u32 configuration, bool (&live)[256]) {
+  std::fill(std::begin(live), std::end(live), false);
+  for (u32 i = 0; i < stacks_.edge_count(configuration); i++) {
+    const u32 state = stacks_.edges(configuration)[i].state;
+    if (state == BOTTOM) continue;
+    dfa_.build(state);
+    for (u32 r = 0; r < dfa_[state].range_count; r++)
+      if (dfa_.range_target(state, r) != DEAD)
+        for (u32 b = dfa_.range(state, r).lo; b <= dfa_.range(state, r).hi; b++) live[b] = true;
+  }
+  // A guard may refuse a value that has been seen.
+  if (stacks_.guarded(configuration))
+    for (u32 b = 0; b < 256; b++) live[b] = live[b] && step(configuration, static_cast<u8>(b)) != NO_STACK;
+}
+
+bool Steps::reads_tokens(u32 configuration) const {
+  for (u32 i = 0; i < stacks_.edge_count(configuration); i++)
+    if (dfa_[stacks_.edges(configuration)[i].state].flags & STATE_TOKENS) return true;
+  return false;
+}
+
+}  // namespace stackmask

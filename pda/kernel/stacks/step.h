@@ -1,0 +1,57 @@
+// Steps of the pushdown automaton over sets of stacks, by byte and by token.
+//
+//   for each edge (state, below):    read the byte in the state; guards below read it, too
+//   while a state may end:           add the edges of the node below (pop), through guards that let the value pass
+//   for each call, callers first:    add the start of the called rule above the state to return to (push)
+//   drop                             what reads nothing itself, and values of which none is left
+//
+// A step is remembered by configuration and byte, so it is computed once; a token is as many lookups as it has bytes. Rules have ranks that
+// grow along calls made before a byte is read, so each rule is entered once a step, with all its callers below it.
+//
+// Tested by tests/pda/test_engine_corpus.py, test_engine_exhaustive.py and tests/fuzz.
+#pragma once
+
+#include "stacks/new_values.h"
+#include "stacks/regions.h"
+
+namespace stackmask {
+
+class Steps {
+ public:
+  Steps(const TokenTrie& trie, RuleDfa& dfa, StackSet& stacks, NewValues& new_values, Regions& regions, Statistics& statistics);
+
+  u32 step(u32 configuration, u8 byte);  // NO_STACK if the byte is refused
+  u32 step_bytes(u32 configuration, const char* data, std::size_t count, std::size_t* accepted = nullptr);
+  // By id and by text, after `tokens` tokens: regions that have spanned their limit end where they may.
+  u32 step_token(u32 configuration, u32 token, u32 tokens);
+  u32 step_last(u32 configuration, u8 byte, u32 tokens);  // the last byte of a text that counts as a token
+  // The configuration for raw edges: what ends is popped, what is called is entered, and what eats nothing itself is dropped.
+  u32 close(std::vector<StackEdge>& raw);
+  void live_bytes(u32 configuration, bool (&live)[256]);
+  bool reads_tokens(u32 configuration) const;             // by id
+  void clear() { steps_.clear(), token_steps_.clear(); }
+  std::size_t bytes() const { return steps_.bytes() + token_steps_.bytes(); }
+
+ private:
+  const TokenTrie& trie_;
+  RuleDfa& dfa_;
+  StackSet& stacks_;
+  NewValues& new_values_;
+  Regions& regions_;
+  Statistics& statistics_;
+  Map64 steps_, token_steps_;
+  bool record_crossed_ = false;  // the step being computed notes the regions that it leaves
+  std::vector<u32> crossed_regions_;
+  struct Recording {
+    Steps& steps;
+    explicit Recording(Steps& s) : steps(s) { s.crossed_regions_.clear(), s.record_crossed_ = s.stacks_.limited(); }
+    ~Recording() { steps.record_crossed_ = false; }
+  };
+  void pop_ended(std::vector<StackEdge>& raw);
+  void enter_called(std::vector<StackEdge>& raw);
+  void unite_equal(std::vector<StackEdge>& edges);
+  u32 compute_step(u32 configuration, u8 byte);
+  u32 drop_expired(u32 configuration, u32 tokens);
+};
+
+}  // namespace stackmask

@@ -1,0 +1,33 @@
+// The text of a value that is being read and must be new: a tree of bytes, so that texts which begin alike share what they share.
+//
+//   "a    "ab    "ac           "  <- a <- b          a text is a node; its bytes are read on the way to the root
+//                                       \ c
+//
+// Blanks between the parts of a JSON text are left out, so texts of one value do not differ by them. Blanks behind a number or a word are
+// one blank until a comma, colon or closing bracket follows. A byte more is one lookup.
+//
+// Tested by tests/pda/test_engine_distinct.py.
+#pragma once
+
+#include "base.h"
+
+namespace stackmask {
+
+inline bool is_blank(u8 byte) { return byte == ' ' || byte == '\t' || byte == '\n' || byte == '\r'; }
+
+class PendingTexts {
+ public:
+  static constexpr u32 EMPTY = 0;
+  u32 extend(u32 text, u8 byte);
+  bool inside_string(u32 text) const { return modes_[text] != OUTSIDE; }
+  std::string text(u32 text) const;
+  std::size_t bytes() const { return children_.bytes() + parents_.capacity() * sizeof(parents_[0]) + modes_.capacity(); }
+
+ private:
+  enum Mode : u8 { OUTSIDE, INSIDE, BEHIND_BACKSLASH };  // of a JSON string
+  Map64 children_;                                    // by text << 8 | byte
+  std::vector<std::pair<u32, u8>> parents_{{0, 0}};   // by text: the text before its last byte, and that byte
+  std::vector<u8> modes_{OUTSIDE};
+};
+
+}  // namespace stackmask
