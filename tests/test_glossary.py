@@ -12,12 +12,21 @@ REPLACED = {  # what a name of today replaced; a row is added with the commit th
     "bury": "refuted",
     "call_patiently": "run_low_priority",
     "deny": "refuted",
+    "EDGE_REST": "EDGE_DEFAULT",
+    "Frames": "RuleDfa",
     "glance": "algebra.bounds, the upper bound",
     "grave": "refuted",
+    "guarded_part_": "StateMaskBuilder::guarded",
+    "KeptPart": "StateMask",
     "lean": "delta state",
     "let_go": "delete_without_gil",
+    "making_": "StateMaskBuilder",
     "parts_of": "operands",
+    "risky": "scope_may_run_out",
+    "suspects": "unverified",
+    "UNTOLD": "UNKNOWN_COUNT",
     "witness": "algebra.bounds, the lower bound",
+    "zero_forever": "spells_only_zero",
 }
 
 
