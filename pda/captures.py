@@ -7,7 +7,7 @@ the end, in time linear in the text where the grammar is unambiguous.
 Where a text can be read in several ways, one is taken: from the end backwards, at every place the way whose last part begins latest, so
 that earlier parts are as long as they can be, but with a part that reads nothing only where there is no other way; of several such ways
 always the same one.
-A text that is not complete is taken to have ended whatever may end: among the places where it can go on, the outermost counts, and among
+A text that is not complete is taken to have ended whatever may end: among the steps where it can go on, the outermost counts, and among
 those the one whose last part begins latest. Captures that are open there are left out.
 Ways that a LIMIT has cut off do not count.
 
@@ -17,15 +17,16 @@ Reading again costs some 10 us a byte, or more where much is going on at once; i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from .budget import Budget
 from .exceptions import LimitError
 from .grammar import Grammar
 from .limits import Limits
 from .packed import PackedGrammar
-from .reference.earley import Begun, Chart, Column, Item
+from .reference.columns import Cause, Column, Completed, Item, Scanned, StackNode
 from .reference.program import Program
+from .reference.unique import UniqueChart
 
 Capture: TypeAlias = tuple[str, bytes]
 
@@ -65,7 +66,8 @@ class CaptureReader:
             )
         if not any(rule.capture is not None for rule in self._program.rules):
             return []
-        chart = _TracingChart(self._program, limits)
+        chart = UniqueChart(self._program, states=limits.states, stack_depth=limits.stack_depth)
+        chart.trace = ways = _Ways(limits)
         column: Column | None = chart.first()
         for step in steps:
             assert column is not None
@@ -78,7 +80,7 @@ class CaptureReader:
                 raise ValueError("these steps are no start of a text of the grammar")
             column = chart.end_token(column) if step != b"" else column
         assert column is not None
-        found = list(chart.ways.captures(self._program, column))
+        found = list(ways.captures(self._program, column))
         found = list(dict.fromkeys(found)) if deduplicate else found
         text = column.text_from(0)
         return [(span.name, text[span.start : span.end]) for span in found]
@@ -107,7 +109,7 @@ class _Ended(NamedTuple):
     last: Item
 
 
-_Cause: TypeAlias = _Read | _Ended | None
+_Way: TypeAlias = _Read | _Ended | None
 
 
 class _Ways:
@@ -117,9 +119,9 @@ class _Ways:
         self.limits = limits
         self.budget = Budget(limits)
         self.numbers: dict[Column, int] = {}
-        self.causes: list[dict[Item, list[_Cause]]] = []
-        self.homes: dict[Begun, int] = {}
-        self.callers: dict[tuple[Begun, Item], Item] = {}
+        self.causes: list[dict[Item, list[_Way]]] = []
+        self.homes: dict[StackNode, int] = {}
+        self.callers: dict[tuple[StackNode, Item], Item] = {}
         self.count = 0
 
     def number(self, column: Column) -> int:
@@ -130,12 +132,17 @@ class _Ways:
             self.causes.append({})
         return found
 
-    def caused(self, column: Column, item: Item, cause: Any) -> None:
+    def caused(self, column: Column, item: Item, cause: Cause) -> None:
         """An item and one cause of it."""
-        if isinstance(cause, tuple) and not isinstance(cause, _Read):
-            begun, waiting, last = cause
-            cause = _Ended(self.homes[begun], self.callers[begun, waiting], last)
-        self.causes[self.number(column)].setdefault(item, []).append(cause)
+        number = self.number(column)
+        match cause:
+            case Scanned(before, read):
+                way: _Way = _Read(self.numbers[before], read)
+            case Completed(node, waiting, last):
+                way = _Ended(self.homes[node], self.callers[node, waiting], last)
+            case None:
+                way = None
+        self.causes[number].setdefault(item, []).append(way)
         self.count += 1
         if self.count > self.limits.states:
             most = self.limits.states
@@ -143,21 +150,21 @@ class _Ways:
         if not self.count & 0x3FF:
             self.budget.check_time()
 
-    def called(self, column: Column, begun: Begun, waiting: Item, caller: Item) -> None:
-        """A rule begun, and the first item that called it to go on as `waiting`."""
-        self.homes.setdefault(begun, self.number(column))
-        self.callers.setdefault((begun, waiting), caller)
+    def called(self, column: Column, node: StackNode, waiting: Item, caller: Item) -> None:
+        """The column where the rule of a node began, and the first item that called it for `waiting`."""
+        self.homes.setdefault(node, self.number(column))
+        self.callers.setdefault((node, waiting), caller)
 
-    def replaced(self, column: Column, twins: dict[Begun, Begun]) -> None:
-        """Rules begun that stand for others from this column on."""
-        for begun, twin in twins.items():
-            if begun in self.homes:
-                self.homes[twin] = self.homes[begun]
-            for waiting in begun.waiting:
-                if waiting[3] in twins:
-                    self.callers[twin, (*waiting[:3], twins[waiting[3]])] = self.callers[begun, waiting]
+    def replaced(self, column: Column, copies: dict[StackNode, StackNode]) -> None:
+        """From this column on, each node gives way to its copy."""
+        for node, copy in copies.items():
+            if node in self.homes:
+                self.homes[copy] = self.homes[node]
+            for waiting in node.waiting:
+                if waiting[3] in copies:
+                    self.callers[copy, (*waiting[:3], copies[waiting[3]])] = self.callers[node, waiting]
         here = self.causes[self.number(column)]
-        here |= {(*item[:3], twins[item[3]]): causes for item, causes in here.items() if item[3] in twins}
+        here |= {(*item[:3], copies[item[3]]): causes for item, causes in here.items() if item[3] in copies}
 
     def captures(self, program: Program, column: Column) -> list[_Span]:
         """The captures on one way to the end of the text."""
@@ -191,23 +198,23 @@ class _Ways:
         outermost = min(item[3].depth for item in column.reading)
         item = max((item for item in column.reading if item[3].depth == outermost), key=latest)
         innermost = item[3]
-        # The nearest way out to the root: each rule begun by the one that waits for it, breadth first.
-        inside: dict[Begun, tuple[Begun, Item] | None] = {innermost: None}
-        for begun in (queue := [innermost]):
-            for waiting in begun.waiting:
+        # The nearest way out to the root: each node under the one that waits for it, breadth first.
+        inside: dict[StackNode, tuple[StackNode, Item] | None] = {innermost: None}
+        for node in (queue := [innermost]):
+            for waiting in node.waiting:
                 if waiting[3] not in inside:
-                    inside[waiting[3]] = (begun, waiting)
+                    inside[waiting[3]] = (node, waiting)
                     queue.append(waiting[3])
-        root = next(begun for begun in inside if not begun.depth)
-        places: list[tuple[int, Item]] = []
+        root = next(node for node in inside if not node.depth)
+        steps: list[tuple[int, Item]] = []
         step = inside[root]
         while step is not None:
-            begun, waiting = step
-            places.append((self.homes[begun], self.callers[begun, waiting]))
-            step = inside[begun]
-        return [*places, (number, item)]
+            node, waiting = step
+            steps.append((self.homes[node], self.callers[node, waiting]))
+            step = inside[node]
+        return [*steps, (number, item)]
 
-    def choose(self, number: int, item: Item) -> _Cause:
+    def choose(self, number: int, item: Item) -> _Way:
         """One cause of an item: that which begins latest, but after its rule began, else the first.
 
         INVARIANT: so every step back leads to an earlier column, to a shorter part, or to an item found before: there is an end.
@@ -218,25 +225,3 @@ class _Ways:
             return None
         inner = [cause for cause in causes if cause is not None and home < cause.number < number]
         return max(inner, key=lambda cause: cause.number) if inner else causes[0]
-
-
-class _TracingChart(Chart):
-    """The chart, with the causes of all items."""
-
-    def __init__(self, program: Program, limits: Limits) -> None:
-        super().__init__(program, states=limits.states, stack_depth=limits.stack_depth)
-        self.trace = self.ways = _Ways(limits)
-
-    def _scan_byte(self, column: Column, byte: int) -> list[Any]:
-        moves = self.program.moves
-        number = self.ways.number(column)
-        return [(target, (0, 0), item[2], item[3], _Read(number, item)) for item in column.reading for target in moves(item[0], byte)]
-
-    def _scan_token(self, column: Column, token: int) -> list[Any]:
-        number = self.ways.number(column)
-        return [
-            (target, (0, 0), item[2], item[3], _Read(number, item))
-            for item in column.reading
-            for ids, target in self.program.states[item[0]].tokens
-            if token in ids
-        ]

@@ -4,10 +4,15 @@ It tries every token of the vocabulary for every mask, and is slower than the ke
 
     spelling       a range of code points as bytes
     program        the expressions of a grammar as small NFAs
-    finite         from which states infinitely many texts can be read
-    json_values    which JSON texts are the same value
+    columns        items, stack nodes and columns: the data of the chart
     earley         Earley's algorithm over the program, byte by byte: the chart
-    matcher        vocabulary, grammar, matcher and bitmasks, as the kernel has them
+    finite         the states from which infinitely many texts can be read
+    json_values    the JSON texts that spell the same value
+    unique         the chart of a program with unique values
+    shortest       a shortest text that completes a column
+    bitmasks       bitmasks as arrays, and logits
+    matcher        vocabulary, grammar and matcher, as the kernel has them
+    batch          several matchers at once
 
 >>> from stackmask.pda.choice import choice_grammar
 >>> trie = TokenTrie([b"y", b"yes", b"no", None], 4)
@@ -16,19 +21,9 @@ It tries every token of the vocabulary for every mask, and is slower than the ke
 [0, 1, 2]
 """
 
-from .matcher import (
-    BitmaskFiller,
-    KernelGrammar,
-    Matcher,
-    MatcherRows,
-    TokenTrie,
-    best_tokens,
-    completion_lengths,
-    fill_bitmasks,
-    fill_draft_bitmasks,
-    mask_logits,
-    pack_grammar,
-)
+from .batch import BitmaskFiller, MatcherRows, completion_lengths, fill_bitmasks, fill_draft_bitmasks
+from .bitmasks import best_tokens, mask_logits
+from .matcher import KernelGrammar, Matcher, TokenTrie, pack_grammar
 
 __all__ = [
     "BitmaskFiller",

@@ -1,43 +1,29 @@
-"""The reference engine: the specification of the kernel in plain Python, with the same names.
+"""Vocabulary, grammar and matcher of the reference engine, as the kernel has them.
 
-It recognises with Earley's algorithm byte by byte and tries every token of the vocabulary for every mask.
-So it is slower than the kernel by orders of magnitude; use it for tests and where no compiled kernel can be had.
-
-    program.py            expressions -> small NFAs, without what generates no text
-    spelling.py           code points -> bytes
-    earley.py             the chart
-    json_values.py        which JSON texts are the same value
-    finite.py             which expressions generate finitely many texts
-    reference             vocabulary, matcher, bitmasks
-
-A matcher is a list of columns, one a step: rollback cuts it, fork copies it.
+A mask is found by trying the tokens of the vocabulary one by one, along the trie.
+A matcher is a list of columns, one for each step: rollback cuts the list, fork copies it.
 """
 
 from __future__ import annotations
 
-import contextlib
 import operator
 import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, Protocol, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from ..exceptions import LimitError, RollbackError, StackmaskError
+from ..exceptions import RollbackError
 from ..grammar import Grammar
-from .earley import Begun, Chart, Column
+from .bitmasks import Tensor, checked_rows
+from .columns import Column, above
 from .program import Program
+from .shortest import shortest_text
+from .unique import UniqueChart
 
 JUMP_BYTES = 1 << 16  # find_jump_forward_bytes gives no more than these at once
-
-
-class Tensor(Protocol):
-    """What is asked of a bitmask that is no numpy array: a CPU torch tensor, say."""
-
-    def numpy(self) -> npt.NDArray[np.int32]:
-        """The same memory as an array."""
 
 
 class TokenTrie:
@@ -92,7 +78,7 @@ class KernelGrammar:
         self.memory_limit = memory
         unpacked = pickle.loads(grammar) if isinstance(grammar, bytes) else grammar
         self.program = Program(unpacked, trie, states=states, memory=memory, seconds=seconds)
-        self.chart = Chart(self.program, states=states, stack_depth=stack_depth)
+        self.chart = UniqueChart(self.program, states=states, stack_depth=stack_depth)
 
     def warm_up(self) -> None:
         """Make what the first request would wait for, of which this engine keeps nothing."""
@@ -113,6 +99,18 @@ class KernelGrammar:
         return self.program.has_temperature
 
 
+def pack_grammar(grammar: Grammar) -> bytes:
+    """A grammar as bytes that a KernelGrammar takes in its place, in a process of the same version on the same machine."""
+    return pickle.dumps(grammar)
+
+
+class Position(NamedTuple):
+    """A matcher after some step."""
+
+    column: Column
+    is_terminated: bool  # whether a stop token ended the text
+
+
 class Matcher:
     """The text of one request so far, and what may follow it. Not for use by two threads at once."""
 
@@ -123,7 +121,7 @@ class Matcher:
         self._chart = grammar.chart
         self._trie = grammar.trie
         self._stop = frozenset(self._checked(token_id) for token_id in stop_token_ids)
-        self._history: list[tuple[Column, bool]] = [(self._chart.first(), False)]  # after each step; whether a stop token ended it
+        self._history = [Position(self._chart.first(), False)]  # after each step
         self._taken: list[int | bytes] = []  # the steps
 
     def __repr__(self) -> str:
@@ -150,11 +148,11 @@ class Matcher:
 
     def is_terminated(self) -> bool:
         """Whether a stop token was accepted."""
-        return self._history[-1][1]
+        return self._history[-1].is_terminated
 
     def is_completed(self) -> bool:
         """Whether the text may end here: then every stop token is allowed."""
-        return self._history[-1][0].is_complete
+        return self._history[-1].column.is_complete
 
     def accept_token(self, token_id: int) -> bool:
         """Go on by a token; False, and nothing changes, where it is not allowed."""
@@ -169,13 +167,13 @@ class Matcher:
         column, is_terminated = self._history[-1]
         following = self._after_bytes(column, data) if not is_terminated or not data else None
         if following is not None:
-            self._history.append((self._chart.end_token(following) if data else following, is_terminated))
+            self._history.append(Position(self._chart.end_token(following) if data else following, is_terminated))
             self._taken.append(bytes(data))
         return following is not None
 
     def validate_tokens(self, token_ids: Sequence[int]) -> int:
         """How many of these tokens could be accepted one after the other."""
-        here: tuple[Column, bool] | None = self._history[-1]
+        here: Position | None = self._history[-1]
         checked = [self._checked(token_id) for token_id in token_ids]
         for count, token_id in enumerate(checked):
             assert here is not None
@@ -208,7 +206,7 @@ class Matcher:
 
     def fill_next_token_bitmask(self, bitmask: npt.NDArray[np.int32] | Tensor, index: int = 0) -> bool:
         """Write the row of a bitmask: bit i of word w is 1 if token 32 w + i is allowed. False if all of them are."""
-        row = _rows(bitmask, self._trie.size, [index])[index]
+        row = checked_rows(bitmask, self._trie.size, [index])[index]
         return self._fill(row, self._history[-1])
 
     def fill_by_trial(self, bitmask: npt.NDArray[np.int32] | Tensor, index: int = 0) -> None:
@@ -221,9 +219,9 @@ class Matcher:
 
     def find_jump_forward_bytes(self) -> bytes:
         """The bytes that must follow, up to where there is a choice or the text is complete; no more than JUMP_BYTES at once."""
-        column = self._history[-1][0]
+        column = self._history[-1].column
         forced = bytearray()
-        while not column.is_complete and not self._chart.names_ids(column) and len(forced) < JUMP_BYTES:
+        while not column.is_complete and not self._chart.reads_ids(column) and len(forced) < JUMP_BYTES:
             following = self._chart.bytes_after(column)
             if len(following) != 1:
                 break
@@ -247,7 +245,7 @@ class Matcher:
         A token that the grammar asks for by its id is no text: a completion passes through none. GrammarError where none completes without
         one, LimitError where the text is too long to be written, or values that must differ leave too many ways to look at.
         """
-        return self._chart.shortest(self._history[-1][0], self._grammar.memory_limit)
+        return shortest_text(self._chart, self._history[-1].column, self._grammar.memory_limit)
 
     def matching_prefix(self, data: bytes) -> int:
         """How many of these bytes can be accepted from here."""
@@ -269,14 +267,9 @@ class Matcher:
         column = self._peek(data)
         if column is None:
             return []
-        program = self._chart.program
-        begun: dict[Begun, None] = dict.fromkeys(item[3] for item in column.reading or column.items)
-        for rule in (pending := list(begun)):
-            for waiting in rule.waiting:
-                if waiting[3] not in begun:
-                    begun[waiting[3]] = None
-                    pending.append(waiting[3])
-        return [program.rules[rule.rule].name for rule in begun if program.rules[rule.rule].name]
+        rules = self._chart.program.rules
+        nodes = above(column.reading or column.items)
+        return [rules[node.rule].name for node in nodes if rules[node.rule].name]
 
     def _peek(self, data: bytes) -> Column | None:
         """The column after `data`."""
@@ -298,11 +291,11 @@ class Matcher:
                 return None
         return here
 
-    def _after_token(self, here: tuple[Column, bool], token_id: int) -> tuple[Column, bool] | None:
+    def _after_token(self, here: Position, token_id: int) -> Position | None:
         column, is_terminated = here
         is_stop = token_id in self._stop
         if is_stop and column.is_complete:
-            return column, True
+            return Position(column, True)
         text = self._trie.tokens[token_id] if token_id < len(self._trie.tokens) else b""
         if is_terminated or (is_stop and text):
             return None
@@ -311,9 +304,9 @@ class Matcher:
             return None
         following = self._chart.end_token(following)
         # A grammar that asks for a stop token gets it where the text may end behind it.
-        return None if is_stop and not following.is_complete else (following, is_stop)
+        return None if is_stop and not following.is_complete else Position(following, is_stop)
 
-    def _allowed(self, here: tuple[Column, bool]) -> set[int]:
+    def _allowed(self, here: Position) -> set[int]:
         """The tokens allowed after some text: every token of the trie is tried, and every token that the grammar names."""
         column, is_terminated = here
         if is_terminated:
@@ -330,7 +323,7 @@ class Matcher:
         allowed.update(self._chart.ids_after(column))
         return (allowed - self._stop) | {token_id for token_id in self._stop if self._after_token(here, token_id) is not None}
 
-    def _fill(self, row: npt.NDArray[np.int32], here: tuple[Column, bool] | None) -> bool:
+    def _fill(self, row: npt.NDArray[np.int32], here: Position | None) -> bool:
         """Write one row; all zeros where there is no text to go on from."""
         allowed = self._allowed(here) if here is not None else set()
         bits = np.zeros(len(row) * 32, dtype=np.uint8)
@@ -338,188 +331,11 @@ class Matcher:
         row[:] = np.packbits(bits, bitorder="little").view("<i4")
         return len(allowed) < self._trie.size
 
-    def _draft_rows(self, tokens: Sequence[int], parents: Sequence[int]) -> Iterator[tuple[Column, bool] | None]:
-        """Where each row of a draft stands: here, then after each draft token; None below a refused one."""
-        places: list[tuple[Column, bool] | None] = [self._history[-1]]
-        yield places[0]
+    def _draft_rows(self, tokens: Sequence[int], parents: Sequence[int]) -> Iterator[Position | None]:
+        """The position of each row of a draft: now, then after each draft token; None below a refused one."""
+        positions: list[Position | None] = [self._history[-1]]
+        yield positions[0]
         for token_id, parent in zip(tokens, parents, strict=True):
-            before = places[parent + 1]
-            places.append(None if before is None else self._after_token(before, token_id))
-            yield places[-1]
-
-
-def fill_bitmasks(matchers: Sequence[Matcher], bitmask: npt.NDArray[np.int32] | Tensor, rows: Sequence[int] | None = None) -> None:
-    """Fill the row of every matcher: `rows[i]`, or i."""
-    MatcherRows(matchers, bitmask, rows)._fill()
-
-
-def pack_grammar(grammar: Grammar) -> bytes:
-    """A grammar as bytes that a KernelGrammar takes in its place, in a process of the same version on the same machine."""
-    return pickle.dumps(grammar)
-
-
-class MatcherRows:
-    """The matchers of a batch and their rows of a bitmask, `rows[i]` or i, checked once for any number of steps."""
-
-    def __init__(self, matchers: Sequence[Matcher], bitmask: npt.NDArray[np.int32] | Tensor, rows: Sequence[int] | None = None) -> None:
-        _check_matchers(matchers)
-        places = list(range(len(matchers))) if rows is None else list(rows)
-        if len(places) != len(matchers):
-            raise ValueError(f"{len(matchers)} matchers, but {len(places)} rows")
-        if len(set(places)) != len(places):
-            raise ValueError("two matchers have the same row")
-        if len({matcher._trie.size for matcher in matchers}) > 1:
-            raise ValueError("the matchers have vocabularies of different sizes")
-        array = _rows(bitmask, matchers[0]._trie.size, places) if matchers else np.zeros((0, 0), np.int32)
-        self._matchers = list(matchers)
-        self._rows = [array[place] for place in places]
-
-    def take(self, token_ids: Sequence[int]) -> list[int] | None:
-        """Every matcher goes on by its token; the lengths in bytes of their shortest completions then, -1 where there is none.
-
-        None where a matcher refuses its token or runs into a limit: then none has gone on.
-        """
-        if len(token_ids) != len(self._matchers):
-            raise ValueError(f"there are {'more' if len(token_ids) > len(self._matchers) else 'fewer'} tokens than matchers")
-        checked = [matcher._checked(token_id) for matcher, token_id in zip(self._matchers, token_ids, strict=True)]
-        taken = 0
-        with contextlib.suppress(LimitError):
-            while taken < len(checked) and self._matchers[taken].accept_token(checked[taken]):
-                taken += 1
-        if taken == len(checked):
-            return completion_lengths(self._matchers)
-        for matcher in self._matchers[:taken]:
-            matcher.rollback(1)
-        return None
-
-    def _fill(self) -> None:
-        for matcher, row in zip(self._matchers, self._rows, strict=True):
-            matcher._fill(row, matcher._history[-1])
-
-
-class BitmaskFiller:
-    """Fills bitmasks in a thread of its own while its caller does something else; here it is done when it begins."""
-
-    def __init__(self) -> None:
-        self._has_begun = False
-        self._error: Exception | None = None
-
-    def begin(self, rows: MatcherRows) -> None:
-        """Begin to fill these rows. Until `end`, leave the matchers as they are and the rows unread."""
-        if self._has_begun:
-            raise ValueError("it has begun already; call end first")
-        try:
-            rows._fill()
-        except StackmaskError as error:
-            self._error = error
-        self._has_begun = True
-
-    def end(self) -> None:
-        """Wait until the rows are filled; what went wrong is raised here."""
-        if not self._has_begun:
-            raise ValueError("nothing has begun")
-        self._has_begun = False
-        if self._error is not None:
-            error, self._error = self._error, None
-            raise error
-
-
-def completion_lengths(matchers: Sequence[Matcher]) -> list[int]:
-    """The length in bytes of what `shortest_completion` gives for every matcher, -1 where it raises an error."""
-    _check_matchers(matchers)
-    lengths = []
-    for matcher in matchers:
-        try:
-            lengths.append(len(matcher.shortest_completion()))
-        except (ValueError, LimitError):
-            lengths.append(-1)
-    return lengths
-
-
-def fill_draft_bitmasks(
-    matcher: Matcher,
-    draft_token_ids: Sequence[int],
-    bitmask: npt.NDArray[np.int32] | Tensor,
-    row: int,
-    parents: Sequence[int] | None = None,
-) -> None:
-    """Fill `row` with the mask now, and row + i + 1 with the mask after draft token i and those before it.
-
-    `parents[i]` is the draft token before token i, -1 for none; by default the drafts are a chain.
-    Rows at and below a refused draft token are all zeros. The matcher stays where it is.
-    """
-    tokens = [matcher._checked(token_id) for token_id in draft_token_ids]
-    before = list(range(-1, len(tokens) - 1)) if parents is None else list(parents)
-    if len(before) != len(tokens):
-        raise ValueError(f"{len(tokens)} draft tokens, but {len(before)} parents")
-    for i, parent in enumerate(before):
-        if not -1 <= parent < i:
-            raise ValueError(f"the parent of draft token {i} is {parent}, not -1 or a draft token before it")
-    array = _rows(bitmask, matcher._trie.size, range(row, row + len(tokens) + 1))
-    for offset, here in enumerate(matcher._draft_rows(tokens, before)):
-        matcher._fill(array[row + offset], here)
-
-
-def best_tokens(logits: npt.NDArray[np.float32], bitmask: npt.NDArray[np.int32] | None, rows: Sequence[int] | None = None) -> list[int]:
-    """The token with the largest logit in each row, float32, of those that the bitmask allows if there is one; -1 where it allows none."""
-    if logits.dtype != np.float32:
-        raise TypeError("the logits are not float32")
-    if bitmask is not None and rows is None and len(logits) != len(bitmask):
-        raise ValueError("the logits and the bitmask have different numbers of rows")
-    best = []
-    for row in range(len(logits)) if rows is None else rows:
-        allowed = np.arange(logits.shape[1]) if bitmask is None else _allowed_columns(bitmask[row], logits.shape[1])
-        values = np.nan_to_num(logits[row][allowed], nan=-np.inf, posinf=np.inf, neginf=-np.inf)
-        best.append(int(allowed[values.argmax()]) if len(allowed) else -1)
-    return best
-
-
-def mask_logits(logits: npt.NDArray[Any], bitmask: npt.NDArray[np.int32], forbidden: int, rows: Sequence[int] | None = None) -> None:
-    """Replace the logits that a bitmask forbids by `forbidden`, given as the bits of a logit; rows of both by the same index."""
-    if rows is None and len(logits) != len(bitmask):
-        raise ValueError("the logits and the bitmask have different numbers of rows")
-    bits = logits.view(np.dtype(f"u{logits.dtype.itemsize}"))
-    for row in range(len(logits)) if rows is None else rows:
-        is_forbidden = np.ones(logits.shape[1], dtype=np.bool_)
-        is_forbidden[_allowed_columns(bitmask[row], logits.shape[1])] = False
-        bits[row][is_forbidden] = forbidden
-
-
-def _check_matchers(matchers: Sequence[object]) -> None:
-    for matcher in matchers:
-        if not isinstance(matcher, Matcher):
-            raise TypeError(f"{type(matcher).__name__} is no Matcher")
-
-
-def _allowed_columns(row: npt.NDArray[np.int32], width: int) -> npt.NDArray[np.intp]:
-    """The numbers of the bits of a bitmask row that are set, those below `width`."""
-    columns = np.flatnonzero(np.unpackbits(np.ascontiguousarray(row, dtype="<i4").view(np.uint8), bitorder="little"))
-    return columns[columns < width]
-
-
-def _rows(bitmask: Any, size: int, rows: Sequence[int]) -> npt.NDArray[np.int32]:
-    """The bitmask as a two-dimensional array that has these rows; an error says what is wrong with it."""
-    if not isinstance(bitmask, np.ndarray):
-        device = getattr(getattr(bitmask, "device", None), "type", "cpu")
-        if not hasattr(bitmask, "numpy"):
-            raise TypeError(f"the bitmask is {type(bitmask).__name__}, not a numpy array or a CPU torch tensor")
-        if device != "cpu":
-            raise ValueError(f"the bitmask is on device {device}; it must be on the CPU")
-        bitmask = bitmask.numpy()
-    array: npt.NDArray[np.int32] = bitmask
-    if array.dtype != np.int32:
-        raise TypeError(f"the bitmask has dtype {array.dtype}, not int32")
-    if array.ndim not in (1, 2):
-        raise ValueError(f"the bitmask has {array.ndim} dimensions, not 1 or 2")
-    width = (size + 31) // 32
-    if array.shape[-1] != width:
-        raise ValueError(f"a row of the bitmask has {array.shape[-1]} words; {size} tokens take {width}")
-    if not array.flags.c_contiguous:
-        raise ValueError("the bitmask is not C-contiguous")
-    if not array.flags.writeable:
-        raise ValueError("the bitmask is read-only")
-    array = array.reshape(-1, width)
-    for row in rows:
-        if not 0 <= row < len(array):
-            raise ValueError(f"row {row} is out of range: the bitmask has {len(array)} rows")
-    return array
+            before = positions[parent + 1]
+            positions.append(None if before is None else self._after_token(before, token_id))
+            yield positions[-1]

@@ -16,12 +16,11 @@ from support.engines import Engine
 
 from fuzz.case import LIMITS, Case, Operation
 from stackmask.integration.compiler.serialization import from_bytes, to_bytes
-from stackmask.pda import _kernel
+from stackmask.pda import _kernel, reference
 from stackmask.pda.captures import CaptureReader
 from stackmask.pda.exceptions import GrammarError, LimitError, StackmaskError, UnsatisfiableError
 from stackmask.pda.grammar import CAPTURE, DISTINCT, Grammar
 from stackmask.pda.matcher import Matcher
-from stackmask.pda.reference import matcher as reference
 from stackmask.pda.vocabulary import Vocabulary
 
 Bitmask = npt.NDArray[np.int32]
