@@ -19,24 +19,32 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Unpack, overload
 
 from .answers.options import (
     CONSTRAINT_NAMES,
     KINDS,
     ConstraintOptions,
     GenerateOptions,
+    JsonOptions,
+    TextOptions,
     check_constraint,
     check_names,
     sampling_of,
     stop_texts,
 )
+from .answers.types import Reader, read_type
 from .compiler import CompiledGrammar, Compiler
 from .tokenizers import Vocabulary
 from .tokenizers.prompts import Prompt, PromptError, encode_prompt
 
 if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+    from typing_extensions import TypeForm
+
     from .engine import Answer, Event
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -51,8 +59,8 @@ class GenerationStats:
 
 
 @dataclass(frozen=True, slots=True)
-class Generation:
-    """One answer.
+class Generation(Generic[T]):
+    """One answer; T is the type of the value that `parsed` gives.
 
     `finish_reason` is "stop" where a stop token, a stop text or the end of the grammar ended it, "length" where `max_tokens` or the
     model's context did. `complete`: the text satisfies the constraint, which it always does after "stop" unless a stop text cut it.
@@ -66,8 +74,8 @@ class Generation:
     closed: bool
     prompt_tokens: int
     stats: GenerationStats
-    others: tuple[Generation, ...] = ()
-    parser: Callable[[str], Any] | None = field(repr=False, default=None)
+    others: tuple[Generation[T], ...] = ()
+    parser: Callable[[str], T] | None = field(repr=False, default=None)
     grammar: CompiledGrammar | None = field(repr=False, default=None)
 
     @property
@@ -81,9 +89,11 @@ class Generation:
         return [(name, data.decode("utf-8", "replace")) for name, data in matcher.get_captures()]
 
     @property
-    def parsed(self) -> Any:
-        """The value of the JSON text, as an object of the type that was given as schema, if one was; None for other text and for cut text.
+    def parsed(self) -> T | None:
+        """The value of the text, None where the text is cut or nothing constrained it.
 
+        For a type that is an object of it, for a function its arguments by name, for other schemas and any JSON the JSON value; for a
+        regex, choices and grammars the text itself.
         A type can ask for more than its schema says (a validator in Python); then this raises the type's own error.
         """
         return self.parser(self.text) if self.parser is not None and self.complete else None
@@ -110,21 +120,82 @@ class Generator:
             return constraint.get("grammar")
         values: Mapping[str, Any] = constraint
         options = {name: value for name, value in values.items() if name not in KINDS}
-        compiled: CompiledGrammar = getattr(self.compiler, kind)(*(() if kind == "json" else (values[kind],)), **options)
+        value = read_type(values[kind])[0] if kind == "json_schema" else values[kind]
+        compiled: CompiledGrammar = getattr(self.compiler, kind)(*(() if kind == "json" else (value,)), **options)
         return compiled
 
-    def generate(self, prompt: Prompt, *, on_text: Callable[[str], None] | None = None, **options: Unpack[GenerateOptions]) -> Generation:
+    @overload
+    def generate(
+        self,
+        prompt: Prompt,
+        *,
+        json_schema: TypeForm[T],
+        on_text: Callable[[str], None] | None = None,
+        **options: Unpack[JsonOptions],
+    ) -> Generation[T]: ...
+
+    @overload
+    def generate(
+        self,
+        prompt: Prompt,
+        *,
+        json_schema: TypeAdapter[T],
+        on_text: Callable[[str], None] | None = None,
+        **options: Unpack[JsonOptions],
+    ) -> Generation[T]: ...
+
+    @overload
+    def generate(
+        self, prompt: Prompt, *, on_text: Callable[[str], None] | None = None, **options: Unpack[TextOptions]
+    ) -> Generation[str]: ...
+
+    @overload
+    def generate(
+        self, prompt: Prompt, *, on_text: Callable[[str], None] | None = None, **options: Unpack[GenerateOptions]
+    ) -> Generation[Any]: ...
+
+    def generate(
+        self, prompt: Prompt, *, on_text: Callable[[str], None] | None = None, **options: Unpack[GenerateOptions]
+    ) -> Generation[Any]:
         """One answer; `on_text` is called with each new piece of its text, and of no other answer's where `n` asks for more."""
         check_names(options, {"on_text"})
         (answer,) = self._run([prompt], options, on_text, threading.Event())
         return answer
 
-    def generate_batch(self, prompts: Sequence[Prompt], **options: Unpack[GenerateOptions]) -> list[Generation]:
+    @overload
+    def generate_batch(
+        self, prompts: Sequence[Prompt], *, json_schema: TypeForm[T], **options: Unpack[JsonOptions]
+    ) -> list[Generation[T]]: ...
+
+    @overload
+    def generate_batch(
+        self, prompts: Sequence[Prompt], *, json_schema: TypeAdapter[T], **options: Unpack[JsonOptions]
+    ) -> list[Generation[T]]: ...
+
+    @overload
+    def generate_batch(self, prompts: Sequence[Prompt], **options: Unpack[TextOptions]) -> list[Generation[str]]: ...
+
+    @overload
+    def generate_batch(self, prompts: Sequence[Prompt], **options: Unpack[GenerateOptions]) -> list[Generation[Any]]: ...
+
+    def generate_batch(self, prompts: Sequence[Prompt], **options: Unpack[GenerateOptions]) -> list[Generation[Any]]:
         """An answer to each prompt under the same constraint, all in one batch; each has its own random numbers."""
         check_names(options)
         return self._run(prompts, options, None, threading.Event())
 
-    async def generate_async(self, prompt: Prompt, **options: Unpack[GenerateOptions]) -> Generation:
+    @overload
+    async def generate_async(self, prompt: Prompt, *, json_schema: TypeForm[T], **options: Unpack[JsonOptions]) -> Generation[T]: ...
+
+    @overload
+    async def generate_async(self, prompt: Prompt, *, json_schema: TypeAdapter[T], **options: Unpack[JsonOptions]) -> Generation[T]: ...
+
+    @overload
+    async def generate_async(self, prompt: Prompt, **options: Unpack[TextOptions]) -> Generation[str]: ...
+
+    @overload
+    async def generate_async(self, prompt: Prompt, **options: Unpack[GenerateOptions]) -> Generation[Any]: ...
+
+    async def generate_async(self, prompt: Prompt, **options: Unpack[GenerateOptions]) -> Generation[Any]:
         """One answer, made in another thread; cancelling stops that thread after its current step."""
         check_names(options)
         cancelled = threading.Event()
@@ -136,7 +207,7 @@ class Generator:
 
     def _run(
         self, prompts: Sequence[Prompt], options: GenerateOptions, on_text: Callable[[str], None] | None, cancelled: threading.Event
-    ) -> list[Generation]:
+    ) -> list[Generation[Any]]:
         """Run the engine over the prompts, `n` rows for each, in this thread."""
         from .engine import Engine, Request, RequestError
 
@@ -182,9 +253,59 @@ class Generator:
         info = engine.info
         stats.model, stats.mask = info.model_seconds + info.prefill_seconds, info.mask_seconds
         stats.sample, stats.steps = info.sample_seconds, info.steps
-        parser = _parser(constraint)
+        parser = _parser(constraint, grammar)
         made = [_generation(answers[row], parser, stats, grammar) for row in range(rows)]
         return [replace(made[row], others=tuple(made[row + 1 : row + n])) for row in range(0, rows, n)]
+
+
+@overload
+def generate(
+    model: Any,
+    tokenizer: Any,
+    prompt: Prompt,
+    *,
+    json_schema: TypeForm[T],
+    compiler: Compiler | None = None,
+    on_text: Callable[[str], None] | None = None,
+    **options: Unpack[JsonOptions],
+) -> Generation[T]: ...
+
+
+@overload
+def generate(
+    model: Any,
+    tokenizer: Any,
+    prompt: Prompt,
+    *,
+    json_schema: TypeAdapter[T],
+    compiler: Compiler | None = None,
+    on_text: Callable[[str], None] | None = None,
+    **options: Unpack[JsonOptions],
+) -> Generation[T]: ...
+
+
+@overload
+def generate(
+    model: Any,
+    tokenizer: Any,
+    prompt: Prompt,
+    *,
+    compiler: Compiler | None = None,
+    on_text: Callable[[str], None] | None = None,
+    **options: Unpack[TextOptions],
+) -> Generation[str]: ...
+
+
+@overload
+def generate(
+    model: Any,
+    tokenizer: Any,
+    prompt: Prompt,
+    *,
+    compiler: Compiler | None = None,
+    on_text: Callable[[str], None] | None = None,
+    **options: Unpack[GenerateOptions],
+) -> Generation[Any]: ...
 
 
 def generate(
@@ -195,7 +316,7 @@ def generate(
     compiler: Compiler | None = None,
     on_text: Callable[[str], None] | None = None,
     **options: Unpack[GenerateOptions],
-) -> Generation:
+) -> Generation[Any]:
     """Text from `model` that matches a constraint: `generate(model, tokenizer, "Anna, 31", json_schema=Person).parsed`.
 
     `ConstraintOptions` and `SamplingOptions` of `stackmask.integration.answers.options` describe the options.
@@ -205,23 +326,97 @@ def generate(
     return Generator(model, tokenizer, compiler=compiler).generate(prompt, on_text=on_text, **options)
 
 
+@overload
+def generate_batch(
+    model: Any,
+    tokenizer: Any,
+    prompts: Sequence[Prompt],
+    *,
+    json_schema: TypeForm[T],
+    compiler: Compiler | None = None,
+    **options: Unpack[JsonOptions],
+) -> list[Generation[T]]: ...
+
+
+@overload
+def generate_batch(
+    model: Any,
+    tokenizer: Any,
+    prompts: Sequence[Prompt],
+    *,
+    json_schema: TypeAdapter[T],
+    compiler: Compiler | None = None,
+    **options: Unpack[JsonOptions],
+) -> list[Generation[T]]: ...
+
+
+@overload
+def generate_batch(
+    model: Any, tokenizer: Any, prompts: Sequence[Prompt], *, compiler: Compiler | None = None, **options: Unpack[TextOptions]
+) -> list[Generation[str]]: ...
+
+
+@overload
 def generate_batch(
     model: Any, tokenizer: Any, prompts: Sequence[Prompt], *, compiler: Compiler | None = None, **options: Unpack[GenerateOptions]
-) -> list[Generation]:
+) -> list[Generation[Any]]: ...
+
+
+def generate_batch(
+    model: Any, tokenizer: Any, prompts: Sequence[Prompt], *, compiler: Compiler | None = None, **options: Unpack[GenerateOptions]
+) -> list[Generation[Any]]:
     """As `generate`, for several prompts in one batch."""
     check_names(options, {"compiler"})
     return Generator(model, tokenizer, compiler=compiler).generate_batch(prompts, **options)
 
 
+@overload
+async def generate_async(
+    model: Any,
+    tokenizer: Any,
+    prompt: Prompt,
+    *,
+    json_schema: TypeForm[T],
+    compiler: Compiler | None = None,
+    **options: Unpack[JsonOptions],
+) -> Generation[T]: ...
+
+
+@overload
+async def generate_async(
+    model: Any,
+    tokenizer: Any,
+    prompt: Prompt,
+    *,
+    json_schema: TypeAdapter[T],
+    compiler: Compiler | None = None,
+    **options: Unpack[JsonOptions],
+) -> Generation[T]: ...
+
+
+@overload
+async def generate_async(
+    model: Any, tokenizer: Any, prompt: Prompt, *, compiler: Compiler | None = None, **options: Unpack[TextOptions]
+) -> Generation[str]: ...
+
+
+@overload
 async def generate_async(
     model: Any, tokenizer: Any, prompt: Prompt, *, compiler: Compiler | None = None, **options: Unpack[GenerateOptions]
-) -> Generation:
+) -> Generation[Any]: ...
+
+
+async def generate_async(
+    model: Any, tokenizer: Any, prompt: Prompt, *, compiler: Compiler | None = None, **options: Unpack[GenerateOptions]
+) -> Generation[Any]:
     """As `generate`, without blocking the event loop."""
     check_names(options, {"compiler"})
     return await Generator(model, tokenizer, compiler=compiler).generate_async(prompt, **options)
 
 
-def _generation(answer: Answer, parser: Callable[[str], Any] | None, stats: GenerationStats, grammar: CompiledGrammar | None) -> Generation:
+def _generation(
+    answer: Answer, parser: Callable[[str], Any] | None, stats: GenerationStats, grammar: CompiledGrammar | None
+) -> Generation[Any]:
     """The engine's answer as it is handed out; its error is raised."""
     if answer.error is not None:
         raise answer.error
@@ -230,19 +425,13 @@ def _generation(answer: Answer, parser: Callable[[str], Any] | None, stats: Gene
     return Generation(answer.text, answer.token_ids, *ending, answer.prompt_tokens, stats, parser=parser, grammar=grammar)
 
 
-def _parser(constraint: ConstraintOptions) -> Callable[[str], Any] | None:
-    """What makes an object of the text: JSON's parser, or the type that was given as schema."""
-    schema = constraint.get("json_schema")
-    if schema is None:
-        return json_module.loads if constraint.get("json") else None
-    if isinstance(schema, Mapping | bool | str):
-        return json_module.loads
-    if hasattr(schema, "model_validate_json"):
-        validate: Callable[[str], Any] = schema.model_validate_json
-        return validate
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(schema).validate_json
+def _parser(constraint: ConstraintOptions, grammar: CompiledGrammar | None) -> Reader | None:
+    """What makes a value of the text."""
+    if grammar is None:
+        return None
+    if constraint.get("json_schema") is not None:
+        return read_type(constraint["json_schema"])[1]
+    return json_module.loads if grammar.stats.kind == "json_schema" else str
 
 
 def _ids(value: int | Sequence[int] | None) -> list[int]:

@@ -1,4 +1,5 @@
 """What `generate` takes and gives, apart from the model.
 
 options         the names and types of its options, and errors that name the right one
+    types           Python types as schemas, and what makes an object of the text
 """

@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     return code
 
 
-def conclude(specification: Specification, grammar: CompiledGrammar, answer: Generation, max_tokens: int) -> int:
+def conclude(specification: Specification, grammar: CompiledGrammar, answer: Generation[Any], max_tokens: int) -> int:
     """Check an answer, say how it ended, and give the exit code that goes with it."""
     checks, problem = check_answer(specification, grammar, answer)
     count = f"{len(answer.token_ids)} tokens"
@@ -74,7 +74,7 @@ def conclude(specification: Specification, grammar: CompiledGrammar, answer: Gen
     return OK
 
 
-def check_answer(specification: Specification, grammar: CompiledGrammar, answer: Generation) -> tuple[list[str], str | None]:
+def check_answer(specification: Specification, grammar: CompiledGrammar, answer: Generation[Any]) -> tuple[list[str], str | None]:
     """Which independent checks an answer passed, and the first that it did not."""
     fresh = grammar.matcher()
     fits = fresh.validate_tokens(answer.token_ids)
@@ -103,7 +103,7 @@ def check_answer(specification: Specification, grammar: CompiledGrammar, answer:
     return checks, None
 
 
-def grammar_rest(grammar: CompiledGrammar, answer: Generation) -> str:
+def grammar_rest(grammar: CompiledGrammar, answer: Generation[Any]) -> str:
     """The shortest text that would complete an answer that was cut."""
     matcher = grammar.matcher()
     for token in answer.token_ids:
@@ -168,7 +168,7 @@ def _write(text: str) -> None:
     sys.stdout.flush()
 
 
-def _show_stats(answer: Generation, grammar: CompiledGrammar, elapsed: float) -> None:
+def _show_stats(answer: Generation[Any], grammar: CompiledGrammar, elapsed: float) -> None:
     """Where the time went."""
     stats = answer.stats
     tokens = len(answer.token_ids)

@@ -108,7 +108,7 @@ def parse_json(text: str, limits: Limits) -> Any:
 
 
 def schema_of_type(annotation: Any) -> Any:
-    """The JSON Schema of a pydantic model, a dataclass, a TypedDict or any other type that pydantic knows."""
+    """The JSON Schema of a pydantic model, a dataclass, a TypedDict, a TypeAdapter or any other type that pydantic knows."""
     if annotation is None or isinstance(annotation, int | float | bytes | bytearray | list | tuple | set):
         raise SchemaError(f"a schema is a mapping, a boolean, JSON text or a type, not {type(annotation).__name__}")
     if isinstance(annotation, type) and hasattr(annotation, "model_json_schema"):
@@ -119,7 +119,7 @@ def schema_of_type(annotation: Any) -> Any:
     except ImportError:
         raise SchemaError(f"the JSON Schema of the type {shown(annotation)} needs pydantic, which is not installed") from None
     try:
-        return TypeAdapter(annotation).json_schema()
+        return (annotation if isinstance(annotation, TypeAdapter) else TypeAdapter(annotation)).json_schema()
     except (PydanticUserError, PydanticInvalidForJsonSchema) as error:
         raise SchemaError(f"pydantic makes no JSON Schema of {shown(annotation)}: {error}") from error
 

@@ -2,8 +2,10 @@
 
 import asyncio
 import dataclasses
+import enum
 import json
 import re
+from typing import Literal, Optional
 
 import pytest
 
@@ -14,7 +16,7 @@ from stackmask.integration.compiler import Compiler  # noqa: E402
 from stackmask.integration.demo import load_model  # noqa: E402
 from stackmask.integration.generate import Generator, encode_prompt, generate, generate_async, generate_batch  # noqa: E402
 from stackmask.integration.tokenizers import Vocabulary  # noqa: E402
-from stackmask.pda.exceptions import RegexError, VocabularyError  # noqa: E402
+from stackmask.pda.exceptions import RegexError, SchemaError, VocabularyError  # noqa: E402
 
 pydantic = pytest.importorskip("pydantic")
 
@@ -56,12 +58,17 @@ def test_parsed_is_an_object_of_the_type(model, generator):
 
 
 def test_parsed_of_dataclass_mapping_and_json(generator):
-    """A dataclass gives an instance, a schema and any JSON give plain values, other text gives nothing."""
+    """A dataclass gives an instance, a schema and any JSON give plain values, and other constraints their text."""
     assert isinstance(generator.generate("Write a point as JSON.", json_schema=Point).parsed, Point)
     assert generator.generate("Yes?", json_schema={"const": 7}).parsed == 7
     answer = generator.generate("Write a person as JSON.", json=True)
     assert answer.parsed == json.loads(answer.text)
-    assert generator.generate("Yes?", regex="a+b", max_tokens=40, temperature=1, seed=1).parsed is None
+    assert generator.generate("Yes?", regex="a{3}b").parsed == "aaab"
+    assert generator.generate("Yes?", choice=["no"]).parsed == "no"
+    grammars = {"json_schema": {"const": 7}, "regex": "7"}
+    for (kind, specification), value in zip(grammars.items(), (7, "7"), strict=True):
+        grammar = generator.compile(**{kind: specification})
+        assert generator.generate("Yes?", grammar=grammar).parsed == value
 
 
 @pytest.mark.parametrize(
@@ -290,3 +297,63 @@ def test_captures(generator):
     answer = generator.generate("Hi", lark=grammar)
     assert answer.captures == [("word", answer.text[1:-1])]
     assert generator.generate("Hi", max_tokens=1).captures == []
+
+
+class Colour(enum.Enum):
+    """A type of three values."""
+
+    RED = "red"
+    GREEN = "green"
+    BLUE = 3
+
+
+def book(city: Literal["Rome", "Oslo"], nights: int = 1, *, guests: set[Literal["Ann", "Bob"]]) -> None:
+    """A function that is never called."""
+    raise AssertionError("called")
+
+
+@pytest.mark.parametrize(
+    ("schema", "right"),
+    [
+        (Literal["a", 3], lambda value: value in ("a", 3)),
+        (Optional[Literal["x"]], lambda value: value in ("x", None)),  # noqa: UP045 - as users write it
+        (Colour | Literal["no"], lambda value: value == "no" or isinstance(value, Colour)),
+        (Colour, lambda value: isinstance(value, Colour)),
+        (set[Colour], lambda value: isinstance(value, set) and all(isinstance(item, Colour) for item in value)),
+        (pydantic.TypeAdapter(tuple[Colour, Colour]), lambda value: len(value) == 2 and {*map(type, value)} == {Colour}),
+        (
+            book,
+            lambda value: (
+                {*value} - {"nights"} == {"city", "guests"}
+                and value["city"] in ("Rome", "Oslo")
+                and isinstance(value["guests"], set)
+                and isinstance(value.get("nights", 1), int)
+            ),
+        ),
+    ],
+    ids=str,
+)
+def test_python_types(generator, schema, right):
+    """Whatever pydantic makes a schema of is a schema, and `parsed` is a value of the type; of functions it is the arguments."""
+    for seed in range(3):
+        answer = generator.generate("Hi", json_schema=schema, temperature=1.0, seed=seed, max_tokens=300, finish_within_budget=True)
+        assert right(answer.parsed), answer.text
+
+
+def test_a_function_without_names(generator):
+    """Parameters that a call cannot name are refused, as is what pydantic makes no schema of."""
+
+    def positional(a, /):
+        pass
+
+    def star(*rest):
+        pass
+
+    for schema, message in (
+        (positional, "'a' of positional has no name"),
+        (star, "'rest' of star"),
+        (object(), "no JSON Schema"),
+        ([], "list"),
+    ):
+        with pytest.raises(SchemaError, match=message):
+            generator.generate("Hi", json_schema=schema)
