@@ -563,8 +563,8 @@ u64 Completion::state_length(u32 state) {
   const std::vector<Item> items(dfa_.items(scope).begin(), dfa_.items(scope).end());  // looking for values makes more states
   for (const Item& item : items) {
     u64 length = nfa.distance(item);
-    const std::span<const u32> set = dfa_.values().set(nfa.registers.get(item.reg).seen);
-    const std::vector<u32> seen(set.begin(), set.end());
+    std::vector<u32> seen;
+    if (const u32 set = nfa.registers.get(item.reg).seen; set != NONE) dfa_.values().each(set, [&](u32 value) { seen.push_back(value); });
     for (u32 kind = 0; kind < std::min(kinds.size(), nfa.least_values.size()) && length < best; kind++) {
       const u64 count = nfa.distance(item, nfa.least_values[kind]) + (begins && kinds.size() == 1);
       if (count == 0 || count >= NONE) continue;

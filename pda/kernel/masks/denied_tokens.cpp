@@ -38,7 +38,7 @@ void DeniedTokens::find_seen(std::span<const u32> nodes, u32 guard, std::vector<
       path.clear();
       for (u32 at = node; at != 0; at = trie_.parent(at)) path.push_back(static_cast<char>(trie_.nodes()[at].byte()));
       std::reverse(path.begin(), path.end());
-      seen = dfa_.after_value(back, before + path) == DEAD;
+      seen = dfa_.was_seen(back, before + path);
     }
     (seen ? seen_nodes : kept).push_back(node);
   }

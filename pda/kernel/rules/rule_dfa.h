@@ -138,6 +138,7 @@ class RuleDfa {
   std::string pending_text(u32 guard) const { return texts_.text(guard_text(guard)); }
   u32 pop_guard(u32 guard);  // the state after the value, DEAD if it was seen before
   u32 after_value(u32 back, const std::string& text);
+  bool was_seen(u32 back, const std::string& text) const;  // the state after the value is DEAD
   PendingTexts& texts() { return texts_; }
   // The values that the scope of a state has seen.
   bool in_scope(u32 state) const {
@@ -147,7 +148,7 @@ class RuleDfa {
   bool seen_any(u32 state) const { return seen_count(state) != 0; }
   u32 seen_count(u32 state) const;
   std::vector<u32> seen_ids(u32 state) const;  // rising
-  u32 seen_spellings(u32 state) const;         // at most so many texts spell them without needless escapes, NONE if unknown
+  u32 seen_spellings(u32 state);               // at most so many texts spell them without needless escapes, NONE if unknown
   // Regions: a state below those of a rule with a limit or a temperature, which ends as soon as they do. It says which rule it is and,
   // for a limit, where its text began: after so many tokens, and so many bytes of one.
   u32 region(u32 rule, u32 tokens, u32 bytes);

@@ -7,6 +7,9 @@ namespace stackmask {
 namespace {
 constexpr std::size_t MOST_STACKS = 4096;  // of a search: so many ways on that it would be odd if all were seen
 constexpr u32 MOST_VALUES = 1'000'000;
+
+// Larger for bytes that sooner end a JSON value: a comma goes on, a quote ends a string, and brackets end what holds it.
+u32 end_order(u8 byte) { return byte == ',' ? 0 : byte == '"' ? 2 : byte == ']' || byte == '}' ? 3 : 1; }
 }  // namespace
 
 u32 NewValues::guard_values(u32 node, u32 limit, bool scopes) {
@@ -137,15 +140,19 @@ bool NewValues::finds_new_value(const StackEdge& edge, u32 values, bool blanks, 
     if (count > 1 && counts_.surely_more(counts_.min_text_count(at.state), values)) return true;
     dfa_.build(at.state);
     const bool inside = text != IN_TOKEN && dfa_.texts().inside_string(text);
-    for (u32 r = dfa_[at.state].range_count; r-- > 0;) {
-      const u32 target = dfa_.range_target(at.state, r);
-      if (target == DEAD) continue;
-      const Range range = dfa_.range(at.state, r);
-      for (u32 b = range.lo; b <= range.hi; b++) {
-        if (inside || blanks || !is_blank(static_cast<u8>(b))) pending.push_back({{target, at.below}, text, b});
-        else skipped = true;
+    // PERF: the bytes that end something are pushed last and so read first; else a list without end is gone through up to MOST_STACKS.
+    // One mask of unique objects that hold a list of words took a second, and takes 10 ms.
+    for (const u32 order : {0u, 1u, 2u, 3u})
+      for (u32 r = dfa_[at.state].range_count; r-- > 0;) {
+        const u32 target = dfa_.range_target(at.state, r);
+        if (target == DEAD) continue;
+        const Range range = dfa_.range(at.state, r);
+        for (u32 b = range.lo; b <= range.hi; b++) {
+          if (end_order(static_cast<u8>(b)) != order) continue;
+          if (inside || blanks || !is_blank(static_cast<u8>(b))) pending.push_back({{target, at.below}, text, b});
+          else skipped = true;
+        }
       }
-    }
     for (u32 c = 0; c < dfa_[at.state].call_count; c++) {
       const Call call = dfa_.call(at.state, c);
       if (dfa_.start(call.rule) == DEAD) continue;

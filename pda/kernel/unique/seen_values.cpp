@@ -23,29 +23,84 @@ u32 spellings_of(const std::string& value) {
 u32 SeenValues::canonical_id(const std::string& canonical) {
   const auto [found, added] = ids_.try_emplace(canonical, static_cast<u32>(values_.size()));
   if (added) {
+    if (values_.size() >= MOST_VALUES) throw LimitExceeded("states", MOST_VALUES, "more than 33,554,432 values that must differ");
     values_.push_back(canonical);
-    spellings_.push_back(spellings_of(canonical));
+    text_bytes_ += 2 * canonical.size() + sizeof(std::string) * 4;
   }
   return found->second;
 }
 
 u32 SeenValues::value_id(const std::string& text) { return canonical_id(canonical_json(text)); }
 
-u32 SeenValues::with(u32 id, u32 value) {
-  Scratch<u32> larger;
-  const std::span<const u32> members = set(id);
-  larger.assign(members.begin(), members.end());
-  const auto at = std::lower_bound(larger.begin(), larger.end(), value);
-  if (at != larger.end() && *at == value) return NONE;
-  larger.insert(at, value);
-  return sets_.intern(larger.data(), larger.size());
+u32 SeenValues::find(const std::string& text) const {
+  const auto found = ids_.find(canonical_json(text));
+  return found == ids_.end() ? NONE : found->second;
 }
 
-u32 SeenValues::adopt(const SeenValues& other, u32 id) {
+u32 SeenValues::node(std::span<const u32> words, u32 count) {
+  const u32 id = nodes_.intern(words.data(), words.size());
+  if (id == counts_.size()) counts_.push_back(count);
+  return id;
+}
+
+bool SeenValues::contains(u32 set, u32 value) const {
+  u32 at = set;
+  for (u32 level = LEVELS; level > 0; level--) at = child(at, digit(value, level));
+  return at != NO_VALUES && (nodes_.at(at)[0] >> digit(value, 0) & 1);
+}
+
+u32 SeenValues::with(u32 set, u32 value) {
+  if (contains(set, value)) return NONE;
+  u32 way[LEVELS + 1];
+  way[LEVELS] = set;
+  for (u32 level = LEVELS; level > 0; level--) way[level - 1] = child(way[level], digit(value, level));
+  const u32 bits = (way[0] == NO_VALUES ? 0 : nodes_.at(way[0])[0]) | 1u << digit(value, 0);
+  u32 made = node({&bits, 1}, static_cast<u32>(std::popcount(bits)));
+  for (u32 level = 1; level <= LEVELS; level++) {
+    Scratch<u32> words{0};
+    if (way[level] != NO_VALUES) words.assign(nodes_.at(way[level]), nodes_.at(way[level]) + nodes_.length(way[level]));
+    const u32 place = digit(value, level), index = 1 + static_cast<u32>(std::popcount(words[0] & ((1u << place) - 1)));
+    if (words[0] >> place & 1) words[index] = made;
+    else words.insert(words.begin() + index, made);
+    words[0] |= 1u << place;
+    made = node(words, counts_[way[level]] + 1);
+  }
+  return made;
+}
+
+u32 SeenValues::build(std::span<const u32> values, u32 level) {
+  Scratch<u32> words{0};
+  for (std::size_t i = 0; i < values.size();) {
+    const u32 place = digit(values[i], level);
+    words[0] |= 1u << place;
+    std::size_t end = i + 1;
+    while (end < values.size() && digit(values[end], level) == place) end++;
+    if (level > 0) words.push_back(build(values.subspan(i, end - i), level - 1));
+    i = end;
+  }
+  return node(words, static_cast<u32>(values.size()));
+}
+
+u32 SeenValues::spellings(u32 set) {
+  if (const u32* known = spellings_.find(set)) return *known;
+  u64 total = 0;
+  bool known = true;
+  each(set, [&](u32 id) {
+    const u32 spelled = spellings_of(values_[id]);
+    known = known && spelled != NONE;
+    total += known ? spelled : 0;
+  });
+  const u32 result = known ? static_cast<u32>(std::min<u64>(total, NONE)) : NONE;
+  spellings_.insert(set, result);
+  return result;
+}
+
+u32 SeenValues::adopt(const SeenValues& other, u32 set) {
+  if (set == NO_VALUES) return NO_VALUES;
   Scratch<u32> members;
-  for (const u32 value : other.set(id)) members.push_back(canonical_id(other.value(value)));
+  other.each(set, [&](u32 value) { members.push_back(canonical_id(other.value(value))); });
   std::sort(members.begin(), members.end());
-  return sets_.intern(members.data(), members.size());
+  return build(members, LEVELS);
 }
 
 }  // namespace stackmask

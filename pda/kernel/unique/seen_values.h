@@ -3,11 +3,19 @@
 // A register names the set that its scope has seen, so scopes that have seen the same are the same DFA state.
 //
 //   [1, "a", 1.0          values   0: "1e0"   1: "\"a\""          1.0 is value 0 again
-//                         sets     0: {}   1: {0}   2: {0, 1}
+//                         sets     {}   {0}   {0, 1}
+//
+// A set is a trie over the digits of its values' numbers to the base 32, whose nodes are interned (a hash-consed trie; Goubault 1994):
+// equal sets are equal nodes, and a set with one value more shares all nodes but the five on the way to it.
+// So 10,000 different values take time and memory for 50,000 nodes, not for 10,000 lists of up to 10,000.
+//
+//   {0, 1, 40}   root -- 0 -- 0 -- 0 --+-- 0 --> bits 0 and 1
+//                                      `-- 1 --> bit 8
 //
 // Tested by tests/pda/test_engine_distinct.py.
 #pragma once
 
+#include <bit>
 #include <span>
 #include <unordered_map>
 
@@ -18,21 +26,50 @@ namespace stackmask {
 class SeenValues {
  public:
   static constexpr u32 NO_VALUES = 0;  // the empty set
-  SeenValues() { sets_.intern(nullptr, 0); }
+  SeenValues() { node({}); }
   u32 value_id(const std::string& text);                          // of a JSON text
+  u32 find(const std::string& text) const;                        // the same, NONE if no value of the table
   const std::string& value(u32 id) const { return values_[id]; }  // in its canonical spelling; until the next is seen
-  u32 spellings(u32 id) const { return spellings_[id]; }          // how many texts spell it without needless escapes, NONE if unknown
-  std::span<const u32> set(u32 id) const { return {sets_.at(id), sets_.length(id)}; }  // rising; until the next set is made
-  u32 with(u32 set, u32 value);                                   // NONE if it is a member already
-  u32 adopt(const SeenValues& other, u32 set);                    // a set of another table
-  std::size_t set_count() const { return sets_.size(); }
-  std::size_t bytes() const { return sets_.bytes(); }
+  u32 count(u32 set) const { return counts_[set]; }
+  bool contains(u32 set, u32 value) const;
+  template <class F>
+  void each(u32 set, F take) const {  // the values of a set, rising
+    if (set != NO_VALUES) each(set, LEVELS, 0, take);
+  }
+  u32 with(u32 set, u32 value);                    // NONE if it is a member already
+  u32 spellings(u32 set);                          // how many texts spell its values without needless escapes, NONE if unknown
+  u32 adopt(const SeenValues& other, u32 set);     // a set of another table
+  std::size_t set_count() const { return nodes_.size(); }
+  std::size_t bytes() const { return nodes_.bytes() + counts_.capacity() * sizeof(u32) + spellings_.bytes() + text_bytes_; }
 
  private:
-  Interner sets_;
+  static constexpr u32 DIGIT = 5, LEVELS = 4;  // a root of level 4, bits at level 0
+  static constexpr u32 MOST_VALUES = 1u << (DIGIT * (LEVELS + 1));
+  Interner nodes_;            // level 0: a bitmap of values; above: a bitmap of digits, and a node for each
+  std::vector<u32> counts_;   // values below, by node
   std::unordered_map<std::string, u32> ids_;
   std::vector<std::string> values_;
-  std::vector<u32> spellings_;
+  std::size_t text_bytes_ = 0;
+  Map64 spellings_;           // by set
+
+  static u32 digit(u32 value, u32 level) { return value >> (level * DIGIT) & 31; }
+  u32 child(u32 at, u32 place) const {
+    if (at == NO_VALUES) return NO_VALUES;
+    const u32* words = nodes_.at(at);
+    return words[0] >> place & 1 ? words[1 + std::popcount(words[0] & ((1u << place) - 1))] : NO_VALUES;
+  }
+  template <class F>
+  void each(u32 at, u32 level, u32 prefix, F& take) const {
+    const u32 bits = nodes_.at(at)[0];
+    u32 index = 1;
+    for (u32 left = bits; left; left &= left - 1) {
+      const u32 number = prefix << DIGIT | static_cast<u32>(std::countr_zero(left));
+      if (level == 0) take(number);
+      else each(nodes_.at(at)[index++], level - 1, number, take);
+    }
+  }
+  u32 node(std::span<const u32> words, u32 count = 0);
+  u32 build(std::span<const u32> values, u32 level);  // rising
   u32 canonical_id(const std::string& canonical);
 };
 
