@@ -844,10 +844,10 @@ class Lowering final : public Source {
 void Expressions::validate(u32 vocabulary_size) const {
   auto fail = [](const std::string& what) { throw BadGrammar("malformed grammar: " + what); };
   if (rules.empty()) fail("no rules");
-  if (names.size() != rules.size()) fail("there are not as many names as rules");
   if (root < 0 || static_cast<std::size_t>(root) >= rules.size()) fail("the root is not a rule");
   for (std::size_t r = 0; r < rules.size(); r++)
     if (rules[r] < 0 || static_cast<std::size_t>(rules[r]) >= nodes.size()) fail("rule " + (r < names.size() ? std::string(names[r]) : std::to_string(r)) + " is not defined");
+  if (names.size() != rules.size()) fail("there are not as many names as rules");
   for (u32 node = checked; node < nodes.size(); node++) {
     const std::size_t n = count(node);
     auto child = [&](std::size_t i) {
