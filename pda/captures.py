@@ -4,7 +4,7 @@ The kernel keeps no record of how it came to where it is, and few people ask for
 So the accepted steps are read again by the reference engine, which notes why each item came about; then the ways are followed back from
 the end, in time linear in the text where the grammar is unambiguous.
 
-Where a text can be read in several ways, one is taken: from the end backwards, at every place the way whose last part begins latest, so
+Where a text can be read in several ways, one is taken: from the end backwards, at every position the way whose last part begins latest, so
 that earlier parts are as long as they can be, but with a part that reads nothing only where there is no other way; of several such ways
 always the same one.
 A text that is not complete is taken to have ended whatever may end: among the steps where it can go on, the outermost counts, and among
@@ -56,7 +56,7 @@ class CaptureReader:
     def read(self, steps: Sequence[int | bytes], *, deduplicate: bool = True) -> list[Capture]:
         """The captures of a text that was accepted in these steps, tokens or texts, in the order of their ends, inner ones first.
 
-        With `deduplicate` captures of the same name at the same place count once.
+        With `deduplicate` captures of the same name at the same position count once.
         """
         limits = self._limits
         if self._program is None:
@@ -77,7 +77,7 @@ class CaptureReader:
                 for byte in step:
                     column = chart.read_byte(column, byte) if column is not None else None
             if column is None:
-                raise ValueError("these steps are no start of a text of the grammar")
+                raise ValueError("the grammar does not allow these steps")
             column = chart.end_token(column) if step != b"" else column
         assert column is not None
         found = list(ways.captures(self._program, column))

@@ -97,7 +97,7 @@ class _Automaton:
     def close(self, text: bytes, edges: list[list[int]], ends: list[bool], depth: int) -> None:
         """Close the states below `depth` on the way to a text, and hang the highest of them into the state at `depth`."""
         chains, states = self.chains, self.states
-        for place in range(len(text) - 1, depth - 1, -1):
+        for offset in range(len(text) - 1, depth - 1, -1):
             outgoing, end = edges.pop(), ends.pop()
             if len(outgoing) == 1 and not end:
                 key = outgoing[0]
@@ -107,7 +107,7 @@ class _Automaton:
                     states.append(key)
             else:
                 target = self.state(outgoing, end)
-            edges[-1].append(target << 8 | text[place])
+            edges[-1].append(target << 8 | text[offset])
 
     def state(self, edges: list[int], end: bool) -> int:
         """The number of a state with these edges."""

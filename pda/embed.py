@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 from .grammar import Grammar, GrammarBuilder, NodeId, RuleId
 from .operators import CALL, SIGNATURES, Node, Operand, operands
 
-Places: TypeAlias = "list[NodeId] | dict[int, NodeId]"
+Renumbered: TypeAlias = "list[NodeId] | dict[int, NodeId]"
 """Where the nodes of one grammar are in another."""
 
 
@@ -28,30 +28,30 @@ def splice(builder: GrammarBuilder, grammar: Grammar) -> NodeId:
     first = len(builder.rules)
     for name in grammar.names:
         builder.rule(name)
-    places: list[NodeId] = []
-    extend(builder, grammar.nodes, places, first)
+    renumbered: list[NodeId] = []
+    extend(builder, grammar.nodes, renumbered, first)
     for rule, body in enumerate(grammar.rules):
-        builder.define(RuleId(first + rule), places[body])
+        builder.define(RuleId(first + rule), renumbered[body])
     return builder.call(RuleId(first + grammar.root))
 
 
-def extend(builder: GrammarBuilder, nodes: Iterable[Node], places: list[NodeId], first: int) -> None:
-    """Add nodes to a builder, and their places in it to `places`, which has those of the nodes before; rules move up by `first`."""
+def extend(builder: GrammarBuilder, nodes: Iterable[Node], renumbered: list[NodeId], first: int) -> None:
+    """Add nodes to a builder, and their new numbers to `renumbered`, which has those of the nodes before; rules move up by `first`."""
     index, found = builder.index, builder.nodes
-    add = places.append
-    # INVARIANT: a node is built after those that it refers to, so their new places are known.
+    add = renumbered.append
+    # INVARIANT: a node is built after those that it refers to, so their new numbers are there.
     for node in nodes:
         operator = node[0]
         if operator in _PLAIN:  # PERF: half of all nodes are one of these
-            moved: Node = (operator, *[places[inner] for inner in node[1:]])
+            moved: Node = (operator, *[renumbered[inner] for inner in node[1:]])
         else:
             renumber = _RENUMBER[operator]
-            moved = node if renumber is None else renumber(node, places, first)
-        place = index.get(moved)
-        if place is None:
-            place = index[moved] = NodeId(len(found))
+            moved = node if renumber is None else renumber(node, renumbered, first)
+        number = index.get(moved)
+        if number is None:
+            number = index[moved] = NodeId(len(found))
             found.append(moved)
-        add(place)
+        add(number)
 
 
 def compact(grammar: Grammar) -> Grammar:
@@ -67,18 +67,18 @@ def compact(grammar: Grammar) -> Grammar:
     """
     numbers: dict[int, int] = {grammar.root: 0}
     rules = [int(grammar.root)]
-    places: dict[int, NodeId] = {}
+    renumbered: dict[int, NodeId] = {}
     nodes: list[Node] = []
     for rule in rules:
         stack: list[int] = [grammar.rules[rule]]
         while stack:
             number = stack[-1]
-            if number in places:
+            if number in renumbered:
                 stack.pop()
                 continue
             node: Node = grammar.nodes[number]
             operator = node[0]
-            missing = [inner for inner in operands(node) if inner not in places]
+            missing = [inner for inner in operands(node) if inner not in renumbered]
             if missing:
                 stack += reversed(missing)
                 continue
@@ -90,43 +90,43 @@ def compact(grammar: Grammar) -> Grammar:
                     rules.append(called)
                 moved: Node = (operator, numbers[called])
             elif operator in _PLAIN:
-                moved = (operator, *[places[inner] for inner in node[1:]])
+                moved = (operator, *[renumbered[inner] for inner in node[1:]])
             else:
                 renumber = _RENUMBER[operator]
-                moved = node if renumber is None else renumber(node, places, 0)
-            places[number] = NodeId(len(nodes))
+                moved = node if renumber is None else renumber(node, renumbered, 0)
+            renumbered[number] = NodeId(len(nodes))
             nodes.append(moved)
-    bodies = tuple(places[grammar.rules[rule]] for rule in rules)
+    bodies = tuple(renumbered[grammar.rules[rule]] for rule in rules)
     return Grammar(tuple(nodes), bodies, tuple(grammar.names[rule] for rule in rules), RuleId(0))
 
 
-def _one(node: Node, places: Places, _first: int) -> Node:
+def _one(node: Node, renumbered: Renumbered, _first: int) -> Node:
     """The first argument is a node."""
-    return (node[0], places[node[1]], *node[2:])
+    return (node[0], renumbered[node[1]], *node[2:])
 
 
-def _call(node: Node, _places: Places, first: int) -> Node:
+def _call(node: Node, _renumbered: Renumbered, first: int) -> Node:
     return (node[0], first + node[1])
 
 
-def _graph(node: Node, places: Places, _first: int) -> Node:
+def _graph(node: Node, renumbered: Renumbered, _first: int) -> Node:
     edges = list(node[2])
-    edges[2::3] = [places[inner] if inner >= 0 else inner for inner in edges[2::3]]
+    edges[2::3] = [renumbered[inner] if inner >= 0 else inner for inner in edges[2::3]]
     return (node[0], node[1], tuple(edges))
 
 
-def _permute(node: Node, places: Places, _first: int) -> Node:
+def _permute(node: Node, renumbered: Renumbered, _first: int) -> Node:
     members = list(node[1])
-    members[::2] = [places[inner] for inner in members[::2]]
-    return (node[0], tuple(members), places[node[2]], *node[3:])
+    members[::2] = [renumbered[inner] for inner in members[::2]]
+    return (node[0], tuple(members), renumbered[node[2]], *node[3:])
 
 
-def _renumber(kinds: Sequence[Operand]) -> Callable[[Node, Places, int], Node] | None:
+def _renumber(kinds: Sequence[Operand]) -> Callable[[Node, Renumbered, int], Node] | None:
     """How a node with operands of these kinds is renumbered; None where none of them refers to anything."""
     return next((change for kind, change in _CHANGES.items() if kind in kinds), None)
 
 
-_CHANGES: Final[dict[Operand, Callable[[Node, Places, int], Node]]] = {
+_CHANGES: Final[dict[Operand, Callable[[Node, Renumbered, int], Node]]] = {
     Operand.MEMBERS: _permute,
     Operand.EDGES: _graph,
     Operand.RULE: _call,

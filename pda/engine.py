@@ -10,52 +10,16 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+# ruff: noqa: F403 - the names are those of the engine: `__all__` of the reference engine, every public name of the kernel
+
 if TYPE_CHECKING or os.environ.get("STACKMASK_KERNEL") == "python":
-    from .reference import (
-        BitmaskFiller,
-        KernelGrammar,
-        Matcher,
-        MatcherRows,
-        TokenTrie,
-        best_tokens,
-        completion_lengths,
-        fill_bitmasks,
-        fill_draft_bitmasks,
-        mask_logits,
-        pack_grammar,
-    )
+    from .reference import *
 else:
     try:
-        from ._kernel import (
-            BitmaskFiller,
-            KernelGrammar,
-            Matcher,
-            MatcherRows,
-            TokenTrie,
-            best_tokens,
-            completion_lengths,
-            fill_bitmasks,
-            fill_draft_bitmasks,
-            mask_logits,
-            pack_grammar,
-        )
+        from ._kernel import *
     except ImportError as error:
         raise ImportError(
             "the compiled kernel stackmask.pda._kernel cannot be imported: "
             f"{error}. Build it with `pip install .` in the source tree (a C++20 compiler is needed), "
             "or set STACKMASK_KERNEL=python to use the slow reference engine."
         ) from error
-
-__all__ = [
-    "BitmaskFiller",
-    "KernelGrammar",
-    "Matcher",
-    "MatcherRows",
-    "TokenTrie",
-    "best_tokens",
-    "completion_lengths",
-    "fill_bitmasks",
-    "fill_draft_bitmasks",
-    "mask_logits",
-    "pack_grammar",
-]

@@ -28,7 +28,7 @@ class GrammarError(StackmaskError, ValueError):
 
 
 class _TextError(GrammarError):
-    """An error at one place of a specification text; `str` shows the line with a caret below the place."""
+    """An error at one position of a specification text; `str` shows the line with a caret below the position."""
 
     def __init__(self, message: str, text: str = "", position: int | None = None) -> None:
         self.message = message
@@ -38,12 +38,12 @@ class _TextError(GrammarError):
 
     @property
     def line(self) -> int | None:
-        """One-based line of the place."""
+        """One-based line of the position."""
         return None if self.position is None else self.text.count("\n", 0, self.position) + 1
 
     @property
     def column(self) -> int | None:
-        """One-based column of the place, in code points."""
+        """One-based column of the position, in code points."""
         return None if self.position is None else self.position - (self.text.rfind("\n", 0, self.position) + 1) + 1
 
 

@@ -116,11 +116,11 @@ def _check(watch: Watch, tags: Sequence[str], words: Sequence[str]) -> None:
     """Refuse a tag that holds another tag before its end, or an excluded text anywhere: it could never be completed."""
     for tag in tags:
         state = 0
-        for place, character in enumerate(tag, 1):
+        for length, character in enumerate(tag, 1):
             state = watch.moves[state][character]
-            held = [words[n] for n in watch.complete[state] if n < len(words) and (place < len(tag) or n >= len(tags))]
-            if held:
-                raise DispatchError(f"tag {tag!r} can never be completed, since it holds {min(held)!r}")
+            contained = [words[n] for n in watch.complete[state] if n < len(words) and (length < len(tag) or n >= len(tags))]
+            if contained:
+                raise DispatchError(f"tag {tag!r} can never be completed, since it holds {min(contained)!r}")
 
 
 def aho_corasick(words: Sequence[str], budget: Budget) -> Watch:

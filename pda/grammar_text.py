@@ -12,12 +12,12 @@ r"""Grammars as text: the EBNF of pda/ebnf, which reads it back as a grammar of 
     GRAPH, AUTOMATON            an expression as far as the graph is one, and for each state where ways meet again a rule, which is
                                 right-linear: a state is what can be read from it on
 
-What generates no text is left out: NEVER, and whatever needs it.
+Expressions that generate no text are left out: NEVER, and those that need it.
 An expression that stands in several places, or deep inside others, becomes a rule too, so that the text is linear in the grammar.
 
 A graph turns into expressions by the three steps of Kleene's construction that copy nothing: ways between the same two states are
 alternatives, a state with one way in and one way out is a sequence, and a way from a state to itself a repetition.
-(Brzozowski and McCluskey 1963 go on with the states that are left, and copy: exponentially many symbols in the worst case.)
+(Brzozowski and McCluskey 1963 continue with the remaining states, and copy: exponentially many symbols in the worst case.)
 """
 
 from __future__ import annotations
@@ -375,8 +375,8 @@ class _Ways:
 
     def add(self, source: int, target: int, label: Text) -> None:
         """One more way; beside another it is an alternative."""
-        known = self.out[source].get(target)
-        self.out[source][target] = label if known is None else alternatives([known, label])
+        label_before = self.out[source].get(target)
+        self.out[source][target] = label if label_before is None else alternatives([label_before, label])
         self.into[target].add(source)
 
     def reduce(self) -> None:
@@ -520,7 +520,7 @@ def _quoted_name(name: str) -> str:
 
 
 def _identifier(name: str) -> str:
-    """A rule's name in the characters that EBNF has for names, and none that means something else there."""
+    """A rule's name in the characters that EBNF has for names, without those that mean something else there."""
     name = re.sub(r"[^A-Za-z0-9_.\-]", "_", name)[:200] or "_"
     return f"_{name}" if _RESERVED.fullmatch(name) or not name.strip(".-") else name
 

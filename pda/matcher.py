@@ -39,7 +39,7 @@ class Explanation:
     """Why a token or a text is refused here, or that it is not; `str` gives one sentence or two.
 
     `position` counts the bytes of `data` that fit, `byte` is the one that does not, `expected` are the bytes that would fit instead,
-    `rules` the rules the grammar is in at that place, innermost first, and `complete` says whether the text may end there.
+    `rules` the rules that the text is in there, innermost first, and `complete` says whether the text may end there.
     A token without text that is refused has no `byte`.
     """
 
@@ -119,7 +119,7 @@ class Matcher(engine.Matcher):
         """The names and texts of the captured parts so far, in the order of their ends; those that are not ended are left out.
 
         Where the text can be read in several ways, `stackmask.pda.captures` says which one is taken. With `deduplicate` captures of the
-        same name at the same place count once.
+        same name at the same position count once.
         """
         steps = self.taken
         return self._captures.read(steps, deduplicate=deduplicate) if steps and self._captures is not None else []

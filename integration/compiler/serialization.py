@@ -1,11 +1,11 @@
-r"""Grammars as bytes, to be kept in a file or sent to another process, and back again.
+r"""Grammars as bytes, for a file or another process, and back.
 
     "stackmask grammar\n"  version  length of the rest  SHA-256 of the rest  JSON: vocabulary, kind, report, root, rules, names, nodes
 
-The hash finds damage, it is no signature.
-So what comes back is data from anywhere: every node is checked for its shape, its numbers for their range, and its parts for lying
-before it in the table, which excludes cycles.
-What passes is a grammar that any front end could have made, and the engine is bounded by its limits.
+The hash detects damage; it is not a signature.
+So the bytes may come from anywhere: every operand of a node is checked by its kind in the table of operators, and the nodes that a node
+refers to must lie before it, which excludes cycles.
+A grammar that passes is one that a front end could have made, and the limits of the engine bound it.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from ...pda.automata.language import skips_lengths
 from ...pda.exceptions import GrammarError, LimitError
 from ...pda.grammar import Grammar, Node, NodeId, RuleId
 from ...pda.limits import Limits
+from ...pda.operators import ENCODINGS, SIGNATURES, Operand
 from ...schema.dialect.report import Entry, Report
 
 VERSION: Final = 1
@@ -55,7 +56,7 @@ def from_bytes(data: bytes, *, vocabulary: str, size: int, limits: Limits) -> tu
     _require(len(rules) == len(names) and all(isinstance(name, str) for name in names), "its names")
     _require(all(_is_index(rule, len(nodes)) for rule in rules), "its rules")
     _require(_is_index(content["root"], len(rules)), "its root")
-    built = tuple(_check_node(node, _Place(index, len(rules), size, limits.states)) for index, node in enumerate(nodes))
+    built = tuple(_check_node(node, _Context(index, len(rules), size, limits.states)) for index, node in enumerate(nodes))
     return Grammar(built, tuple(map(NodeId, rules)), tuple(names), RuleId(content["root"])), _report(content["report"]), kind
 
 
@@ -72,7 +73,7 @@ def _content(data: bytes, limits: Limits) -> dict[str, Any]:
     """The JSON object inside the envelope."""
     start = len(_MAGIC) + _HEADER.size
     if not isinstance(data, bytes) or not data.startswith(_MAGIC) or len(data) < start:
-        raise GrammarError("these bytes are no compiled grammar")
+        raise GrammarError("these bytes are not a compiled grammar")
     if len(data) > limits.grammar_bytes:
         raise LimitError(f"the grammar takes {len(data)} bytes", limit="grammar_bytes", value=limits.grammar_bytes)
     version, length, digest = _HEADER.unpack_from(data, len(_MAGIC))
@@ -92,7 +93,7 @@ def _content(data: bytes, limits: Limits) -> dict[str, Any]:
 
 
 def _malformed(what: object) -> NoReturn:
-    raise GrammarError(f"the bytes are no grammar: {what} cannot be")
+    raise GrammarError(f"the bytes are not a grammar: {what} cannot be read")
 
 
 def _require(condition: bool, what: str) -> None:
@@ -112,81 +113,52 @@ def _are_ranges(value: object, highest: int) -> bool:
     return all(low <= high for low, high in pairs) and all(before[1] < after[0] for before, after in pairwise(pairs))
 
 
-def _are_bounds(minimum: Any, maximum: Any) -> bool:
-    """Whether these are a minimum and a maximum, -1 for none."""
-    return _is_index(minimum, _LARGEST) and type(maximum) is int and (maximum == -1 or minimum <= maximum < _LARGEST)
-
-
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """Where a node stands: its parts lie before `index`; rules, token ids and states are below these numbers."""
+class _Context:
+    """The node that is read: it refers to nodes before `index`; rules, token ids and states are below these numbers."""
 
     index: int
     rules: int
     tokens: int
     states: int
 
+    def require(self, condition: bool, operand: Operand) -> None:
+        """Refuse the node unless the operand fits."""
+        if not condition:
+            _malformed(f"node {self.index} ({operand.value})")
+
     def holds(self, nodes: object) -> bool:
         """Whether these are nodes that lie before this one."""
         return isinstance(nodes, list) and all(_is_index(node, self.index) for node in nodes)
 
 
-def _literal(place: _Place, text: Any) -> Node | None:
-    return (ir.LITERAL, text.encode("latin-1")) if isinstance(text, str) and text and max(text) < "\u0100" else None
-
-
-def _bytes(place: _Place, ranges: Any) -> Node | None:
-    return (ir.BYTES, tuple(ranges)) if _are_ranges(ranges, 0xFF) else None
-
-
-def _chars(place: _Place, ranges: Any, encoding: object) -> Node | None:
-    fits = _are_ranges(ranges, 0x10FFFF) and _is_index(encoding, ir.JSON_ANY + 1) and encoding != ir.RAW
-    return (ir.CHARS, tuple(ranges), encoding) if fits else None
-
-
-def _repeat(place: _Place, node: object, minimum: Any, maximum: Any) -> Node | None:
-    return (ir.REPEAT, node, minimum, maximum) if place.holds([node]) and _are_bounds(minimum, maximum) else None
-
-
-def _call(place: _Place, rule: object) -> Node | None:
-    return (ir.CALL, rule) if _is_index(rule, place.rules) else None
-
-
-def _graph(place: _Place, states: Any, edges: Any) -> Node | None:
-    if not _is_index(states, place.states + 1) or states < 2 or not isinstance(edges, list) or len(edges) % 3:
-        return None
+def _edges(context: _Context, edges: Any, states: int) -> bool:
+    if not isinstance(edges, list) or len(edges) % 3:
+        return False
     ends = all(_is_index(state, states) for end in (0, 1) for state in edges[end::3])
-    reads = place.holds([node for node in edges[2::3] if node != -1])
-    return (ir.GRAPH, states, tuple(edges)) if ends and reads else None
+    return ends and context.holds([node for node in edges[2::3] if node != -1])
 
 
-def _automaton(place: _Place, transitions: Any, accepting: Any, encoding: Any, *bounds: Any) -> Node | None:
-    lists = isinstance(transitions, list) and isinstance(accepting, list) and 0 < len(transitions) == len(accepting)
-    if not lists or not _is_index(encoding, ir.JSON_ANY + 1) or not all(type(state) is bool for state in accepting):
-        return None
-    highest = 0xFF if encoding == ir.RAW else 0x10FFFF
+def _transitions(context: _Context, transitions: Any) -> bool:
+    if not isinstance(transitions, list) or not transitions:
+        return False
     for row in transitions:
         if not isinstance(row, list) or not all(isinstance(edge, list) and len(edge) == 3 for edge in row):
-            return None
-        if row and not _are_ranges([bound for edge in row for bound in edge[:2]], highest):
-            return None
+            return False
+        if row and not _are_ranges([bound for edge in row for bound in edge[:2]], 0x10FFFF):
+            return False
         if not all(_is_index(edge[2], len(transitions)) for edge in row):
-            return None
-    moves, ends = tuple(tuple(map(tuple, row)) for row in transitions), tuple(accepting)
-    if bounds and not (_are_bounds(*bounds) and _is_counted(Dfa(moves, ends), *bounds)):
-        return None
-    return (ir.AUTOMATON, moves, ends, encoding, *bounds)
+            return False
+    return True
 
 
-def _is_counted(automaton: Dfa, minimum: int, maximum: int) -> bool:
-    """Whether the bounds of a counted automaton keep the invariant of the IR."""
-    return minimum <= 0 or maximum < 0 or not skips_lengths(automaton, maximum - minimum + 1)
+def _accepting(context: _Context, accepting: Any, transitions: Any) -> bool:
+    return isinstance(accepting, list) and len(accepting) == len(transitions) and all(type(state) is bool for state in accepting)
 
 
-def _except(place: _Place, words: Any, encoding: Any) -> Node | None:
-    fits = isinstance(words, list) and all(isinstance(word, str) and not _has_surrogate(word) for word in words)
-    fits = fits and all(word < following for word, following in pairwise(words))
-    return (ir.EXCEPT, tuple(words), encoding) if fits and _is_index(encoding, ir.JSON_ANY + 1) and encoding != ir.RAW else None
+def _words(context: _Context, words: Any) -> bool:
+    texts = isinstance(words, list) and all(isinstance(word, str) and not _has_surrogate(word) for word in words)
+    return texts and all(word < following for word, following in pairwise(words))
 
 
 def _has_surrogate(word: str) -> bool:
@@ -194,60 +166,68 @@ def _has_surrogate(word: str) -> bool:
     return not word.isascii() and any("\ud800" <= character <= "\udfff" for character in word)
 
 
-def _tokens(place: _Place, ids: Any, negated: Any) -> Node | None:
-    fits = isinstance(ids, list) and all(_is_index(token, place.tokens) for token in ids) and _is_index(negated, 2)
-    return (ir.TOKENS, tuple(ids), negated) if fits else None
+def _members(context: _Context, members: Any) -> bool:
+    pairs = isinstance(members, list) and not len(members) % 2
+    return pairs and context.holds(members[::2]) and all(_is_index(flags, (ir.REQUIRED | ir.REPEATABLE) + 1) for flags in members[1::2])
 
 
-def _permute(place: _Place, members: Any, separator: object, minimum: Any, maximum: Any) -> Node | None:
-    fits = isinstance(members, list) and not len(members) % 2 and place.holds([*members[::2], separator]) and _are_bounds(minimum, maximum)
-    return (
-        (ir.PERMUTE, tuple(members), separator, minimum, maximum) if fits and all(_is_index(flags, 4) for flags in members[1::2]) else None
-    )
+def _maximum(context: _Context, maximum: Any, minimum: int) -> bool:
+    return type(maximum) is int and (maximum == -1 or minimum <= maximum < _LARGEST)
 
 
-def _limit(place: _Place, node: object, tokens: object) -> Node | None:
-    return (ir.LIMIT, node, tokens) if place.holds([node]) and _is_index(tokens, _LARGEST) else None
-
-
-def _capture(place: _Place, node: object, name: object) -> Node | None:
-    return (ir.CAPTURE, node, name) if place.holds([node]) and isinstance(name, str) else None
-
-
-def _temperature(place: _Place, node: object, value: Any) -> Node | None:
-    return (ir.TEMPERATURE, node, value) if place.holds([node]) and type(value) is float and 0 <= value < inf else None
-
-
-def _check_node(node: Any, place: _Place) -> Node:
-    """A node as the IR has it."""
-    operator = node[0] if isinstance(node, list) and node else None
-    checked: Node | None = None
-    if _is_index(operator, ir.EXCEPT + 1):
-        arguments = node[1:]
-        if operator in _ARGUMENTS:
-            counts, check = _ARGUMENTS[operator]
-            checked = check(place, *arguments) if len(arguments) in counts else None
-        elif operator in (ir.SEQ, ir.ALT):
-            checked = (operator, *arguments) if arguments and place.holds(arguments) else None
-        else:  # EMPTY and NEVER hold nothing, SCOPE and DISTINCT one node
-            checked = (operator, *arguments) if len(arguments) == (operator in (ir.SCOPE, ir.DISTINCT)) and place.holds(arguments) else None
-    if checked is None:
-        _malformed(f"node {place.index}")
-    return checked
-
-
-_ARGUMENTS: Final[dict[int, tuple[tuple[int, ...], Callable[..., Node | None]]]] = {
-    ir.LITERAL: ((1,), _literal),
-    ir.BYTES: ((1,), _bytes),
-    ir.CHARS: ((2,), _chars),
-    ir.REPEAT: ((3,), _repeat),
-    ir.CALL: ((1,), _call),
-    ir.GRAPH: ((2,), _graph),
-    ir.AUTOMATON: ((3, 5), _automaton),
-    ir.LIMIT: ((2,), _limit),
-    ir.CAPTURE: ((2,), _capture),
-    ir.TEMPERATURE: ((2,), _temperature),
-    ir.EXCEPT: ((2,), _except),
-    ir.TOKENS: ((2,), _tokens),
-    ir.PERMUTE: ((4,), _permute),
+_FITS: Final[dict[Operand, Callable[..., bool]]] = {
+    Operand.NODE: lambda context, node: _is_index(node, context.index),
+    Operand.RULE: lambda context, rule: _is_index(rule, context.rules),
+    Operand.DATA: lambda context, text: isinstance(text, str) and bool(text) and max(text) < "\u0100",
+    Operand.BYTE_RANGES: lambda context, ranges: _are_ranges(ranges, 0xFF),
+    Operand.CHAR_RANGES: lambda context, ranges: _are_ranges(ranges, 0x10FFFF),
+    Operand.ENCODING: lambda context, encoding: _is_index(encoding, len(ENCODINGS)),
+    Operand.MINIMUM: lambda context, minimum: _is_index(minimum, _LARGEST),
+    Operand.MAXIMUM: _maximum,
+    Operand.STATES: lambda context, states: _is_index(states, context.states + 1) and states >= 2,
+    Operand.EDGES: _edges,
+    Operand.TRANSITIONS: _transitions,
+    Operand.ACCEPTING: _accepting,
+    Operand.WORDS: _words,
+    Operand.TOKEN_IDS: lambda context, ids: isinstance(ids, list) and all(_is_index(token, context.tokens) for token in ids),
+    Operand.FLAG: lambda context, flag: _is_index(flag, 2),
+    Operand.MEMBERS: _members,
+    Operand.TOKENS: lambda context, tokens: _is_index(tokens, _LARGEST),
+    Operand.NAME: lambda context, name: isinstance(name, str),
+    Operand.TEMPERATURE: lambda context, value: type(value) is float and 0 <= value < inf,
 }
+"""Whether a value is an operand of a kind; one of `_WITH_PREVIOUS` is checked against the operand before it."""
+_WITH_PREVIOUS: Final = frozenset({Operand.MAXIMUM, Operand.EDGES, Operand.ACCEPTING})
+
+
+def _check_node(node: Any, context: _Context) -> Node:
+    """A node as the IR has it."""
+    if not isinstance(node, list) or not node or not _is_index(node[0], len(SIGNATURES)):
+        _malformed(f"node {context.index}")
+    operator, *values = node
+    kinds, optional = SIGNATURES[operator]
+    if kinds == (Operand.NODES,):
+        context.require(bool(values) and context.holds(values), Operand.NODES)
+        return (operator, *values)
+    if len(values) not in (len(kinds), len(kinds) - optional):
+        _malformed(f"node {context.index}")
+    for i, (kind, value) in enumerate(zip(kinds, values, strict=False)):
+        previous = values[i - 1 : i] if kind in _WITH_PREVIOUS else ()
+        context.require(_FITS[kind](context, value, *previous), kind)
+    context.require(operator not in (ir.CHARS, ir.EXCEPT) or values[-1] != ir.RAW, Operand.ENCODING)
+    if operator == ir.LITERAL:
+        return (operator, values[0].encode("latin-1"))
+    if operator == ir.AUTOMATON:
+        return _automaton(context, *values)
+    return (operator, *(tuple(value) if isinstance(value, list) else value for value in values))
+
+
+def _automaton(context: _Context, transitions: Any, accepting: Any, encoding: int, *bounds: int) -> Node:
+    """An automaton, whose ranges fit its encoding; a counted one keeps the invariant of the IR."""
+    moves, ends = tuple(tuple(map(tuple, row)) for row in transitions), tuple(accepting)
+    context.require(encoding != ir.RAW or all(high <= 0xFF for row in moves for _, high, _ in row), Operand.TRANSITIONS)
+    if bounds:
+        minimum, maximum = bounds
+        is_counted = minimum <= 0 or maximum < 0 or not skips_lengths(Dfa(moves, ends), maximum - minimum + 1)
+        context.require(is_counted, Operand.MAXIMUM)
+    return (ir.AUTOMATON, moves, ends, encoding, *bounds)

@@ -109,9 +109,9 @@ def _parser() -> Lark:
 
 
 def _syntax_error(source: Source, error: UnexpectedToken) -> EbnfError:
-    """The parser's complaint in words, at the place where the mistake most likely is."""
+    """The parser's complaint in words, at the most likely position of the mistake."""
     token = error.token
-    position = len(source.text) if token.type == "$END" else place(token)
+    position = len(source.text) if token.type == "$END" else position_of(token)
     if source.groups and token.type in ("$END", "RULE", "_SEMICOLON"):
         return EbnfError("this group is never closed", source.text, source.groups[-1])
     expected = error.expected
@@ -204,7 +204,7 @@ class _Emitter(Transformer_NonRecursive[Token, Any]):
             raise self.error(str(error), self.definition[error.rule]) from None
 
     def error(self, message: str, position: int) -> EbnfError:
-        """An error at a place of the text."""
+        """An error at a position of the text."""
         return EbnfError(message, self.source.text, position)
 
     def suggestion(self, name: str) -> str:
@@ -236,11 +236,11 @@ class _Emitter(Transformer_NonRecursive[Token, Any]):
             try:
                 self.options[rule] = read_options(written[1:-1])
             except OptionError as error:
-                raise self.error(str(error), place(token) + token.index("[")) from None
+                raise self.error(str(error), position_of(token) + token.index("[")) from None
         if rule in self.definition:
             line = self.source.text.count("\n", 0, self.definition[rule]) + 1
-            raise self.error(f"rule `{name}` is defined already on line {line}", place(token))
-        self.definition[rule] = place(token)
+            raise self.error(f"rule `{name}` is defined already on line {line}", position_of(token))
+        self.definition[rule] = position_of(token)
         self.builder.define(rule, body)
         if ahead:
             self.lookaheads[rule] = ahead[0]
@@ -272,13 +272,13 @@ class _Emitter(Transformer_NonRecursive[Token, Any]):
         minimum = int(low or 0)
         maximum = int(high or -1) if comma else minimum
         if 0 <= maximum < minimum:
-            raise self.error(f"the bounds of {token} are in the wrong order", place(token))
+            raise self.error(f"the bounds of {token} are in the wrong order", position_of(token))
         return minimum, maximum
 
     def difference(self, children: list[Any]) -> NodeId:
         """A - B: a rule of its own, whose body is found when all rules are known."""
         rule = self.builder.rule(f"{self.current}-difference")
-        self.definition[rule] = place(children[1])
+        self.definition[rule] = position_of(children[1])
         self.differences.append((rule, children[0], tuple(children[2::2])))
         return self.builder.call(rule)
 
@@ -301,11 +301,11 @@ class _Emitter(Transformer_NonRecursive[Token, Any]):
         try:
             return expand(name, arguments, self)
         except MacroError as error:
-            raise self.error(str(error), place(error.token or name)) from None
+            raise self.error(str(error), position_of(error.token or name)) from None
 
     def NAME(self, token: Token) -> NodeId:  # noqa: N802
         """A call of a rule."""
-        self.first_use.setdefault(str(token), place(token))
+        self.first_use.setdefault(str(token), position_of(token))
         return self.builder.call(self.rule_named(str(token)))
 
     def ANY(self, token: Token) -> NodeId:  # noqa: N802
@@ -314,11 +314,11 @@ class _Emitter(Transformer_NonRecursive[Token, Any]):
 
     def CODE(self, token: Token) -> NodeId:  # noqa: N802
         """#x41."""
-        return self.literal([self.code_point(token[2:], place(token))], place(token))
+        return self.literal([self.code_point(token[2:], position_of(token))], position_of(token))
 
     def STRING(self, token: Token) -> NodeId:  # noqa: N802
         """A literal in quotes, with the flag `i` in any case."""
-        position = place(token)
+        position = position_of(token)
         folded = token[-1] == "i"
         points = self.quoted(token[:-1] if folded else token, position)
         plain = self.literal(points, position)
@@ -330,8 +330,8 @@ class _Emitter(Transformer_NonRecursive[Token, Any]):
 
     def text(self, token: Token) -> str:
         """The text of a literal in quotes."""
-        points = self.quoted(token, place(token))
-        self.literal(points, place(token))
+        points = self.quoted(token, position_of(token))
+        self.literal(points, position_of(token))
         return "".join(map(chr, points))
 
     def any_case(self, point: int) -> NodeId:
@@ -385,12 +385,12 @@ class _Emitter(Transformer_NonRecursive[Token, Any]):
     def CLASS(self, token: Token) -> NodeId:  # noqa: N802
         """One character out of [a-z] or, with ^, any but these."""
         negated = token[1:2] == "^"
-        position = place(token) + 1 + negated
+        position = position_of(token) + 1 + negated
         chars = from_ranges(self.class_ranges(token[1 + negated : -1], position))
         if negated:
             chars = complement(chars)
         if not chars:
-            raise self.error(f"the class {token[:40]} has no character", place(token))
+            raise self.error(f"the class {token[:40]} has no character", position_of(token))
         return self.builder.chars(chars)
 
     def class_ranges(self, raw: str, position: int) -> list[tuple[int, int]]:
@@ -431,11 +431,11 @@ class _Emitter(Transformer_NonRecursive[Token, Any]):
         found = self.special.get(name, self.special.get(name[1:-1]))
         if found is None:
             message = f"the vocabulary has no special token {name}" if name[1] != "[" else "a token's id is written <[5]>"
-            raise self.error(message, place(token) + negated)
+            raise self.error(message, position_of(token) + negated)
         return self.builder.tokens((found,), negated=negated)
 
 
-def place(token: Token) -> int:
-    """Where a token stands in the text."""
+def position_of(token: Token) -> int:
+    """The offset of a token in the text."""
     assert token.start_pos is not None
     return token.start_pos

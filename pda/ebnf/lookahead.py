@@ -32,7 +32,7 @@ Ways: TypeAlias = dict[Dfa | None, NodeId]
 """The texts of a node by what is still asked of the text behind them: an automaton that any text behind a text of it stays in."""
 
 State: TypeAlias = tuple[int, Dfa | None]
-"""A place in a graph, and what is asked there."""
+"""A state of a graph, and the texts asked for there."""
 
 DEPTH: Final = 100  # rules and groups inside one another that are opened to find what follows
 UNROLLED: Final = 16  # iterations of a loop with bounds
@@ -197,26 +197,26 @@ class _Lookaheads:
         return self.graphs((1, asked), moves)
 
     def graphs(self, start: State, moves: Callable[[int, Dfa | None], Iterable[tuple[int, Dfa | None, int]]]) -> Ways:
-        """The ways through a graph from a state to any with number 1; a state is a number and what is asked there."""
-        places: dict[State, int] = {start: 0}
+        """The ways through a graph from a state to any with number 1; a state is a number and the texts asked for there."""
+        numbers: dict[State, int] = {start: 0}
         edges: list[int] = []
         for state in (todo := [start]):
-            for number, asked, node in moves(*state):
+            for target, asked, node in moves(*state):
                 if asked == NOTHING:
                     continue
-                following = (number, asked)
-                if following not in places:
-                    places[following] = len(places) + 1  # 1 is the end
+                following = (target, asked)
+                if following not in numbers:
+                    numbers[following] = len(numbers) + 1  # 1 is the end
                     todo.append(following)
                     self.budget.check_states(len(todo))
-                edges += (places[state], places[following], node)
+                edges += (numbers[state], numbers[following], node)
         ends: dict[Dfa | None, list[int]] = {}
-        for (number, asked), place in places.items():
-            if number == 1:
-                ends.setdefault(asked, []).append(place)
-        size = len(places) + 1
+        for (target, asked), number in numbers.items():
+            if target == 1:
+                ends.setdefault(asked, []).append(number)
+        size = len(numbers) + 1
         return {
-            asked: self.builder.graph(size, (*edges, *(part for place in ended for part in (place, 1, -1))))
+            asked: self.builder.graph(size, (*edges, *(part for number in ended for part in (number, 1, -1))))
             for asked, ended in ends.items()
         }
 
@@ -320,6 +320,6 @@ class _Lookaheads:
 def _from_state(automaton: Dfa, state: int, budget: Budget) -> Dfa:
     """The texts that an automaton accepts from another state."""
     shift = [state, *(other for other in range(len(automaton.accepting)) if other != state)]
-    number = {other: place for place, other in enumerate(shift)}
+    number = {other: i for i, other in enumerate(shift)}
     rows = tuple(tuple((lo, hi, number[target]) for lo, hi, target in automaton.transitions[other]) for other in shift)
     return dfa.minimize(Dfa(rows, tuple(automaton.accepting[other] for other in shift)), budget=budget)

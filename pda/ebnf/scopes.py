@@ -78,7 +78,7 @@ class _Copier:
             return self.builder.node((operator, tuple(members), new[-1], *rest[2:]))
         if operator == GRAPH:
             pending = iter(new)
-            edges = [next(pending) if place % 3 == 2 and part >= 0 else part for place, part in enumerate(rest[1])]
+            edges = [next(pending) if i % 3 == 2 and part >= 0 else part for i, part in enumerate(rest[1])]
             return self.builder.node((operator, rest[0], tuple(edges)))
         return self.builder.node((operator, new[0], *rest[1:]))
 

@@ -13,7 +13,7 @@ r"""Lark grammar texts as context-free grammars, with llguidance's additions.
 
 The language. A terminal is the set of the texts that its expression matches as a whole. A rule generates sequences of terminals, and
 texts of ignored terminals may stand between any two of them, before the first and after the last, in any number.
-That is what lark's Earley parser accepts, except that lark lets a terminal match at a place only in one way, the one that Python's `re`
+That is what lark's Earley parser accepts, except that lark lets a terminal match at a position only in one way, the one that Python's `re`
 prefers, and so refuses more: it cannot parse "ab" with `start: A "b"`, `A: /[ab]+/`. With lexer="dynamic_complete" it can, and so does
 this module. What any of lark's lexers accepts is generated here.
 
@@ -143,7 +143,7 @@ class _Compiler:
         for statement in self.definitions.ignored:
             (body,) = statement.children
             assert isinstance(body, Tree)
-            definition = Definition(Token("TERMINAL", "%ignore", first_place(body)), str, [body])
+            definition = Definition(Token("TERMINAL", "%ignore", first_offset(body)), str, [body])
             automata.append(self.plan(definition).preferred(self.build_terminal(definition), definition.head))
         once = self.definitions.options.get("skip_repetition") == "once"
         return Ignored(self.builder, automata, self.budget, once=once) if automata else None
@@ -412,7 +412,7 @@ class _RuleBuilder(Transformer_NonRecursive[Token, Any]):
         return value
 
 
-def first_place(tree: Tree[Token]) -> int | None:
+def first_offset(tree: Tree[Token]) -> int | None:
     """Where a statement's text begins."""
-    places = (child.start_pos for part in tree.iter_subtrees() for child in part.children if isinstance(child, Token))
-    return min((place for place in places if place is not None), default=None)
+    offsets = (child.start_pos for part in tree.iter_subtrees() for child in part.children if isinstance(child, Token))
+    return min((offset for offset in offsets if offset is not None), default=None)

@@ -67,7 +67,7 @@ class Definitions:
             self.add(statement)
 
     def error(self, message: str, token: Token) -> LarkError:
-        """An error at a place of the text."""
+        """An error at a position of the text."""
         return LarkError(message, self.text, token.start_pos)
 
     def add(self, statement: Tree[Token]) -> None:

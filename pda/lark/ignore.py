@@ -24,7 +24,7 @@ from ..budget import Budget
 from ..grammar import GrammarBuilder, NodeId
 
 # A state of one of the automata of ignored terminals.
-_Place = tuple[int, int]
+_Position = tuple[int, int]
 
 
 class Ignored:
@@ -72,7 +72,7 @@ class Ignored:
     def determinize(self, automata: Sequence[Dfa], once: bool) -> None:
         """Follow all ignored terminals at once; where one ends, another may begin with any character that does not make it longer.
 
-        A state is a set of places; the start state is the empty set, where nothing was ignored yet.
+        A state is a set of positions; the start state is the empty set, where nothing was ignored yet.
         """
         labels = Labels()
         distinct = tuple(
@@ -80,19 +80,19 @@ class Ignored:
         )
         classes = [labels.sets[members] for members, _ in labels.partition(distinct)] if distinct else []
         longer = [[_longer(automaton, state) for state in range(len(automaton.accepting))] for automaton in automata]
-        start: frozenset[_Place] = frozenset()
+        start: frozenset[_Position] = frozenset()
         numbers = {start: 0}
         todo = [start]
-        for places in todo:
+        for positions in todo:
             self.budget.check_states(len(numbers))
-            barred = [longer[which][state] for which, state in places if automata[which].accepting[state]]
+            barred = [longer[which][state] for which, state in positions if automata[which].accepting[state]]
             common = complement(union(*map(complement, barred))) if barred else None
-            self.barred.append(() if not places else common)
+            self.barred.append(() if not positions else common)
             row = []
             for chars in classes:
                 point = chars[0]
-                following = {(which, target) for which, state in places for target in _step(automata[which], state, point)}
-                if not places or (not once and common is not None and not contains(common, point)):
+                following = {(which, target) for which, state in positions for target in _step(automata[which], state, point)}
+                if not positions or (not once and common is not None and not contains(common, point)):
                     following |= {(which, target) for which, automaton in enumerate(automata) for target in _step(automaton, 0, point)}
                 if following:
                     key = frozenset(following)

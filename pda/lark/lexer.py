@@ -133,7 +133,7 @@ def _parser() -> Lark:
 
 
 def _syntax_error(source: _Source, error: UnexpectedToken) -> LarkError:
-    """The parser's complaint in words, at the place where the mistake most likely is."""
+    """The parser's complaint in words, at the most likely position of the mistake."""
     token = error.token
     position = token.start_pos if token.type != "$END" and token.start_pos is not None else len(source.text)
     if source.groups and token.type == "_NL":

@@ -38,9 +38,9 @@ class MatcherRows:
         self._rows = [array[index] for index in indices]
 
     def take(self, token_ids: Sequence[int]) -> list[int] | None:
-        """Every matcher goes on by its token; the lengths in bytes of their shortest completions then, -1 where there is none.
+        """Accept one token for each matcher, all or nothing; the byte lengths of the shortest completions then, -1 where there is none.
 
-        None where a matcher refuses its token or runs into a limit: then none has gone on.
+        None if a matcher refuses its token or exceeds a limit: then no matcher has accepted one.
         """
         if len(token_ids) != len(self._matchers):
             raise ValueError(f"there are {'more' if len(token_ids) > len(self._matchers) else 'fewer'} tokens than matchers")
@@ -78,7 +78,7 @@ class BitmaskFiller:
         self._has_begun = True
 
     def end(self) -> None:
-        """Wait until the rows are filled; what went wrong is raised here."""
+        """Wait until the rows are filled; an error while they were filled is raised here."""
         if not self._has_begun:
             raise ValueError("nothing has begun")
         self._has_begun = False

@@ -1,7 +1,7 @@
 """The data of the chart: items, the nodes of the graph-structured stack, and columns.
 
 A column holds the items that are possible after some text.
-An item is (state, register, used values, stack node): how far a rule has been read, as a state of the Program and its register.
+An item is (state, register, seen values, stack node): how far a rule has been read, as a state of the Program and its register.
 A stack node is a rule that began at some offset, with the items that wait for its end; so the nodes form a graph-structured stack.
 
 Tomita, Efficient Parsing for Natural Language (1985).
@@ -14,34 +14,34 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 from .program import Cost, Register
 
-UsedValues: TypeAlias = frozenset[bytes]
+SeenValues: TypeAlias = frozenset[bytes]
 """The digests of the values that DISTINCT has read in the innermost SCOPE."""
-NONE_USED: UsedValues = frozenset()
+NONE_SEEN: SeenValues = frozenset()
 
 
 class StackNode:
-    """A rule that began at some offset with some used values, and the items that wait for its end."""
+    """A rule that began at some offset with some seen values, and the items that wait for its end."""
 
-    __slots__ = ("depth", "ends", "offset", "outer", "rule", "tokens", "used", "waiting")
+    __slots__ = ("depth", "ends", "offset", "outer", "rule", "seen", "tokens", "waiting")
 
-    def __init__(self, rule: int, used: UsedValues, offset: int, depth: int, tokens: int = 0) -> None:
+    def __init__(self, rule: int, seen: SeenValues, offset: int, depth: int, tokens: int = 0) -> None:
         self.rule = rule
-        self.used = used
+        self.seen = seen
         self.offset = offset
         self.depth = depth
         self.tokens = tokens  # read before it began
         self.waiting: dict[Item, None] = {}
-        self.ends: dict[UsedValues, Item] = {}  # where it read nothing: the used values at each of its ends, and the item that ended
+        self.ends: dict[SeenValues, Item] = {}  # where it read nothing: the seen values at each of its ends, and the item that ended
         self.outer: Cost = -1  # the least that remains to be read after its end; -1 is not computed
 
     def copy(self) -> StackNode:
         """The same rule, with no item waiting yet."""
-        copy = StackNode(self.rule, self.used, self.offset, self.depth, self.tokens)
+        copy = StackNode(self.rule, self.seen, self.offset, self.depth, self.tokens)
         copy.outer = -1 if self.depth else 0
         return copy
 
 
-Item: TypeAlias = tuple[int, Register, UsedValues, StackNode]
+Item: TypeAlias = tuple[int, Register, SeenValues, StackNode]
 
 
 class Column:
@@ -62,7 +62,7 @@ class Column:
         self.reading: list[Item] = []  # the items that read a byte or a token
         self.is_complete = False
         self.tokens: int = previous.tokens if previous else 0  # read to their end
-        self.began: dict[tuple[int, UsedValues], StackNode] = {}  # the rules that began here
+        self.began: dict[tuple[int, SeenValues], StackNode] = {}  # the rules that began here
         self.ended: set[StackNode] = set()  # the rules with a limit that may end here
 
     def keep(self, nodes: Container[StackNode]) -> None:

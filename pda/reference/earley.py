@@ -19,7 +19,7 @@
 Earley, An efficient context-free parsing algorithm, CACM 13 (1970).
 The last line is for rules that read nothing: an item that waits too late for the end of such a rule is resumed at once.
 Aycock and Horspool, Practical Earley Parsing, The Computer Journal 45 (2002), decide in advance which rules those are.
-Here it is decided in the column, because a rule that reads nothing may still change the used values, which are part of an item.
+Here it is decided in the column, because a rule that reads nothing may still change the seen values, which are part of an item.
 Left recursion and ambiguity need nothing further.
 Columns do not change once they are closed, so rollback and fork only keep references to them.
 
@@ -29,7 +29,7 @@ This chart refuses a repeated value at its end; unique.py adds what refuses it a
 from __future__ import annotations
 
 from ..exceptions import LimitError
-from .columns import NONE_USED, Cause, Column, Completed, Item, Scanned, StackNode, Trace, UsedValues, above, inside_of
+from .columns import NONE_SEEN, Cause, Column, Completed, Item, Scanned, SeenValues, StackNode, Trace, above, inside_of
 from .json_values import value_digest
 from .program import COUNT, START, Program
 
@@ -47,10 +47,10 @@ class Chart:
 
     def first(self) -> Column:
         """The column before any text."""
-        root = StackNode(self.program.root, NONE_USED, 0, 0)
+        root = StackNode(self.program.root, NONE_SEEN, 0, 0)
         root.outer = 0
         column = Column(None, b"")
-        self._add(column, (self.program.rules[self.program.root].start, START, NONE_USED, root), None)
+        self._add(column, (self.program.rules[self.program.root].start, START, NONE_SEEN, root), None)
         self._close(column)
         self._prune(column)
         return column
@@ -89,9 +89,9 @@ class Chart:
             root = next(node for node in nodes if not node.depth)
             copies = {node: node.copy() for node in inside_of([node for node in nodes if node not in cut], root)}
             for node, copy in copies.items():
-                for state, register, used, outer in node.waiting:
+                for state, register, seen, outer in node.waiting:
                     if outer in copies:
-                        copy.waiting[state, register, used, copies[outer]] = None
+                        copy.waiting[state, register, seen, copies[outer]] = None
             if self.trace is not None:
                 self.trace.replaced(column, copies)
             column.keep(copies)
@@ -129,17 +129,17 @@ class Chart:
 
     def _complete(self, column: Column, last: Item) -> None:
         """The rule of an item ends: resume the items that wait for it."""
-        _, _, used, node = last
+        _, _, seen, node = last
         rule = self.program.rules[node.rule]
         if rule.is_distinct:
             text = column.text_from(node.offset)
             value = value_digest(text)
-            if not text or value in used:
+            if not text or value in seen:
                 return
-            used |= {value}
-        began_here = column.began.get((node.rule, node.used)) is node
+            seen |= {value}
+        began_here = column.began.get((node.rule, node.seen)) is node
         if began_here:
-            node.ends.setdefault(used, last)
+            node.ends.setdefault(seen, last)
         if rule.limit >= 0:
             column.ended.add(node)
         column.is_complete |= not node.depth
@@ -147,41 +147,41 @@ class Chart:
             for waiting in list(node.waiting):
                 # reading nothing does not count as an occurrence: see Program._trim
                 if not (began_here and self._counts(waiting)):
-                    self._resume(column, waiting, used, Completed(node, waiting, last))
+                    self._resume(column, waiting, seen, Completed(node, waiting, last))
 
     def _predict(self, column: Column, rule: int, waiting: Item, caller: Item) -> None:
         """An item calls a rule: begin the rule in this column unless it has begun here, and let `waiting` wait for its end."""
         depth = caller[3].depth + 1
         if depth > self.stack_depth:
             raise LimitError(f"more than {self.stack_depth} rules inside one another", limit="stack_depth", value=self.stack_depth)
-        used = NONE_USED if self.program.rules[rule].is_scope else caller[2]
-        node = column.began.get((rule, used))
+        seen = NONE_SEEN if self.program.rules[rule].is_scope else caller[2]
+        node = column.began.get((rule, seen))
         is_new = node is None
         if node is None:
-            node = column.began[rule, used] = StackNode(rule, used, column.offset, depth, column.tokens)
+            node = column.began[rule, seen] = StackNode(rule, seen, column.offset, depth, column.tokens)
         if waiting in node.waiting:
             return
         node.waiting[waiting] = None
         if self.trace is not None and column.trial is None:
             self.trace.called(column, node, waiting, caller)
         if is_new:
-            self._add(column, (self.program.rules[rule].start, START, used, node), None)
+            self._add(column, (self.program.rules[rule].start, START, seen, node), None)
         elif not self._counts(waiting):
             for after, last in list(node.ends.items()):
                 self._resume(column, waiting, after, Completed(node, waiting, last))
 
-    def _resume(self, column: Column, waiting: Item, used: UsedValues, cause: Completed) -> None:
-        """Add an item whose callee has ended; a SCOPE leaves the used values around it as they were."""
+    def _resume(self, column: Column, waiting: Item, seen: SeenValues, cause: Completed) -> None:
+        """Add an item whose callee has ended; a SCOPE leaves the seen values around it as they were."""
         state, register, before, node = waiting
-        self._add(column, (state, register, before if self.program.rules[cause.node.rule].is_scope else used, node), cause)
+        self._add(column, (state, register, before if self.program.rules[cause.node.rule].is_scope else seen, node), cause)
 
     def _add(self, column: Column, item: Item, cause: Cause) -> None:
         """Add an item, and those that it reaches without reading anything."""
-        state, register, used, node = item
+        state, register, seen, node = item
         if not self._may_add(column, item):
             return
         for target in self.program.closure(state):
-            item = (target, register, used, node)
+            item = (target, register, seen, node)
             if self.trace is not None and column.trial is None:
                 self.trace.caused(column, item, cause)
             if item not in column.items:
@@ -200,7 +200,7 @@ class Chart:
             return None
         self._close(column)
         self._prune(column)
-        # items that only call rules without an unused value lead nowhere
+        # items that only call rules without a new value lead nowhere
         return column if column.is_complete or column.reading else None
 
     # what unique.py refines
@@ -209,8 +209,8 @@ class Chart:
         """Whether an item can reach the end of its rule."""
         return True
 
-    def _may_call(self, column: Column, rule: int, used: UsedValues) -> bool:
-        """Whether a rule generates a text, with these used values."""
+    def _may_call(self, column: Column, rule: int, seen: SeenValues) -> bool:
+        """Whether a rule generates a text, with these seen values."""
         return True
 
     def _prune(self, column: Column) -> None:

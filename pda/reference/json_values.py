@@ -96,8 +96,8 @@ def _number(text: str) -> str:
         return "0"
     with localcontext() as context:
         context.prec = len(exponent) + 20
-        place = Decimal(exponent) - len(fraction) + (len(digits) - len(digits.rstrip("0")))
-        return f"{sign}{digits.rstrip('0')}e{place + 0:f}"
+        scale = Decimal(exponent) - len(fraction) + (len(digits) - len(digits.rstrip("0")))
+        return f"{sign}{digits.rstrip('0')}e{scale + 0:f}"
 
 
 def _read(text: bytes) -> bytes:

@@ -29,8 +29,8 @@ JUMP_BYTES = 1 << 16  # find_jump_forward_bytes gives no more than these at once
 class TokenTrie:
     """The bytes of every token, as a trie; an id without bytes, or with none, is a token without text.
 
-    `set_bytes` and `class_bytes` bound what the kernel's grammars remember of it together, and `thresholds` say how the kernel finds masks;
-    here grammars remember nothing, and there is one way to a mask.
+    `set_bytes` and `class_bytes` bound the tables that the kernel's grammars share, and `thresholds` choose its way to a mask;
+    this engine has no such tables and one way.
     """
 
     def __init__(
@@ -81,11 +81,11 @@ class KernelGrammar:
         self.chart = UniqueChart(self.program, states=states, stack_depth=stack_depth)
 
     def warm_up(self) -> None:
-        """Make what the first request would wait for, of which this engine keeps nothing."""
+        """Build in advance what the first request needs; this engine caches nothing."""
 
     @property
     def memory(self) -> int:
-        """The bytes that the tables take, which this engine does not count."""
+        """The size of the tables in bytes, which this engine does not count."""
         return 0
 
     @property
@@ -155,7 +155,7 @@ class Matcher:
         return self._history[-1].column.is_complete
 
     def accept_token(self, token_id: int) -> bool:
-        """Go on by a token; False, and nothing changes, where it is not allowed."""
+        """Accept a token; False, and nothing changes, if it is not allowed."""
         following = self._after_token(self._history[-1], self._checked(token_id))
         if following is not None:
             self._history.append(following)
@@ -163,7 +163,7 @@ class Matcher:
         return following is not None
 
     def accept_bytes(self, data: bytes) -> bool:
-        """Go on by a text, as one step; False, and nothing changes, where it is not allowed."""
+        """Accept a text as one step; False, and nothing changes, if it is not allowed."""
         column, is_terminated = self._history[-1]
         following = self._after_bytes(column, data) if not is_terminated or not data else None
         if following is not None:
@@ -324,7 +324,7 @@ class Matcher:
         return (allowed - self._stop) | {token_id for token_id in self._stop if self._after_token(here, token_id) is not None}
 
     def _fill(self, row: npt.NDArray[np.int32], here: Position | None) -> bool:
-        """Write one row; all zeros where there is no text to go on from."""
+        """Write one row; all zeros without a position."""
         allowed = self._allowed(here) if here is not None else set()
         bits = np.zeros(len(row) * 32, dtype=np.uint8)
         bits[list(allowed)] = 1

@@ -1,12 +1,12 @@
 """What the reference engine runs: one small NFA a rule, made from the expressions of a Grammar.
 
-A state reads bytes, reads tokens by id, calls a rule, or goes on without reading.
+A state reads bytes, reads tokens by id, calls a rule, or leads to another state without reading.
 PERMUTE and a REPEAT that counts are rules of their own, whose single states carry a register:
 the number of occurrences so far and, for PERMUTE, which members occurred.
 SCOPE, DISTINCT, LIMIT, CAPTURE and TEMPERATURE are rules of their own too, so that their begin and end are a call and a return.
 
     cost(state, register)    the least that the rest of the rule can read, as the number of bytes; a token by id costs more than any text
-    calls(state, register)   the rules that may be called here, each with where to go on
+    calls(state, register)   the rules that may be called here, each with the state after it
     ends(state, register)    whether the rule may end here
 
 What costs infinitely much generates no text: it is left out, which makes every prefix that can be read one of a whole text.
@@ -273,23 +273,23 @@ class Lowering:
                 self._range(begin, inner[following], lo, hi, encoding)
 
     def _except(self, words: Sequence[str], encoding: int, source: int, target: int, rule: int) -> None:
-        """The trie of the words, with an end wherever no word ends, and a state for every text that has left it."""
+        """The trie of the words, with an end wherever no word ends, and a state for the texts outside it."""
         outside = self._state(rule)
         self.states[outside].empty.append(target)
         self._range(outside, outside, 0, 0x10FFFF, encoding)
         pending = [("", source)]
         while pending:
-            start, place = pending.pop()
+            start, state = pending.pop()
             if start not in words:
-                self.states[place].empty.append(target)
+                self.states[state].empty.append(target)
             low = 0
             for point in sorted({ord(word[len(start)]) for word in words if word != start and word.startswith(start)}):
                 following = self._state(rule)
                 pending.append((start + chr(point), following))
-                self._range(place, following, point, point, encoding)
-                self._range(place, outside, low, point - 1, encoding)
+                self._range(state, following, point, point, encoding)
+                self._range(state, outside, low, point - 1, encoding)
                 low = point + 1
-            self._range(place, outside, low, 0x10FFFF, encoding)
+            self._range(state, outside, low, 0x10FFFF, encoding)
 
     def _range(self, source: int, target: int, low: int, high: int, encoding: int) -> None:
         """Paths that read one code point."""

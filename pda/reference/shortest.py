@@ -1,7 +1,7 @@
 """A shortest text that completes a column.
 
 Without unique values the cheapest byte is right each time, because costs are exact.
-With them costs are lower bounds, which ignore the used values: the search is best first (A*, Hart, Nilsson and Raphael 1968).
+With them costs are lower bounds, which ignore the seen values: the search is best first (A*, Hart, Nilsson and Raphael 1968).
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ def shortest_text(chart: Chart, column: Column, longest: int) -> bytes:
 
 
 def _cost(program: Program, column: Column) -> Cost:
-    """The least that remains to be read, used values aside."""
+    """The least that remains to be read, seen values aside."""
     _price(program, column)
     return min((program.costs.of(state, register) + node.outer for state, register, _, node in column.items), default=inf)
 
 
 def _costs_of_bytes(program: Program, column: Column) -> dict[int, Cost]:
-    """For each byte that an item reads, the least that remains to be read with it, used values aside."""
+    """For each byte that an item reads, the least that remains to be read with it, seen values aside."""
     _price(program, column)
     result: dict[int, Cost] = {}
     for state, _, _, node in column.reading:

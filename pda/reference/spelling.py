@@ -50,8 +50,8 @@ def _split(lo: int, hi: int, bits: int, digits: int) -> list[tuple[tuple[int, in
     pending = [(lo, hi)]
     while pending:
         low, high = pending.pop()
-        for place in range(1, digits):
-            rest = (1 << bits * place) - 1
+        for digit in range(1, digits):
+            rest = (1 << bits * digit) - 1
             if low & ~rest == high & ~rest:
                 continue
             if low & rest:
@@ -62,7 +62,7 @@ def _split(lo: int, hi: int, bits: int, digits: int) -> list[tuple[tuple[int, in
                 break
         else:
             one = (1 << bits) - 1
-            pieces.append(tuple((low >> bits * place & one, high >> bits * place & one) for place in reversed(range(digits))))
+            pieces.append(tuple((low >> bits * digit & one, high >> bits * digit & one) for digit in reversed(range(digits))))
     return pieces
 
 

@@ -1,7 +1,7 @@
-"""The chart of a program with unique values: no item stays that can only end in a value used before.
+"""The chart of a program with unique values: no item stays that can only end in a value seen before.
 
-A prefix inside a DISTINCT is refuted if its operand has finitely many texts from there, and each of them spells a used value.
-A DISTINCT is not called if its whole operand has finitely many texts, and each of them spells a used value.
+A prefix inside a DISTINCT is refuted if its operand has finitely many texts from there, and each of them spells a seen value.
+A DISTINCT is not called if its whole operand has finitely many texts, and each of them spells a seen value.
 Both are decided by enumeration, in trial columns.
 """
 
@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from math import inf
 
-from .columns import NONE_USED, Column, Item, StackNode, UsedValues, above, inside_of
+from .columns import NONE_SEEN, Column, Item, SeenValues, StackNode, above, inside_of
 from .earley import Chart
 from .finite import BLANKS, Endless
 from .json_values import is_inside_string, value_digest, without_blanks
 from .program import START, Costs, Program, Register
 
-TRIAL_PREFIXES = 10_000  # a value with more prefixes than these is taken to have an unused text
-CACHED_COSTS = 1000  # sets of used values whose costs are cached
+TRIAL_PREFIXES = 10_000  # a value with more prefixes than these is taken to have a new text
+CACHED_COSTS = 1000  # sets of seen values whose costs are cached
 
 
 class UniqueChart(Chart):
@@ -25,56 +25,56 @@ class UniqueChart(Chart):
     def __init__(self, program: Program, *, states: int, stack_depth: int) -> None:
         super().__init__(program, states=states, stack_depth=stack_depth)
         self._endless = Endless(program) if program.has_distinct else None
-        self._costs_of_used: dict[UsedValues, Costs] = {NONE_USED: program.costs}
+        self._costs_of_seen: dict[SeenValues, Costs] = {NONE_SEEN: program.costs}
         self._costs_of_rules: dict[frozenset[int], Costs] = {frozenset(): program.costs}
 
     def _may_add(self, column: Column, item: Item) -> bool:
-        state, register, used, _ = item
-        return not used or column.trial is not None or self._costs(used).of(state, register) < inf
+        state, register, seen, _ = item
+        return not seen or column.trial is not None or self._costs(seen).of(state, register) < inf
 
-    def _may_call(self, column: Column, rule: int, used: UsedValues) -> bool:
-        return not used or column.trial is not None or self._costs(used).rules[rule] < inf
+    def _may_call(self, column: Column, rule: int, seen: SeenValues) -> bool:
+        return not seen or column.trial is not None or self._costs(seen).rules[rule] < inf
 
     def _prune(self, column: Column) -> None:
         if not self.program.has_distinct:
             return
         nodes = above(column.items)
-        refuted = {node for node in nodes if self.program.rules[node.rule].is_distinct and not self._has_unused_value(column, node)}
+        refuted = {node for node in nodes if self.program.rules[node.rule].is_distinct and not self._has_new_value(column, node)}
         if refuted:
             root = next(node for node in nodes if not node.depth)
             column.keep(inside_of([node for node in nodes if node not in refuted], root))
 
-    def _costs(self, used: UsedValues) -> Costs:
-        """The costs where every DISTINCT without an unused value generates nothing."""
-        found = self._costs_of_used.get(used)
+    def _costs(self, seen: SeenValues) -> Costs:
+        """The costs where every DISTINCT without a new value generates nothing."""
+        found = self._costs_of_seen.get(seen)
         if found is None:
             blocked = frozenset(
-                number for number, rule in enumerate(self.program.rules) if rule.is_distinct and not self._can_begin(number, used)
+                number for number, rule in enumerate(self.program.rules) if rule.is_distinct and not self._can_begin(number, seen)
             )
             found = self._costs_of_rules.get(blocked)
             if found is None:
                 found = self._costs_of_rules[blocked] = self.program.costs_without(blocked)
-            if len(self._costs_of_used) > CACHED_COSTS:
-                self._costs_of_used = {NONE_USED: self.program.costs}
-            self._costs_of_used[used] = found
+            if len(self._costs_of_seen) > CACHED_COSTS:
+                self._costs_of_seen = {NONE_SEEN: self.program.costs}
+            self._costs_of_seen[seen] = found
         return found
 
-    def _can_begin(self, rule: int, used: UsedValues) -> bool:
-        """Whether a DISTINCT generates an unused value."""
-        node = StackNode(rule, used, 0, 1)
+    def _can_begin(self, rule: int, seen: SeenValues) -> bool:
+        """Whether a DISTINCT generates a new value."""
+        node = StackNode(rule, seen, 0, 1)
         column = Column(None, b"", trial=node)
-        self._add(column, (self.program.rules[rule].start, START, used, node), None)
+        self._add(column, (self.program.rules[rule].start, START, seen, node), None)
         self._close(column)
-        return self._has_unused_value(column, node)
+        return self._has_new_value(column, node)
 
-    def _has_unused_value(self, column: Column, node: StackNode) -> bool:
-        """Whether a DISTINCT can still end in an unused value.
+    def _has_new_value(self, column: Column, node: StackNode) -> bool:
+        """Whether a DISTINCT can still end in a new value.
 
         The texts without blanks between the tokens of JSON come first: mostly one of them is an answer, and there are far fewer.
         """
-        return any(self._finds_unused_value(column, node, blanks=blanks) for blanks in (False, True))
+        return any(self._finds_new_value(column, node, blanks=blanks) for blanks in (False, True))
 
-    def _finds_unused_value(self, column: Column, node: StackNode, *, blanks: bool) -> bool:
+    def _finds_new_value(self, column: Column, node: StackNode, *, blanks: bool) -> bool:
         """Search the texts of a DISTINCT depth first, unless they are infinitely many; without blanks between the tokens of JSON, or with.
 
         Prefixes that differ in such blanks alone and reach the same states have the same continuations: one of them is searched.
@@ -94,8 +94,8 @@ class UniqueChart(Chart):
             if not budget or self.reads_ids(column) or self._is_endless(column, node):
                 return True
             budget -= 1
-            for state, register, used, inner in column.items:
-                if inner is node and self.program.ends(state, register) and value_digest(text) not in used:
+            for state, register, seen, inner in column.items:
+                if inner is node and self.program.ends(state, register) and value_digest(text) not in seen:
                     return True
             following = {b for item in column.reading for lo, hi, _ in self.program.states[item[0]].bytes for b in range(lo, hi + 1)}
             if not blanks and not is_inside_string(text):

@@ -19,10 +19,12 @@ A text is a string, or an array of bytes.
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from stackmask.pda.grammar import JSON, JSON_ANY, RAW, UTF8, Grammar, GrammarBuilder, NodeId, RuleId
+from stackmask.pda.operators import SIGNATURES, Op, Operand
 
 CORPUS = Path(__file__).parents[1] / "corpus"
 ENCODINGS = {"raw": RAW, "utf8": UTF8, "json": JSON, "json_any": JSON_ANY}
@@ -59,20 +61,10 @@ def _node(builder: GrammarBuilder, rules: dict[str, RuleId], expression: Any) ->
         return builder.literal(bytes(expression))
     operator, *rest = expression
     match operator:
-        case "never":
-            return builder.never()
         case "bytes":
             return builder.bytes(tuple(rest))
         case "chars":
             return builder.chars(tuple(rest[1:]), ENCODINGS[rest[0]])
-        case "seq":
-            return builder.seq(*map(node, rest))
-        case "alt":
-            return builder.alt(*map(node, rest))
-        case "repeat":
-            return builder.repeat(node(rest[0]), rest[1], rest[2])
-        case "call":
-            return builder.call(rules[rest[0]])
         case "graph":
             edges = [(edge[0], edge[1], node(edge[2]) if len(edge) > 2 else -1) for edge in rest[1]]
             return builder.graph(rest[0], tuple(number for edge in edges for number in edge))
@@ -87,16 +79,21 @@ def _node(builder: GrammarBuilder, rules: dict[str, RuleId], expression: Any) ->
             return builder.tokens(tuple(rest), negated=operator == "except")
         case "limit":
             return builder.limit(node(rest[0]), tokens=rest[1])
-        case "capture":
-            return builder.capture(node(rest[0]), rest[1])
-        case "temperature":
-            return builder.temperature(node(rest[0]), rest[1])
         case "permute":
             members, separator, minimum, maximum = rest
             flat = tuple(number for member, flags in members for number in (node(member), flags))
             return builder.permute(flat, node(separator), minimum=minimum, maximum=maximum)
-        case "scope":
-            return builder.scope(node(rest[0]))
-        case "distinct":
-            return builder.distinct(node(rest[0]))
-    raise ValueError(f"unknown operator {operator!r}")
+    return _by_table(builder, operator, rest, node, rules)
+
+
+def _by_table(builder: GrammarBuilder, operator: str, values: list[Any], node: Callable[[Any], NodeId], rules: dict[str, RuleId]) -> NodeId:
+    """A node whose values are written in the order of the table of operators."""
+    if operator.upper() not in Op.__members__:
+        raise ValueError(f"unknown operator {operator!r}")
+    kinds = SIGNATURES[Op[operator.upper()]].operands
+    if kinds == (Operand.NODES,):
+        kinds *= len(values)
+    read = {Operand.NODE: node, Operand.NODES: node, Operand.RULE: rules.__getitem__}
+    operands = [read[kind](value) if kind in read else value for kind, value in zip(kinds, values, strict=True)]
+    built: NodeId = getattr(builder, operator)(*operands)
+    return built
