@@ -5,7 +5,7 @@
     compiler/                              specifications compiled once, cached and shared
     processes/                             the same in processes of their own
     transformers/, transformers_batching   model.generate and continuous batching of transformers
-    answers/                               the options of generate
+    answers/                               options, types, partial values and pieces of generate's answers
     generate                               generation for scripts: one prompt, several, asyncio
     distributed                            ranks that agree on which grammars are ready
     demo/                                  a model small enough to ship

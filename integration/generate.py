@@ -2,6 +2,7 @@
 
     generate        one prompt              generate_batch   several prompts in one batch
     generate_async  one prompt, in a thread that the event loop waits for
+    stream          one prompt, piece by piece, for `for` and `async for`
 
     Generator       what they share for one model: its vocabulary and a compiler with its cache
 
@@ -16,11 +17,13 @@ import asyncio
 import json as json_module
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
+from .answers.generation import Generation, GenerationStats
 from .answers.options import (
     CONSTRAINT_NAMES,
     KINDS,
@@ -33,6 +36,8 @@ from .answers.options import (
     sampling_of,
     stop_texts,
 )
+from .answers.partial import partial_reader
+from .answers.stream import Piece, Stream
 from .answers.types import Reader, read_type
 from .compiler import CompiledGrammar, Compiler
 from .tokenizers import Vocabulary
@@ -45,58 +50,6 @@ if TYPE_CHECKING:
     from .engine import Answer, Event
 
 T = TypeVar("T")
-
-
-@dataclass(slots=True)
-class GenerationStats:
-    """Where the time went, in seconds; the rows of a batch share it. `mask` is filling and applying masks and accepting tokens."""
-
-    compile: float = 0.0
-    model: float = 0.0
-    mask: float = 0.0
-    sample: float = 0.0
-    steps: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Generation(Generic[T]):
-    """One answer; T is the type of the value that `parsed` gives.
-
-    `finish_reason` is "stop" where a stop token, a stop text or the end of the grammar ended it, "length" where `max_tokens` or the
-    model's context did. `complete`: the text satisfies the constraint, which it always does after "stop" unless a stop text cut it.
-    `closed`: `finish_within_budget` made it end early. `others` are the rest of the `n` answers to the same prompt.
-    """
-
-    text: str
-    token_ids: tuple[int, ...]
-    finish_reason: Literal["stop", "length"]
-    complete: bool
-    closed: bool
-    prompt_tokens: int
-    stats: GenerationStats
-    others: tuple[Generation[T], ...] = ()
-    parser: Callable[[str], T] | None = field(repr=False, default=None)
-    grammar: CompiledGrammar | None = field(repr=False, default=None)
-
-    @property
-    def captures(self) -> list[tuple[str, str]]:
-        """The names and texts of what the grammar captures, in the order of their ends: a fresh matcher reads the tokens again."""
-        if self.grammar is None:
-            return []
-        matcher = self.grammar.matcher()
-        for token in self.token_ids:
-            matcher.accept_token(token)
-        return [(name, data.decode("utf-8", "replace")) for name, data in matcher.get_captures()]
-
-    @property
-    def parsed(self) -> T | None:
-        """The value of the text, None where the text is cut or nothing constrained it.
-
-        For a type that is an object of it, for a function its arguments by name, for other schemas and any JSON the JSON value; for a
-        regex, choices and grammars the text itself.
-        A type can ask for more than its schema says (a validator in Python); then this raises the type's own error.
-        """
-        return self.parser(self.text) if self.parser is not None and self.complete else None
 
 
 class Generator:
@@ -205,37 +158,90 @@ class Generator:
             cancelled.set()
         return answer
 
+    @overload
+    def stream(
+        self,
+        prompt: Prompt,
+        *,
+        json_schema: TypeForm[T],
+        **options: Unpack[JsonOptions],
+    ) -> Stream[T]: ...
+
+    @overload
+    def stream(
+        self,
+        prompt: Prompt,
+        *,
+        json_schema: TypeAdapter[T],
+        **options: Unpack[JsonOptions],
+    ) -> Stream[T]: ...
+
+    @overload
+    def stream(self, prompt: Prompt, **options: Unpack[TextOptions]) -> Stream[str]: ...
+
+    @overload
+    def stream(self, prompt: Prompt, **options: Unpack[GenerateOptions]) -> Stream[Any]: ...
+
+    def stream(self, prompt: Prompt, **options: Unpack[GenerateOptions]) -> Stream[Any]:
+        """The pieces of one answer as they are made; of several answers (`n`) those of the first."""
+        check_names(options)
+        reader = partial_reader(options)
+        events: deque[Event] = deque()
+        run = _Run(self, [prompt], options, lambda row, event: events.append(event) if row == 0 else None)
+
+        def advance() -> Piece[Any]:
+            while not events or (events[0].answer is not None and not run.is_over):
+                run.engine.step()
+            event = events.popleft()
+            answer = None if event.answer is None else run.answers()[0]
+            value = None if reader is None else reader(event.text, answer is not None)
+            return Piece(event.text, event.token_ids, value, answer)
+
+        return Stream(advance)
+
     def _run(
         self, prompts: Sequence[Prompt], options: GenerateOptions, on_text: Callable[[str], None] | None, cancelled: threading.Event
     ) -> list[Generation[Any]]:
-        """Run the engine over the prompts, `n` rows for each, in this thread."""
-        from .engine import Engine, Request, RequestError
-
-        values: Mapping[str, Any] = options
-        constraint: Any = {name: value for name, value in values.items() if name in CONSTRAINT_NAMES}
-        encoded = [encode_prompt(self.tokenizer, prompt) for prompt in prompts]
-        sampling, stop, n = sampling_of(options), stop_texts(options.get("stop", ())), options.get("n", 1)
-        if not isinstance(n, int) or n < 1:
-            raise ValueError(f"n is {n!r}, which is no number of answers")
-        start = time.perf_counter()
-        grammar = self.compile(**constraint)
-        stats = GenerationStats(compile=time.perf_counter() - start)
-        rows = len(encoded) * n
-        if not rows:
-            return []
-        engine = Engine(self.model, self.tokenizer, compiler=self.compiler, max_running=rows)
-        answers: dict[int, Answer] = {}
+        """Run the engine over the prompts, in this thread."""
 
         def listen(row: int, event: Event) -> None:
             if event.text and on_text is not None and row == 0:
                 on_text(event.text)
-            if event.answer is not None:
-                answers[row] = event.answer
 
-        for row in range(rows):
+        run = _Run(self, prompts, options, listen)
+        while not run.is_over:
+            run.engine.step()
+            if cancelled.is_set():
+                run.engine.close()
+        return run.answers()
+
+
+class _Run:
+    """The engine over some prompts, `n` rows for each; who made it calls `engine.step` until it is over."""
+
+    def __init__(
+        self, generator: Generator, prompts: Sequence[Prompt], options: GenerateOptions, listen: Callable[[int, Event], None]
+    ) -> None:
+        from .engine import Engine, Request, RequestError
+
+        values: Mapping[str, Any] = options
+        constraint: Any = {name: value for name, value in values.items() if name in CONSTRAINT_NAMES}
+        encoded = [encode_prompt(generator.tokenizer, prompt) for prompt in prompts]
+        sampling, stop, self.n = sampling_of(options), stop_texts(options.get("stop", ())), options.get("n", 1)
+        if not isinstance(self.n, int) or self.n < 1:
+            raise ValueError(f"n is {self.n!r}, which is no number of answers")
+        start = time.perf_counter()
+        self.grammar = generator.compile(**constraint)
+        self.stats = GenerationStats(compile=time.perf_counter() - start)
+        self.parser = _parser(constraint, self.grammar)
+        self.rows = len(encoded) * self.n
+        self.engine = Engine(generator.model, generator.tokenizer, compiler=generator.compiler, max_running=max(1, self.rows))
+        self._answers: dict[int, Answer] = {}
+        self._listen = listen
+        for row in range(self.rows):
             request = Request(
-                prompt=encoded[row // n],
-                constraint=grammar,
+                prompt=encoded[row // self.n],
+                constraint=self.grammar,
                 sampling=sampling if sampling.seed is None else replace(sampling, seed=sampling.seed + row),
                 max_tokens=options.get("max_tokens", 1024),
                 stop=stop,
@@ -243,19 +249,27 @@ class Generator:
                 shown=None,
             )
             try:
-                engine.submit(engine.prepare(request), partial(listen, row))
+                self.engine.submit(self.engine.prepare(request), partial(self._hear, row))
             except RequestError as error:
                 raise PromptError(str(error)) if error.field == "prompt" else error from None
-        while len(answers) < rows:
-            engine.step()
-            if cancelled.is_set():
-                engine.close()
-        info = engine.info
+
+    def _hear(self, row: int, event: Event) -> None:
+        if event.answer is not None:
+            self._answers[row] = event.answer
+        self._listen(row, event)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether every row has its answer."""
+        return len(self._answers) == self.rows
+
+    def answers(self) -> list[Generation[Any]]:
+        """The answers, when it is over."""
+        info, stats = self.engine.info, self.stats
         stats.model, stats.mask = info.model_seconds + info.prefill_seconds, info.mask_seconds
         stats.sample, stats.steps = info.sample_seconds, info.steps
-        parser = _parser(constraint, grammar)
-        made = [_generation(answers[row], parser, stats, grammar) for row in range(rows)]
-        return [replace(made[row], others=tuple(made[row + 1 : row + n])) for row in range(0, rows, n)]
+        made = [_generation(self._answers[row], self.parser, stats, self.grammar) for row in range(self.rows)]
+        return [replace(made[row], others=tuple(made[row + 1 : row + self.n])) for row in range(0, self.rows, self.n)]
 
 
 @overload
@@ -412,6 +426,63 @@ async def generate_async(
     """As `generate`, without blocking the event loop."""
     check_names(options, {"compiler"})
     return await Generator(model, tokenizer, compiler=compiler).generate_async(prompt, **options)
+
+
+@overload
+def stream(
+    model: Any,
+    tokenizer: Any,
+    prompt: Prompt,
+    *,
+    json_schema: TypeForm[T],
+    compiler: Compiler | None = None,
+    **options: Unpack[JsonOptions],
+) -> Stream[T]: ...
+
+
+@overload
+def stream(
+    model: Any,
+    tokenizer: Any,
+    prompt: Prompt,
+    *,
+    json_schema: TypeAdapter[T],
+    compiler: Compiler | None = None,
+    **options: Unpack[JsonOptions],
+) -> Stream[T]: ...
+
+
+@overload
+def stream(
+    model: Any,
+    tokenizer: Any,
+    prompt: Prompt,
+    *,
+    compiler: Compiler | None = None,
+    **options: Unpack[TextOptions],
+) -> Stream[str]: ...
+
+
+@overload
+def stream(
+    model: Any,
+    tokenizer: Any,
+    prompt: Prompt,
+    *,
+    compiler: Compiler | None = None,
+    **options: Unpack[GenerateOptions],
+) -> Stream[Any]: ...
+
+
+def stream(
+    model: Any, tokenizer: Any, prompt: Prompt, *, compiler: Compiler | None = None, **options: Unpack[GenerateOptions]
+) -> Stream[Any]:
+    """The pieces of an answer as they are made; `piece.partial` is the value so far, `piece.generation` the answer with the last.
+
+    It takes the options of `generate`, and is read by `for` or `async for`.
+    """
+    check_names(options, {"compiler"})
+    return Generator(model, tokenizer, compiler=compiler).stream(prompt, **options)
 
 
 def _generation(

@@ -2,4 +2,7 @@
 
 options         the names and types of its options, and errors that name the right one
     types           Python types as schemas, and what makes an object of the text
+    generation      an answer
+    partial         the value of JSON that is still being written
+    stream          the pieces of an answer
 """

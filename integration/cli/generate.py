@@ -12,8 +12,9 @@ from .command import CUT, OK, REFUSED, Command, CommandError, colour, integer, n
 from .specification import Specification, add_specification, read_specification
 
 if TYPE_CHECKING:
+    from ..answers.generation import Generation
     from ..compiler import CompiledGrammar
-    from ..generate import Generation, Generator
+    from ..generate import Generator
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -9,8 +9,10 @@
 Grammars come from JSON Schema, regexes, EBNF, Lark, choices and structural tags; `stackmask.integration` connects them to engines.
 """
 
+from .integration.answers.generation import Generation
+from .integration.answers.stream import Piece, Stream
 from .integration.compiler import CompiledGrammar, Compiler
-from .integration.generate import Generation, Generator, generate, generate_async, generate_batch
+from .integration.generate import Generator, generate, generate_async, generate_batch, stream
 from .integration.tokenizers import Vocabulary
 from .pda.engine import fill_bitmasks, fill_draft_bitmasks
 from .pda.exceptions import (
@@ -42,10 +44,12 @@ __all__ = [
     "LimitError",
     "Limits",
     "Matcher",
+    "Piece",
     "RegexError",
     "RollbackError",
     "SchemaError",
     "StackmaskError",
+    "Stream",
     "StructuralTagError",
     "UnsatisfiableError",
     "UnsupportedSchemaError",
@@ -57,6 +61,7 @@ __all__ = [
     "generate",
     "generate_async",
     "generate_batch",
+    "stream",
 ]
 
 

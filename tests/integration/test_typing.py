@@ -61,6 +61,9 @@ reveal_type(generator.generate("", json=True))  # Generation[Any]
 reveal_type(stackmask.generate(model, tokenizer, "", regex="a+"))  # Generation[str]
 reveal_type(stackmask.generate_batch(model, tokenizer, [""], json_schema=Person))  # list[Generation[Person]]
 reveal_type(generator.generate_batch([""], lark="start: X"))  # list[Generation[str]]
+reveal_type(generator.stream("", json_schema=Person))  # Stream[Person]
+reveal_type(next(stackmask.stream(model, tokenizer, "", json_schema=TypeAdapter(int))).generation)  # Generation[int] | None
+reveal_type(stackmask.stream(model, tokenizer, "", choice=["a"]))  # Stream[str]
 generator.generate("", json_schema=Person, property_order="anny")  # error
 generator.generate("", json_schema=Person, max_new_tokens=3)  # error
 generator.generate("", regex="a", top_k="3")  # error

@@ -1,0 +1,63 @@
+"""One answer, and where its time went."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Generic, Literal, TypeVar
+
+from ..compiler import CompiledGrammar
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class GenerationStats:
+    """Where the time went, in seconds; the rows of a batch share it. `mask` is filling and applying masks and accepting tokens."""
+
+    compile: float = 0.0
+    model: float = 0.0
+    mask: float = 0.0
+    sample: float = 0.0
+    steps: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Generation(Generic[T]):
+    """One answer; T is the type of the value that `parsed` gives.
+
+    `finish_reason` is "stop" where a stop token, a stop text or the end of the grammar ended it, "length" where `max_tokens` or the
+    model's context did. `complete`: the text satisfies the constraint, which it always does after "stop" unless a stop text cut it.
+    `closed`: `finish_within_budget` made it end early. `others` are the rest of the `n` answers to the same prompt.
+    """
+
+    text: str
+    token_ids: tuple[int, ...]
+    finish_reason: Literal["stop", "length"]
+    complete: bool
+    closed: bool
+    prompt_tokens: int
+    stats: GenerationStats
+    others: tuple[Generation[T], ...] = ()
+    parser: Callable[[str], T] | None = field(repr=False, default=None)
+    grammar: CompiledGrammar | None = field(repr=False, default=None)
+
+    @property
+    def captures(self) -> list[tuple[str, str]]:
+        """The names and texts of what the grammar captures, in the order of their ends: a fresh matcher reads the tokens again."""
+        if self.grammar is None:
+            return []
+        matcher = self.grammar.matcher()
+        for token in self.token_ids:
+            matcher.accept_token(token)
+        return [(name, data.decode("utf-8", "replace")) for name, data in matcher.get_captures()]
+
+    @property
+    def parsed(self) -> T | None:
+        """The value of the text, None where the text is cut or nothing constrained it.
+
+        For a type that is an object of it, for a function its arguments by name, for other schemas and any JSON the JSON value; for a
+        regex, choices and grammars the text itself.
+        A type can ask for more than its schema says (a validator in Python); then this raises the type's own error.
+        """
+        return self.parser(self.text) if self.parser is not None and self.complete else None
