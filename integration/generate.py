@@ -68,6 +68,7 @@ class Generator:
 
     def compile(self, **constraint: Unpack[ConstraintOptions]) -> CompiledGrammar | None:
         """The grammar of a constraint; None where there is none."""
+        check_names(constraint)
         kind = check_constraint(constraint)
         if kind is None or kind == "grammar":
             return constraint.get("grammar")

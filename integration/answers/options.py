@@ -165,7 +165,7 @@ def check_constraint(constraint: Mapping[str, Any]) -> str | None:
         own = OPTIONS_OF.get(kind, frozenset())
         for name in options:
             if name not in own:
-                takers = " and ".join(taker for taker, names in OPTIONS_OF.items() if name in names)
+                takers = " and ".join(taker for taker, names in OPTIONS_OF.items() if name in names) or "generate"
                 raise ValueError(f"{name} is an option of {takers}, not of {kind}")
     return kinds[0] if kinds else None
 

@@ -247,6 +247,10 @@ def test_a_wrong_option_names_the_right_one(model, generator, name, right):
             call()
     with pytest.raises(TypeError, match="'xyzzy' is no option; there are choice, "):
         generator.generate("Hi", xyzzy=1)
+    with pytest.raises(TypeError, match="did you mean regex"):
+        generator.compile(pattern="a")
+    with pytest.raises(ValueError, match="temperature is an option of generate, not of regex"):
+        generator.compile(regex="a", temperature=1.0)
 
 
 def test_several_answers(generator):
