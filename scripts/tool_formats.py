@@ -1,6 +1,7 @@
 """Print the table of tool-call formats for docs/tool_calling.md."""
 
-from stackmask.integration.tools.formats import FORMATS, STYLES, Format
+from stackmask.integration.tools.formats import FORMATS, Format
+from stackmask.schema.structural_tag.notations import NOTATIONS
 
 GAP, NEWLINE = "·", "⏎"
 
@@ -19,10 +20,10 @@ def table() -> str:
 
 def _spelled(entry: Format) -> str:
     """One call with all that stands around it, with an argument named key."""
-    style = STYLES[entry.style]
-    pair = style.pair.replace("$key", "key").replace("$string", "true").replace("$type", style.types.get("string", ""))
-    arguments = pair.replace("$value", "value") if style.pair else "{...}"
-    if (note := style.notation) is not None:
+    notation = NOTATIONS[entry.style]
+    pair = notation.pair.replace("$key", "key").replace("$kind", notation.kinds.get("string", ""))
+    arguments = pair.replace("$value", "value") if notation.pair else "{...}"
+    if (note := notation.literals) is not None:
         quote = note.quote or '"'
         arguments = f"key{note.assign}{quote}value{quote}"
     call = entry.calls[0].replace("$arguments", arguments).replace("$name", "NAME").replace("$index", "0")

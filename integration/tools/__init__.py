@@ -13,7 +13,7 @@
 ['apertus', 'cohere_command', 'cohere_command4']
 """
 
-from .formats import DEFAULT, FORMATS, Format, Style, detect_format
+from .formats import DEFAULT, FORMATS, Format, detect_format
 from .parser import Call, CallParser, Piece, Text
 from .spelling import MARK, named_tokens
 from .templates import structural_tag
@@ -28,7 +28,6 @@ __all__ = [
     "Choice",
     "Format",
     "Piece",
-    "Style",
     "Text",
     "Tool",
     "ToolError",

@@ -12,8 +12,8 @@ import re
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
+from ...schema.structural_tag.notations import Notation
 from .fits import Checker
-from .formats import Style
 from .kinds import kinds, member
 from .spelling import BLANKS, GAP
 
@@ -205,21 +205,20 @@ class StateReader(Base):
 class PairsReader(StateReader):
     """Arguments one after the other, each between two texts."""
 
-    def __init__(self, tail: str, style: Style, schema: Any) -> None:
+    def __init__(self, tail: str, notation: Notation, schema: Any) -> None:
         super().__init__(tail)
-        self._style = style
+        self._notation = notation
         self._schema = schema
-        before, self._close = style.pair.split("$value")
-        self._open, after = before.split("$key")
-        pattern = re.escape(after).replace("><", r">\s*<")
-        self._head = re.compile("(?P<key>.*?)" + re.sub(r"\\\$(string|type)", r"(?P<sort>[a-z]*)", pattern), re.DOTALL)
+        self._open, self._close = notation.before, notation.close
+        after = r"\s*".join(map(re.escape, notation.opening)).replace(r"\$kind", "(?P<kind>[a-z]*)")
+        self._head = re.compile(f"(?P<key>.*?){re.escape(notation.ends_key)}{after}", re.DOTALL)
         self._count = 0
         self._state = self._between
         self._kinds: frozenset[str] = frozenset()
         self._member: Any = True
         self._scanner = JsonScanner()
         self._scalar = ""
-        self._values = Values(style, schema)
+        self._values = Values(notation, schema)
 
     def _between(self, out: list[str]) -> bool:
         """Before an argument, or at the end."""
@@ -249,7 +248,7 @@ class PairsReader(StateReader):
         out.append(f"{', ' if self._count else '{'}{json.dumps(key, ensure_ascii=False)}: ")
         self._count += 1
         self._member = member(self._schema, key, self._schema)
-        self._kinds = self._values.kinds(self._member, found.groupdict().get("sort"))
+        self._kinds = self._values.kinds(self._member, found.groupdict().get("kind"))
         if "string" not in self._kinds:
             self._scanner, self._scalar = JsonScanner(), ""
             self._state = self._json
@@ -262,7 +261,7 @@ class PairsReader(StateReader):
 
     def _first(self, out: list[str]) -> bool:
         """Before the first character of a string."""
-        if self._style.trim:
+        if self._notation.trim:
             if not self._buffer:
                 return False
             if not self._buffer.startswith("\n" + self._close):  # where one newline is all there is, it is the last
@@ -272,7 +271,7 @@ class PairsReader(StateReader):
 
     def _string(self, out: list[str]) -> bool:
         """In a string, which is handed on as it comes."""
-        close = "\n" + self._close if self._style.trim else self._close
+        close = "\n" + self._close if self._notation.trim else self._close
         ends = [place for text in {close, self._close} if (place := self._buffer.find(text)) >= 0]
         if ends:
             end = min(ends)
@@ -325,19 +324,19 @@ class PairsReader(StateReader):
 
 
 class Values:
-    """Values of one tool's arguments in one style."""
+    """Values of one tool's arguments in one notation."""
 
-    def __init__(self, style: Style, schema: Any) -> None:
-        self._style = style
+    def __init__(self, notation: Notation, schema: Any) -> None:
+        self._notation = notation
         self._schema = schema
         self.checker = Checker(schema)
 
-    def kinds(self, schema: Any, sort: str | None) -> frozenset[str]:
+    def kinds(self, schema: Any, word: str | None) -> frozenset[str]:
         """The kinds that a value may be of, by its schema and by what the notation says of it."""
         found = kinds(schema, self._schema)
-        if sort is None:
+        if word is None:
             return found
-        is_string = sort == self._style.types.get("string", "true")
+        is_string = word == self._notation.kinds["string"]
         return frozenset(("string",)) if is_string else found - {"string"}
 
     def json(self, text: str, schema: Any, allowed: frozenset[str]) -> str:
@@ -346,7 +345,7 @@ class Values:
         if allowed - {"string"} and _is_json(text):
             readings.append(text.strip(BLANKS))
         if "string" in allowed:
-            trimmed = text.removeprefix("\n").removesuffix("\n") if self._style.trim else text
+            trimmed = text.removeprefix("\n").removesuffix("\n") if self._notation.trim else text
             readings += (json.dumps(one, ensure_ascii=False) for one in dict.fromkeys((trimmed, text, text.strip(BLANKS))))
         if not text:
             readings += (empty for kind, empty in (("array", "[]"), ("object", "{}")) if kind in allowed)

@@ -1,4 +1,4 @@
-"""Arguments in a style that structural tags do not have, made of what they have.
+"""Arguments in a tagged notation that structural tags do not write by themselves, composed of the formats that they have.
 
 The schema is a plain object: properties in their order, each required or not, and nothing else. A value stands between two texts, a string
 as it is, anything else as JSON. What such a spelling cannot hold exactly, a string with a pattern say, is refused.
@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from ...schema.structural_tag.notations import Notation
 from .fits import NOTES
-from .formats import Style
 from .kinds import kinds, kinds_of, resolve
 from .tool import ToolError
 
@@ -22,14 +22,14 @@ _OBJECT: Final = NOTES | {"type", "properties", "required", "additionalPropertie
 _REFERENCES: Final = 32
 
 
-def compose_arguments(schema: Any, style: Style, compact: bool) -> Json:
+def compose_arguments(schema: Any, notation: Notation, compact: bool) -> Json:
     """The arguments that a schema describes, as a format of structural tags."""
     properties, required = plain_object(schema, schema)
     if odd := [key for key in properties if re.search(r'["<>]', key)]:
         raise ToolError(f"its argument {odd[0]!r} has a name that this format cannot spell")
     elements = []
     for key, value in properties.items():
-        begin, end = style.pair.replace("$key", key).split("$value")
+        begin, end = notation.pair.replace("$key", key).split("$value")
         pair = {"type": "tag", "begin": begin, "content": _value(key, value, schema, end, compact), "end": end}
         elements.append(pair if key in required else {"type": "optional", "content": pair})
     if not elements:

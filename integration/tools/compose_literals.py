@@ -11,9 +11,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from ...schema.structural_tag.notations import Literals, Notation
 from .compose import free_text, plain_object, resolved, whole_schema, words
 from .fits import NOTES
-from .formats import Notation, Style
 from .kinds import kinds
 from .tool import ToolError
 
@@ -25,17 +25,17 @@ _KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ARRAY: Final = NOTES | {"type", "items", "minItems", "maxItems"}
 
 
-def compose_literals(schema: Any, style: Style, compact: bool) -> Json:
+def compose_literals(schema: Any, notation: Notation, compact: bool) -> Json:
     """The arguments that a schema describes, as a format of structural tags."""
-    assert style.notation is not None
-    return _Literals(style.notation, schema, compact).members(schema, style.notation.assign, 0, is_argument=True)
+    assert notation.literals is not None
+    return _Composer(notation.literals, schema, compact).members(schema, notation.literals.assign, 0, is_argument=True)
 
 
-class _Literals:
+class _Composer:
     """One tool's arguments in one notation."""
 
-    def __init__(self, notation: Notation, root: Any, compact: bool) -> None:
-        self.notation = notation
+    def __init__(self, literals: Literals, root: Any, compact: bool) -> None:
+        self.literals = literals
         self.root = root
         self.blanks = {"max_whitespace_cnt": 0} if compact else {}
         self.parts = 0
@@ -46,11 +46,11 @@ class _Literals:
         keys = list(properties)
         written = []
         for key in keys:
-            if (is_argument or not self.notation.quotes_keys) and not _KEY.fullmatch(key):
+            if (is_argument or not self.literals.quotes_keys) and not _KEY.fullmatch(key):
                 raise ToolError(f"its argument {key!r} has a name that this format cannot spell")
-            name = key if is_argument or not self.notation.quotes_keys else json.dumps(key, ensure_ascii=False)
+            name = key if is_argument or not self.literals.quotes_keys else json.dumps(key, ensure_ascii=False)
             written.append(_sequence([_text(name + assign), self.value(key, properties[key], depth + 1)]))
-        comma = _text(self.notation.comma)
+        comma = _text(self.literals.comma)
 
         def after(place: int) -> list[Json]:
             """What may follow where a member has been written."""
@@ -79,17 +79,17 @@ class _Literals:
         if isinstance(types, list) and types:
             return _or([self.value(key, {**schema, "type": kind}, depth + 1) for kind in types])
         match types:
-            case "string" if self.notation.quote:
+            case "string" if self.literals.quote:
                 free_text(key, schema)
-                return {"type": "tag", "begin": self.notation.quote, "content": {"type": "any_text"}, "end": self.notation.quote}
+                return {"type": "tag", "begin": self.literals.quote, "content": {"type": "any_text"}, "end": self.literals.quote}
             case "string" | "number" | "integer":
                 return {"type": "json_schema", "json_schema": whole_schema(schema, self.root), **self.blanks}
             case "boolean" | "null" if kinds(schema, self.root) and not schema.keys() - NOTES - {"type"}:
-                return _or([_text(word) for word in (self.notation.words[1:] if types == "boolean" else self.notation.words[:1])])
+                return _or([_text(word) for word in (self.literals.words[1:] if types == "boolean" else self.literals.words[:1])])
             case "array":
                 return self.array(key, schema, depth)
             case "object":
-                return _sequence([_text("{"), self.members(schema, self.notation.member, depth), _text("}")])
+                return _sequence([_text("{"), self.members(schema, self.literals.member, depth), _text("}")])
         raise ToolError(f"its argument {key!r} does not say what type it has, which this format needs")
 
     def array(self, key: str, schema: Mapping[str, Any], depth: int) -> Json:
@@ -106,20 +106,20 @@ class _Literals:
             "type": "repeat",
             "min": max(0, low - 1),
             "max": -1 if high is None else high - 1,
-            "content": _sequence([_text(self.notation.comma), item]),
+            "content": _sequence([_text(self.literals.comma), item]),
         }
         items = _sequence([item, more])
         return _sequence([_text("["), items if low else _optional(items), _text("]")])
 
     def constant(self, key: str, value: Any) -> Json:
         """A value that a schema lists."""
-        notation = self.notation
+        literals = self.literals
         if value is None or isinstance(value, bool):
-            return _text(notation.words[0 if value is None else 1 if value else 2])
-        if isinstance(value, str) and notation.quote:
-            if notation.quote in value:
+            return _text(literals.words[0 if value is None else 1 if value else 2])
+        if isinstance(value, str) and literals.quote:
+            if literals.quote in value:
                 raise ToolError(f"its argument {key!r} has a value that this format cannot spell")
-            return _text(f"{notation.quote}{value}{notation.quote}")
+            return _text(f"{literals.quote}{value}{literals.quote}")
         if isinstance(value, str | int | float):
             return _text(json.dumps(value, ensure_ascii=False))
         raise ToolError(f"its argument {key!r} lists values that this format cannot spell")

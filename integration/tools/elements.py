@@ -6,8 +6,8 @@ import json
 import re
 from typing import Any, Final
 
+from ...schema.structural_tag.notations import Notation
 from .arguments import Base, Values, checked
-from .formats import Style
 from .kinds import kinds, member
 from .spelling import BLANKS
 
@@ -16,36 +16,36 @@ _WHOLE: Final = {"object": "{}", "array": "[]"}
 
 
 class _Element:
-    """An element that is open: a text until an element begins in it, unless its sort or its schema says what it is."""
+    """An element that is open: a text until an element begins in it, unless its tag or its schema says what kind of value it holds."""
 
-    __slots__ = ("count", "is_raw", "kind", "kinds", "schema", "sort")
+    __slots__ = ("count", "is_raw", "kind", "kinds", "schema", "word")
 
-    def __init__(self, schema: Any, root: Any, sort: str, kind: str = "") -> None:
+    def __init__(self, schema: Any, root: Any, word: str, kind: str = "") -> None:
         self.schema = schema
         self.kinds = kinds(schema, root)
-        self.sort = sort
+        self.word = word
         self.count = 0
-        self.is_raw = sort == "raw"
-        self.kind = kind or {"dict": "object", "list": "array"}.get(sort, "text")
-        if not sort and not kind and len(self.kinds) == 1 and self.kinds <= _WHOLE.keys():
+        self.is_raw = word == "raw"
+        self.kind = kind or {"dict": "object", "list": "array"}.get(word, "text")
+        if not word and not kind and len(self.kinds) == 1 and self.kinds <= _WHOLE.keys():
             (self.kind,) = self.kinds
 
 
 class ElementsReader(Base):
     """Reads elements to any depth."""
 
-    def __init__(self, tail: str, style: Style, schema: Any) -> None:
+    def __init__(self, tail: str, notation: Notation, schema: Any) -> None:
         super().__init__(tail)
         self._root = schema
-        self._values = Values(style, schema)
-        self._is_escaped = bool(style.types)
+        self._values = Values(notation, schema)
+        self._is_escaped = notation.escaped
         self._stack = [_Element(schema, schema, "", "object")]
-        begin, close = style.pair.split("$value")
-        item = style.item.split("$value")[0]
+        begin, close = notation.pair.split("$value")
+        item = notation.item.split("$value")[0]
         last = begin[begin.index("$key") + len("$key")]
         key = rf"(?!/)[^{last}]*"
-        opens = re.escape(begin).replace(r"\$key", f"(?P<name>{key})").replace(r"\$type", "(?P<sort>[a-z]+)")
-        items = re.escape(item).replace(r"\$type", "(?P<kind>[a-z]+)")
+        opens = re.escape(begin).replace(r"\$key", f"(?P<name>{key})").replace(r"\$kind", "(?P<word>[a-z]+)")
+        items = re.escape(item).replace(r"\$kind", "(?P<item_word>[a-z]+)")
         self._close = re.compile("(?P<close>" + re.escape(close).replace(r"\$key", key) + ")")
         self._tags = re.compile(f"(?:{opens})|(?:{items})|{self._close.pattern}")
 
@@ -78,10 +78,10 @@ class ElementsReader(Base):
         if found["close"] is not None:
             out.append(self._closed(between))
         else:
-            out.append(self._opened(top, found["name"], found.groupdict().get("sort") or found.groupdict().get("kind") or ""))
+            out.append(self._opened(top, found["name"], found.groupdict().get("word") or found.groupdict().get("item_word") or ""))
         return True
 
-    def _opened(self, top: _Element, name: str | None, sort: str) -> str:
+    def _opened(self, top: _Element, name: str | None, word: str) -> str:
         """What the beginning of an element adds."""
         if top.kind == "text":
             is_item = name is None or (not self._is_escaped and name == "item" and member(top.schema, name, self._root) is True)
@@ -92,7 +92,7 @@ class ElementsReader(Base):
         if top.kind == "object":
             key = _plain(name or "item") if self._is_escaped else name or "item"
             begin += f"{json.dumps(key, ensure_ascii=False)}: "
-        self._stack.append(_Element(member(top.schema, key, self._root), self._root, sort))
+        self._stack.append(_Element(member(top.schema, key, self._root), self._root, word))
         return begin
 
     def _closed(self, text: str) -> str:
@@ -100,7 +100,7 @@ class ElementsReader(Base):
         top = self._stack.pop() if len(self._stack) > 1 else self._stack[0]
         if top.kind != "text":
             return _WHOLE[top.kind][1] if top.count else _WHOLE[top.kind]
-        if top.sort and not top.is_raw:
+        if top.word and not top.is_raw:
             return checked(text.strip(BLANKS))
         return self._values.json(text, top.schema, frozenset(("string",)) if top.is_raw else top.kinds)
 

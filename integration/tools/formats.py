@@ -20,50 +20,11 @@ The spellings are those that the detectors of vLLM 0.33 and SGLang 0.5.23 read a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Literal
 
 Layout = Literal["free", "before", "either"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Notation:
-    """Values written as in a programming language, to any depth.
-
-    `assign` stands between an argument and its value, `member` between a key and a value inside an object, `comma` between any two.
-    `quote` stands around strings and, where it is empty, strings are JSON; keys inside objects are spelled like strings if `quotes_keys`.
-    `words` are what null, true and false are called.
-    """
-
-    assign: str
-    member: str
-    comma: str
-    quote: str = ""
-    quotes_keys: bool = True
-    words: tuple[str, str, str] = ("null", "true", "false")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Style:
-    r"""How the arguments of a call are spelled.
-
-    `pair` is one argument, with `$key` and `$value`, and perhaps `$string` (true or false) or `$type` saying what the value is;
-    where neither does, the tool's schema tells a string, which stands as it is, from any other value, which is JSON.
-    `trim`: one newline at either end of a value is not part of it.
-    `nested`: values are spelled in the same way to any depth; `item` spells a member of an array.
-    `is_native`: structural tags have a style of this name; the others are composed of what they have.
-    `notation`: arguments are literals of a language. A style without a pair and a notation is JSON.
-    """
-
-    name: str
-    pair: str = ""
-    trim: bool = False
-    nested: bool = False
-    item: str = ""
-    is_native: bool = True
-    types: Mapping[str, str] = field(default_factory=dict)
-    notation: Notation | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,58 +61,6 @@ class Format:
     is_single: bool = False
     id: str = ""
     detect: tuple[tuple[str, ...], ...] = ()
-
-
-_KIMI_TYPES: Final = {kind: kind for kind in ("string", "number", "boolean", "null", "object", "array")} | {"integer": "number"}
-_COHERE_TYPES: Final = {
-    "string": "raw",
-    **dict.fromkeys(("number", "integer", "boolean", "null"), "json"),
-    "object": "dict",
-    "array": "list",
-}
-
-STYLES: Final[Mapping[str, Style]] = MappingProxyType(
-    {
-        style.name: style
-        for style in (
-            Style(name="json"),
-            Style(name="qwen_xml", pair="<parameter=$key>$value</parameter>", trim=True),
-            Style(name="minimax_xml", pair='<parameter name="$key">$value</parameter>'),
-            Style(
-                name="minimax_m3_xml",
-                pair="]<]minimax[>[<$key>$value]<]minimax[>[</$key>",
-                item="]<]minimax[>[<item>$value]<]minimax[>[</item>",
-                nested=True,
-            ),
-            Style(name="deepseek_xml", pair='<｜DSML｜parameter name="$key" string="$string">$value</｜DSML｜parameter>'),
-            Style(name="deepseek_v4_1_xml", pair='<｜DSML｜ parameter name="$key" string="$string">$value</｜DSML｜ parameter>'),
-            Style(name="glm_xml", pair="<arg_key>$key</arg_key><arg_value>$value</arg_value>"),
-            Style(
-                name="kimi_k3_xml",
-                pair='<|open|>argument key="$key" type="$type"<|sep|>$value<|close|>argument<|sep|>',
-                types=_KIMI_TYPES,
-            ),
-            Style(
-                name="cohere_xml",
-                pair='<cofl:value name="$key" type="$type">$value</cofl:value>',
-                item='<cofl:value type="$type">$value</cofl:value>',
-                nested=True,
-                types=_COHERE_TYPES,
-            ),
-            Style(name="step_xml", pair='<steptml:parameter name="$key">$value</steptml:parameter>\n', is_native=False),
-            Style(name="ifm_xml", pair="<ifm|arg_key>$key</ifm|arg_key><ifm|arg_value>$value</ifm|arg_value>", is_native=False),
-            Style(name="python", is_native=False, notation=Notation(assign="=", member=": ", comma=", ", words=("None", "True", "False"))),
-            Style(name="python_json", is_native=False, notation=Notation(assign="=", member=": ", comma=", ")),
-            Style(name="gemma", is_native=False, notation=Notation(assign=":", member=":", comma=",", quote='<|"|>', quotes_keys=False)),
-            Style(
-                name="function_gemma",
-                is_native=False,
-                notation=Notation(assign=":", member=":", comma=",", quote="<escape>", quotes_keys=False),
-            ),
-            Style(name="minicpm_xml", pair='<param name="$key">$value</param>', is_native=False),
-        )
-    }
-)
 
 
 _HERMES: Final = '<tool_call>$gap{"name": "$name", "arguments": $arguments}$gap</tool_call>'

@@ -6,8 +6,8 @@ import json
 import re
 from typing import Final
 
+from ...schema.structural_tag.notations import Notation
 from .arguments import JsonScanner, StateReader, overlap
-from .formats import Style
 from .spelling import BLANKS
 
 _WORD: Final = re.compile(r"[A-Za-z0-9_.+-]+")
@@ -17,11 +17,11 @@ _CLOSE: Final = {"{": "}", "[": "]"}
 class LiteralsReader(StateReader):
     """Reads arguments: `key=value` or `key:value` with commas between, and objects and arrays inside values."""
 
-    def __init__(self, tail: str, style: Style) -> None:
+    def __init__(self, tail: str, notation: Notation) -> None:
         super().__init__(tail)
-        assert style.notation is not None
-        self._notation = style.notation
-        self._words = dict(zip(style.notation.words, ("null", "true", "false"), strict=True))
+        assert notation.literals is not None
+        self._literals = notation.literals
+        self._words = dict(zip(notation.literals.words, ("null", "true", "false"), strict=True))
         self._stack = ["{"]
         self._count = [0]
         self._state = self._member
@@ -49,7 +49,7 @@ class LiteralsReader(StateReader):
         if self._stack[-1] == "[":
             self._begin(out, "")
             return True
-        return self._key(out, self._notation.assign if is_top else self._notation.member.strip())
+        return self._key(out, self._literals.assign if is_top else self._literals.member.strip())
 
     def _key(self, out: list[str], assign: str) -> bool:
         """At the key of a member."""
@@ -77,7 +77,7 @@ class LiteralsReader(StateReader):
     def _value(self, out: list[str]) -> bool:
         """At a value."""
         self._buffer = text = self._buffer.lstrip(BLANKS)
-        quote = self._notation.quote
+        quote = self._literals.quote
         if not text or (quote and quote.startswith(text) and text != quote):
             return False
         if quote and text.startswith(quote):
@@ -104,13 +104,13 @@ class LiteralsReader(StateReader):
 
     def _quoted(self, out: list[str]) -> bool:
         """In a string between quotes."""
-        end = self._buffer.find(self._notation.quote)
-        kept = end if end >= 0 else len(self._buffer) - overlap(self._buffer, self._notation.quote)
+        end = self._buffer.find(self._literals.quote)
+        kept = end if end >= 0 else len(self._buffer) - overlap(self._buffer, self._literals.quote)
         out.append(json.dumps(self._buffer[:kept], ensure_ascii=False)[1:-1])
         self._buffer = self._buffer[kept:]
         if end < 0:
             return False
-        self._buffer = self._buffer[len(self._notation.quote) :]
+        self._buffer = self._buffer[len(self._literals.quote) :]
         out.append('"')
         self._state = self._member
         return True

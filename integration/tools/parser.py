@@ -14,9 +14,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from ...schema.structural_tag.notations import NOTATIONS
 from .arguments import InputReader, JsonReader, PairsReader, Reader, StringReader, overlap
 from .elements import ElementsReader
-from .formats import STYLES, Format
+from .formats import Format
 from .literals import LiteralsReader
 from .spelling import BLANKS, GAP, MARK, NAME, Spelling, bind, cut, openers, spellings
 from .tool import Tool
@@ -251,12 +252,12 @@ class CallParser:
             tail = tail.split(stop)[0]
         if spelling.slot != "arguments":
             return StringReader(tail) if spelling.slot == "string" else InputReader(tail)
-        style = STYLES[self._format.style]
-        if style.notation is not None:
-            return LiteralsReader(tail.replace(MARK, ""), style)
-        if not style.pair:
+        notation = NOTATIONS[self._format.style]
+        if notation.literals is not None:
+            return LiteralsReader(tail.replace(MARK, ""), notation)
+        if not notation.pair:
             return JsonReader(tail)
-        return (ElementsReader if style.nested else PairsReader)(tail.replace(MARK, ""), style, tool.parameters)
+        return (ElementsReader if notation.item else PairsReader)(tail.replace(MARK, ""), notation, tool.parameters)
 
     def _read(self, pieces: list[Piece]) -> bool:
         """In a call's arguments."""

@@ -14,7 +14,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from .formats import STYLES, Format, Style
+from ...schema.structural_tag.notations import NOTATIONS, Notation
+from .formats import Format
 
 MARK: Final = "\ufdd0"
 """A noncharacter of Unicode, which no text that is interchanged holds."""
@@ -56,7 +57,7 @@ def spellings(format: Format) -> tuple[Spelling, ...]:
 
 def custom_calls(format: Format) -> tuple[str, ...]:
     """How calls of custom tools are spelled."""
-    return format.custom or tuple(call.replace("$arguments", _input(STYLES[format.style])) for call in format.calls)
+    return format.custom or tuple(call.replace("$arguments", _input(NOTATIONS[format.style])) for call in format.calls)
 
 
 def mark_special(text: str, special: Collection[str]) -> str:
@@ -88,11 +89,11 @@ def bind(format: Format, special: Iterable[str]) -> Format:
 
 def named_tokens(format: Format, special: Iterable[str]) -> dict[str, str]:
     """Of these special tokens those that the format spells, and how the answer's text shows each."""
+    notation = NOTATIONS[format.style]
     texts = [value for name in ("calls", "custom", "reasoning", "text") for value in getattr(format, name)]
-    texts += [format.open, format.close, format.separator, format.lead, format.tail, STYLES[format.style].pair, STYLES[format.style].item]
+    texts += [format.open, format.close, format.separator, format.lead, format.tail, notation.pair, notation.item]
     texts += [text for frame in format.preambles for text in frame]
-    notation = STYLES[format.style].notation
-    texts += [] if notation is None else [notation.quote]
+    texts += [] if notation.literals is None else [notation.literals.quote]
     joined = "\0".join(texts)
     names = {name for name in special if name and name in joined}
     mark = "" if bind(format, names) is format and names else MARK
@@ -121,12 +122,12 @@ def _spelling(template: str, *, is_custom: bool) -> Spelling:
     return Spelling(head, slot, tail, is_custom)  # type: ignore[arg-type]
 
 
-def _input(style: Style) -> str:
+def _input(notation: Notation) -> str:
     """The arguments of a custom tool: its input is one argument, named input."""
-    if style.notation is not None:
-        quote = style.notation.quote
-        return f"input{style.notation.assign}" + (f"{quote}$input{quote}" if quote else "$string")
-    if not style.pair:
+    if notation.literals is not None:
+        quote = notation.literals.quote
+        return f"input{notation.literals.assign}" + (f"{quote}$input{quote}" if quote else "$string")
+    if not notation.pair:
         return '{"input": $string}'
-    pair = style.pair.replace("$key", "input").replace("$string", "true").replace("$type", style.types.get("string", ""))
-    return pair.replace("$value", "\n$input\n" if style.trim else "$input")
+    pair = notation.pair.replace("$key", "input").replace("$kind", notation.kinds.get("string", ""))
+    return pair.replace("$value", "\n$input\n" if notation.trim else "$input")

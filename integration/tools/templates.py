@@ -15,9 +15,10 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
 
+from ...schema.structural_tag.notations import NOTATIONS, STYLES
 from .compose import compose_arguments
 from .compose_literals import compose_literals
-from .formats import STYLES, Format
+from .formats import Format
 from .spelling import MARK, Spelling, bind, cut, spellings, triggers
 from .tool import Choice, Tool, ToolError
 
@@ -53,7 +54,7 @@ class _Templates:
     ) -> None:
         self.special = {*special, *stops}
         self.format = bind(format, self.special)
-        self.style = STYLES[format.style]
+        self.notation = NOTATIONS[format.style]
         self.stops = stops
         self.choice = choice
         self.is_single = choice.is_single or format.is_single
@@ -133,14 +134,14 @@ class _Templates:
     def content(self, tool: Tool, spelling: Spelling) -> Json:
         """The arguments of a function or the input of a custom tool."""
         if not tool.is_custom:
-            if not self.style.is_native:
+            if self.notation.name != "json" and self.notation.name not in STYLES:
                 try:
-                    compose = compose_arguments if self.style.notation is None else compose_literals
-                    return compose(tool.parameters, self.style, self.compact)
+                    compose = compose_arguments if self.notation.literals is None else compose_literals
+                    return compose(tool.parameters, self.notation, self.compact)
                 except ToolError as error:
                     raise ToolError(f"tool {tool.name!r} in the format {self.format.name}: {error}") from None
             blanks = {"max_whitespace_cnt": 0} if self.compact else {}
-            style = {} if self.style.name == "json" else {"style": self.style.name}
+            style = {} if self.notation.name == "json" else {"style": self.notation.name}
             return {"type": "json_schema", "json_schema": tool.parameters, **style, **blanks}
         escape = {"escape": "json"} if spelling.slot == "string" else {}
         match tool.syntax:

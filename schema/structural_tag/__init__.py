@@ -3,7 +3,8 @@
     fields         the fields of an object of a tag, each read once, by type
     special        the special tokens that a tag can name
     tag_cache      tags inside a tag that were compiled before
-    notations      the notations of tagged parameters, as a table
+    notations      how the arguments of tool calls are spelled, as a table
+    parameters     objects in the tagged notations of that table
     contents       what stands inside a tag: schemas, grammars, patterns
     formats        a function for each type of format, in a table
     report         what became of the keywords of the schemas inside

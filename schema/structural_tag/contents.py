@@ -14,7 +14,8 @@ from ..emit.direct import Compilation
 from ..emit.escaped import escaped
 from ..json_schema import json_schema_node
 from .fields import Fields, kind, refusal
-from .notations import STYLES, pattern_of, styled
+from .notations import STYLES
+from .parameters import pattern_of, styled
 
 if TYPE_CHECKING:
     from .formats import Writer

@@ -1,556 +1,160 @@
-"""Objects in the notations of models that write the arguments of a tool as tagged parameters: each notation is a row of STYLES.
+"""How the arguments of a tool call are spelled: the table of notations, which the writers of grammars and the parsers of answers share.
 
-    qwen_xml            <parameter=KEY>VALUE</parameter>
-    minimax_xml         <parameter name="KEY">VALUE</parameter>
-    glm_xml             <arg_key>KEY</arg_key><arg_value>VALUE</arg_value>
-    deepseek_xml        <｜DSML｜parameter name="KEY" string="true|false">VALUE</｜DSML｜parameter>
-    deepseek_v4_1_xml   the same with a blank after each second ｜
-    kimi_k3_xml         <|open|>argument key="KEY" type="TYPE"<|sep|>VALUE<|close|>argument<|sep|>
-    cohere_xml          <cofl:value name="KEY" type="raw|json|dict|list">VALUE</cofl:value>
-    minimax_m3_xml      ]<]minimax[>[<KEY>VALUE]<]minimax[>[</KEY>
+A tagged notation is a template for one argument, `$key` for its name and `$value` for its value; `$kind` says what kind of value follows.
 
-A string stands as it is, without quotes and escapes; so it cannot hold the text that closes it, and those that do are left out.
-Other values are JSON, except that cohere_xml and minimax_m3_xml write the members and items of values in their own notation again.
-Where an attribute says what kind of value follows, kind and value agree.
+    <parameter name="$key">$value</parameter>
 
-The algebra of `stackmask.schema` says which objects a schema allows, as it does for JSON, and `ObjectWriter` writes their members, here
-with other punctuation.
+The notations in STYLES are written by `parameters` for any schema of objects; structural tags name them in the field `style`.
+`stackmask.integration.tools` composes the others from formats of structural tags, and reads all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, lru_cache
-from html import escape
-from typing import Any, Final, NamedTuple
-
-from ...pda.automata import dfa
-from ...pda.automata.charset import complement, from_chars, union
-from ...pda.automata.dfa import ANYTHING as ANY_TEXT
-from ...pda.automata.dfa import Dfa
-from ...pda.automata.language import accepts
-from ...pda.budget import Budget
-from ...pda.exceptions import SchemaError
-from ...pda.free_text import text_without
-from ...pda.grammar import ALT, AUTOMATON, UTF8, GrammarBuilder, Node, NodeId, RuleId
-from ..algebra.algebra import Algebra
-from ..dialect.keyword_values import bounds, mapping, names
-from ..dialect.keywords import BEYOND_LOCAL, LOCAL, STRING, TYPE, UNKNOWN, VALUES
-from ..dialect.references import Scope
-from ..emit.arrays import ArrayWriter
-from ..emit.direct import Compilation
-from ..emit.json_parts import ANY_CHARACTER, Fragments
-from ..emit.object_graph import Member
-from ..emit.objects import ObjectWriter, object_node, unordered
-from ..emit.strings import StringWriter
-from ..emit.values import called
-from ..sets.keys import without
-from ..sets.numbers import NUMBERS
-from ..sets.strings import FREE as FREE_TEXT
-from ..sets.types import ANYTHING, CONSTANTS, FALSE, Array, Conjunction, Object, Parts, Text, reduced
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import Final
 
 
-class Style(NamedTuple):
-    """How a member is written: before KEY between, then the opening, the value and the close."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Literals:
+    """Values written as in a programming language, to any depth.
 
-    before: str
-    between: str
-    opening: tuple[str, ...]
-    """Texts with blanks between them; `{}` stands for the kind of the value."""
-    close: str
-    kinds: Mapping[str, str] | None = None
-    """What the opening calls each kind of value."""
+    `assign` stands between an argument and its value, `member` between a key and a value inside an object, `comma` between any two.
+    `quote` stands around strings; without one, strings are JSON. Keys inside objects are spelled like strings if `quotes_keys`.
+    `words` are the names of null, true and false.
+    """
+
+    assign: str
+    member: str
+    comma: str
+    quote: str = ""
+    quotes_keys: bool = True
+    words: tuple[str, str, str] = ("null", "true", "false")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Notation:
+    r"""One way to spell the arguments of a call: tagged if it has a `pair`, literals of a language if it has `literals`, else JSON.
+
+    In a tagged notation a string stands without quotes and escapes, and any other value is JSON.
+    Blanks may stand between two tags (`><`) inside a pair.
+
+    `pair` is the template of an argument.
+    `item` is that of an item of an array; where there is one, objects and arrays inside values are spelled in the notation too.
+    `kinds` has the word for each kind of value; where it is empty, only the tool's schema tells a string from other values.
+    `ends_key` is the text right after a key, which no key holds; with `escaped`, keys are escaped as in XML and hold any character.
+    `excluded` is the text that no string holds: by default the one that closes it.
+    `padded` allows blanks around values other than strings, `padded_text` around constrained strings, `separated` between items.
+    `trim`: one newline at either end of a string is not part of it.
+    """
+
+    name: str
+    pair: str = ""
+    item: str = ""
+    kinds: Mapping[str, str] = field(default_factory=dict)
     ends_key: str = '"'
-    """What a key cannot hold, as it would end there."""
-    item: tuple[str, str] | None = None
-    """What stands before the opening and after the close of an item, where a value's members and items are written in the style again."""
-    excluded: str = ""
-    """What a string cannot hold, where that is not the close."""
-    repeats_key: str = ""
-    """What follows the key where the close ends with it."""
-    padded: bool = True
-    """Whether blanks stand around values, strings without any constraint aside."""
-    padded_text: bool = True
-    """Whether they stand around strings."""
-    separated: bool = False
-    """Whether blanks stand between items."""
     escaped: bool = False
-    """Whether keys are escaped as in XML."""
+    excluded: str = ""
+    padded: bool = True
+    padded_text: bool = True
+    separated: bool = False
+    trim: bool = False
+    literals: Literals | None = None
+
+    @cached_property
+    def before(self) -> str:
+        """The text before a key."""
+        return self.pair.partition("$key")[0]
+
+    @cached_property
+    def opening(self) -> tuple[str, ...]:
+        """The texts between the end of a key and its value; blanks may stand between two of them.
+
+        >>> NOTATIONS["glm_xml"].ends_key, NOTATIONS["glm_xml"].opening
+        ('</arg_key>', ('', '<arg_value>'))
+        """
+        after_key = self.pair.partition("$value")[0].removeprefix(f"{self.before}$key")
+        first, *more = _BETWEEN_TAGS.split(after_key)
+        return (first.removeprefix(self.ends_key), *more)
+
+    @cached_property
+    def close(self) -> str:
+        """The text after a value, up to the key where that is repeated."""
+        return self.pair.partition("$value")[2].partition("$key")[0]
+
+    @cached_property
+    def after_repeated_key(self) -> str:
+        """The text after the key at the end of an argument; empty where the key is not repeated."""
+        return self.pair.partition("$value")[2].partition("$key")[2]
+
+    @cached_property
+    def around_item(self) -> tuple[str, str]:
+        """The texts of an item before the opening and after the close, both of which it shares with an argument."""
+        begin, _, end = self.item.partition("$value")
+        return begin.removesuffix("".join(self.opening)), end.removeprefix(self.close)
 
 
-_DEEPSEEK: Final = {
-    "string": "true", "number": "false", "boolean": "false", "null": "false", "array": "false", "object": "false",
-}  # fmt: skip
-_KIMI: Final = {kind: kind for kind in _DEEPSEEK}
-_COHERE: Final = {"string": "raw", "number": "json", "boolean": "json", "null": "json", "array": "list", "object": "dict"}
+_BETWEEN_TAGS: Final = re.compile("(?<=>)(?=<)")
 _M3: Final = "]<]minimax[>["
+_IS_STRING: Final = {"string": "true"} | dict.fromkeys(("number", "boolean", "null", "array", "object"), "false")
+_KINDS: Final = {kind: kind for kind in _IS_STRING}
+_COHERE: Final = {"string": "raw", "number": "json", "boolean": "json", "null": "json", "array": "list", "object": "dict"}
 
-STYLES: Final[Mapping[str, Style]] = {
-    "qwen_xml": Style("<parameter=", ">", ("",), "</parameter>", ends_key=">"),
-    "minimax_xml": Style('<parameter name="', '">', ("",), "</parameter>"),
-    "glm_xml": Style("<arg_key>", "</arg_key>", ("", "<arg_value>"), "</arg_value>", ends_key="</arg_key>"),
-    "deepseek_xml": Style(
-        '<｜DSML｜parameter name="', '"', (' string="{}">',), "</｜DSML｜parameter>", _DEEPSEEK, padded_text=False
+_STYLES: Final = (
+    Notation(name="qwen_xml", pair="<parameter=$key>$value</parameter>", ends_key=">", trim=True),
+    Notation(name="minimax_xml", pair='<parameter name="$key">$value</parameter>'),
+    Notation(
+        name="minimax_m3_xml",
+        pair=f"{_M3}<$key>$value{_M3}</$key>",
+        item=f"{_M3}<item>$value{_M3}</item>",
+        ends_key=">",
+        excluded=_M3,
+        padded=False,
+        padded_text=False,
+        separated=True,
     ),
-    "deepseek_v4_1_xml": Style(
-        '<｜DSML｜ parameter name="', '"', (' string="{}">',), "</｜DSML｜ parameter>", _DEEPSEEK, padded_text=False
+    Notation(
+        name="deepseek_xml",
+        pair='<｜DSML｜parameter name="$key" string="$kind">$value</｜DSML｜parameter>',
+        kinds=_IS_STRING,
+        padded_text=False,
     ),
-    "kimi_k3_xml": Style('<|open|>argument key="', '"', (' type="{}"<|sep|>',), "<|close|>argument<|sep|>", _KIMI),
-    "cohere_xml": Style(
-        '<cofl:value name="', '"', (' type="{}">',), "</cofl:value>", _COHERE, item=("<cofl:value", ""), escaped=True, ends_key="\0"
+    Notation(
+        name="deepseek_v4_1_xml",
+        pair='<｜DSML｜ parameter name="$key" string="$kind">$value</｜DSML｜ parameter>',
+        kinds=_IS_STRING,
+        padded_text=False,
     ),
-    "minimax_m3_xml": Style(
-        f"{_M3}<", ">", ("",), f"{_M3}</", ends_key=">", item=(f"{_M3}<item>", "item>"), excluded=_M3, repeats_key=">", padded=False,
-        padded_text=False, separated=True,
+    Notation(name="glm_xml", pair="<arg_key>$key</arg_key><arg_value>$value</arg_value>", ends_key="</arg_key>"),
+    Notation(
+        name="kimi_k3_xml",
+        pair='<|open|>argument key="$key" type="$kind"<|sep|>$value<|close|>argument<|sep|>',
+        kinds=_KINDS,
     ),
-}  # fmt: skip
-
-_SYNTAX: Final = frozenset(r"^$\.*+?()[]{}|/-")
-_KEY_CHARACTERS: Final = complement(union((0, 0x20), (0x7F, 0xA0), from_chars("<>\"&'=\u2028\u2029\u3000")))
-WRITABLE: Final = Dfa(((*((lo, hi, 1) for lo, hi in zip(_KEY_CHARACTERS[::2], _KEY_CHARACTERS[1::2], strict=True)),),) * 2, (False, True))
-"""The keys that are written though the schema does not declare them: without blanks and what delimits them in some style."""
-_PLAIN_FORMATS: Final = frozenset(
-    ("date", "time", "date-time", "duration", "ipv4", "ipv6", "uuid", "hostname", "uri", "uri-reference", "iri", "iri-reference")
+    Notation(
+        name="cohere_xml",
+        pair='<cofl:value name="$key" type="$kind">$value</cofl:value>',
+        item='<cofl:value type="$kind">$value</cofl:value>',
+        kinds=_COHERE,
+        escaped=True,
+    ),
 )
-"""Formats whose texts have no `<`."""
-_KINDS: Final = {
-    "integer": "number", "number": "number", "boolean": "boolean", "null": "null", "array": "array", "object": "object",
-}  # fmt: skip
 
+_COMPOSED: Final = (
+    Notation(name="step_xml", pair='<steptml:parameter name="$key">$value</steptml:parameter>\n'),
+    Notation(name="ifm_xml", pair="<ifm|arg_key>$key</ifm|arg_key><ifm|arg_value>$value</ifm|arg_value>", ends_key="</ifm|arg_key>"),
+    Notation(name="minicpm_xml", pair='<param name="$key">$value</param>'),
+    Notation(name="python", literals=Literals(assign="=", member=": ", comma=", ", words=("None", "True", "False"))),
+    Notation(name="python_json", literals=Literals(assign="=", member=": ", comma=", ")),
+    Notation(name="gemma", literals=Literals(assign=":", member=":", comma=",", quote='<|"|>', quotes_keys=False)),
+    Notation(name="function_gemma", literals=Literals(assign=":", member=":", comma=",", quote="<escape>", quotes_keys=False)),
+)
 
-def styled(
-    style: str, literal: Callable[[str], NodeId], known: dict[object, NodeId], excludes: tuple[str, ...] = (), clean: Any = True
-) -> Callable[[Compilation, RuleId, Any], NodeId]:
-    """What writes a schema's objects in a style; `literal` makes the nodes of the style's own texts, `known` are nodes that others share.
+STYLES: Final[Mapping[str, Notation]] = MappingProxyType({row.name: row for row in _STYLES})
+"""The notations other than JSON that structural tags name in the field `style`."""
 
-    No string and no key holds one of `excludes`; the schema `clean` says so for values in JSON.
-    """
-
-    def run(compilation: Compilation, rule: RuleId, schema: Any) -> NodeId:
-        return _Styled(compilation, style, literal, known, excludes, clean).run(rule, schema)
-
-    return run
-
-
-class _Styled:
-    """One schema on its way into a builder in one style."""
-
-    def __init__(
-        self,
-        compilation: Compilation,
-        name: str,
-        literal: Callable[[str], NodeId],
-        known: dict[object, NodeId],
-        excludes: tuple[str, ...],
-        clean: Any,
-    ) -> None:
-        self.c = compilation
-        self.name = name
-        self.style = STYLES[name]
-        self.literal = literal
-        self.known = known
-        self.b = compilation.builder
-        self.blank = compilation.fragments.blank
-        self.tails: dict[Conjunction, NodeId] = {}
-        self.framed: dict[tuple[str, NodeId], NodeId] = {}
-        self.pending: list[tuple[RuleId, Conjunction]] = []
-        self.excludes = excludes
-        self.excluded = (self.style.excluded or self.style.close, *excludes)
-        self.free = free_text(self.excluded, compilation.budget) if excludes else closed_text(self.excluded[0])
-        self.said_clean = clean
-
-    # PERF: the algebra and its writers are made for the first schema that needs them, which most tools never have
-
-    @cached_property
-    def algebra(self) -> Algebra:
-        """The algebra of the schema."""
-        return self.c.algebra
-
-    @cached_property
-    def bare(self) -> Fragments:
-        """The same punctuation as in JSON, but spelt as nothing or as blanks."""
-        f = self.c.fragments
-        return f._replace(open_object=f.empty, close_object=f.empty, comma=f.blank, colon=f.empty, open_array=f.empty, close_array=f.empty)
-
-    @cached_property
-    def texts(self) -> Fragments:
-        """The parts of strings without quotes and escapes."""
-        f = self.c.fragments
-        return f._replace(encoding=UTF8, character=self.b.chars(ANY_CHARACTER), quote=f.empty)
-
-    @cached_property
-    def objects(self) -> _Objects:
-        """What writes object parts."""
-        return _Objects(self, self.bare, self.c.objects)
-
-    @cached_property
-    def arrays(self) -> _Arrays:
-        """What writes array parts."""
-        return _Arrays(self, self.bare if self.style.separated else self.bare._replace(comma=self.c.fragments.empty), self.c.arrays)
-
-    @cached_property
-    def clean(self) -> Conjunction:
-        """What values in JSON have to be, beside what the schema says of them."""
-        return self.conjunction(self.said_clean, self.c.registry.root)
-
-    def run(self, first: RuleId, schema: Any) -> NodeId:
-        """Define a rule as the objects of a schema, and every rule that this needs."""
-        scope = self.c.registry.root
-        node = self.declared(schema, scope)
-        if node is None:
-            parts = self.algebra.writable(self.conjunction(schema, scope))
-            node = self.alternatives([self.objects.node(part) for part in parts.objects])
-        self.b.define(first, node)
-        while self.pending or self.c.pending:
-            if self.c.pending:
-                self.c.finish()
-                continue
-            rule, value = self.pending.pop()
-            self.b.define(rule, self.written(value))
-            self.c.check_rules()
-        return node
-
-    def conjunction(self, schema: Any, scope: Scope) -> Conjunction:
-        """A subschema as a conjunction."""
-        return reduced(frozenset((self.algebra.numbering.literal(schema, scope),)))
-
-    def declared(self, schema: Any, scope: Scope) -> NodeId | None:
-        """A schema that only lists its properties, None for others.
-
-        PERF: such schemas, which tools mostly have, cost a third without the algebra.
-        """
-        code = said(schema, scope)
-        if not code & TYPE or code & BEYOND_LOCAL or schema["type"] != "object":
-            return None
-        properties = mapping(schema, "properties")
-        needed = dict.fromkeys(names(schema, "required", schema["required"]) if "required" in schema else ())
-        beyond = schema.get("additionalProperties", True)
-        members = [(self.member(name, value, scope), name in needed) for name, value in properties.items()]
-        never = self.c.fragments.never
-        if beyond is False:
-            members += ((never, True) for name in needed if name not in properties)
-            extra = never
-        elif beyond is True and not self.excludes:
-            tail = self.tail(ANYTHING)
-            members += ((self.pair(self.key(name), tail), True) for name in needed if name not in properties)
-            extra = never if self.style.repeats_key else self.pair(self.b.node(undeclared_keys([*properties, *needed])), tail)
-        else:
-            others = self.conjunction(beyond, scope)
-            writer = self.objects
-            members += ((writer.pair(self.key(name), others), True) for name in needed if name not in properties)
-            extra = writer.pair(writer.undeclared(others, [*properties, *needed]), others)
-        return (unordered if self.c.any_order else object_node)(self.b, self.bare, members, extra)
-
-    def member(self, name: str, schema: Any, scope: Scope) -> NodeId:
-        """A declared member."""
-        key = self.key(name)
-        if schema is False or key == self.c.fragments.never:
-            return self.c.fragments.never
-        found = self.simple(schema, scope)
-        return self.pair(key, self.tail(self.conjunction(schema, scope)) if found is None else self.frame(*found))
-
-    def key(self, name: str) -> NodeId:
-        """A declared key."""
-        style = self.style
-        if not name or style.ends_key in name or (not name.isascii() and any("\ud800" <= character <= "\udfff" for character in name)):
-            raise SchemaError(f"{self.name} cannot write the property {name!r}")
-        if self.excludes and any(excluded in name for excluded in self.excludes):
-            return self.c.fragments.never
-        return self.b.literal((escape(name, quote=False).replace('"', "&quot;") if style.escaped else name).encode())
-
-    def pair(self, key: NodeId, tail: NodeId) -> NodeId:
-        """A key and what follows it."""
-        if tail == self.c.fragments.never:
-            return tail
-        b, style, literal = self.b, self.style, self.literal
-        node = b.seq(literal(style.before), key, literal(style.between), tail)
-        return b.seq(node, key, literal(style.repeats_key)) if style.repeats_key else node
-
-    def alternatives(self, nodes: Sequence[NodeId]) -> NodeId:
-        """Any of the nodes, those that are never left out."""
-        never = self.c.fragments.never
-        kept = [node for node in dict.fromkeys(nodes) if node != never]
-        return kept[0] if len(kept) == 1 else self.b.node((ALT, *kept)) if kept else never
-
-    def tail(self, value: Conjunction) -> NodeId:
-        """What follows a key: the opening, a value and the close."""
-        found = self.tails.get(value)
-        if found is None:
-            if self.style.item is None:
-                found = self.tails[value] = (
-                    self.anything() if value == ANYTHING and not self.excludes else called(self.b, self.written(value))
-                )
-            else:  # members in members: values may be recursive
-                rule = self.b.rule("value")
-                found = self.tails[value] = self.b.call(rule)
-                self.pending.append((rule, value))
-        return found
-
-    def anything(self) -> NodeId:
-        """What follows a key whose value may be anything; written once in a builder, since many tools allow undeclared properties."""
-        f = self.c.fragments
-        key = (self.name, self.c.any_order, f.value, f.blank)
-        found = self.known.get(key)
-        if found is None:
-            found = self.known[key] = called(self.b, self.written(ANYTHING))
-        return found
-
-    def item(self, value: Conjunction) -> NodeId:
-        """An item of an array."""
-        assert self.style.item is not None
-        before, after = self.style.item
-        return self.b.seq(self.literal(before), self.tail(value), self.literal(after))
-
-    def written(self, value: Conjunction) -> NodeId:
-        """The alternatives of what follows a key, one for each kind that the opening tells apart."""
-        kinds: dict[str, list[NodeId]] = {}
-        for kind, node in self.typed(value):
-            kinds.setdefault(self.style.kinds[kind] if self.style.kinds is not None else "", []).append(node)
-        return self.alternatives([self.tagged(kind, self.alternatives(nodes)) for kind, nodes in kinds.items()])
-
-    def frame(self, kind: str, node: NodeId) -> NodeId:
-        """What follows a key: the opening, a value of one kind and the close."""
-        name = self.style.kinds[kind] if self.style.kinds is not None else ""
-        found = self.framed.get((name, node))
-        if found is None:
-            found = self.framed[name, node] = called(self.b, self.tagged(name, node))
-        return found
-
-    def tagged(self, kind: str, inside: NodeId) -> NodeId:
-        """A value in the opening for its kind and the close."""
-        b, style, literal = self.b, self.style, self.literal
-        if inside == self.c.fragments.never:
-            return inside
-        opening: list[NodeId] = []
-        for text in style.opening:
-            if opening:
-                opening.append(self.blank)
-            opening.append(literal(text.replace("{}", kind)))
-        return b.seq(*opening, inside, literal(style.close))
-
-    def typed(self, value: Conjunction) -> list[tuple[str, NodeId]]:
-        """The values of a conjunction by their kinds."""
-        plain = self.plain(value)
-        if plain is not None:
-            return [plain]
-        parts = self.algebra.writable(value)
-        found = [("string", self.string(text)) for text in parts.texts]
-        if parts.numbers:
-            found.append(("number", self.padded(self.c.fragments.number if parts.numbers == NUMBERS else self.c.numbers(parts.numbers))))
-        for kind, constants in (("boolean", CONSTANTS - {None}), ("null", frozenset((None,)))):
-            some = parts.constants & constants
-            if some:
-                found.append((kind, self.padded(self.c.parts(Parts(frozenset(some))))))
-        if self.style.item is not None:
-            found += (("array", self.arrays.node(array)) for array in parts.arrays)
-            found += (("object", self.objects.node(part)) for part in parts.objects)
-        else:
-            if self.clean and (parts.arrays or parts.objects):
-                parts = self.algebra.writable(reduced(value | self.clean))
-            if parts.arrays:
-                found.append(("array", self.padded(self.c.parts(Parts(arrays=parts.arrays)))))
-            if parts.objects:
-                found.append(("object", self.padded(self.c.parts(Parts(objects=parts.objects)))))
-        return found
-
-    def plain(self, value: Conjunction) -> tuple[str, NodeId] | None:
-        """The values of a conjunction that is a simple subschema, None for others."""
-        if len(value) != 1:
-            return None
-        (literal,) = value
-        if literal < 0:
-            return None
-        schema, scope = self.algebra.numbering.entries[literal]
-        found = self.simple(schema, scope)
-        if found is None and self.style.item is not None:
-            node = self.declared(schema, scope)
-            return None if node is None else ("object", node)
-        return found
-
-    def simple(self, schema: Any, scope: Scope) -> tuple[str, NodeId] | None:
-        """The values of a subschema that says a type and what concerns this type only, or lists strings; None for others.
-
-        PERF: most parameters are of this form, and cost a third of the time without their normal form.
-        """
-        code = said(schema, scope)
-        kind = schema["type"] if code & TYPE else None
-        if kind.__class__ is not str:
-            return None
-        if code & BEYOND_LOCAL:
-            if kind != "string" or code & (BEYOND_LOCAL | LOCAL) != VALUES or "const" in schema or schema["enum"].__class__ is not list:
-                return None
-            return kind, self.string(Text(words=frozenset(value for value in schema["enum"] if isinstance(value, str))))
-        if kind == "string":
-            if not code & STRING:
-                return kind, self.string(FREE_TEXT)
-            if "pattern" in schema or "format" in schema:
-                return None
-            low, high = bounds(schema, "minLength", "maxLength")
-            return kind, self.c.fragments.never if 0 <= high < low else self.string(Text(low, high))
-        name = _KINDS.get(kind)
-        if name is None or (name in ("array", "object") and (self.style.item is not None or self.excludes)):
-            return None
-        return name, self.padded(self.c.shared(schema, scope))
-
-    def padded(self, node: NodeId) -> NodeId:
-        """A value with blanks around it."""
-        if not self.style.padded or node == self.c.fragments.never:
-            return node
-        return self.b.seq(self.blank, node, self.blank)
-
-    def holds_excluded(self, text: str) -> bool:
-        """Whether a text holds what no string holds."""
-        return any(excluded in text for excluded in self.excluded)
-
-    def word(self, word: str) -> NodeId:
-        """One string."""
-        try:
-            return self.b.literal(word.encode())
-        except UnicodeEncodeError:
-            raise SchemaError(f"{word!a} holds a lone surrogate, which no text in UTF-8 does") from None
-
-    def string(self, text: Text) -> NodeId:
-        """The strings of a part, as they are."""
-        b, never = self.b, self.c.fragments.never
-        if text == FREE_TEXT:
-            return b.node(self.free)
-        node: NodeId
-        if text.words is not None:
-            node = self.alternatives([self.word(word) for word in sorted(text.words) if not self.holds_excluded(word)])
-        elif not text.tests:
-            assert text.high < 0 or text.low <= text.high, "the algebra has no empty parts"
-            _, transitions, accepting, *_ = self.free
-            node = b.automaton(transitions, accepting, minimum=text.low, maximum=text.high)
-        else:
-            if self.excludes or not all(what == "format" and holds and name in _PLAIN_FORMATS for what, name, holds in text.tests):
-                text = text._replace(tests=text.tests | {("pattern", pattern_of(self.excluded), False)})
-            node = StringWriter(b, self.texts, self.algebra.strings).inside(text)
-        return b.seq(self.blank, node, self.blank) if self.style.padded_text and node != never else node
-
-
-def said(schema: Any, scope: Scope) -> int:
-    """What the keywords of a subschema are, nothing for one that is no object."""
-    if schema.__class__ is not dict:
-        return 0
-    codes = scope.resource.dialect.keywords
-    code = 0
-    for keyword in schema:
-        code |= codes.get(keyword, UNKNOWN)
-    return code
-
-
-def pattern_of(texts: Sequence[str]) -> str:
-    """A regular expression that finds any of these texts."""
-    return "|".join("".join(f"\\{c}" if c in _SYNTAX else c for c in text) for text in texts)
-
-
-def free_text(excluded: tuple[str, ...], budget: Budget) -> Any:
-    """The automaton of texts without these, as a node."""
-    builder = GrammarBuilder()
-    return builder.nodes[text_without(builder, excluded, budget=budget)]
-
-
-@lru_cache(maxsize=len(STYLES))
-def closed_text(excluded: str) -> Any:
-    """The same for the strings of a style."""
-    return free_text((excluded,), Budget())
-
-
-def undeclared_keys(declared: Sequence[str]) -> Node:
-    """The keys that are written though the schema does not declare them, but these: the trie of these, and state 1 for all others.
-
-    PERF: most tools allow undeclared keys, and `keys.without` takes three times as long.
-    """
-    children: list[dict[int, int]] = [{}, {}]
-    accepting = [False, True]
-    for name in declared:
-        if not (name.isascii() and name.isidentifier()) and not accepts(WRITABLE, name):
-            continue
-        state = 0
-        for code in map(ord, name):
-            following = children[state].get(code)
-            if following is None:
-                following = children[state][code] = len(children)
-                children.append({})
-                accepting.append(True)
-            state = following
-        accepting[state] = False
-    rows = []
-    for own in children:
-        if len(own) == 1:
-            ((code, child),) = own.items()
-            rows.append((*_others(0, code - 1), (code, code, child), *_others(code + 1, 0x10FFFF)))
-            continue
-        row: list[tuple[int, int, int]] = []
-        least = 0
-        for code in sorted(own):
-            if least < code:
-                row += _others(least, code - 1)
-            row.append((code, code, own[code]))
-            least = code + 1
-        rows.append((*row, *_others(least, 0x10FFFF)))
-    return AUTOMATON, tuple(rows), tuple(accepting), UTF8
-
-
-@lru_cache(maxsize=2048)
-def _others(least: int, most: int) -> tuple[tuple[int, int, int], ...]:
-    """The moves to state 1 by the characters between two."""
-    return tuple((max(lo, least), min(hi, most), 1) for lo, hi, _ in WRITABLE.transitions[1] if lo <= most and hi >= least)
-
-
-class _Objects(ObjectWriter):
-    """Object parts written in a style."""
-
-    def __init__(self, styled: _Styled, bare: Any, json: ObjectWriter) -> None:
-        super().__init__(styled.b, bare, json.oracle, styled.tail, any_order=json.any_order, distinct=False)
-        self.styled = styled
-
-    def members(self, part: Object) -> tuple[list[Member], list[Member]]:
-        """The declared keys that can occur, and the classes of the others; here with keys as the style writes them."""
-        declared, undeclared = super().members(part)
-        declared = [member._replace(key=self.styled.key(member.name or "")) for member in declared]
-        for member in undeclared:
-            self.undeclared(member.value)
-        return declared, [member for member in undeclared if member.key != self.f.never]
-
-    def undeclared(self, value: Conjunction, declared: Sequence[str] = ()) -> NodeId:
-        """Any key but the declared ones, for such a value."""
-        if self.styled.style.repeats_key and value != ANYTHING and FALSE not in value:
-            raise SchemaError(f"{self.styled.name} writes declared properties only, since a tag repeats its name when it is closed")
-        return self.f.never if FALSE in value else self.extra_key(ANY_TEXT, declared)
-
-    def extra_key(self, keys: Dfa, declared: Sequence[str]) -> NodeId:
-        """The keys of an automaton but the declared ones, as far as they can be written."""
-        if self.styled.style.repeats_key:
-            return self.f.never
-        if self.distinct:
-            raise SchemaError(f"{self.styled.name} cannot count properties that are not declared; additionalProperties may be false")
-        if keys is ANY_TEXT and not self.styled.excludes:
-            return self.b.node(undeclared_keys(declared))
-        left = WRITABLE
-        if self.styled.excludes:
-            _, transitions, accepting, *_ = self.styled.free
-            left = dfa.intersection(left, dfa.minimize(Dfa(transitions, accepting), budget=self.oracle.budget), budget=self.oracle.budget)
-        left = left if keys is ANY_TEXT else dfa.intersection(keys, left, budget=self.oracle.budget)
-        left = without(left, [name for name in declared if accepts(left, name)])
-        return self.f.never if left == dfa.NOTHING else self.b.automaton(left.transitions, left.accepting)
-
-    def pair(self, key: NodeId, value: Conjunction) -> NodeId:
-        """A member."""
-        if FALSE in value or key == self.f.never:
-            return self.f.never
-        return self.styled.pair(key, self.value(value))
-
-
-class _Arrays(ArrayWriter):
-    """Array parts written in a style."""
-
-    def __init__(self, styled: _Styled, bare: Any, json: ArrayWriter) -> None:
-        super().__init__(styled.b, bare, json.is_empty, json.is_small, styled.item, lambda _: None, json.few)
-        self.styled = styled
-
-    def node(self, part: Array) -> NodeId:
-        """The arrays of a part."""
-        if part.distinct and part.high not in (0, 1):
-            raise SchemaError(f"{self.styled.name} cannot tell that the items of an array are unique")
-        return super().node(part)
+NOTATIONS: Final[Mapping[str, Notation]] = MappingProxyType({row.name: row for row in (Notation(name="json"), *_STYLES, *_COMPOSED)})
+"""All notations by name."""

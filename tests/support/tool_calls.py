@@ -4,9 +4,9 @@ import json
 
 from hypothesis import strategies as st
 
-from stackmask.integration.tools.formats import STYLES
 from stackmask.integration.tools.kinds import member
 from stackmask.integration.tools.spelling import bind, spellings
+from stackmask.schema.structural_tag.notations import NOTATIONS
 
 
 def write_answer(format, calls, *, before="", after="", special=(), spelling=0, gap="\n"):
@@ -36,31 +36,30 @@ def write_call(bound, tool, value, index=0, spelling=0, gap="\n"):
         case "string":
             body = json.dumps(value)
         case _:
-            body = write_arguments(STYLES[bound.style], value, tool.parameters)
+            body = write_arguments(NOTATIONS[bound.style], value, tool.parameters)
     return head + body + one.tail.replace("$gap", gap)
 
 
-def write_arguments(style, arguments, schema):
-    """Arguments in a style."""
-    if style.notation is not None:
-        note = style.notation
+def write_arguments(notation, arguments, schema):
+    """Arguments in a notation."""
+    if (note := notation.literals) is not None:
         return note.comma.join(f"{key}{note.assign}{_literal(note, value)}" for key, value in arguments.items())
-    if not style.pair:
+    if not notation.pair:
         return json.dumps(arguments, ensure_ascii=False)
-    return "".join(_element(style, key, value, member(schema, key, schema), schema) for key, value in arguments.items())
+    return "".join(_element(notation, key, value, member(schema, key, schema), schema) for key, value in arguments.items())
 
 
-def _element(style, key, value, schema, root):
+def _element(notation, key, value, schema, root):
     """One argument, or one item of an array where there is no key."""
-    sort = {bool: "boolean", str: "string", int: "integer", float: "number", type(None): "null", dict: "object", list: "array"}[type(value)]
-    text = style.item if key is None else style.pair.replace("$key", key)
-    text = text.replace("$type", style.types.get(sort, "")).replace("$string", "true" if sort == "string" else "false")
-    if style.nested and sort == "object":
-        inner = "".join(_element(style, name, item, member(schema, name, root), root) for name, item in value.items())
-    elif style.nested and sort == "array":
-        inner = "".join(_element(style, None, item, member(schema, None, root), root) for item in value)
-    elif sort == "string":
-        inner = f"\n{value}\n" if style.trim else value
+    kind = {bool: "boolean", str: "string", int: "number", float: "number", type(None): "null", dict: "object", list: "array"}[type(value)]
+    text = notation.item if key is None else notation.pair.replace("$key", key)
+    text = text.replace("$kind", notation.kinds.get(kind, ""))
+    if notation.item and kind == "object":
+        inner = "".join(_element(notation, name, item, member(schema, name, root), root) for name, item in value.items())
+    elif notation.item and kind == "array":
+        inner = "".join(_element(notation, None, item, member(schema, None, root), root) for item in value)
+    elif kind == "string":
+        inner = f"\n{value}\n" if notation.trim else value
     else:
         inner = json.dumps(value, ensure_ascii=False)
     return text.replace("$value", inner)

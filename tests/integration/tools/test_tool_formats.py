@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from support.tool_calls import functions, write_answer
 
 from stackmask.integration.tools import DEFAULT, FORMATS, MARK, Call, CallParser, Text, choose, detect_format, named_tokens, read_tools
-from stackmask.integration.tools.formats import STYLES
 from stackmask.integration.tools.kinds import KINDS, kinds
 from stackmask.integration.tools.spelling import bind, openers, spellings, triggers
+from stackmask.schema.structural_tag.notations import NOTATIONS
 
 WEATHER = {
     "type": "object",
@@ -77,7 +77,7 @@ def special_of(format):
 def test_the_table_is_whole():
     """Each entry can be told apart by the parser: a name ends where what follows it begins, and calls begin with something."""
     for name, format in FORMATS.items():
-        assert name == format.name and format.families and format.parsers and format.style in STYLES
+        assert name == format.name and format.families and format.parsers and format.style in NOTATIONS
         for spelling in spellings(format):
             assert "$name" in spelling.head
             for piece, following in zip(spelling.pieces[1::2], spelling.pieces[2::2], strict=True):

@@ -13,7 +13,7 @@ from support.tool_calls import functions, write_answer
 
 from stackmask import Compiler, Vocabulary
 from stackmask.integration.tools import FORMATS, MARK, Call, CallParser, Text, ToolError, choose, named_tokens, read_tools, structural_tag
-from stackmask.integration.tools.formats import STYLES
+from stackmask.schema.structural_tag.notations import NOTATIONS
 
 SCHEMA = {
     "type": "object",
@@ -50,7 +50,7 @@ def special_of(format):
         *format.reasoning,
         *sum(format.preambles, ()),
     ]
-    return sorted({name for text in (*bound, STYLES[format.style].pair) for name in SPECIAL.findall(text)})
+    return sorted({name for text in (*bound, NOTATIONS[format.style].pair) for name in SPECIAL.findall(text)})
 
 
 @cache
@@ -278,7 +278,7 @@ RICH = {
 }
 
 
-@pytest.mark.parametrize("name", [name for name, format in FORMATS.items() if STYLES[format.style].notation])
+@pytest.mark.parametrize("name", [name for name, format in FORMATS.items() if NOTATIONS[format.style].literals])
 def test_literals(name):
     """Arguments as literals: any members may be left out but those required, and values are bound as the schema says."""
     format = FORMATS[name]
