@@ -2,12 +2,12 @@
 
     formats                        the table
     spelling                       its templates, taken apart
-    tool                           the tools of a request, and what may be called
-    kinds, fits                    what kinds of value a schema lets through, and whether it allows a value
-    compose, compose_literals      arguments in notations that structural tags do not have
-    templates                      a structural tag of a choice of tools
-    arguments, elements, literals  the arguments of a call as JSON, while they come
-    parser                         the answer as text and calls
+    tool                           the tools of a request, and which of them may be called
+    kinds, fits                    the kinds of value that a schema allows, and whether it allows a given value
+    compose, compose_literals      arguments in notations that structural tags do not write by themselves
+    templates                      the structural tag for a choice of tools
+    arguments, elements, literals  the arguments of a call as JSON, while they arrive
+    parser                         an answer read as text and calls
 
 >>> sorted(FORMATS)[:3]
 ['apertus', 'cohere_command', 'cohere_command4']

@@ -1,7 +1,7 @@
-"""The arguments of a call out of a model's text, as JSON, while they come.
+"""Turns the arguments of a call from a model's text into JSON, while they arrive.
 
 One reader for each way that arguments are spelled, and one more in `elements`.
-A reader takes text until the end of the call, gives the JSON that the text so far comes to, and keeps what comes after the call in `rest`.
+A reader takes text until the end of the call, returns the JSON of the text so far, and keeps the text after the call in `rest`.
 Nothing here recurses on the depth of a value.
 """
 
@@ -30,7 +30,7 @@ class Reader(Protocol):
     rest: str
 
     def feed(self, text: str) -> str:
-        """What these characters add."""
+        """Read these characters; returns the text that they add to the result."""
 
 
 class JsonScanner:
@@ -43,49 +43,49 @@ class JsonScanner:
         self._in_string = self._escaped = self._scalar = False
 
     def scan(self, text: str) -> int | None:
-        """Where in `text`, which goes on from what was scanned before, the value ends; None where it goes on.
+        """The index in `text` where the value ends, None if it has not ended; `text` continues the text scanned before.
 
         >>> scanner = JsonScanner()
         >>> scanner.scan('{"a": "}'), scanner.scan('"} and more')
         (None, 2)
         """
-        place = 0
-        while place < len(text):
+        index = 0
+        while index < len(text):
             if self._in_string:
                 if self._escaped:
                     self._escaped = False
-                    place += 1
+                    index += 1
                     continue
-                found = _STRING.search(text, place)
+                found = _STRING.search(text, index)
                 if found is None:
                     return None
-                place = found.end()
+                index = found.end()
                 self._escaped = found[0] == "\\"
                 self._in_string = self._escaped
                 if not self._in_string and not self._depth:
-                    return place
+                    return index
             elif self._depth:
-                found = _STRUCTURE.search(text, place)
+                found = _STRUCTURE.search(text, index)
                 if found is None:
                     return None
-                place = found.end()
+                index = found.end()
                 self._in_string = found[0] == '"'
                 self._depth += (found[0] in "{[") - (found[0] in "}]")
                 if not self._depth:
-                    return place
-            elif not self._scalar and text[place] in '"{[':
-                self._in_string, self._depth = text[place] == '"', int(text[place] != '"')
-                place += 1
+                    return index
+            elif not self._scalar and text[index] in '"{[':
+                self._in_string, self._depth = text[index] == '"', int(text[index] != '"')
+                index += 1
             else:
                 self._scalar = True
-                found = _SCALAR.match(text, place)
+                found = _SCALAR.match(text, index)
                 assert found is not None
                 return None if found.end() == len(text) else found.end()
         return None
 
 
 class Base:
-    """What readers share: text that is not read yet, and the text that ends the call."""
+    """The part that all readers share: the text not yet read, and the text that ends the call."""
 
     def __init__(self, tail: str) -> None:
         self.is_done = False
@@ -95,7 +95,7 @@ class Base:
         self._buffer = ""
 
     def end(self) -> None:
-        """Read what ends the call: blanks and the tail; where something else stands there, the call has ended all the same."""
+        """Read the end of the call: blanks and the tail; if other text follows, the call ends there."""
         while self._tails:
             word, text = self._tails[0], self._buffer.lstrip(BLANKS)
             if word.startswith(text) and len(text) < len(word):
@@ -106,7 +106,7 @@ class Base:
 
 
 class JsonReader(Base):
-    """JSON, handed on as it is."""
+    """JSON, passed on unchanged."""
 
     def __init__(self, tail: str) -> None:
         super().__init__(tail)
@@ -114,7 +114,7 @@ class JsonReader(Base):
         self._begun = False
 
     def feed(self, text: str) -> str:
-        """What these characters add."""
+        """Read these characters; returns the text that they add to the result."""
         if not self._begun:
             text = text.lstrip(BLANKS)
             self._begun = bool(text)
@@ -138,7 +138,7 @@ class StringReader(Base):
         self._begun = False
 
     def feed(self, text: str) -> str:
-        """What these characters add."""
+        """Read these characters; returns the text that they add to the result."""
         self._buffer += text
         if not self._begun:
             self._buffer = self._buffer.lstrip(BLANKS)
@@ -167,7 +167,7 @@ class StringReader(Base):
 
 
 class InputReader(Base):
-    """Text as it stands, up to what ends the call."""
+    """Unescaped text, up to the end of the call."""
 
     def __init__(self, tail: str) -> None:
         super().__init__(tail)
@@ -175,7 +175,7 @@ class InputReader(Base):
         self._is_closed = False
 
     def feed(self, text: str) -> str:
-        """What these characters add."""
+        """Read these characters; returns the text that they add to the result."""
         self._buffer += text
         out = ""
         if not self._is_closed:
@@ -189,12 +189,12 @@ class InputReader(Base):
 
 
 class StateReader(Base):
-    """Reads by states, each a method that takes what it can off the buffer and says whether to go on at once."""
+    """Reads by states: each is a method that consumes what it can of the buffer and returns whether the next state can run at once."""
 
     _state: Callable[[list[str]], bool]
 
     def feed(self, text: str) -> str:
-        """What these characters add."""
+        """Read these characters; returns the text that they add to the result."""
         self._buffer += text
         out: list[str] = []
         while not self.is_done and self._state(out):
@@ -227,14 +227,14 @@ class PairsReader(StateReader):
             self._buffer = text[len(self._open) :]
             self._state = self._name
             return True
-        if any(known.startswith(text) and len(text) < len(known) for known in (self._open, self._tail)):
+        if any(expected.startswith(text) and len(text) < len(expected) for expected in (self._open, self._tail)):
             return False
         out.append("}" if self._count else "{}")
         self._state = self._over
         return True
 
     def _over(self, out: list[str]) -> bool:
-        """Behind the last argument."""
+        """After the last argument."""
         self.end()
         return False
 
@@ -270,18 +270,18 @@ class PairsReader(StateReader):
         return True
 
     def _string(self, out: list[str]) -> bool:
-        """In a string, which is handed on as it comes."""
+        """In a string, which is passed on as it arrives."""
         close = "\n" + self._close if self._notation.trim else self._close
-        ends = [place for text in {close, self._close} if (place := self._buffer.find(text)) >= 0]
+        ends = [index for text in {close, self._close} if (index := self._buffer.find(text)) >= 0]
         if ends:
             end = min(ends)
             out.append(_inside(self._buffer[:end]) + '"')
             self._buffer = self._buffer[self._buffer.index(self._close, end) + len(self._close) :]
             self._state = self._between
             return True
-        held = max(overlap(self._buffer, close), overlap(self._buffer, self._close))
-        out.append(_inside(self._buffer[: len(self._buffer) - held]))
-        self._buffer = self._buffer[len(self._buffer) - held :]
+        partial = max(overlap(self._buffer, close), overlap(self._buffer, self._close))
+        out.append(_inside(self._buffer[: len(self._buffer) - partial]))
+        self._buffer = self._buffer[len(self._buffer) - partial :]
         return False
 
     def _json(self, out: list[str]) -> bool:
@@ -299,7 +299,7 @@ class PairsReader(StateReader):
         return True
 
     def _after(self, out: list[str]) -> bool:
-        """Behind a value that is JSON."""
+        """After a value that is JSON."""
         text = self._buffer.lstrip(BLANKS)
         if self._close.startswith(text) and len(text) < len(self._close):
             return False
@@ -308,7 +308,7 @@ class PairsReader(StateReader):
         return True
 
     def _whole(self, out: list[str]) -> bool:
-        """In a string that is bound, or a value that may be a string or JSON."""
+        """In a constrained string, or a value that may be a string or JSON."""
         end = self._buffer.find(self._close)
         if end < 0:
             return False
@@ -332,7 +332,7 @@ class Values:
         self.checker = Checker(schema)
 
     def kinds(self, schema: Any, word: str | None) -> frozenset[str]:
-        """The kinds that a value may be of, by its schema and by what the notation says of it."""
+        """The kinds that a value may be of, by its schema and by the word that the notation has for its kind."""
         found = kinds(schema, self._schema)
         if word is None:
             return found
@@ -364,7 +364,7 @@ def overlap(text: str, word: str) -> int:
 
 
 def checked(text: str) -> str:
-    """JSON as it is, or where it is none a string."""
+    """The text itself if it is JSON, else the text as a JSON string."""
     return text if _is_json(text) else json.dumps(text, ensure_ascii=False)
 
 
@@ -406,5 +406,5 @@ def _escape(text: str) -> tuple[str, int] | None:
 
 
 def _unit(text: str) -> int:
-    """A number of four hexadecimal digits; where they are none, that of the replacement character."""
+    """The number of four hexadecimal digits; that of the replacement character if they are not hexadecimal."""
     return int(text, 16) if re.fullmatch("[0-9A-Fa-f]{4}", text) else 0xFFFD

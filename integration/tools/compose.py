@@ -1,7 +1,7 @@
 """Arguments in a tagged notation that structural tags do not write by themselves, composed of the formats that they have.
 
-The schema is a plain object: properties in their order, each required or not, and nothing else. A value stands between two texts, a string
-as it is, anything else as JSON. What such a spelling cannot hold exactly, a string with a pattern say, is refused.
+The schema is a plain object: properties in their order, each required or not, and no other keyword. A value stands between two texts:
+a string unescaped, any other value as JSON. A schema that this cannot enforce exactly, such as a string with a pattern, is refused.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def compose_arguments(schema: Any, notation: Notation, compact: bool) -> Json:
     """The arguments that a schema describes, as a format of structural tags."""
     properties, required = plain_object(schema, schema)
     if odd := [key for key in properties if re.search(r'["<>]', key)]:
-        raise ToolError(f"its argument {odd[0]!r} has a name that this format cannot spell")
+        raise ToolError(f"its argument {odd[0]!r} has a name that this format cannot write; it must not contain < or > or a double quote")
     elements = []
     for key, value in properties.items():
         begin, end = notation.pair.replace("$key", key).split("$value")
@@ -41,26 +41,26 @@ def plain_object(schema: Any, root: Any) -> tuple[Mapping[str, Any], frozenset[s
     """The properties of an object that has no other keywords, and which of them are required."""
     schema = resolved(schema, root)
     if not isinstance(schema, Mapping) or schema.get("type", "object") != "object":
-        raise ToolError("its parameters are no object")
+        raise ToolError("its parameters are not of type object")
     if odd := sorted(schema.keys() - _OBJECT):
-        raise ToolError(f"its parameters have {odd[0]!r}; this format holds plain objects")
+        raise ToolError(f"its parameters have {odd[0]!r}; this format supports only type, properties, required and additionalProperties")
     properties, required = schema.get("properties") or {}, schema.get("required") or ()
     if not isinstance(properties, Mapping) or not isinstance(required, list | tuple) or not all(isinstance(name, str) for name in required):
-        raise ToolError("its parameters are no JSON Schema")
+        raise ToolError("its parameters are not a JSON Schema")
     if missing := [name for name in required if name not in properties]:
-        raise ToolError(f"it requires {missing[0]!r}, which is none of its properties")
+        raise ToolError(f"it requires {missing[0]!r}, which is not among its properties")
     return properties, frozenset(required)
 
 
 def resolved(schema: Any, root: Any) -> Any:
-    """A schema with its reference followed, where it is nothing but one."""
+    """The schema that a reference leads to, or the schema itself if it is not a reference."""
     for _ in range(_REFERENCES):
         if not isinstance(schema, Mapping) or not isinstance(schema.get("$ref"), str):
             return schema
         if odd := sorted(schema.keys() - NOTES - {"$ref", *SHARED}):
-            raise ToolError(f"it has {odd[0]!r} beside a reference, which this format cannot hold")
+            raise ToolError(f"it has {odd[0]!r} beside a reference, which this format does not support")
         schema = resolve(schema["$ref"], root)
-    raise ToolError("its references go in a circle")
+    raise ToolError("its references form a cycle")
 
 
 def whole_schema(schema: Any, root: Any) -> Any:
@@ -70,7 +70,7 @@ def whole_schema(schema: Any, root: Any) -> Any:
 
 
 def words(schema: Any) -> list[Any] | None:
-    """The values of a schema that lists them and says nothing else, None for another."""
+    """The values of a schema that only lists them, None for other schemas."""
     if not isinstance(schema, Mapping) or not ("enum" in schema or "const" in schema) or schema.keys() - NOTES - {"type", "enum", "const"}:
         return None
     values = schema.get("enum", [schema.get("const")])
@@ -90,14 +90,14 @@ def _value(key: str, schema: Any, root: Mapping[str, Any], end: str, compact: bo
     if values is not None and all(isinstance(value, str) and end not in value for value in values):
         return {"type": "or", "elements": [{"type": "const_string", "value": value} for value in values]}
     if found - {"string", "null", "boolean"}:
-        raise ToolError(f"its argument {key!r} may be a string and {' and '.join(sorted(found - {'string'}))}, which read the same")
+        raise ToolError(f"its argument {key!r} may be a string or {' or '.join(sorted(found - {'string'}))}, which it writes alike")
     free_text(key, schema)
     return {"type": "any_text"}
 
 
 def free_text(key: str, schema: Any) -> None:
-    """Refuse a schema that binds a string."""
+    """Refuse a schema that constrains a string."""
     plain = schema if isinstance(schema, Mapping) else {}
     for part in (plain, *(plain.get("anyOf") or ()), *(plain.get("oneOf") or ())):
         if odd := sorted(part.keys() - NOTES - {"type", "anyOf", "oneOf"}) if isinstance(part, Mapping) else ["anyOf"]:
-            raise ToolError(f"its argument {key!r} has {odd[0]!r}, which this format cannot hold a string to")
+            raise ToolError(f"its argument {key!r} has {odd[0]!r}, which this format cannot enforce on a string")

@@ -1,6 +1,6 @@
-"""Arguments as literals of a language: those of Python, and those of Gemma.
+"""Arguments as literals of Python or of Gemma, composed of formats that structural tags have.
 
-Schemas are plain: objects with properties and nothing else, arrays of one kind of item with bounds, strings, numbers, booleans, null,
+Schemas are plain: objects with properties and no other keyword, arrays of one kind of item with bounds, strings, numbers, booleans, null,
 lists of values, and any of these by anyOf. Numbers and, in Python, strings are JSON and may have all keywords. The rest is refused.
 """
 
@@ -47,20 +47,20 @@ class _Composer:
         written = []
         for key in keys:
             if (is_argument or not self.literals.quotes_keys) and not _KEY.fullmatch(key):
-                raise ToolError(f"its argument {key!r} has a name that this format cannot spell")
+                raise ToolError(f"its argument {key!r} has a name that this format cannot write; it must be an identifier")
             name = key if is_argument or not self.literals.quotes_keys else json.dumps(key, ensure_ascii=False)
             written.append(_sequence([_text(name + assign), self.value(key, properties[key], depth + 1)]))
         comma = _text(self.literals.comma)
 
-        def after(place: int) -> list[Json]:
-            """What may follow where a member has been written."""
-            later = zip(keys[place:], written[place:], strict=True)
+        def after(index: int) -> list[Json]:
+            """The members that may follow the one at `index` - 1."""
+            later = zip(keys[index:], written[index:], strict=True)
             return [_sequence([comma, one]) if key in required else _optional(_sequence([comma, one])) for key, one in later]
 
         firsts: list[Json] = []
-        for place, key in enumerate(keys):
-            firsts.append(_sequence([written[place], *after(place + 1)]))
-            self.count(len(keys) - place)
+        for index, key in enumerate(keys):
+            firsts.append(_sequence([written[index], *after(index + 1)]))
+            self.count(len(keys) - index)
             if key in required:
                 return _or(firsts)
         return _optional(_or(firsts)) if firsts else _text("")
@@ -69,7 +69,7 @@ class _Composer:
         """One value."""
         self.count(1)
         if depth > _DEEP:
-            raise ToolError(f"its argument {key!r} is nested more than {_DEEP} deep, or for ever")
+            raise ToolError(f"its argument {key!r} is nested more than {_DEEP} deep, or without end")
         schema = resolved(schema, self.root)
         if (values := words(schema)) is not None:
             return _or([self.constant(key, value) for value in values])
@@ -90,15 +90,15 @@ class _Composer:
                 return self.array(key, schema, depth)
             case "object":
                 return _sequence([_text("{"), self.members(schema, self.literals.member, depth), _text("}")])
-        raise ToolError(f"its argument {key!r} does not say what type it has, which this format needs")
+        raise ToolError(f"its argument {key!r} has no type, which this format needs")
 
     def array(self, key: str, schema: Mapping[str, Any], depth: int) -> Json:
         """An array of items of one kind."""
         if odd := sorted(schema.keys() - _ARRAY):
-            raise ToolError(f"its argument {key!r} has {odd[0]!r}, which this format cannot hold an array to")
+            raise ToolError(f"its argument {key!r} has {odd[0]!r}, which this format cannot enforce on an array")
         low, high = schema.get("minItems", 0), schema.get("maxItems")
         if not all(isinstance(bound, int) and bound >= 0 for bound in (low, high or 0)):
-            raise ToolError("its parameters are no JSON Schema")
+            raise ToolError("its parameters are not a JSON Schema")
         if high == 0:
             return _text("[]")
         item = self.value(key, schema.get("items", True), depth + 1)
@@ -118,14 +118,14 @@ class _Composer:
             return _text(literals.words[0 if value is None else 1 if value else 2])
         if isinstance(value, str) and literals.quote:
             if literals.quote in value:
-                raise ToolError(f"its argument {key!r} has a value that this format cannot spell")
+                raise ToolError(f"its argument {key!r} has a value that this format cannot write: it contains {literals.quote}")
             return _text(f"{literals.quote}{value}{literals.quote}")
         if isinstance(value, str | int | float):
             return _text(json.dumps(value, ensure_ascii=False))
-        raise ToolError(f"its argument {key!r} lists values that this format cannot spell")
+        raise ToolError(f"its argument {key!r} lists values that this format cannot write; it supports strings, numbers, booleans and null")
 
     def count(self, parts: int) -> None:
-        """Refuse what grows without end."""
+        """Refuse a schema whose tag grows too large."""
         self.parts += parts
         if self.parts > _MOST:
             raise ToolError(f"its parameters have more than {_MOST} parts")

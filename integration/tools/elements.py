@@ -1,4 +1,4 @@
-"""Arguments spelled as elements inside elements, as JSON, while they come."""
+"""Turns arguments spelled as elements inside elements into JSON, while they arrive."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class ElementsReader(Base):
         self._tags = re.compile(f"(?:{opens})|(?:{items})|{self._close.pattern}")
 
     def feed(self, text: str) -> str:
-        """What these characters add."""
+        """Read these characters; returns the text that they add to the result."""
         self._buffer += text
         out: list[str] = []
         while not self.is_done and self._step(out):
@@ -82,7 +82,7 @@ class ElementsReader(Base):
         return True
 
     def _opened(self, top: _Element, name: str | None, word: str) -> str:
-        """What the beginning of an element adds."""
+        """The JSON that the beginning of an element adds."""
         if top.kind == "text":
             is_item = name is None or (not self._is_escaped and name == "item" and member(top.schema, name, self._root) is True)
             top.kind = "array" if "array" in top.kinds and (is_item or "object" not in top.kinds) else "object"
@@ -96,7 +96,7 @@ class ElementsReader(Base):
         return begin
 
     def _closed(self, text: str) -> str:
-        """What the end of an element adds."""
+        """The JSON that the end of an element adds."""
         top = self._stack.pop() if len(self._stack) > 1 else self._stack[0]
         if top.kind != "text":
             return _WHOLE[top.kind][1] if top.count else _WHOLE[top.kind]

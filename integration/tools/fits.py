@@ -1,4 +1,4 @@
-"""Whether a value is what a schema allows, for notations in which a text can be read in more than one way."""
+"""Whether a schema allows a value, for notations in which a text can be read in more than one way."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SECONDS: Final = 1.0  # for all members; an answer waits for this, and the tag 
 
 
 class Checker:
-    """Checks values of the members of one schema; each member's schema is compiled when it is first asked for."""
+    """Checks values of the members of one schema; each member's schema is compiled on first use."""
 
     def __init__(self, root: Any) -> None:
         self._shared = {name: root[name] for name in _SHARED if isinstance(root, Mapping) and name in root}
@@ -31,7 +31,7 @@ class Checker:
         self._compiled: dict[int, KernelGrammar | None] = {}
 
     def allows_any_text(self, schema: Any) -> bool:
-        """Whether it is plain that a schema allows every string."""
+        """Whether a schema surely allows every string."""
         for _ in range(_REFERENCES):
             if not isinstance(schema, Mapping) or not schema.keys() <= NOTES | {"$ref"} or not isinstance(schema.get("$ref"), str):
                 break
@@ -39,7 +39,7 @@ class Checker:
         return schema is True or (isinstance(schema, Mapping) and schema.keys() <= NOTES | {"type"})
 
     def __call__(self, schema: Any, text: str) -> bool:
-        """Whether JSON text is an instance of a schema; true where that schema cannot be compiled by itself, or not soon."""
+        """Whether JSON text is an instance of a schema; true if that schema cannot be compiled by itself, or not in time."""
         if id(schema) not in self._compiled:
             self._compiled[id(schema)] = self._compile(schema)
         grammar = self._compiled[id(schema)]

@@ -1,20 +1,20 @@
 r"""How model families spell tool calls: a table.
 
-A format is data. `templates.structural_tag` makes a constraint of it, and `parser.CallParser` reads the model's text by it.
+A format is data: `templates.structural_tag` makes a constraint of it, and `parser.CallParser` reads the model's text by it.
 In the templates of a call
 
     $name        the tool's name; where it occurs again, the same name
-    $arguments   the arguments, in the format's style
+    $arguments   the arguments, in the format's notation, a row of `stackmask.schema.structural_tag.notations`
     $index       a number, which the model counts up
-    $gap         blanks or none: a newline, and up to four spaces
+    $gap         optional blanks: a newline, and up to four spaces
     $string      the input of a custom tool as a JSON string
-    $input       the input of a custom tool as it stands
+    $input       the input of a custom tool, unescaped
 
 and everything else stands for itself. Where a call has several spellings, the first is the one that models write most.
 
 The spellings are those that the detectors of vLLM 0.33 and SGLang 0.5.23 read and that the chat templates of the models write;
-`parsers` says what these engines call them.
-`$name` is letters, digits, dots, dashes and underscores, so that what follows it in a template must begin with something else.
+`parsers` has the names of these engines for them.
+`$name` is letters, digits, dots, dashes and underscores, so the text after it in a template begins with another character.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class Format:
     """One way to spell tool calls.
 
     `open` and `close` stand around all calls of an answer; `separator` stands between two.
-    `triggers` are what makes free text a call, where that is not simply what every call begins with.
-    `layout`: calls stand in "free" text, or text in the frame `text` comes "before" them, or the answer is "either" of these.
-    `preambles` are frames of text that may come first, `lead` what comes before a required call, `tail` what ends the answer.
-    `reasoning` is what begins and ends the model's reasoning. `excludes` never occur in free text.
-    `is_single`: the model makes one call and ends. `id` is what calls are called in the model's own prompts.
+    `triggers` are the texts that turn free text into a call; by default the common beginning of all calls. `style` names the notation.
+    `layout`: calls stand in "free" text, or text in the frame `text` comes "before" them, or the answer is "either" text or calls.
+    `preambles` are frames of text that may come first, `lead` is the text before a required call, `tail` the end of the answer.
+    `reasoning` is the beginning and the end of the model's reasoning. `excludes` never occur in free text.
+    `is_single`: the model makes one call and ends. `id` is the name of a call in the model's own prompts.
     `custom` spells calls of custom tools; without it, their input is an argument named input.
-    `detect`: any group of texts all of which occur in a chat template or among the added tokens tells that this is the format.
+    `detect`: any group of texts all of which occur in a chat template or among the added tokens shows that this is the format.
     """
 
     name: str
@@ -590,15 +590,15 @@ DEFAULT: Final = "hermes_compact"
 
 
 def detect_format(template: str, tokens: Iterable[str] = ()) -> Format | None:
-    """The format that a chat template and the names of a tokenizer's added tokens speak of: the one with most of its texts there.
+    """The format that a chat template and the names of a tokenizer's added tokens use: the one with the longest group of texts there.
 
     >>> detect_format("... <tool_call> <function=name> <parameter=city>").name
     'qwen3_coder'
     """
     text = "\n".join([template, *tokens])
     found = [
-        (sum(map(len, group)), -place, entry.name)
-        for place, entry in enumerate(_TABLE)
+        (sum(map(len, group)), -index, entry.name)
+        for index, entry in enumerate(_TABLE)
         for group in entry.detect
         if all(part in text for part in group)
     ]

@@ -1,6 +1,6 @@
-"""What kinds of value a schema lets through: formats that write strings without quotes need it to tell strings from other values.
+"""The kinds of value that a schema allows: formats that write strings without quotes need them to tell strings from other values.
 
-An estimate from above, by the keywords that say so: `type`, `enum`, `const`, references inside the document, and what combines schemas.
+An upper bound by the keywords `type`, `enum`, `const`, references inside the document, and those that combine schemas.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def kinds(schema: Any, root: Any) -> frozenset[str]:
 
 
 def _kinds(schema: Any, root: Any, depth: int, steps: list[int]) -> frozenset[str]:
-    """The same, from some depth and with a number of steps left; where either is used up, everything is allowed."""
+    """The same, from some depth and with a number of remaining steps; where either limit is exceeded, every kind is allowed."""
     steps[0] -= 1
     if schema is False:
         return frozenset()
@@ -51,7 +51,7 @@ def _kinds(schema: Any, root: Any, depth: int, steps: list[int]) -> frozenset[st
 
 
 def kinds_of(value: Any) -> frozenset[str]:
-    """The kinds that a value is of."""
+    """The kinds of a value."""
     match value:
         case None:
             return frozenset(("null",))
@@ -68,7 +68,7 @@ def kinds_of(value: Any) -> frozenset[str]:
 
 
 def resolve(reference: str, root: Any) -> Any:
-    """The schema that a reference inside a document names; true, which allows anything, where it names none."""
+    """The schema that a reference inside a document names; true, which allows any value, if it names no schema."""
     if not reference.startswith("#"):
         return True
     found = root
@@ -84,7 +84,7 @@ def resolve(reference: str, root: Any) -> Any:
 
 
 def member(schema: Any, key: str | None, root: Any) -> Any:
-    """The schema of a member of an object, or with None of an item of an array; true where that is not plain to see."""
+    """The schema of a member of an object, or with None of an item of an array; true where that is not decided by these keywords."""
     return _member(schema, key, root, 0, [_STEPS])
 
 

@@ -1,4 +1,4 @@
-"""Arguments written as literals of a language, as JSON, while they come."""
+"""Turns arguments written as literals of a language into JSON, while they arrive."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class LiteralsReader(StateReader):
         self._scanner = JsonScanner()
 
     def _member(self, out: list[str]) -> bool:
-        """Before a member or an item, a comma, or the end of what holds them."""
+        """Before a member or an item, a comma, or the end of the object or array around them."""
         self._buffer = text = self._buffer.lstrip(BLANKS)
         is_top = len(self._stack) == 1
         end = self._tail if is_top else _CLOSE[self._stack[-1]]
@@ -69,7 +69,7 @@ class LiteralsReader(StateReader):
         return True
 
     def _begin(self, out: list[str], key: str) -> None:
-        """Write what stands before a value."""
+        """Write the separator and the key before a value."""
         out.append((", " if self._count[-1] else self._stack[-1]) + key)
         self._count[-1] += 1
         self._state = self._value
@@ -126,13 +126,13 @@ class LiteralsReader(StateReader):
         return True
 
     def _over(self, out: list[str]) -> bool:
-        """Behind the last argument."""
+        """After the last argument."""
         self.end()
         return False
 
 
 def _number(word: str) -> str:
-    """A number as it is, and anything else as a string."""
+    """A number unchanged, any other word as a string."""
     try:
         json.loads(word)
     except ValueError:

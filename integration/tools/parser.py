@@ -1,9 +1,9 @@
-"""Calls, text and reasoning out of a model's answer, while it comes.
+"""Reads calls, text and reasoning from a model's answer, while it arrives.
 
-    text ---- an opener ----> head ---- its arguments ----> reader ---- its end ----> text, or what stands between calls
+    text ---- an opener ----> head ---- its arguments ----> reader ---- its end ----> text, or the separator of calls
 
-What a call looks like is read from the format's table alone. What begins like a call and turns out to be none is text.
-Blanks that touch a call are part of how calls are spelled, and no text.
+The table of formats alone defines the look of a call. Text that begins like a call and is not one is passed on as text.
+Blanks next to a call belong to its spelling and are not text.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FAIL: Final = -2
 
 @dataclass(slots=True)
 class Call:
-    """A call, or a piece of one: `arguments` is what has come since the last piece; of the first, `begins` is true."""
+    """A call, or a piece of one: `arguments` is the text since the last piece; `begins` is true for the first."""
 
     index: int
     name: str
@@ -77,10 +77,10 @@ class CallParser:
         self._words = tuple(sorted({*self._openers, *dropped, *self._starts} - {""}, key=len, reverse=True))
         self._reasoning = reasoning and self._format.layout != "either"
         self._buffer = ""
-        self._held = ""
+        self._withheld = ""
         self._after_call = False
         self._in_section = False
-        self._opened = ""  # what a section began with, as long as no call shows that it is one
+        self._opened = ""  # the beginning of a possible section, until a call shows that it is one
         self._call: Call | None = None
         self._reader: Reader | None = None
         self._count = 0
@@ -91,18 +91,18 @@ class CallParser:
         return self._call is not None
 
     def feed(self, text: str, *, final: bool = False) -> list[Piece]:
-        """What these characters add; `final` says that they are the last."""
+        """Read these characters; returns the pieces that they add. `final` means that they are the last."""
         self._buffer += text
         pieces: list[Piece] = []
         while self._step(pieces, final):
             pass
-        if final and self._held and not self._after_call:
-            pieces.append(Text(self._held))
-            self._held = ""
+        if final and self._withheld and not self._after_call:
+            pieces.append(Text(self._withheld))
+            self._withheld = ""
         return _joined(pieces)
 
     def _step(self, pieces: list[Piece], final: bool) -> bool:
-        """One part of the buffer; False where there is nothing to be done with what it holds."""
+        """Read one part of the buffer; False if its text allows no step."""
         if self._reader is not None:
             return self._read(pieces)
         if not self._buffer:
@@ -114,27 +114,27 @@ class CallParser:
     def _think(self, pieces: list[Piece], final: bool) -> bool:
         """In reasoning, up to its end."""
         end = self._buffer.find(self._reasoning_end)
-        held = 0 if final else overlap(self._buffer, self._reasoning_end)
-        place = end if end >= 0 else len(self._buffer) - held
-        if place:
-            pieces.append(Text(self._buffer[:place], True))
-        self._buffer = self._buffer[place:]
+        partial = 0 if final else overlap(self._buffer, self._reasoning_end)
+        position = end if end >= 0 else len(self._buffer) - partial
+        if position:
+            pieces.append(Text(self._buffer[:position], True))
+        self._buffer = self._buffer[position:]
         if end >= 0:
             self._buffer = self._buffer[len(self._reasoning_end) :]
             self._reasoning = False
         return end >= 0
 
     def _look(self, pieces: list[Piece], final: bool) -> bool:
-        """In free text, up to the next word that means something."""
-        found = min(((place, -len(word), word) for word in self._words if (place := self._buffer.find(word)) >= 0), default=None)
-        held = 0 if final else max((overlap(self._buffer, word) for word in self._words), default=0)
-        if found is None or len(self._buffer) - held <= found[0]:  # of words that begin alike the longest counts
-            self._say(pieces, self._buffer[: len(self._buffer) - held])
-            self._buffer = self._buffer[len(self._buffer) - held :]
+        """In free text, up to the next word of the format."""
+        found = min(((position, -len(word), word) for word in self._words if (position := self._buffer.find(word)) >= 0), default=None)
+        partial = 0 if final else max((overlap(self._buffer, word) for word in self._words), default=0)
+        if found is None or len(self._buffer) - partial <= found[0]:  # of words that begin alike the longest counts
+            self._emit(pieces, self._buffer[: len(self._buffer) - partial])
+            self._buffer = self._buffer[len(self._buffer) - partial :]
             return False
-        place, _, word = found
-        self._say(pieces, self._buffer[:place])
-        self._buffer = self._buffer[place:]
+        position, _, word = found
+        self._emit(pieces, self._buffer[:position])
+        self._buffer = self._buffer[position:]
         if word not in self._openers:
             self._buffer = self._buffer[len(word) :]
             self._reasoning = word in self._starts
@@ -149,7 +149,7 @@ class CallParser:
         if self._in_section:
             self._opened = self._buffer[:end]
         else:
-            self._say(pieces, self._buffer[:end])
+            self._emit(pieces, self._buffer[:end])
         self._buffer = self._buffer[end:]
         return True
 
@@ -181,61 +181,61 @@ class CallParser:
             return False
         self._in_section = False
         opened, self._opened = self._opened, ""
-        self._say(pieces, opened)  # no call after all
+        self._emit(pieces, opened)  # not a call
         self._buffer = (blanks if opened else "") + text
         return bool(self._buffer)
 
     def _begin(self, pieces: list[Piece], final: bool) -> bool:
-        """At what may be the head of a call."""
-        place, spelling, name, index = self._head()
-        if place == _WAIT and not final:
+        """At a possible head of a call."""
+        position, spelling, name, index = self._head()
+        if position == _WAIT and not final:
             return False
-        if place < 0 or spelling is None:
+        if position < 0 or spelling is None:
             if self._in_section:
                 return False
-            self._say(pieces, self._buffer[:1])  # no call after all
+            self._emit(pieces, self._buffer[:1])  # not a call
             self._buffer = self._buffer[1:]
             return True
-        self._buffer = self._buffer[place:]
+        self._buffer = self._buffer[position:]
         tool = self._tools[name]
         call = Call(self._count, name, custom=tool.is_custom)
         if self._format.id:
             call.id = self._format.id.replace("$name", name).replace("$index", index)
         self._count += 1
         self._call, self._reader = call, self._reader_for(spelling, tool)
-        self._held = self._opened = ""
+        self._withheld = self._opened = ""
         pieces.append(Call(call.index, name, "", call.id, call.custom))
         call.begins = False
         return True
 
     def _head(self) -> tuple[int, Spelling | None, str, str]:
-        """The head that the buffer begins with: where it ends, and what it says. Of two spellings the longer head counts."""
+        """The head that the buffer begins with: its end, spelling, name and index. Of two spellings the longer head counts."""
         best: tuple[int, Spelling | None, str, str] = (_FAIL, None, "", "")
         for spelling in self._spellings:
-            place, name, index = self._match(spelling.pieces, spelling)
-            if place == _WAIT:
+            position, name, index = self._match(spelling.pieces, spelling)
+            if position == _WAIT:
                 return _WAIT, None, "", ""
-            if place > best[0]:
-                best = place, spelling, name, index
+            if position > best[0]:
+                best = position, spelling, name, index
         return best
 
     def _match(self, template: tuple[str, ...], spelling: Spelling | None = None) -> tuple[int, str, str]:
-        """Where a template ends in the buffer; -1 where more text is needed to tell, -2 where it does not stand there."""
-        text, place, name, index = self._buffer, 0, "", ""
+        """Where a template ends in the buffer; -1 if more text is needed to decide, -2 if the buffer does not match."""
+        text, position, name, index = self._buffer, 0, "", ""
         for number, piece in enumerate(template):
             if number % 2 == 0 or (piece == "name" and name):
                 word = piece if number % 2 == 0 else name
                 if number == 0 and self._in_section:
                     word = word.lstrip(BLANKS)
-                rest = text[place : place + len(word)]
+                rest = text[position : position + len(word)]
                 if rest != word:
-                    return (_WAIT if word.startswith(rest) and place + len(rest) == len(text) else _FAIL), "", ""
-                place += len(word)
+                    return (_WAIT if word.startswith(rest) and position + len(rest) == len(text) else _FAIL), "", ""
+                position += len(word)
                 continue
-            found = _FIELDS[piece].match(text, place)
+            found = _FIELDS[piece].match(text, position)
             if found is None or found.end() == len(text):
-                return (_WAIT if place == len(text) or found is not None else _FAIL), "", ""
-            place = found.end()
+                return (_WAIT if position == len(text) or found is not None else _FAIL), "", ""
+            position = found.end()
             if piece == "index":
                 index = found[0]
             elif piece == "name":
@@ -243,7 +243,7 @@ class CallParser:
                 tool = self._tools.get(name)
                 if tool is None or spelling is None or tool.is_custom != spelling.is_custom:
                     return _FAIL, "", ""
-        return place, name, index
+        return position, name, index
 
     def _reader_for(self, spelling: Spelling, tool: Tool) -> Reader:
         """The reader of a call's arguments or input."""
@@ -275,32 +275,32 @@ class CallParser:
         self._after_call = True
         return True
 
-    def _say(self, pieces: list[Piece], text: str) -> None:
-        """Hand text on; blanks and what stands between two calls are held until it shows whether a call follows."""
-        text, self._held = self._held + text, ""
+    def _emit(self, pieces: list[Piece], text: str) -> None:
+        """Emit text; blanks and the separator of calls are withheld until it is clear whether a call follows."""
+        text, self._withheld = self._withheld + text, ""
         if self._after_call:
             core, separator = text.strip(BLANKS), self._format.separator.strip(BLANKS)
             if separator.startswith(core):
-                self._held = text
+                self._withheld = text
                 return
             text, self._after_call = text.lstrip(BLANKS), False
         stripped = text.rstrip(BLANKS)
-        self._held = text[len(stripped) :]
+        self._withheld = text[len(stripped) :]
         if stripped:
             pieces.append(Text(stripped.replace(MARK, "")))
 
 
 def _suffix(marked: str, rest: str) -> str:
-    """The end of a marked text that reads `rest` without its marks; `rest` itself where it is longer, as only malformed calls leave it."""
-    place, left = len(marked), len(rest)
-    while place and (left or marked[place - 1] == MARK):
-        place -= 1
-        left -= marked[place] != MARK
-    return rest if left else marked[place:]
+    """The end of a marked text that is `rest` without its marks; `rest` itself if it is longer, which only malformed calls cause."""
+    index, remaining = len(marked), len(rest)
+    while index and (remaining or marked[index - 1] == MARK):
+        index -= 1
+        remaining -= marked[index] != MARK
+    return rest if remaining else marked[index:]
 
 
 def _joined(pieces: list[Piece]) -> list[Piece]:
-    """Pieces with neighbours of the same kind made one."""
+    """The pieces, with neighbours of the same kind merged."""
     joined: list[Piece] = []
     for piece in pieces:
         last = joined[-1] if joined else None

@@ -1,7 +1,7 @@
 r"""The templates of a format taken apart, for the grammar and for the parser alike.
 
-Special tokens have no text. Where one is part of a spelling, its name is written behind a mark, a character that is none, so that no text
-can be mistaken for it: the engine writes it so into the text of an answer, and the parser looks for it there.
+Special tokens have no text. Where one is part of a spelling, its name is written after a mark, a noncharacter, so that no text
+can be mistaken for it: the engine writes mark and name into the text of an answer, and the parser looks for them there.
 
 >>> mark_special("[TOOL_CALLS] [", ["[TOOL_CALLS]"]) == MARK + "[TOOL_CALLS] ["
 True
@@ -18,7 +18,7 @@ from ...schema.structural_tag.notations import NOTATIONS, Notation
 from .formats import Format
 
 MARK: Final = "\ufdd0"
-"""A noncharacter of Unicode, which no text that is interchanged holds."""
+"""A noncharacter of Unicode, which interchanged text does not contain."""
 
 NAME: Final = r"[A-Za-z0-9_.-]+"
 
@@ -31,7 +31,7 @@ BLANKS: Final = " \t\r\n"
 
 @dataclass(frozen=True, slots=True)
 class Spelling:
-    """A call of a tool, or of a custom tool: what comes before its arguments or input, what these are, and what comes after them."""
+    """A call of a tool, or of a custom tool: the text before its arguments or input, which of these they are, and the text after them."""
 
     head: str
     slot: Slot
@@ -40,7 +40,7 @@ class Spelling:
 
     @property
     def pieces(self) -> tuple[str, ...]:
-        """The head cut at its fields: texts and, at the odd places, `name`, `index` and `gap`."""
+        """The head cut at its fields: texts and, at the odd indices, `name`, `index` and `gap`."""
         return cut(self.head)
 
 
@@ -61,7 +61,7 @@ def custom_calls(format: Format) -> tuple[str, ...]:
 
 
 def mark_special(text: str, special: Collection[str]) -> str:
-    """A text in which the names of special tokens are marked, the longest name that stands at a place."""
+    """A text in which the names of special tokens are marked, the longest name first."""
     if not special:
         return text
     names = "|".join(map(re.escape, sorted(special, key=len, reverse=True)))
@@ -69,10 +69,10 @@ def mark_special(text: str, special: Collection[str]) -> str:
 
 
 def bind(format: Format, special: Iterable[str]) -> Format:
-    """The format for a tokenizer that has these special tokens: their names are marked in all it spells.
+    """The format for a tokenizer that has these special tokens: their names are marked in all its templates.
 
-    Where one stands inside of what makes text a call, and not at its beginning, names are left as they are: a structural tag then reads
-    the token as well as its name in letters.
+    Where one stands inside a trigger and not at its beginning, no name is marked: a structural tag then reads the token as well as its
+    name in letters.
     """
     names = {name for name in special if name}
 
@@ -101,9 +101,9 @@ def named_tokens(format: Format, special: Iterable[str]) -> dict[str, str]:
 
 
 def common_prefix(texts: Iterable[str]) -> str:
-    """What all these texts begin with."""
+    """The longest common beginning of these texts."""
     low, high = min(texts := list(texts)), max(texts)
-    return low[: next((place for place, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), min(len(low), len(high)))]
+    return low[: next((index for index, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), min(len(low), len(high)))]
 
 
 def openers(format: Format) -> tuple[str, ...]:
@@ -113,7 +113,7 @@ def openers(format: Format) -> tuple[str, ...]:
 
 
 def triggers(format: Format) -> tuple[str, ...]:
-    """What makes free text a call."""
+    """The texts that turn free text into a call."""
     return format.triggers or (common_prefix(openers(format)),)
 
 

@@ -1,12 +1,12 @@
-"""Tool calls as a structural tag: what a model may say where it has tools.
+"""Tool calls as a structural tag: the answers that a model with tools may give.
 
     auto        free text with calls in it
-    required    calls and nothing else; a tool that is named is one call of it
+    required    calls only; a tool choice that names a tool requires one call of it
     single      no second call, and nothing after the first
 
 Special tokens that delimit calls are tokens in the tag, and everything else is text.
-A format whose arguments are in a style that structural tags have by themselves hands the schema on; other styles are composed here, for
-schemas that are plain objects, and refuse the rest.
+A format passes the schema on if structural tags write its notation by themselves. Arguments in other notations are composed here, for
+schemas that are plain objects; other schemas are refused.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ def structural_tag(
 ) -> Json:
     """The structural tag of an answer.
 
-    `special` are the names of the tokenizer's special tokens, `stops` those that end an answer; what a format ends with one ends before it.
+    `special` are the names of the tokenizer's special tokens, `stops` those that end an answer: the tag leaves them out at its end.
     `reasoning`: the answer begins inside the model's reasoning, which is free text; None where it may begin with reasoning.
-    `compact`: no blanks in JSON. `answer`: the format of a text that is no call, where it is not free.
+    `compact`: no blanks in JSON. `answer`: the format of a text without calls, if it is not free.
     """
     return {"type": "structural_tag", "format": _Templates(format, choice, special, stops, compact, answer).answer(reasoning)}
 
@@ -62,7 +62,7 @@ class _Templates:
         self.excludes = [
             text.replace("$name", tool.name) for text in format.excludes for tool in (choice.tools if "$name" in text else choice.tools[:1])
         ]
-        self.said = answer
+        self.text_format = answer
         self.names = re.compile(f"({'|'.join(MARK + re.escape(name) for name in sorted(self.special, key=len, reverse=True)) or '(?!)'})")
 
     def answer(self, reasoning: bool | None) -> Json:
@@ -85,7 +85,7 @@ class _Templates:
             case "free":
                 if is_required:
                     return [self.block()]
-                return [_or([self.block(), self.said])] if self.said is not None else [self.triggered()]
+                return [_or([self.block(), self.text_format])] if self.text_format is not None else [self.triggered()]
             case "before":
                 block = self.block()
                 return [
@@ -109,11 +109,11 @@ class _Templates:
         return {"type": "token_triggered_tags", "trigger_tokens": names, "tags": tags, **once}
 
     def block(self) -> Json:
-        """Calls and nothing else."""
+        """Calls only."""
         return _sequence([*self.elements(self.format.lead), self.section() if self.format.open else self.calls_in_a_row()])
 
     def section(self) -> Json:
-        """Calls in what stands around them."""
+        """Calls with the opening and the close of all calls around them."""
         return self.frame(self.format.open, self.calls_in_a_row(), self.format.close)
 
     def calls_in_a_row(self) -> Json:
@@ -157,15 +157,15 @@ class _Templates:
     def text(self, begin: str, end: str, content: Json | None = None) -> Json:
         """The answer's text in a frame."""
         excludes = {"excludes": self.excludes} if self.excludes else {}
-        return self.frame(begin, content or self.said or {"type": "any_text", **excludes}, end)
+        return self.frame(begin, content or self.text_format or {"type": "any_text", **excludes}, end)
 
     def frame(self, begin: str | Sequence[Json], content: Json, end: str) -> Json:
-        """A tag; its beginning and its end may each be several texts and tokens, or nothing."""
+        """A tag; its beginning and its end may each be several texts and tokens, or empty."""
         first = self.elements(begin) if isinstance(begin, str) else list(begin)
         last = self.elements(end)
-        for place, element in enumerate(last):
+        for index, element in enumerate(last):
             if element.get("token") in self.stops:
-                last = last[:place]
+                last = last[:index]
                 break
         if len(last) > 1 and last[0]["type"] != "regex":  # free text goes up to the first of them
             content = {"type": "tag", "begin": "", "content": content, "end": _end(last[0])}
@@ -182,9 +182,9 @@ class _Templates:
     def elements(self, template: str, name: str = "") -> list[Json]:
         """A template as texts, tokens and patterns, for the tool of this name."""
         found: list[Json] = []
-        for place, piece in enumerate(cut(template)):
-            if place % 2 == 0 or piece == "name":
-                found += self.texts(piece if place % 2 == 0 else name)
+        for index, piece in enumerate(cut(template)):
+            if index % 2 == 0 or piece == "name":
+                found += self.texts(piece if index % 2 == 0 else name)
             else:
                 found.append({"type": "regex", "pattern": _PATTERNS[piece]})
         return _joined(found)
@@ -193,14 +193,14 @@ class _Templates:
         """A text as texts and tokens."""
         parts = self.names.split(text)
         return [
-            {"type": "token", "token": part.removeprefix(MARK)} if place % 2 else {"type": "const_string", "value": part}
-            for place, part in enumerate(parts)
+            {"type": "token", "token": part.removeprefix(MARK)} if index % 2 else {"type": "const_string", "value": part}
+            for index, part in enumerate(parts)
             if part
         ]
 
 
 def _joined(elements: Iterable[Json]) -> list[Json]:
-    """Elements with neighbouring texts made one."""
+    """The elements, with neighbouring texts merged."""
     joined: list[Json] = []
     for element in elements:
         if joined and element["type"] == joined[-1]["type"] == "const_string":

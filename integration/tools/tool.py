@@ -14,7 +14,7 @@ _NO_PARAMETERS: Final = {"type": "object", "properties": {}, "additionalProperti
 
 
 class ToolError(ValueError):
-    """Something about tools is wrong; `field` is the field of the request that it is in."""
+    """A request is wrong about its tools; `field` is the field of the request."""
 
     def __init__(self, message: str, field: str = "tools") -> None:
         self.field = field
@@ -34,7 +34,7 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What may be called: `tools` are the only ones; with `is_required` at least one is called, with `is_single` at most one."""
+    """The tools that may be called, and no others; with `is_required` at least one is called, with `is_single` at most one."""
 
     tools: tuple[Tool, ...]
     is_required: bool
@@ -48,7 +48,7 @@ def read_tools(definitions: Sequence[Mapping[str, Any]] | None) -> tuple[Tool, .
         where = f"tools[{index}]"
         kind = definition.get("type") if isinstance(definition, Mapping) else None
         if kind not in ("function", "custom"):
-            raise ToolError(f"{where}.type is {str(kind)[:60]!r}; there are function and custom")
+            raise ToolError(f"{where}.type is {str(kind)[:60]!r}; it must be function or custom")
         inner = definition.get(kind, definition)
         if not isinstance(inner, Mapping) or not isinstance(inner.get("name"), str) or not _NAME.fullmatch(inner["name"]):
             raise ToolError(f"{where} needs a name of at most 64 letters, digits, dots, dashes and underscores")
@@ -63,7 +63,7 @@ def read_tools(definitions: Sequence[Mapping[str, Any]] | None) -> tuple[Tool, .
 
 
 def choose(tools: tuple[Tool, ...], choice: Any, *, parallel: bool = True) -> Choice | None:
-    """What `tool_choice` asks for; None where the answer is text alone. Without a choice it is auto where there are tools."""
+    """The tools that `tool_choice` allows or requires; None if the answer is text only. The default is auto if there are tools."""
     if choice is None:
         choice = "auto" if tools else "none"
     if choice == "none":
@@ -71,16 +71,16 @@ def choose(tools: tuple[Tool, ...], choice: Any, *, parallel: bool = True) -> Ch
     if not tools:
         if choice == "auto":
             return None
-        raise ToolError("tool_choice asks for a call, but there are no tools", "tool_choice")
+        raise ToolError("tool_choice requires a call, but the request has no tools", "tool_choice")
     if isinstance(choice, Mapping):
         kind = choice.get("type")
         if kind in ("function", "custom"):
             return Choice((_find(tools, choice, kind),), True, True)
         if kind != "allowed_tools":
-            raise ToolError(f"tool_choice.type is {str(kind)[:60]!r}; there are function, custom and allowed_tools", "tool_choice")
+            raise ToolError(f"tool_choice.type is {str(kind)[:60]!r}; it must be function, custom or allowed_tools", "tool_choice")
         tools, choice = _allowed(tools, choice)
     if choice not in ("auto", "required"):
-        raise ToolError(f"tool_choice is {str(choice)[:60]!r}; there are none, auto and required, or a tool", "tool_choice")
+        raise ToolError(f"tool_choice is {str(choice)[:60]!r}; it must be none, auto, required or a tool", "tool_choice")
     return Choice(tools, choice == "required", not parallel)
 
 
@@ -89,7 +89,7 @@ def _function(name: str, inner: Mapping[str, Any], where: str) -> Tool:
     if parameters is None:
         parameters = _NO_PARAMETERS
     if not isinstance(parameters, Mapping | bool):
-        raise ToolError(f"{where}.parameters is a JSON Schema")
+        raise ToolError(f"{where}.parameters must be a JSON Schema")
     return Tool(name, parameters)
 
 
@@ -99,7 +99,7 @@ def _custom(name: str, format: Any, where: str) -> Tool:
     inner = format.get("grammar", format) if isinstance(format, Mapping) and format.get("type") == "grammar" else None
     definition = inner.get("definition") if isinstance(inner, Mapping) else None
     if not isinstance(inner, Mapping) or inner.get("syntax") not in ("lark", "regex") or not isinstance(definition, str):
-        raise ToolError(f"{where}.format is text, or a grammar with a syntax, lark or regex, and a definition")
+        raise ToolError(f"{where}.format must be text, or a grammar with a definition and a syntax, lark or regex")
     return Tool(name, is_custom=True, syntax=inner["syntax"], grammar=definition)
 
 
@@ -108,7 +108,7 @@ def _allowed(tools: tuple[Tool, ...], choice: Mapping[str, Any]) -> tuple[tuple[
     entries = inner.get("tools") if isinstance(inner, Mapping) else None
     mode = inner.get("mode", "auto") if isinstance(inner, Mapping) else None
     if not isinstance(entries, list) or not entries or mode not in ("auto", "required"):
-        raise ToolError("tool_choice.allowed_tools has a mode, auto or required, and tools", "tool_choice")
+        raise ToolError("tool_choice.allowed_tools needs a mode, auto or required, and a list of tools", "tool_choice")
     chosen = (_find(tools, entry, entry.get("type") if isinstance(entry, Mapping) else None) for entry in entries)
     return tuple({tool.name: tool for tool in chosen}.values()), mode
 
@@ -118,5 +118,5 @@ def _find(tools: tuple[Tool, ...], entry: Any, kind: Any) -> Tool:
     name = inner.get("name") if isinstance(inner, Mapping) else None
     tool = next((tool for tool in tools if tool.name == name and tool.is_custom == (kind == "custom")), None)
     if tool is None:
-        raise ToolError(f"tool_choice names {str(name)[:60]!r}, which is none of the tools", "tool_choice")
+        raise ToolError(f"tool_choice names {str(name)[:60]!r}, which is not one of the tools", "tool_choice")
     return tool

@@ -232,23 +232,23 @@ def test_the_same_as_xgrammar(model, name):
 @pytest.mark.parametrize(
     ("name", "schema", "message"),
     [
-        ("step3", {"type": "array"}, "no object"),
+        ("step3", {"type": "array"}, "not of type object"),
         ("step3", {"minProperties": 1}, "minProperties"),
         ("step3", {"properties": {"a": {"type": "string", "pattern": "x"}}}, "pattern"),
-        ("step3", {"properties": {"a": {"type": ["string", "integer"]}}}, "read the same"),
-        ("step3", {"properties": {"a": {"$ref": "#/properties/a"}}}, "circle"),
+        ("step3", {"properties": {"a": {"type": ["string", "integer"]}}}, "writes alike"),
+        ("step3", {"properties": {"a": {"$ref": "#/properties/a"}}}, "cycle"),
         ("step3", {"properties": {'a"': {}}}, "name"),
-        ("step3", {"required": ["b"]}, "none of its properties"),
-        ("step3", {"required": 5}, "no JSON Schema"),
+        ("step3", {"required": ["b"]}, "not among its properties"),
+        ("step3", {"required": 5}, "not a JSON Schema"),
         ("pythonic", {"properties": {"a-b": {"type": "string"}}}, "name"),
-        ("pythonic", {"properties": {"a": {}}}, "what type"),
+        ("pythonic", {"properties": {"a": {}}}, "no type"),
         ("pythonic", {"properties": {"a": {"type": "array", "uniqueItems": True}}}, "uniqueItems"),
-        ("pythonic", {"properties": {"a": {"type": "array", "minItems": "x"}}}, "no JSON Schema"),
+        ("pythonic", {"properties": {"a": {"type": "array", "minItems": "x"}}}, "not a JSON Schema"),
         ("pythonic", {"properties": {"a": {"enum": [[1]]}}}, "lists values"),
         (
             "pythonic",
             {"properties": {"a": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"type": "array", "items": {"$ref": "#/$defs/a"}}}},
-            "for ever",
+            "without end",
         ),
         ("pythonic", {"properties": {"a": {"type": "object", "patternProperties": {}}}}, "patternProperties"),
         ("gemma4", {"properties": {"a": {"type": "string", "maxLength": 3}}}, "maxLength"),
@@ -257,7 +257,7 @@ def test_the_same_as_xgrammar(model, name):
     ],
 )
 def test_what_a_format_cannot_hold(name, schema, message):
-    """Schemas that a composed style cannot spell exactly are refused, with the tool and the format."""
+    """Schemas that a composed notation cannot enforce exactly are refused, with the tool and the format."""
     tools = read_tools([{"type": "function", "name": "f", "parameters": schema}])
     with pytest.raises(ToolError, match=message) as caught:
         structural_tag(FORMATS[name], choose(tools, "auto"))
