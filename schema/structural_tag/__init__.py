@@ -5,10 +5,10 @@
     tag_cache      tags inside a tag that were compiled before
     notations      how the arguments of tool calls are spelled, as a table
     parameters     objects in the tagged notations of that table
-    contents       what stands inside a tag: schemas, grammars, patterns
+    contents       the contents of a tag: schemas, grammars, patterns
     formats        a function for each type of format, in a table
-    report         what became of the keywords of the schemas inside
-    compiler       structural_tag_grammar, and StructuralTags, which goes on from tag to tag
+    report         the fate of the keywords of the schemas inside
+    compiler       structural_tag_grammar, and StructuralTags, which reuses tags compiled before
 
 >>> content = {"type": "const_string", "value": "42"}
 >>> print(structural_tag_grammar({"type": "structural_tag", "format": content}))

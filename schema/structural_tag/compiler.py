@@ -6,7 +6,7 @@
 
 The second form is the older one; it means triggered_tags over the structures.
 Every type of format is a function in `formats.py`; `docs/structural_tags.md` describes them.
-A field that nobody knows is an error, since a constraint is never ignored.
+An unknown field is an error, since a constraint is never ignored.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def structural_tag_grammar(
 
 
 class StructuralTags:
-    """Compiles structural tags that may name the same special tokens; the Parts inside them that were seen before are not compiled again.
+    """Compiles structural tags that may name the same special tokens; Parts inside them that were seen before are not compiled again.
 
     `spelled` are the names of those that have no text, so that a text in a tag that spells one means the token too; None for all.
     """
@@ -69,13 +69,13 @@ class StructuralTags:
             root = builder.rule("root")
             builder.define(root, _written(writer, fields))
             most = budget.limits.rules
-            if len(builder.rules) - mark.rules + writer.held_rules > most:
+            if len(builder.rules) - mark.rules + writer.reused_rules > most:
                 raise LimitError(f"the structural tag needs more than {most} rules", limit="rules", value=most)
-            used = len(builder.nodes) - mark.nodes + writer.held
+            used = len(builder.nodes) - mark.nodes + writer.reused
             return arena.build(root)
         except BaseException:
             arena.restore(mark)
-            used = mark.nodes  # what it holds serves those who come without the error
+            used = mark.nodes  # its earlier tags serve later requests
             raise
         finally:
             if keys:
@@ -83,7 +83,7 @@ class StructuralTags:
 
 
 def _parsed(tag: object, limits: Limits) -> object:
-    """The value of JSON text; anything else is a value already."""
+    """The value of JSON text; any other object is returned unchanged."""
     if not isinstance(tag, str):
         return tag
     if len(tag) > limits.specification_bytes:
@@ -115,8 +115,8 @@ def _triggered(fields: Fields) -> dict[str, Any]:
     """The newer form of the older one."""
     tags: list[object] = []
     for index, item in enumerate(fields.items("structures")):
-        place = fields.place("structures", index)
-        tags.append(Part(item.key, item, partial(_structure, place)) if isinstance(item, Part) else _structure(place, item))
+        path = fields.path_of("structures", index)
+        tags.append(Part(item.key, item, partial(_structure, path)) if isinstance(item, Part) else _structure(path, item))
     return {"type": "triggered_tags", "triggers": fields.required("triggers"), "tags": tags}
 
 
@@ -124,5 +124,5 @@ def _structure(path: str, value: object) -> dict[str, Any]:
     """The tag that a structure stands for."""
     fields = Fields.of(path, value.open() if isinstance(value, Part) else value)
     fields.only(("begin", "schema", "end"), "a structure")
-    content = {"type": "json_schema", "json_schema": parsed_schema(fields.place("schema"), fields.values.get("schema"))}
+    content = {"type": "json_schema", "json_schema": parsed_schema(fields.path_of("schema"), fields.values.get("schema"))}
     return {"begin": fields.text("begin"), "content": content, "end": fields.text("end")}

@@ -1,4 +1,4 @@
-"""What stands inside tags: JSON Schemas in one of the styles, grammars in EBNF or Lark, regular expressions."""
+"""The contents of tags: JSON Schemas in one of the styles, grammars in EBNF or Lark, regular expressions."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 def schema(w: Writer, fields: Fields) -> NodeId:
     """A json_schema format."""
-    place = fields.place("json_schema")
-    value = schema_value(place, fields.values.get("json_schema"))
+    path = fields.path_of("json_schema")
+    value = schema_value(path, fields.values.get("json_schema"))
     fragments = w.arena.base(blanks(fields.count("max_whitespace_cnt")))
     style = fields.values.get("style", "json")
     if not isinstance(style, str) or (style != "json" and style not in STYLES):
-        raise refusal(fields.place("style"), f"{style!r:.60} is no style; there are {', '.join(sorted((*STYLES, 'json')))}")
+        raise refusal(fields.path_of("style"), f"{style!r:.60} is not a style; the styles are {', '.join(sorted((*STYLES, 'json')))}")
     order = "any" if fields.flag("any_order") else "schema"
     excluded = fields.texts("excludes", optional=True)
     documents: dict[str, Any] = {}
@@ -40,18 +40,18 @@ def schema(w: Writer, fields: Fields) -> NodeId:
     try:
         node, _ = json_schema_node(
             w.builder, value, fragments=fragments, property_order=order, documents=documents, budget=w.budget,
-            run=Compilation.run if style == "json" else styled(style, w.literal, w.arena.known, excluded, clean),
+            run=Compilation.run if style == "json" else styled(style, w.literal, w.arena.shared, excluded, clean),
         )  # fmt: skip
     except (SchemaError, RegexError) as error:
-        raise refusal(place, str(error)) from None
+        raise refusal(path, str(error)) from None
     if node == fragments.never:
-        raise refusal(place, f"no {'instance' if style == 'json' else 'object'} can satisfy the schema")
+        raise refusal(path, f"no {'instance' if style == 'json' else 'object'} can satisfy the schema")
     return node
 
 
 def grammar(w: Writer, fields: Fields) -> NodeId:
     """A grammar in EBNF or in Lark's language."""
-    place, text = fields.place("grammar"), fields.text("grammar")
+    path, text = fields.path_of("grammar"), fields.text("grammar")
     syntax = fields.values.get("syntax") or "ebnf"
     try:
         if syntax == "ebnf":
@@ -66,21 +66,21 @@ def grammar(w: Writer, fields: Fields) -> NodeId:
 
             return _spliced(w, fields, lark_grammar(text, special=w.special.ids, json_node=json_node, limits=w.budget.limits))
     except (EbnfError, LarkError, RegexError) as error:
-        raise refusal(place, str(error)) from None
-    raise refusal(fields.place("syntax"), f"{syntax!r:.60} is no syntax; there are ebnf and lark")
+        raise refusal(path, str(error)) from None
+    raise refusal(fields.path_of("syntax"), f"{syntax!r:.60} is not a syntax; the syntaxes are ebnf and lark")
 
 
 def regex(w: Writer, fields: Fields) -> NodeId:
     """A regular expression that matches as a whole."""
-    place, pattern = fields.place("pattern"), fields.text("pattern")
+    path, pattern = fields.path_of("pattern"), fields.text("pattern")
     try:
         if fields.values.get("escape") is not None:
             return _spliced(w, fields, regex_grammar(pattern, limits=w.budget.limits))
         node = regex_node(w.builder, pattern, search=False, budget=w.budget)
     except RegexError as error:
-        raise refusal(place, str(error)) from None
+        raise refusal(path, str(error)) from None
     if node == w.builder.never():
-        raise refusal(place, "this pattern matches no text")
+        raise refusal(path, "this pattern matches no text")
     return node
 
 
@@ -94,7 +94,7 @@ def _spliced(w: Writer, fields: Fields, grammar: Grammar) -> NodeId:
                 return splice(w.builder, escaped(grammar))
             except StructuralTagError as error:
                 raise refusal(fields.path, str(error)) from None
-    raise refusal(fields.place("escape"), "is `json`: there is no other way to escape a text")
+    raise refusal(fields.path_of("escape"), "must be `json`, the only supported escape")
 
 
 _CONTENT: Final = "stackmask:content"
@@ -102,7 +102,7 @@ _CLEAN: Final = "stackmask:excludes"
 
 
 def blanks(most: int | None) -> str:
-    """The option `whitespace` of a schema for at most so many blanks in a gap, None for the usual bound."""
+    """The option `whitespace` of a schema for a gap of at most `most` blanks; None for the usual bound."""
     return "flexible" if most is None else "compact" if most == 0 else f"[ \\t\\n\\r]{{0,{most}}}"
 
 
@@ -113,7 +113,7 @@ def schema_value(path: str, value: Any) -> Any:
     if hasattr(value, "model_json_schema"):
         value = value.model_json_schema()
     if not isinstance(value, bool | Mapping):
-        raise refusal(path, "is missing" if value is None else f"is a JSON Schema, an object or a boolean, not {kind(value)}")
+        raise refusal(path, "is missing" if value is None else f"must be a JSON Schema, an object or a boolean, not {kind(value)}")
     return value
 
 
@@ -128,7 +128,7 @@ def parsed_schema(path: str, value: Any) -> Any:
 
 
 def _clean(excluded: tuple[str, ...]) -> dict[str, Any]:
-    """The schema of values that hold none of these texts, in a string or in a key, at any depth."""
+    """The schema of values without these texts in any string or key, at any depth."""
     pattern = pattern_of(excluded)
     return {
         "not": {"type": "string", "pattern": pattern},

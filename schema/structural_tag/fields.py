@@ -31,33 +31,33 @@ class Fields:
         if hasattr(value, "model_dump"):
             value = value.model_dump(by_alias=True)
         if not isinstance(value, Mapping):
-            raise refusal(path, f"is an object, not {kind(value)}")
+            raise refusal(path, f"must be an object, not {kind(value)}")
         return cls(path, value)
 
-    def place(self, name: str, index: int | None = None) -> str:
+    def path_of(self, name: str, index: int | None = None) -> str:
         """The path of a field, or of one of its items."""
         path = f"{self.path}.{name}" if self.path else name
         return path if index is None else f"{path}[{index}]"
 
-    def only(self, known: Iterable[str], what: str) -> None:
-        """Refuse any field but the known ones: a constraint is never ignored."""
-        if self.values.keys() - known:
+    def only(self, allowed: Iterable[str], owner: str) -> None:
+        """Refuse any field but the allowed ones: a constraint is never ignored."""
+        if self.values.keys() - allowed:
             for name in self.values:
-                if name in known:
+                if name in allowed:
                     continue
-                listed = ", ".join(sorted(known))
-                raise refusal(self.place(str(name)), f"is no field of {what}, which has {listed}")
+                listed = ", ".join(sorted(allowed))
+                raise refusal(self.path_of(str(name)), f"is not a field of {owner}; its fields are {listed}")
 
     def required(self, name: str) -> Any:
-        """A field that must be there."""
+        """A field that must be present."""
         value = self.values.get(name)
         if value is None:
-            raise refusal(self.place(name), "is missing")
+            raise refusal(self.path_of(name), "is missing")
         return value
 
     def text(self, name: str, *, empty: bool = True) -> str:
         """A required text."""
-        return checked_text(self.place(name), self.required(name), empty=empty)
+        return checked_text(self.path_of(name), self.required(name), empty=empty)
 
     def flag(self, name: str, default: bool = False) -> bool:
         """An optional boolean."""
@@ -65,7 +65,7 @@ class Fields:
         if value is None:
             return default
         if not isinstance(value, bool):
-            raise refusal(self.place(name), f"is true or false, not {kind(value)}")
+            raise refusal(self.path_of(name), f"must be true or false, not {kind(value)}")
         return value
 
     def count(self, name: str) -> int | None:
@@ -73,7 +73,7 @@ class Fields:
         value = self.values.get(name)
         if value is None:
             return None
-        return checked_count(self.place(name), value, 0)
+        return checked_count(self.path_of(name), value, 0)
 
     def items(self, name: str, *, optional: bool = False) -> list[Any] | tuple[Any, ...]:
         """A list, not empty unless it is optional."""
@@ -81,16 +81,16 @@ class Fields:
         if value is None:
             return ()
         if not isinstance(value, list | tuple):
-            raise refusal(self.place(name), f"is a list, not {kind(value)}")
+            raise refusal(self.path_of(name), f"must be a list, not {kind(value)}")
         if not value and not optional:
-            raise refusal(self.place(name), "needs at least one item")
+            raise refusal(self.path_of(name), "needs at least one item")
         return value
 
     def texts(self, name: str, *, optional: bool = False) -> tuple[str, ...]:
         """A list of texts that are not empty."""
         if optional and self.values.get(name) is None:
             return ()
-        found = (checked_text(self.place(name, i), item, empty=False) for i, item in enumerate(self.items(name, optional=optional)))
+        found = (checked_text(self.path_of(name, i), item, empty=False) for i, item in enumerate(self.items(name, optional=optional)))
         return tuple(dict.fromkeys(found))
 
 
@@ -99,11 +99,11 @@ def checked_text(path: str, value: object, *, empty: bool = True) -> str:
     if value.__class__ is str and value and value.isascii():
         return value
     if not isinstance(value, str):
-        raise refusal(path, f"is a text, not {kind(value)}")
+        raise refusal(path, f"must be a text, not {kind(value)}")
     if not value and not empty:
         raise refusal(path, "must not be empty")
     if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
-        raise refusal(path, "holds a lone surrogate, which no text in UTF-8 does")
+        raise refusal(path, "contains a lone surrogate, which UTF-8 cannot encode")
     return value
 
 
@@ -111,7 +111,7 @@ def checked_count(path: str, value: object, least: int) -> int:
     """An integer within 32 bits."""
     shown = str(value) if isinstance(value, int) and not isinstance(value, bool) else kind(value)
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= MOST:
-        raise refusal(path, f"is an integer from {least} to {MOST}, not {shown:.40}")
+        raise refusal(path, f"must be an integer from {least} to {MOST}, not {shown:.40}")
     return value
 
 
@@ -121,7 +121,7 @@ def refusal(path: str, message: str) -> StructuralTagError:
 
 
 def kind(value: object) -> str:
-    """What a value is called in JSON."""
+    """The name of a value's type in JSON."""
     if value is None:
         return "null"
     names = ((bool, "a boolean"), (int | float, "a number"), (str, "a text"), (Mapping, "an object"), (list | tuple, "a list"))

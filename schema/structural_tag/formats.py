@@ -27,7 +27,7 @@ from .tag_cache import Arena, Part, Tag
 
 
 class Around(NamedTuple):
-    """What the innermost tag around a format ends with: texts and tokens, which free text and free tokens in it leave out."""
+    """The end of the innermost tag around a format: texts and tokens, which free text and free tokens in it exclude."""
 
     texts: tuple[str, ...] = ()
     tokens: tuple[int, ...] = ()
@@ -57,9 +57,9 @@ class Writer:
         self.builder = arena.builder
         self.special = special
         self.budget = budget
-        self.held = self.held_rules = 0  # how many nodes and rules the tags have that the arena held already
+        self.reused = self.reused_rules = 0  # the nodes and rules of tags that were in the arena already
         self.literals: dict[str, NodeId] = {}
-        self.nested = 0  # how many formats there are around the one that is being written
+        self.nested = 0  # the number of formats around the current one
 
     def write(self, path: str, value: object) -> NodeId:
         """The node of a format and of all formats inside it."""
@@ -67,7 +67,7 @@ class Writer:
         return found if isinstance(found, int) else self.run(found)
 
     def run(self, steps: Generator[Inner, NodeId, Result]) -> Result:
-        """What a generator gives in the end, after all formats that it asks for are written."""
+        """The result of a generator, after all formats that it yields are written."""
         stack: list[Generator[Inner, NodeId, Any]] = [steps]
         around, nesting = self.nested, self.budget.limits.nesting
         node: NodeId | None = None
@@ -101,20 +101,20 @@ class Writer:
         name = fields.text("type")
         found = FORMATS.get(name)
         if found is None:
-            raise refusal(fields.place("type"), f"{name!r:.60} is no type of a format; there are {', '.join(sorted(FORMATS))}")
-        handler, known = found
-        fields.only(known, name)
+            raise refusal(fields.path_of("type"), f"{name!r:.60} is not a format type; the types are {', '.join(sorted(FORMATS))}")
+        handler, allowed = found
+        fields.only(allowed, name)
         self.budget.check_time()
         return handler(self, fields, inner.around)
 
     def rule(self, name: str, node: NodeId) -> NodeId:
-        """The node behind a rule of its own, since it is used more than once."""
+        """A call of a new rule for the node, which is used more than once."""
         rule = self.builder.rule(name)
         self.builder.define(rule, node)
         return self.builder.call(rule)
 
     def literal(self, text: str) -> NodeId:
-        """A text; where it spells the name of a special token, the token or its name."""
+        """A text; the name of a special token in it matches the token or its letters."""
         found = self.literals.get(text)
         if found is None:
             b = self.builder
@@ -129,7 +129,7 @@ class Writer:
         return b.alt(b.tokens((token,)), b.literal(self.special.name(token).encode()))
 
     def dispatch(self, path: str, tags: list[tuple[str, NodeId]], excluded: tuple[str, ...], *, loop: bool) -> NodeId:
-        """Free text with tags; what follows the text of one may also follow the special tokens that the text names."""
+        """Free text with tags; special tokens whose names stand in the text of a tag may replace them."""
         b = self.builder
         marks: list[tuple[str, NodeId]] = []
         for text, node in tags:
@@ -152,28 +152,28 @@ class Writer:
         if isinstance(value, str):
             found = self.special.id(value)
             if found is None:
-                raise refusal(path, f"{value!r:.80} is not the name of a special token; other tokens are given by their ids")
+                raise refusal(path, f"{value!r:.80} is not the name of a special token; give other tokens by their ids")
             return found
         return checked_count(path, value, 0)
 
     def tokens(self, fields: Fields, name: str, *, optional: bool = False) -> tuple[int, ...]:
         """A list of tokens."""
         items = fields.items(name, optional=optional)
-        return tuple(dict.fromkeys(self.token(fields.place(name, i), item) for i, item in enumerate(items)))
+        return tuple(dict.fromkeys(self.token(fields.path_of(name, i), item) for i, item in enumerate(items)))
 
     def one_token(self, fields: Fields) -> int:
         """The token of a `token` format, which stands at either end of a tag."""
         fields.only(("type", "token"), "token")
         if fields.values.get("type", "token") != "token":
-            raise refusal(fields.place("type"), "is `token`: a tag begins and ends with texts or tokens")
-        return self.token(fields.place("token"), fields.required("token"))
+            raise refusal(fields.path_of("type"), "must be `token`: a tag begins and ends with texts or tokens")
+        return self.token(fields.path_of("token"), fields.required("token"))
 
     def part(self, path: str, part: Part) -> Tag:
-        """A tag that may be there already; what is in it has no parts."""
+        """A tag that may be in the arena already; its content has no parts."""
         found = self.arena.tags.get(part.key)
         if found is not None:
-            self.held += found.nodes
-            self.held_rules += found.rules
+            self.reused += found.nodes
+            self.reused_rules += found.rules
             return found
         nodes, rules = len(self.builder.nodes), len(self.builder.rules)
         found = self.run(self.tag_parts(Fields.of(path, part.open())))
@@ -185,22 +185,22 @@ class Writer:
         """A tag, with its content as a format of its own."""
         fields.only(_TAG_FIELDS, "tag")
         if fields.values.get("type", "tag") != "tag":
-            raise refusal(fields.place("type"), "is `tag`: no other format stands here")
+            raise refusal(fields.path_of("type"), "must be `tag`: no other format is allowed here")
         begin = fields.required("begin")
-        first = fields.text("begin") if isinstance(begin, str) else self.begin_token(fields.place("begin"), begin)
+        first = fields.text("begin") if isinstance(begin, str) else self.begin_token(fields.path_of("begin"), begin)
         around, end = self.ends(fields)
-        content = yield Inner(fields.place("content"), fields.required("content"), around)
+        content = yield Inner(fields.path_of("content"), fields.required("content"), around)
         return Tag(first, self.rule("tag", self.builder.seq(content, end)))
 
     def begin_token(self, path: str, value: object) -> int:
-        """What a tag begins with where it is no text."""
+        """The token that a tag begins with."""
         if not isinstance(value, Mapping) and not hasattr(value, "model_dump"):
-            raise refusal(path, f"is a text or a token, not {kind(value)}")
+            raise refusal(path, f"must be a text or a token, not {kind(value)}")
         return self.one_token(Fields.of(path, value))
 
     def ends(self, fields: Fields) -> tuple[Around, NodeId]:
-        """What a tag ends with: a text, a token, or any of a list."""
-        path, value = fields.place("end"), fields.required("end")
+        """The end of a tag: a text, a token, or any of a list."""
+        path, value = fields.path_of("end"), fields.required("end")
         if value.__class__ is str and value:  # PERF: nearly always
             return Around((checked_text(path, value),)), self.literal(value)
         many = isinstance(value, list | tuple)
@@ -210,20 +210,20 @@ class Writer:
         tokens: list[int] = []
         nodes: list[NodeId] = []
         for index, item in enumerate(value if many else (value,)):
-            place = f"{path}[{index}]" if many else path
+            item_path = f"{path}[{index}]" if many else path
             if isinstance(item, str):
-                text = checked_text(place, item)
+                text = checked_text(item_path, item)
                 nodes.append(self.literal(text))
                 if text:
                     texts.append(text)
             else:
-                token = self.begin_token(place, item)
+                token = self.begin_token(item_path, item)
                 nodes.append(self.builder.tokens((token,)))
                 tokens.append(token)
         return Around(tuple(texts), tuple(tokens)), self.builder.alt(*dict.fromkeys(nodes))
 
     def after(self, tag: Tag, length: int = 0) -> NodeId:
-        """A tag without so many characters of its beginning."""
+        """A tag without the first `length` characters of its beginning."""
         found = tag.after.get(length)
         if found is None:
             begin = self.literal(tag.begin[length:]) if isinstance(tag.begin, str) else self.builder.tokens((tag.begin,))
@@ -231,7 +231,7 @@ class Writer:
         return found
 
 
-# Formats that hold no others.
+# Formats without formats inside.
 
 
 def _const_string(w: Writer, fields: Fields, _around: Around) -> NodeId:
@@ -239,7 +239,7 @@ def _const_string(w: Writer, fields: Fields, _around: Around) -> NodeId:
 
 
 def _any_text(w: Writer, fields: Fields, around: Around) -> NodeId:
-    """Free text; a count of tokens is kept at run time, one of characters by the automaton."""
+    """Free text; the matcher counts tokens, the automaton counts characters."""
     excluded = (*fields.texts("excludes", optional=True), *around.texts)
     tokens, characters = fields.count("max_tokens"), fields.count("max_chars")
     b = w.builder
@@ -280,41 +280,41 @@ def _any_tokens(w: Writer, fields: Fields, around: Around) -> NodeId:
     return w.builder.repeat(_exclude_token(w, fields, around), 0, -1 if most is None else most)
 
 
-# Formats made of others.
+# Formats made of other formats.
 
 
 def _sequence(w: Writer, fields: Fields, around: Around) -> Steps:
     nodes = []
     for index, element in enumerate(fields.items("elements")):
-        nodes.append((yield Inner(fields.place("elements", index), element, around)))
+        nodes.append((yield Inner(fields.path_of("elements", index), element, around)))
     return w.builder.seq(*nodes)
 
 
 def _or(w: Writer, fields: Fields, around: Around) -> Steps:
     nodes = []
     for index, element in enumerate(fields.items("elements")):
-        nodes.append((yield Inner(fields.place("elements", index), element, around)))
+        nodes.append((yield Inner(fields.path_of("elements", index), element, around)))
     return w.builder.alt(*dict.fromkeys(nodes))
 
 
 def _repeated(minimum: int, maximum: int) -> Handler:
     def handler(w: Writer, fields: Fields, around: Around) -> Steps:
-        content = yield Inner(fields.place("content"), fields.required("content"), around)
+        content = yield Inner(fields.path_of("content"), fields.required("content"), around)
         return w.builder.repeat(content, minimum, maximum)
 
     return handler
 
 
 def _repeat(w: Writer, fields: Fields, around: Around) -> Steps:
-    """`repeat`, whose bounds come with it."""
-    low = checked_count(fields.place("min"), fields.required("min"), 0)
+    """`repeat`, with its own bounds."""
+    low = checked_count(fields.path_of("min"), fields.required("min"), 0)
     high = fields.required("max")
     if high != -1 or isinstance(high, bool):
         if isinstance(high, bool) or not isinstance(high, int) or not 0 <= high <= MOST:
-            raise refusal(fields.place("max"), f"is an integer from 0 to {MOST}, or -1 for no bound")
+            raise refusal(fields.path_of("max"), f"must be an integer from 0 to {MOST}, or -1 for no bound")
         if high < low:
-            raise refusal(fields.place("max"), f"is {high}, less than min, which is {low}")
-    content = yield Inner(fields.place("content"), fields.required("content"), around)
+            raise refusal(fields.path_of("max"), f"is {high}, less than min, which is {low}")
+    content = yield Inner(fields.path_of("content"), fields.required("content"), around)
     return w.builder.repeat(content, low, high)
 
 
@@ -329,8 +329,8 @@ def _tags(w: Writer, fields: Fields) -> Generator[Inner, NodeId, list[Tag]]:
     """The tags of a format that has a list of them."""
     found = []
     for index, item in enumerate(fields.items("tags")):
-        place = fields.place("tags", index)
-        found.append(w.part(place, item) if item.__class__ is Part else (yield from w.tag_parts(Fields.of(place, item))))
+        path = fields.path_of("tags", index)
+        found.append(w.part(path, item) if item.__class__ is Part else (yield from w.tag_parts(Fields.of(path, item))))
     return found
 
 
@@ -346,20 +346,20 @@ def _triggered_tags(w: Writer, fields: Fields, around: Around) -> Steps:
     for index, tag in enumerate(tags):
         begin = tag.begin
         if not isinstance(begin, str):
-            place = f"{fields.place('tags', index)}.begin"
-            raise refusal(place, "is a text: triggers are texts; tags that begin with tokens stand in token_triggered_tags")
+            path = f"{fields.path_of('tags', index)}.begin"
+            raise refusal(path, "must be a text: triggers are texts; use token_triggered_tags for tags that begin with tokens")
         found = [trigger for length in lengths if len(trigger := begin[:length]) == length and trigger in by_trigger]
         if len(found) != 1:
-            place, listed = f"{fields.place('tags', index)}.begin", ", ".join(map(repr, found or triggers))
-            raise refusal(place, f"{begin!r:.80} begins with {'more than one trigger' if found else 'none of the triggers'}: {listed:.300}")
+            path, listed = f"{fields.path_of('tags', index)}.begin", ", ".join(map(repr, found or triggers))
+            raise refusal(path, f"{begin!r:.80} begins with {'more than one trigger' if found else 'none of the triggers'}: {listed:.300}")
         by_trigger[found[0]].append(w.after(tag, len(found[0])))
     for index, trigger in enumerate(triggers):
         if not by_trigger[trigger]:
-            raise refusal(fields.place("triggers", index), f"no tag begins with {trigger!r:.80}")
+            raise refusal(fields.path_of("triggers", index), f"no tag begins with {trigger!r:.80}")
     if first and once:
         return b.alt(*map(w.after, tags))
     groups = [(trigger, w.rule("triggered", b.alt(*dict.fromkeys(nodes)))) for trigger, nodes in by_trigger.items()]
-    node = w.dispatch(fields.place("triggers"), groups, excluded, loop=not once)
+    node = w.dispatch(fields.path_of("triggers"), groups, excluded, loop=not once)
     return b.seq(b.alt(*map(w.after, tags)), node) if first else node
 
 
@@ -373,16 +373,16 @@ def _token_triggered_tags(w: Writer, fields: Fields, around: Around) -> Steps:
     by_trigger: dict[int, list[NodeId]] = {trigger: [] for trigger in triggers}
     for index, tag in enumerate(tags):
         if isinstance(tag.begin, str):
-            place = f"{fields.place('tags', index)}.begin"
-            raise refusal(place, "is a token: triggers are tokens; tags that begin with texts stand in triggered_tags")
+            path = f"{fields.path_of('tags', index)}.begin"
+            raise refusal(path, "must be a token: triggers are tokens; use triggered_tags for tags that begin with texts")
         if tag.begin not in by_trigger:
-            raise refusal(f"{fields.place('tags', index)}.begin", f"token {tag.begin} is none of the trigger_tokens")
+            raise refusal(f"{fields.path_of('tags', index)}.begin", f"token {tag.begin} is not one of the trigger_tokens")
         by_trigger[tag.begin].append(tag.rest)
     for index, token in enumerate(triggers):
         if not by_trigger[token]:
-            raise refusal(fields.place("trigger_tokens", index), f"no tag begins with token {token}")
+            raise refusal(fields.path_of("trigger_tokens", index), f"no tag begins with token {token}")
         if token in excluded:
-            raise refusal(fields.place("trigger_tokens", index), f"token {token} is a trigger and excluded")
+            raise refusal(fields.path_of("trigger_tokens", index), f"token {token} is both a trigger and excluded")
     if first and once:
         return b.alt(*map(w.after, tags))
     groups = [(token, w.rule("triggered", b.alt(*dict.fromkeys(nodes)))) for token, nodes in by_trigger.items()]
@@ -391,7 +391,7 @@ def _token_triggered_tags(w: Writer, fields: Fields, around: Around) -> Steps:
 
 
 def _tags_with_separator(w: Writer, fields: Fields, _around: Around) -> Steps:
-    """Tags with a text between two of them, and nothing else."""
+    """Only tags, with a separator between two of them."""
     b = w.builder
     separator = w.literal(fields.text("separator"))
     once, first = fields.flag("stop_after_first"), fields.flag("at_least_one")
@@ -406,10 +406,10 @@ def _rules(w: Writer, fields: Fields, around: Around) -> Generator[Inner, NodeId
     """The pairs of a pattern and a format."""
     found = []
     for index, rule in enumerate(fields.items("rules")):
-        place = fields.place("rules", index)
+        path = fields.path_of("rules", index)
         if not isinstance(rule, list | tuple) or len(rule) != 2:
-            raise refusal(place, "is a pair of a pattern and a format")
-        content = yield Inner(f"{place}[1]", rule[1], around)
+            raise refusal(path, "must be a pair of a pattern and a format")
+        content = yield Inner(f"{path}[1]", rule[1], around)
         found.append((rule[0], w.rule("dispatched", content)))
     return found
 
@@ -417,17 +417,17 @@ def _rules(w: Writer, fields: Fields, around: Around) -> Generator[Inner, NodeId
 def _dispatch(w: Writer, fields: Fields, around: Around) -> Steps:
     excluded, loop = fields.texts("excludes", optional=True), fields.flag("loop", True)
     rules = yield from _rules(w, fields, around)
-    tags = [(checked_text(f"{fields.place('rules', i)}[0]", text, empty=False), node) for i, (text, node) in enumerate(rules)]
-    return w.dispatch(fields.place("rules"), tags, excluded, loop=loop)
+    tags = [(checked_text(f"{fields.path_of('rules', i)}[0]", text, empty=False), node) for i, (text, node) in enumerate(rules)]
+    return w.dispatch(fields.path_of("rules"), tags, excluded, loop=loop)
 
 
 def _token_dispatch(w: Writer, fields: Fields, around: Around) -> Steps:
     excluded, loop = w.tokens(fields, "exclude_tokens", optional=True), fields.flag("loop", True)
     rules = yield from _rules(w, fields, around)
-    tags = [(w.token(f"{fields.place('rules', i)}[0]", token), node) for i, (token, node) in enumerate(rules)]
+    tags = [(w.token(f"{fields.path_of('rules', i)}[0]", token), node) for i, (token, node) in enumerate(rules)]
     for index, (token, _) in enumerate(tags):
         if token in excluded:
-            raise refusal(f"{fields.place('rules', index)}[0]", f"token {token} is a pattern and excluded")
+            raise refusal(f"{fields.path_of('rules', index)}[0]", f"token {token} is both a pattern and excluded")
     return token_dispatch(w.builder, tags, excluded, loop=loop)
 
 

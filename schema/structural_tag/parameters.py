@@ -26,7 +26,7 @@ from ...pda.free_text import text_without
 from ...pda.grammar import ALT, AUTOMATON, UTF8, GrammarBuilder, Node, NodeId, RuleId
 from ..algebra.algebra import Algebra
 from ..dialect.keyword_values import bounds, mapping, names
-from ..dialect.keywords import BEYOND_LOCAL, LOCAL, STRING, TYPE, UNKNOWN, VALUES
+from ..dialect.keywords import BEYOND_LOCAL, LOCAL, STRING, TYPE, VALUES, groups_of
 from ..dialect.references import Scope
 from ..emit.arrays import ArrayWriter
 from ..emit.direct import Compilation
@@ -44,7 +44,7 @@ from .notations import STYLES
 _SYNTAX: Final = frozenset(r"^$\.*+?()[]{}|/-")
 _KEY_CHARACTERS: Final = complement(union((0, 0x20), (0x7F, 0xA0), from_chars("<>\"&'=\u2028\u2029\u3000")))
 WRITABLE: Final = Dfa(((*((lo, hi, 1) for lo, hi in zip(_KEY_CHARACTERS[::2], _KEY_CHARACTERS[1::2], strict=True)),),) * 2, (False, True))
-"""The keys that are written though the schema does not declare them: without blanks and what delimits them in some style."""
+"""The undeclared keys that are written: those without blanks and without the delimiters of any style."""
 _PLAIN_FORMATS: Final = frozenset(
     ("date", "time", "date-time", "duration", "ipv4", "ipv6", "uuid", "hostname", "uri", "uri-reference", "iri", "iri-reference")
 )
@@ -55,28 +55,28 @@ _KINDS: Final = {
 
 
 def styled(
-    style: str, literal: Callable[[str], NodeId], known: dict[object, NodeId], excludes: tuple[str, ...] = (), clean: Any = True
+    style: str, literal: Callable[[str], NodeId], shared: dict[object, NodeId], excludes: tuple[str, ...] = (), clean: Any = True
 ) -> Callable[[Compilation, RuleId, Any], NodeId]:
-    """What writes a schema's objects in a style; `literal` makes the nodes of the style's own texts, `known` are nodes that others share.
+    """A function that writes a schema's objects in a style; `literal` makes the nodes of its texts, `shared` are nodes that tags share.
 
-    No string and no key holds one of `excludes`; the schema `clean` says so for values in JSON.
+    No string and no key contains one of `excludes`; the schema `clean` enforces this for values in JSON.
     """
 
     def run(compilation: Compilation, rule: RuleId, schema: Any) -> NodeId:
-        return _Styled(compilation, style, literal, known, excludes, clean).run(rule, schema)
+        return _Styled(compilation, style, literal, shared, excludes, clean).run(rule, schema)
 
     return run
 
 
 class _Styled:
-    """One schema on its way into a builder in one style."""
+    """Writes one schema into a builder in one style."""
 
     def __init__(
         self,
         compilation: Compilation,
         name: str,
         literal: Callable[[str], NodeId],
-        known: dict[object, NodeId],
+        shared: dict[object, NodeId],
         excludes: tuple[str, ...],
         clean: Any,
     ) -> None:
@@ -84,7 +84,7 @@ class _Styled:
         self.name = name
         self.style = STYLES[name]
         self.literal = literal
-        self.known = known
+        self.shared = shared
         self.b = compilation.builder
         self.blank = compilation.fragments.blank
         self.tails: dict[Conjunction, NodeId] = {}
@@ -93,9 +93,9 @@ class _Styled:
         self.excludes = excludes
         self.excluded = (self.style.excluded or self.style.close, *excludes)
         self.free = free_text(self.excluded, compilation.budget) if excludes else closed_text(self.excluded[0])
-        self.said_clean = clean
+        self.clean_schema = clean
 
-    # PERF: the algebra and its writers are made for the first schema that needs them, which most tools never have
+    # PERF: the algebra and its writers are made on first use, since most tools never need them
 
     @cached_property
     def algebra(self) -> Algebra:
@@ -104,7 +104,7 @@ class _Styled:
 
     @cached_property
     def bare(self) -> Fragments:
-        """The same punctuation as in JSON, but spelt as nothing or as blanks."""
+        """The punctuation of JSON, spelled as the empty text or as blanks."""
         f = self.c.fragments
         return f._replace(open_object=f.empty, close_object=f.empty, comma=f.blank, colon=f.empty, open_array=f.empty, close_array=f.empty)
 
@@ -116,18 +116,18 @@ class _Styled:
 
     @cached_property
     def objects(self) -> _Objects:
-        """What writes object parts."""
+        """The writer of object parts."""
         return _Objects(self, self.bare, self.c.objects)
 
     @cached_property
     def arrays(self) -> _Arrays:
-        """What writes array parts."""
+        """The writer of array parts."""
         return _Arrays(self, self.bare if self.style.separated else self.bare._replace(comma=self.c.fragments.empty), self.c.arrays)
 
     @cached_property
     def clean(self) -> Conjunction:
-        """What values in JSON have to be, beside what the schema says of them."""
-        return self.conjunction(self.said_clean, self.c.registry.root)
+        """The constraint on values in JSON beside their schema."""
+        return self.conjunction(self.clean_schema, self.c.registry.root)
 
     def run(self, first: RuleId, schema: Any) -> NodeId:
         """Define a rule as the objects of a schema, and every rule that this needs."""
@@ -155,8 +155,8 @@ class _Styled:
 
         PERF: such schemas, which tools mostly have, cost a third without the algebra.
         """
-        code = said(schema, scope)
-        if not code & TYPE or code & BEYOND_LOCAL or schema["type"] != "object":
+        groups = keyword_groups(schema, scope)
+        if not groups & TYPE or groups & BEYOND_LOCAL or schema["type"] != "object":
             return None
         properties = mapping(schema, "properties")
         needed = dict.fromkeys(names(schema, "required", schema["required"]) if "required" in schema else ())
@@ -196,7 +196,7 @@ class _Styled:
         return self.b.literal((escape(name, quote=False).replace('"', "&quot;") if style.escaped else name).encode())
 
     def pair(self, key: NodeId, tail: NodeId) -> NodeId:
-        """A key and what follows it."""
+        """A key and the text after it."""
         if tail == self.c.fragments.never:
             return tail
         b, style, literal = self.b, self.style, self.literal
@@ -204,13 +204,13 @@ class _Styled:
         return b.seq(node, key, literal(style.after_repeated_key)) if style.after_repeated_key else node
 
     def alternatives(self, nodes: Sequence[NodeId]) -> NodeId:
-        """Any of the nodes, those that are never left out."""
+        """Any of the nodes, except those that generate no text."""
         never = self.c.fragments.never
         kept = [node for node in dict.fromkeys(nodes) if node != never]
         return kept[0] if len(kept) == 1 else self.b.node((ALT, *kept)) if kept else never
 
     def tail(self, value: Conjunction) -> NodeId:
-        """What follows a key: the opening, a value and the close."""
+        """The text after a key: the opening, a value and the close."""
         found = self.tails.get(value)
         if found is None:
             if not self.style.item:
@@ -224,12 +224,12 @@ class _Styled:
         return found
 
     def anything(self) -> NodeId:
-        """What follows a key whose value may be anything; written once in a builder, since many tools allow undeclared properties."""
+        """The text after a key for any value; written once in a builder, since many tools allow undeclared properties."""
         f = self.c.fragments
         key = (self.name, self.c.any_order, f.value, f.blank)
-        found = self.known.get(key)
+        found = self.shared.get(key)
         if found is None:
-            found = self.known[key] = called(self.b, self.written(ANYTHING))
+            found = self.shared[key] = called(self.b, self.written(ANYTHING))
         return found
 
     def item(self, value: Conjunction) -> NodeId:
@@ -238,14 +238,14 @@ class _Styled:
         return self.b.seq(self.literal(before), self.tail(value), self.literal(after))
 
     def written(self, value: Conjunction) -> NodeId:
-        """The alternatives of what follows a key, one for each kind that the opening tells apart."""
+        """The alternatives for the text after a key, one for each word that the opening has for a kind of value."""
         kinds: dict[str, list[NodeId]] = {}
         for kind, node in self.typed(value):
             kinds.setdefault(self.style.kinds.get(kind, ""), []).append(node)
         return self.alternatives([self.tagged(kind, self.alternatives(nodes)) for kind, nodes in kinds.items()])
 
     def frame(self, kind: str, node: NodeId) -> NodeId:
-        """What follows a key: the opening, a value of one kind and the close."""
+        """The text after a key: the opening, a value of one kind and the close."""
         name = self.style.kinds.get(kind, "")
         found = self.framed.get((name, node))
         if found is None:
@@ -304,20 +304,20 @@ class _Styled:
         return found
 
     def simple(self, schema: Any, scope: Scope) -> tuple[str, NodeId] | None:
-        """The values of a subschema that says a type and what concerns this type only, or lists strings; None for others.
+        """The values of a subschema with a type and keywords for this type only, or a list of strings; None for others.
 
         PERF: most parameters are of this form, and cost a third of the time without their normal form.
         """
-        code = said(schema, scope)
-        kind = schema["type"] if code & TYPE else None
+        groups = keyword_groups(schema, scope)
+        kind = schema["type"] if groups & TYPE else None
         if kind.__class__ is not str:
             return None
-        if code & BEYOND_LOCAL:
-            if kind != "string" or code & (BEYOND_LOCAL | LOCAL) != VALUES or "const" in schema or schema["enum"].__class__ is not list:
+        if groups & BEYOND_LOCAL:
+            if kind != "string" or groups & (BEYOND_LOCAL | LOCAL) != VALUES or "const" in schema or schema["enum"].__class__ is not list:
                 return None
             return kind, self.string(Text(words=frozenset(value for value in schema["enum"] if isinstance(value, str))))
         if kind == "string":
-            if not code & STRING:
+            if not groups & STRING:
                 return kind, self.string(FREE_TEXT)
             if "pattern" in schema or "format" in schema:
                 return None
@@ -335,7 +335,7 @@ class _Styled:
         return self.b.seq(self.blank, node, self.blank)
 
     def holds_excluded(self, text: str) -> bool:
-        """Whether a text holds what no string holds."""
+        """Whether a text contains a text that no string may contain."""
         return any(excluded in text for excluded in self.excluded)
 
     def word(self, word: str) -> NodeId:
@@ -343,10 +343,10 @@ class _Styled:
         try:
             return self.b.literal(word.encode())
         except UnicodeEncodeError:
-            raise SchemaError(f"{word!a} holds a lone surrogate, which no text in UTF-8 does") from None
+            raise SchemaError(f"{word!a} contains a lone surrogate, which UTF-8 cannot encode") from None
 
     def string(self, text: Text) -> NodeId:
-        """The strings of a part, as they are."""
+        """The strings of a part, unescaped."""
         b, never = self.b, self.c.fragments.never
         if text == FREE_TEXT:
             return b.node(self.free)
@@ -364,15 +364,9 @@ class _Styled:
         return b.seq(self.blank, node, self.blank) if self.style.padded_text and node != never else node
 
 
-def said(schema: Any, scope: Scope) -> int:
-    """What the keywords of a subschema are, nothing for one that is no object."""
-    if schema.__class__ is not dict:
-        return 0
-    codes = scope.resource.dialect.keywords
-    code = 0
-    for keyword in schema:
-        code |= codes.get(keyword, UNKNOWN)
-    return code
+def keyword_groups(schema: Any, scope: Scope) -> int:
+    """The groups of a subschema's keywords, 0 for one that is not an object."""
+    return groups_of(schema, scope.resource.dialect.keywords) if schema.__class__ is dict else 0
 
 
 def pattern_of(texts: Sequence[str]) -> str:
@@ -393,7 +387,7 @@ def closed_text(excluded: str) -> Any:
 
 
 def undeclared_keys(declared: Sequence[str]) -> Node:
-    """The keys that are written though the schema does not declare them, but these: the trie of these, and state 1 for all others.
+    """The undeclared keys that are written, without these: the trie of these, and state 1 for all others.
 
     PERF: most tools allow undeclared keys, and `keys.without` takes three times as long.
     """
@@ -442,7 +436,7 @@ class _Objects(ObjectWriter):
         self.styled = styled
 
     def members(self, part: Object) -> tuple[list[Member], list[Member]]:
-        """The declared keys that can occur, and the classes of the others; here with keys as the style writes them."""
+        """The declared keys that can occur, and the classes of the others, with keys as the style writes them."""
         declared, undeclared = super().members(part)
         declared = [member._replace(key=self.styled.key(member.name or "")) for member in declared]
         for member in undeclared:
@@ -456,20 +450,22 @@ class _Objects(ObjectWriter):
         return self.f.never if FALSE in value else self.extra_key(ANY_TEXT, declared)
 
     def extra_key(self, keys: Dfa, declared: Sequence[str]) -> NodeId:
-        """The keys of an automaton but the declared ones, as far as they can be written."""
+        """The keys of an automaton without the declared ones, restricted to those that can be written."""
         if self.styled.style.after_repeated_key:
             return self.f.never
         if self.distinct:
             raise SchemaError(f"{self.styled.name} cannot count properties that are not declared; additionalProperties may be false")
         if keys is ANY_TEXT and not self.styled.excludes:
             return self.b.node(undeclared_keys(declared))
-        left = WRITABLE
+        writable = WRITABLE
         if self.styled.excludes:
             _, transitions, accepting, *_ = self.styled.free
-            left = dfa.intersection(left, dfa.minimize(Dfa(transitions, accepting), budget=self.oracle.budget), budget=self.oracle.budget)
-        left = left if keys is ANY_TEXT else dfa.intersection(keys, left, budget=self.oracle.budget)
-        left = without(left, [name for name in declared if accepts(left, name)])
-        return self.f.never if left == dfa.NOTHING else self.b.automaton(left.transitions, left.accepting)
+            writable = dfa.intersection(
+                writable, dfa.minimize(Dfa(transitions, accepting), budget=self.oracle.budget), budget=self.oracle.budget
+            )
+        writable = writable if keys is ANY_TEXT else dfa.intersection(keys, writable, budget=self.oracle.budget)
+        writable = without(writable, [name for name in declared if accepts(writable, name)])
+        return self.f.never if writable == dfa.NOTHING else self.b.automaton(writable.transitions, writable.accepting)
 
     def pair(self, key: NodeId, value: Conjunction) -> NodeId:
         """A member."""

@@ -1,4 +1,4 @@
-"""The special tokens that a structural tag can name, and where a text spells their names."""
+"""The special tokens that a structural tag can name, and the occurrences of their names in a text."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 _LEAD: Final = 2
-"""How many characters of a name are looked for first: names share few beginnings, such as `<|`."""
+"""The number of characters of a name that are searched first: names share few beginnings, such as `<|`."""
 
 
 class SpecialTokens:
-    """Tokens by name; `spelled` are those that have no text, whose names a tag spells to mean them: all of them where it is None."""
+    """Tokens by name; `spelled` are the tokens that a tag means by spelling their names, those that have no text; None for all."""
 
     __slots__ = ("_begin", "_by_lead", "_names", "ids")
 
@@ -34,7 +34,7 @@ class SpecialTokens:
         return self._names[token]
 
     def split(self, text: str) -> list[str | int]:
-        """A text cut where it spells the name of a token, the longest one that stands there.
+        """A text cut at the names of tokens in it, each the longest at its position.
 
         >>> SpecialTokens({"<|a|>": 7}).split("x<|a|>y")
         ['x', 7, 'y']
@@ -42,17 +42,17 @@ class SpecialTokens:
         if self._begin is None:
             return [text]
         parts: list[str | int] = []
-        start = place = 0
-        while (found := self._begin.search(text, place)) is not None:
+        start = position = 0
+        while (found := self._begin.search(text, position)) is not None:
             at = found.start()
             name = next((name for name in self._by_lead[found[0]] if text.startswith(name, at)), None)
             if name is None:
-                place = at + 1
+                position = at + 1
                 continue
             if at > start:
                 parts.append(text[start:at])
             parts.append(self.ids[name])
-            start = place = at + len(name)
+            start = position = at + len(name)
         if start < len(text) or not parts:
             parts.append(text[start:])
         return parts

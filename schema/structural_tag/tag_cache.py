@@ -1,10 +1,10 @@
-"""Tags inside a structural tag that can be found again, and the builders that hold those which were compiled before.
+"""A cache of the tags inside structural tags, and of the builders that contain them.
 
 An agent sends the same tools with every request, perhaps one of them changed.
-So a compiler goes on from request to request in one builder: a tag that it holds is a call of the rule that it became.
-What a tag becomes depends on nothing but the tag, so what the root of a grammar reaches is the same whether tags were found or not.
+So a compiler keeps one builder from request to request: a tag that is in it already becomes a call of its rule.
+The nodes of a tag depend on the tag alone, so the part of a grammar that its root reaches is the same with and without the cache.
 
-Agents that have nothing in common get builders of their own, which keeps grammars small: each holds what its root does not reach, too.
+Agents without common tools get builders of their own, which keeps grammars small: a grammar includes nodes that its root does not reach.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from ..emit.json_parts import Fragments, template
 LEAVES: Final = frozenset(
     ("json_schema", "any_text", "grammar", "regex", "const_string", "any_tokens", "qwen_xml_parameter", "token", "exclude_token")
 )
-"""Formats that hold no others."""
+"""Formats without formats inside."""
 HOLDERS: Final = frozenset(("sequence", "or", "optional", "star", "plus", "repeat", "tag"))
-"""Formats that hold others, but no list of tags or rules: a tag in which there are only these and leaves can be kept."""
+"""Formats with formats inside, but no list of tags or rules: a tag of these and leaves alone can be cached."""
 _SPARE: Final = 2
 _MOST_UNUSED: Final = 5_000
-"""An arena is left when it has more nodes than twice those of its last grammar and this."""
+"""An arena is dropped when its nodes exceed twice those of its last grammar plus this."""
 _MOST_NODES: Final = 2_000_000
-"""How many nodes all arenas have together; those used longest ago are forgotten first."""
+"""The limit of nodes in all arenas together; the least recently used are dropped first."""
 _MOST_ARENAS: Final = 64
 _SAMPLE: Final = 16
-"""How many of the tags of a request say which arena holds most of them."""
+"""The number of tags of a request that are looked up to choose its arena."""
 
 
 class Part:
-    """A tag inside a structural tag, in whose place it stands: what it is known by, and its value or what makes that."""
+    """A placeholder for a tag inside a structural tag: its key in the cache, and its value, which may be made on demand."""
 
     __slots__ = ("_make", "_value", "key")
 
@@ -50,7 +50,7 @@ class Part:
 
 
 class Tag:
-    """A tag in a builder: what it begins with, a text or a token, and all that follows; `nodes` and `rules` are how many it added."""
+    """A tag in a builder: its first text or token, and the node of the rest; `nodes` and `rules` are the numbers that it added."""
 
     __slots__ = ("after", "begin", "nodes", "rest", "rules")
 
@@ -59,21 +59,21 @@ class Tag:
         self.rest = rest
         self.nodes = nodes
         self.rules = rules
-        self.after: dict[int, NodeId] = {}  # the tag without so many characters of its beginning
+        self.after: dict[int, NodeId] = {}  # the tag without the first n characters of its beginning, by n
 
 
 class Mark(NamedTuple):
-    """How much an arena held."""
+    """The size of an arena at one time."""
 
     nodes: int
     rules: int
     bases: int
-    known: int
+    shared: int
     tags: int
 
 
 class Measured(NamedTuple):
-    """How many nodes and rules take how many bytes."""
+    """A number of nodes and rules, and the bytes that they take."""
 
     nodes: int
     rules: int
@@ -81,19 +81,19 @@ class Measured(NamedTuple):
 
 
 class Arena:
-    """A builder that goes on from tag to tag, with the fixed parts of JSON in it by their blanks, and tags by their keys."""
+    """A builder shared by many tags, with the fixed parts of JSON by their blanks, and tags by their keys."""
 
     def __init__(self) -> None:
         self.builder = GrammarBuilder()
         self.tags: dict[bytes, Tag] = {}
-        self.known: dict[object, NodeId] = {}  # nodes that several tags share
+        self.shared: dict[object, NodeId] = {}  # nodes that several tags share
         self._bases: dict[str, Fragments] = {}
         self._measured = Measured(0, 0, 0)
 
     def build(self, root: RuleId) -> Grammar:
-        """The grammar with this root, and with all that the arena holds."""
+        """The grammar with this root, and with all nodes of the arena."""
         b, before = self.builder, self._measured
-        # PERF: a look at every node would take as long as all else where most tags are known
+        # PERF: measuring every node would take as long as all other work if most tags are cached
         more = memory_of(b.nodes[before.nodes :], len(b.rules) - before.rules)
         self._measured = Measured(len(b.nodes), len(b.rules), before.memory + more)
         return replace(b.build(root), memory=self._measured.memory)
@@ -106,16 +106,16 @@ class Arena:
         return found
 
     def mark(self) -> Mark:
-        """How much there is now."""
-        return Mark(len(self.builder.nodes), len(self.builder.rules), len(self._bases), len(self.known), len(self.tags))
+        """The size now."""
+        return Mark(len(self.builder.nodes), len(self.builder.rules), len(self._bases), len(self.shared), len(self.tags))
 
     def restore(self, mark: Mark) -> None:
-        """Forget everything that came after a mark."""
+        """Remove everything added after a mark."""
         b = self.builder
         for node in b.nodes[mark.nodes :]:
             del b.index[node]
         del b.nodes[mark.nodes :], b.rules[mark.rules :], b.names[mark.rules :]
-        for table, size in ((self._bases, mark.bases), (self.known, mark.known), (self.tags, mark.tags)):
+        for table, size in ((self._bases, mark.bases), (self.shared, mark.shared), (self.tags, mark.tags)):
             while len(table) > size:
                 table.popitem()
         for tag in self.tags.values():
@@ -123,38 +123,38 @@ class Arena:
 
 
 def _lay(builder: GrammarBuilder, whitespace: str) -> Fragments:
-    """Add the fixed parts of JSON to a builder that has begun with something else."""
+    """Add the fixed parts of JSON to a builder that is not empty."""
     parts, fragments, _ = template(whitespace, "needed")
     first = len(builder.rules) - 1  # rule 0 of the fixed parts is a root that nothing calls
     for name in parts.names[1:]:
         builder.rule(name)
-    places: list[NodeId] = []
-    extend(builder, parts.nodes, places, first)
+    embedded: list[NodeId] = []
+    extend(builder, parts.nodes, embedded, first)
     for rule, body in enumerate(parts.rules[1:], 1):
-        builder.define(RuleId(first + rule), places[body])
-    return Fragments._make([*(places[node] for node in fragments[:-1]), fragments.encoding])
+        builder.define(RuleId(first + rule), embedded[body])
+    return Fragments._make([*(embedded[node] for node in fragments[:-1]), fragments.encoding])
 
 
 class Arenas:
-    """The arenas that nobody is using, shared by threads."""
+    """The arenas that are not in use, shared by threads."""
 
     def __init__(self) -> None:
-        self._free: list[Arena] = []  # used longest ago first
+        self._free: list[Arena] = []  # least recently used first
         self._lock = Lock()
 
     def take(self, keys: Sequence[bytes]) -> Arena:
-        """An arena for tags with these keys: one that holds most of them, else one that has room, else a new one."""
+        """An arena for tags with these keys: the one with most of them, else one with room, else a new one."""
         sample = keys[:: max(1, len(keys) // _SAMPLE)]
         with self._lock:
             most, found = 0, -1
-            for place, arena in enumerate(self._free):
-                held = sum(map(arena.tags.__contains__, sample))
-                if held >= most and (2 * held >= len(sample) or len(arena.builder.nodes) <= _MOST_UNUSED):
-                    most, found = held, place
+            for index, arena in enumerate(self._free):
+                count = sum(map(arena.tags.__contains__, sample))
+                if count >= most and (2 * count >= len(sample) or len(arena.builder.nodes) <= _MOST_UNUSED):
+                    most, found = count, index
             return Arena() if found < 0 else self._free.pop(found)
 
     def give(self, arena: Arena, used: int) -> None:
-        """Take an arena back, of whose nodes the last grammar used so many; it is dropped where too many others are left."""
+        """Take an arena back; `used` is the number of its nodes in the last grammar. It is dropped if it has too many others."""
         # PERF: an engine reads 15 nodes in a microsecond, reachable or not
         if len(arena.builder.nodes) > _SPARE * used + _MOST_UNUSED:
             return
@@ -164,5 +164,5 @@ class Arenas:
                 del self._free[0]
 
     def __len__(self) -> int:
-        """How many arenas are kept."""
+        """The number of free arenas."""
         return len(self._free)

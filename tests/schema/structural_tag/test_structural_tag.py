@@ -424,7 +424,7 @@ def test_schema_of_a_model() -> None:
 
     content = {"type": "json_schema", "json_schema": Point}
     assert structural_tag_grammar(content) == structural_tag_grammar({"type": "json_schema", "json_schema": {"type": "integer"}})
-    with pytest.raises(StructuralTagError, match="json_schema: is a JSON Schema, an object or a boolean, not type"):
+    with pytest.raises(StructuralTagError, match="json_schema: must be a JSON Schema, an object or a boolean, not type"):
         structural_tag_grammar({"type": "json_schema", "json_schema": int})
 
 
