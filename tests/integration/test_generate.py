@@ -335,7 +335,7 @@ def book(city: Literal["Rome", "Oslo"], nights: int = 1, *, guests: set[Literal[
             ),
         ),
     ],
-    ids=str,
+    ids=["literal", "optional", "union", "enum", "set", "adapter", "function"],
 )
 def test_python_types(generator, schema, right):
     """Whatever pydantic makes a schema of is a schema, and `parsed` is a value of the type; of functions it is the arguments."""
