@@ -45,6 +45,7 @@ def json_schema_grammar(
     lenient: bool = False,
     format: str = "enforce",
     escapes: str = "needed",
+    extra_properties: str = "schema",
     limits: Limits | None = None,
 ) -> tuple[Grammar, Report]:
     """The grammar of the instances of a JSON Schema, and the report on its keywords.
@@ -55,12 +56,25 @@ def json_schema_grammar(
     `lenient`: leaves out what cannot be exact and lists it in the report, instead of raising.
     `format`: "enforce", or "annotate" to leave formats unchecked.
     `escapes`: "needed" writes a character of a string as it is where JSON allows that, "any" takes every spelling.
+    `extra_properties`: "schema" allows undeclared keys where the schema does, "closed" allows none where a schema declares `properties`
+    and nothing that applies with it speaks of others.
     """
     _check_option("escapes", escapes, ("needed", "any"))
     _check_whitespace(whitespace)
     start = template(whitespace, escapes)
     builder = fresh(start)
-    root, report = _define(builder, start.fragments, ROOT, schema, property_order, documents, lenient, format, Budget(limits))
+    root, report = _define(
+        builder,
+        start.fragments,
+        ROOT,
+        schema,
+        property_order,
+        documents,
+        lenient,
+        format,
+        Budget(limits),
+        extra_properties=extra_properties,
+    )
     if root == start.fragments.never:
         raise unsatisfiable(
             schema,
@@ -69,6 +83,7 @@ def json_schema_grammar(
             documents=documents,
             format=format,
             escapes=escapes,
+            extra_properties=extra_properties,
             limits=limits,
         )
     return built(start, builder), report
@@ -82,6 +97,7 @@ def unsatisfiable(
     documents: Mapping[str, Any] = _NO_DOCUMENTS,
     format: str = "enforce",
     escapes: str = "needed",
+    extra_properties: str = "schema",
     limits: Limits | None = None,
 ) -> UnsatisfiableError:
     """The error for a schema without instances, which names the constraints that contradict each other.
@@ -92,7 +108,9 @@ def unsatisfiable(
 
     def is_empty(part: Any) -> bool:
         builder = fresh(start)
-        root, _ = _define(builder, start.fragments, ROOT, part, property_order, documents, True, format, Budget(limits))
+        root, _ = _define(
+            builder, start.fragments, ROOT, part, property_order, documents, True, format, Budget(limits), extra_properties=extra_properties
+        )
         return root == start.fragments.never or not is_productive(builder.build(ROOT))
 
     found = unsat_core(schema, is_empty)
@@ -119,6 +137,7 @@ def json_schema_node(
     limits: Limits | None = None,
     budget: Budget | None = None,
     run: Run = Compilation.run,
+    extra_properties: str = "schema",
 ) -> tuple[NodeId, Report]:
     """A node of another grammar for the instances of a schema; `fragments` are those of `install` where the builder has them already.
 
@@ -126,7 +145,19 @@ def json_schema_node(
     """
     rule = builder.rule("schema")
     made = install(builder) if fragments is None else fragments
-    root, report = _define(builder, made, rule, schema, property_order, documents, lenient, format, budget or Budget(limits), run)
+    root, report = _define(
+        builder,
+        made,
+        rule,
+        schema,
+        property_order,
+        documents,
+        lenient,
+        format,
+        budget or Budget(limits),
+        run,
+        extra_properties=extra_properties,
+    )
     return (made.never if root == made.never else builder.call(rule)), report
 
 
@@ -141,10 +172,13 @@ def _define(
     format: str,
     budget: Budget,
     run: Run = Compilation.run,
+    *,
+    extra_properties: str = "schema",
 ) -> tuple[NodeId, Report]:
     """Define `rule` as the grammar of a schema."""
     _check_option("property_order", property_order, ("schema", "any"))
     _check_option("format", format, ("enforce", "annotate"))
+    _check_option("extra_properties", extra_properties, ("schema", "closed"))
     check_size(schema, budget.limits)
     current: Any = schema
     problems: list[Entry] = []
@@ -154,7 +188,7 @@ def _define(
         for left in range(before, len(builder.rules)):
             if builder.rules[left] < 0:
                 builder.define(RuleId(left), fragments.never)
-        registry = Registry(current, documents)
+        registry = Registry(current, documents, closed=extra_properties == "closed")
         compilation = Compilation(
             builder, fragments, registry, budget, any_order=property_order == "any", formats=format == "enforce", distinct=DISTINCT_KEYS
         )

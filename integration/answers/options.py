@@ -38,6 +38,7 @@ class JsonFormat(TypedDict, total=False):
     lenient: bool
     format: Literal["enforce", "annotate"]
     escapes: Literal["needed", "any"]
+    extra_properties: Literal["schema", "closed"]
 
 
 class ConstraintOptions(TextConstraint, JsonFormat, total=False):

@@ -55,6 +55,9 @@ def add_specification(parser: argparse.ArgumentParser) -> None:
     options = parser.add_argument_group("options of JSON and of grammars")
     options.add_argument("--whitespace", metavar="HOW", help="between the parts of JSON: flexible (default), compact, or a regex")
     options.add_argument("--property-order", choices=("schema", "any"), help="keys in the schema's order (default), or in any")
+    options.add_argument(
+        "--extra-properties", choices=("schema", "closed"), help="undeclared keys where the schema allows them (default), or none"
+    )
     options.add_argument("--lenient", action="store_true", help="report keywords that cannot be enforced, instead of refusing the schema")
     options.add_argument("--root", metavar="RULE", help="where an EBNF or Lark grammar begins (default: root, or start for Lark)")
 
@@ -92,11 +95,13 @@ def _options(kind: str, arguments: argparse.Namespace) -> dict[str, Any]:
     given = {
         "whitespace": arguments.whitespace,
         "property_order": arguments.property_order,
+        "extra_properties": arguments.extra_properties,
         "lenient": arguments.lenient or None,
         "root": arguments.root,
     }
     given = {name: value for name, value in given.items() if value is not None}
-    takes = {"json_schema": {"whitespace", "property_order", "lenient"}, "json": {"whitespace"}, "ebnf": {"root"}, "lark": {"root"}}
+    of_schemas = {"whitespace", "property_order", "extra_properties", "lenient"}
+    takes = {"json_schema": of_schemas, "json": {"whitespace"}, "ebnf": {"root"}, "lark": {"root"}}
     for name in given.keys() - takes.get(kind, set()):
         raise CommandError(f"--{name.replace('_', '-')} means nothing with --{kind.replace('_', '-')}")
     if kind == "lark" and "root" in given:

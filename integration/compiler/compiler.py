@@ -262,12 +262,15 @@ class Compiler:
         lenient: bool = False,
         format: str = "enforce",
         escapes: str = "needed",
+        extra_properties: str | None = None,
     ) -> CompiledGrammar:
         """The instances of a JSON Schema: a mapping, a boolean, JSON text, or a type such as a pydantic model or a dataclass.
 
         `whitespace` between the parts is "flexible" (bounded), "compact" (none) or a regex.
         `property_order` is "schema" or "any". `documents` are other schemas by the URI that a reference names; nothing is ever fetched.
         `lenient` turns keywords that cannot be enforced into entries of the report, instead of an error.
+        `extra_properties` is "schema", which allows keys that are not declared where the schema does, or "closed", which allows none unless
+        the schema speaks of them. It is "closed" for types if it is not given, and "schema" for all else.
         """
         return self._get(
             self.read(
@@ -279,6 +282,7 @@ class Compiler:
                 lenient=lenient,
                 format=format,
                 escapes=escapes,
+                extra_properties=extra_properties,
             )
         )
 
@@ -355,8 +359,17 @@ class Compiler:
         lenient: bool = False,
         format: str = "enforce",
         escapes: str = "needed",
+        extra_properties: str | None = None,
     ) -> Job:
-        for option, value in (("whitespace", whitespace), ("property_order", property_order), ("format", format), ("escapes", escapes)):
+        if extra_properties is None:
+            extra_properties = "schema" if isinstance(schema, Mapping | bool | str) else "closed"
+        for option, value in (
+            ("whitespace", whitespace),
+            ("property_order", property_order),
+            ("format", format),
+            ("escapes", escapes),
+            ("extra_properties", extra_properties),
+        ):
             if not isinstance(value, str):
                 raise SchemaError(f"{option} is a string, not {shown(value)}")
         if not isinstance(documents, Mapping) or not all(isinstance(uri, str) for uri in documents):
@@ -373,11 +386,12 @@ class Compiler:
                 documents={uri: schema_of_key(other) for uri, other in others} if others else {},
                 format=format,
                 escapes=escapes,
+                extra_properties=extra_properties,
                 limits=self._limits,
                 **more,
             )
 
-        identity = ("json_schema", key, whitespace, property_order, others, lenient, format, escapes)
+        identity = ("json_schema", key, whitespace, property_order, others, lenient, format, escapes, extra_properties)
         front_end = partial(read, json_schema_grammar, lenient=lenient)
         return Job("json_schema", identity, front_end, partial(read, unsatisfiable))
 

@@ -60,7 +60,9 @@ def _response_format(format: Mapping[str, Any], options: Mapping[str, Any], fiel
             return [(field, Constraint("json_schema", OBJECT, options))]
         case "json_schema":
             _known(format, {"type", "json_schema", "schema"}, field)
-            return [(field, Constraint("json_schema", _schema(format, field), options))]
+            schema, strict = _schema(format, field)
+            closing = {"extra_properties": "closed"} if strict else {}
+            return [(field, Constraint("json_schema", schema, {**closing, **options}))]
         case "regex":
             _known(format, {"type", "regex", "pattern"}, field)
             return [(field, Constraint("regex", _text(format, ("pattern", "regex"), field)))]
@@ -76,13 +78,13 @@ def _response_format(format: Mapping[str, Any], options: Mapping[str, Any], fiel
             raise ApiError(f"{field}.type is {str(other)[:60]!r}; there are {kinds}", param=field)
 
 
-def _schema(format: Mapping[str, Any], field: str) -> Any:
-    """The schema of a json_schema format; SGLang's clients leave out the object around it."""
+def _schema(format: Mapping[str, Any], field: str) -> tuple[Any, bool]:
+    """The schema of a json_schema format, and whether it is strict; SGLang's clients leave out the object around it."""
     inner = format.get("json_schema")
     if inner is None:
         if "schema" not in format:
             raise ApiError(f"{field}.json_schema is missing", param=field)
-        return _checked_schema(format["schema"], field)
+        return _checked_schema(format["schema"], field), False
     if not isinstance(inner, Mapping):
         raise ApiError(f"{field}.json_schema is an object with a name and a schema", param=field)
     _known(inner, {"name", "description", "schema", "strict"}, f"{field}.json_schema")
@@ -90,7 +92,7 @@ def _schema(format: Mapping[str, Any], field: str) -> Any:
         raise ApiError(f"{field}.json_schema.strict is true, false or null", param=field)
     if inner.get("schema") is None:
         raise ApiError(f"{field}.json_schema.schema is missing", param=field)
-    return _checked_schema(inner["schema"], field)
+    return _checked_schema(inner["schema"], field), inner.get("strict") is True
 
 
 def _checked_schema(schema: Any, field: str) -> Any:
@@ -149,4 +151,6 @@ def _options(extension: Extension, whitespace: str) -> dict[str, Any]:
         options["property_order"] = extension.property_order
     if extension.lenient is not None:
         options["lenient"] = extension.lenient
+    if extension.extra_properties is not None:
+        options["extra_properties"] = extension.extra_properties
     return options

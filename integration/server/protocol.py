@@ -74,6 +74,7 @@ class Extension(Model):
     whitespace: str | None = None
     property_order: Literal["schema", "any"] | None = None
     lenient: bool | None = None
+    extra_properties: Literal["schema", "closed"] | None = None
     reasoning: bool | None = None
 
 

@@ -111,7 +111,8 @@ def answer_format(constraint: Constraint, field: str | None) -> dict[str, Any]:
                 schema = json.loads(value) if isinstance(value, str) else value
             except (ValueError, RecursionError) as error:
                 raise ApiError(f"{field} is not JSON: {error}", param=field, code="invalid_grammar") from None
-            return {"type": "json_schema", "json_schema": schema, **blanks, **order}
+            closed = {"extra_properties": "closed"} if options.get("extra_properties") == "closed" else {}
+            return {"type": "json_schema", "json_schema": schema, **blanks, **order, **closed}
         case "regex":
             return {"type": "regex", "pattern": value}
         case "ebnf" | "lark":

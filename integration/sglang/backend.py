@@ -53,6 +53,7 @@ class Settings:
     """What the backend is told by SGLang's options, and by its own: environment variables that begin with `STACKMASK_SGLANG_`.
 
     `whitespace` in JSON follows SGLang's `--constrained-json-...` options; `blanks` is the same as a number, where it is one.
+    `extra_properties` (EXTRA_PROPERTIES) is "schema", or "closed" for no undeclared keys where a schema declares some.
     `compile_seconds` (COMPILE_SECONDS) bounds a compilation, and is never more than half of SGLang's own time limit.
     `cache_bytes` (CACHE_MB, in MiB) bounds the grammars that are kept, and the engine's tables of these.
     `workers` (WORKERS) is the number of processes that compile, started when they are needed; 0 compiles in a thread of the scheduler.
@@ -61,6 +62,7 @@ class Settings:
 
     whitespace: str = "flexible"
     blanks: int | None = None
+    extra_properties: str = "schema"
     compile_seconds: float = 10.0
     cache_bytes: int = 512 << 20
     workers: int = 4
@@ -77,6 +79,7 @@ class Settings:
         return cls(
             whitespace=whitespace,
             blanks=blanks,
+            extra_properties=get("STACKMASK_SGLANG_EXTRA_PROPERTIES") or cls.extra_properties,
             # INVARIANT: later pipeline stages do what the first decided, so they must not fail where it did not
             compile_seconds=seconds if first else 10 * seconds,
             cache_bytes=int(get("STACKMASK_SGLANG_CACHE_MB") or cls.cache_bytes >> 20) << 20,
@@ -132,7 +135,10 @@ class Backend(_Ranked):
     def dispatch_json(self, key_string: str) -> BaseGrammarObject:
         """The instances of a JSON Schema, or any JSON."""
         schema = True if key_string == ANY_JSON else key_string
-        return self._grammar("json", key_string, "json_schema", schema, whitespace=self._settings.whitespace)
+        given = self._settings
+        return self._grammar(
+            "json", key_string, "json_schema", schema, whitespace=given.whitespace, extra_properties=given.extra_properties
+        )
 
     def dispatch_regex(self, key_string: str) -> BaseGrammarObject:
         """The texts that a regular expression matches as a whole."""
@@ -163,7 +169,10 @@ class Backend(_Ranked):
         try:
             if grammar.kind == "json" and self._settings.whitespace != "flexible" and self._settings.blanks is None:
                 raise StructuralTagError("JSON with a pattern for whitespace cannot stand in an answer frame; a count can")
-            tag = json.dumps(frame(content_of(grammar.kind, grammar.specification)))
+            content = content_of(grammar.kind, grammar.specification)
+            if grammar.kind == "json":
+                content["extra_properties"] = self._settings.extra_properties
+            tag = json.dumps(frame(content))
             value = completed_tag(tag, self._settings.blanks, self._limits)
         except (GrammarError, LimitError) as error:
             return _invalid("structural_tag", error)

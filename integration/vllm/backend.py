@@ -38,11 +38,13 @@ class Settings:
     """What vLLM has no option for, read from the environment of its processes.
 
     `STACKMASK_VLLM_WHITESPACE`: whitespace in JSON, "flexible" (bounded), "compact" (none) or a regex.
+    `STACKMASK_VLLM_EXTRA_PROPERTIES`: "schema" allows undeclared keys where a schema does, "closed" allows none where it declares some.
     `STACKMASK_VLLM_COMPILE_SECONDS`: the budget of one compilation.
     `STACKMASK_VLLM_CACHE_MB`: what each process keeps of compiled grammars.
     """
 
     whitespace: str = "flexible"
+    extra_properties: str = "schema"
     compile_seconds: float = 10.0
     cache_megabytes: int = 512
 
@@ -52,6 +54,7 @@ class Settings:
         get = (os.environ if environment is None else environment).get
         return cls(
             whitespace=get("STACKMASK_VLLM_WHITESPACE") or cls.whitespace,
+            extra_properties=get("STACKMASK_VLLM_EXTRA_PROPERTIES") or cls.extra_properties,
             compile_seconds=float(get("STACKMASK_VLLM_COMPILE_SECONDS") or cls.compile_seconds),
             cache_megabytes=int(get("STACKMASK_VLLM_CACHE_MB") or cls.cache_megabytes),
         )
@@ -75,7 +78,8 @@ class Front:
         return _COMPILE[request_type](self, specification)
 
     def _json(self, specification: str | bool) -> CompiledGrammar:
-        return self._compiler.json_schema(specification, whitespace=self._settings.whitespace)
+        given = self._settings
+        return self._compiler.json_schema(specification, whitespace=given.whitespace, extra_properties=given.extra_properties)
 
     def _json_object(self, _: str) -> CompiledGrammar:
         return self._compiler.json_schema({"type": "object"}, whitespace=self._settings.whitespace)

@@ -3,6 +3,7 @@
     bounds         upper and lower bounds on the values of a subschema, by a few looks
     numbering      numbers for subschemas, values and languages of keys
     boolean        union, intersection and complement of typed parts
+    closing        which subschema closes the objects at its place, where undeclared keys are closed
     from_keywords  keywords of one type, and listed values, as typed parts
     algebra        every subschema as a union of typed parts: what applies to the same place, and emptiness
     unevaluated    the cases of a subschema beside unevaluated keywords

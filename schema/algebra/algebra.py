@@ -21,7 +21,7 @@ from typing import Any, Final
 from ...pda.budget import Budget
 from ..dialect.keyword_values import Schema, schemas
 from ..dialect.keywords import ALGEBRA, ANY_OF, ONE_OF, REFERENCE, TYPE, groups_of
-from ..dialect.references import Registry, Scope, referred
+from ..dialect.references import PLACE, Registry, Scope, referred
 from ..errors import Inexact, Malformed
 from ..sets import arrays, objects
 from ..sets.objects import Oracle, lacks
@@ -29,8 +29,9 @@ from ..sets.strings import Strings
 from ..sets.types import ANYTHING, EVERY, FALSE, NEVER, NONE, TRUE, Conjunction, Literal, Object, Parts
 from .boolean import Boolean
 from .bounds import surely_disjoint, surely_inhabited, surely_not_universal, upper_bound
+from .closing import declares, passes_on
 from .from_keywords import Keywords, dependents
-from .numbering import Alternatives, Numbering
+from .numbering import Alternatives, Numbering, Together
 from .unevaluated import Evaluated, Request, Steps, Unevaluated
 
 DEEPEST_EMPTINESS: Final = 3
@@ -77,9 +78,11 @@ class Algebra:
             if conjunction == NEVER:
                 found = NONE
             else:
-                ordered = sorted(conjunction, key=abs)
+                ordered = sorted(self.closed_once(conjunction) if self.registry.root.closing else conjunction, key=abs)
                 # PERF: conditions on a member add one literal after the other, so all but the last are mostly known.
-                known = self.normals.get((conjunction - {ordered[-1]}, key[1])) if len(ordered) > 2 else None
+                known = (
+                    self.normals.get((conjunction - {ordered[-1]}, key[1])) if len(ordered) > 2 and not self.registry.root.closing else None
+                )
                 if known is not None:
                     found = known
                     ordered = ordered[-1:]
@@ -89,6 +92,14 @@ class Algebra:
                     found = self.boolean.intersect(found, self.signed(literal))
             self.normals[key] = found
         return found
+
+    def closed_once(self, conjunction: Conjunction) -> Conjunction:
+        """The conjunction with one literal for all those that close undeclared keys: what one of them declares the others allow."""
+        entries = self.numbering.entries
+        closing = sorted(literal for literal in conjunction if literal > 0 and entries[literal][1].closing == PLACE)
+        if len(closing) < 2:
+            return conjunction
+        return conjunction.difference(closing) | {self.numbering.together(closing)}
 
     def writable(self, conjunction: Conjunction) -> Parts:
         """The parts of a conjunction with counts that a grammar can hold; see `Keywords.countable`."""
@@ -196,6 +207,8 @@ class Algebra:
         schema, scope = self.numbering.entries[literal]
         if isinstance(schema, Alternatives):
             return self.alternatives(schema, cases)
+        if isinstance(schema, Together):
+            return self.unevaluated.together(schema.literals, cases=cases)
         if cases:
             return self.unevaluated.cases(schema, scope)
         scope = self.registry.enter(scope, schema)
@@ -203,6 +216,8 @@ class Algebra:
             keyword_groups = scope.resource.dialect.keywords
             if "unevaluatedProperties" in keyword_groups or "unevaluatedItems" in keyword_groups:
                 return self.of_cases(literal)
+        if scope.closing == PLACE and not passes_on(schema, scope.resource.dialect) and declares(self.registry, schema, scope):
+            return self.of_cases(literal)
         return self.parts(schema, scope)
 
     def alternatives(self, schema: Alternatives, cases: bool) -> Steps:
@@ -233,6 +248,8 @@ class Algebra:
             target, within = self.registry.resolve(scope, schema["$ref"], schema=schema)
             parts, _ = yield from self.branch(target, within)
             return parts
+        if not passes_on(schema, scope.resource.dialect):
+            scope = scope.piece
         yield from self.names_of_properties(schema, scope, keyword_groups)
         result = self.keywords.local(schema, scope, groups)
         for target, within in referred(self.registry, schema, scope):
@@ -250,13 +267,17 @@ class Algebra:
             result = self.boolean.intersect(result, self.boolean.union(found))
         if groups & ONE_OF:
             exclusive = yield from self.one_of(schema, scope)
+            if scope.closing:
+                for index, subschema in enumerate(schemas(schema, "oneOf")):
+                    parts, _ = yield from self.branch(subschema, scope)
+                    exclusive[index] = self.boolean.intersect(exclusive[index], parts)
             result = self.boolean.intersect(result, self.boolean.union(exclusive))
         if groups & ALGEBRA:
             if "not" in schema:
-                parts, literal = yield from self.branch(schema["not"], scope)
+                parts, literal = yield from self.branch(schema["not"], scope.test)
                 result = self.boolean.intersect(result, self.inverted(literal, parts))
             if "if" in schema and "if" in keyword_groups and ("then" in schema or "else" in schema):
-                test, literal = yield from self.branch(schema["if"], scope)
+                test, literal = yield from self.branch(schema["if"], scope.test)
                 then, _ = yield from self.branch(schema.get("then", True), scope)
                 otherwise, _ = yield from self.branch(schema.get("else", True), scope)
                 result = self.boolean.intersect(result, self.conditional(test, self.inverted(literal, test), then, otherwise))
@@ -286,7 +307,8 @@ class Algebra:
         return self.boolean.union([self.boolean.intersect(test, then), self.boolean.intersect(outside, otherwise)])
 
     def one_of(self, schema: Schema, scope: Scope) -> Steps:
-        """For every branch of oneOf the values in it alone."""
+        """For every branch of oneOf the values in it alone, as the specification says: closed branches would exclude less."""
+        scope = scope.test
         subschemas = schemas(schema, "oneOf")
         keyword_groups = scope.resource.dialect.keywords
         # A type beside oneOf spares the complements of other types.

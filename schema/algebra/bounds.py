@@ -359,7 +359,7 @@ def _endless_objects(registry: Registry, schema: Schema, scope: Scope, steps: in
     keyword_groups = scope.resource.dialect.keywords
     if not steps or any(keyword_groups.get(keyword, 0) & OBJECT and keyword not in _PLAIN_MEMBERS for keyword in schema):
         return False
-    others = schema.get("additionalProperties", True)
+    others = schema.get("additionalProperties", not (scope.closing and "properties" in schema))
     if others is True or surely_inhabited(registry, others, scope, steps - 1):
         return True
     properties = schema.get("properties")

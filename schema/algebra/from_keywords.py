@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -173,14 +173,15 @@ class Keywords:
     def array_part(self, schema: Schema, scope: Scope, keyword_groups: Mapping[str, int]) -> Array:
         """What the array keywords say."""
         low, high = self.bounds(schema, "minItems", "maxItems")
+        place = scope.place
         first, others = item_schemas(schema, keyword_groups)
-        prefix = tuple(reduced(frozenset((self.numbering.literal(item, scope),))) for item in first)
-        rest = reduced(frozenset((self.numbering.literal(others, scope),)))
+        prefix = tuple(reduced(frozenset((self.numbering.literal(item, place),))) for item in first)
+        rest = reduced(frozenset((self.numbering.literal(others, place),)))
         counts: tuple[Count, ...] = ()
         if "contains" in schema and "contains" in keyword_groups:
             least, most = self.bounds(schema, "minContains", "maxContains", default=1) if "minContains" in keyword_groups else (1, -1)
             if least > 0 or most >= 0:
-                counts = (Count(self.numbering.literal(schema["contains"], scope), 0, least, most),)
+                counts = (Count(self.numbering.literal(schema["contains"], scope.test), 0, least, most),)
         distinct = flag(schema, "uniqueItems")
         if distinct:
             self.unique.append(schema)
@@ -189,6 +190,7 @@ class Keywords:
     def object_part(self, schema: Schema, scope: Scope, keyword_groups: Mapping[str, int]) -> Object:
         """What the object keywords say."""
         low, high = self.bounds(schema, "minProperties", "maxProperties")
+        scope = scope.place
         properties = mapping(schema, "properties")
         required = names(schema, "required", schema["required"]) if "required" in schema else ()
         atoms: list[Atom] = []
@@ -268,6 +270,17 @@ def dependents(schema: Schema, keyword_groups: Mapping[str, int]) -> list[tuple[
                 if keyword == "dependentSchemas" or not isinstance(value, list | tuple):
                     found.append((name, value))
     return found
+
+
+def required_names(schema: Schema, keyword_groups: Mapping[str, int]) -> Iterator[str]:
+    """The keys that a subschema requires, always or beside others."""
+    if "required" in schema and "required" in keyword_groups:
+        yield from names(schema, "required", schema["required"])
+    for keyword in ("dependentRequired", "dependencies"):
+        if keyword in schema and keyword in keyword_groups:
+            for value in mapping(schema, keyword).values():
+                if isinstance(value, list | tuple):
+                    yield from names(schema, keyword, value)
 
 
 def _countable(high: int) -> int:

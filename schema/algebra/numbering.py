@@ -32,6 +32,12 @@ class Alternatives(NamedTuple):
     literals: tuple[Literal, ...]
 
 
+class Together(NamedTuple):
+    """The subschemas of one place that closes undeclared keys, which several subschemas around it describe, as pieces."""
+
+    literals: tuple[Literal, ...]
+
+
 class Numbering:
     """The subschemas, values and languages of one compilation, each with its number."""
 
@@ -48,6 +54,7 @@ class Numbering:
         self.compared = 0
         self.constants: dict[object, Literal] = {}
         self.unions: dict[frozenset[Literal], Literal] = {}
+        self.conjunctions: dict[tuple[Literal, ...], Literal] = {}
         self.languages: list[Texts] = []
         self.language_numbers: dict[Texts, int] = {}
         self.automata: dict[int, Dfa] = {}
@@ -114,7 +121,17 @@ class Numbering:
         found = self.unions.get(chosen)
         if found is None:
             found = self.unions[chosen] = len(self.entries)
-            self.entries.append((Alternatives(tuple(sorted(chosen))), self.root))
+            self.entries.append((Alternatives(tuple(sorted(chosen))), self.neutral))
+        return found
+
+    def together(self, literals: Iterable[Literal]) -> Literal:
+        """The number of the conjunction of some subschemas that each would close their place, closed once."""
+        entries = [self.entries[literal] for literal in literals]
+        pieces = tuple(self.literal(schema, scope.piece) for schema, scope in entries)
+        found = self.conjunctions.get(pieces)
+        if found is None:
+            found = self.conjunctions[pieces] = len(self.entries)
+            self.entries.append((Together(pieces), self.neutral))
         return found
 
     def language(self, texts: Texts) -> int:

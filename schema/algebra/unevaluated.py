@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from ...pda.exceptions import LimitError
 from ..dialect.keyword_values import Schema, item_schemas, mapping, schemas
 from ..dialect.keywords import REFERENCE, groups_of
-from ..dialect.references import Scope, referred
+from ..dialect.references import OPEN, PLACE, Scope, referred
 from ..sets.objects import lacks, requires
 from ..sets.types import ANYTHING, EVERY, FALSE, NONE, TRUE, Array, Atom, Keys, Literal, Object, Parts, Text, reduced
-from .from_keywords import dependents
+from .from_keywords import dependents, required_names
 
 if TYPE_CHECKING:
     from .algebra import Algebra
@@ -34,6 +34,11 @@ class Evaluated(NamedTuple):
     every_item: bool = False
     items: int = 0
     contained: frozenset[Literal] = frozenset()
+    declares: bool = False
+    """Whether there are `properties`; this and the rest only where undeclared keys are closed."""
+    matches: bool = False
+    """Whether there are `patternProperties`."""
+    required: frozenset[str] = frozenset()
 
     def with_(self, other: Evaluated) -> Evaluated:
         """What both have looked at together."""
@@ -44,6 +49,9 @@ class Evaluated(NamedTuple):
             self.every_item or other.every_item,
             max(self.items, other.items),
             self.contained | other.contained,
+            self.declares or other.declares,
+            self.matches or other.matches,
+            self.required | other.required,
         )
 
 
@@ -85,11 +93,12 @@ class Unevaluated:
 
     def cases(self, schema: Schema, scope: Scope) -> Steps:
         """The cases of a subschema."""
-        scope = self.algebra.registry.enter(scope, schema)
+        outer = self.algebra.registry.enter(scope, schema)
+        scope = outer.piece
         keyword_groups = scope.resource.dialect.keywords
         groups = groups_of(schema, keyword_groups)
         if groups & REFERENCE and scope.resource.dialect.lone_reference:
-            target, within = self.algebra.registry.resolve(scope, schema["$ref"], schema=schema)
+            target, within = self.algebra.registry.resolve(outer, schema["$ref"], schema=schema)
             return (yield from self.case_branch(target, within))
         yield from self.algebra.names_of_properties(schema, scope, keyword_groups)
         result: list[Case] = [(self.algebra.keywords.local(schema, scope, groups), self.evaluated(schema, scope, keyword_groups))]
@@ -114,11 +123,11 @@ class Unevaluated:
                 union += self.product([(alone, Evaluated())], found)
             result = self.product(result, self.grouped(union))
         if "not" in schema:
-            parts, literal = yield from self.algebra.branch(schema["not"], scope)
+            parts, literal = yield from self.algebra.branch(schema["not"], scope.test)
             result = self.product(result, [(self.algebra.inverted(literal, parts), Evaluated())])
         if "if" in schema and "if" in keyword_groups:
-            test, literal = yield from self.algebra.branch(schema["if"], scope)
-            tested = yield from self.case_branch(schema["if"], scope)
+            test, literal = yield from self.algebra.branch(schema["if"], scope.test)
+            tested = yield from self.case_branch(schema["if"], scope.test)
             then = yield from self.case_branch(schema.get("then", True), scope)
             otherwise = yield from self.case_branch(schema.get("else", True), scope)
             outside = [(self.algebra.inverted(literal, test), Evaluated())]
@@ -128,7 +137,31 @@ class Unevaluated:
             absent = EVERY._replace(objects=(Object(atoms=(lacks(name),)),))
             present = Parts(objects=(Object(atoms=(requires(name),)),))
             result = self.product(result, self.grouped([(absent, Evaluated()), *self.product([(present, Evaluated())], found)]))
-        return self.without_unevaluated(result, schema, scope, keyword_groups)
+        result = self.without_unevaluated(result, schema, scope, keyword_groups)
+        return self.closed(result) if outer.closing == PLACE else result
+
+    def together(self, literals: Sequence[Literal], *, cases: bool) -> Steps:
+        """The cases, or the parts, of some pieces of one place that is closed."""
+        result: list[Case] = [(EVERY, Evaluated())]
+        for literal in literals:
+            found = yield True, literal
+            result = self.product(result, found)
+        result = self.closed(result)
+        return result if cases else self.boolean.union([parts for parts, _ in result]) if result else NONE
+
+    def closed(self, cases: list[Case]) -> list[Case]:
+        """The cases without undeclared keys, where there are `properties` and nothing says which other keys there are.
+
+        A key that is required is declared: without it there would be no instance.
+        """
+        result = []
+        for parts, seen in cases:
+            if seen.declares and not seen.matches and not seen.every_key:
+                atom = Atom(True, Keys(True, seen.names | seen.required), FALSE)
+                parts = self.boolean.intersect(parts, EVERY._replace(objects=(Object(atoms=(atom,)),)))
+                seen = seen._replace(every_key=True)
+            result.append((parts, seen))
+        return self.grouped(result)
 
     def any_cases(self, branches: Sequence[list[Case]]) -> list[Case]:
         """For every set of branches that some value meets together, what they evaluate together."""
@@ -136,7 +169,9 @@ class Unevaluated:
         telling = [branch for branch in branches if any(seen != Evaluated() for _, seen in branch)]
         if len(telling) > MOST_BRANCHES:
             raise LimitError(
-                f"an anyOf beside unevaluated keywords has more than {MOST_BRANCHES} branches", limit="states", value=MOST_BRANCHES
+                f"an anyOf beside unevaluated keywords, or in a closed object, has more than {MOST_BRANCHES} branches",
+                limit="states",
+                value=MOST_BRANCHES,
             )
         # Without the branch, or with it; the first case of `chosen` is "none yet" and is dropped at the end.
         chosen: list[Case] = []
@@ -155,7 +190,8 @@ class Unevaluated:
         )
         contained: frozenset[Literal] = frozenset()
         if "contains" in schema and "prefixItems" in keyword_groups:
-            contained = frozenset((self.numbering.literal(schema["contains"], scope),))
+            contained = frozenset((self.numbering.literal(schema["contains"], scope.test),))
+        closing = scope.closing != OPEN
         return Evaluated(
             "additionalProperties" in schema and "additionalProperties" in keyword_groups,
             frozenset(mapping(schema, "properties")) if "properties" in keyword_groups else frozenset(),
@@ -166,12 +202,15 @@ class Unevaluated:
             every_item,
             len(first),
             contained,
+            closing and "properties" in schema and "properties" in keyword_groups,
+            closing and "patternProperties" in schema and "patternProperties" in keyword_groups,
+            frozenset(required_names(schema, keyword_groups)) if closing else frozenset(),
         )
 
     def without_unevaluated(self, cases: list[Case], schema: Schema, scope: Scope, keyword_groups: Mapping[str, int]) -> list[Case]:
         """The cases with this subschema's own unevaluated keywords applied."""
         if "unevaluatedProperties" in schema and "unevaluatedProperties" in keyword_groups:
-            literal = self.numbering.literal(schema["unevaluatedProperties"], scope)
+            literal = self.numbering.literal(schema["unevaluatedProperties"], scope.place)
             result = []
             for parts, seen in cases:
                 if not seen.every_key and literal != TRUE:
@@ -180,7 +219,7 @@ class Unevaluated:
                 result.append((parts, seen._replace(every_key=True)))
             cases = self.grouped(result)
         if "unevaluatedItems" in schema and "unevaluatedItems" in keyword_groups:
-            literal = self.numbering.literal(schema["unevaluatedItems"], scope)
+            literal = self.numbering.literal(schema["unevaluatedItems"], scope.place)
             result = []
             for parts, seen in cases:
                 if not seen.every_item:

@@ -80,11 +80,37 @@ class Document:
         self.resource = Resource(uri, root, dialect, self)
 
 
+OPEN: Final = 0
+PIECE: Final = 1
+PLACE: Final = 2
+
+
 class Scope(NamedTuple):
-    """Where a subschema stands: the resource it belongs to, and the resources with dynamic anchors entered so far."""
+    """Where a subschema stands: the resource it belongs to, and the resources with dynamic anchors entered so far.
+
+    `closing` says what becomes of undeclared keys where objects are closed. At a PLACE the subschema is the outermost one for its
+    value, and closes it; a PIECE is combined with others, and only what lies inside its members and items is closed.
+    OPEN is as the specification says: every subschema without the option, and with it those that test, such as `not` and `if`.
+    """
 
     resource: Resource
     dynamic: tuple[Resource, ...]
+    closing: int = OPEN
+
+    @property
+    def place(self) -> Scope:
+        """The scope of a member or an item."""
+        return self._replace(closing=PLACE) if self.closing == PIECE else self
+
+    @property
+    def piece(self) -> Scope:
+        """The scope of a subschema that is combined with others."""
+        return self._replace(closing=PIECE) if self.closing == PLACE else self
+
+    @property
+    def test(self) -> Scope:
+        """The scope of a subschema that may be negated."""
+        return self._replace(closing=OPEN) if self.closing else self
 
 
 class Registry:
@@ -95,7 +121,9 @@ class Registry:
     {'type': 'null'}
     """
 
-    def __init__(self, schema: Any, documents: Mapping[str, Any] | None = None, *, default: Dialect = DEFAULT) -> None:
+    def __init__(
+        self, schema: Any, documents: Mapping[str, Any] | None = None, *, default: Dialect = DEFAULT, closed: bool = False
+    ) -> None:
         self.documents = {uri.removesuffix("#"): document for uri, document in documents.items()} if documents else {}
         self.resources: dict[str, Resource] = {}
         self.embedded: dict[int, Resource] = {}
@@ -105,7 +133,7 @@ class Registry:
         self.unknown_dialects: list[str] = []
         resource = self._open("", schema).resource
         self.default = resource.dialect
-        self.root = Scope(resource, (resource,))
+        self.root = Scope(resource, (resource,), PLACE if closed else OPEN)
 
     def enter(self, scope: Scope, schema: dict[str, Any]) -> Scope:
         """The scope inside a subschema: another one where the subschema is a resource of its own."""
@@ -150,7 +178,7 @@ class Registry:
             self._search(resource.document)
             if resource.dynamic or resource.recursive:
                 dynamic = (*dynamic, resource)
-        return Scope(resource, dynamic)
+        return Scope(resource, dynamic, scope.closing)
 
     def _target(self, resource: Resource, reference: object, schema: object, keyword: str) -> tuple[Any, Resource]:
         """The subschema that a reference names, and the resource it belongs to."""

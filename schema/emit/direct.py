@@ -87,6 +87,10 @@ class _MemberFacts:
     are_objects: bool = False
     allowed: Set[str] | None = None
     """The keys that there may be, None for any."""
+    declares: bool = False
+    """Whether there are `properties`."""
+    tells_others: bool = False
+    """Whether there is an additionalProperties."""
 
 
 class Compilation:
@@ -338,15 +342,18 @@ class Compilation:
         beyond = schema.get("additionalProperties", True)
         others = f.value if beyond is True else node(beyond)
         self.depth -= 1
-        return self.closed(members, dict(properties), required, others)
+        closes = bool(self.scope.closing) and "properties" in schema and "additionalProperties" not in schema
+        return self.closed(members, dict(properties), required, others, f.never if closes else others)
 
-    def closed(self, members: list[tuple[NodeId, bool]], declared: dict[str, Any], required: Sequence[str], others: NodeId) -> NodeId:
-        """An object of declared members, of required ones that nothing declares, and of `others`."""
+    def closed(
+        self, members: list[tuple[NodeId, bool]], declared: dict[str, Any], required: Sequence[str], undeclared: NodeId, others: NodeId
+    ) -> NodeId:
+        """An object of declared members, of required ones that nothing declares, whose values are `undeclared`, and of `others`."""
         b, f = self.builder, self.fragments
         for name in required:
             if name not in declared:
                 declared[name] = None
-                members.append((f.never if others == f.never else b.seq(b.literal(quoted(name)), f.colon, others), True))
+                members.append((f.never if undeclared == f.never else b.seq(b.literal(quoted(name)), f.colon, undeclared), True))
         extra = f.never
         if others != f.never:
             key = extra_key(b, f, declared)
@@ -491,6 +498,8 @@ class Compilation:
                 properties = mapping(piece, "properties")
                 for name, value in properties.items():
                     result.declared.setdefault(name, {})[id(value), scope] = value
+                result.declares |= "properties" in piece
+                result.tells_others |= "additionalProperties" in piece
                 beyond = piece.get("additionalProperties", True)
                 if beyond is False:
                     result.allowed = properties.keys() & (properties.keys() if result.allowed is None else result.allowed)
@@ -530,7 +539,10 @@ class Compilation:
             pair = never if inner == never else b.node((SEQ, b.node((LITERAL, quoted(name))), f.colon, inner))
             members.append((pair, name in needed))
         self.depth -= 1
-        return self.closed(members, dict.fromkeys(member_facts.declared), member_facts.required, f.value if allowed is None else never)
+        undeclared = f.value if allowed is None else never
+        closes = bool(self.scope.closing) and member_facts.declares and not member_facts.tells_others
+        others = never if closes else undeclared
+        return self.closed(members, dict.fromkeys(member_facts.declared), member_facts.required, undeclared, others)
 
     def branch(self, schema: Any, kinds: Sequence[str], narrower: bool) -> NodeId | None:
         """A branch beside `type`, which may be narrower than the branch: None where it takes more than handlers to see to that."""

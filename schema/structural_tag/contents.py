@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from ...pda.embed import splice
-from ...pda.exceptions import EbnfError, LarkError, RegexError, SchemaError, StructuralTagError
+from ...pda.exceptions import EbnfError, LarkError, RegexError, SchemaError, StructuralTagError, shown
 from ...pda.grammar import Grammar, GrammarBuilder, NodeId
 from ...pda.regex import regex_grammar, regex_node
 from ..emit.direct import Compilation
@@ -31,6 +31,11 @@ def schema(w: Writer, fields: Fields) -> NodeId:
         raise refusal(fields.path_of("style"), f"{style!r:.60} is not a style; the styles are {', '.join(sorted((*STYLES, 'json')))}")
     order = "any" if fields.flag("any_order") else "schema"
     excluded = fields.texts("excludes", optional=True)
+    extra = fields.values.get("extra_properties") or "schema"
+    if extra not in ("schema", "closed"):
+        raise refusal(fields.path_of("extra_properties"), f"is 'schema' or 'closed', not {shown(extra)}")
+    if extra == "closed" and (excluded or style != "json"):
+        raise refusal(fields.path_of("extra_properties"), "is 'closed' in the style json without excludes only; write additionalProperties")
     documents: dict[str, Any] = {}
     clean: Any = {"$ref": _CLEAN} if excluded else True
     if excluded:
@@ -40,7 +45,7 @@ def schema(w: Writer, fields: Fields) -> NodeId:
     try:
         node, _ = json_schema_node(
             w.builder, value, fragments=fragments, property_order=order, documents=documents, budget=w.budget,
-            run=Compilation.run if style == "json" else styled(style, w.literal, w.arena.shared, excluded, clean),
+            extra_properties=extra, run=Compilation.run if style == "json" else styled(style, w.literal, w.arena.shared, excluded, clean),
         )  # fmt: skip
     except (SchemaError, RegexError) as error:
         raise refusal(path, str(error)) from None

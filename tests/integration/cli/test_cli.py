@@ -111,6 +111,13 @@ class TestCheck:
         assert code == 1 and "--property-order any accepts it" in out
         assert run(capsys, "check", "--json-schema", PERSON, "--property-order", "any", other)[0] == 0
 
+    def test_extra_properties(self, capsys, write):
+        """Undeclared keys are allowed where the schema does, or not at all."""
+        schema, text = write('{"properties": {"a": {}}}', "schema.json"), write('{"b": 1}')
+        assert run(capsys, "check", "--json-schema", schema, text)[0] == 0
+        assert run(capsys, "check", "--json-schema", schema, "--extra-properties", "schema", text)[0] == 0
+        assert run(capsys, "check", "--json-schema", schema, "--extra-properties", "closed", text)[0] == 1
+
     def test_grammars_and_standard_input(self, capsys, write, monkeypatch, tmp_path):
         """EBNF and Lark from files, an instance from standard input, another start rule."""
         text = tmp_path / "text"

@@ -26,7 +26,15 @@ from stackmask.integration.compiler.cache import Cache
 from stackmask.integration.compiler.cache_key import schema_key, schema_of_key
 from stackmask.integration.compiler.serialization import from_bytes, to_bytes
 from stackmask.pda import grammar as ir
-from stackmask.pda.exceptions import GrammarError, LimitError, RegexError, SchemaError, StackmaskError, StructuralTagError
+from stackmask.pda.exceptions import (
+    GrammarError,
+    LimitError,
+    RegexError,
+    SchemaError,
+    StackmaskError,
+    StructuralTagError,
+    UnsatisfiableError,
+)
 from stackmask.pda.grammar import Grammar, GrammarBuilder, memory_of
 from stackmask.pda.limits import Limits
 from stackmask.pda.vocabulary import Vocabulary
@@ -225,11 +233,67 @@ def test_python_types(compiler):
         y: int
 
     assert accepts(compiler.json_schema(Person), '{"name": "a", "age": 3}')
-    assert compiler.json_schema(Person) is compiler.json_schema(Person.model_json_schema())
+    assert compiler.json_schema(Person) is compiler.json_schema(Person.model_json_schema(), extra_properties="closed")
     assert accepts(compiler.json_schema(Point), '{"x": 1, "y": 2}')
     assert accepts(compiler.json_schema(list[bool]), "[true]")
     with pytest.raises(SchemaError, match="pydantic makes no JSON Schema"):
         compiler.json_schema(threading.Lock)
+
+
+def test_types_are_closed(compiler):
+    """Objects of Python types have no invented keys, unless the type or the caller allows them; schemas mean what they say."""
+    pydantic = pytest.importorskip("pydantic")
+    from typing_extensions import TypedDict  # which pydantic depends on, and asks for before Python 3.12
+
+    class Point(pydantic.BaseModel):
+        x: int
+
+    class Line(pydantic.BaseModel):
+        ends: list[Point]
+        label: Point | None = None
+        weights: dict[str, int] | None = None
+
+    class Loose(pydantic.BaseModel):
+        model_config = pydantic.ConfigDict(extra="allow")
+        x: int
+
+    @dataclasses.dataclass
+    class Pair:
+        first: Point
+        second: int
+
+    class Options(TypedDict, total=False):
+        x: int
+
+    line = compiler.json_schema(Line)
+    assert accepts(line, '{"ends": [{"x": 1}], "label": {"x": 2}, "weights": {"any": 3}}')
+    for text in ('{"ends": [], "more": 1}', '{"ends": [{"x": 1, "y": 2}]}', '{"ends": [], "label": {"x": 1, "y": 2}}'):
+        assert not accepts(line, text), text
+        for as_schema in (compiler.json_schema(Line.model_json_schema()), compiler.json_schema(Line, extra_properties="schema")):
+            assert accepts(as_schema, text), text
+    assert accepts(compiler.json_schema(Loose), '{"x": 1, "y": 2}')
+    assert not accepts(compiler.json_schema(Pair), '{"first": {"x": 1}, "second": 2, "third": 3}')
+    assert not accepts(compiler.json_schema(Pair), '{"first": {"x": 1, "y": 1}, "second": 2}')
+    assert not accepts(compiler.json_schema(Options), '{"y": 1}')
+    assert accepts(compiler.json_schema(Options), "{}")
+    text = json.dumps(Line.model_json_schema())
+    assert compiler.json_schema(text) is compiler.json_schema(text, extra_properties="schema")
+    assert compiler.json_schema(text) is not compiler.json_schema(text, extra_properties="closed")
+    assert compiler.json_schema(Line, extra_properties="closed") is line
+    loaded = CompiledGrammar.from_bytes(line.to_bytes(), compiler.vocabulary)
+    assert not accepts(loaded, '{"ends": [], "more": 1}')
+    with pytest.raises(SchemaError, match="extra_properties must be 'schema' or 'closed', not 'open'"):
+        compiler.json_schema(Line, extra_properties="open")
+    with pytest.raises(SchemaError, match="extra_properties is a string"):
+        compiler.json_schema(Line, extra_properties=False)
+
+
+def test_closing_that_leaves_nothing(compiler):
+    """Where closing leaves no instance, the error names what contradicts it."""
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "minProperties": 2}
+    compiler.json_schema(schema)
+    with pytest.raises(UnsatisfiableError, match="/minProperties"):
+        compiler.json_schema(schema, extra_properties="closed")
 
 
 def test_types_without_pydantic(compiler, monkeypatch):

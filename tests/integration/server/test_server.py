@@ -598,6 +598,20 @@ def test_grammar_check(server):
     assert report["text"]["accepted"] and not report["text"]["complete"] and report["text"]["completion"] == "}"
     refused = check(regex="[ab]+c", text="abx").json()["text"]
     assert (refused["accepted"], refused["position"]) == (False, 2) and "'x'" in refused["explanation"]
+    loose = {"properties": {"a": True}}
+    format = {"type": "json_schema", "json_schema": {"name": "x", "schema": loose}}
+    strict = {**format, "json_schema": {**format["json_schema"], "strict": True}}
+    closed, as_written = {"extra_properties": "closed"}, {"extra_properties": "schema"}
+    for body, allowed in (
+        ({"json_schema": loose}, True),
+        ({"json_schema": loose, "stackmask": closed}, False),
+        ({"response_format": format}, True),
+        ({"response_format": format, "stackmask": closed}, False),
+        ({"response_format": strict}, False),
+        ({"response_format": strict, "stackmask": as_written}, True),
+    ):
+        assert check(**body, text='{"b":').json()["text"]["accepted"] == allowed, body
+    assert check(json_schema=loose, stackmask={"extra_properties": "open"}).status_code == 400
     assert check().status_code == 400
     assert check(regex="(").json()["error"]["code"] == "invalid_grammar"
 

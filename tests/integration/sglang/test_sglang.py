@@ -613,6 +613,17 @@ class TestFrames:
         assert not accepts(framed, ids(tokenizer, answer))
         assert framed.grammar_stats.dispatch_type == "structural_tag"
 
+    @pytest.mark.parametrize(("extra", "allowed"), [("schema", True), ("closed", False)])
+    def test_closed_objects(self, tokenizer, extra, allowed, monkeypatch, server):
+        """Undeclared keys, by the setting, in an answer and in a frame."""
+        monkeypatch.setenv("STACKMASK_SGLANG_EXTRA_PROPERTIES", extra)
+        backend = server()
+        backend.reserve_framing_tokens([3, 4, 6])
+        grammar = new(backend, "json", '{"type": "object", "properties": {"a": {}}}')
+        said = ids(tokenizer, '{"b":1}')
+        assert accepts(grammar, said) == allowed
+        assert accepts(backend.compile_framed_grammar(grammar, self.frame), [4, *said, 6]) == allowed
+
     def test_reserved_tokens_have_no_text(self, backend, tokenizer):
         """In a frame, a token that is reserved is no text even where it has some; outside, it still is."""
         (word,) = ids(tokenizer, "in")

@@ -435,6 +435,7 @@ def test_the_name_is_an_option(vllm):
 def test_settings(monkeypatch, tokenizer):
     """What vLLM has no option for comes from the environment."""
     environment = {"STACKMASK_VLLM_WHITESPACE": "compact", "STACKMASK_VLLM_COMPILE_SECONDS": "0.5", "STACKMASK_VLLM_CACHE_MB": "3"}
+    environment["STACKMASK_VLLM_EXTRA_PROPERTIES"] = "closed"
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     settings = Settings.from_environment()
@@ -445,6 +446,9 @@ def test_settings(monkeypatch, tokenizer):
     grammar = Grammar(front.compile("JSON", json.dumps(SCHEMA)), None)
     assert not grammar.accept_tokens("r", encode(tokenizer, '{"age": 3'))
     assert grammar.accept_tokens("r", encode(tokenizer, '{"age":3'))
+    for given, allowed in ((settings, False), (Settings(), True)):
+        grammar = Grammar(Fronts(given).of(tokenizer, SIZE).compile("JSON", '{"properties": {"a": {}}}'), None)
+        assert grammar.accept_tokens("r", encode(tokenizer, '{"b":')) == allowed
 
 
 def test_fronts_are_shared(tokenizer):
