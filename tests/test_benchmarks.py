@@ -81,9 +81,9 @@ def test_crashes_and_hangs_cost_one_schema(benchmark):
 )
 def test_single_questions(benchmark, capsys, name, arguments):
     """Each prints a table; without --check a broken promise is no failure."""
-    if name in ("apply", "vocabulary"):
+    if name in ("apply", "sampling", "vocabulary"):
         pytest.importorskip("transformers")
-    if name != "apply":
+    if name not in ("apply", "sampling"):
         arguments = [*arguments, "--tokenizer", str(DEMO)]
     assert benchmark(name).main(arguments) == 0
     assert "|---" in capsys.readouterr().out
