@@ -78,26 +78,22 @@ class Sampler:
         """
         if temperature is None:
             temperature = self._sampling.temperature
-        if temperature == 0:
-            place = int((logits if allowed is None else logits[torch.from_numpy(allowed)]).argmax())
-            return place if allowed is None else int(allowed[place])
         chosen = logits if allowed is None or len(allowed) == len(logits) else logits[torch.from_numpy(allowed)]
-        values = chosen.float().cpu().numpy()
+        place = int(chosen.argmax()) if temperature == 0 else self._draw(chosen.float().cpu().numpy(), temperature)
+        return place if allowed is None else int(allowed[place])
+
+    def _draw(self, values: Weights, temperature: float) -> int:
+        """The place of a draw among logits, at a temperature above zero."""
         best = values.max()
         if not np.isfinite(best):
-            place = int(values.argmax())
-            return place if allowed is None else int(allowed[place])
+            return int(values.argmax())
         weights = values - best  # PERF: then in place, as each fresh array of the vocabulary's length costs its page faults
         with np.errstate(over="ignore"):  # the largest is 0, so no temperature, however small, overflows upwards
             weights *= np.float32(1 / max(temperature, LEAST_TEMPERATURE))
             np.exp(weights, out=weights)
         places = truncate(weights, self._sampling.top_k, self._sampling.top_p, self._sampling.min_p)
-        if places is not None:
-            weights = weights[places]
-        place = _search(weights, float(torch.rand(1, generator=self._generator, dtype=torch.float64)))
-        if places is not None:
-            place = int(places[place])
-        return place if allowed is None else int(allowed[place])
+        point = float(torch.rand(1, generator=self._generator, dtype=torch.float64))
+        return _search(weights, point) if places is None else int(places[_search(weights[places], point)])
 
 
 def allowed_tokens(bits: npt.NDArray[np.int32]) -> TokenIds:
