@@ -79,27 +79,16 @@ class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]  # the library h
         return -1
 
 
-class Slots:
-    """The cache of one model: lengths of rows, and forward passes over a range of them."""
-
-    can_take_back = True
+class _Rows:
+    """What both caches know of their rows: the tokens in each, and how many there may be."""
 
     def __init__(self, model: Any, capacity: int) -> None:
-        if not has_full_attention(model):
-            raise ModelError(f"{type(model).__name__} has layers other than full attention, whose cache cannot be cut back")
-        config = model.config.get_text_config()
         self.model = model
-        self._adds_masks = config._attn_implementation == "eager"  # to the scores, where others select by them
-        self._last_only = _last_only(model)
         self.capacity = capacity
-        self.context: int = getattr(config, "max_position_embeddings", None) or 1 << 20
+        self.context: int = getattr(model.config.get_text_config(), "max_position_embeddings", None) or 1 << 20
         self.lengths: list[int] = []
-        self.room = GROWTH
-        self.window = (0, 0, 0)
-        self.targets: tuple[torch.Tensor, torch.Tensor] = (torch.zeros(0), torch.zeros(0))
         self.forwards = 0
-        self._layers = [_Layer(self) for _ in range(config.num_hidden_layers)]
-        self._cache = Cache(layers=[*self._layers])
+        self._last_only = _last_only(model)
 
     @property
     def rows(self) -> int:
@@ -111,6 +100,24 @@ class Slots:
         assert self.rows < self.capacity
         self.lengths.append(0)
         return self.rows - 1
+
+
+class Slots(_Rows):
+    """The cache of one model: lengths of rows, and forward passes over a range of them."""
+
+    can_take_back = True
+
+    def __init__(self, model: Any, capacity: int) -> None:
+        if not has_full_attention(model):
+            raise ModelError(f"{type(model).__name__} has layers other than full attention, whose cache cannot be cut back")
+        super().__init__(model, capacity)
+        config = model.config.get_text_config()
+        self._adds_masks = config._attn_implementation == "eager"  # to the scores, where others select by them
+        self.room = GROWTH
+        self.window = (0, 0, 0)
+        self.targets: tuple[torch.Tensor, torch.Tensor] = (torch.zeros(0), torch.zeros(0))
+        self._layers = [_Layer(self) for _ in range(config.num_hidden_layers)]
+        self._cache = Cache(layers=[*self._layers])
 
     def remove(self, row: int) -> None:
         """Give a row back; the last row moves to its place."""
@@ -214,33 +221,20 @@ class Slots:
         return positions, mask[:, None]
 
 
-class ModelCaches:
+class ModelCaches(_Rows):
     """A cache that the model makes for each row, as in its own `generate`."""
 
     can_take_back = False
 
     def __init__(self, model: Any, capacity: int) -> None:
-        config = model.config.get_text_config()
-        self.model = model
-        self.capacity = capacity
-        self.context: int = getattr(config, "max_position_embeddings", None) or 1 << 20
-        self.lengths: list[int] = []
-        self.forwards = 0
+        super().__init__(model, capacity)
         self._caches: list[Any] = []
         self._has_positions = "position_ids" in inspect.signature(model.forward).parameters
-        self._last_only = _last_only(model)
-
-    @property
-    def rows(self) -> int:
-        """Rows in use."""
-        return len(self.lengths)
 
     def add(self) -> int:
         """Take a row, empty."""
-        assert self.rows < self.capacity
-        self.lengths.append(0)
         self._caches.append(None)
-        return self.rows - 1
+        return super().add()
 
     def remove(self, row: int) -> None:
         """Give a row back; the last row moves to its place."""
