@@ -219,6 +219,19 @@ def test_blanks_and_orders_make_no_new_value(engine: Engine, gap: str, *, any_or
     assert here.next_bytes() == b' "abc'
 
 
+@pytest.mark.parametrize("zeros", [1, 60, 200, 3000])
+def test_one_value_of_many_spellings(engine: Engine, zeros: int) -> None:
+    """Zeros make texts, not values: behind the one value of a list that must differ nothing comes, however many spellings it has."""
+    builder = GrammarBuilder()
+    value = builder.distinct(builder.seq(builder.literal(b"1.0"), builder.repeat(builder.literal(b"0"), 0, zeros)))
+    more = builder.repeat(builder.seq(builder.literal(b","), value))
+    array = builder.scope(builder.seq(builder.literal(b"["), value, more, builder.literal(b"]")))
+    tokens = [b",", b"1", b".", b"0", b"]", b"[", b",1", b"0,", b"0]"]
+    here = engine.Matcher(prepare(engine, one_rule(builder, array), tokens), [])
+    assert here.accept_bytes(b"[1.0")
+    assert here.allowed_tokens() == [3, 4, 8]
+
+
 def test_values_seen_are_forgotten() -> None:
     """A grammar that serves request after request keeps only what its matchers hold: frames, counters and the values they have seen."""
     builder = GrammarBuilder()

@@ -6,7 +6,7 @@
 namespace stackmask {
 
 // A bound by looking at some states ahead: where two bytes or more lead back to a state there is no end of texts; elsewhere every text
-// is one of a byte and what follows it. Blanks do not count: many make no other value.
+// is one of a byte and what follows it. Blanks and zeros do not count: any number of them may make no other value (1.0, 1.00, 0.1e01).
 u32 TextCounts::min_text_count(u32 state, std::size_t look) {
   if (const u32 known = at(min_counts_, state); known != NONE) return known;
   if (dfa_[state].flags & STATE_GUARD) return at(min_counts_, state) = 0;
@@ -30,7 +30,7 @@ u32 TextCounts::min_text_count(u32 state, std::size_t look) {
     for (u32 r = 0; r < dfa_[here].range_count; r++) {
       const Range range = dfa_.range(here, r);
       u32 bytes = 0;
-      for (u32 b = range.lo; b <= range.hi; b++) bytes += !is_blank(static_cast<u8>(b));
+      for (u32 b = range.lo; b <= range.hi; b++) bytes += b != '0' && !is_blank(static_cast<u8>(b));
       if (bytes == 0) continue;
       const u32 target = dfa_.range_target(here, r);
       if (target == here) {
@@ -153,7 +153,7 @@ bool TextCounts::has_unbounded_strings(u32 state) {
   return false;
 }
 
-// A number has a few spellings, escapes and other orders give a text any number of them.
+// A number has a few spellings but for zeros, which are not counted; escapes and other orders give a text any number of them.
 bool TextCounts::surely_more(u32 texts, u32 values) const {
   constexpr u64 SPELLINGS = 64;
   return texts == UNBOUNDED || (texts > SPELLINGS * (values + 1ull) && !nfa_.any_escapes && !nfa_.permutes);
