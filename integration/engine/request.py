@@ -180,6 +180,7 @@ class Answer:
 
     `finish_reason` is "stop" where a stop token, a stop text or the end of the grammar ended it, "length" where the budget did.
     `complete` says whether the constraint is satisfied by the text as it stands; `closed` that the budget made it end early.
+    `stop` is the stop text that ended it, the longest of those that begin at its place.
     `error` is set where `finish_reason` is "error".
     """
 
@@ -193,3 +194,4 @@ class Answer:
     logprobs: tuple[TokenLogprob, ...]
     stats: RequestStats
     error: Exception | None = None
+    stop: str | None = None

@@ -245,4 +245,5 @@ class Sequence:
             logprobs=tuple(self._logprobs),
             stats=self.stats,
             error=self.error,
+            stop=self._stream.stop,
         )

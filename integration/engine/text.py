@@ -14,22 +14,27 @@ from ..tools.spelling import MARK
 
 
 class TextStream:
-    """Text as it comes; `cut` counts the bytes of the stop text and of what comes after it.
+    """Text as it comes; `stop` is the stop text that ended it, `cut` counts its bytes and those of what comes after it.
 
     >>> stream = TextStream(["END"])
-    >>> stream.feed(b"1 E"), stream.feed(b"2 EN"), stream.feed(b"D3"), stream.stopped
-    ('1 ', 'E2 ', '', True)
+    >>> stream.feed(b"1 E"), stream.feed(b"2 EN"), stream.feed(b"D3"), stream.stop
+    ('1 ', 'E2 ', '', 'END')
     """
 
-    __slots__ = ("_decoder", "_held", "_marks", "_stops", "cut", "stopped")
+    __slots__ = ("_decoder", "_held", "_marks", "_stops", "cut", "stop")
 
     def __init__(self, stops: Sequence[str] = (), *, marks: bool = True) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._stops = tuple(stops)
         self._held = ""
         self._marks = marks
-        self.stopped = False
+        self.stop: str | None = None
         self.cut = 0
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a stop text ended it."""
+        return self.stop is not None
 
     def feed(self, data: bytes, *, final: bool = False) -> str:
         """The text that these bytes complete; nothing after a stop text."""
@@ -49,11 +54,11 @@ class TextStream:
             return ""
         if not self._stops:
             return text
-        found = min((place for stop in self._stops if (place := text.find(stop)) >= 0), default=-1)
-        if found >= 0:
-            self.stopped = True
-            self.cut = len(text[found:].encode())
-            return text[:found]
+        found = min(((place, -len(stop), stop) for stop in self._stops if (place := text.find(stop)) >= 0), default=None)
+        if found is not None:
+            place, _, self.stop = found
+            self.cut = len(text[place:].encode())
+            return text[:place]
         held = 0 if final else self._beginning(text)
         self._held = text[len(text) - held :]
         return text[: len(text) - held]

@@ -1,4 +1,4 @@
-"""An HTTP server with OpenAI's interface over the engine, in which a constraint is never ignored.
+"""An HTTP server with OpenAI's, Anthropic's and Ollama's interfaces over the engine, in which a constraint is never ignored.
 
     app = create_app(Engine(*load_model()), ServerOptions(model_name="demo"))
     uvicorn.run(app)
@@ -16,6 +16,10 @@ Read in this order:
     serving         from there to events and answers
     chat, completions, responses, check
                     the answers' shapes
+    protocols       what is served beside OpenAI's interface, and the form of errors by path
+        turn        one turn of a chat, which these protocols read and write
+        anthropic   the Messages API
+        ollama      Ollama's interface
     metrics         counters and histograms for Prometheus
     errors          OpenAI's error body
 """

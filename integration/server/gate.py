@@ -11,10 +11,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from .errors import ApiError
 from .metrics import Metrics
 from .options import ServerOptions
+from .protocols import error_body
 from .serving import JsonResponse
 
 OPEN: Final = ("/health", "/metrics", "/openapi.json")
 """Paths that need no key."""
+ID_HEADERS: Final = (b"x-request-id", b"request-id")
+"""Where clients of OpenAI and of Anthropic look for the id of a request."""
 
 
 class Gate:
@@ -37,7 +40,7 @@ class Gate:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message = {**message, "headers": [*message.get("headers", ()), (b"x-request-id", request_id)]}
+                message = {**message, "headers": [*message.get("headers", ()), *((name, request_id) for name in ID_HEADERS)]}
             await send(message)
 
         try:
@@ -45,7 +48,7 @@ class Gate:
             if error is None:
                 body, error = await self._read(receive, scope)
             if error is not None:
-                await JsonResponse(error.body, error.status)(scope, receive, note_status)
+                await JsonResponse(error_body(scope["path"], error), error.status)(scope, receive, note_status)
             else:
                 await self._app(scope, _replay(body, receive), note_status)
         finally:
@@ -57,7 +60,7 @@ class Gate:
         key = self._options.api_key
         headers = dict(scope["headers"])
         if key is not None and scope["path"] not in OPEN:
-            given = headers.get(b"authorization", b"")
+            given = headers.get(b"authorization") or b"Bearer " + headers.get(b"x-api-key", b"")  # the latter is Anthropic's
             if not hmac.compare_digest(given, b"Bearer " + key.encode()):
                 return ApiError("the API key is missing or wrong", status=401, code="invalid_api_key")
         length = headers.get(b"content-length", b"")

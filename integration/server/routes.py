@@ -1,4 +1,4 @@
-"""The application: its routes, and errors in OpenAI's form."""
+"""The application: its routes, and errors in the form of their protocol."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import logging
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, Protocol
+from datetime import UTC, datetime
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -23,23 +24,11 @@ from .gate import Gate
 from .metrics import Metrics
 from .options import ServerOptions
 from .protocol import ChatRequest, CheckRequest, CompletionRequest, ResponsesRequest, describe
+from .protocols import Generation, add_routes, error_body
 from .responses import Response as ModelResponse
 from .serving import ClientGoneError, JsonResponse, Serving
 
 _log = logging.getLogger("stackmask.server")
-
-
-class _Generation(Protocol):
-    """What the three routes that generate have in common."""
-
-    async def prepare(self) -> None:
-        """Check everything and compile the grammar."""
-
-    async def answer(self, http: Request) -> dict[str, Any]:
-        """The whole answer."""
-
-    def stream(self) -> AsyncIterator[bytes]:
-        """The answer as server-sent events."""
 
 
 def create_app(engine: Engine, options: ServerOptions | None = None) -> FastAPI:
@@ -83,10 +72,10 @@ def _add_routes(app: FastAPI, options: ServerOptions) -> None:
         found: Serving = app.state.serving
         return found
 
-    async def run(generation: _Generation, http: Request, stream: bool | None) -> Response:
+    async def run(generation: Generation, http: Request, stream: bool | None, media_type: str = "text/event-stream") -> Response:
         await generation.prepare()
         if stream:
-            return StreamingResponse(generation.stream(), media_type="text/event-stream", headers={"Cache-Control": "no-cache"})
+            return StreamingResponse(generation.stream(), media_type=media_type, headers={"Cache-Control": "no-cache"})
         return JsonResponse(await generation.answer(http))
 
     @app.post("/v1/chat/completions", responses=errors, response_model=None)
@@ -110,10 +99,19 @@ def _add_routes(app: FastAPI, options: ServerOptions) -> None:
         serving().planner.check_model(body.model)
         return await check(serving().planner, body)
 
+    add_routes(app, serving, run, errors)
+
     @app.get("/v1/models")
     async def models() -> dict[str, Any]:
-        """List the served model."""
-        return {"object": "list", "data": [_model(options, started, serving())]}
+        """List the served model, for clients of OpenAI and Anthropic."""
+        name = options.model_name
+        return {
+            "object": "list",
+            "data": [_model(options, started, serving())],
+            "has_more": False,
+            "first_id": name,
+            "last_id": name,
+        }
 
     @app.get("/v1/models/{name:path}", responses=errors)
     async def model(name: str) -> dict[str, Any]:
@@ -135,34 +133,44 @@ def _add_routes(app: FastAPI, options: ServerOptions) -> None:
 
 def _model(options: ServerOptions, started: int, serving: Serving) -> dict[str, Any]:
     context = serving.engine.slots.context
-    return {"id": options.model_name, "object": "model", "created": started, "owned_by": "stackmask", "max_model_len": context}
+    return {
+        "id": options.model_name,
+        "object": "model",
+        "created": started,
+        "owned_by": "stackmask",
+        "max_model_len": context,
+        # what Anthropic's clients read
+        "type": "model",
+        "display_name": options.model_name,
+        "created_at": datetime.fromtimestamp(started, UTC).isoformat().replace("+00:00", "Z"),
+    }
 
 
 def _add_errors(app: FastAPI) -> None:
-    def answer(error: ApiError) -> Response:
+    def answer(request: Request, error: ApiError) -> Response:
         headers = {"Retry-After": "1"} if error.status == 429 else None
-        return JsonResponse(error.body, error.status, headers=headers)
+        return JsonResponse(error_body(request.url.path, error), error.status, headers=headers)
 
     async def refused(request: Request, error: Exception) -> Response:
         assert isinstance(error, ApiError)
-        return answer(error)
+        return answer(request, error)
 
     async def invalid(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        return answer(describe(list(error.errors())))
+        return answer(request, describe(list(error.errors())))
 
     async def http_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         if error.status_code == 404:
-            return answer(ApiError(f"there is no {request.method} {request.url.path} here", status=404, code="unknown_url"))
-        return answer(ApiError(str(error.detail), status=error.status_code))
+            return answer(request, ApiError(f"there is no {request.method} {request.url.path} here", status=404, code="unknown_url"))
+        return answer(request, ApiError(str(error.detail), status=error.status_code))
 
     async def gone(request: Request, error: Exception) -> Response:
         return Response(status_code=499)  # nobody reads it
 
     async def unexpected(request: Request, error: Exception) -> Response:
         _log.exception("error in %s", request.url.path, exc_info=error)
-        return answer(api_error(error))
+        return answer(request, api_error(error))
 
     app.add_exception_handler(ApiError, refused)
     app.add_exception_handler(RequestValidationError, invalid)

@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -25,6 +24,7 @@ pydantic = pytest.importorskip("pydantic")
 
 import httpx  # noqa: E402  # the client's own dependency
 from jsonschema import Draft202012Validator  # noqa: E402
+from support.server import Server  # noqa: E402
 
 import stackmask  # noqa: E402
 from stackmask.integration.server.tools import Dialect, checked_tools  # noqa: E402
@@ -64,39 +64,6 @@ class Person(pydantic.BaseModel):
 
     name: str = pydantic.Field(max_length=20)
     age: int = pydantic.Field(ge=0, le=120)
-
-
-class Server:
-    """A server process, and where it listens."""
-
-    def __init__(self, *arguments):
-        path = os.pathsep.join([str(Path(stackmask.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "stackmask.integration.cli", "serve", "--demo", "--port", "0", *arguments],
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": path},
-        )
-        self.lines = []
-        while not (found := re.search(r"at (http://\S+)/v1", "".join(self.lines))):
-            line = self.process.stderr.readline()
-            assert line, f"the server ended: {self.lines}"
-            self.lines.append(line)
-        self.url = found[1]
-        self.reader = threading.Thread(target=lambda: self.lines.extend(self.process.stderr), daemon=True)
-        self.reader.start()
-
-    def client(self, key="none"):
-        """The official client for it."""
-        return openai.OpenAI(base_url=f"{self.url}/v1", api_key=key, max_retries=0)
-
-    def stop(self):
-        """Its exit code when told to stop."""
-        self.process.send_signal(signal.SIGTERM)
-        code = self.process.wait(30)
-        self.reader.join()
-        self.process.stderr.close()
-        return code
 
 
 @pytest.fixture(scope="module")
