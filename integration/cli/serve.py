@@ -36,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     grammar.add_argument(
         "--grammar-cache-bytes", type=integer(0), default=512 << 20, metavar="N", help="compiled grammars (default: 512 MiB)"
     )
-    grammar.add_argument("--grammar-timeout", type=_positive, default=30.0, metavar="S", help="seconds for one grammar (default: 30)")
+    grammar.add_argument("--grammar-timeout", type=_positive, default=10.0, metavar="S", help="seconds for one grammar (default: 10)")
     grammar.add_argument("--max-grammar-bytes", type=integer(1), default=4 << 20, metavar="N", help="longest grammar (default: 4 MiB)")
     decoding = parser.add_argument_group("decoding")
     decoding.add_argument("--speculation", type=integer(0), default=0, metavar="N", help="draft tokens a step (default: 0)")

@@ -4,6 +4,7 @@
     structural_tag_key     the same for structural tags, and for the tags in them
     cache                  grammars by key, made once, kept while they fit a number of bytes
     serialization          grammars as bytes
+    checking               what there is to say of a grammar and of a text in it
     compiler               Compiler and CompiledGrammar
 
 >>> from stackmask.integration.demo import demo_vocabulary

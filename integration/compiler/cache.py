@@ -39,9 +39,10 @@ class CacheInfo:
 
 
 S = TypeVar("S", bound=Sized)
+V = TypeVar("V")
 
 
-class SharedFuture(Future[S]):
+class SharedFuture(Future[V]):
     """A future that also says when its turn has come: `begun` is done once somebody makes the value. Leave it uncancelled: it is shared."""
 
     def __init__(self, begun: Future[None] | None = None) -> None:
@@ -54,7 +55,7 @@ class SharedFuture(Future[S]):
             self.begun.set_result(None)
 
     @classmethod
-    def ready(cls, value: S) -> Self:
+    def ready(cls, value: V) -> Self:
         """One whose value is there."""
         future = cls()
         future.begin()

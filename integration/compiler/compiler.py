@@ -13,7 +13,7 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
@@ -44,6 +44,7 @@ from ...schema.json_schema import json_schema_grammar, json_schema_node, unsatis
 from ...schema.structural_tag import StructuralTags
 from .cache import Cache, CacheInfo, SharedFuture
 from .cache_key import parse_json, read_schema, schema_key, schema_of_key
+from .checking import check_text
 from .serialization import from_bytes, to_bytes
 from .structural_tag_key import TagKey, entries_of_key, tag_key, tag_of_key
 
@@ -231,7 +232,7 @@ class Compiler:
         special, tokens = vocabulary.special, vocabulary.tokens
         spelled = [name for name, token in special.items() if tokens[token] is None]
         self._tags = StructuralTags(special, spelled=spelled, limits=self._limits)
-        self._executor = ThreadPoolExecutor(threads or min(8, os.cpu_count() or 1), "stackmask-compile")
+        self._executor: Executor = ThreadPoolExecutor(threads or min(8, os.cpu_count() or 1), "stackmask-compile")
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -322,7 +323,21 @@ class Compiler:
             job = self.read(kind, *arguments, **options)
         except (GrammarError, LimitError) as error:
             return SharedFuture.failed(error)
-        return self.start(job, partial(self._compile, job))
+        return self.start(job, partial(self.compile, job))
+
+    def check(self, text: str | None, kind: str, *arguments: Any, **options: Any) -> SharedFuture[dict[str, Any]]:
+        """What there is to say of a specification and of a text in it (`checking.py`), as a future; nothing of it is kept."""
+        future: SharedFuture[dict[str, Any]] = SharedFuture()
+
+        def work() -> None:
+            future.begin()
+            try:
+                future.set_result(check_text(self.compile(self.read(kind, *arguments, **options)), text))
+            except Exception as error:
+                future.set_exception(error)
+
+        self._executor.submit(work)
+        return future
 
     def start(self, job: Job, make: Callable[[], CompiledGrammar]) -> SharedFuture[CompiledGrammar]:
         """The grammar of a specification, made by `make` on a thread of the compiler's unless it is there or being made already."""
@@ -452,10 +467,10 @@ class Compiler:
         return Job(kind, key, lambda: (front_end(specification, limits=self._limits), None))
 
     def _get(self, job: Job) -> CompiledGrammar:
-        return self._cache.get(job.key, partial(self._compile, job))
+        return self._cache.get(job.key, partial(self.compile, job))
 
-    def _compile(self, job: Job) -> CompiledGrammar:
-        """The grammar of a specification in the engine; where that finds that it generates nothing, the front end says more."""
+    def compile(self, job: Job) -> CompiledGrammar:
+        """The grammar of a specification that was read, kept nowhere; where it generates nothing, the front end says why."""
         start = time.monotonic()
         grammar, report = job.front_end()
         try:

@@ -121,6 +121,12 @@ class Guide:
         """Whether `room` tokens can complete the text."""
         self._plan = None
         before = () if self.is_active else self._end
+        if self._shadow is None:  # PERF: the length is known long before the text, and mostly says enough
+            length = completion_lengths((self.matcher,))[0]
+            if 0 <= length <= room - len(before) and self._tokenization.has_every_byte:
+                return True
+            if length > (room - len(before)) * self._tokenization.longest:
+                return False
         rest = self.completion()
         has_bytes = self._tokenization.has_bytes if self._shadow is None else self._tokenization.has_all
         if len(before) + len(rest) <= room and has_bytes(rest):

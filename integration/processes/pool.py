@@ -6,6 +6,7 @@ What takes long there takes little from this process: `worker.py` says how.
 A worker that overruns its time or its memory is ended, and costs its own request an error; the next request gets a new one.
 A worker that grew over a large specification is replaced too, since Python gives little of its memory back,
 and this process gives free memory back to the system after a large grammar.
+Whose specification comes next, and which has to begin again because it takes long while others wait, `turns.py` says.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import ctypes
 import os
 import pickle
 import queue
+import signal
 import socket
 import subprocess
 import sys
@@ -30,19 +32,19 @@ from typing import Any, Final
 
 from ...pda.exceptions import GrammarError, LimitError, UnsatisfiableError
 from ...pda.limits import Limits
-from ...pda.packed import PackedGrammar
 from ...pda.vocabulary import Vocabulary
-from ...schema.dialect.report import Report
 from ..compiler import CompiledGrammar, Compiler
 from ..compiler.cache import SharedFuture
 from ..compiler.cache_key import schema_key
 from ..compiler.compiler import Job
 from . import worker as compile_worker
-from .task import Task
+from .task import Purpose, Task
+from .turns import SLOW_AFTER, BusyError, Turns
 
 GRACE: Final = 2.0  # seconds that a worker may take longer than its limit, which it minds by itself
 MEMORY: Final = 4 << 30  # bytes of address space of a worker
 LARGE: Final = 1 << 20  # bytes of a grammar after which free memory is given back
+MOST_WAITING: Final = 256  # specifications that wait for a worker
 
 
 class WorkerCompiler(Compiler):
@@ -59,36 +61,65 @@ class WorkerCompiler(Compiler):
     ) -> None:
         count = workers or max(2, (os.cpu_count() or 1) // 2)  # at least two, so that a slow specification leaves one to the others
         super().__init__(vocabulary, limits=limits, cache_bytes=cache_bytes, threads=count)
-        self._workers = _WorkerPool(count, partial(_WorkerProcess, vocabulary, self.limits, memory))
+        self._executor.shutdown()
+        self._executor = self._turns = Turns(count, most_waiting=MOST_WAITING, patience=self.limits.compile_seconds)
+        # one more than work at a time: it is there when another was stopped
+        self._nursery = _Nursery()
+        self._workers = _WorkerPool(count + 1, self._turns, partial(_WorkerProcess, self._nursery, vocabulary, self.limits, memory))
 
     def submit(self, kind: str, *arguments: Any, **options: Any) -> SharedFuture[CompiledGrammar]:
         """As the compiler's, in another process."""
-        if kind == "json":
-            kind, arguments = "json_schema", (True, *arguments)  # which is what it is
         try:
-            job = self.read(kind, *arguments, **options)
-            task = _task(job, kind, arguments, options, self.limits)
-        except (GrammarError, LimitError) as error:
+            job, task = self._read(kind, arguments, options)
+            future = self.start(job, partial(self._remote, task))
+        except (GrammarError, LimitError, BusyError) as error:
             return SharedFuture.failed(error)
-        future = self.start(job, partial(self._remote, task))
         if not future.done():
             future.add_done_callback(self._tidy)
+        return future
+
+    def check(self, text: str | None, kind: str, *arguments: Any, **options: Any) -> SharedFuture[dict[str, Any]]:
+        """As the compiler's, in another process; a text that takes longer than a specification may is a LimitError."""
+        future: SharedFuture[dict[str, Any]] = SharedFuture()
+        try:
+            task = self._read(kind, arguments, options)[1]._replace(purpose=Purpose.CHECK, text=text)
+            self._turns.submit(self._check, task, future)
+        except (GrammarError, LimitError, BusyError) as error:
+            return SharedFuture.failed(error)
         return future
 
     def close(self) -> None:
         """End the workers; what they are doing fails."""
         super().close()
         self._workers.close()
+        self._nursery.close()
+
+    def _read(self, kind: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> tuple[Job, Task]:
+        """A specification, checked and normalised, and what a worker is sent of it."""
+        if kind == "json":
+            kind, arguments = "json_schema", (True, *arguments)  # which is what it is
+        job = self.read(kind, *arguments, **options)
+        return job, _task(job, kind, arguments, options, self.limits)
+
+    def _check(self, task: Task, future: SharedFuture[dict[str, Any]]) -> None:
+        """Have a worker check a text."""
+        future.begin()
+        try:
+            _, answer = self._workers.ask(task)
+        except Exception as error:
+            future.set_exception(error)
+        else:
+            future.set_result(answer)
 
     def _remote(self, task: Task) -> CompiledGrammar:
         """The grammar of a specification in the engine."""
-        start, grammar, report = self._workers.ask(task)
+        start, (grammar, report) = self._workers.ask(task)
         try:
             compiled = CompiledGrammar.build(self.vocabulary, task.kind, grammar, report, start, self.limits)
         except UnsatisfiableError as error:
             if task.kind == "json_schema":  # the front end knows why
                 with contextlib.suppress(LimitError):
-                    self._workers.ask(task._replace(explain=True))
+                    self._workers.ask(task._replace(purpose=Purpose.EXPLAIN))
             raise error from None
         compiled.warm_up()  # here, so that neither the batch nor the server waits for it
         return compiled
@@ -102,32 +133,60 @@ class WorkerCompiler(Compiler):
 class _WorkerPool:
     """At most `count` processes, each with one task at a time; one that is over is replaced before it is needed again."""
 
-    def __init__(self, count: int, make: Callable[[], _WorkerProcess]) -> None:
+    def __init__(self, count: int, turns: Turns, make: Callable[[], _WorkerProcess]) -> None:
         self._make = make
+        self._turns = turns
         self._is_closed = False
         self._idle: queue.LifoQueue[_WorkerProcess | None] = queue.LifoQueue()  # the one used last has its memory in the caches
         for _ in range(count):
             self._idle.put(None)  # a worker that is still to be started
 
-    def ask(self, task: Task) -> tuple[float, PackedGrammar, Report | None]:
-        """The grammar of a task, and when a worker began it: the wait for a worker does not count against the task."""
+    def ask(self, task: Task) -> tuple[float, Any]:
+        """When a worker began a task, and its answer: the wait for a worker does not count against the task."""
+        while True:
+            start, answer = self._try(task)
+            if answer is not None:
+                return start, answer
+            if self._is_closed:
+                raise BusyError("the compiler is closed")
+            self._turns.wait_again()
+
+    def _try(self, task: Task) -> tuple[float, Any]:
+        """The same; the answer is None where the worker was stopped for the sake of others."""
         worker = self._idle.get()
+        stopped = False
         try:
             if worker is None:
                 worker = self._make()
             start = time.monotonic()
-            return start, *worker.compile(task)
+            self._turns.begin(worker.stop)
+            try:
+                return start, worker.ask(task, self._outlast)
+            finally:
+                stopped = self._turns.end()
         except _LostError as error:
+            if stopped:
+                return start, None
             raise error.reason from None
         finally:
-            if worker is None or not worker.is_over:
+            if worker is None or not (worker.is_over or stopped):
                 self._idle.put(worker)
             else:
                 worker.close()
                 threading.Thread(target=self._replace, name="stackmask-worker", daemon=True).start()
 
+    def _outlast(self) -> None:
+        """A task takes long: where it may be stopped, have another worker ready for those who come."""
+        if not self._turns.outlast():
+            with contextlib.suppress(queue.Empty):
+                worker = self._idle.get_nowait()
+                if worker is None:
+                    threading.Thread(target=self._replace, name="stackmask-worker", daemon=True).start()
+                else:
+                    self._idle.put(worker)
+
     def close(self) -> None:
-        """End idle workers now, and the others when their task is done."""
+        """End idle workers; the others end with the process that they were forked from."""
         self._is_closed = True
         while True:
             try:
@@ -155,60 +214,121 @@ class _LostError(Exception):
         super().__init__(str(reason))
 
 
-class _WorkerProcess:
-    """One process and the channel to it; `is_over` says that it takes no more tasks."""
+class _Nursery:
+    """The process that workers are forked from, started when the first is asked for."""
 
-    def __init__(self, vocabulary: Vocabulary, limits: Limits, memory: int) -> None:
-        ours, theirs = socket.socketpair()
-        self._file = _file()
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+        self._is_closed = False
+
+    def fork(self, channel: int, file: int) -> int:
+        """The number of a new worker with these descriptors; OSError where none can be had."""
+        with self._lock:
+            if self._is_closed:
+                raise OSError("no more workers are wanted")
+            if self._control is None:
+                self._start()
+            assert self._control is not None
+            try:
+                socket.send_fds(self._control, [b"w"], [channel, file])
+                number = self._control.recv(8)
+            except OSError:
+                number = b""
+            if not number:  # it has ended; the next attempt starts another
+                self._end()
+                raise OSError("the process that workers are forked from has ended")
+            return int.from_bytes(number, "little")
+
+    def close(self) -> None:
+        """End it, and with it its workers; there are no others."""
+        with self._lock:
+            self._is_closed = True
+            self._end()
+
+    def _start(self) -> None:
+        self._control, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", compile_worker.__file__, str(theirs.fileno()), str(self._file.fileno())],
-                pass_fds=[theirs.fileno(), self._file.fileno()],
+                [sys.executable, "-P", compile_worker.__file__, str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
             )
+
+    def _end(self) -> None:
+        if self._control is not None and self._process is not None:
+            self._control.close()
+            self._process.kill()
+            self._process.wait()
+            self._control = self._process = None
+
+
+class _WorkerProcess:
+    """One process and the channel to it; `is_over` says that it takes no more tasks."""
+
+    def __init__(self, nursery: _Nursery, vocabulary: Vocabulary, limits: Limits, memory: int) -> None:
+        ours, theirs = socket.socketpair()
+        self._file = _file()
         self.is_over = False
         self._channel = Connection(ours.detach())
         self._seconds = limits.compile_seconds + GRACE
         self._limits = limits
-        self._channel.send((dict(vocabulary.special), vocabulary.size, limits, memory))
+        self._handle = -1
         try:
+            with theirs:
+                self.number = nursery.fork(theirs.fileno(), self._file.fileno())
+            if sys.platform == "linux":
+                self._handle = os.pidfd_open(self.number)  # a number may be another process's one day
+            self._channel.send((dict(vocabulary.special), vocabulary.size, limits, memory))
             self._channel.recv()
         except (EOFError, OSError):
-            self.close()
+            self._channel.close()
+            self._file.close()
             raise LimitError("a process that compiles grammars could not be started", limit="memory") from None
 
-    def compile(self, task: Task) -> tuple[PackedGrammar, Report | None]:
-        """The grammar of a specification; what is wrong with it is raised here as it was there."""
+    def ask(self, task: Task, outlast: Callable[[], None]) -> Any:
+        """The answer to a task; what is wrong with it is raised here as it was there. `outlast` is called once it takes long."""
         data = pickle.dumps(task)
         self.is_over = True  # unless it answers
         try:
             self._channel.send_bytes(data)
-            if not self._channel.poll(self._seconds):
-                limit = self._limits.compile_seconds
-                raise _LostError(LimitError(f"compilation took more than {limit:g} s", limit="compile_seconds", value=limit))
+            if not self._channel.poll(min(SLOW_AFTER, self._seconds)):
+                outlast()
+                if not self._channel.poll(max(0.0, self._seconds - SLOW_AFTER)):
+                    limit = self._limits.compile_seconds
+                    raise _LostError(LimitError(f"compilation took more than {limit:g} s", limit="compile_seconds", value=limit))
             is_over, answer, sizes = self._channel.recv()
             buffers = self._buffers(sizes)
         except (EOFError, OSError):
             raise _LostError(LimitError("compilation took more memory than a worker has", limit="memory")) from None
         self.is_over = is_over
         found = pickle.loads(answer, buffers=buffers)
-        if isinstance(found[0], type):
+        if isinstance(found, tuple) and isinstance(found[0], type):
             kind_of_error, args, fields = found
             error = kind_of_error.__new__(kind_of_error)
             error.args = args
             vars(error).update(fields)
             raise error
-        grammar, report = found
-        return grammar, report
+        return found
+
+    def stop(self) -> None:
+        """Have the process end at once; who waits for its answer learns that it is lost."""
+        with contextlib.suppress(OSError):  # it has ended
+            if sys.platform == "linux":
+                signal.pidfd_send_signal(self._handle, signal.SIGKILL)
+            else:
+                os.kill(self.number, signal.SIGKILL)
 
     def close(self) -> None:
         """End the process."""
+        self.stop()
         self._channel.close()
-        self._process.kill()
-        self._process.wait()
         self._file.close()
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
 
     def _buffers(self, sizes: list[int]) -> list[bytes]:
         """What the process left in the file, which is empty then.

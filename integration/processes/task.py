@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+from enum import Enum
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -12,18 +13,29 @@ from ...pda.packed import PackedGrammar
 from ...pda.vocabulary import Vocabulary
 from ..compiler import Compiler
 from ..compiler.cache_key import schema_of_key
+from ..compiler.checking import check_text
 
 GROWTH: Final = 32 << 20  # bytes that a worker may have grown by before another takes its place
+ROOM: Final = 32 << 20  # bytes that a worker needs beside what is loaded
 LARGE: Final = 1 << 16  # bytes of a buffer that goes by the file
 
 
+class Purpose(Enum):
+    """What is asked of a specification: its grammar and report; why it generates nothing, as an error; what becomes of a text in it."""
+
+    GRAMMAR = "grammar"
+    EXPLAIN = "explain"
+    CHECK = "check"
+
+
 class Task(NamedTuple):
-    """A specification on its way to a worker, schemas and tags by their keys; `explain` asks why it generates nothing, as an error."""
+    """A specification on its way to a worker, schemas and tags by their keys, and perhaps a text to check."""
 
     kind: str
     arguments: tuple[Any, ...]
     options: dict[str, Any]
-    explain: bool = False
+    purpose: Purpose = Purpose.GRAMMAR
+    text: str | None = None
 
 
 class Worker:
@@ -56,22 +68,24 @@ class Worker:
             return False
 
         os.lseek(self._file, 0, os.SEEK_SET)
-        answer = _compile(self._compiler, pickle.loads(message))
+        answer = _answer(self._compiler, pickle.loads(message))
         parts = pickle.dumps(answer, protocol=5, buffer_callback=keep)
         return pickle.dumps((_resident() > self._bound, parts, sizes))
 
 
-def _compile(compiler: Compiler, task: Task) -> tuple[Any, ...]:
-    """The grammar, packed, and its report, or an error in parts: not every error can be made from its arguments."""
-    kind, arguments, options, explain = task
+def _answer(compiler: Compiler, task: Task) -> Any:
+    """The grammar, packed, and its report, or what a check says, or an error in parts: not every error can be made from its arguments."""
+    kind, arguments, options, purpose, text = task
     try:
         if kind == "json_schema":
             arguments = (schema_of_key(arguments[0]), *arguments[1:])
         if documents := options.get("documents"):
             options = {**options, "documents": {uri: schema_of_key(key) for uri, key in documents.items()}}
         job = compiler.read(kind, *arguments, **options)
-        if explain and job.explain is not None:
+        if purpose is Purpose.EXPLAIN and job.explain is not None:
             raise job.explain()
+        if purpose is Purpose.CHECK:
+            return check_text(compiler.compile(job), text)
         grammar, report = job.front_end()
         return PackedGrammar(grammar), report
     except MemoryError:
@@ -84,17 +98,24 @@ def _compile(compiler: Compiler, task: Task) -> tuple[Any, ...]:
 
 
 def _limit_memory(memory: int) -> None:
-    """Bound the address space where the system can."""
+    """Bound the address space where the system can; MemoryError where that leaves no room to work in."""
     try:
         import resource
     except ImportError:  # Windows has none
         return
+    if _pages(0) + ROOM > memory:
+        raise MemoryError
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
 
 
 def _resident() -> int:
     """The bytes of this process that lie in memory; 0 where the system does not say."""
+    return _pages(1)
+
+
+def _pages(column: int) -> int:
+    """What the system counts of this process in a column of its statistics, in bytes."""
     try:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        return int(Path("/proc/self/statm").read_text().split()[column]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:  # another system than Linux
         return 0

@@ -1,12 +1,15 @@
-"""A process that turns specifications into grammars, one after the other: `python -P worker.py CHANNEL FILE`, two descriptors.
+"""Processes that turn specifications into grammars: `python -P worker.py CONTROL`, the descriptor of a socket.
 
-It ends when the other end of its channel does. What is large goes by the file.
+The process that is started so loads the package and then does no task. For each message with two descriptors, CHANNEL and FILE, it forks a
+worker, and answers with its number: a fork takes milliseconds where loading takes a second, so a worker that was ended is soon replaced.
+A worker does one task after the other. It ends when the other end of its channel does, or when the process that it was forked from does,
+which ends with its own socket. What is large goes by the file.
 
 Most specifications compile in less than a millisecond and should not wait for a turn on a busy machine; long ones should take turns from
 nobody. Nobody can raise a priority that was lowered, but on Linux every thread has its own. So a thread with the priority of the process
-does one task after the other, and gets the lowest ordinary priority when a task has run for NICE_AFTER seconds. The main thread lowers
-itself at once and loads the package, which takes as long as a large grammar; so this file imports nothing of it. On other systems the whole
-process is lowered.
+does one task after the other, and gets the lowest ordinary priority when a task has run for NICE_AFTER seconds. A thread that lowers
+itself at once loads the package, which takes as long as a large grammar, and ends before anything is forked; so this file imports nothing
+of it. On other systems the whole process is lowered.
 
 A thread of the lowest ordinary priority has few turns, but another that wakes waits until such a turn ends, which may be milliseconds. So
 after IDLE_AFTER more seconds a task is left to idle cores (SCHED_IDLE): another thread that wakes takes the core at once, and the core does
@@ -20,7 +23,11 @@ The kernel's thread never takes the interpreter. A test compares the two times.
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import gc
 import os
+import signal
+import socket
 import sys
 import threading
 from multiprocessing.connection import Connection
@@ -36,25 +43,50 @@ LOWEST: Final = 19  # the niceness of the lowest ordinary priority
 
 
 def main() -> None:
-    """Serve until the other end of the channel closes."""
-    channel, file = Connection(int(sys.argv[1])), int(sys.argv[2])
+    """Fork a worker for each message, until the other end of the socket closes."""
+    control = socket.socket(fileno=int(sys.argv[1]))
     loaded: list[type[Worker]] = []
-    ready = threading.Event()
-    server = threading.Thread(target=_serve, args=(channel, file, loaded, ready), daemon=True)
-    server.start()
-    _lower(threading.main_thread())
+    loader = threading.Thread(target=_load, args=(loaded,))
+    loader.start()
+    loader.join()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system forgets workers that have ended
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal, whose server ends its workers by itself
+    gc.freeze()  # what is loaded stays, and is shared with the workers as long as nobody writes to it
+    while loaded:
+        message, descriptors, *_ = socket.recv_fds(control, 1, 2)
+        if not message:
+            return
+        number = os.fork()
+        if not number:
+            control.close()
+            _end_with_parent()
+            _serve(Connection(descriptors[0]), descriptors[1], loaded[0])
+            os._exit(0)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        control.sendall(number.to_bytes(8, "little"))
+
+
+def _load(loaded: list[type[Worker]]) -> None:
+    """Load the package at the lowest priority, where threads have one of their own."""
+    if sys.platform == "linux":
+        _lower(threading.current_thread())
     from stackmask.integration.processes.task import Worker
 
     loaded.append(Worker)
-    ready.set()
-    server.join()
 
 
-def _serve(channel: Connection, file: int, loaded: list[type[Worker]], ready: threading.Event) -> None:
+def _end_with_parent() -> None:
+    """Have this process killed when the one that it was forked from ends, where the system can."""
+    if sys.platform == "linux":
+        set_signal_of_parents_death = 1
+        ctypes.CDLL(None).prctl(set_signal_of_parents_death, signal.SIGKILL)
+
+
+def _serve(channel: Connection, file: int, kind: type[Worker]) -> None:
     """Answer one task after the other."""
-    with contextlib.suppress(EOFError, OSError, RuntimeError):  # the last where there is no memory for another thread
-        ready.wait()
-        worker = loaded[0](channel.recv_bytes(), file)
+    with contextlib.suppress(EOFError, OSError, MemoryError, RuntimeError):  # the last where there is no memory for another thread
+        worker = kind(channel.recv_bytes(), file)
         channel.send(True)
         thread = _TaskThread(worker)
         while True:

@@ -6,6 +6,7 @@ from typing import Any
 
 from ...pda.exceptions import GrammarError, LimitError, StackmaskError
 from ..engine import EngineBusyError, EngineClosedError, RequestError
+from ..processes.turns import BusyError
 
 _TYPES = {
     400: "invalid_request_error",
@@ -38,7 +39,7 @@ def api_error(error: Exception, param: str | None = None) -> ApiError:
     match error:
         case ApiError():
             return error
-        case EngineBusyError():
+        case EngineBusyError() | BusyError():
             return ApiError(f"{error}; try again later", status=429, code="rate_limit_exceeded")
         case EngineClosedError():
             return ApiError(str(error), status=503, code="shutting_down")

@@ -8,6 +8,7 @@ from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ..processes.turns import CLIENT
 from .errors import ApiError
 from .metrics import Metrics
 from .options import ServerOptions
@@ -45,6 +46,8 @@ class Gate:
 
         try:
             error = self._refuse(scope)
+            client = scope.get("client")
+            CLIENT.set(client[0] if client else "")
             if error is None:
                 body, error = await self._read(receive, scope)
             if error is not None:

@@ -20,7 +20,7 @@ class ServerOptions:
     model_name: str = "stackmask"
     api_key: str | None = None
     json_whitespace: str = "flexible"
-    grammar_timeout: float = 30.0
+    grammar_timeout: float = 10.0
     max_queue: int = 256
     max_body_bytes: int = 16 << 20
     max_grammar_bytes: int = 4 << 20

@@ -11,7 +11,7 @@ import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from ..compiler import CompiledGrammar
 from ..compiler.cache import SharedFuture
@@ -24,6 +24,8 @@ from .options import ServerOptions
 from .prompts import encode_text, plain_messages, render_messages
 from .protocol import ChatRequest, Extension, ResponsesRequest, SamplingFields
 from .tools import Dialect, ToolPlan, checked_tools, shown_tools
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,17 +111,22 @@ class Planner:
             raise ApiError(f"{self.in_flight} requests run or wait already; try again later", status=429, code="rate_limit_exceeded")
         sampling, stops = _sampling(plan.fields), _stops(plan.fields)
         grammar, hit = (None, False) if plan.constraint is None else await self.compile(plan.constraint, plan.field)
-        try:
+
+        def check() -> tuple[EngineSequence, ...]:
             first = self._request(plan, grammar, stops)
-            sequences = [
+            return tuple(
                 self.engine.prepare(replace(first, prompt=prompt, sampling=replace(sampling, seed=seed)))
                 for prompt in plan.prompts
                 for seed in _seeds(sampling.seed, plan.n)
-            ]
+            )
+
+        try:
+            # the shortest answer under a grammar may be long in coming
+            sequences = check() if grammar is None else await asyncio.to_thread(check)
         except Exception as error:
             raise api_error(error) from error
         seconds = 0.0 if grammar is None or hit else grammar.stats.seconds
-        return PreparedRequest(tuple(sequences), plan.tools, hit, seconds, plan.extension.stats)
+        return PreparedRequest(sequences, plan.tools, hit, seconds, plan.extension.stats)
 
     async def compile(self, constraint: Constraint, field: str | None) -> tuple[CompiledGrammar, bool]:
         """The grammar of a constraint and whether it was there already; an error in it is an answer of status 400.
@@ -128,13 +135,29 @@ class Planner:
         """
         self._check_size(constraint, field)
         future, hit = await asyncio.to_thread(self._submit, constraint)  # the key of a large schema takes time too
+        grammar = await self._wait(future, constraint, field)
+        self.metrics.hits.labels("hit" if hit else "miss").inc()
+        if not hit:
+            self.metrics.compile.labels(grammar.stats.kind).observe(grammar.stats.seconds)
+        return grammar, hit
+
+    async def check(self, constraint: Constraint, field: str | None, text: str | None) -> dict[str, Any]:
+        """What there is to say of a constraint and of a text in it; errors are those of `compile`."""
+        self._check_size(constraint, field)
+        compiler = self.engine.compiler
+        future = await asyncio.to_thread(compiler.check, text, constraint.kind, *constraint.arguments, **constraint.options)
+        return await self._wait(future, constraint, field)
+
+    async def _wait(self, future: SharedFuture[T], constraint: Constraint, field: str | None) -> T:
+        """What becomes of a constraint."""
         begun, done = asyncio.wrap_future(future.begun), asyncio.wrap_future(future)
         limit = self.options.grammar_timeout
         try:
             if not (await asyncio.wait((begun, done), timeout=limit, return_when=asyncio.FIRST_COMPLETED))[0]:
                 message = f"other grammars have been compiling for {limit:g} s; try again later"
                 raise ApiError(message, status=429, param=field, code="rate_limit_exceeded")
-            grammar = await asyncio.wait_for(done, limit)
+            # it may have to wait for others once more, and then begins again
+            return await asyncio.wait_for(done, 3 * limit)
         except TimeoutError:
             self.metrics.refused.labels(constraint.kind).inc()
             raise ApiError(f"the grammar took more than {limit:g} s to compile", param=field, code="grammar_timeout") from None
@@ -143,10 +166,6 @@ class Planner:
             raise api_error(error, field) from error
         finally:
             done.cancel()
-        self.metrics.hits.labels("hit" if hit else "miss").inc()
-        if not hit:
-            self.metrics.compile.labels(grammar.stats.kind).observe(grammar.stats.seconds)
-        return grammar, hit
 
     def _request(self, plan: RequestPlan, grammar: CompiledGrammar | None, stops: Sequence[str]) -> Request:
         """The engine's request for the first prompt."""

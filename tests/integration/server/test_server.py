@@ -651,25 +651,26 @@ def test_keys_back_pressure_and_shutdown():
     assert server.stop() == 0
 
 
-def test_others_grammars_take_all_the_time():
-    """A grammar that gets no turn because others compile is no wrong grammar: the server is busy."""
-    server = Server("--grammar-threads", "1", "--grammar-timeout", "2")
+def test_slow_grammars_leave_a_place_to_others():
+    """While slow grammars wait for each other, a quick one of the same client is compiled; what gets no turn in time gets status 429."""
+    server = Server("--grammar-threads", "2", "--grammar-timeout", "6")
 
     def slow(number):
-        patterns = [{"pattern": f"{number}.{{{gap}}}b"} for gap in range(1, 13)]
-        return httpx.post(f"{server.url}/v1/grammar/check", json={"json_schema": {"type": "string", "allOf": patterns}}, timeout=60)
+        patterns = [{"pattern": f"{number}.{{{gap}}}b"} for gap in range(1, 16)]
+        return httpx.post(f"{server.url}/v1/grammar/check", json={"json_schema": {"type": "string", "allOf": patterns}}, timeout=120)
 
     try:
         assert httpx.post(f"{server.url}/v1/grammar/check", json={"regex": "a"}, timeout=60).status_code == 200
         with ThreadPoolExecutor(4) as pool:
             many = [pool.submit(slow, number) for number in range(4)]
-            time.sleep(0.5)
-            start = time.monotonic()
+            time.sleep(2)
             answer = httpx.post(f"{server.url}/v1/grammar/check", json={"regex": "b"}, timeout=60)
-            assert 1.5 < time.monotonic() - start < 20
-            assert answer.status_code == 429
-            assert answer.json()["error"]["code"] == "rate_limit_exceeded"
-            assert answer.headers["retry-after"]
-            assert {one.result().status_code for one in many} == {400, 429}
+            assert answer.status_code == 200
+            assert not all(one.done() for one in many)
+            for one in many:
+                answer = one.result()
+                code = answer.json()["error"]["code"]
+                assert (answer.status_code, code) in {(400, "grammar_limit_exceeded"), (429, "rate_limit_exceeded")}
+                assert answer.status_code == 400 or answer.headers["retry-after"]
     finally:
         server.stop()

@@ -1,0 +1,61 @@
+"""What there is to say of a grammar and of a text in it, as plain values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from ...pda.engine import completion_lengths
+from ...pda.exceptions import LimitError
+from ...pda.matcher import Matcher
+
+if TYPE_CHECKING:
+    from .compiler import CompiledGrammar
+
+SHOWN: Final = 1000  # entries of a report
+LONGEST: Final = 4096  # bytes of a completion that is shown
+
+
+def check_text(grammar: CompiledGrammar, text: str | None) -> dict[str, Any]:
+    """What became of a specification, and where a text leaves it."""
+    stats = grammar.stats
+    result: dict[str, Any] = {
+        "kind": stats.kind,
+        "compile_seconds": stats.seconds,
+        "rules": stats.rules,
+        "nodes": stats.nodes,
+        "bytes": grammar.size,
+        "shortest": _completion(grammar.matcher()),
+    }
+    if grammar.report is not None:
+        entries = grammar.report.entries
+        result["report"] = [
+            {"pointer": entry.pointer, "keyword": entry.keyword, "status": entry.status, "note": entry.note} for entry in entries[:SHOWN]
+        ]
+        result["report_cut"] = len(entries) > SHOWN
+        result["warnings"] = [f"{entry.pointer}: {entry.note}" for entry in grammar.report.warnings[:SHOWN]]
+    if text is not None:
+        result["text"] = _try(grammar, text)
+    return result
+
+
+def _try(grammar: CompiledGrammar, text: str) -> dict[str, Any]:
+    """Where a text leaves a grammar, or what it lacks."""
+    matcher = grammar.matcher()
+    data = text.encode("utf-8", "surrogatepass")
+    explanation = matcher.explain(data)
+    result: dict[str, Any] = {"accepted": explanation.accepted, "position": explanation.position}
+    if not explanation.accepted:
+        return {**result, "complete": False, "explanation": str(explanation)}
+    matcher.accept_bytes(data)
+    complete = matcher.is_completed()
+    return {**result, "complete": complete, "completion": _completion(matcher)}
+
+
+def _completion(matcher: Matcher) -> str | None:
+    """A shortest completion; None where it needs tokens that have no text, is long, or is not found within the limits."""
+    if completion_lengths((matcher,))[0] > LONGEST:
+        return None
+    try:
+        return matcher.shortest_completion().decode("utf-8", "replace")
+    except (ValueError, LimitError):
+        return None
