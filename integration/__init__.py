@@ -11,6 +11,7 @@
     demo/                                  a model small enough to ship
     tools/                                 how model families spell tool calls
     engine/                                continuous batching of constrained requests
+    inspector/                             why a text is refused and what may come next: data, a page, colours
     server/                                an HTTP server over the engine, with OpenAI's interface
     cli/                                   the command line
     vllm/, sglang/, xgrammar/              backends of vLLM and SGLang, and XGrammar's Python interface

@@ -43,9 +43,9 @@ class Specification:
         return json.loads(self.value) if self.kind == "json_schema" else None
 
 
-def add_specification(parser: argparse.ArgumentParser) -> None:
+def add_specification(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
     """Declare the arguments: one kind of specification, and the options of those kinds that have some."""
-    kinds = parser.add_argument_group("what the text must be (one of these)").add_mutually_exclusive_group(required=True)
+    kinds = parser.add_argument_group("what the text must be (one of these)").add_mutually_exclusive_group(required=required)
     kinds.add_argument("--json-schema", metavar="FILE", help="an instance of the JSON Schema in FILE ('-' is standard input)")
     kinds.add_argument("--regex", metavar="REGEX", help="a text that REGEX matches as a whole")
     kinds.add_argument("--ebnf", metavar="FILE", help="a text of the grammar in FILE: GBNF, XGrammar's or the W3C's EBNF")
@@ -60,6 +60,11 @@ def add_specification(parser: argparse.ArgumentParser) -> None:
     )
     options.add_argument("--lenient", action="store_true", help="report keywords that cannot be enforced, instead of refusing the schema")
     options.add_argument("--root", metavar="RULE", help="where an EBNF or Lark grammar begins (default: root, or start for Lark)")
+
+
+def has_specification(arguments: argparse.Namespace) -> bool:
+    """Whether the arguments name one."""
+    return arguments.json or any(getattr(arguments, kind) is not None for kind in ("json_schema", "regex", "ebnf", "lark", "choice"))
 
 
 def read_specification(arguments: argparse.Namespace) -> Specification:

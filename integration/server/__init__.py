@@ -20,6 +20,7 @@ Read in this order:
         turn        one turn of a chat, which these protocols read and write
         anthropic   the Messages API
         ollama      Ollama's interface
+    inspection      the inspector's page, and the route behind it
     metrics         counters and histograms for Prometheus
     errors          OpenAI's error body
 """

@@ -16,7 +16,7 @@ from .protocols import error_body
 from .serving import JsonResponse
 
 OPEN: Final = ("/health", "/metrics", "/openapi.json")
-"""Paths that need no key."""
+"""Paths that need no key; the inspector's page needs none either, only what it asks."""
 ID_HEADERS: Final = (b"x-request-id", b"request-id")
 """Where clients of OpenAI and of Anthropic look for the id of a request."""
 
@@ -62,7 +62,7 @@ class Gate:
         """What is wrong with a request before it is read."""
         key = self._options.api_key
         headers = dict(scope["headers"])
-        if key is not None and scope["path"] not in OPEN:
+        if key is not None and scope["path"] not in OPEN and not is_page(scope["path"]):
             given = headers.get(b"authorization") or b"Bearer " + headers.get(b"x-api-key", b"")  # the latter is Anthropic's
             if not hmac.compare_digest(given, b"Bearer " + key.encode()):
                 return ApiError("the API key is missing or wrong", status=401, code="invalid_api_key")
@@ -89,6 +89,11 @@ class Gate:
 
     def _too_long(self) -> ApiError:
         return ApiError(f"the body is longer than {self._options.max_body_bytes} bytes", status=413, code="body_too_long")
+
+
+def is_page(path: str) -> bool:
+    """Whether a path is the inspector's page or one of its files."""
+    return path == "/inspect" or path.startswith("/inspect/")
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:

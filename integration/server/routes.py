@@ -21,6 +21,7 @@ from .check import check
 from .completions import Completion
 from .errors import ApiError, api_error
 from .gate import Gate
+from .inspection import Inspection, add_inspector
 from .metrics import Metrics
 from .options import ServerOptions
 from .protocol import ChatRequest, CheckRequest, CompletionRequest, ResponsesRequest, describe
@@ -41,9 +42,11 @@ def create_app(engine: Engine, options: ServerOptions | None = None) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         engine.start()
         app.state.serving = Serving(engine, options, metrics)
+        app.state.inspection = Inspection(app.state.serving, options.model_name)
         try:
             yield
         finally:
+            app.state.inspection.close()
             await asyncio.to_thread(engine.close)
             app.state.serving.aio.close()
 
@@ -100,6 +103,7 @@ def _add_routes(app: FastAPI, options: ServerOptions) -> None:
         return await check(serving().planner, body)
 
     add_routes(app, serving, run, errors)
+    add_inspector(app, errors)
 
     @app.get("/v1/models")
     async def models() -> dict[str, Any]:
