@@ -12,6 +12,7 @@
       LimitError                      which limit, its value, what asked for more
       VocabularyError(ValueError)
       RollbackError(ValueError)       asked for more tokens than were accepted
+    StackmaskWarning(UserWarning)     a part of a specification that looks as if it was meant, and has no effect
 
 Leaves inherit the builtin that callers expect, so `except ValueError` around a request works.
 """
@@ -97,6 +98,10 @@ class VocabularyError(StackmaskError, ValueError):
 
 class RollbackError(StackmaskError, ValueError):
     """More tokens were to be rolled back than were accepted."""
+
+
+class StackmaskWarning(UserWarning):
+    """A part of a specification has no effect, though it looks as if it was meant to have one."""
 
 
 def shown(value: object, most: int = 60) -> str:

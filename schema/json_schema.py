@@ -17,6 +17,8 @@ from ..pda.operators import AUTOMATON, BYTES, CHARS, LITERAL, NEVER
 from ..pda.regex import regex_grammar
 from ..pda.useless_rules import is_productive
 from .algebra.unsat_core import unsat_core
+from .dialect.guidance import read_guidance
+from .dialect.mistakes import check_is_schema
 from .dialect.pointers import check_size, find, locate, without
 from .dialect.references import NAMED, Registry
 from .dialect.report import APPROXIMATED, Entry, Report
@@ -29,6 +31,7 @@ DISTINCT_KEYS: Final = False
 that occurs again replaces a value by one that is as good. Declared keys never occur twice."""
 MOST_PROBLEMS: Final = 100
 """How many keywords that cannot be exact one error lists."""
+DEFAULT_WHITESPACE: Final = "flexible"
 _BLANKS: Final = frozenset(b"\t\n\r ")  # RFC 8259, section 2
 _INVERTING: Final = frozenset({"not", "if", "oneOf"})
 _NO_DOCUMENTS: Final[Mapping[str, Any]] = {}
@@ -46,6 +49,7 @@ def json_schema_grammar(
     format: str = "enforce",
     escapes: str = "needed",
     extra_properties: str = "schema",
+    strict_keywords: bool = False,
     limits: Limits | None = None,
 ) -> tuple[Grammar, Report]:
     """The grammar of the instances of a JSON Schema, and the report on its keywords.
@@ -58,8 +62,18 @@ def json_schema_grammar(
     `escapes`: "needed" writes a character of a string as it is where JSON allows that, "any" takes every spelling.
     `extra_properties`: "schema" allows undeclared keys where the schema does, "closed" allows none where a schema declares `properties`
     and nothing that applies with it speaks of others.
+    `strict_keywords`: what is a warning in the report is an error: misspelt keywords, unknown formats and the like.
     """
     _check_option("escapes", escapes, ("needed", "any"))
+    if lenient and strict_keywords:
+        raise SchemaError("lenient leaves keywords out and strict_keywords refuses that; ask for one of them")
+    check_is_schema(schema)
+    asked = read_guidance(schema)
+    lenient = lenient or asked.lenient is True
+    if asked.whitespace is not None and asked.whitespace != whitespace:
+        if whitespace != DEFAULT_WHITESPACE:
+            raise SchemaError(f"/x-guidance: its whitespace is {shown(asked.whitespace)}, but whitespace={shown(whitespace)} is given too")
+        whitespace = asked.whitespace
     _check_whitespace(whitespace)
     start = template(whitespace, escapes)
     builder = fresh(start)
@@ -86,6 +100,9 @@ def json_schema_grammar(
             extra_properties=extra_properties,
             limits=limits,
         )
+    if strict_keywords and report.warnings:
+        found = "".join(f"\n  {entry.pointer}: {entry.note}" for entry in report.warnings[:MOST_PROBLEMS])
+        raise SchemaError(f"keywords without effect, which strict_keywords refuses:{found}")
     return built(start, builder), report
 
 
@@ -143,6 +160,7 @@ def json_schema_node(
 
     A budget says what a compilation that this is part of may still spend; it brings its own limits.
     """
+    check_is_schema(schema)
     rule = builder.rule("schema")
     made = install(builder) if fragments is None else fragments
     root, report = _define(

@@ -39,6 +39,7 @@ class JsonFormat(TypedDict, total=False):
     format: Literal["enforce", "annotate"]
     escapes: Literal["needed", "any"]
     extra_properties: Literal["schema", "closed"]
+    strict_keywords: bool
 
 
 class ConstraintOptions(TextConstraint, JsonFormat, total=False):

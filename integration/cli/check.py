@@ -51,7 +51,8 @@ def run(arguments: argparse.Namespace) -> int:
             ordered = specification.kind == "json_schema" and "property_order" not in specification.options
             if (
                 ordered
-                and judge(_compile(replace(specification, options={**specification.options, "property_order": "any"})), data) is None
+                and judge(_compile(replace(specification, options={**specification.options, "property_order": "any"}), quiet=True), data)
+                is None
             ):
                 print("  the keys are in another order than the schema's: --property-order any accepts it")
     return code
@@ -116,9 +117,10 @@ def _visible(data: bytes) -> str:
     return "".join(char if char.isprintable() else "�" if char != "\t" else " " for char in data.decode("utf-8", "replace"))
 
 
-def _compile(specification: Specification) -> CompiledGrammar:
+def _compile(specification: Specification, *, quiet: bool = False) -> CompiledGrammar:
     """The grammar over a vocabulary of single bytes, which is all that it takes to judge a text."""
-    return specification.compile(Compiler(Vocabulary.from_bytes([bytes([byte]) for byte in range(256)], stop_token_ids=[256], size=257)))
+    vocabulary = Vocabulary.from_bytes([bytes([byte]) for byte in range(256)], stop_token_ids=[256], size=257)
+    return specification.compile(Compiler(vocabulary), quiet=quiet)
 
 
 def _completes(matcher: Matcher, data: bytes) -> bool:

@@ -36,8 +36,6 @@ def run(arguments: argparse.Namespace) -> int:
     specification = read_specification(arguments)
     generator = _load(arguments.model)
     grammar = specification.compile(generator.compiler)
-    for entry in grammar.report.warnings if grammar.report is not None else ():
-        note(f"{colour('warning:', 'yellow')} {specification.label}: {entry.pointer}: {entry.note}")
     prompt = arguments.prompt or default_prompt(specification, demo=arguments.model is None)
     code = OK
     for number in range(arguments.num):

@@ -24,8 +24,8 @@ class Specification:
     options: dict[str, Any]
     label: str
 
-    def compile(self, compiler: Compiler) -> CompiledGrammar:
-        """The grammar for one vocabulary; what is odd about it but does no harm is noted."""
+    def compile(self, compiler: Compiler, *, quiet: bool = False) -> CompiledGrammar:
+        """The grammar for one vocabulary; what is odd about it but does no harm is noted unless `quiet`."""
         arguments = [] if self.kind == "json" else [self.value]
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -34,7 +34,8 @@ class Specification:
             except StackmaskError as error:
                 raise CommandError(f"{self.label}: {error}") from None
         for warning in caught:
-            note(f"{colour('warning:', 'yellow')} {self.label}: {warning.message}")
+            if not quiet:
+                note(f"{colour('warning:', 'yellow')} {self.label}: {warning.message}")
         return grammar
 
     @property
@@ -59,6 +60,7 @@ def add_specification(parser: argparse.ArgumentParser, *, required: bool = True)
         "--extra-properties", choices=("schema", "closed"), help="undeclared keys where the schema allows them (default), or none"
     )
     options.add_argument("--lenient", action="store_true", help="report keywords that cannot be enforced, instead of refusing the schema")
+    options.add_argument("--strict-keywords", action="store_true", help="refuse a schema with misspelt keywords or unknown formats")
     options.add_argument("--root", metavar="RULE", help="where an EBNF or Lark grammar begins (default: root, or start for Lark)")
 
 
@@ -102,10 +104,11 @@ def _options(kind: str, arguments: argparse.Namespace) -> dict[str, Any]:
         "property_order": arguments.property_order,
         "extra_properties": arguments.extra_properties,
         "lenient": arguments.lenient or None,
+        "strict_keywords": arguments.strict_keywords or None,
         "root": arguments.root,
     }
     given = {name: value for name, value in given.items() if value is not None}
-    of_schemas = {"whitespace", "property_order", "extra_properties", "lenient"}
+    of_schemas = {"whitespace", "property_order", "extra_properties", "lenient", "strict_keywords"}
     takes = {"json_schema": of_schemas, "json": {"whitespace"}, "ebnf": {"root"}, "lark": {"root"}}
     for name in given.keys() - takes.get(kind, set()):
         raise CommandError(f"--{name.replace('_', '-')} means nothing with --{kind.replace('_', '-')}")

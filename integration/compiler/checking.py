@@ -32,7 +32,7 @@ def check_text(grammar: CompiledGrammar, text: str | None) -> dict[str, Any]:
             {"pointer": entry.pointer, "keyword": entry.keyword, "status": entry.status, "note": entry.note} for entry in entries[:SHOWN]
         ]
         result["report_cut"] = len(entries) > SHOWN
-        result["warnings"] = [f"{entry.pointer}: {entry.note}" for entry in grammar.report.warnings[:SHOWN]]
+        result["warnings"] = list(grammar.warnings[:SHOWN])
     if text is not None:
         result["text"] = _try(grammar, text)
     return result

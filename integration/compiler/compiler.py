@@ -11,7 +11,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import sys
 import time
+import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -29,6 +31,7 @@ from ...pda.exceptions import (
     LarkError,
     LimitError,
     SchemaError,
+    StackmaskWarning,
     StructuralTagError,
     UnsatisfiableError,
     shown,
@@ -48,6 +51,7 @@ from .checking import check_text
 from .serialization import from_bytes, to_bytes
 from .structural_tag_key import TagKey, entries_of_key, tag_key, tag_of_key
 
+_PACKAGE: Final = __name__.partition(".")[0]
 FrontEnd = Callable[[], tuple[Grammar, Report | None]]
 
 
@@ -149,6 +153,11 @@ class CompiledGrammar:
     def report(self) -> Report | None:
         """What is enforced of a JSON Schema, or of those in a structural tag; None for other specifications."""
         return self._report
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What has no effect though it looks as if it was meant, a line for each: its JSON pointer in the schema, and why."""
+        return () if self._report is None else tuple(f"{entry.pointer}: {entry.note}" for entry in self._report.warnings)
 
     @property
     def fingerprint(self) -> str:
@@ -264,6 +273,7 @@ class Compiler:
         format: str = "enforce",
         escapes: str = "needed",
         extra_properties: str | None = None,
+        strict_keywords: bool = False,
     ) -> CompiledGrammar:
         """The instances of a JSON Schema: a mapping, a boolean, JSON text, or a type such as a pydantic model or a dataclass.
 
@@ -272,8 +282,10 @@ class Compiler:
         `lenient` turns keywords that cannot be enforced into entries of the report, instead of an error.
         `extra_properties` is "schema", which allows keys that are not declared where the schema does, or "closed", which allows none unless
         the schema speaks of them. It is "closed" for types if it is not given, and "schema" for all else.
+        What has no effect though it looks as if it was meant, such as a misspelt keyword, is a `StackmaskWarning`; `strict_keywords` makes
+        it an error.
         """
-        return self._get(
+        grammar = self._get(
             self.read(
                 "json_schema",
                 schema,
@@ -284,8 +296,11 @@ class Compiler:
                 format=format,
                 escapes=escapes,
                 extra_properties=extra_properties,
+                strict_keywords=strict_keywords,
             )
         )
+        warn_of(grammar.warnings)
+        return grammar
 
     def json(self, *, whitespace: str = "flexible", escapes: str = "needed") -> CompiledGrammar:
         """Any JSON value of any depth."""
@@ -375,6 +390,7 @@ class Compiler:
         format: str = "enforce",
         escapes: str = "needed",
         extra_properties: str | None = None,
+        strict_keywords: bool = False,
     ) -> Job:
         if extra_properties is None:
             extra_properties = "schema" if isinstance(schema, Mapping | bool | str) else "closed"
@@ -389,7 +405,7 @@ class Compiler:
                 raise SchemaError(f"{option} is a string, not {shown(value)}")
         if not isinstance(documents, Mapping) or not all(isinstance(uri, str) for uri in documents):
             raise SchemaError(f"documents are schemas by their URI, not {shown(documents)}")
-        lenient = bool(lenient)
+        lenient, strict_keywords = bool(lenient), bool(strict_keywords)
         key, held = read_schema(schema, self._limits)
         others = tuple(sorted((uri, schema_key(document, self._limits)) for uri, document in documents.items())) if documents else ()
 
@@ -406,8 +422,8 @@ class Compiler:
                 **more,
             )
 
-        identity = ("json_schema", key, whitespace, property_order, others, lenient, format, escapes, extra_properties)
-        front_end = partial(read, json_schema_grammar, lenient=lenient)
+        identity = ("json_schema", key, whitespace, property_order, others, lenient, format, escapes, extra_properties, strict_keywords)
+        front_end = partial(read, json_schema_grammar, lenient=lenient, strict_keywords=strict_keywords)
         return Job("json_schema", identity, front_end, partial(read, unsatisfiable))
 
     def _json(self, *, whitespace: str = "flexible", escapes: str = "needed") -> Job:
@@ -478,6 +494,15 @@ class Compiler:
                 return CompiledGrammar.build(self._vocabulary, job.kind, grammar, report, start, self._limits)
         except UnsatisfiableError as error:
             raise error if job.explain is None else job.explain() from None
+
+
+def warn_of(messages: Iterable[str]) -> None:
+    """Give each message as a `StackmaskWarning` at the line that called the package."""
+    for message in messages:
+        level, frame = 1, sys._getframe(0)
+        while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE:
+            level, frame = level + 1, frame.f_back
+        warnings.warn(message, StackmaskWarning, stacklevel=level)
 
 
 @contextlib.contextmanager

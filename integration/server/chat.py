@@ -54,6 +54,7 @@ class Chat:
             "choices": [self._choice(index, answer) for index, answer in enumerate(answers)],
             "usage": self.serving.usage(self.prepared, answers, self.n),
             "system_fingerprint": None,
+            **self.serving.warnings(self.prepared),
         }
 
     async def stream(self) -> AsyncIterator[bytes]:
@@ -64,7 +65,9 @@ class Chat:
         called = [False] * self.n
         try:
             for index in range(self.n):
-                yield self._chunk(index, {"role": "assistant", "content": None if tools and tools.choice.is_required else ""})
+                content = None if tools and tools.choice.is_required else ""
+                warnings = self.serving.warnings(self.prepared) if index == 0 else {}
+                yield self._chunk(index, {"role": "assistant", "content": content}, warnings=warnings)
             async with aclosing(self.serving.events(self.prepared)) as events:
                 async for index, event in events:
                     if event.answer is not None and event.answer.error is not None:
@@ -135,11 +138,18 @@ class Chat:
         }
 
     def _chunk(
-        self, index: int, delta: dict[str, Any], reason: str | None = None, *, logprobs: Any = None, extra: dict[str, Any] | None = None
+        self,
+        index: int,
+        delta: dict[str, Any],
+        reason: str | None = None,
+        *,
+        logprobs: Any = None,
+        extra: dict[str, Any] | None = None,
+        warnings: dict[str, Any] | None = None,
     ) -> bytes:
         choice = {"index": index, "delta": delta, "logprobs": logprobs, "finish_reason": reason, **(extra or {})}
         usage = {"usage": None} if self.body.stream_options is not None and self.body.stream_options.include_usage else {}
-        return sse({**self._head(), "choices": [choice], **usage})
+        return sse({**self._head(), "choices": [choice], **usage, **(warnings or {})})
 
 
 def _closed(answer: Answer) -> dict[str, Any]:

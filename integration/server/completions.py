@@ -61,12 +61,18 @@ class Completion:
         for index, answer in enumerate(answers):
             logprobs = self._logprobs(answer.logprobs, 0) if self.body.logprobs is not None else None
             choices.append(self._choice(index, answer.text, "stop" if answer.finish_reason == "stop" else "length", logprobs, answer))
-        return {**self._head(), "choices": choices, "usage": self.serving.usage(self.prepared, answers, self.n)}
+        return {
+            **self._head(),
+            "choices": choices,
+            "usage": self.serving.usage(self.prepared, answers, self.n),
+            **self.serving.warnings(self.prepared),
+        }
 
     async def stream(self) -> AsyncIterator[bytes]:
         """The answer as server-sent events."""
         answers: dict[int, Answer] = {}
         offsets = [0] * len(self.prepared.sequences)
+        warnings = self.serving.warnings(self.prepared)
         try:
             async with aclosing(self.serving.events(self.prepared)) as events:
                 async for index, event in events:
@@ -79,7 +85,10 @@ class Completion:
                     if event.text or reason or event.logprobs:
                         logprobs = self._logprobs(event.logprobs, offsets[index]) if event.logprobs else None
                         offsets[index] += len(event.text)
-                        yield sse({**self._head(), "choices": [self._choice(index, event.text, reason, logprobs, event.answer)]})
+                        yield sse(
+                            {**self._head(), "choices": [self._choice(index, event.text, reason, logprobs, event.answer)], **warnings}
+                        )
+                        warnings = {}
             if self.body.stream_options is not None and self.body.stream_options.include_usage:
                 usage = self.serving.usage(self.prepared, [answers[index] for index in sorted(answers)], self.n)
                 yield sse({**self._head(), "choices": [], "usage": usage})

@@ -153,4 +153,6 @@ def _options(extension: Extension, whitespace: str) -> dict[str, Any]:
         options["lenient"] = extension.lenient
     if extension.extra_properties is not None:
         options["extra_properties"] = extension.extra_properties
+    if extension.strict_keywords is not None:
+        options["strict_keywords"] = extension.strict_keywords
     return options

@@ -57,6 +57,7 @@ class PreparedRequest:
     cache_hit: bool
     compile_seconds: float
     stats: bool
+    warnings: tuple[str, ...] = ()
 
 
 class Planner:
@@ -126,7 +127,8 @@ class Planner:
         except Exception as error:
             raise api_error(error) from error
         seconds = 0.0 if grammar is None or hit else grammar.stats.seconds
-        return PreparedRequest(sequences, plan.tools, hit, seconds, plan.extension.stats)
+        warnings = () if grammar is None else grammar.warnings
+        return PreparedRequest(sequences, plan.tools, hit, seconds, plan.extension.stats, warnings)
 
     async def compile(self, constraint: Constraint, field: str | None) -> tuple[CompiledGrammar, bool]:
         """The grammar of a constraint and whether it was there already; an error in it is an answer of status 400.

@@ -75,6 +75,7 @@ class Extension(Model):
     property_order: Literal["schema", "any"] | None = None
     lenient: bool | None = None
     extra_properties: Literal["schema", "closed"] | None = None
+    strict_keywords: bool | None = None
     reasoning: bool | None = None
 
 

@@ -247,6 +247,7 @@ class Response:
             "usage": usage,
             "metadata": body.metadata or {},
             **({"stackmask": {"closed": True, "complete": answer.complete}} if answer is not None and answer.closed else {}),
+            **self.serving.warnings(self.prepared),
         }
 
 

@@ -110,6 +110,10 @@ class Serving:
         text, data = self.token_text(token)
         return {"token": text, "logprob": value, "bytes": data}
 
+    def warnings(self, prepared: PreparedRequest) -> dict[str, Any]:
+        """The field of an answer for what has no effect in its constraint though it looks as if it was meant."""
+        return {"warnings": list(prepared.warnings)} if prepared.warnings else {}
+
     def usage(self, prepared: PreparedRequest, answers: list[Answer], n: int = 1) -> dict[str, Any]:
         """Tokens counted, and what they took where that is asked for; `n` answers share a prompt."""
         prompt = sum(answer.prompt_tokens for answer in answers[::n])

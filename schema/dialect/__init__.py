@@ -5,7 +5,9 @@
     keyword_values     the values of keywords, read and checked
     references         what $ref, $dynamicRef and $recursiveRef name
     pointers           where a subschema stands
+    guidance           options of llguidance in a schema
     report             what became of every keyword
+    mistakes           what is handed over as a schema and is none
     metaschemas/       the metaschemas of the drafts, as they were published
 
 >>> from stackmask.schema.dialect.dialects import known_dialect

@@ -16,6 +16,7 @@ from typing import Any, Final
 from ...pda.exceptions import shown
 from ..formats import is_known
 from .dialects import DIALECTS, Dialect
+from .guidance import NAME
 from .keyword_values import pointer_token
 from .references import MANY, NAMED, ONE, Registry, Scope
 
@@ -32,7 +33,9 @@ NEEDS: Final[Mapping[str, str]] = {"then": "if", "else": "if", "minContains": "c
 """Keywords without effect where another one is absent."""
 DEEPEST: Final = 1_000
 """Subschemas nested deeper are not listed one by one: their pointers alone would take memory in the square of the depth."""
-_KNOWN: Final = sorted(frozenset().union(*(dialect.keywords for dialect in DIALECTS.values())))
+KNOWN: Final = frozenset().union(*(dialect.keywords for dialect in DIALECTS.values()))
+"""The keywords of all drafts."""
+_KNOWN: Final = sorted(KNOWN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,7 @@ class Report:
     annotation  requried  /requried  unknown keyword; did you mean "required"?
     """
 
-    __slots__ = ("_approximated", "_entries", "_formats", "_make", "_registry")
+    __slots__ = ("_approximated", "_entries", "_formats", "_make", "_registry", "_warnings")
 
     def __init__(self, registry: Registry, *, formats: bool = True, approximated: tuple[Entry, ...] = ()) -> None:
         self._registry: Registry | None = registry
@@ -67,12 +70,14 @@ class Report:
         self._formats = formats
         self._approximated = approximated
         self._entries: tuple[Entry, ...] | None = None
+        self._warnings: tuple[Entry, ...] | None = None
 
     @classmethod
     def of(cls, entries: tuple[Entry, ...]) -> Report:
         """A report out of its entries alone."""
         report = cls.__new__(cls)
         report._registry, report._make, report._formats, report._approximated, report._entries = None, None, True, (), entries
+        report._warnings = None
         return report
 
     @classmethod
@@ -99,7 +104,11 @@ class Report:
     @property
     def warnings(self) -> tuple[Entry, ...]:
         """The entries with a note: what is not enforced, though it looks as if it was meant to be."""
-        return tuple(entry for entry in self.entries if entry.is_warning)
+        if self._warnings is None:
+            # PERF: each compilation asks for them, and most schemas have none
+            none = self._registry is not None and not self._approximated and not may_warn(self._registry, self._formats)
+            self._warnings = () if none else tuple(entry for entry in self.entries if entry.is_warning)
+        return self._warnings
 
     @property
     def approximated(self) -> tuple[Entry, ...]:
@@ -158,6 +167,40 @@ def schema_entries(registry: Registry, formats: bool) -> Iterator[Entry]:
         stack.extend(reversed(inner))
 
 
+def may_warn(registry: Registry, formats: bool) -> bool:
+    """Whether `schema_entries` may have an entry with a note: false only where it has none."""
+    dialect = registry.root.resource.dialect
+    plain, root = _plain(dialect), registry.root.resource.root
+    stack = [root]
+    while stack:
+        schema = stack.pop()
+        if isinstance(schema, Mapping):
+            for keyword in schema.keys() - plain:
+                match keyword:
+                    case "format":
+                        quiet = not formats or is_known(schema[keyword])
+                    case "then" | "else" | "minContains" | "maxContains":
+                        quiet = keyword in dialect.keywords and NEEDS[keyword] in schema
+                    case "$schema":
+                        quiet = schema is root and not registry.unknown_dialects
+                    case "$ref":
+                        quiet = False
+                    case _:
+                        quiet = not _unknown(keyword, dialect.name)
+                if not quiet:
+                    return True
+            for keyword, value in schema.items():
+                stack.extend(member for member, _ in _subschemas(keyword, value))
+    return False
+
+
+@lru_cache(maxsize=64)
+def _plain(dialect: Dialect) -> frozenset[str]:
+    """The keywords on which there is never a note."""
+    others = {"format", "$schema", *NEEDS, *(["$ref"] if dialect.lone_reference else [])}
+    return (ANNOTATIONS | dialect.keywords.keys()) - others
+
+
 def _subschemas(keyword: str, value: Any) -> Iterator[tuple[Any, str]]:
     """The subschemas under a keyword, each with the rest of its pointer."""
     if isinstance(value, Mapping):
@@ -178,6 +221,8 @@ def _entry(schema: Mapping[str, Any], keyword: str, value: Any, pointer: str, di
         return Entry(pointer, keyword, ANNOTATION, f"ignored beside $ref in {dialect.name}" if known else "")
     if keyword in ANNOTATIONS:
         return Entry(pointer, keyword, ANNOTATION)
+    if pointer == f"/{NAME}":
+        return Entry(pointer, keyword, ENFORCED)
     if keyword not in dialect.keywords:
         return Entry(pointer, keyword, ANNOTATION, _unknown(keyword, dialect.name))
     if keyword == "format":
@@ -197,5 +242,7 @@ def _unknown(keyword: str, dialect: str) -> str:
     others = [name for name, other in DIALECTS.items() if keyword in other.keywords]
     if others:
         return f"no keyword of {dialect}, but of {', '.join(others)}"
+    if keyword == NAME:
+        return "read in the root of a schema only"
     close = get_close_matches(keyword, _KNOWN, 1, 0.8)
     return f'unknown keyword; did you mean "{close[0]}"?' if close else ""

@@ -583,6 +583,30 @@ def test_grammar_check(server):
     assert check(regex="(").json()["error"]["code"] == "invalid_grammar"
 
 
+def test_answers_carry_warnings(server):
+    """What has no effect in a constraint is in the answer of each route, in a stream in its first event; strict_keywords refuses it."""
+    odd = {"type": "null", "requird": ["a"]}
+    said = ['/requird: unknown keyword; did you mean "required"?']
+    format = {"type": "json_schema", "json_schema": {"name": "x", "schema": odd}}
+
+    def post(route, **body):
+        return httpx.post(f"{server.url}/v1/{route}", json=body, timeout=60)
+
+    requests = (
+        ("chat/completions", {"messages": ASK, "response_format": format}),
+        ("completions", {"prompt": "x", "json_schema": odd}),
+        ("responses", {"input": "x", "text": {"format": {"type": "json_schema", "name": "x", "schema": odd}}}),
+    )
+    for route, body in requests:
+        assert post(route, **body).json()["warnings"] == said, route
+        events = [json.loads(line[6:]) for line in post(route, **body, stream=True).text.splitlines() if line.startswith("data: {")]
+        first = events[0].get("response", events[0])
+        assert first["warnings"] == said, route
+        refused = post(route, **body, stackmask={"strict_keywords": True})
+        assert refused.status_code == 400 and said[0] in refused.json()["error"]["message"], route
+    assert "warnings" not in post("completions", prompt="x", json_schema={"type": "null"}).json()
+
+
 def test_metrics_and_stats(server, client):
     """Statistics come with the usage when asked for, and as metrics always."""
     schema = {"type": "object", "properties": {"very_long_key": {"const": 1}}, "required": ["very_long_key"], "additionalProperties": False}

@@ -1,0 +1,53 @@
+"""What is handed over as a schema and is none: OpenAI's objects around a schema, definitions of tools, instances."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ...pda.exceptions import SchemaError, shown
+from .report import KNOWN
+
+_WRAPPER: Final = frozenset({"name", "schema", "strict", "description", "type"})
+_FUNCTION: Final = frozenset({"name", "parameters", "strict", "description", "type"})
+
+
+def check_is_schema(schema: Any) -> None:
+    """Raise SchemaError, with what to pass instead, where a value can only be meant as something else than a schema.
+
+    >>> check_is_schema({"type": "string", "x-order": 3})
+    >>> check_is_schema({"name": "Anna", "age": 31})
+    Traceback (most recent call last):
+    stackmask.pda.exceptions.SchemaError: no member of the object is a keyword of JSON Schema: 'name', 'age'; \
+an instance is no schema, whose form would be {"type": "object", "properties": {"name": ...}}
+    """
+    if not isinstance(schema, Mapping) or not schema:
+        return
+    found = _inside(schema)
+    if found is not None:
+        what, path, strict = found
+        closed = ', and extra_properties="closed" for "strict": true' if strict else ""
+        raise SchemaError(f"this is {what}, which is no schema: pass the value of {path}{closed}")
+    if KNOWN.isdisjoint(schema) and not all(isinstance(name, str) and name.startswith("x-") for name in schema):
+        names = list(schema)
+        more = ", ..." if len(names) > 5 else ""
+        raise SchemaError(
+            f"no member of the object is a keyword of JSON Schema: {', '.join(shown(name) for name in names[:5])}{more}; "
+            f'an instance is no schema, whose form would be {{"type": "object", "properties": {{"{names[0]}": ...}}}}'
+        )
+
+
+def _inside(schema: Mapping[Any, Any]) -> tuple[str, str, bool] | None:
+    """What holds a schema where none is expected, the path of the schema in it, and whether it asks for OpenAI's strict mode."""
+    kind, names = schema.get("type"), schema.keys()
+    inner = schema.get("json_schema")
+    if kind == "json_schema" and isinstance(inner, Mapping):
+        return "OpenAI's response_format", "json_schema.schema", inner.get("strict") is True
+    if isinstance(schema.get("schema"), Mapping | bool) and names <= _WRAPPER and kind in (None, "json_schema"):
+        return "OpenAI's wrapper around a schema", "schema", schema.get("strict") is True
+    inner = schema.get("function")
+    if kind == "function" and isinstance(inner, Mapping):
+        return "the definition of a tool", "function.parameters", inner.get("strict") is True
+    if kind in (None, "function") and isinstance(schema.get("parameters"), Mapping) and names <= _FUNCTION:
+        return "the definition of a function", "parameters", schema.get("strict") is True
+    return None

@@ -1,0 +1,178 @@
+"""What has no effect in a schema is said: as a warning in Python, in answers of the server, on the command line, or as an error."""
+
+import json
+import warnings
+
+import pytest
+
+import stackmask
+from stackmask import Compiler, SchemaError, StackmaskWarning, Vocabulary
+from stackmask.integration.cli import main
+
+VOCABULARY = Vocabulary.from_bytes([bytes([byte]) for byte in range(256)], stop_token_ids=[256], size=257)
+ODD = {"type": "object", "requried": ["a"], "properties": {"a": {"type": "string", "format": "dat"}}}
+SAID = ['/requried: unknown keyword; did you mean "required"?', "/properties/a/format: unknown format 'dat'"]
+
+
+@pytest.fixture
+def compiler():
+    return Compiler(VOCABULARY)
+
+
+def test_misspelt_keywords_and_unknown_formats_warn(compiler):
+    """One warning each, at the caller's line, whether the grammar was there before or not."""
+    for _ in range(2):
+        with pytest.warns(StackmaskWarning) as caught:
+            grammar = compiler.json_schema(ODD)
+        assert [str(warning.message) for warning in caught] == SAID == list(grammar.warnings)
+        assert {warning.filename for warning in caught} == {__file__}
+
+
+def test_nothing_is_said_of_what_means_something(compiler):
+    """Annotations, extensions and formats that are known or switched off are no reason to warn."""
+    assert compiler.json_schema({"type": "string", "title": "t", "x-order": 3, "format": "date"}).warnings == ()
+    assert compiler.json_schema({"format": "dat"}, format="annotate").warnings == ()
+    assert compiler.regex("a").warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        ({"then": True}, "/then: no effect without if"),
+        ({"minContains": 2}, "/minContains: no effect without contains"),
+        ({"items": {"dependencies": {}, "divisibleBy": 2}}, "/items/dependencies: no keyword of 2020-12"),
+        ({"$schema": "http://json-schema.org/draft-07/schema#", "$ref": "#/definitions/a", "type": "string", "definitions": {"a": True}},
+         "/type: ignored beside $ref in draft7"),
+        ({"$schema": "https://example.org/unknown"}, "/$schema: unknown dialect"),
+        ({"items": {"x-guidance": {}}}, "/items/x-guidance: read in the root of a schema only"),
+        ({"anyOf": [{"maxLenght": 3}]}, '/anyOf/0/maxLenght: unknown keyword; did you mean "maxLength"?'),
+    ],
+)  # fmt: skip
+def test_every_note_of_the_report_is_a_warning(compiler, schema, message):
+    """Whatever the report notes is said."""
+    with pytest.warns(StackmaskWarning) as caught:
+        compiler.json_schema(schema)
+    assert str(caught[0].message).startswith(message)
+
+
+def test_strict_keywords(compiler):
+    """The warnings are errors, all in one; a schema without any compiles."""
+    with pytest.raises(SchemaError) as caught:
+        compiler.json_schema(ODD, strict_keywords=True)
+    assert str(caught.value) == "keywords without effect, which strict_keywords refuses:\n  " + "\n  ".join(SAID)
+    assert compiler.json_schema({"type": "string"}, strict_keywords=True).warnings == ()
+    with pytest.raises(SchemaError, match="one of them"):
+        compiler.json_schema({}, strict_keywords=True, lenient=True)
+
+
+def test_what_lenient_leaves_out_is_a_warning(compiler):
+    """A keyword that cannot be exact is said, beside its entry in the report."""
+    with pytest.warns(StackmaskWarning, match="^/pattern: "):
+        grammar = compiler.json_schema({"type": "string", "pattern": r"(a)\1"}, lenient=True)
+    assert grammar.report.approximated
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        ({"name": "person", "schema": {"type": "object"}}, "OpenAI's wrapper around a schema, .*: pass the value of schema$"),
+        ({"name": "p", "schema": {}, "strict": True}, 'pass the value of schema, and extra_properties="closed" for "strict": true'),
+        ({"type": "json_schema", "name": "p", "schema": {}}, "OpenAI's wrapper around a schema"),
+        ({"type": "json_schema", "json_schema": {"name": "p", "schema": {}}}, "response_format, .*: pass the value of json_schema.schema"),
+        ({"type": "function", "function": {"name": "f", "parameters": {}}}, "definition of a tool.* function.parameters"),
+        ({"type": "function", "name": "f", "parameters": {}}, "definition of a function.* pass the value of parameters"),
+        ({"name": "Anna", "age": 31}, "no member of the object is a keyword of JSON Schema: 'name', 'age'; an instance is no schema"),
+        ({"a": 1, "b": 2, "c": 3, "d": 4, "e": 5, "f": 6}, "'d', 'e', ...;"),
+    ],
+)  # fmt: skip
+def test_what_is_no_schema_is_an_error(compiler, schema, message):
+    """The error says what it is and what to pass instead."""
+    with pytest.raises(SchemaError, match=message):
+        compiler.json_schema(schema)
+
+
+@pytest.mark.parametrize("schema", [{}, {"x-order": 1}, {"title": "any"}, {"properties": {"schema": True, "name": True}}, {"$comment": ""}])
+def test_what_is_a_schema_compiles(compiler, schema):
+    """Annotations and extensions are enough."""
+    assert compiler.json_schema(schema).matcher().accept_bytes(b"{")
+
+
+class TestGuidance:
+    """x-guidance."""
+
+    @pytest.mark.parametrize(
+        ("options", "takes", "refuses"),
+        [
+            ({"whitespace_flexible": False}, b'{"a":1}', b'{ "a":1}'),
+            ({"whitespace_flexible": True, "coerce_one_of": True}, b'{ "a":\n1}', b"[]"),
+            ({"whitespace_pattern": "[ ]?", "whitespace_flexible": False}, b'{ "a":1}', b'{  "a":1}'),
+            ({"item_separator": ",", "key_separator": ":"}, b'{"a": 1}', b"[]"),
+        ],
+    )
+    def test_is_honoured(self, compiler, options, takes, refuses):
+        """The options that have a meaning here have an effect."""
+        matcher = compiler.json_schema({"type": "object", "x-guidance": options}).matcher()
+        assert matcher.explain(takes).accepted and not matcher.explain(refuses).accepted
+
+    def test_lenient(self, compiler):
+        """As the option of that name."""
+        schema = {"type": "string", "pattern": r"(a)\1", "x-guidance": {"lenient": True}}
+        with pytest.warns(StackmaskWarning):
+            assert compiler.json_schema(schema).report.approximated
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            (3, "^/x-guidance: must be an object, not 3"),
+            ({"max_items": 3}, "^/x-guidance/max_items: unknown option; there are whitespace_flexible, "),
+            ({"lenient": 1}, "^/x-guidance/lenient: must be true or false, not 1"),
+            ({"whitespace_pattern": 1}, "^/x-guidance/whitespace_pattern: must be a regex, not 1"),
+            ({"item_separator": ", "}, "^/x-guidance/item_separator: ', ' is not supported, only ',' with blanks"),
+        ],
+    )
+    def test_is_refused_by_name(self, compiler, options, message):
+        """What has no meaning here is an error with its place."""
+        with pytest.raises(SchemaError, match=message):
+            compiler.json_schema({"x-guidance": options})
+
+    def test_two_whitespaces(self, compiler):
+        """A schema and a caller that ask for different blanks are a contradiction."""
+        schema = {"x-guidance": {"whitespace_flexible": False}}
+        with pytest.raises(SchemaError, match="its whitespace is 'compact', but whitespace="):
+            compiler.json_schema(schema, whitespace="[ ]?")
+        assert compiler.json_schema(schema, whitespace="compact")
+
+
+class TestCommandLine:
+    """stackmask check and generate."""
+
+    def test_a_line_for_each(self, capsys, tmp_path):
+        """Warnings go to standard error."""
+        path = tmp_path / "odd.json"
+        path.write_text(json.dumps(ODD))
+        assert main(["check", "--json-schema", str(path), "--quiet"]) == 0
+        assert capsys.readouterr().err == "".join(f"warning: {path}: {line}\n" for line in SAID)
+
+    def test_strict(self, capsys, tmp_path):
+        """--strict-keywords refuses the schema."""
+        path = tmp_path / "odd.json"
+        path.write_text(json.dumps(ODD))
+        assert main(["check", "--json-schema", str(path), "--strict-keywords"]) == 2
+        assert 'did you mean "required"?' in capsys.readouterr().err
+
+
+def test_generate_warns_and_takes_the_option(model):
+    """`generate` warns at its caller's line; `strict_keywords` is one of its options."""
+    model, tokenizer = model
+    with pytest.warns(StackmaskWarning) as caught:
+        stackmask.generate(model, tokenizer, "x", json_schema={"type": "null", "requried": []}, max_tokens=5)
+    assert [warning.filename for warning in caught] == [__file__]
+    with pytest.raises(SchemaError, match="strict_keywords"):
+        stackmask.generate(model, tokenizer, "x", json_schema={"type": "null", "requried": []}, strict_keywords=True)
+
+
+def test_threads_of_the_compiler_do_not_warn(compiler):
+    """Engines and servers read `warnings` of the grammar instead."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert compiler.submit("json_schema", ODD).result().warnings == tuple(SAID)
