@@ -4,6 +4,7 @@
     tokenizers/                            vocabularies out of other libraries' tokenizers
     compiler/                              specifications compiled once, cached and shared
     processes/                             the same in processes of their own
+    follower                               a matcher that follows a list of tokens
     transformers/, transformers_batching   model.generate and continuous batching of transformers
     answers/                               options, types, partial values and pieces of generate's answers
     generate                               generation for scripts: one prompt, several, asyncio
@@ -12,6 +13,7 @@
     tools/                                 how model families spell tool calls
     engine/                                continuous batching of constrained requests
     inspector/                             why a text is refused and what may come next: data, a page, colours
+    llama_cpp/                             GGUF models, run by llama.cpp
     server/                                an HTTP server over the engine, with OpenAI's interface
     cli/                                   the command line
     vllm/, sglang/, xgrammar/              backends of vLLM and SGLang, and XGrammar's Python interface

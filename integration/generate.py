@@ -21,6 +21,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
 from .answers.generation import Generation, GenerationStats
@@ -40,7 +41,7 @@ from .answers.partial import partial_reader
 from .answers.stream import Piece, Stream
 from .answers.types import Reader, read_type
 from .compiler import CompiledGrammar, Compiler
-from .tokenizers import Vocabulary
+from .tokenizers import model_vocabulary
 from .tokenizers.prompts import Prompt, PromptError, encode_prompt
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class Generator:
         if compiler is None:
             settings = getattr(model, "generation_config", None)
             stops = {*_ids(getattr(settings, "eos_token_id", None)), *_ids(tokenizer.eos_token_id)}
-            compiler = Compiler(Vocabulary.from_transformers(tokenizer, size=config.vocab_size, stop_token_ids=sorted(stops) or None))
+            compiler = Compiler(model_vocabulary(tokenizer, config.vocab_size, sorted(stops) or None))
         self.compiler = compiler
 
     def compile(self, **constraint: Unpack[ConstraintOptions]) -> CompiledGrammar | None:
@@ -323,21 +324,44 @@ def generate(
 ) -> Generation[Any]: ...
 
 
+@overload
 def generate(
-    model: Any,
-    tokenizer: Any,
-    prompt: Prompt,
     *,
+    gguf: str | Path,
+    prompt: Prompt,
+    compiler: Compiler | None = None,
+    on_text: Callable[[str], None] | None = None,
+    **options: Unpack[GenerateOptions],
+) -> Generation[Any]: ...
+
+
+def generate(
+    model: Any = None,
+    tokenizer: Any = None,
+    prompt: Prompt = "",
+    *,
+    gguf: str | Path | None = None,
     compiler: Compiler | None = None,
     on_text: Callable[[str], None] | None = None,
     **options: Unpack[GenerateOptions],
 ) -> Generation[Any]:
     """Text from `model` that matches a constraint: `generate(model, tokenizer, "Anna, 31", json_schema=Person).parsed`.
 
+    `gguf` is a GGUF file in the place of both: `generate(gguf="model.gguf", prompt="Anna, 31", json_schema=Person)`. It is loaded for this
+    call; for more than one, load it once (`stackmask.integration.llama_cpp.model.load_gguf`).
+
     `ConstraintOptions` and `SamplingOptions` of `stackmask.integration.answers.options` describe the options.
     To call it often, make a `Generator` once, or pass a `compiler`: both keep the vocabulary and the compiled grammars.
     """
-    check_names(options, {"on_text", "compiler"})
+    check_names(options, {"gguf", "on_text", "compiler"})
+    if gguf is not None:
+        if model is not None or tokenizer is not None:
+            raise TypeError("generate takes a model and its tokenizer, or gguf, not both")
+        from .llama_cpp.model import load_gguf
+
+        model, tokenizer = load_gguf(gguf)
+    elif model is None or tokenizer is None:
+        raise TypeError("generate needs a model and its tokenizer, or gguf")
     return Generator(model, tokenizer, compiler=compiler).generate(prompt, on_text=on_text, **options)
 
 

@@ -26,6 +26,7 @@ HEAVY = {
     "uvicorn",
     "pydantic",
     "openai",
+    "llama_cpp",
     "tiktoken",
     "sentencepiece",
     "mistral_common",
@@ -37,8 +38,8 @@ ROOMS = {  # the modules and packages of each layer; each may import those befor
         engine packed captures vocabulary matcher ebnf lark""",
     "schema": "errors formats sets dialect algebra emit json_schema structural_tag",
     "integration": """
-        torch tokenizers compiler transformers transformers_batching distributed demo processes tools engine answers generate inspector
-        server cli vllm sglang xgrammar""",
+        torch tokenizers compiler follower transformers transformers_batching distributed demo processes tools engine llama_cpp answers
+        generate inspector server cli vllm sglang xgrammar""",
 }
 SCRIPTS = {"integration/processes/worker.py"}  # run as files, which have no package to be relative to
 GENERATOR = "_generate"  # modules of this name are run by hand and their output is checked in; their needs are no dependencies

@@ -61,6 +61,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-concurrent", type=integer(1), default=32, metavar="N", help="requests at a time (default: 32)")
     parser.add_argument("--quiet", action="store_true", help="show no progress")
     parser.set_defaults(
+        gguf=None,
+        context=None,
         torch_threads=None,
         grammar_timeout=30.0,
         max_grammar_bytes=4 << 20,

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_specification(parser)
-    parser.add_argument("--model", metavar="DIR", help="a Hugging Face model (default: the demo model in the package)")
+    model = parser.add_mutually_exclusive_group()
+    model.add_argument("--model", metavar="DIR", help="a Hugging Face model (default: the demo model in the package)")
+    model.add_argument("--gguf", metavar="FILE", help="a GGUF model, run by llama.cpp")
     parser.add_argument("--prompt", metavar="TEXT", help="what to ask for (default: made from the specification)")
     parser.add_argument("--max-tokens", type=integer(1), default=400, metavar="N", help="stop after N tokens (default: 400)")
     parser.add_argument(
@@ -34,9 +36,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Generate, check, and say how it ended."""
     specification = read_specification(arguments)
-    generator = _load(arguments.model)
+    generator = _load(arguments.model, arguments.gguf)
     grammar = specification.compile(generator.compiler)
-    prompt = arguments.prompt or default_prompt(specification, demo=arguments.model is None)
+    prompt = arguments.prompt or default_prompt(specification, demo=arguments.model is None and arguments.gguf is None)
     code = OK
     for number in range(arguments.num):
         start = time.perf_counter()
@@ -141,17 +143,24 @@ def article(noun: str) -> str:
     return "an" if noun[:1] in "aeiou" else "a"
 
 
-def _load(directory: str | None) -> Generator:
+def _load(directory: str | None, gguf: str | None) -> Generator:
     """The model, without the chatter of the library that loads it."""
     import torch
     from transformers.utils import logging as transformers_logging
 
     from ..demo import load_model
     from ..generate import Generator
+    from ..llama_cpp.library import LibraryError
+    from ..llama_cpp.model import GGUFError, load_gguf
 
     logging: Any = transformers_logging  # its functions have no annotations
     logging.set_verbosity_error()
     logging.disable_progress_bar()
+    if gguf is not None:
+        try:
+            return Generator(*load_gguf(gguf))
+        except (GGUFError, LibraryError) as error:
+            raise CommandError(f"cannot load a model: {error}") from None
     if directory is None:
         torch.set_num_threads(1)  # PERF: its matrices are so small that a second thread costs more than it brings
     try:

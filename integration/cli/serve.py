@@ -1,4 +1,4 @@
-"""`stackmask serve`: an OpenAI-compatible server over a Hugging Face model, in which constraints hold."""
+"""`stackmask serve`: an OpenAI-compatible server over a Hugging Face model or a GGUF file, in which constraints hold."""
 
 from __future__ import annotations
 
@@ -20,13 +20,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     model = parser.add_mutually_exclusive_group()
     model.add_argument("--model", metavar="DIR", help="a Hugging Face model (default: the demo model in the package)")
+    model.add_argument("--gguf", metavar="FILE", help="a GGUF model, run by llama.cpp")
     model.add_argument("--demo", action="store_true", help="the demo model in the package")
-    parser.add_argument("--draft-model", metavar="DIR", help="a smaller model with the same vocabulary, for speculative decoding")
+    parser.add_argument(
+        "--draft-model", metavar="DIR", help="a smaller model with the same vocabulary, for speculative decoding; a file with --gguf"
+    )
+    parser.add_argument("--context", type=integer(1), metavar="N", help="tokens of a request, with --gguf (default: up to 4096)")
     parser.add_argument("--served-model-name", metavar="NAME", help="what clients call it (default: the directory's name, or demo)")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")
     parser.add_argument("--port", type=integer(0), default=8000, help="port to listen on, 0 for any free one (default: 8000)")
     parser.add_argument("--api-key", metavar="KEY", help="clients must send it (default: $STACKMASK_API_KEY, or none)")
-    parser.add_argument("--max-concurrent", type=integer(1), default=64, metavar="N", help="requests in a batch (default: 64)")
+    parser.add_argument("--max-concurrent", type=integer(1), metavar="N", help="requests in a batch (default: 64, and 8 with --gguf)")
     parser.add_argument("--max-queue", type=integer(0), default=256, metavar="N", help="requests that wait; more get 429 (default: 256)")
     parser.add_argument("--max-tokens", type=integer(1), metavar="N", help="for requests that do not say (default: the model's context)")
     parser.add_argument("--max-body-bytes", type=integer(1), default=16 << 20, metavar="N", help="longest request (default: 16 MiB)")
@@ -122,32 +126,42 @@ def load_engine(arguments: argparse.Namespace) -> tuple[Any, str]:
     from ...pda.limits import Limits
     from ..demo import load_model
     from ..engine import Engine
+    from ..llama_cpp.library import LibraryError
+    from ..llama_cpp.model import load_gguf
     from ..processes.pool import WorkerCompiler
-    from ..tokenizers import Vocabulary
+    from ..tokenizers import model_vocabulary
 
     logging: Any = transformers_logging  # its functions have no annotations
     logging.set_verbosity_error()
     logging.disable_progress_bar()
+    if arguments.context is not None and arguments.gguf is None:
+        raise CommandError("--context means nothing without --gguf: the context of other models is their own")
     if arguments.torch_threads or arguments.model is None:
         torch.set_num_threads(arguments.torch_threads or 1)  # PERF: the demo model's matrices are too small for two threads
     try:
-        model, tokenizer = load_model(arguments.model)
-        draft = load_model(arguments.draft_model)[0] if arguments.draft_model else None
-    except (OSError, ValueError) as error:
+        if arguments.gguf is not None:
+            options = {"context": arguments.context, "threads": arguments.torch_threads}
+            model, tokenizer = load_gguf(arguments.gguf, **options)
+            draft = load_gguf(arguments.draft_model, **options)[0] if arguments.draft_model else None
+        else:
+            model, tokenizer = load_model(arguments.model)
+            draft = load_model(arguments.draft_model)[0] if arguments.draft_model else None
+    except (OSError, ValueError, LibraryError) as error:
         raise CommandError(f"cannot load a model: {str(error).splitlines()[0]}") from None
     compiler = WorkerCompiler(
-        Vocabulary.from_transformers(tokenizer, size=model.config.get_text_config().vocab_size),
+        model_vocabulary(tokenizer, model.config.get_text_config().vocab_size),
         limits=Limits(compile_seconds=arguments.grammar_timeout, specification_bytes=arguments.max_grammar_bytes),
         cache_bytes=arguments.grammar_cache_bytes,
         workers=arguments.grammar_threads,
     )
-    name = "demo" if arguments.model is None else Path(arguments.model).resolve().name
+    path = arguments.model or arguments.gguf
+    name = "demo" if path is None else Path(path).resolve().name.removesuffix(".gguf")
     engine = Engine(
         model,
         tokenizer,
         compiler=compiler,
         draft_model=draft,
-        max_running=arguments.max_concurrent,
+        max_running=arguments.max_concurrent or (64 if arguments.gguf is None else 8),
         max_waiting=arguments.max_queue,
     )
     return engine, name

@@ -16,7 +16,7 @@ from ...pda.vocabulary import Vocabulary
 from ..compiler import CompiledGrammar, Compiler
 from ..compiler.cache import SharedFuture
 from .budget import ShortestTokenization
-from .kv_cache import ModelCaches, Slots
+from .kv_cache import RowCache
 from .request import Request, RequestError
 from .sequence import Listener, Sequence
 
@@ -35,7 +35,7 @@ class Admission:
     `max_waiting` requests may wait beyond the free rows.
     """
 
-    def __init__(self, compiler: Compiler, slots: Slots | ModelCaches, max_running: int, max_waiting: int) -> None:
+    def __init__(self, compiler: Compiler, slots: RowCache, max_running: int, max_waiting: int) -> None:
         self.changed = threading.Condition()
         self.is_closing = False
         self.max_running = max_running
@@ -154,6 +154,8 @@ class Admission:
         if not self._slots.can_take_back and (request.speculation or request.jump_forward):
             name = "speculation" if request.speculation else "jump_forward"
             raise RequestError(f"{name} takes tokens back from the cache, which this model's layers do not allow", name)
+        if not self._slots.can_branch and request.speculation and request.draft_tree > 1:
+            raise RequestError("draft_tree is more than 1, and this model's cache has no branches", "draft_tree")
         for name, tokens, size in (
             ("prompt", request.prompt, self._embeddings),
             ("stop_token_ids", request.stop_token_ids, self._vocabulary.size),

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...pda.matcher import Matcher, allocate_token_bitmask
 from ..torch import apply_token_bitmask_inplace
-from .kv_cache import Slots
+from .kv_cache import ModelError, make_cache
 
 if TYPE_CHECKING:
     from .sequence import Sequence as Answer
@@ -91,7 +91,9 @@ class DraftModel:
     """A small model with the vocabulary of the large one, and its own cache of keys and values, one row for each answer it serves."""
 
     def __init__(self, model: Any, capacity: int) -> None:
-        self.slots = Slots(model, capacity)
+        self.slots = make_cache(model, capacity)
+        if not self.slots.can_take_back:
+            raise ModelError(f"{type(model).__name__} cannot draft: nothing can be taken back from its cache")
         self._owners: list[Answer] = []
         self._known: list[list[int]] = []
 

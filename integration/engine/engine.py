@@ -31,7 +31,7 @@ import torch
 from ...pda.exceptions import VocabularyError
 from ..compiler import CompiledGrammar, Compiler
 from ..compiler.cache import SharedFuture
-from ..tokenizers import Vocabulary
+from ..tokenizers import model_vocabulary
 from ..tokenizers.prompts import encode_prompt
 from .admission import Admission
 from .drafts import NO_DRAFT, Draft, DraftModel, lookup, merge
@@ -100,7 +100,7 @@ class Engine:
         self.tokenizer = tokenizer
         config = model.config.get_text_config()
         if compiler is None:
-            compiler = Compiler(Vocabulary.from_transformers(tokenizer, size=config.vocab_size))
+            compiler = Compiler(model_vocabulary(tokenizer, config.vocab_size))
         self.compiler = compiler
         self.vocabulary = compiler.vocabulary
         self.slots = make_cache(model, max_running)

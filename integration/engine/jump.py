@@ -14,7 +14,7 @@ from typing import Any, Final
 from ...pda.exceptions import StackmaskError
 from ...pda.vocabulary import Vocabulary
 from .guide import Guide
-from .kv_cache import ModelCaches, Slots
+from .kv_cache import RowCache
 from .sequence import Sequence as Answer
 
 TAIL: Final = 4  # tokens before the forced text that are cut anew with it
@@ -25,7 +25,7 @@ Encode = Callable[[str], list[int]]
 class Jumper:
     """Appends what grammars force; the model sees it in its next pass."""
 
-    def __init__(self, tokenizer: Any, vocabulary: Vocabulary, slots: Slots | ModelCaches) -> None:
+    def __init__(self, tokenizer: Any, vocabulary: Vocabulary, slots: RowCache) -> None:
         self._tokenizer = tokenizer
         self._vocabulary = vocabulary
         self._slots = slots
@@ -67,6 +67,9 @@ class Jumper:
 
     def encode(self, text: str) -> list[int]:
         """The tokens of a text, without those that begin one."""
+        if hasattr(self._tokenizer, "continuation"):
+            found: list[int] = self._tokenizer.continuation(text)
+            return found
         ids: list[int] = self._tokenizer(text, add_special_tokens=False)["input_ids"]
         return ids
 

@@ -1,8 +1,11 @@
 """Keys and values of a batch: one row a sequence, each filled from the left to its own length.
 
+    RowCache      what the engine asks of a cache
     Slots         one tensor a layer for all rows: one pass serves the batch, and rows can be cut back. For models with full attention.
     ModelCaches   a cache of the model's own making for each row: a pass for each row, and nothing is taken back. For sliding windows,
                   states, and attention kernels that read no masks but their own.
+
+A model of another library brings its own (`make_cache`).
 
 In `Slots`, rows in use are 0 to `rows` - 1, so that a forward pass reads a view and copies nothing; when one is freed, the last takes its
 place.
@@ -15,7 +18,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from transformers.cache_utils import Cache, CacheLayerMixin
@@ -29,6 +32,53 @@ MASKED = ("sdpa", "eager")  # the attention kernels that read a mask of (rows, 1
 
 class ModelError(StackmaskError):
     """The engine cannot run this kind of model."""
+
+
+class RowCache(Protocol):
+    """The keys and values of a batch, with the model that computes them; rows in use are 0 to `rows` - 1.
+
+    `lengths` are the tokens in each row. The engine lowers one where `can_take_back`, and the next pass writes from there.
+    `can_branch`: drafts may be trees. `context` is how many tokens a row may have, and `forwards` counts the passes.
+    """
+
+    model: Any
+    context: int
+    lengths: list[int]
+    forwards: int
+    can_take_back: bool
+    can_branch: bool
+
+    @property
+    def rows(self) -> int:
+        """Rows in use."""
+
+    def add(self) -> int:
+        """Take a row, empty."""
+
+    def remove(self, row: int) -> None:
+        """Give a row back; the last row moves to its place."""
+
+    def clear(self) -> None:
+        """Forget all rows."""
+
+    def keep(self, row: int, start: int, places: Sequence[int]) -> None:
+        """Of what lies in a row from `start` on, keep these offsets, moved together, and forget the rest."""
+
+    def prefill(self, row: int, prompt: Sequence[int]) -> torch.Tensor:
+        """Run a prompt in an empty row; the logits after its last token, which stay as they are: (1, n, vocabulary), float32."""
+
+    def forward(
+        self,
+        tokens: Sequence[Sequence[int]],
+        *,
+        first: int = 0,
+        parents: Sequence[Sequence[int] | None] | None = None,
+        last_only: bool = False,
+    ) -> torch.Tensor:
+        """The logits after the tokens appended to rows `first`, `first` + 1, ...: (rows, longest or 1, vocabulary), float32.
+
+        They are valid until the next pass.
+        """
 
 
 class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]  # the library has no annotation here
@@ -105,7 +155,7 @@ class _Rows:
 class Slots(_Rows):
     """The cache of one model: lengths of rows, and forward passes over a range of them."""
 
-    can_take_back = True
+    can_take_back = can_branch = True
 
     def __init__(self, model: Any, capacity: int) -> None:
         if not has_full_attention(model):
@@ -224,7 +274,7 @@ class Slots(_Rows):
 class ModelCaches(_Rows):
     """A cache that the model makes for each row, as in its own `generate`."""
 
-    can_take_back = False
+    can_take_back = can_branch = False
 
     def __init__(self, model: Any, capacity: int) -> None:
         super().__init__(model, capacity)
@@ -255,7 +305,7 @@ class ModelCaches(_Rows):
         """Run a prompt in an empty row, whole: states are not carried from chunk to chunk. The logits after its last token."""
         return self.forward([prompt], first=row)
 
-    def forward(self, tokens: Sequence[Sequence[int]], *, first: int = 0, parents: object = None) -> torch.Tensor:
+    def forward(self, tokens: Sequence[Sequence[int]], *, first: int = 0, parents: object = None, last_only: bool = False) -> torch.Tensor:
         """The logits after the last of the tokens appended to rows `first`, `first` + 1, ...: (rows, 1, vocabulary), float32."""
         assert parents is None
         device = self.model.device
@@ -277,8 +327,11 @@ class ModelCaches(_Rows):
         return torch.cat(tables)
 
 
-def make_cache(model: Any, capacity: int) -> Slots | ModelCaches:
-    """The cache for a model."""
+def make_cache(model: Any, capacity: int) -> RowCache:
+    """The cache for a model: the one that it makes, or one for a Hugging Face model."""
+    if hasattr(model, "make_cache"):
+        made: RowCache = model.make_cache(capacity)
+        return made
     return Slots(model, capacity) if has_full_attention(model) else ModelCaches(model, capacity)
 
 

@@ -17,7 +17,7 @@ from ...pda.vocabulary import Vocabulary
 from ..torch import apply_token_bitmask_inplace, best_tokens
 from .batch_layout import Layout
 from .drafts import Draft
-from .kv_cache import ModelCaches, Slots
+from .kv_cache import RowCache
 from .masks import Masks
 from .sampler import allowed_tokens, token_logprob
 from .sequence import MaskClock, Sequence
@@ -26,7 +26,7 @@ from .sequence import MaskClock, Sequence
 class TokenSelector:
     """How tokens are taken; it counts both what was taken and the seconds that masks and the rest took."""
 
-    def __init__(self, vocabulary: Vocabulary, slots: Slots | ModelCaches, masks: Masks) -> None:
+    def __init__(self, vocabulary: Vocabulary, slots: RowCache, masks: Masks) -> None:
         self.tokens = 0
         self.mask_seconds = self.sample_seconds = 0.0
         self.mask_clock = MaskClock()

@@ -137,6 +137,12 @@ class Vocabulary(pda.Vocabulary):
         )
 
 
+def model_vocabulary(tokenizer: Any, size: int, stop_token_ids: StopTokens = None) -> Vocabulary:
+    """The vocabulary of a model with logits of this width: `tokenizer.vocabulary`, or that of a transformers tokenizer."""
+    own: Vocabulary | None = getattr(tokenizer, "vocabulary", None)
+    return own if own is not None else Vocabulary.from_transformers(tokenizer, size=size, stop_token_ids=stop_token_ids)
+
+
 def _by_id(tokens: Iterable[bytes], ids: Collection[int]) -> list[bytes | None]:
     """Tokens at the place of their id, None where an id is missing; of two tokens with one id the later counts."""
     placed: list[bytes | None] = [None] * (max(ids, default=-1) + 1)

@@ -16,7 +16,6 @@ Continuous batching hands its processors the last token only and is not served b
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from warnings import warn
 
 import torch
@@ -24,32 +23,10 @@ from transformers import LogitsProcessor
 
 from ...pda.engine import fill_bitmasks
 from ...pda.exceptions import GrammarError
-from ...pda.matcher import Matcher, allocate_token_bitmask
+from ...pda.matcher import allocate_token_bitmask
 from ..compiler import CompiledGrammar
+from ..follower import Follower, common_prefix
 from ..torch import apply_token_bitmask_inplace
-
-
-@dataclass(slots=True)
-class _Row:
-    """A matcher, the tokens that it has accepted, and whether the row's text is still what the grammar generates."""
-
-    matcher: Matcher
-    tokens: list[int] = field(default_factory=list)
-    fits: bool = True
-
-    def fork(self) -> _Row:
-        return _Row(self.matcher.fork(), self.tokens.copy())
-
-    def go_to(self, tokens: list[int], common: int) -> None:
-        """Accept `tokens`, of which the first `common` are accepted already; what follows a stop token is padding."""
-        self.matcher.rollback(len(self.tokens) - common)
-        del self.tokens[common:]
-        size = self.matcher.vocabulary.size
-        for token in tokens[common:]:
-            if self.matcher.is_terminated() or not 0 <= token < size or not self.matcher.accept_token(token):
-                break
-            self.tokens.append(token)
-        self.fits = len(self.tokens) == len(tokens) or self.matcher.is_terminated()
 
 
 class GrammarLogitsProcessor(LogitsProcessor):
@@ -89,7 +66,7 @@ class GrammarLogitsProcessor(LogitsProcessor):
     def reset(self) -> None:
         """Make ready for another call of `generate`."""
         self._prompt: torch.Tensor | None = None
-        self._rows: list[_Row | None] = []
+        self._rows: list[Follower | None] = []
         self._bitmask = allocate_token_bitmask(0, self._size)
         self._longest = 0
 
@@ -134,7 +111,7 @@ class GrammarLogitsProcessor(LogitsProcessor):
             begin = length if self._given_length is None else self._given_length
             self._prompt = input_ids[:, :begin].clone()
             grammars = [grammar for grammar in self._grammars for _ in range(count // len(self._grammars))]
-            self._rows = [None if grammar is None else _Row(grammar.matcher()) for grammar in grammars]
+            self._rows = [None if grammar is None else Follower(grammar.matcher()) for grammar in grammars]
             self._bitmask = allocate_token_bitmask(count, self._size)
             self._longest = length
         begin = self._prompt.shape[1]
@@ -151,7 +128,7 @@ class GrammarLogitsProcessor(LogitsProcessor):
             if self._rows[place] is not None:
                 source, common = self._nearest(place, text)
                 takers.setdefault(source, []).append((place, common))
-        moved: list[_Row | None] = [None] * len(texts)
+        moved: list[Follower | None] = [None] * len(texts)
         for source, places in takers.items():
             row = self._rows[source]
             assert row is not None
@@ -165,7 +142,7 @@ class GrammarLogitsProcessor(LogitsProcessor):
         """The row of the same grammar that shares most with a text, its own row before others, and how many tokens they share."""
         own = self._rows[place]
         assert own is not None
-        best, most = place, _common_prefix(own.tokens, text)
+        best, most = place, common_prefix(own.tokens, text)
         if most == len(own.tokens):
             return best, most
         share = len(self._rows) // len(self._grammars)
@@ -173,7 +150,7 @@ class GrammarLogitsProcessor(LogitsProcessor):
         for other in range(first, first + share):
             row = self._rows[other]
             assert row is not None
-            common = _common_prefix(row.tokens, text)
+            common = common_prefix(row.tokens, text)
             if common > most:
                 best, most = other, common
         return best, most
@@ -185,17 +162,3 @@ class GrammarLogitsProcessor(LogitsProcessor):
             if row is not None and not self._bitmask[place].any():
                 expected = row.matcher.explain(b"\x00" if row.matcher.next_bytes()[:1] != b"\x00" else b"\x01")
                 raise GrammarError(f"no token of the vocabulary can go on in row {place}: {expected}")
-
-
-def _common_prefix(left: list[int], right: list[int]) -> int:
-    """How many items two lists begin with alike, by halving: slices compare in C."""
-    low, high = 0, min(len(left), len(right))
-    if left[:high] == right[:high]:
-        return high
-    while high - low > 1:
-        middle = (low + high) // 2
-        if left[low:middle] == right[low:middle]:
-            low = middle
-        else:
-            high = middle
-    return low
