@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import gc
 import os
 import signal
@@ -11,9 +12,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from types import FrameType
+from typing import Any, Final
 
 from .command import OK, Command, CommandError, integer, note
+
+LEFT: Final = 1.5  # seconds after those of `--grace` in which the process ends
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -29,11 +33,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--served-model-name", metavar="NAME", help="what clients call it (default: the directory's name, or demo)")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")
     parser.add_argument("--port", type=integer(0), default=8000, help="port to listen on, 0 for any free one (default: 8000)")
-    parser.add_argument("--api-key", metavar="KEY", help="clients must send it (default: $STACKMASK_API_KEY, or none)")
+    key = parser.add_mutually_exclusive_group()
+    key.add_argument("--api-key", metavar="KEY", help="clients must send it (default: $STACKMASK_API_KEY, or none)")
+    key.add_argument("--api-key-file", metavar="FILE", help="a file with that key, which other users of the machine cannot see")
     parser.add_argument("--max-concurrent", type=integer(1), metavar="N", help="requests in a batch (default: 64, and 8 with --gguf)")
     parser.add_argument("--max-queue", type=integer(0), default=256, metavar="N", help="requests that wait; more get 429 (default: 256)")
     parser.add_argument("--max-tokens", type=integer(1), metavar="N", help="for requests that do not say (default: the model's context)")
-    parser.add_argument("--max-body-bytes", type=integer(1), default=16 << 20, metavar="N", help="longest request (default: 16 MiB)")
+    parser.add_argument("--max-body-bytes", type=integer(1), default=4 << 20, metavar="N", help="longest request (default: 4 MiB)")
     grammar = parser.add_argument_group("grammars")
     grammar.add_argument("--json-whitespace", default="flexible", metavar="HOW", help="flexible (default), compact, or a regex")
     grammar.add_argument("--grammar-threads", type=integer(1), metavar="N", help="compilations at a time (default: half the cores, or 2)")
@@ -41,7 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--grammar-cache-bytes", type=integer(0), default=512 << 20, metavar="N", help="compiled grammars (default: 512 MiB)"
     )
     grammar.add_argument("--grammar-timeout", type=_positive, default=10.0, metavar="S", help="seconds for one grammar (default: 10)")
-    grammar.add_argument("--max-grammar-bytes", type=integer(1), default=4 << 20, metavar="N", help="longest grammar (default: 4 MiB)")
+    grammar.add_argument("--max-grammar-bytes", type=integer(1), default=1 << 20, metavar="N", help="longest grammar (default: 1 MiB)")
     decoding = parser.add_argument_group("decoding")
     decoding.add_argument("--speculation", type=integer(0), default=0, metavar="N", help="draft tokens a step (default: 0)")
     decoding.add_argument("--jump-forward", action="store_true", help="append forced text without a step for each token")
@@ -49,7 +55,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     decoding.add_argument("--tool-format", metavar="NAME", help="how the model spells tool calls (default: told by the tokenizer)")
     decoding.add_argument("--torch-threads", type=integer(1), metavar="N", help="threads of one operation (default: 1 for the demo model)")
     parser.add_argument(
-        "--grace", type=_positive, default=30.0, metavar="S", help="seconds to finish what runs when told to stop (default: 30)"
+        "--grace", type=_positive, default=3.0, metavar="S", help="seconds to finish what runs when told to stop (default: 3)"
     )
 
 
@@ -65,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     engine, name = load_engine(arguments)
     options = ServerOptions(
         model_name=arguments.served_model_name or name,
-        api_key=arguments.api_key or os.environ.get("STACKMASK_API_KEY") or None,
+        api_key=_api_key(arguments),
         json_whitespace=arguments.json_whitespace,
         grammar_timeout=arguments.grammar_timeout,
         max_queue=arguments.max_queue,
@@ -84,7 +90,18 @@ def run(arguments: argparse.Namespace) -> int:
         log_level="warning",
         timeout_graceful_shutdown=max(1, int(arguments.grace)),
     )
-    server = uvicorn.Server(config)
+
+    nowhere = os.open(os.devnull, os.O_WRONLY)  # stays open: it is used after this function has returned, if at all
+
+    class Server(uvicorn.Server):  # type: ignore[misc, unused-ignore]  # uvicorn may be absent
+        """A server that ends in time, whatever runs."""
+
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            """Begin to end; where that takes too long, a thread that needs nothing of the interpreter ends the process."""
+            faulthandler.dump_traceback_later(arguments.grace + LEFT, exit=True, file=nowhere)
+            super().handle_exit(sig, frame)
+
+    server = Server(config)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)  # uvicorn heeds them while it serves, and raises them again when it has ended
     # PERF: what is there now stays. Going through it for garbage took 250 ms every 15 s with 64 clients, in which nobody got a token.
@@ -165,6 +182,19 @@ def load_engine(arguments: argparse.Namespace) -> tuple[Any, str]:
         max_waiting=arguments.max_queue,
     )
     return engine, name
+
+
+def _api_key(arguments: argparse.Namespace) -> str | None:
+    """The key that clients send, from the command line, a file or the environment."""
+    if arguments.api_key_file is None:
+        return arguments.api_key or os.environ.get("STACKMASK_API_KEY") or None
+    try:
+        key = Path(arguments.api_key_file).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeError) as error:
+        raise CommandError(f"cannot read the API key: {error}") from None
+    if not key or any(character.isspace() for character in key):
+        raise CommandError(f"{arguments.api_key_file} holds no API key, or more than one")
+    return key
 
 
 def _positive(text: str) -> float:

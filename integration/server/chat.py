@@ -38,7 +38,7 @@ class Chat:
             raise ApiError("max_tokens and max_completion_tokens differ", param="max_tokens")
         if body.top_logprobs is not None and not body.logprobs:
             raise ApiError("top_logprobs needs logprobs: true", param="top_logprobs")
-        plan = planner.plan_turn(body, body.messages, body, template=body.chat_template_kwargs)
+        plan = await planner.plan_turn(body, body.messages, body, template=body.chat_template_kwargs)
         limit = body.max_completion_tokens if body.max_completion_tokens is not None else body.max_tokens
         logprobs = (body.top_logprobs or 0) if body.logprobs else None
         self.prepared = await planner.prepare(replace(plan, n=self.n, max_tokens=limit, logprobs=logprobs))

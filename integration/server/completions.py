@@ -15,7 +15,6 @@ from ..engine.request import TokenLogprob
 from .constraints import find_constraint
 from .errors import ApiError, api_error
 from .plan import PreparedRequest, RequestPlan
-from .prompts import encode_text
 from .protocol import CompletionRequest
 from .serving import Serving, sse
 
@@ -42,7 +41,7 @@ class Completion:
         if limit is None and constraint is None:
             limit = DEFAULT_MAX_TOKENS  # a constrained answer ends by itself
         plan = RequestPlan(
-            prompts=self._prompts(),
+            prompts=await planner.run(self._prompts),
             constraint=constraint,
             field=field,
             fields=body,
@@ -97,14 +96,15 @@ class Completion:
         yield sse("[DONE]")
 
     def _prompts(self) -> list[list[int]]:
-        prompt = self.body.prompt
+        prompt, planner = self.body.prompt, self.serving.planner
         if isinstance(prompt, str):
-            return [encode_text(self.serving.planner.tokenizer, prompt, special=True)]
+            return [planner.encoder.encode(prompt, special=True)]
         if not prompt:
             raise ApiError("the prompt is empty", param="prompt")
         if isinstance(prompt[0], int):
             return [prompt]
-        return [encode_text(self.serving.planner.tokenizer, item, special=True) if isinstance(item, str) else list(item) for item in prompt]
+        planner.check_choices(len(prompt) * self.n, "prompt")
+        return [planner.encoder.encode(item, special=True) if isinstance(item, str) else list(item) for item in prompt]
 
     def _head(self) -> dict[str, Any]:
         return {"id": self.id, "object": "text_completion", "created": self.created, "model": self.serving.options.model_name}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
+import re
 import uuid
 from typing import Final
 
@@ -12,6 +14,7 @@ from ..processes.turns import CLIENT
 from .errors import ApiError
 from .metrics import Metrics
 from .options import ServerOptions
+from .plan import SIZE
 from .protocols import error_body
 from .serving import JsonResponse
 
@@ -19,15 +22,19 @@ OPEN: Final = ("/health", "/metrics", "/openapi.json")
 """Paths that need no key; the inspector's page needs none either, only what it asks."""
 ID_HEADERS: Final = (b"x-request-id", b"request-id")
 """Where clients of OpenAI and of Anthropic look for the id of a request."""
+SEPARATORS: Final = (b",", b"[", b"{")
+CHUNK: Final = 1 << 15  # bytes that are looked at before others have a turn
+_STRING_PART: Final = re.compile(rb'(?:[^"\\]++|\\.)*+("|\Z)', re.DOTALL)
 
 
 class Gate:
     """Before the routes: the key, the size of the body, a request id; after them: the count."""
 
-    def __init__(self, app: ASGIApp, options: ServerOptions, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, options: ServerOptions, metrics: Metrics, context: int) -> None:
         self._app = app
         self._options = options
         self._metrics = metrics
+        self._most_values = options.max_body_values + context
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
@@ -50,6 +57,10 @@ class Gate:
             CLIENT.set(client[0] if client else "")
             if error is None:
                 body, error = await self._read(receive, scope)
+                SIZE.set(len(body))
+            if error is None and await has_more_values(body, self._most_values):
+                message = f"the body has more than {self._most_values} values; this server reads no more"
+                error = ApiError(message, status=413, code="body_too_long")
             if error is not None:
                 await JsonResponse(error_body(scope["path"], error), error.status)(scope, receive, note_status)
             else:
@@ -94,6 +105,32 @@ class Gate:
 def is_page(path: str) -> bool:
     """Whether a path is the inspector's page or one of its files."""
     return path == "/inspect" or path.startswith("/inspect/")
+
+
+async def has_more_values(body: bytes, most: int) -> bool:
+    """Whether JSON text has more than `most` values, about: what stands before commas and in brackets.
+
+    To read JSON takes the interpreter, and everybody's time with it, so long for each value; a string takes next to none.
+    """
+    if sum(map(body.count, SEPARATORS)) <= most:
+        return False  # even with those that stand in strings
+    count = place = turn = 0
+    while place < len(body):
+        quote = body.find(b'"', place)
+        end = quote if quote >= 0 else len(body)
+        count += sum(body.count(separator, place, end) for separator in SEPARATORS)
+        if count > most:
+            return True
+        place = end + 1
+        while quote >= 0:  # to the end of the string
+            found = _STRING_PART.match(body, place, place + CHUNK)
+            place = found.end() if found else place + CHUNK + 1  # a backslash is the last of the chunk
+            if place >= len(body) or (found and found[1]):
+                break
+        if place >= turn + CHUNK:
+            turn = place
+            await asyncio.sleep(0)
+    return False
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:

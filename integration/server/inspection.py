@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -22,7 +23,7 @@ from ..inspector.request import RequestError, Specification, read_request, reque
 from ..inspector.service import InspectorService, tokenizer_data
 from ..inspector.specification import value_of
 from .errors import ApiError
-from .prompts import encode_text, render_messages
+from .prompts import render_messages
 from .serving import JsonResponse, Serving
 
 MOST_TOKENS: Final = 512
@@ -65,12 +66,15 @@ class Inspection:
 
     async def _probabilities(self, given: Specification, text: str, prompt: str) -> dict[str, Any]:
         constraint = Constraint(given.kind, None if given.kind == "json" else value_of(given), dict(given.options))
-        grammar, _ = await self._serving.planner.compile(constraint, "specification")
-        tokenizer = self._serving.engine.tokenizer
+        tokenizer, planner = self._serving.engine.tokenizer, self._serving.planner
+        grammar, _ = await planner.compile(constraint, "specification")
         if getattr(tokenizer, "chat_template", None):
             prompt = render_messages(tokenizer, [{"role": "user", "content": prompt}], tools=None, options={})
-        before = encode_text(tokenizer, prompt or "\n", special=False)
-        ids: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"] if text else []
+        try:
+            before = await planner.run(partial(planner.encoder.encode, prompt or "\n", special=False))
+            ids = await planner.run(partial(planner.encoder.encode, text, special=False)) if text else []
+        except ApiError:
+            return {"error": f"prompt and text are too long; probabilities are computed for at most {MOST_TOKENS} tokens"}
         if len(before) + len(ids) > MOST_TOKENS:
             return {"error": f"prompt and text have {len(before) + len(ids)} tokens; probabilities are computed for at most {MOST_TOKENS}"}
         return await asyncio.to_thread(self._measure, grammar, before, ids)

@@ -11,6 +11,7 @@ class ServerOptions:
 
     `json_whitespace` is what the compiler calls `whitespace`: "flexible", "compact" or a regex; a request can ask for its own.
     `grammar_timeout` bounds how long a request waits for its grammar.
+    `max_body_values` bounds the values in the JSON of a body, token ids of a prompt aside that fit the model's context.
     `max_queue` requests wait while all places of the batch are taken; more are refused with 429.
     `reasoning_end` is the text that ends a model's reasoning, which is then reported apart and under no constraint.
     `tool_format` is how the model spells tool calls, one of `stackmask.integration.tools.FORMATS`; None tells it by the tokenizer.
@@ -22,8 +23,10 @@ class ServerOptions:
     json_whitespace: str = "flexible"
     grammar_timeout: float = 10.0
     max_queue: int = 256
-    max_body_bytes: int = 16 << 20
-    max_grammar_bytes: int = 4 << 20
+    max_body_bytes: int = 4 << 20
+    max_body_values: int = 100_000
+    max_messages: int = 10_000
+    max_grammar_bytes: int = 1 << 20
     max_choices: int = 16
     default_max_tokens: int | None = None
     reasoning_end: str | None = None

@@ -9,23 +9,30 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, Final, TypeVar
 
 from ..compiler import CompiledGrammar
 from ..compiler.cache import SharedFuture
 from ..engine import Constraint, Engine, Request, Sampling
 from ..engine.sequence import Sequence as EngineSequence
+from ..processes.turns import Turns
 from .constraints import Found, find_constraint
 from .errors import ApiError, api_error
 from .metrics import Metrics
 from .options import ServerOptions
-from .prompts import encode_text, plain_messages, render_messages
+from .prompts import Encoder, plain_messages, render_messages
 from .protocol import ChatRequest, Extension, ResponsesRequest, SamplingFields
 from .tools import Dialect, ToolPlan, checked_tools, shown_tools
 
-T = TypeVar("T")
+R = TypeVar("R")
+SIZE: Final[ContextVar[int]] = ContextVar("SIZE", default=0)
+"""Bytes of the body of the request that is answered."""
+SHORT: Final = 1 << 13  # bytes of a body whose texts take the event loop less than a millisecond or two
+TEXTS: Final = 2  # long texts that are worked on at a time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +79,8 @@ class Planner:
         self.options = options
         self.metrics = metrics
         self.in_flight = 0
+        self.encoder = Encoder(self.tokenizer, engine.vocabulary, engine.slots.context)
+        self._turns = Turns(TEXTS, most_waiting=options.max_queue, patience=options.grammar_timeout)
         end = options.reasoning_end
         self.dialect = Dialect(self.tokenizer, engine.vocabulary, options.tool_format, has_reasoning_end=end is not None)
         self.reasoning_end: list[int] = [] if end is None else self.tokenizer(end, add_special_tokens=False)["input_ids"]
@@ -83,7 +92,25 @@ class Planner:
                 f"there is no model {name[:80]!r}; this server has {self.options.model_name!r}", status=404, code="model_not_found"
             )
 
-    def plan_turn(
+    def check_choices(self, count: int, param: str) -> None:
+        """Refuse more choices than a request may have."""
+        if count > self.options.max_choices:
+            raise ApiError(f"the request asks for {count} choices; this server gives at most {self.options.max_choices}", param=param)
+
+    async def run(self, call: Callable[[], R]) -> R:
+        """What a call gives that works on a client's texts: one on texts that are not short leaves the event loop, and takes its turn."""
+        if SIZE.get() <= SHORT:
+            return call()
+        try:
+            return await asyncio.wrap_future(self._turns.submit(call))
+        except Exception as error:
+            raise api_error(error) from error
+
+    def close(self) -> None:
+        """Take on no more texts."""
+        self._turns.shutdown(wait=False, cancel_futures=True)
+
+    async def plan_turn(
         self,
         body: ChatRequest | ResponsesRequest,
         messages: list[dict[str, Any]],
@@ -93,21 +120,34 @@ class Planner:
         template: Mapping[str, Any] | None = None,
     ) -> RequestPlan:
         """The model's next turn in a chat; `others` are constraints from fields of the route's own, `template` options of the template."""
+        return await self.run(partial(self._plan_turn, body, messages, fields, others, template))
+
+    def _plan_turn(
+        self,
+        body: ChatRequest | ResponsesRequest,
+        messages: list[dict[str, Any]],
+        fields: SamplingFields,
+        others: Found | None,
+        template: Mapping[str, Any] | None,
+    ) -> RequestPlan:
         whitespace = self.options.json_whitespace
+        if len(messages) > self.options.max_messages:
+            raise ApiError(f"there are {len(messages)} messages; this server reads at most {self.options.max_messages}", param="messages")
         asked = find_constraint(body, whitespace, others)
         tools = checked_tools(body.tools)
-        prompt = render_messages(self.tokenizer, plain_messages(messages), tools=shown_tools(body.tools), options=dict(template or {}))
+        plain = plain_messages(messages)
+        self.encoder.check_size(sum(len(message["content"]) for message in plain))
+        prompt = render_messages(self.tokenizer, plain, tools=shown_tools(body.tools), options=dict(template or {}))
         plan, constraint, field = self.dialect.plan(
             tools, body.tool_choice, body.parallel_tool_calls, *asked, whitespace=whitespace, prompt=prompt
         )
-        prompts = [encode_text(self.tokenizer, prompt, special=False)]
+        prompts = [self.encoder.encode(prompt, special=False)]
         return RequestPlan(prompts=prompts, constraint=constraint, field=field, fields=fields, extension=body.stackmask, tools=plan)
 
     async def prepare(self, plan: RequestPlan) -> PreparedRequest:
         """Compile the grammar and check every sequence."""
         count = plan.n * len(plan.prompts)
-        if count > self.options.max_choices:
-            raise ApiError(f"the request asks for {count} choices; this server gives at most {self.options.max_choices}", param="n")
+        self.check_choices(count, "n")
         if self.in_flight + count > self.engine.max_running + self.options.max_queue:
             raise ApiError(f"{self.in_flight} requests run or wait already; try again later", status=429, code="rate_limit_exceeded")
         sampling, stops = _sampling(plan.fields), _stops(plan.fields)
@@ -135,8 +175,8 @@ class Planner:
 
         Where the grammars of others leave it no turn, the server is busy: status 429.
         """
-        self._check_size(constraint, field)
-        future, hit = await asyncio.to_thread(self._submit, constraint)  # the key of a large schema takes time too
+        # the key of a large schema takes time too
+        future, hit = await asyncio.to_thread(self._submit, constraint, field)
         grammar = await self._wait(future, constraint, field)
         self.metrics.hits.labels("hit" if hit else "miss").inc()
         if not hit:
@@ -145,12 +185,15 @@ class Planner:
 
     async def check(self, constraint: Constraint, field: str | None, text: str | None) -> dict[str, Any]:
         """What there is to say of a constraint and of a text in it; errors are those of `compile`."""
-        self._check_size(constraint, field)
-        compiler = self.engine.compiler
-        future = await asyncio.to_thread(compiler.check, text, constraint.kind, *constraint.arguments, **constraint.options)
+
+        def submit() -> SharedFuture[dict[str, Any]]:
+            self._check_size(constraint, field)
+            return self.engine.compiler.check(text, constraint.kind, *constraint.arguments, **constraint.options)
+
+        future = await asyncio.to_thread(submit)
         return await self._wait(future, constraint, field)
 
-    async def _wait(self, future: SharedFuture[T], constraint: Constraint, field: str | None) -> T:
+    async def _wait(self, future: SharedFuture[R], constraint: Constraint, field: str | None) -> R:
         """What becomes of a constraint."""
         begun, done = asyncio.wrap_future(future.begun), asyncio.wrap_future(future)
         limit = self.options.grammar_timeout
@@ -188,8 +231,9 @@ class Planner:
             logprobs=plan.logprobs,
         )
 
-    def _submit(self, constraint: Constraint) -> tuple[SharedFuture[CompiledGrammar], bool]:
+    def _submit(self, constraint: Constraint, field: str | None) -> tuple[SharedFuture[CompiledGrammar], bool]:
         """The future of a grammar, and whether it was there already."""
+        self._check_size(constraint, field)
         future = self.engine.compile(constraint)
         return future, future.done()
 

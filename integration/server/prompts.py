@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
+from jinja2 import TemplateError
+
+from ...pda.vocabulary import Vocabulary
 from .errors import ApiError
 
-ROLES = ("system", "developer", "user", "assistant", "tool")
+ROLES: Final = ("system", "developer", "user", "assistant", "tool")
+SHRINKS: Final = 4
+"""How much shorter a text may become on its way to tokens: chat templates leave earlier thoughts out, normalisers join characters."""
+SLACK: Final = 1 << 16
+"""Bytes of messages that are rendered in any case, however short the model's context is."""
 
 
 def plain_messages(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -43,20 +50,64 @@ def render_messages(
             tokenize=False,
             **options,
         )
-    except Exception as error:  # a template is a program of the model's author, and raises what it likes
+    except TemplateError as error:  # its own words, such as that roles have to alternate
         raise ApiError(f"the model's chat template refuses these messages: {str(error)[:300]}", param="messages") from None
+    except Exception:  # a template is a program of the model's author, and fails as it likes
+        raise ApiError("the model's chat template cannot render these messages", param="messages") from None
     return text
 
 
-def encode_text(tokenizer: Any, text: str, *, special: bool) -> list[int]:
-    """The token ids of a text, with the tokens that begin one where `special`."""
-    try:
-        ids: list[int] = tokenizer(text, add_special_tokens=special)["input_ids"]
-    except (UnicodeError, ValueError, TypeError) as error:
-        raise ApiError(f"the prompt cannot be cut into tokens: {error}", param="prompt") from None
-    if not ids:
-        raise ApiError("the prompt has no tokens", param="prompt")
-    return ids
+class Encoder:
+    """Texts to token ids, for a model that reads `context` tokens; what cannot fit is refused before it is cut into tokens.
+
+    A token is at most as long as the longest of the vocabulary, so a text of more than `longest_text` bytes has more tokens than fit.
+    """
+
+    def __init__(self, tokenizer: Any, vocabulary: Vocabulary, context: int) -> None:
+        self._tokenizer = tokenizer
+        self._context = context
+        self._backend = getattr(tokenizer, "backend_tokenizer", None)
+        longest = max((len(data) for data in vocabulary.tokens if data), default=1)
+        if self._backend is not None:
+            self._backend.no_truncation()
+            self._backend.no_padding()
+        if self._backend is None or self._backend.normalizer is not None or _takes_blanks(tokenizer):
+            longest *= SHRINKS
+        self.longest_text = context * longest
+
+    def check_size(self, size: int, param: str = "messages") -> None:
+        """Refuse texts of so many bytes that their prompt cannot fit, whatever a chat template leaves out of them."""
+        if size > SHRINKS * self.longest_text + SLACK:
+            raise self._too_long(f"texts of {size} bytes", param)
+
+    def encode(self, text: str, *, special: bool) -> list[int]:
+        """The token ids of a text, with the tokens that begin one where `special`."""
+        try:
+            size = len(text.encode())
+            if size > self.longest_text:
+                raise self._too_long(f"a prompt of {size} bytes", "prompt")
+            if self._backend is None:
+                ids: list[int] = self._tokenizer(text, add_special_tokens=special)["input_ids"]
+            else:
+                # PERF: of a batch the interpreter is free all the while, and what is too long becomes no list
+                (encoding,) = self._backend.encode_batch_fast([text], add_special_tokens=special)
+                if len(encoding) >= self._context:
+                    raise self._too_long(f"a prompt of {len(encoding)} tokens", "prompt")
+                ids = encoding.ids
+        except (UnicodeError, ValueError, TypeError):
+            raise ApiError("the prompt cannot be cut into tokens: it has half of a surrogate pair", param="prompt") from None
+        if not ids:
+            raise ApiError("the prompt has no tokens", param="prompt")
+        return ids
+
+    def _too_long(self, what: str, param: str) -> ApiError:
+        message = f"{what} does not fit into the model's context of {self._context} tokens"
+        return ApiError(message, param=param, code="context_length_exceeded")
+
+
+def _takes_blanks(tokenizer: Any) -> bool:
+    """Whether a token takes the blanks beside it, however many."""
+    return any(token.lstrip or token.rstrip for token in tokenizer.added_tokens_decoder.values())
 
 
 def _for_template(message: Mapping[str, Any]) -> dict[str, Any]:

@@ -42,7 +42,7 @@ class Response:
         if body.text is not None and body.text.format is not None:
             found = flat_format(body.text.format, body.stackmask, planner.options.json_whitespace)
         fields = SamplingFields(temperature=body.temperature, top_p=body.top_p)
-        plan = planner.plan_turn(body, self._messages(), fields, others=found)
+        plan = await planner.plan_turn(body, self._messages(), fields, others=found)
         self.prepared = await planner.prepare(replace(plan, max_tokens=body.max_output_tokens))
 
     async def answer(self, http: HttpRequest) -> Json:

@@ -49,12 +49,13 @@ def create_app(engine: Engine, options: ServerOptions | None = None) -> FastAPI:
             app.state.inspection.close()
             await asyncio.to_thread(engine.close)
             app.state.serving.aio.close()
+            app.state.serving.planner.close()
 
     app = FastAPI(default_response_class=JsonResponse, title="stackmask", version="1", lifespan=lifespan, docs_url=None, redoc_url=None)
     app.state.metrics = metrics
     _add_routes(app, options)
     _add_errors(app)
-    app.add_middleware(Gate, options=options, metrics=metrics)
+    app.add_middleware(Gate, options=options, metrics=metrics, context=engine.slots.context)
     return app
 
 

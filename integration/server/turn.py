@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
+from functools import partial
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
@@ -18,7 +19,6 @@ from ..tools import Piece, Text
 from .chat import Chat
 from .constraints import find_constraint
 from .plan import PreparedRequest, RequestPlan
-from .prompts import encode_text
 from .protocol import ChatRequest, describe
 from .serving import Serving
 
@@ -86,7 +86,7 @@ class RawTurn(Turn):
         constraint, field = find_constraint(body, planner.options.json_whitespace)
         self._chat.prepared = await planner.prepare(
             RequestPlan(
-                prompts=[encode_text(planner.tokenizer, self._prompt, special=True)],
+                prompts=[await planner.run(partial(planner.encoder.encode, self._prompt, special=True))],
                 constraint=constraint,
                 field=field,
                 fields=body,

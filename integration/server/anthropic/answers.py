@@ -162,7 +162,8 @@ async def count_tokens(serving: Serving, body: CountTokensRequest) -> Json:
     """The answer of /v1/messages/count_tokens."""
     planner, chat = serving.planner, chat_request(body, can_think=serving.options.reasoning_end is not None)
     planner.check_model(chat.model)
-    (prompt,) = planner.plan_turn(chat, chat.messages, chat, template=chat.chat_template_kwargs).prompts
+    plan = await planner.plan_turn(chat, chat.messages, chat, template=chat.chat_template_kwargs)
+    (prompt,) = plan.prompts
     return {"input_tokens": len(prompt)}
 
 

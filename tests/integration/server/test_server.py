@@ -1,11 +1,13 @@
 """The server as a process of its own, and the official client against it."""
 
+import contextlib
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -72,6 +74,15 @@ def server():
     yield server
     server.stop()
     assert len(server.lines) == 1, f"something went wrong in silence: {''.join(server.lines)}"
+
+
+@pytest.fixture(scope="module")
+def large():
+    """A server with the default limits."""
+    server = Server()
+    yield server
+    server.stop()
+    assert not any("Traceback" in line for line in server.lines), "".join(server.lines)
 
 
 @pytest.fixture(scope="module")
@@ -658,9 +669,11 @@ def test_a_client_that_hangs_up_frees_its_place(server):
             time.sleep(0.05)
 
 
-def test_keys_back_pressure_and_shutdown():
+def test_keys_back_pressure_and_shutdown(tmp_path):
     """A key is asked for; a full server says 429; told to stop, it finishes what runs and ends with code 0."""
-    server = Server("--api-key", "secret", "--max-concurrent", "1", "--max-queue", "0")
+    file = tmp_path / "key"
+    file.write_text("secret\n")
+    server = Server("--api-key-file", str(file), "--max-concurrent", "1", "--max-queue", "0", "--grace", "30")
     with server.client("wrong") as client, pytest.raises(openai.AuthenticationError):
         client.models.list()
     with server.client("secret") as client:
@@ -673,6 +686,49 @@ def test_keys_back_pressure_and_shutdown():
         text += first + "".join(chunk.choices[0].delta.content or "" for chunk in stream)
         assert re.fullmatch("[a-z]{600}", text)
     assert server.stop() == 0
+
+
+def test_shutdown_whatever_runs():
+    """Told to stop while a text is checked and another takes long to complete, the process ends within seconds."""
+    server = Server()
+    url, text = f"{server.url}/v1/grammar/check", "a" * 100_000
+
+    def ask(body):
+        with contextlib.suppress(httpx.HTTPError):
+            httpx.post(url, json=body, timeout=60)
+
+    bodies = ({"regex": "(?:(?:[ab]{1,90}){1,100}){1,91}c", "text": text}, {"regex": "(?:a+b?){60000}", "text": text})
+    threads = [threading.Thread(target=ask, args=(body,)) for body in bodies]
+    for thread in threads:
+        thread.start()
+    time.sleep(1.5)
+    assert httpx.get(f"{server.url}/health", timeout=5).status_code == 200
+    server.process.send_signal(signal.SIGTERM)
+    start = time.monotonic()
+    server.process.wait(30)
+    assert time.monotonic() - start < 8  # 5 where nothing else runs
+    server.stop()
+    for thread in threads:
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [
+        ({"messages": [{"role": "user", "content": "[" * 100_000}]}, 400, "context_length_exceeded"),
+        ({"messages": [{"role": "user", "content": "[" * 30_000}]}, 400, "context_length_exceeded"),
+        ({"messages": [{"role": "user", "content": "[ " * 5_000}]}, 400, "context_length_exceeded"),
+        ({"messages": [{"role": "user", "content": "a"}] * 10_001}, 400, None),
+        ({"messages": ASK, "metadata": {"a": [[]] * 110_000}}, 413, "body_too_long"),
+        ({"messages": [{"role": "user", "content": "\ud800"}]}, 400, None),
+    ],
+    ids=lambda value: json.dumps(value)[:40] if isinstance(value, dict) else str(value),
+)
+def test_what_cannot_fit(body, status, code, large):
+    """Prompts that cannot fit, and bodies of too many values, are refused; none is an error of the server's."""
+    headers = {"Content-Type": "application/json"}
+    answer = httpx.post(f"{large.url}/v1/chat/completions", content=json.dumps(body), headers=headers, timeout=60)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (status, code), answer.text[:300]
 
 
 def test_slow_grammars_leave_a_place_to_others():
