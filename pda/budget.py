@@ -1,28 +1,73 @@
-"""What one compilation may still spend."""
+"""What one compilation may still spend.
+
+Work is counted, not timed, so that a verdict is the same on every machine and on every rank: each loop that can grow counts its steps by
+`spend`. A step is about what takes a microsecond: a transition of an automaton, a pair of alternatives, a token of a grammar's text.
+
+One automaton, one graph or one product may take a share of the work (`part`). So what explodes is refused in a fraction of the time that a
+large specification may take.
+"""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from contextvars import ContextVar
+from math import inf
+from types import TracebackType
+from typing import Final, Self
 
 from .exceptions import LimitError
 from .limits import Limits
 
 # A state of a DFA weighs as much as this many states of an NFA: its row is wider, and a determinisation can make one for every set of them.
 DFA_STATE_WEIGHT = 16
+PARTS: Final = 5
+"""One part of a compilation may take this fraction of its work, a fifth."""
+
+Stop = Callable[[], BaseException | None]
+STOP: Final[ContextVar[Stop | None]] = ContextVar("STOP", default=None)
+"""What compilations that begin in this context ask at every step: the exception to end with, or None to go on."""
 
 
 class Budget:
-    """The limits of one compilation and the moment it has to end; made once and handed down to every operation."""
+    """The limits of one compilation and the work that it has done; made once and handed down to every operation."""
 
-    __slots__ = ("deadline", "limits", "states")
+    __slots__ = ("deadline", "end", "limits", "states", "stop", "what", "work")
 
     def __init__(self, limits: Limits | None = None) -> None:
         self.limits = Limits() if limits is None else limits
         self.deadline = time.monotonic() + self.limits.compile_seconds
         self.states = self.limits.states // DFA_STATE_WEIGHT
+        self.work = 0
+        self.end = self.limits.compile_work
+        self.what = ""
+        self.stop = STOP.get()
+
+    def spend(self, work: int = 1) -> None:
+        """Count steps that were taken or are to be taken, and raise where these are too many, or the time is over."""
+        self.work += work
+        if self.work > self.end:
+            most = self.limits.compile_work
+            if self.work > most:
+                message = f"the compilation takes more than {most:,} steps of work; limit compile_work is {most:,}"
+            else:
+                message = (
+                    f"{self.what} takes more than {most // PARTS:,} steps of work; limit compile_work is {most:,}, "
+                    "and one part may take a fifth of it"
+                )
+            raise LimitError(message, limit="compile_work", value=most)
+        if self.deadline != inf and time.monotonic() > self.deadline:
+            seconds = self.limits.compile_seconds
+            raise LimitError(f"compilation took more than {seconds:g} s", limit="compile_seconds", value=seconds)
+        if self.stop is not None and (error := self.stop()) is not None:
+            raise error
+
+    def part(self, what: str) -> Part:
+        """A context in which one part of the compilation, "an automaton", does its work."""
+        return Part(self, what)
 
     def check_states(self, states: int, weight: int = 1) -> None:
-        """Raise where a DFA under construction has too many states, or the time is over; a state may weigh as much as several."""
+        """Raise where a DFA under construction has too many states; a state may weigh as much as several."""
         if states * weight > self.states:
             raise LimitError(
                 f"an automaton needs more than {self.states // weight} deterministic states; "
@@ -30,17 +75,33 @@ class Budget:
                 limit="states",
                 value=self.limits.states,
             )
-        self.check_time()
 
     def check_positions(self, positions: int) -> None:
-        """Raise where an NFA under construction has too many states, or the time is over."""
+        """Raise where an NFA under construction has too many states."""
         if positions > self.limits.states:
             raise LimitError(f"an automaton needs more than {self.limits.states} states", limit="states", value=self.limits.states)
-        self.check_time()
 
-    def check_time(self) -> None:
-        """Raise where the time is over."""
-        if time.monotonic() > self.deadline:
-            raise LimitError(
-                f"compilation took more than {self.limits.compile_seconds:g} s", limit="compile_seconds", value=self.limits.compile_seconds
-            )
+
+class Part:
+    """One part of a compilation, with a share of the work of its own; so have parts inside of it."""
+
+    __slots__ = ("before", "budget", "start", "what")
+
+    def __init__(self, budget: Budget, what: str) -> None:
+        self.budget = budget
+        self.what = what
+
+    def __enter__(self) -> Self:
+        budget = self.budget
+        most = budget.limits.compile_work
+        self.before = (budget.end, budget.what)
+        self.start = budget.work
+        budget.end = min(most, budget.work + most // PARTS)
+        budget.what = self.what
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        budget = self.budget
+        end, budget.what = self.before
+        # What was spent inside does not count against the share of the part around it.
+        budget.end = min(budget.limits.compile_work, end + budget.work - self.start)

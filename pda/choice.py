@@ -79,6 +79,7 @@ class _Automaton:
         for number, text in enumerate(texts[1:]):
             if not number & 0xFFF:
                 self.budget.check_positions(len(self.states))
+            self.budget.spend(1 + len(text) // 2)
             shared = 0
             for byte, other in zip(text, last, strict=False):
                 if byte != other:
@@ -92,6 +93,7 @@ class _Automaton:
         self.close(last, edges, ends, 0)
         self.state(edges[0], ends[0])
         self.budget.check_positions(len(self.states))
+        self.budget.spend(len(self.states))
         return self.numbered()
 
     def close(self, text: bytes, edges: list[list[int]], ends: list[bool], depth: int) -> None:

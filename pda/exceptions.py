@@ -84,12 +84,24 @@ class StructuralTagError(GrammarError):
 
 
 class LimitError(StackmaskError):
-    """A limit was exceeded; `limit` is its name in `Limits`, `value` what it was set to."""
+    """A limit was exceeded; `limit` is its name in `Limits`, `value` what it was set to.
+
+    The message begins with the place that is to blame, where one is known: the pointer of a subschema, a rule, the path of a format.
+    """
 
     def __init__(self, message: str, *, limit: str = "", value: float | None = None) -> None:
         self.limit = limit
         self.value = value
+        self.located = False
         super().__init__(message)
+
+    def at(self, place: str) -> LimitError:
+        """The error with its place in front of the message; the innermost place stays."""
+        if self.located:
+            return self
+        error = LimitError(f"{place}: {self}", limit=self.limit, value=self.value)
+        error.located = True
+        return error
 
 
 class VocabularyError(StackmaskError, ValueError):

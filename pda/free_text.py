@@ -8,10 +8,11 @@ text is dead.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from .automata.charset import CharSet, complement, from_chars, pairs
+from .automata.charset import ANY, complement, from_chars, pairs
 from .budget import Budget
 from .grammar import GrammarBuilder, NodeId
 
@@ -28,6 +29,10 @@ class Watch(NamedTuple):
 
     moves: list[dict[str, int]]
     complete: list[frozenset[int]]
+    own: list[dict[str, int]]
+    """The moves that differ from those of the fallback, by which states come in `order`."""
+    fallback: list[int]
+    order: list[int]
 
 
 def text_dispatch(
@@ -56,8 +61,10 @@ def text_dispatch(
     states = len(watch.moves) + 2 + len(tags)
     for node in anywhere:  # one state for all of them, which every state of the watch leads to
         edges += [states, 2 if loop else _END, node]
+    letters: dict[str, NodeId] = {}
+    rest: dict[frozenset[str], NodeId] = {}
     for state, moves in enumerate(watch.moves):
-        budget.check_time()
+        budget.spend(4 + len(moves))
         if any(number < after_mark for number in watch.complete[state]):
             continue
         edges += [state + 2, _END, -1]
@@ -65,19 +72,21 @@ def text_dispatch(
             edges += [state + 2, states, -1]
         for number in sorted(watch.complete[state]):
             edges += [state + 2, 2 if loop else _END, somewhere[number - after_mark]]
-        by_target: dict[int, list[str]] = {}
-        for character, target in moves.items():
-            by_target.setdefault(target, []).append(character)
-        others: CharSet = complement(from_chars(moves))
-        edges += [state + 2, 2, builder.chars(others)]
-        for target, characters in by_target.items():
-            node = builder.chars(from_chars(characters))
+        read = frozenset(moves)
+        others = rest.get(read)
+        if others is None:
+            others = rest[read] = builder.chars(complement(from_chars(moves)))
+        edges += [state + 2, 2, others]
+        for character, target in moves.items():  # one character leads to a state, the last of its text
+            letter = letters.get(character)
+            if letter is None:
+                letter = letters[character] = builder.chars((ord(character), ord(character)))
             complete = [number for number in watch.complete[target] if number < after_mark]
             if not complete:
-                edges += [state + 2, target + 2, node]
+                edges += [state + 2, target + 2, letter]
             for number in sorted(complete):
                 if number < len(tags):
-                    edges += [state + 2, after[number], node]
+                    edges += [state + 2, after[number], letter]
     for number, (_, node) in enumerate(tags):
         edges += [after[number], 2 if loop else _END, node]
     return builder.graph(states + bool(anywhere), tuple(edges))
@@ -93,14 +102,29 @@ def text_without(builder: GrammarBuilder, excluded: Sequence[str], *, minimum: i
     for state, complete in enumerate(watch.complete):
         if not complete:
             numbers[state] = len(numbers)
-    transitions: list[tuple[tuple[int, int, int], ...]] = []
-    for state in numbers:
-        budget.check_time()
-        moves = watch.moves[state]
-        row = [(lo, hi, 0) for lo, hi in pairs(complement(from_chars(moves)))]
-        row += [(ord(character), ord(character), numbers[target]) for character, target in moves.items() if target in numbers]
-        transitions.append(tuple(sorted(row)))
-    return builder.automaton(tuple(transitions), (True,) * len(transitions), minimum=minimum, maximum=maximum)
+    rows: dict[int, _Row] = {}
+    for state in watch.order:
+        budget.spend(2 + len(watch.moves[state]) // 8)
+        row: _Row = rows[watch.fallback[state]] if state else tuple([(lo, hi, 0) for lo, hi in pairs(ANY)])
+        for character, target in watch.own[state].items():
+            row = _turned(row, ord(character), numbers.get(target, -1))
+        rows[state] = row
+    return builder.automaton(tuple([rows[state] for state in numbers]), (True,) * len(numbers), minimum=minimum, maximum=maximum)
+
+
+_Row = tuple[tuple[int, int, int], ...]
+
+
+def _turned(row: _Row, point: int, target: int) -> _Row:
+    """A row in which one character leads elsewhere, or nowhere where that is -1."""
+    place = bisect_right(row, (point, 0x110000, 0)) - 1
+    middle = [(point, point, target)] if target >= 0 else []
+    if place < 0 or row[place][1] < point:
+        return (*row[: place + 1], *middle, *row[place + 1 :])
+    low, high, others = row[place]
+    before = [(low, point - 1, others)] if low < point else []
+    after = [(point + 1, high, others)] if point < high else []
+    return (*row[:place], *before, *middle, *after, *row[place + 1 :])
 
 
 def token_dispatch(builder: GrammarBuilder, tags: Sequence[tuple[int, NodeId]], excluded: Sequence[int], *, loop: bool) -> NodeId:
@@ -142,17 +166,20 @@ def aho_corasick(words: Sequence[str], budget: Budget) -> Watch:
             state = following
         complete[state] |= {number}
         budget.check_positions(len(moves))
+        budget.spend(1 + len(word) // 2)
     fallback = [0] * len(moves)
+    its_own: list[dict[str, int]] = [{}] * len(moves)
     todo = [0]
     entries = 0
     for state in todo:
-        own = dict(moves[state])
+        own = its_own[state] = dict(moves[state])
         if state:
             moves[state] = {**moves[fallback[state]], **own}
         entries += len(moves[state])
         budget.check_positions(entries)
+        budget.spend(2 + len(moves[state]) // 8)
         for character, target in own.items():
             fallback[target] = moves[fallback[state]].get(character, 0) if state else 0
             complete[target] |= complete[fallback[target]]
             todo.append(target)
-    return Watch(moves, complete)
+    return Watch(moves, complete, its_own, fallback, todo)

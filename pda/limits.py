@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,7 +15,9 @@ class Limits:
     `rules`: rules of the grammar. `states`: states of an automaton before or after determinisation, and NFA states of a grammar, which
     are made where texts come to them: a matcher may be the first to meet this limit.
     `stack_depth`: entries of the pushdown stack at run time.
-    `compile_seconds`: wall-clock budget of one compilation, checked often.
+    `compile_work`: steps of one compilation, such as transitions of automata and pairs of alternatives. The default takes about 2 s where
+    steps are slow. It is no clock: a specification is refused on every machine or on none.
+    `compile_seconds`: wall-clock budget of one compilation, checked often; endless by default, since clocks of two machines differ.
     `grammar_bytes`: memory of the lazily built tables of one grammar; past it they are dropped and rebuilt.
     """
 
@@ -23,5 +26,6 @@ class Limits:
     rules: int = 500_000
     states: int = 2_000_000
     stack_depth: int = 4_000_000
-    compile_seconds: float = 30.0
+    compile_work: int = 2_000_000
+    compile_seconds: float = inf
     grammar_bytes: int = 256 << 20

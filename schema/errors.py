@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-from ..pda.exceptions import SchemaError
+from ..pda.exceptions import LimitError, SchemaError
+
+
+class Excess(LimitError):  # noqa: N818 - the word for what is too much; the caller sees a LimitError
+    """A limit that one subschema exceeds; its place is found once the error is on its way out."""
+
+    def __init__(self, error: LimitError, schema: object, keyword: str = "") -> None:
+        self.schema = schema
+        self.keyword = keyword
+        super().__init__(str(error), limit=error.limit, value=error.value)
+
+
+def excess(error: LimitError, schema: object, keyword: str = "") -> LimitError:
+    """The error with the subschema that is to blame; the innermost one stays."""
+    return error if isinstance(error, Excess) or error.located else Excess(error, schema, keyword)
 
 
 class Malformed(SchemaError):  # noqa: N818 - the word for the schema; the caller sees a SchemaError

@@ -24,7 +24,7 @@ from .dialect.references import NAMED, Registry
 from .dialect.report import APPROXIMATED, Entry, Report
 from .emit.direct import Compilation
 from .emit.json_parts import ROOT, Fragments, built, fresh, install, template
-from .errors import Inexact, Malformed
+from .errors import Excess, Inexact, Malformed
 
 DISTINCT_KEYS: Final = False
 """Whether undeclared keys never occur twice, by a guard at run time; else only where an instance could become invalid by it, since a key
@@ -222,9 +222,13 @@ def _define(
                 raise _unsupported(problems, str(error)) from None
             problems.append(entry)
             current = without(current, entry.pointer)
-        except LimitError:
+        except LimitError as error:
             if problems and not lenient:
                 raise _unsupported(problems) from None
+            if isinstance(error, Excess):
+                place = locate(error.schema, "", current, documents)
+                place = f"{place.removesuffix('/')}/{error.keyword}" if error.keyword else place
+                raise LimitError(str(error), limit=error.limit, value=error.value).at(place) from None
             raise
         else:
             if problems and not lenient:

@@ -27,6 +27,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 from io import FileIO
+from math import inf
 from multiprocessing.connection import Connection
 from typing import Any, Final
 
@@ -273,7 +274,7 @@ class _WorkerProcess:
         self._file = _file()
         self.is_over = False
         self._channel = Connection(ours.detach())
-        self._seconds = limits.compile_seconds + GRACE
+        self._seconds = None if limits.compile_seconds == inf else limits.compile_seconds + GRACE
         self._limits = limits
         self._handle = -1
         try:

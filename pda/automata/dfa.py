@@ -16,7 +16,7 @@ Not here: minimisation (minimize.py), questions about a language (language.py), 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence, Sized
 from dataclasses import dataclass, field
 from operator import add, and_, gt, or_
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
@@ -110,8 +110,8 @@ def from_letters(
     known: dict[tuple[bool, tuple[tuple[int, LabelId], ...]], int] = {}
     sets: dict[LetterT, LabelId] = {}
     for node in range(len(children) - 1, -1, -1):  # a child is younger than its parent
-        if not node & 0xFFF:
-            budget.check_time()
+        if not node & 0x3FF:
+            budget.spend(3 << 10)
         row: Row = []
         by_target: dict[int, list[LabelId]] = {}
         for letter, child in children[node].items():
@@ -140,6 +140,7 @@ def _trie(words: Iterable[Sequence[LetterT]], prefix_free: bool, budget: Budget)
     children: list[dict[LetterT, int]] = [{}]
     final = [False]
     for word in words:
+        budget.spend(1 + len(word))
         node = 0
         for letter in word:
             if prefix_free and final[node]:
@@ -180,7 +181,9 @@ def complement(automaton: Dfa, *, budget: Budget | None = None) -> Dfa:
     True
     """
     sink = len(automaton.accepting)
-    (budget or Budget()).check_states(sink + 1)
+    budget = budget or Budget()
+    budget.check_states(sink + 1)
+    budget.spend(3 * sink)
     universal = next((state for state, row in enumerate(automaton.transitions) if automaton.accepting[state] and _is_loop(row, state)), -1)
     if not universal:
         return NOTHING
@@ -256,6 +259,7 @@ def restrict_length(automaton: Dfa, minimum: int, maximum: int = -1, *, budget: 
                 row.append((number, label))
         rows.append(row)
         budget.check_states(len(todo))
+        budget.spend(2 + len(row))
     return canonical(rows, accepting, labels, budget)
 
 
@@ -321,13 +325,14 @@ def _product(left: Dfa, right: Dfa, operation: BooleanOp, budget: Budget) -> Dfa
     if operation is INTERSECTION and NOTHING in (left, right):
         return NOTHING
     pairs = _ClassPairs.of(left, right, operation)
-    if pairs is None:
-        return _explore(_LabelPairs(left, right, operation), left, right, operation, budget)
-    return _explore(pairs, left, right, operation, budget)
+    with budget.part("one product of two automata"):
+        if pairs is None:
+            return _explore(_LabelPairs(left, right, operation, budget), left, right, operation, budget)
+        return _explore(pairs, left, right, operation, budget)
 
 
 RowT = TypeVar("RowT")
-KeyT = TypeVar("KeyT")
+KeyT = TypeVar("KeyT", bound=Sized)
 
 
 class _Pairs(Protocol[KeyT, RowT]):
@@ -353,6 +358,7 @@ def _explore(pairs: _Pairs[KeyT, RowT], left: Dfa, right: Dfa, operation: Boolea
     numbers = {0: 0}
     todo = [0]
     rows: list[RowT] = []
+    work = 0
     row_of, renamed, is_dead = pairs.row, pairs.renamed, pairs.is_dead
     for pair in todo:
         row, targets = row_of(pair)
@@ -364,9 +370,13 @@ def _explore(pairs: _Pairs[KeyT, RowT], left: Dfa, right: Dfa, operation: Boolea
                     numbers[target] = len(todo)
                     todo.append(target)
         rows.append(renamed(row, numbers))
-        if not len(rows) & 0xFF:
+        work += 4 + len(row) // 4
+        if work > 500:
             budget.check_states(len(todo))
+            budget.spend(work)
+            work = 0
     budget.check_states(len(todo))
+    budget.spend(work)
     # Index -1 of either side is its sink.
     ends = [divmod(pair, pairs.width) for pair in todo]
     in_left, in_right = (*left.accepting, False), (*right.accepting, False)
@@ -437,15 +447,17 @@ def _keys(rows: list[ClassRow], classes: list[int], factor: int, sink: bool, now
 class _LabelPairs:
     """Pairs of states by labels: where there are many classes, most states have few targets."""
 
-    def __init__(self, left: Dfa, right: Dfa, operation: BooleanOp) -> None:
+    def __init__(self, left: Dfa, right: Dfa, operation: BooleanOp, budget: Budget) -> None:
         self.labels = Labels()
-        self.left = _completed(left, self.labels, operation.left_sink)
-        self.right = _completed(right, self.labels, operation.right_sink)
+        self.budget = budget
+        self.left = _completed(left, self.labels, operation.left_sink, budget)
+        self.right = _completed(right, self.labels, operation.right_sink, budget)
         self.width = len(self.right)
         self.dead = len(self.left) * self.width - 1 if operation.left_sink and operation.right_sink else -1
 
     def row(self, pair: int) -> tuple[Row, Iterable[int]]:
         p, q = divmod(pair, self.width)
+        self.budget.spend(1 + min(len(self.left[p]) * len(self.right[q]), len(self.left[p]) + len(self.right[q]) + 256) // 2)
         row = _meet_rows(self.left[p], self.right[q], self.width, self.labels)
         return row, [target for target, _ in row]
 
@@ -461,7 +473,7 @@ class _LabelPairs:
 
 def _leaves(inner: Dfa, outer: Dfa, budget: Budget) -> bool:
     """Whether `inner` accepts a text that `outer` does not; stops at the first one found."""
-    pairs = _LabelPairs(inner, outer, DIFFERENCE)
+    pairs = _LabelPairs(inner, outer, DIFFERENCE, budget)
     in_outer = (*outer.accepting, False)
     seen = {0}
     todo = [0]
@@ -477,13 +489,14 @@ def _leaves(inner: Dfa, outer: Dfa, budget: Budget) -> bool:
     return False
 
 
-def _completed(automaton: Dfa, labels: Labels, sink: bool) -> list[Row]:
+def _completed(automaton: Dfa, labels: Labels, sink: bool, budget: Budget) -> list[Row]:
     """The rows of an automaton, with a last state that takes over where the automaton has no transition."""
     rows = label_rows(automaton, labels)
     if sink:
         last = len(rows)
         rows.append([])
         for row in rows:
+            budget.spend(2 + len(row))
             rest = labels.complement(labels.union([label for _, label in row])) if row else labels.intern(charset.ANY)
             if rest != NO_LABEL:
                 row.append((last, rest))

@@ -25,6 +25,8 @@ Row: TypeAlias = list[tuple[int, LabelId]]
 """(target, label) with disjoint labels; several entries may share a target."""
 EMPTY: Final[tuple[Transitions, tuple[bool, ...]]] = (((),), (False,))
 """The tables of the empty language."""
+_WORK_AT_ONCE: Final = 500
+"""Steps that are counted together."""
 
 
 RowT = TypeVar("RowT")
@@ -170,6 +172,7 @@ def rows_of(rows: list[Row], labels: Labels) -> Rows[Any]:
 def canonical_form(rows: Rows[RowT], accepting: list[bool], budget: Budget) -> tuple[Transitions, tuple[bool, ...]]:
     """The transitions and accepting states of the canonical automaton of rows from start state 0."""
     predecessors = rows.predecessors()
+    budget.spend(len(accepting))
     left = _steps_left(accepting, predecessors)
     if left[0] < 0:
         return EMPTY
@@ -189,15 +192,20 @@ def numbered(
     numbers = {block[start]: 0, -1: -1}
     order = [start]
     transitions: list[tuple[Range, ...]] = []
+    work = 0
     for state in order:
         row, targets = rows.merged(state, block)
         for target in targets:
             if target not in numbers:
                 numbers[target] = len(order)
                 order.append(representative[target])
-        transitions.append(rows.written(row, numbers))
-        if not len(transitions) & 0x3F:  # a row may have a thousand ranges
-            budget.check_time()
+        written = rows.written(row, numbers)
+        transitions.append(written)
+        work += 2 + len(written) // 2
+        if work > _WORK_AT_ONCE:  # a row may have a thousand ranges
+            budget.spend(work)
+            work = 0
+    budget.spend(work)
     return tuple(transitions), tuple([accepting[state] for state in order])
 
 
@@ -274,9 +282,13 @@ def _minimize(
     # The blocks nearest to an end are split first (popitem takes the last): their parts separate most of the others.
     dirty = {number: set(members[number]) for number in range(dead - 1, -1, -1) if len(members[number]) > 1}
     fresh = dead + 1
-    rounds = 0
+    work = 0
     while dirty:
         number, states = dirty.popitem()
+        work += len(states)
+        if work > _WORK_AT_ONCE:
+            budget.spend(work)
+            work = 0
         parts: dict[Hashable, list[int]] = {}
         for state in states:
             parts.setdefault(signature(state), []).append(state)
@@ -304,7 +316,5 @@ def _minimize(
                     its = block[predecessor]
                     if len(members[its]) > 1:
                         dirty.setdefault(its, set()).add(predecessor)
-        rounds += 1
-        if not rounds & 0x3F:
-            budget.check_time()
+    budget.spend(work)
     return block

@@ -24,12 +24,10 @@ from .minimize import Row
 
 # Bits that the sets of positions of one subset construction may take in all: 128 MiB.
 SUBSET_BITS: Final = 1 << 30
-# What the steps of one subset construction may cost, in bits touched; about 2 s.
-# Only thousands of positions that thousands may follow come near, `(a?){8000}`, or thousands of sets of characters at every position.
-STEPS_WORK: Final = 1 << 35
+# How many bits are touched in a step of work, as a power of two.
+_BITS_A_STEP: Final = 14
 # What an operation costs beside the bits of a set of positions, in bits.
 _OVERHEAD: Final = 1 << 12
-_PARTITION_OVERHEAD: Final = 1 << 14
 # PERF: Python hashes an int modulo 2 ** 61 - 1, where 2 has order 61, so sets that differ in one position share 61 hashes.
 # Modulo this prime they spread: 15,000 states of `x{0,15000}` in 0.3 s instead of 1.
 _HASH_PRIME: Final = 1_073_741_789
@@ -83,6 +81,7 @@ class Nfa:
         self.position_labels.append(label)
         if not len(self.follow) & 0xFF:
             self.budget.check_positions(len(self.follow))
+            self.budget.spend(0x200)
         return len(self.follow) - 1
 
     def silent_position(self) -> int:
@@ -151,8 +150,9 @@ class Nfa:
         """The canonical Dfa of a fragment."""
         self.follow[0] = fragment.first
         last = fragment.last | fragment.nullable
-        rows, accepting = _subsets(self, Steps(self), last)
-        return canonical(rows, accepting, self.labels, self.budget)
+        with self.budget.part("one automaton"):
+            rows, accepting = _subsets(self, Steps(self), last)
+            return canonical(rows, accepting, self.labels, self.budget)
 
 
 class Steps:
@@ -245,7 +245,8 @@ def _subsets(nfa: Nfa, steps: Steps, last: int) -> tuple[list[Row], list[bool]]:
     todo = [1]
     rows: list[Row] = []
     accepting: list[bool] = []
-    spent = 0
+    spent = counted = 0
+    each = 3 + (len(nfa.follow) >> _BITS_A_STEP)
     for subset in todo:
         accepting.append(subset & last != 0)
         row: Row = []
@@ -261,9 +262,12 @@ def _subsets(nfa: Nfa, steps: Steps, last: int) -> tuple[list[Row], list[bool]]:
             row.append((number, label))
         rows.append(row)
         nfa.budget.check_states(len(todo))
-        if spent > SUBSET_BITS or steps.work + steps.labels.effort * _PARTITION_OVERHEAD > STEPS_WORK:
+        touched = (steps.work >> _BITS_A_STEP) + steps.labels.effort
+        nfa.budget.spend(each * (1 + len(row)) + touched - counted)
+        counted = touched
+        if spent > SUBSET_BITS:
             raise LimitError(
-                f"the determinisation of {len(nfa.follow)} states that overlap takes too much memory or time",
+                f"the determinisation of {len(nfa.follow)} states that overlap takes too much memory",
                 limit="states",
                 value=nfa.budget.limits.states,
             )

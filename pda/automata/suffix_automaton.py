@@ -32,6 +32,7 @@ def substring_dfa(chunks: Sequence[str], budget: Budget) -> Dfa:
     accepting: list[bool] = []
     for places in todo:
         budget.check_positions(len(numbers))
+        budget.spend(4)
         row: dict[str, set[_Place]] = {}
         for rest, state in places:
             for text, target in [(rest, state)] if rest else edges[state].items():
@@ -87,4 +88,5 @@ def _suffix_automaton(chunks: Sequence[str], budget: Budget) -> list[dict[str, i
         last = new
         if not last & 0xFF:
             budget.check_positions(len(edges))
+            budget.spend(0x200)
     return edges

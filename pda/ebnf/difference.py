@@ -16,6 +16,7 @@ from ..automata import dfa, language, nfa
 from ..automata.dfa import Dfa
 from ..automata.nfa import Fragment, Nfa
 from ..budget import Budget
+from ..exceptions import LimitError
 from ..grammar import (
     ALT,
     AUTOMATON,
@@ -64,7 +65,12 @@ def define_regular(builder: GrammarBuilder, regular: Regular, budget: Budget) ->
     """Give each rule of a difference, each lazy rule, and each rule with a bound on its characters its body."""
     automata = Automata(builder, regular, budget)
     rules = list(dict.fromkeys([*(rule for rule, *_ in regular.differences), *regular.lazy, *regular.characters]))
-    found = [automata.of_rule(rule) for rule in rules]
+    found = []
+    for rule in rules:
+        try:
+            found.append(automata.of_rule(rule))
+        except LimitError as error:
+            raise error.at(f"rule `{builder.names[rule]}`") from None
     for rule, automaton in zip(rules, found, strict=True):
         if automaton == dfa.NOTHING:
             raise DifferenceError(

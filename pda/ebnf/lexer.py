@@ -53,6 +53,8 @@ _MARKS: Final = {"|": "_BAR", "(": "_LPAR", ")": "_RPAR", ";": "_SEMICOLON", ","
 MACROS: Final = ("AnyToken", "ExcludeToken", "Permute", "Regex", "Substring", "TagDispatch", "Token", "TokenTagDispatch")
 _CALL: Final = re.compile(r"[ \t]*\(")
 _FLAG: Final = re.compile(r"i(?![A-Za-z0-9_])")
+_TOKEN_WORK: Final = 12
+"""Steps of work that a token takes, with what the parser and the compiler do with it."""
 
 
 def check_text(text: str, limits: Limits, error: type[EbnfError] | type[LarkError]) -> None:
@@ -92,7 +94,7 @@ class Source:
                 raise self.unreadable(position)
             count += 1
             if count & 0x3FF == 0:
-                self.budget.check_time()
+                self.budget.spend(_TOKEN_WORK << 10)
             kind, value = match.lastgroup, match.group()
             assert kind is not None
             start, position = position, match.end()
@@ -150,9 +152,9 @@ class Source:
 
     def words(self, word: str, start: int) -> Iterator[Token]:
         """A run of name characters as names, `.` and `-`: at each place the longest name that the text defines."""
-        self.budget.check_time()
         at = 0
         while at < len(word):
+            self.budget.spend()
             end = len(word)
             short = end - at <= MAX_NAME_LENGTH
             if not ((at == 0 or short) and word[at:] in self.defined):

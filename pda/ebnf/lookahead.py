@@ -25,6 +25,7 @@ from typing import Any, Final, TypeAlias
 from ..automata import dfa, nfa
 from ..automata.dfa import ANYTHING, EPSILON, NOTHING, Dfa
 from ..budget import Budget
+from ..exceptions import LimitError
 from ..grammar import ALT, CALL, EMPTY, GRAPH, REPEAT, SEQ, GrammarBuilder, NodeId, RuleId, operands
 from .difference import Automata, DifferenceError
 
@@ -86,7 +87,7 @@ class _Lookaheads:
         open_vertices: set[int] = set()
         stack = [-1 - int(root)]
         while stack:
-            self.budget.check_time()
+            self.budget.spend(4)
             vertex = stack[-1]
             missing = [part for part in self.parts(vertex) if part in self.concerned and part not in self.found]
             rules = [part for part in missing if part < 0 and part in open_vertices]
@@ -133,8 +134,11 @@ class _Lookaheads:
         ahead = self.lookaheads.get(rule)
         if ahead is not None:
             self.rule = rule
-            asked = self.beginnings(ahead)
-            ways = self.merged([(self.both(before, asked), node) for before, node in ways.items()])
+            try:
+                asked = self.beginnings(ahead)
+                ways = self.merged([(self.both(before, asked), node) for before, node in ways.items()])
+            except LimitError as error:
+                raise error.at(f"the lookahead of rule `{self.builder.names[rule]}`") from None
         if rule == root:
             ways = {asked: node for asked, node in ways.items() if asked is None}
             if not ways:
@@ -209,6 +213,7 @@ class _Lookaheads:
                     numbers[following] = len(numbers) + 1  # 1 is the end
                     todo.append(following)
                     self.budget.check_states(len(todo))
+                    self.budget.spend(8)
                 edges += (numbers[state], numbers[following], node)
         ends: dict[Dfa | None, list[int]] = {}
         for (target, asked), number in numbers.items():

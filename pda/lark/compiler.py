@@ -120,8 +120,11 @@ class _Compiler:
         self.ignored = self.ignored_texts()
         root = self.rule(start, definitions.by_name[start], ())
         for rule, definition, arguments in self.queue:
-            self.budget.check_time()
-            self.builder.define(rule, self.body(definition, arguments))
+            try:
+                self.budget.spend(10)
+                self.builder.define(rule, self.body(definition, arguments))
+            except LimitError as error:
+                raise error.at(f"line {definitions.line(definition.head)}, `{definition.head}`") from None
         if self.ignored is not None:
             call = self.builder.call(root)
             root = self.builder.rule("%start")

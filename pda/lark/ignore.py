@@ -85,6 +85,7 @@ class Ignored:
         todo = [start]
         for positions in todo:
             self.budget.check_states(len(numbers))
+            self.budget.spend(len(positions) * len(classes) + len(classes))
             barred = [longer[which][state] for which, state in positions if automata[which].accepting[state]]
             common = complement(union(*map(complement, barred))) if barred else None
             self.barred.append(() if not positions else common)

@@ -183,7 +183,7 @@ class _Source:
             start = self.position
             count += 1
             if not count & 0x3FF:
-                self.budget.check_time()
+                self.budget.spend(4 << 10)
             if match is not None and match.lastgroup in ("BLANK", "LINE"):
                 self.line_ended = self.line_ended or match.lastgroup == "LINE"
                 self.position = match.end()

@@ -139,6 +139,7 @@ def part_ending(lexeme: Dfa, ending: Dfa, budget: Budget) -> tuple[Dfa, Dfa] | N
                         seen.add(key)
                         todo.append(key)
         budget.check_states(len(todo))
+        budget.spend(4)
     reached = [pair for pair in todo if lexeme.accepting[pair // width] and ending.accepting[pair % width]]
     ends = set(reached)
     for pair in reached:

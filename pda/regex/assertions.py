@@ -139,6 +139,7 @@ class AlternatingAutomaton:
 
     def intern(self, threads: dict[Obligations, int]) -> ThreadsId:
         """The number of a set of threads; of two threads at one position the one with fewer obligations stands for both."""
+        self.budget.spend(2 + len(threads) ** 2 // 8)
         if len(threads) > 1:
             for obligations in sorted(threads, key=len):
                 for other in threads:
@@ -188,6 +189,7 @@ class AlternatingAutomaton:
                     todo.append(target)
                 by_target.setdefault(number, []).append(label)
             rows.append([(number, labels.union(found)) for number, found in by_target.items()])
+            self.budget.spend(len(self.classes))
             self.budget.check_states(len(todo), _WEIGHT)
         return canonical(rows, accepting, labels, self.budget)
 
@@ -221,7 +223,7 @@ class AlternatingAutomaton:
                 seen.add((obligations, position))
                 for more in self.truth(moment, self.assertions[position]):
                     todo.append((obligations | more, 1 << position))
-            self.budget.check_time()
+            self.budget.spend(4)
         moment.closures[index, threads] = found
         return found
 
@@ -270,6 +272,7 @@ class AlternatingAutomaton:
         found: set[Obligations] = {_NONE}
         for obligations in alternatives:
             broken = [(not negated, index, threads) for negated, index, threads in obligations]
+            self.budget.spend((len(found) * len(broken)) ** 2 // 8)
             found = set(_minimal({chosen | {one} for chosen in found for one in broken}))
             self.budget.check_states(len(found), _WEIGHT)
         return tuple(found)
@@ -288,6 +291,7 @@ class AlternatingAutomaton:
         """As `step`, not remembered."""
         complete = self.programs[index].complete
         mask = self.class_masks[symbol]
+        self.budget.spend(2)
         after: dict[Obligations, int] = {}
         for obligations, (following, _) in self.closure(moment, index, threads).items():
             positions = following & mask

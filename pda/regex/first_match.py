@@ -98,7 +98,7 @@ def is_deterministic(ast: Ast, budget: Budget) -> bool:
 def _sequence(parts: list[_Shape], budget: Budget) -> _Shape | None:
     result = _Shape(True, (), ())
     for part in parts:
-        budget.check_time()
+        budget.spend(2 + (len(result.more) + len(part.first)) // 4)
         if intersection(result.more, part.first) or (result.empty and intersection(result.first, part.first)):
             return None
         more = union(part.more, result.more, part.first) if part.empty else part.more
@@ -203,6 +203,7 @@ class _Nfa:
         self.choices.append([])
         if not len(self.choices) & 0xFF:
             self.budget.check_positions(len(self.choices))
+            self.budget.spend(0x200)
         return len(self.choices) - 1
 
     def build(self, root: AstId, nested: bool) -> int:
@@ -383,8 +384,7 @@ class _Threads:
                     if target not in seen:
                         seen.add(target)
                         todo.append(target)
-                if not len(seen) & 0xFFF:
-                    self.budget.check_time()
+            self.budget.spend(len(todo))
             self.reading[thread] = found
         return found
 
@@ -434,6 +434,7 @@ class _Threads:
             if step in seen:
                 continue
             seen.add(step)
+            self.budget.spend()
             state, passed, turning = step
             if len(turning) > MAX_TURNING or not len(seen) & 0xFFF:
                 self.check(len(seen), len(turning))
@@ -589,7 +590,7 @@ class _Threads:
             for thread, _ in moment[1]:
                 readable |= self.readable(thread)
             for number in bits(readable):
-                self.budget.check_time()
+                self.budget.spend(4 + 2 * len(moment[1]))
                 following = self.step(moment, number)
                 if following is None:
                     continue

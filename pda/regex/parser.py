@@ -158,7 +158,7 @@ class _Parser:
                 self.literal()
             rounds += 1
             if not rounds & 0xFFF:
-                self.budget.check_time()
+                self.budget.spend(2 << 12)
         if self.stack:
             raise Fault("this group has no closing )", self.group.position)
 

@@ -10,7 +10,6 @@ text that may follow begins with a character of the set, so that giving characte
 
 from __future__ import annotations
 
-from copy import copy
 from typing import Final, NamedTuple
 
 from ..automata.charset import CharSet, intersection
@@ -242,10 +241,12 @@ def small_dfa(ast: Ast, branches: list[Branch], budget: Budget) -> Dfa | None:
         or sum(len(node.chars) for node in ast.nodes if isinstance(node, Chars)) > SMALL_RANGES
     ):
         return None
-    trial = copy(budget)
-    trial.states = min(budget.states, SMALL_STATES)
+    most = budget.states
+    budget.states = min(most, SMALL_STATES)
     try:
-        return branches_dfa(ast, branches, search=False, budget=trial)
+        return branches_dfa(ast, branches, search=False, budget=budget)
     except LimitError:
-        budget.check_time()
+        budget.spend(0)  # the whole compilation may be at its end
         return None
+    finally:
+        budget.states = most

@@ -19,10 +19,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from ...pda.budget import Budget
+from ...pda.exceptions import LimitError
 from ..dialect.keyword_values import Schema, schemas
 from ..dialect.keywords import ALGEBRA, ANY_OF, ONE_OF, REFERENCE, TYPE, groups_of
 from ..dialect.references import PLACE, Registry, Scope, referred
-from ..errors import Inexact, Malformed
+from ..errors import Inexact, Malformed, excess
 from ..sets import arrays, objects
 from ..sets.objects import Oracle, lacks
 from ..sets.strings import Strings
@@ -182,6 +183,8 @@ class Algebra:
             current, steps = stack[-1]
             try:
                 wanted = steps.send(answer)
+            except LimitError as error:
+                raise excess(error, self.numbering.entries[current[1]][0]) from None
             except StopIteration as stop:
                 answer = self.results[current] = stop.value
                 stack.pop()
@@ -198,7 +201,7 @@ class Algebra:
                     raise Malformed(schema, "", "refers to itself without going down into the instance, so it says nothing")
                 stack.append((wanted, self.steps(wanted)))
                 active.add(wanted)
-                self.budget.check_time()
+                self.budget.spend(8)
         return answer
 
     def steps(self, request: Request) -> Steps:

@@ -21,8 +21,8 @@ from ..sets.keys import Partition
 from ..sets.strings import Strings, Texts
 from ..sets.types import FALSE, TRUE, Literal
 
-MOST_COMPARED: Final = 1 << 23
-"""Bytes of subschemas that are compared by what is written in them."""
+_NESTED: Final = (dict, list)
+_UNKNOWN: Final = (0,)
 _OF_TYPE: Final = {kind: {"type": kind} for kind in ("array", "string")}
 
 
@@ -50,8 +50,10 @@ class Numbering:
         self.entries: list[tuple[Any, Scope]] = [(True, registry.root), (True, registry.root)]
         """Subschema and scope of each literal."""
         self.literals: dict[tuple[int, Scope], Literal] = {}
-        self.texts: dict[tuple[bytes, Scope], Literal] = {}
-        self.compared = 0
+        self.texts: dict[tuple[int, Scope], Literal] = {}
+        self.written: dict[int, int] = {}
+        """Per object and array of the schema the number of what is written there, 0 where it cannot be compared."""
+        self.forms: dict[bytes, int] = {}
         self.constants: dict[object, Literal] = {}
         self.unions: dict[frozenset[Literal], Literal] = {}
         self.conjunctions: dict[tuple[Literal, ...], Literal] = {}
@@ -72,30 +74,44 @@ class Numbering:
         key = (id(schema), scope)
         found = self.literals.get(key)
         if found is None:
-            text = self.written(schema)
-            found = self.texts.get((text, scope)) if text else None
+            form = self.form(schema)
+            found = self.texts.get((form, scope)) if form else None
             if found is None:
                 found = len(self.entries)
                 self.entries.append((schema, scope))
-                if text:
-                    self.texts[text, scope] = found
+                if form:
+                    self.texts[form, scope] = found
             self.literals[key] = found
         return found
 
-    def written(self, schema: Schema) -> bytes:
-        """What two subschemas have in common just when they are written alike; empty where it is not known.
+    def form(self, schema: Schema) -> int:
+        """A number that two subschemas share just when they are written alike; 0 where that is not known.
 
         PERF: branches of a oneOf are often copies of each other but for a few members, and members that are the same literal need no
-        complement to tell the branches apart. A text takes 3 us a KB, and a subschema is in those of all around it, so there is a limit.
+        complement to tell the branches apart. Each object and array is numbered once, by the numbers of those in it.
         """
-        if self.compared > MOST_COMPARED:
-            return b""
-        try:
-            text = marshal.dumps(schema, 2)  # a later version would mark the objects that it meets again
-        except ValueError:  # decimals, subclasses of the types of JSON, or too deep
-            return b""
-        self.compared += len(text)
-        return text
+        numbers = self.written
+        todo: list[Any] = [schema]
+        work = 0
+        while todo:
+            value = todo[-1]
+            inner = value.values() if value.__class__ is dict else value
+            before = len(todo)
+            for child in inner:
+                if child.__class__ in _NESTED and id(child) not in numbers:
+                    todo.append(child)
+            if len(todo) > before:
+                continue
+            todo.pop()
+            parts = [(numbers[id(child)],) if child.__class__ in _NESTED else child for child in inner]
+            try:  # a later version would mark the objects that it meets again
+                key = marshal.dumps((tuple(value) if value.__class__ is dict else None, parts), 2)
+                numbers[id(value)] = 0 if _UNKNOWN in parts else self.forms.setdefault(key, len(self.forms) + 1)
+            except ValueError:  # decimals, subclasses of the types of JSON, or too deep
+                numbers[id(value)] = 0
+            work += 2 + len(parts) // 2
+        self.budget.spend(work)
+        return numbers[id(schema)]
 
     def constant(self, value: object) -> Literal:
         """The number of the schema of one value."""
@@ -165,5 +181,6 @@ class Numbering:
         key = (language, word)
         found = self.members.get(key)
         if found is None:
+            self.budget.spend(4)
             found = self.members[key] = any(self.strings.has(part, word) for part in self.languages[language])
         return found

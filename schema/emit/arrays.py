@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
+from ...pda.budget import Budget
 from ...pda.exceptions import LimitError
 from ...pda.grammar import GrammarBuilder, NodeId
 from ..sets.arrays import prune
@@ -47,9 +48,11 @@ class ArrayWriter:
         is_small: Callable[[Literal], bool],
         value: Callable[[Conjunction], NodeId],
         finite_values: Callable[[Conjunction], list[NodeId] | None],
+        budget: Budget,
         few: Few | None = None,
     ) -> None:
         self.b = b
+        self.budget = budget
         self.f = f
         self.is_empty = is_empty
         self.is_small = is_small
@@ -117,6 +120,7 @@ class ArrayWriter:
         for state in todo:
             position, reached, left = state
             source = numbers[state]
+            self.budget.spend(4)
             if is_whole(position, reached):
                 edges += (source, 1, f.blank if position else -1)
             if 0 <= high <= position:
@@ -129,6 +133,7 @@ class ArrayWriter:
                     written = turns[stage[0]] = self.written(stages[stage[0]], distinct=bool(distinct))
                 moves = known[stage] = self.moves(written, counts, reached)
             after = min(position + 1, cap)
+            self.budget.spend(2 * len(moves))
             for first, later, following, kind in moves:
                 rest = left
                 if left and kind >= 0:

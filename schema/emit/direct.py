@@ -50,7 +50,7 @@ from ..dialect.keywords import (  # fmt: skip
     groups_of,
 )
 from ..dialect.references import Registry, Scope, referred
-from ..errors import Inexact, Malformed
+from ..errors import Inexact, Malformed, excess
 from ..sets import arrays, objects
 from ..sets.numbers import INTEGERS, NUMBERS, NumberSet, decimal
 from ..sets.strings import FREE as FREE_TEXT
@@ -152,17 +152,22 @@ class Compilation:
         while self.pending:
             rule, subject, scope = self.pending.pop()
             self.depth = 0
-            if scope is None:
-                node = self.parts(self.algebra.writable(subject))
-            else:
-                self.enter(scope)
-                node = self.node(subject)
-            self.builder.define(rule, node)
-            self.check_rules()
+            try:
+                if scope is None:
+                    node = self.parts(self.algebra.writable(subject))
+                else:
+                    self.enter(scope)
+                    node = self.node(subject)
+                self.builder.define(rule, node)
+                self.check_rules()
+            except LimitError as error:
+                schemas = [self.algebra.numbering.entries[abs(literal)][0] for literal in sorted(subject)] if scope is None else [subject]
+                written = [schema for schema in schemas if schema.__class__ is dict]
+                raise excess(error, written[0]) if written else error from None
 
     def check_rules(self) -> None:
         """Raise where there are too many rules, or the time is over."""
-        self.budget.check_time()
+        self.budget.spend(4)
         most = self.budget.limits.rules
         if len(self.builder.rules) - self.before > most:
             raise LimitError(f"the schema needs more than {most} rules", limit="rules", value=most)
@@ -206,7 +211,9 @@ class Compilation:
         """What writes array parts."""
         algebra, finite = self.algebra, self.finite
         few = Few(finite.values, finite.number, finite.has, algebra.numbering.constant, algebra.numbering.any_of)
-        return ArrayWriter(self.builder, self.fragments, algebra.is_empty, algebra.is_small, self.value, self.finite_values, few)
+        return ArrayWriter(
+            self.builder, self.fragments, algebra.is_empty, algebra.is_small, self.value, self.finite_values, self.budget, few
+        )
 
     @cached_property
     def objects(self) -> ObjectWriter:
@@ -272,19 +279,22 @@ class Compilation:
 
     def integer(self, schema: Schema, groups: int) -> NodeId:
         """`type: integer`."""
-        return self.numbers(integer_set(schema)) if groups & NUMBER else self.fragments.integer
+        return self.numbers(integer_set(schema), schema) if groups & NUMBER else self.fragments.integer
 
     def number(self, schema: Schema, groups: int) -> NodeId:
         """`type: number`."""
-        return self.numbers(number_set(schema)) if groups & NUMBER else self.fragments.number
+        return self.numbers(number_set(schema), schema) if groups & NUMBER else self.fragments.number
 
-    def numbers(self, numbers: NumberSet) -> NodeId:
-        """A set of numbers."""
+    def numbers(self, numbers: NumberSet, schema: Schema | None = None) -> NodeId:
+        """A set of numbers, of a subschema where one alone describes it."""
         if not numbers:
             return self.fragments.never
         if numbers == NUMBERS:
             return self.fragments.number
-        return self.fragments.integer if numbers == INTEGERS else number_node(self.builder, numbers, limits=self.budget.limits)
+        try:
+            return self.fragments.integer if numbers == INTEGERS else number_node(self.builder, numbers, budget=self.budget)
+        except LimitError as error:
+            raise error if schema is None else excess(error, schema, "multipleOf" if "multipleOf" in schema else "") from None
 
     def string(self, schema: Schema, groups: int) -> NodeId:
         """`type: string`."""
@@ -292,7 +302,10 @@ class Compilation:
         if not groups & STRING:
             return f.string
         if "pattern" in schema or "format" in schema:
-            return self.strings.node(self.algebra.keywords.text_part(schema, self.keyword_groups))
+            try:
+                return self.strings.node(self.algebra.keywords.text_part(schema, self.keyword_groups))
+            except LimitError as error:
+                raise excess(error, schema, "pattern" if "pattern" in schema else "format") from None
         low, high = bounds(schema, "minLength", "maxLength")
         if 0 <= high < low:
             return f.never
@@ -378,6 +391,13 @@ class Compilation:
                 return self.local(schema, groups)
         if self.depth >= DEEPEST_INLINE:
             return self.rule_for(schema, self.scope)
+        try:
+            return self._combined(schema, groups)
+        except LimitError as error:
+            raise excess(error, schema) from None
+
+    def _combined(self, schema: Schema, groups: int) -> NodeId:
+        """As `combined`, in the scope of the subschema."""
         asserted = groups & (BEYOND_LOCAL | LOCAL | TYPE)
         node: NodeId | None = None
         if asserted & ~TYPE == VALUES:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Final
 
 from ...pda.automata.dfa import from_strings
-from ...pda.grammar import GrammarBuilder, NodeId
-from ...pda.limits import Limits
+from ...pda.budget import Budget
+from ...pda.grammar import AUTOMATON, GrammarBuilder, NodeId
 from ..sets.numbers import (  # fmt: skip
     ABOVE,
     EVERY,
@@ -31,17 +31,19 @@ from . import number_text
 
 WORDS: Final = 20_000
 """Most members of a set that are listed where their step is too large to count remainders."""
+_STATE_WORK: Final = 4
+"""Steps of work for a state of an automaton over digits."""
 
 
-def number_node(builder: GrammarBuilder, numbers: NumberSet, *, limits: Limits | None = None) -> NodeId:
+def number_node(builder: GrammarBuilder, numbers: NumberSet, *, budget: Budget | None = None) -> NodeId:
     """The node for exactly the JSON texts of these numbers; see `stackmask.schema.emit.number_text` for how a number is spelled."""
     if numbers.pieces == UNBOUNDED:
         return builder.automaton(*number_text.NUMBER, number_text.RAW)
     if numbers.pieces == INTEGERS.pieces:
         return builder.automaton(*number_text.INTEGER, number_text.RAW)
-    states = min((limits or Limits()).states, number_text.STATES)
+    budget = budget or Budget()
     if len(numbers.pieces) == 1 and numbers.pieces[0][0] >= ZERO_CUTS[0]:
-        return builder.alt(*_piece_nodes(builder, numbers.pieces[0], states))
+        return builder.alt(*_piece_nodes(builder, numbers.pieces[0], budget))
     positive = magnitudes(numbers.pieces)
     negative = magnitudes(reflected(numbers.pieces))
     if negative and 0 in numbers:
@@ -49,24 +51,26 @@ def number_node(builder: GrammarBuilder, numbers: NumberSet, *, limits: Limits |
     written: dict[Piece, list[NodeId]] = {}
     if positive == (ZERO,) and numbers.pieces[-1][2] == EVERY:
         # The upper end of an interval of all numbers: 0.0 as well as 0.
-        nodes = number_text.interval_nodes(builder, 0, True, 0, True, EVERY[0], states)
+        nodes = number_text.interval_nodes(builder, 0, True, 0, True, EVERY[0], number_text.STATES)
     else:
-        written = {piece: _piece_nodes(builder, piece, states) for piece in positive}
+        written = {piece: _piece_nodes(builder, piece, budget) for piece in positive}
         nodes = [node for found in written.values() for node in found]
     if negative:
         # What is written for a range on one side of 0 serves the other side too.
-        below = [node for piece in negative for node in written.get(piece) or _piece_nodes(builder, piece, states)]
+        below = [node for piece in negative for node in written.get(piece) or _piece_nodes(builder, piece, budget)]
         nodes.append(builder.seq(builder.literal(b"-"), builder.alt(*below)))
     return builder.alt(*nodes)
 
 
-def _piece_nodes(builder: GrammarBuilder, piece: Piece, states: int) -> list[NodeId]:
+def _piece_nodes(builder: GrammarBuilder, piece: Piece, budget: Budget) -> list[NodeId]:
     """The nodes, one or more alternatives, for the magnitudes of one piece."""
     start, end, lattice = piece
     low, high = finite(start[0]), None if end == ABOVE else finite(end[0])
     if low == high:
         return [builder.literal(text) for text in number_text.spellings(low)]
     nodes: list[NodeId] = []
+    states = min(budget.limits.states, number_text.STATES)
+    before = len(builder.nodes)
     for term in lattice:
         if term[0] > 1 and term[0].denominator == 1 and high is not None and count_members(start, end, term, 65) <= 64:
             nodes.extend(builder.literal(text) for value in list_members(start, end, term) for text in number_text.spellings(value))
@@ -84,4 +88,7 @@ def _piece_nodes(builder: GrammarBuilder, piece: Piece, states: int) -> list[Nod
             is_first = term[0] >= 1 and term[0].denominator == 1 and low > 0 and not start[1]
             is_first = is_first and (next_member(term, ZERO_CUTS[1]) if term[1] else term[0]) >= low
             nodes.extend(number_text.interval_nodes(builder, 1 if is_first else low, not start[1], high, bool(end[1]), term, states))
+    # Automata that are remembered count as if they were made, so that no verdict depends on what was compiled before.
+    made = [node for node in (*(builder.nodes[node] for node in nodes), *builder.nodes[before:]) if node[0] == AUTOMATON]
+    budget.spend(len(nodes) + _STATE_WORK * sum(len(node[2]) for node in made))
     return nodes

@@ -121,6 +121,7 @@ class OrderedGraph:
         for state in self.todo:
             behind, position, _, alive, _ = state
             source = self.numbers[state]
+            self.oracle.budget.spend(4 + len(alive) // 8)
             if behind:
                 self.after(source, state)
             elif position < len(self.declared):
@@ -219,11 +220,13 @@ class OrderedGraph:
             turns = self.turns[position, alive] = []
             for place, current in enumerate(members):
                 for value, left in self.outcomes(current, alive):
+                    self.oracle.budget.spend(4 + len(alive) // 4)
                     target = self.settled(following, left, position if left is alive else -1)
                     node = self.f.never if target is None else self.pair(current.key, value)
                     if target is not None and node != self.f.never:
                         turns.append((node, target, place if current.name is None else -1))
         after = min(count + 1, self.cap)
+        self.oracle.budget.spend(2 * len(turns))
         for node, target, place in turns:
             if place < 0 or room[place] < 0:
                 self.edges += (source, self.number((True, following, after, target, room)), node)

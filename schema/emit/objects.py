@@ -235,7 +235,7 @@ class ObjectWriter:
             else:
                 found.append((current, witnesses))
                 continue
-            self.oracle.budget.check_time()
+            self.oracle.budget.spend(8 * len(options))
             for option, wanted in reversed(options):
                 pruned = prune(option, self.oracle)
                 if pruned is not None:

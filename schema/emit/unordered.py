@@ -84,7 +84,9 @@ class Unordered:
             source = numbers[state]
             targets: dict[tuple[bool, int, Left], list[NodeId]] = {}
             if not behind:
-                for node, after in self.members(left):
+                members = self.members(left)
+                self.budget.spend(len(members))
+                for node, after in members:
                     targets.setdefault((True, min(count + 1, cap), after), []).append(node)
             else:
                 if count >= low and self.may_end(left):
@@ -99,7 +101,7 @@ class Unordered:
                     if number > states:
                         return None
                 edges += (source, number, b.alt(*nodes))
-            self.budget.check_time()
+            self.budget.spend(4)
         return b.seq(f.open_object, f.blank, b.graph(len(numbers) + 2, tuple(edges)), f.close_object)
 
     def may_end(self, left: Left) -> bool:
@@ -113,6 +115,7 @@ class Unordered:
             found = self.turns[left] = []
             for place, key in enumerate(self.keys):
                 for value, after in self.outcomes(place, left):
+                    self.budget.spend(4 + len(left) ** 2 // 8)
                     node = self.pair(key.node, value)
                     if node != self.f.never:
                         found.append((node, after))

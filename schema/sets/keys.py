@@ -79,6 +79,7 @@ class _Product:
             if found is None:
                 found = classes[accepting] = frozenset([numbers[place] for place in accepting])
             self.inside.append(found)
+            budget.spend(len(sizes) // 4 + 2 * len(running) + len(self.rows[-1]))
             if not len(self.rows) & 63:
                 budget.check_states(len(self.todo))
 

@@ -15,8 +15,9 @@ from ...pda.automata import language
 from ...pda.automata.char_classes import common_refinement, project
 from ...pda.automata.dfa import ANYTHING, NOTHING, Dfa, by_classes
 from ...pda.budget import Budget
+from ...pda.exceptions import LimitError
 from ...pda.regex import regex_dfa
-from ..errors import Inexact
+from ..errors import Inexact, excess
 from ..formats import format_accepts, format_dfa, format_lengths
 from ..formats.rfc import approximations
 from .types import Text, high_bound
@@ -38,6 +39,8 @@ class Strings:
         self.combined: dict[Tests, Dfa] = {frozenset(): ANYTHING}
         self.bounded: dict[Text, Dfa] = {}
         self.shortest_lengths: dict[Tests, int] = {}
+        self.witnesses: dict[str, Tests] = {}
+        """Shortest strings that pass all of some tests, the latest last, and these tests."""
         self.lengths: dict[Tests, tuple[int, int | None] | None] = {}
         self.pairs: dict[tuple[int, int], tuple[Dfa, Dfa, Dfa]] = {}
         """The intersections of two automata, with the two, which so keep their identities."""
@@ -52,28 +55,38 @@ class Strings:
         """The automaton of one test."""
         found = self.tests.get(test)
         if found is None:
-            what, argument, holds = test
-            if not holds:
-                found = automata.complement(self.possible(what, argument), budget=self.budget)
-            elif what == "pattern":
-                assert isinstance(argument, str)
-                found = pattern_dfa(argument, self.budget)
-            elif what == "format":
-                assert isinstance(argument, str)
-                nearly = approximations(argument)
-                automaton = format_dfa(argument) if nearly is None else nearly[0]
-                if automaton is None:
-                    schema, keyword, _ = self.sources["format", argument]
-                    raise Inexact(
-                        schema,
-                        keyword,
-                        f"format {argument!r} has no automaton: it cannot be negated, nor meet another constraint on the same string",
-                    )
-                found = automaton
-            else:
-                assert what == "words" and isinstance(argument, frozenset)
-                found = automata.from_strings(argument, budget=self.budget)
+            try:
+                found = self._test(test)
+            except LimitError as error:
+                what, argument, _ = test
+                source = self.sources.get((what, argument))
+                raise error if source is None else excess(error, source[0], source[1] + source[2]) from None
             self.tests[test] = found
+        return found
+
+    def _test(self, test: tuple[str, object, bool]) -> Dfa:
+        """As `test`, not remembered."""
+        what, argument, holds = test
+        if not holds:
+            found = automata.complement(self.possible(what, argument), budget=self.budget)
+        elif what == "pattern":
+            assert isinstance(argument, str)
+            found = pattern_dfa(argument, self.budget)
+        elif what == "format":
+            assert isinstance(argument, str)
+            nearly = approximations(argument)
+            automaton = format_dfa(argument) if nearly is None else nearly[0]
+            if automaton is None:
+                schema, keyword, _ = self.sources["format", argument]
+                raise Inexact(
+                    schema,
+                    keyword,
+                    f"format {argument!r} has no automaton: it cannot be negated, nor meet another constraint on the same string",
+                )
+            found = automaton
+        else:
+            assert what == "words" and isinstance(argument, frozenset)
+            found = automata.from_strings(argument, budget=self.budget)
         return found
 
     def possible(self, what: str, argument: object) -> Dfa:
@@ -212,8 +225,27 @@ class Strings:
         """At most the length of the shortest string that passes all tests, -1 where surely none does; needs no automaton of them all."""
         found = self.shortest_lengths.get(tests)
         if found is None:
-            found = self.shortest_lengths[tests] = _shortest_common([self.test(test) for test in tests], self.budget)
+            found = self.shortest_lengths[tests] = self._shortest(tests)
         return found
+
+    def _shortest(self, tests: Tests) -> int:
+        """As `shortest`, not remembered.
+
+        PERF: tests mostly come one by one, as those of an allOf or of the other branches of a oneOf do. A shortest string of the tests
+        before that passes the new ones too is a shortest string of them all.
+        """
+        for word, passed in reversed(self.witnesses.items()):
+            self.budget.spend()
+            if passed <= tests and all(language.accepts(self.test(test), word) for test in tests - passed):
+                self.witnesses[word] = tests
+                return len(word)
+        length, witness = _shortest_common([self.test(test) for test in tests], self.budget)
+        if witness is not None:
+            self.witnesses.pop(witness, None)
+            self.witnesses[witness] = tests
+            if len(self.witnesses) > _MOST_WITNESSES:
+                del self.witnesses[next(iter(self.witnesses))]
+        return length
 
     def longest(self, tests: Tests, enough: int) -> int:
         """The length of the longest string that passes all tests, or at least a length that is `enough`."""
@@ -310,21 +342,26 @@ def _size(automaton: Dfa) -> int:
     return len(automaton.accepting)
 
 
-_PATTERNS: Final[dict[str, Dfa]] = {}
-"""PERF: automata of patterns compiled before, which many schemas share; a pattern of ordinary size takes 0.3 to 1 ms."""
+_PATTERNS: Final[dict[str, tuple[Dfa, int]]] = {}
+"""PERF: automata of patterns compiled before, which many schemas share, each with the work it took, so that no verdict depends on what was
+compiled before; a pattern of ordinary size takes 0.3 to 1 ms."""
 _MOST_PATTERNS: Final = 512
 _SMALL: Final = 512
 
 
 def pattern_dfa(pattern: str, budget: Budget) -> Dfa:
     """The automaton of the strings in which a pattern finds a match; small ones are remembered."""
-    found = _PATTERNS.get(pattern)
-    if found is None:
+    known = _PATTERNS.get(pattern)
+    if known is None:
+        before = budget.work
         found = regex_dfa(pattern, search=True, budget=budget)
         if len(found.accepting) <= _SMALL and len(pattern) <= _SMALL:
             if len(_PATTERNS) >= _MOST_PATTERNS:
                 _PATTERNS.clear()
-            _PATTERNS[pattern] = found
+            _PATTERNS[pattern] = found, budget.work - before
+    else:
+        found, work = known
+        budget.spend(work)
     budget.check_states(len(found.accepting))
     return found
 
@@ -333,36 +370,53 @@ MOST_TUPLES: Final = 2_000
 """How far a search for the shortest common text goes. What is empty and not found to be is found when it is written."""
 
 
-def _shortest_common(automata_of_tests: Sequence[Dfa], budget: Budget) -> int:
-    """The length of the shortest text that all automata accept, or a lower one where the search is long; -1 where there is none.
+_MOST_WITNESSES: Final = 16
 
+
+def _shortest_common(automata_of_tests: Sequence[Dfa], budget: Budget) -> tuple[int, str | None]:
+    """The length of a shortest text that all automata accept, or a lower one where that is long to find, -1 where there is none; and the text.
+
+    The text is None where there is none, and where the search is long or leaves out an automaton.
     Breadth first over tuples of states, so it stops at the first text and never builds the product; without automata that are very large.
     """
     known = [(table, automaton.accepting) for automaton in automata_of_tests if (table := by_classes(automaton)) is not None]
     if not known:
-        return 0
+        return 0, None
     # Class 0 leads nowhere: only the characters that all automata read matter.
-    shared = [classes for classes in common_refinement([table for table, _ in known])[1] if all(classes)]
+    intervals, refined = common_refinement([table for table, _ in known])
+    budget.spend(len(intervals) * (1 + len(known) // 4))
+    places = [number for number, classes in enumerate(refined) if all(classes)]
+    shared = [refined[number] for number in places]
     ends = [accepting for _, accepting in known]
     rows = [project(table.rows, [classes[place] for classes in shared]) for place, (table, _) in enumerate(known)]
+    budget.spend(sum(map(len, rows)) * (1 + len(shared) // 32))
     start = (0,) * len(known)
-    seen = {start}
+    seen: dict[tuple[int, ...], tuple[tuple[int, ...], int]] = {start: (start, -1)}  # each with the one before it, and the class read there
     level = [start]
     length = 0
     while level:
-        if any(all(map(getitem, ends, states)) for states in level):
-            return length
-        following: set[tuple[int, ...]] = set()
         for states in level:
-            following.update(zip(*map(getitem, rows, states), strict=True))
-        following -= seen
-        level = [states for states in following if -1 not in states]
-        seen.update(level)
-        budget.check_states(len(seen))
+            if all(map(getitem, ends, states)):
+                if len(known) < len(automata_of_tests):
+                    return length, None
+                first = {number: chr(lo) for lo, _, number in reversed(intervals)}
+                text = []
+                while states != start:
+                    states, place = seen[states]
+                    text.append(first[places[place]])
+                return length, "".join(reversed(text))
+        following: list[tuple[int, ...]] = []
+        for states in level:
+            for place, targets in enumerate(zip(*map(getitem, rows, states), strict=True)):
+                if targets not in seen and -1 not in targets:
+                    seen[targets] = states, place
+                    following.append(targets)
+        level = following
+        budget.spend(len(level) * (2 + len(known) * len(shared) // 32))
         length += 1
         if len(seen) > MOST_TUPLES:
-            return length
-    return -1
+            return length, None
+    return -1, None
 
 
 def _merge_excluded(tests: Tests) -> Tests:
@@ -395,7 +449,7 @@ def bounded(automaton: Dfa, low: int, high: int, budget: Budget) -> Dfa:
             if count >= low:
                 current |= final
             alive.append(current)
-            budget.check_time()
+            budget.spend(1 + len(current) // 4)
         alive.reverse()
         if 0 not in alive[0]:
             return NOTHING
@@ -422,6 +476,7 @@ def bounded(automaton: Dfa, low: int, high: int, budget: Budget) -> Dfa:
                         todo.append(pair)
                     moves.append((lo, hi, number))
         rows.append(tuple(moves))
+        budget.spend(1 + len(transitions[state]) // 2)
         if not len(rows) & 1023:
             budget.check_states(len(todo))
     return Dfa(tuple(rows), tuple(ends))

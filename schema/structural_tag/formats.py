@@ -57,6 +57,9 @@ class Writer:
         self.builder = arena.builder
         self.special = special
         self.budget = budget
+        self.dispatches: dict[tuple[object, ...], NodeId] = {}
+        """Free texts with the same tags are one node."""
+        self.rules: dict[tuple[str, NodeId], NodeId] = {}
         self.reused = self.reused_rules = 0  # the nodes and rules of tags that were in the arena already
         self.literals: dict[str, NodeId] = {}
         self.nested = 0  # the number of formats around the current one
@@ -104,14 +107,20 @@ class Writer:
             raise refusal(fields.path_of("type"), f"{name!r:.60} is not a format type; the types are {', '.join(sorted(FORMATS))}")
         handler, allowed = found
         fields.only(allowed, name)
-        self.budget.check_time()
-        return handler(self, fields, inner.around)
+        try:
+            self.budget.spend(4)
+            return handler(self, fields, inner.around)
+        except LimitError as error:
+            raise error.at(fields.path_of("type").rpartition(".")[0] or "the structural tag") from None
 
     def rule(self, name: str, node: NodeId) -> NodeId:
         """A call of a new rule for the node, which is used more than once."""
-        rule = self.builder.rule(name)
-        self.builder.define(rule, node)
-        return self.builder.call(rule)
+        found = self.rules.get((name, node))
+        if found is None:
+            rule = self.builder.rule(name)
+            self.builder.define(rule, node)
+            found = self.rules[name, node] = self.builder.call(rule)
+        return found
 
     def literal(self, text: str) -> NodeId:
         """A text; the name of a special token in it matches the token or its letters."""
@@ -142,8 +151,13 @@ class Writer:
                     rest = "".join(p if isinstance(p, str) else self.special.name(p) for p in parts[index + 1 :])
                     marks.append((before, b.seq(b.tokens((part,)), self.literal(rest), node)))
                     before += self.special.name(part)
+        key = (tuple(tags), excluded, loop, tuple(marks))
+        found = self.dispatches.get(key)
+        if found is not None:
+            return found
         try:
-            return text_dispatch(b, tags, excluded, loop=loop, budget=self.budget, marks=marks)
+            found = self.dispatches[key] = text_dispatch(b, tags, excluded, loop=loop, budget=self.budget, marks=marks)
+            return found
         except DispatchError as error:
             raise refusal(path, str(error)) from None
 

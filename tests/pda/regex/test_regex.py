@@ -326,7 +326,7 @@ def test_hostile(pattern: str) -> None:
         try:
             compile_(pattern)
         except LimitError as error:
-            assert error.limit in ("states", "nesting")
+            assert error.limit in ("states", "nesting", "compile_work")
             assert error.value is not None
         except RegexError as error:
             assert error.position is not None
@@ -341,7 +341,9 @@ def test_counts_stay_counts() -> None:
     assert len(grammar.nodes) == 3
 
 
-@pytest.mark.parametrize("limits", [Limits(states=100), Limits(compile_seconds=0), Limits(specification_bytes=3), Limits(nesting=1)])
+@pytest.mark.parametrize(
+    "limits", [Limits(states=100), Limits(compile_work=100), Limits(compile_seconds=0), Limits(specification_bytes=3), Limits(nesting=1)]
+)
 def test_limits(limits: Limits) -> None:
     """Each limit ends a compilation with an error of its name."""
     with pytest.raises(LimitError) as caught:

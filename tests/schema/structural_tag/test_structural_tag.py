@@ -164,7 +164,7 @@ def test_limits() -> None:
         structural_tag_grammar('{"type":"any_text"}', limits=Limits(specification_bytes=10))
     with pytest.raises(LimitError, match="nested deeper than Python's JSON parser reads"):
         structural_tag_grammar("[" * 200_000)
-    tags = [{"begin": f"<{i}>", "content": {"type": "const_string", "value": "x"}, "end": ""} for i in range(200)]
+    tags = [{"begin": f"<{i}>", "content": {"type": "const_string", "value": f"x{i}"}, "end": ""} for i in range(200)]
     with pytest.raises(LimitError, match="more than 100 rules"):
         structural_tag_grammar({"type": "tags_with_separator", "tags": tags, "separator": ""}, limits=Limits(rules=100))
     with pytest.raises(LimitError):

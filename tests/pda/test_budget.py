@@ -1,0 +1,75 @@
+"""The budget of one compilation: steps that are counted, shares of parts, the clock, and the wish to end."""
+
+from __future__ import annotations
+
+import pytest
+
+from stackmask.pda.automata import dfa
+from stackmask.pda.budget import PARTS, STOP, Budget
+from stackmask.pda.exceptions import LimitError
+from stackmask.pda.limits import Limits
+
+
+def test_all_of_it() -> None:
+    """The work of one compilation may reach its limit and not pass it."""
+    budget = Budget(Limits(compile_work=1_000))
+    budget.spend(1_000)
+    with pytest.raises(LimitError, match="the compilation takes more than 1,000 steps") as caught:
+        budget.spend()
+    assert (caught.value.limit, caught.value.value) == ("compile_work", 1_000)
+
+
+def test_parts() -> None:
+    """A part may take a fifth; what parts inside of it take counts against theirs, and all of it against the whole."""
+    budget = Budget(Limits(compile_work=1_000))
+    with budget.part("one product"):
+        budget.spend(1_000 // PARTS)
+        with budget.part("one automaton"):
+            budget.spend(150)
+        with pytest.raises(LimitError, match="one product takes more than 200 steps"):
+            budget.spend()
+    for _ in range(3):
+        with budget.part("one automaton"):
+            budget.spend(200)
+    with budget.part("one automaton"), pytest.raises(LimitError, match="the compilation takes more than 1,000 steps"):
+        budget.spend(150)
+
+
+def test_the_same_in_every_run() -> None:
+    """Equal operations take equal work, whatever was compiled before."""
+
+    def work() -> int:
+        budget = Budget()
+        words = dfa.from_strings([str(number) for number in range(0, 3_000, 7)], budget=budget)
+        dfa.intersection(words, dfa.from_strings([str(number) for number in range(0, 3_000, 3)], budget=budget), budget=budget)
+        return budget.work
+
+    assert work() == work() > 0
+
+
+def test_the_wish_to_end() -> None:
+    """What begins in a context that has a stop ends with its exception at the next step."""
+    asked: list[int] = []
+
+    def stop() -> BaseException | None:
+        asked.append(1)
+        return KeyboardInterrupt() if len(asked) == 3 else None
+
+    token = STOP.set(stop)
+    try:
+        budget = Budget()
+    finally:
+        STOP.reset(token)
+    budget.spend()
+    budget.spend()
+    with pytest.raises(KeyboardInterrupt):
+        budget.spend()
+    Budget().spend()
+
+
+def test_places() -> None:
+    """The innermost place is told, once."""
+    error = LimitError("too much", limit="states", value=3)
+    inner = error.at("rule `a`")
+    assert str(inner) == str(inner.at("line 3")) == "rule `a`: too much"
+    assert (inner.limit, inner.value) == ("states", 3)
