@@ -16,6 +16,8 @@
     llama_cpp/                             GGUF models, run by llama.cpp
     server/                                an HTTP server over the engine, with OpenAI's interface
     cli/                                   the command line
+    mlx/                                   mlx-lm, on Apple silicon
+    outlines/                              a back end of Outlines
     vllm/, sglang/, xgrammar/              backends of vLLM and SGLang, and XGrammar's Python interface
 
 >>> import stackmask
