@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from .command import OK, Command, CommandError, integer, note
 
+KINDS: Final = frozenset({"json_schema", "regex", "ebnf", "lark", "choice", "structural_tag"})
 LEFT: Final = 1.5  # seconds after those of `--grace` in which the process ends
 
 
@@ -41,6 +42,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-tokens", type=integer(1), metavar="N", help="for requests that do not say (default: the model's context)")
     parser.add_argument("--max-body-bytes", type=integer(1), default=4 << 20, metavar="N", help="longest request (default: 4 MiB)")
     grammar = parser.add_argument_group("grammars")
+    grammar.add_argument(
+        "--constraints", type=_kinds, metavar="KINDS", help="kinds that clients may send, such as json_schema,choice (default: all)"
+    )
     grammar.add_argument("--json-whitespace", default="flexible", metavar="HOW", help="flexible (default), compact, or a regex")
     grammar.add_argument("--grammar-threads", type=integer(1), metavar="N", help="compilations at a time (default: half the cores, or 2)")
     grammar.add_argument(
@@ -72,6 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
     options = ServerOptions(
         model_name=arguments.served_model_name or name,
         api_key=_api_key(arguments),
+        constraints=arguments.constraints,
         json_whitespace=arguments.json_whitespace,
         grammar_timeout=arguments.grammar_timeout,
         max_queue=arguments.max_queue,
@@ -195,6 +200,14 @@ def _api_key(arguments: argparse.Namespace) -> str | None:
     if not key or any(character.isspace() for character in key):
         raise CommandError(f"{arguments.api_key_file} holds no API key, or more than one")
     return key
+
+
+def _kinds(text: str) -> frozenset[str]:
+    """Kinds of constraints, separated by commas."""
+    kinds = frozenset(kind for kind in text.split(",") if kind)
+    if unknown := sorted(kinds - KINDS):
+        raise argparse.ArgumentTypeError(f"no constraint is called {unknown[0]!r}; there are {', '.join(sorted(KINDS))}")
+    return kinds
 
 
 def _positive(text: str) -> float:

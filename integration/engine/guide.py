@@ -7,6 +7,7 @@ Rolling back counts tokens of either part, so it crosses the boundary.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,7 @@ from ...pda.engine import completion_lengths, fill_draft_bitmasks
 from ..compiler import CompiledGrammar
 from .budget import ShortestTokenization
 
+SHOWN: Final = 60  # bytes of a completion that is quoted
 Bitmask = npt.NDArray[np.int32]
 
 
@@ -139,6 +141,13 @@ class Guide:
     def completion(self) -> bytes:
         """A shortest completion; tokens that it needs are marks in it."""
         return (self._shadow or self.matcher).shortest_completion()
+
+    def shortest_in_words(self) -> str:
+        """The shortest completion for an error, with its length; only that where it is long."""
+        length = completion_lengths((self._shadow or self.matcher,))[0]
+        if length > SHOWN:
+            return f" ({length} bytes)"
+        return f", {self.completion().decode('utf-8', 'replace')!r} ({length} bytes)"
 
     def closing_token(self, room: int) -> int | None:
         """The first token of a completion within `room`; None where the text is complete. There is one, by `can_close`."""

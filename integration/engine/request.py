@@ -94,6 +94,8 @@ class Request:
     `reasoning_end`: the constraint begins after these tokens.
     `shown` are tokens without text that the answer's text shows nevertheless, and how: the delimiters of tool calls, say. Unless it is
     None, U+FDD0 in the text of other tokens becomes U+FFFD, because it marks the names of tokens (`stackmask.integration.tools.MARK`).
+    `min_tokens`: before so many tokens no stop token is chosen, `ignore_stop_tokens`: none of the vocabulary's ever is; unless the
+    constraint leaves nothing else.
     `logprobs`: how many alternatives to report with each token, None for no log-probabilities at all.
     """
 
@@ -110,6 +112,8 @@ class Request:
     reasoning_end: Sequence[int] = ()
     shown: Mapping[int, str] | None = None
     logprobs: int | None = None
+    min_tokens: int = 0
+    ignore_stop_tokens: bool = False
 
     def __post_init__(self) -> None:
         if not self.prompt:
@@ -117,6 +121,7 @@ class Request:
         for name, value, low, high in (
             ("max_tokens", self.max_tokens, 1, None),
             ("logprobs", self.logprobs, 0, None),
+            ("min_tokens", self.min_tokens, 0, None),
             ("speculation", self.speculation, 0, 64),
             ("draft_tree", self.draft_tree, 1, 8),
         ):

@@ -132,10 +132,12 @@ class TokenSelector:
         table = logits[row]
         if sampler.changes_logits:
             sampler.adjust(table, sequence.tokens)
+        if sequence.holds_stops:
+            _hold_back(table, sequence.held_stops)
         original = table.clone() if request.logprobs is not None else table
         greedy_first = sequence.greedy_first
         temperature = None if guide is None else guide.temperature
-        if sampler.is_greedy and not greedy_first and not sampler.changes_logits and temperature is None:
+        if sampler.is_greedy and not greedy_first and not sampler.changes_logits and not sequence.holds_stops and temperature is None:
             known = best[row]
         forbidden = False
 
@@ -171,6 +173,15 @@ class TokenSelector:
             f"no token can follow {sequence.spelled()[-40:]!r}: the grammar continues with one of the bytes {expected!r}, "
             "and no token of the vocabulary begins with one of them"
         )
+
+
+def _hold_back(logits: torch.Tensor, tokens: tuple[int, ...]) -> None:
+    """Rule tokens out, in place, unless nothing else is allowed."""
+    places = torch.tensor(tokens, dtype=torch.long, device=logits.device)
+    before = logits[places]
+    logits[places] = -torch.inf
+    if not torch.isfinite(logits.max()):
+        logits[places] = before
 
 
 def _children(draft: Draft) -> dict[tuple[int, int], int]:

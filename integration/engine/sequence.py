@@ -45,7 +45,8 @@ class Sequence:
         self.stops = tuple(sorted({*vocabulary.stop_token_ids, *request.stop_token_ids}))
         self.sampler = Sampler(request.sampling, request.prompt)
         self.guide: Guide | None = None
-        self.greedy_first = self.sampler.is_greedy and not self.sampler.changes_logits and request.logprobs is None
+        self.holds_stops = request.min_tokens > 0 or request.ignore_stop_tokens
+        self.greedy_first = self.sampler.is_greedy and not self.sampler.changes_logits and not self.holds_stops and request.logprobs is None
         self.tokens: list[int] = []
         self.pending: list[int] = []
         self.row = -1
@@ -87,18 +88,21 @@ class Sequence:
         self.stats.kind = grammar.stats.kind
         self.stats.compile_seconds = grammar.stats.seconds
         if self.is_bounded and not self.guide.can_close(self.max_tokens):
-            shortest = self.guide.completion()
-            shown = shortest if len(shortest) <= 60 else shortest[:57] + b"..."
             raise RequestError(
-                f"max_tokens is {self.max_tokens}, which cannot hold even the shortest answer, {shown.decode('utf-8', 'replace')!r} "
-                f"({len(shortest)} bytes)",
-                "max_tokens",
+                f"max_tokens is {self.max_tokens}, which cannot hold even the shortest answer{self.guide.shortest_in_words()}", "max_tokens"
             )
 
     @property
     def is_bounded(self) -> bool:
         """Whether the answer is to be complete before its budget ends."""
         return self.guide is not None and self.request.finish_within_budget
+
+    @property
+    def held_stops(self) -> tuple[int, ...]:
+        """The stop tokens that are not to be chosen now."""
+        if len(self.tokens) < self.request.min_tokens:
+            return self.stops
+        return tuple(self.vocabulary.stop_token_ids) if self.request.ignore_stop_tokens else ()
 
     @property
     def room(self) -> int:

@@ -6,6 +6,7 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import Any
 
 from starlette.requests import Request as HttpRequest
@@ -37,18 +38,25 @@ class Completion:
         planner, body = self.serving.planner, self.body
         planner.check_model(body.model)
         constraint, field = find_constraint(body, planner.options.json_whitespace)
+        best_of = body.best_of or self.n
+        if best_of < self.n:
+            raise ApiError(f"best_of is {best_of}, less than n", param="best_of")
+        if best_of > self.n and body.stream:
+            raise ApiError("best_of answers are compared when they are complete; they cannot be streamed", param="best_of")
+        if body.echo and body.logprobs is not None:
+            raise ApiError("the log-probabilities of prompts are not computed: echo and logprobs do not go together", param="echo")
         limit = body.max_tokens
         if limit is None and constraint is None:
             limit = DEFAULT_MAX_TOKENS  # a constrained answer ends by itself
         plan = RequestPlan(
-            prompts=await planner.run(self._prompts),
+            prompts=await planner.run(partial(self._prompts, best_of)),
             constraint=constraint,
             field=field,
             fields=body,
             extension=body.stackmask,
-            n=self.n,
+            n=best_of,
             max_tokens=limit,
-            logprobs=body.logprobs,
+            logprobs=body.logprobs if best_of == self.n else body.logprobs or 0,
             reasoning=False,
         )
         self.prepared = await planner.prepare(plan)
@@ -56,14 +64,17 @@ class Completion:
     async def answer(self, http: HttpRequest) -> dict[str, Any]:
         """The whole answer."""
         answers = await self.serving.answers(self.prepared, http)
+        count = self.body.best_of or self.n
+        groups = [_best(answers[start : start + count], self.n) for start in range(0, len(answers), count)]
         choices = []
-        for index, answer in enumerate(answers):
+        for index, answer in enumerate(answer for group in groups for answer in group):
             logprobs = self._logprobs(answer.logprobs, 0) if self.body.logprobs is not None else None
-            choices.append(self._choice(index, answer.text, "stop" if answer.finish_reason == "stop" else "length", logprobs, answer))
+            text = self._echo(index) + answer.text
+            choices.append(self._choice(index, text, "stop" if answer.finish_reason == "stop" else "length", logprobs, answer))
         return {
             **self._head(),
             "choices": choices,
-            "usage": self.serving.usage(self.prepared, answers, self.n),
+            "usage": self.serving.usage(self.prepared, answers, count),
             **self.serving.warnings(self.prepared),
         }
 
@@ -73,6 +84,10 @@ class Completion:
         offsets = [0] * len(self.prepared.sequences)
         warnings = self.serving.warnings(self.prepared)
         try:
+            for index in range(len(offsets) if self.body.echo else 0):
+                text = self._echo(index)
+                offsets[index] = len(text)
+                yield sse({**self._head(), "choices": [self._choice(index, text, None, None, None)]})
             async with aclosing(self.serving.events(self.prepared)) as events:
                 async for index, event in events:
                     if event.answer is not None and event.answer.error is not None:
@@ -95,7 +110,20 @@ class Completion:
             yield sse(api_error(error).body)
         yield sse("[DONE]")
 
-    def _prompts(self) -> list[list[int]]:
+    def _echo(self, index: int) -> str:
+        """The prompt of a choice where it is asked for."""
+        if not self.body.echo:
+            return ""
+        prompt = self.body.prompt
+        if isinstance(prompt, str):
+            return prompt
+        item = prompt if isinstance(prompt[0], int) else prompt[index // self.n]
+        if isinstance(item, str):
+            return item
+        vocabulary = self.serving.engine.vocabulary
+        return b"".join(vocabulary.token_bytes(token) or b"" for token in item if isinstance(token, int)).decode("utf-8", "replace")
+
+    def _prompts(self, choices: int) -> list[list[int]]:
         prompt, planner = self.body.prompt, self.serving.planner
         if isinstance(prompt, str):
             return [planner.encoder.encode(prompt, special=True)]
@@ -103,7 +131,7 @@ class Completion:
             raise ApiError("the prompt is empty", param="prompt")
         if isinstance(prompt[0], int):
             return [prompt]
-        planner.check_choices(len(prompt) * self.n, "prompt")
+        planner.check_choices(len(prompt) * choices, "prompt")
         return [planner.encoder.encode(item, special=True) if isinstance(item, str) else list(item) for item in prompt]
 
     def _head(self) -> dict[str, Any]:
@@ -126,3 +154,14 @@ class Completion:
             "top_logprobs": [{self.serving.token_text(token)[0]: value for token, value in logprob.top} for logprob in logprobs],
             "text_offset": offsets,
         }
+
+
+def _best(answers: list[Answer], count: int) -> list[Answer]:
+    """The answers whose tokens are the most likely on average, the best first; all of them as they come where none is left out."""
+    if len(answers) == count:
+        return answers
+
+    def likelihood(answer: Answer) -> float:
+        return sum(token.logprob for token in answer.logprobs) / max(1, len(answer.logprobs))
+
+    return sorted(answers, key=likelihood, reverse=True)[:count]

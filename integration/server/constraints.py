@@ -69,12 +69,21 @@ def _response_format(format: Mapping[str, Any], options: Mapping[str, Any], fiel
         case "ebnf" | "grammar":
             _known(format, {"type", "ebnf", "grammar"}, field)
             return [(field, _grammar(_text(format, ("ebnf", "grammar"), field)))]
+        case "lark":
+            _known(format, {"type", "lark", "grammar"}, field)
+            return [(field, Constraint("lark", _text(format, ("lark", "grammar"), field)))]
+        case "choice":
+            _known(format, {"type", "choice"}, field)
+            choice = format.get("choice")
+            if not isinstance(choice, list) or not all(isinstance(text, str) for text in choice):
+                raise ApiError(f"{field}.choice is a list of texts", param=field)
+            return [(field, Constraint("choice", choice))]
         case "structural_tag":
             return [(field, Constraint("structural_tag", dict(format)))]
         case None:
             raise ApiError(f"{field} has no type", param=field)
         case other:
-            kinds = "text, json_object, json_schema, regex, ebnf and structural_tag"
+            kinds = "text, json_object, json_schema, regex, ebnf, lark, choice and structural_tag"
             raise ApiError(f"{field}.type is {str(other)[:60]!r}; there are {kinds}", param=field)
 
 

@@ -13,6 +13,8 @@ class ServerOptions:
     `grammar_timeout` bounds how long a request waits for its grammar.
     `max_body_values` bounds the values in the JSON of a body, token ids of a prompt aside that fit the model's context.
     `max_queue` requests wait while all places of the batch are taken; more are refused with 429.
+    `constraints` are the kinds of constraints that clients may send, of `stackmask.integration.engine.request.KINDS`; None for all. A
+    structural tag may hold any kind.
     `reasoning_end` is the text that ends a model's reasoning, which is then reported apart and under no constraint.
     `tool_format` is how the model spells tool calls, one of `stackmask.integration.tools.FORMATS`; None tells it by the tokenizer.
     `speculation` and `jump_forward` are the defaults of requests that do not say.
@@ -31,5 +33,6 @@ class ServerOptions:
     default_max_tokens: int | None = None
     reasoning_end: str | None = None
     tool_format: str | None = None
+    constraints: frozenset[str] | None = None
     speculation: int = 0
     jump_forward: bool = False

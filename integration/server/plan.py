@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 
 from ..compiler import CompiledGrammar
 from ..compiler.cache import SharedFuture
-from ..engine import Constraint, Engine, Request, Sampling
+from ..engine import Constraint, Engine, Request, RequestError, Sampling
 from ..engine.sequence import Sequence as EngineSequence
 from ..processes.turns import Turns
 from .constraints import Found, find_constraint
@@ -97,6 +97,17 @@ class Planner:
         if count > self.options.max_choices:
             raise ApiError(f"the request asks for {count} choices; this server gives at most {self.options.max_choices}", param=param)
 
+    def check_kind(self, kind: str, field: str | None) -> None:
+        """Refuse a constraint of a kind that the operator does not allow."""
+        allowed = self.options.constraints
+        if allowed is not None and kind not in allowed:
+            raise ApiError(
+                f"this server takes no constraint of kind {kind}; it takes {', '.join(sorted(allowed)) or 'none'}",
+                status=403,
+                param=field,
+                code="constraint_not_allowed",
+            )
+
     async def run(self, call: Callable[[], R]) -> R:
         """What a call gives that works on a client's texts: one on texts that are not short leaves the event loop, and takes its turn."""
         if SIZE.get() <= SHORT:
@@ -134,7 +145,12 @@ class Planner:
         if len(messages) > self.options.max_messages:
             raise ApiError(f"there are {len(messages)} messages; this server reads at most {self.options.max_messages}", param="messages")
         asked = find_constraint(body, whitespace, others)
+        if asked[0] is not None:
+            self.check_kind(asked[0].kind, asked[1])
         tools = checked_tools(body.tools)
+        for tool in tools:
+            if tool.syntax != "text":
+                self.check_kind(tool.syntax, "tools")
         plain = plain_messages(messages)
         self.encoder.check_size(sum(len(message["content"]) for message in plain))
         prompt = render_messages(self.tokenizer, plain, tools=shown_tools(body.tools), options=dict(template or {}))
@@ -150,13 +166,15 @@ class Planner:
         self.check_choices(count, "n")
         if self.in_flight + count > self.engine.max_running + self.options.max_queue:
             raise ApiError(f"{self.in_flight} requests run or wait already; try again later", status=429, code="rate_limit_exceeded")
+        if plan.constraint is not None and plan.tools is None:
+            self.check_kind(plan.constraint.kind, plan.field)
         sampling, stops = _sampling(plan.fields), _stops(plan.fields)
         grammar, hit = (None, False) if plan.constraint is None else await self.compile(plan.constraint, plan.field)
 
         def check() -> tuple[EngineSequence, ...]:
             first = self._request(plan, grammar, stops)
             return tuple(
-                self.engine.prepare(replace(first, prompt=prompt, sampling=replace(sampling, seed=seed)))
+                self._sequence(plan, replace(first, prompt=prompt, sampling=replace(sampling, seed=seed)))
                 for prompt in plan.prompts
                 for seed in _seeds(sampling.seed, plan.n)
             )
@@ -185,6 +203,7 @@ class Planner:
 
     async def check(self, constraint: Constraint, field: str | None, text: str | None) -> dict[str, Any]:
         """What there is to say of a constraint and of a text in it; errors are those of `compile`."""
+        self.check_kind(constraint.kind, field)
 
         def submit() -> SharedFuture[dict[str, Any]]:
             self._check_size(constraint, field)
@@ -212,6 +231,15 @@ class Planner:
         finally:
             done.cancel()
 
+    def _sequence(self, plan: RequestPlan, request: Request) -> EngineSequence:
+        """A request checked. One whose budget cannot hold an answer is cut at the budget, unless the client asks for complete answers."""
+        try:
+            return self.engine.prepare(request)
+        except RequestError as error:
+            if error.field != "max_tokens" or plan.extension.finish_within_budget is not None:
+                raise
+        return self.engine.prepare(replace(request, finish_within_budget=False))
+
     def _request(self, plan: RequestPlan, grammar: CompiledGrammar | None, stops: Sequence[str]) -> Request:
         """The engine's request for the first prompt."""
         options, extension = self.options, plan.extension
@@ -227,9 +255,20 @@ class Planner:
             draft_tree=extension.draft_tree or 1,
             jump_forward=options.jump_forward if extension.jump_forward is None else extension.jump_forward,
             reasoning_end=self.reasoning_end if thinks else (),
-            shown=None if plan.tools is None else self.dialect.shown,
+            shown=self._shown(plan),
             logprobs=plan.logprobs,
+            min_tokens=plan.fields.min_tokens or 0,
+            ignore_stop_tokens=bool(plan.fields.ignore_eos),
         )
+
+    def _shown(self, plan: RequestPlan) -> dict[int, str] | None:
+        """The tokens without text that the answer shows, and how."""
+        if plan.fields.skip_special_tokens is not False:
+            return None if plan.tools is None else self.dialect.shown
+        if plan.tools is not None:
+            raise ApiError("skip_special_tokens is true where there are tools: calls are read by their tokens", param="skip_special_tokens")
+        vocabulary = self.engine.vocabulary
+        return {token: name for name, token in vocabulary.special.items() if vocabulary.token_bytes(token) is None}
 
     def _submit(self, constraint: Constraint, field: str | None) -> tuple[SharedFuture[CompiledGrammar], bool]:
         """The future of a grammar, and whether it was there already."""
@@ -270,7 +309,7 @@ def _sampling(fields: SamplingFields) -> Sampling:
     """How tokens are chosen."""
     given: dict[str, Any] = {
         name: value
-        for name in ("temperature", "top_p", "min_p", "seed", "presence_penalty", "frequency_penalty")
+        for name in ("temperature", "top_p", "min_p", "seed", "presence_penalty", "frequency_penalty", "repetition_penalty")
         if (value := getattr(fields, name)) is not None
     }
     if fields.top_k is not None:

@@ -31,8 +31,36 @@ HINTS: Final = {
     "format": "response_format",
     "functions": "tools",
     "function_call": "tool_choice",
+    "bad_words": "a constraint, or logit_bias",
+    "allowed_token_ids": "logit_bias, or a constraint",
+    "chat_template": "the server's --chat-template",
+    "documents": "messages, or chat_template_kwargs",
 }
 """Fields of other servers and of other times, and what to say instead."""
+
+REFUSED: Final = {
+    "use_beam_search": "answers are sampled, not searched for",
+    "length_penalty": "it belongs to beam search, and answers are sampled",
+    "early_stopping": "it belongs to beam search, and answers are sampled",
+    "include_stop_str_in_output": "stop texts are never part of an answer",
+    "spaces_between_special_tokens": "texts are joined as the tokens have them",
+    "prompt_logprobs": "the log-probabilities of prompts are not computed",
+    "truncate_prompt_tokens": "a prompt that does not fit is refused, not cut",
+    "add_generation_prompt": "an answer is always the next message",
+    "continue_final_message": "an answer is always the next message",
+    "add_special_tokens": "prompts get the special tokens that the tokenizer or the chat template gives them",
+    "mm_processor_kwargs": "this model reads text alone",
+    "logits_processors": "clients send no code",
+    "priority": "requests are served in the order of their arrival",
+    "request_id": "the server makes its own, in x-request-id",
+    "return_token_ids": "answers have texts and log-probabilities",
+    "return_tokens_as_token_ids": "answers have texts and log-probabilities",
+    "kv_transfer_params": "caches are not shared between servers",
+    "cache_salt": "prompts are not cached",
+    "thinking_token_budget": "reasoning has no budget of its own; max_tokens bounds all of the answer",
+    "repetition_detection": "there is none; repetition_penalty makes repetitions less likely",
+}
+"""Fields of vLLM that this server does not honour, and why."""
 
 
 class Model(BaseModel):
@@ -101,6 +129,10 @@ class SamplingFields(Model):
     presence_penalty: Penalty | None = None
     frequency_penalty: Penalty | None = None
     logit_bias: dict[str, Annotated[float, Field(ge=-100, le=100)]] | None = Field(default=None, max_length=1024)
+    repetition_penalty: Annotated[float, Field(gt=0, le=10)] | None = None
+    min_tokens: int | None = Field(default=None, ge=0)
+    ignore_eos: bool | None = None
+    skip_special_tokens: bool | None = None
     stop: str | list[str] | None = None
     stop_token_ids: TokenIds | None = None
 
@@ -145,8 +177,8 @@ class CompletionRequest(Common):
 
     prompt: str | list[str] | list[int] | list[list[int]]
     logprobs: int | None = Field(default=None, ge=0, le=20)
-    echo: Literal[False] | None = None
-    best_of: Literal[1] | None = None
+    echo: bool | None = None
+    best_of: int | None = Field(default=None, ge=1, le=128)
     suffix: None = None
 
 
@@ -201,6 +233,9 @@ def describe(errors: list[Any]) -> ApiError:
         place = [str(part) for part in error["loc"] if part != "body"]
         name = place[0] if place else ""
         if error["type"] == "extra_forbidden":
+            if name in REFUSED and len(place) == 1:
+                lines.append(f"this server does not have {name}: {REFUSED[name]}")
+                continue
             hint = f"; use {HINTS[name]}" if name in HINTS else ""
             lines.append(f"unknown field {'.'.join(place)!r}: no field is ignored here{hint}")
         else:

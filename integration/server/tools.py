@@ -30,6 +30,9 @@ from .errors import ApiError
 
 _ANY_INPUT: Final = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"], "additionalProperties": False}
 
+FORMATS_OF_TEXT: Final = ("response_format", "text.format")
+"""Fields that say how a text is to be, and nothing of an answer that is a call; OpenAI's clients send them beside a tool that is named."""
+
 
 @dataclass(frozen=True, slots=True)
 class ToolPlan:
@@ -82,6 +85,8 @@ class Dialect:
             chosen = choose(tools, choice, parallel=parallel is not False)
             if chosen is None:
                 return None, constraint, field
+            if chosen.is_required and field in FORMATS_OF_TEXT:
+                constraint = None  # the answer is a call, so there is no text for it
             if chosen.is_required and constraint is not None:
                 message = f"a request takes one constraint, this one has two: tool_choice and {field}"
                 raise ApiError(message, param=field, code="conflicting_constraints")

@@ -12,7 +12,7 @@ schemas that are plain objects; other schemas are refused.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from ...schema.structural_tag.notations import NOTATIONS, STYLES
@@ -24,6 +24,7 @@ from .tool import Choice, Tool, ToolError
 
 Json = dict[str, Any]
 
+_SPEAK_OF_OTHERS: Final = {"additionalProperties", "unevaluatedProperties", "patternProperties", "allOf", "anyOf", "oneOf", "$ref"}
 _PATTERNS: Final = {"index": "[0-9]+", "gap": "\\n? {0,4}"}
 
 
@@ -141,8 +142,11 @@ class _Templates:
                 except ToolError as error:
                     raise ToolError(f"tool {tool.name!r} in the format {self.format.name}: {error}") from None
             blanks = {"max_whitespace_cnt": 0} if self.compact else {}
-            style = {} if self.notation.name == "json" else {"style": self.notation.name}
-            return {"type": "json_schema", "json_schema": tool.parameters, **style, **blanks}
+            if self.notation.name == "json":
+                closed = {"extra_properties": "closed"} if tool.is_strict else {}
+                return {"type": "json_schema", "json_schema": tool.parameters, **blanks, **closed}
+            parameters = _closed(tool.parameters) if tool.is_strict else tool.parameters
+            return {"type": "json_schema", "json_schema": parameters, "style": self.notation.name, **blanks}
         escape = {"escape": "json"} if spelling.slot == "string" else {}
         match tool.syntax:
             case "text":
@@ -197,6 +201,13 @@ class _Templates:
             for index, part in enumerate(parts)
             if part
         ]
+
+
+def _closed(parameters: Any) -> Any:
+    """Parameters without undeclared ones, for styles that are not JSON, which have no `extra_properties`; values inside stay as is."""
+    if not isinstance(parameters, Mapping) or "properties" not in parameters or parameters.keys() & _SPEAK_OF_OTHERS:
+        return parameters
+    return {**parameters, "additionalProperties": False}
 
 
 def _joined(elements: Iterable[Json]) -> list[Json]:

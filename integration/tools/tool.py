@@ -23,13 +23,17 @@ class ToolError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A function with a schema for its arguments, or a custom tool, whose input is text in a grammar or any text."""
+    """A function with a schema for its arguments, or a custom tool, whose input is text in a grammar or any text.
+
+    `is_strict`: an object of its parameters that declares properties and says nothing of others has no others (`extra_properties`).
+    """
 
     name: str
     parameters: Any = None
     is_custom: bool = False
     syntax: Literal["text", "lark", "regex"] = "text"
     grammar: str = ""
+    is_strict: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +94,9 @@ def _function(name: str, inner: Mapping[str, Any], where: str) -> Tool:
         parameters = _NO_PARAMETERS
     if not isinstance(parameters, Mapping | bool):
         raise ToolError(f"{where}.parameters must be a JSON Schema")
-    return Tool(name, parameters)
+    if inner.get("strict") not in (True, False, None):
+        raise ToolError(f"{where}.strict must be true, false or null")
+    return Tool(name, parameters, is_strict=inner.get("strict") is True)
 
 
 def _custom(name: str, format: Any, where: str) -> Tool:

@@ -113,11 +113,13 @@ def test_a_schema(client):
 
 
 def test_a_closed_answer(client):
-    """Near the limit the answer is closed: still valid, with the reason of the limit."""
+    """Near the limit the answer is closed: still valid, with the reason of the limit. One that cannot hold an answer cuts it, or is refused."""
     message = create(client, output_config=FORMAT, max_tokens=24, extra={"temperature": 1})
     Draft202012Validator(PERSON).validate(json.loads(message.content[0].text))
+    cut = create(client, output_config=FORMAT, max_tokens=3)
+    assert cut.stop_reason == "max_tokens" and cut.usage.output_tokens == 3
     with pytest.raises(anthropic.BadRequestError, match="cannot hold even the shortest answer"):
-        create(client, output_config=FORMAT, max_tokens=3)
+        create(client, output_config=FORMAT, max_tokens=3, extra={"stackmask": {"finish_within_budget": True}})
 
 
 def test_the_choice_of_tools(client):

@@ -29,7 +29,10 @@ from jsonschema import Draft202012Validator  # noqa: E402
 from support.server import Server  # noqa: E402
 
 import stackmask  # noqa: E402
+from stackmask.integration.cli.serve import KINDS  # noqa: E402
+from stackmask.integration.engine.request import KINDS as ENGINE_KINDS  # noqa: E402
 from stackmask.integration.server.tools import Dialect, checked_tools  # noqa: E402
+from stackmask.integration.tools import FORMATS, choose, read_tools, structural_tag  # noqa: E402
 
 ASK = [{"role": "user", "content": "Write a person as JSON with name, age."}]
 WEATHER = {
@@ -122,15 +125,16 @@ def test_the_limit_of_tokens(client):
     choice = caught.value.completion.choices[0]
     assert Person.model_validate_json(choice.message.content)
     assert choice.model_extra["stackmask"] == {"closed": True, "complete": True}
+    schema = {"json_schema": Person.model_json_schema()}
     with pytest.raises(openai.BadRequestError, match="cannot hold even the shortest answer"):
-        client.chat.completions.create(model="demo", messages=ASK, max_tokens=3, extra_body={"json_schema": Person.model_json_schema()})
-    cut = client.chat.completions.create(
-        model="demo",
-        messages=ASK,
-        max_tokens=3,
-        extra_body={"json_schema": Person.model_json_schema(), "stackmask": {"finish_within_budget": False}},
-    )
-    assert cut.choices[0].finish_reason == "length"
+        client.chat.completions.create(
+            model="demo", messages=ASK, max_tokens=3, extra_body={**schema, "stackmask": {"finish_within_budget": True}}
+        )
+    for extension in ({}, {"stackmask": {"finish_within_budget": False}}):
+        cut = client.chat.completions.create(model="demo", messages=ASK, max_tokens=3, extra_body={**schema, **extension})
+        assert cut.choices[0].finish_reason == "length" and cut.usage.completion_tokens == 3
+    with pytest.raises(openai.LengthFinishReasonError):
+        client.chat.completions.parse(model="demo", messages=ASK, response_format=Person, max_tokens=2)
 
 
 @pytest.mark.parametrize(
@@ -148,6 +152,8 @@ def test_the_limit_of_tokens(client):
         ({"response_format": {"type": "regex", "regex": "[ab]{3}"}}, "[ab]{3}"),
         ({"response_format": {"type": "ebnf", "ebnf": 'root ::= "x" [0-9]'}}, "x[0-9]"),
         ({"response_format": {"type": "json_schema", "schema": {"const": 5}}}, "5"),
+        ({"response_format": {"type": "lark", "grammar": 'start: "x" /[0-9]/'}}, "x[0-9]"),
+        ({"response_format": {"type": "choice", "choice": ["yes", "no"]}}, "yes|no"),
         ({"response_format": {"type": "json_object"}}, r"\{(.|\n)*\}"),
     ],
     ids=lambda value: json.dumps(value)[:50] if isinstance(value, dict) else None,
@@ -170,7 +176,11 @@ def test_every_spelling_of_a_constraint(client, body, pattern):
             {"response_format": {"type": "json_object"}, "structured_outputs": {"regex": "a"}},
             "response_format and structured_outputs.regex",
         ),
-        ({"response_format": {"type": "json_object"}, "tools": [ADD], "tool_choice": "required"}, "tool_choice and response_format"),
+        ({"regex": "a", "tools": [ADD], "tool_choice": "required"}, "tool_choice and regex"),
+        ({"response_format": {"type": "choice", "choice": "yes"}}, "list of texts"),
+        ({"use_beam_search": True}, "does not have use_beam_search"),
+        ({"tools": [{"type": "function", "function": {"name": "a", "strict": "yes"}}]}, "strict"),
+        ({"tools": [ADD], "skip_special_tokens": False}, "skip_special_tokens"),
         ({"response_format": {"type": "json_schema", "json_schema": {"name": "a"}}}, "schema is missing"),
         ({"response_format": {"type": "yaml"}}, "yaml"),
         ({"response_format": {"type": "json_object", "schema": {}}}, "response_format.schema"),
@@ -729,6 +739,101 @@ def test_what_cannot_fit(body, status, code, large):
     headers = {"Content-Type": "application/json"}
     answer = httpx.post(f"{large.url}/v1/chat/completions", content=json.dumps(body), headers=headers, timeout=60)
     assert (answer.status_code, answer.json()["error"]["code"]) == (status, code), answer.text[:300]
+
+
+def test_a_tool_by_name_beside_a_format(client):
+    """A tool that is named is called, whatever the format of texts, as OpenAI's clients send both."""
+    named = {"type": "function", "function": {"name": "add"}}
+    chat = client.chat.completions.create(
+        model="demo", messages=ASK, tools=[ADD, WEATHER], tool_choice=named, response_format={"type": "json_object"}
+    )
+    assert json.loads(chat.choices[0].message.tool_calls[0].function.arguments).keys() == {"a"}
+    tools = [{"type": "function", **ADD["function"]}]
+    response = client.responses.parse(
+        model="demo", input="Add.", text_format=Person, tool_choice={"type": "function", "name": "add"}, tools=tools
+    )
+    assert response.output[0].type == "function_call" and response.output_parsed is None
+
+
+def test_strict_tools_have_no_other_arguments():
+    """A strict tool takes the arguments that it declares, in JSON and in other formats; one that is not what its schema does."""
+    open_schema = {"type": "object", "properties": {"a": {"type": "object", "properties": {"b": {"type": "integer"}}}}}
+    for format, strict, inner in (("hermes", True, True), ("hermes", False, False), ("qwen3_coder", True, False)):
+        function = {"name": "f", "parameters": open_schema, "strict": strict}
+        tag = structural_tag(FORMATS[format], choose(read_tools([{"type": "function", "function": function}]), "required"))
+        text = json.dumps(tag)
+        assert ('"extra_properties": "closed"' in text) == inner
+        assert ('"additionalProperties": false' in text) == (strict and not inner)
+
+
+def test_fields_of_vllm(client):
+    """A least number of tokens, no end, a penalty on repetitions, special tokens, the prompt in the answer, the best of several."""
+    plain = {"model": "demo", "prompt": "Anna, ", "temperature": 0}
+    least = client.completions.create(**plain, max_tokens=60, extra_body={"min_tokens": 50})
+    assert least.usage.completion_tokens >= 50
+    endless = client.completions.create(**plain, max_tokens=120, extra_body={"ignore_eos": True})
+    assert endless.usage.completion_tokens == 120 and endless.choices[0].finish_reason == "length"
+    bounded = client.completions.create(**plain, max_tokens=20, extra_body={"ignore_eos": True, "regex": "[ab]{3}"})
+    assert re.fullmatch("[ab]{3}", bounded.choices[0].text) and bounded.choices[0].finish_reason == "stop"
+    free, varied = (
+        client.completions.create(**plain, max_tokens=60, extra_body={"ignore_eos": True, "repetition_penalty": penalty}).choices[0].text
+        for penalty in (1.0, 5.0)
+    )
+    assert free != varied
+    named = {"ebnf": 'root ::= "a" <|tool|> "b"'}
+    shown = client.completions.create(**plain, max_tokens=20, extra_body={**named, "skip_special_tokens": False})
+    assert shown.choices[0].text == "a<|tool|>b"
+    assert client.completions.create(**plain, max_tokens=20, extra_body=named).choices[0].text == "ab"
+    echo = {"model": "demo", "prompt": ["Anna, ", "Bob, "], "echo": True, "max_tokens": 5, "n": 2, "seed": 1}
+    texts = [choice.text for choice in client.completions.create(**echo).choices]
+    assert [text.partition(" ")[0] for text in texts] == ["Anna,", "Anna,", "Bob,", "Bob,"]
+    streamed = [""] * 4
+    for chunk in client.completions.create(**echo, stream=True):
+        for choice in chunk.choices:
+            streamed[choice.index] += choice.text
+    assert streamed == texts
+    best = client.completions.create(model="demo", prompt="Anna, ", best_of=4, n=1, max_tokens=8, seed=1, logprobs=0)
+    all_four = client.completions.create(model="demo", prompt="Anna, ", n=4, max_tokens=8, seed=1, logprobs=0)
+
+    def mean(choice):
+        return sum(choice.logprobs.token_logprobs) / len(choice.logprobs.token_logprobs)
+
+    assert best.choices[0].text == max(all_four.choices, key=mean).text
+    assert len(best.choices) == 1 and best.usage.completion_tokens == all_four.usage.completion_tokens
+    with pytest.raises(openai.BadRequestError, match="best_of"):
+        client.completions.create(model="demo", prompt="a", best_of=2, n=1, stream=True)
+
+
+def test_kinds_of_constraints():
+    """An operator says which kinds of constraints clients may send."""
+    assert {*KINDS, "json"} == {*ENGINE_KINDS}
+    server = Server("--constraints", "json_schema,choice")
+    try:
+        for body, status in (
+            ({"json_schema": {"const": 1}}, 200),
+            ({"response_format": {"type": "choice", "choice": ["a"]}}, 200),
+            ({"regex": "a"}, 403),
+            ({"ebnf": 'root ::= "a"'}, 403),
+            ({"tools": [ADD], "tool_choice": "required"}, 200),
+            (
+                {
+                    "tools": [
+                        {
+                            "type": "custom",
+                            "custom": {"name": "a", "format": {"type": "grammar", "grammar": {"syntax": "regex", "definition": "a"}}},
+                        }
+                    ]
+                },
+                403,
+            ),
+        ):
+            answer = httpx.post(f"{server.url}/v1/chat/completions", json={"messages": ASK, "max_tokens": 80, **body}, timeout=60)
+            assert answer.status_code == status, answer.text
+            if status == 403:
+                assert answer.json()["error"]["code"] == "constraint_not_allowed"
+        assert httpx.post(f"{server.url}/v1/grammar/check", json={"regex": "a"}).status_code == 403
+    finally:
+        server.stop()
 
 
 def test_slow_grammars_leave_a_place_to_others():
