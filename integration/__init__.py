@@ -7,6 +7,7 @@
     follower                               a matcher that follows a list of tokens
     transformers/, transformers_batching   model.generate and continuous batching of transformers
     answers/                               options, types, partial values and pieces of generate's answers
+    decisions/                             the probability of each text of a finite grammar, and exact draws
     generate                               generation for scripts: one prompt, several, asyncio
     distributed                            ranks that agree on which grammars are ready
     demo/                                  a model small enough to ship

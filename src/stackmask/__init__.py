@@ -12,6 +12,7 @@ Grammars come from JSON Schema, regexes, EBNF, Lark, choices and structural tags
 from .integration.answers.generation import Generation
 from .integration.answers.stream import Piece, Stream
 from .integration.compiler import CompiledGrammar, Compiler
+from .integration.decisions import Decider, Decision, decide
 from .integration.generate import Generator, generate, generate_async, generate_batch, stream
 from .integration.tokenizers import Vocabulary
 from .pda.engine import fill_bitmasks, fill_draft_bitmasks
@@ -36,6 +37,8 @@ from .pda.matcher import Explanation, Matcher, allocate_token_bitmask
 __all__ = [
     "CompiledGrammar",
     "Compiler",
+    "Decider",
+    "Decision",
     "EbnfError",
     "Explanation",
     "Generation",
@@ -58,6 +61,7 @@ __all__ = [
     "Vocabulary",
     "VocabularyError",
     "allocate_token_bitmask",
+    "decide",
     "fill_bitmasks",
     "fill_draft_bitmasks",
     "generate",
