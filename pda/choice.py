@@ -9,18 +9,24 @@ construction of minimal acyclic finite-state automata", Computational Linguistic
     close the rest
 
 So a trie is never built, and time and memory are linear in the bytes that differ from text to text.
+Of long texts each byte would still be a state: they become a compressed trie (Morrison, "PATRICIA", Journal of the ACM 15, 1968), whose
+size is linear in the number of texts.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
+from typing import Final
 
 from .budget import Budget
 from .exceptions import GrammarError
-from .grammar import RAW, Grammar, GrammarBuilder
+from .grammar import RAW, Grammar, GrammarBuilder, NodeId
 from .limits import Limits
 
 _LIMITS = Limits()
+LONG: Final = 64
+"""Texts that are longer on average share little but their beginnings, so they are a tree of literals."""
 
 
 def choice_grammar(options: Sequence[str], *, limits: Limits = _LIMITS) -> Grammar:
@@ -40,6 +46,8 @@ def choice_grammar(options: Sequence[str], *, limits: Limits = _LIMITS) -> Gramm
     root = builder.rule("choice")
     if len(texts) == 1:
         builder.define(root, builder.literal(texts[0]))
+    elif sum(map(len, texts)) > LONG * len(texts):
+        builder.define(root, _tree(builder, texts, Budget(limits)))
     else:
         transitions, accepting = _Automaton(Budget(limits)).build(texts)
         builder.define(root, builder.automaton(transitions, accepting, RAW))
@@ -57,6 +65,49 @@ def _encoded(options: Sequence[str]) -> list[bytes]:
         index = options.index(error.object)
         code = ord(error.object[error.start])
         raise GrammarError(f"option {index} of the choice contains U+{code:04X}, a lone surrogate, which has no UTF-8") from None
+
+
+def _tree(builder: GrammarBuilder, texts: list[bytes], budget: Budget) -> NodeId:
+    """Sorted distinct texts as the graph of their compressed trie: an edge reads all that leads to the next place where texts part."""
+
+    def read(start: int, text: bytes, end: int) -> NodeId:
+        first = builder.literal(text[start : min(start + LONG, end)])
+        # An engine makes the states of what comes later when a text comes to it.
+        return first if end <= start + LONG else builder.seq(first, builder.literal(text[start + LONG : end]))
+
+    edges: list[int] = []
+    states = 2  # the start and the end
+    todo = [(0, len(texts), 0, 0)]
+    for first, end, depth, state in todo:  # the texts from the first to the end begin alike as far as this depth
+        if len(texts[first]) == depth:
+            edges += (state, 1, -1)
+            first += 1
+        while first < end:
+            text = texts[first]
+            budget.spend(4 + len(text) // 2048)
+            # No text has the byte 0xFF.
+            after = bisect_left(texts, text[: depth + 1] + b"\xff", first, end)
+            if after == first + 1:
+                edges += (state, 1, read(depth, text, len(text)))
+            else:
+                shared = _shared(text, texts[after - 1])
+                edges += (state, states, read(depth, text, shared))
+                todo.append((first, after, shared, states))
+                states += 1
+            first = after
+    return builder.graph(states, tuple(edges))
+
+
+def _shared(one: bytes, other: bytes) -> int:
+    """How many bytes two texts begin with alike."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 class _Automaton:

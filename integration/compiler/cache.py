@@ -1,7 +1,8 @@
 """Compiled grammars by specification: made once however many ask at the same time, kept while they fit a number of bytes.
 
 A specification that is being compiled is a future which everybody who asks for it waits on.
-A failure reaches all of them and is forgotten: whoever asks later compiles anew.
+A failure reaches all of them and is forgotten: whoever asks later compiles anew. Where all have cancelled, the compilation ends at its next
+step.
 The least recently used grammars go first when the bytes are used up; a matcher keeps its grammar alive nevertheless.
 An exception that is kept holds the frames it came through, and so all that a compilation had made when it failed: these are cleared,
 and nothing here lets a future and its exception hold each other, which would last until the garbage collector comes.
@@ -13,9 +14,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from concurrent.futures import CancelledError, Executor, Future
 from dataclasses import dataclass
+from functools import partial
 from threading import Lock
 from traceback import clear_frames
 from typing import Generic, Protocol, Self, TypeVar
+
+from ...pda.budget import STOP
 
 
 class Sized(Protocol):
@@ -79,6 +83,7 @@ class Cache(Generic[S]):
         self._lock = Lock()
         self._ready: OrderedDict[Hashable, tuple[S, int]] = OrderedDict()  # values with their size when last used
         self._pending: dict[Hashable, SharedFuture[S] | None] = {}  # None until somebody waits: a future takes longer than all else here
+        self._wanted: dict[Hashable, int] = {}  # of what is made on an executor, how many wait for it
         self._size = self._hits = self._misses = self._waited = 0
 
     def get(self, key: Hashable, make: Callable[[], S]) -> S:
@@ -98,6 +103,7 @@ class Cache(Generic[S]):
                 return future.result()
             finally:
                 del future
+                self._leave(key)
         try:
             value = make()
         except Exception as error:
@@ -119,9 +125,11 @@ class Cache(Generic[S]):
             if owner:
                 self._misses += 1
                 future = self._pending[key] = SharedFuture()
+                self._wanted[key] = 1
             else:
                 future = self._joined(key)
         follower = _follow(future)
+        follower.add_done_callback(lambda done: self._leave(key) if done.cancelled() else None)
         if owner:
             try:
                 executor.submit(self._make, key, make, future)
@@ -154,6 +162,8 @@ class Cache(Generic[S]):
     def _joined(self, key: Hashable) -> SharedFuture[S]:
         """The future of what is being made; under the lock."""
         self._waited += 1
+        if key in self._wanted:
+            self._wanted[key] += 1
         future = self._pending[key]
         if future is None:
             future = self._pending[key] = SharedFuture()
@@ -161,24 +171,57 @@ class Cache(Generic[S]):
         return future
 
     def _make(self, key: Hashable, make: Callable[[], S], future: SharedFuture[S]) -> None:
-        """Make a value for those who wait for it."""
+        """Make a value for those who wait for it, as long as there are any."""
         future.begin()
         del future
+        token = STOP.set(partial(self._unwanted, key))
         try:
-            value = make()
+            while True:
+                try:
+                    value = make()
+                except CancelledError as error:
+                    if self._abandon(key, error):
+                        return
+                else:
+                    self._finish(key, value)
+                    return
         except Exception as error:
             del make
             self._fail(key, error)
         except BaseException:  # an interrupt concerns this thread alone
             self._give_up(key)
             raise
-        else:
-            self._finish(key, value)
+        finally:
+            STOP.reset(token)
+
+    def _unwanted(self, key: Hashable) -> CancelledError | None:
+        """What ends a compilation that nobody waits for."""
+        return None if self._wanted.get(key) else CancelledError()
+
+    def _leave(self, key: Hashable) -> None:
+        """One who waited waits no more."""
+        with self._lock:
+            if self._wanted.get(key):
+                self._wanted[key] -= 1
+
+    def _abandon(self, key: Hashable, error: CancelledError) -> bool:
+        """Forget what nobody waits for; False where somebody has come since it was given up."""
+        with self._lock:
+            if self._wanted.get(key):
+                return False
+            self._forget(key)
+        _clear(error)
+        return True
+
+    def _forget(self, key: Hashable) -> SharedFuture[S] | None:
+        """The future of what is made no more, if anybody has asked for one; under the lock."""
+        self._wanted.pop(key, None)
+        return self._pending.pop(key)
 
     def _finish(self, key: Hashable, value: S) -> None:
         """Keep a value that was made, and give it to all who wait."""
         with self._lock:
-            future = self._pending.pop(key)
+            future = self._forget(key)
             self._keep(key, value)
         if future is not None:
             future.set_result(value)
@@ -186,7 +229,7 @@ class Cache(Generic[S]):
     def _fail(self, key: Hashable, error: Exception) -> None:
         """Tell all who wait why there is no value."""
         with self._lock:
-            future = self._pending.pop(key)
+            future = self._forget(key)
         _clear(error)
         if future is not None:
             future.set_exception(error)
@@ -194,7 +237,7 @@ class Cache(Generic[S]):
     def _give_up(self, key: Hashable) -> None:
         """Tell all who wait that nobody makes the value any more."""
         with self._lock:
-            future = self._pending.pop(key)
+            future = self._forget(key)
         if future is not None:
             future.cancel()
             future.set_running_or_notify_cancel()

@@ -27,10 +27,10 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 from io import FileIO
-from math import inf
 from multiprocessing.connection import Connection
 from typing import Any, Final
 
+from ...pda.budget import STOP
 from ...pda.exceptions import GrammarError, LimitError, UnsatisfiableError
 from ...pda.limits import Limits
 from ...pda.vocabulary import Vocabulary
@@ -42,6 +42,8 @@ from . import worker as compile_worker
 from .task import Purpose, Task
 from .turns import SLOW_AFTER, BusyError, Turns
 
+PATIENCE: Final = 30.0  # seconds that a call which was stopped for the sake of others waits for its turn, if its limit is not less
+ASKED_EVERY: Final = 0.02  # seconds after which a caller is asked whether it still wants an answer
 GRACE: Final = 2.0  # seconds that a worker may take longer than its limit, which it minds by itself
 MEMORY: Final = 4 << 30  # bytes of address space of a worker
 LARGE: Final = 1 << 20  # bytes of a grammar after which free memory is given back
@@ -63,7 +65,7 @@ class WorkerCompiler(Compiler):
         count = workers or max(2, (os.cpu_count() or 1) // 2)  # at least two, so that a slow specification leaves one to the others
         super().__init__(vocabulary, limits=limits, cache_bytes=cache_bytes, threads=count)
         self._executor.shutdown()
-        self._executor = self._turns = Turns(count, most_waiting=MOST_WAITING, patience=self.limits.compile_seconds)
+        self._executor = self._turns = Turns(count, most_waiting=MOST_WAITING, patience=min(self.limits.compile_seconds, PATIENCE))
         # one more than work at a time: it is there when another was stopped
         self._nursery = _Nursery()
         self._workers = _WorkerPool(count + 1, self._turns, partial(_WorkerProcess, self._nursery, vocabulary, self.limits, memory))
@@ -210,7 +212,7 @@ class _WorkerPool:
 class _LostError(Exception):
     """A worker is lost; `reason` is the error of its request."""
 
-    def __init__(self, reason: Exception) -> None:
+    def __init__(self, reason: BaseException) -> None:
         self.reason = reason
         super().__init__(str(reason))
 
@@ -274,7 +276,7 @@ class _WorkerProcess:
         self._file = _file()
         self.is_over = False
         self._channel = Connection(ours.detach())
-        self._seconds = None if limits.compile_seconds == inf else limits.compile_seconds + GRACE
+        self._seconds = limits.compile_seconds + GRACE
         self._limits = limits
         self._handle = -1
         try:
@@ -289,15 +291,25 @@ class _WorkerProcess:
             self._file.close()
             raise LimitError("a process that compiles grammars could not be started", limit="memory") from None
 
+    def _answers_within(self, seconds: float) -> bool:
+        """Whether an answer comes in time; a caller that no longer wants one is asked for now and then, and ends the wait."""
+        stop, end = STOP.get(), time.monotonic() + seconds
+        while not self._channel.poll(max(0.0, min(end - time.monotonic(), ASKED_EVERY))):
+            if stop is not None and (error := stop()) is not None:
+                raise _LostError(error)
+            if time.monotonic() >= end:
+                return False
+        return True
+
     def ask(self, task: Task, outlast: Callable[[], None]) -> Any:
         """The answer to a task; what is wrong with it is raised here as it was there. `outlast` is called once it takes long."""
         data = pickle.dumps(task)
         self.is_over = True  # unless it answers
         try:
             self._channel.send_bytes(data)
-            if not self._channel.poll(min(SLOW_AFTER, self._seconds)):
+            if not self._answers_within(min(SLOW_AFTER, self._seconds)):
                 outlast()
-                if not self._channel.poll(max(0.0, self._seconds - SLOW_AFTER)):
+                if not self._answers_within(max(0.0, self._seconds - SLOW_AFTER)):
                     limit = self._limits.compile_seconds
                     raise _LostError(LimitError(f"compilation took more than {limit:g} s", limit="compile_seconds", value=limit))
             is_over, answer, sizes = self._channel.recv()

@@ -39,6 +39,8 @@ from .char_classes import (
 from .charset import CharSet
 from .minimize import ClassRows, LabelRows, Row, Rows, Transitions, canonical_form, numbered, rows_of
 
+FEW_WORDS: Final = 4
+"""Unions of more automata than this are looked at for words."""
 LARGE_PRODUCT: Final = 1_000
 """Pairs of states of a product that looks at lengths first."""
 
@@ -107,11 +109,10 @@ def from_letters(
     rows: list[Row] = []
     accepting: list[bool] = []
     folded = [0] * len(children)
+    budget.spend(2 * len(children))
     known: dict[tuple[bool, tuple[tuple[int, LabelId], ...]], int] = {}
     sets: dict[LetterT, LabelId] = {}
     for node in range(len(children) - 1, -1, -1):  # a child is younger than its parent
-        if not node & 0x3FF:
-            budget.spend(3 << 10)
         row: Row = []
         by_target: dict[int, list[LabelId]] = {}
         for letter, child in children[node].items():
@@ -158,7 +159,24 @@ def _trie(words: Iterable[Sequence[LetterT]], prefix_free: bool, budget: Budget)
 
 def union(*automata: Dfa, budget: Budget | None = None) -> Dfa:
     """Texts that any of the automata accepts."""
-    return _fold(automata, NOTHING, UNION, budget or Budget())
+    budget = budget or Budget()
+    if len(automata) > FEW_WORDS:
+        # PERF: words are one trie, where a tree of products would copy each of them at every level.
+        words = {place: word for place, automaton in enumerate(automata) if (word := _word(automaton)) is not None}
+        if len(words) > FEW_WORDS:
+            others = [automaton for place, automaton in enumerate(automata) if place not in words]
+            automata = (from_strings(words.values(), budget=budget), *others)
+    return _fold(automata, NOTHING, UNION, budget)
+
+
+def _word(automaton: Dfa) -> str | None:
+    """The one text that an automaton accepts, None where there are none or more; looks at canonical automata only."""
+    text = []
+    for state, row in enumerate(automaton.transitions[:-1]):
+        if len(row) != 1 or row[0][0] != row[0][1] or row[0][2] != state + 1 or automaton.accepting[state]:
+            return None
+        text.append(chr(row[0][0]))
+    return "".join(text) if automaton.accepting[-1] and not automaton.transitions[-1] else None
 
 
 def intersection(*automata: Dfa, budget: Budget | None = None) -> Dfa:
@@ -213,6 +231,57 @@ _SCALARS: Final = ((0, 0xD7FF), (0xE000, 0x10FFFF))
 def _is_loop(row: tuple[tuple[int, int, int], ...], state: int) -> bool:
     """Whether a row leads back to its state whatever is read."""
     return row == ((0, 0xD7FF, state), (0xE000, 0x10FFFF, state))
+
+
+def by_right_state(left: Dfa, right: Dfa, *, budget: Budget | None = None) -> dict[int, Dfa]:
+    """For each state of `right` the texts that `left` accepts and that lead there; states that no such text leads to are left out.
+
+    One exploration serves them all, and each is trimmed from its own ends backwards: of a tree of words, each takes its path alone.
+
+    >>> found = by_right_state(ANYTHING, from_strings(["ab", "ac"]))
+    >>> {state: automaton == from_string(text) for (state, automaton), text in zip(found.items(), ["", "a"])}
+    {0: True, 1: True}
+    """
+    budget = budget or Budget()
+    pairs = _LabelPairs(left, right, INTERSECTION, budget)
+    numbers = {0: 0}
+    todo = [0]
+    rows: list[Row] = []
+    before: list[list[int]] = [[]]
+    for place, pair in enumerate(todo):
+        row, _ = pairs.row(pair)
+        moves: Row = []
+        for target, label in row:
+            number = numbers.get(target)
+            if number is None:
+                number = numbers[target] = len(todo)
+                todo.append(target)
+                before.append([])
+            moves.append((number, label))
+            before[number].append(place)
+        rows.append(moves)
+        budget.check_states(len(todo))
+    ends: dict[int, list[int]] = {}
+    for place, pair in enumerate(todo):
+        p, q = divmod(pair, pairs.width)
+        if left.accepting[p]:
+            ends.setdefault(q, []).append(place)
+    found: dict[int, Dfa] = {}
+    for state, its in sorted(ends.items()):
+        live = dict.fromkeys(its)
+        order = [*live]
+        for place in order:
+            for source in before[place]:
+                if source not in live:
+                    live[source] = None
+                    order.append(source)
+        kept = sorted(order)  # the start is in it, and the first
+        names = {place: name for name, place in enumerate(kept)}
+        budget.spend(4 + 2 * len(kept))
+        some = [[(names[target], label) for target, label in rows[place] if target in names] for place in kept]
+        chosen = set(its)
+        found[state] = canonical(some, [place in chosen for place in kept], pairs.labels, budget)
+    return found
 
 
 def contains(outer: Dfa, inner: Dfa, *, budget: Budget | None = None) -> bool:

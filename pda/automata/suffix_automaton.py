@@ -25,6 +25,10 @@ def substring_dfa(chunks: Sequence[str], budget: Budget) -> Dfa:
     ['', 'ab', 'abc', 'cab']
     """
     edges = _suffix_automaton([chunk for chunk in chunks if chunk], budget)
+    if all(len(chunk) <= 1 for chunk in chunks):
+        budget.spend(3 * len(edges))
+        rows = [[(ord(chunk), ord(chunk), target) for chunk, target in row.items()] for row in edges]
+        return Dfa(tuple([tuple(sorted(row)) for row in rows]), (True,) * len(rows))
     start = frozenset({("", 0)})
     numbers = {start: 0}
     todo = [start]

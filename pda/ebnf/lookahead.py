@@ -245,10 +245,8 @@ class _Lookaheads:
         if dfa.contains(asked, automaton, budget=self.budget):
             return {None: node}
         found: list[tuple[Dfa | None, Dfa]] = [(None, dfa.intersection(automaton, asked, budget=self.budget))]
-        for state, accepts in enumerate(asked.accepting):
-            if not accepts:
-                ends = Dfa(asked.transitions, tuple(other == state for other in range(len(asked.accepting))))
-                beginning = dfa.intersection(automaton, dfa.minimize(ends, budget=self.budget), budget=self.budget)
+        for state, beginning in dfa.by_right_state(automaton, asked, budget=self.budget).items():
+            if not asked.accepting[state]:
                 found.append((_from_state(asked, state, self.budget), beginning))
         return self.merged([(left, self.node(texts)) for left, texts in found if texts != NOTHING])
 
@@ -324,7 +322,13 @@ class _Lookaheads:
 
 def _from_state(automaton: Dfa, state: int, budget: Budget) -> Dfa:
     """The texts that an automaton accepts from another state."""
-    shift = [state, *(other for other in range(len(automaton.accepting)) if other != state)]
-    number = {other: i for i, other in enumerate(shift)}
+    shift = [state]
+    number = {state: 0}
+    for other in shift:  # all that it leads to
+        for _, _, target in automaton.transitions[other]:
+            if target not in number:
+                number[target] = len(shift)
+                shift.append(target)
+    budget.spend(2 * len(shift))
     rows = tuple(tuple((lo, hi, number[target]) for lo, hi, target in automaton.transitions[other]) for other in shift)
     return dfa.minimize(Dfa(rows, tuple(automaton.accepting[other] for other in shift)), budget=budget)

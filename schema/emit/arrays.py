@@ -96,6 +96,8 @@ class ArrayWriter:
         """Arrays whose items are counted, as a graph: by counts of what they meet, or, where no two may be equal, by values left."""
         b, f = self.b, self.f
         prefix, _, low, high, counts, distinct = part
+        if any(count.start <= 0 and count.low >= low for count in counts):
+            low = 0  # as many items as have to count are there anyway
         largest = max(low, high, *(max(count.low, count.high) for count in counts))
         if largest > GRAPH_STATES:
             raise LimitError(f"one array counts to {largest}, and its graph to {GRAPH_STATES} states", limit="states", value=GRAPH_STATES)

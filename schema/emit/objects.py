@@ -180,8 +180,9 @@ class ObjectWriter:
             endless = part.high < 0 and partition.is_endless(m.inside)
             keys.append(Key(None, m.key, m.value, partial(self.speaks_of_class, m.inside), partial(self.lasts, m, endless)))
         split = Cases(self.oracle).split
-        graph = Unordered(b, f, keys, clauses, pair=self.pair, split=split, budget=self.oracle.budget)
-        return graph.node(part.low, part.high, states)
+        budget = self.oracle.budget
+        with budget.part("the graph of one object"):
+            return Unordered(b, f, keys, clauses, pair=self.pair, split=split, budget=budget).node(part.low, part.high, states)
 
     def speaks_of(self, name: str, atom: Atom) -> bool:
         """Whether an atom speaks of a declared key."""

@@ -7,6 +7,7 @@ import hashlib
 import json
 import pickle
 import random
+import signal
 import struct
 import sys
 import threading
@@ -466,6 +467,45 @@ def test_submit_takes_a_copy(vocabulary, monkeypatch):
     front_end.go_on.set()
     assert not accepts(future.result(10), '"b"')
     assert blocked.result(10)
+
+
+SLOW = {"type": "string", "allOf": [{"pattern": f"{a}{b}[0-9]"} for a in "abcdefgh" for b in "abcdefgh"]}
+"""A schema whose compilation takes minutes where nothing bounds it."""
+
+
+def test_what_nobody_waits_for_ends(vocabulary):
+    """A compilation whose futures are all cancelled ends at its next step; one future that is left keeps it."""
+    compiler = Compiler(vocabulary, limits=Limits(compile_work=1 << 40, states=1 << 40), threads=1)
+    futures = [compiler.submit("json_schema", SLOW) for _ in range(3)]
+    futures[0].begun.result(10)
+    for future in futures:
+        assert not compiler._executor._work_queue.qsize()
+        time.sleep(0.05)
+        assert not future.done() and future.cancel()
+    begin = time.process_time()
+    assert compiler.submit("regex", "x").result(10)
+    assert time.process_time() - begin < 0.5
+    assert not compiler._cache._pending and not compiler._cache._wanted
+
+
+def test_an_interrupt_ends_a_compilation(vocabulary):
+    """Ctrl-C ends a compilation in the caller's thread within 50 ms of its work, and leaves the compiler as it was."""
+    compiler, began = Compiler(vocabulary, limits=Limits(compile_work=1 << 40, states=1 << 40)), []
+
+    def interrupt(number, frame):
+        began.append(time.process_time())
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        with pytest.raises(KeyboardInterrupt):
+            compiler.json_schema(SLOW)
+        assert time.process_time() - began[0] < 0.05
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert compiler.regex("x")
 
 
 def test_an_interrupt_concerns_one_thread(vocabulary, monkeypatch):
