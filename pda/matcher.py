@@ -7,7 +7,7 @@ Added here are `explain`, which turns a refusal into a sentence, `forced_tokens`
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -16,8 +16,11 @@ import numpy.typing as npt
 
 from . import engine
 from .captures import CaptureReader
+from .exceptions import LimitError
 from .vocabulary import Vocabulary
 
+LONGEST_NEAREST = 4096
+SHOWN_NEAREST = 400
 SHOWN_RULES = 8
 SHOWN_BYTES = 40
 
@@ -34,9 +37,18 @@ def allocate_token_bitmask(batch_size: int, vocab_size: int) -> npt.NDArray[np.i
     return np.full((batch_size, (vocab_size + 31) // 32), -1, np.int32)
 
 
+Tell = Callable[[bytes, int, Sequence[str]], tuple[tuple[str, ...], tuple[str, ...]]]
+"""What a specification says of a refusal: from the whole text, the byte refused (its length where the text ends too early) and the rules
+there, sentences in the words of the specification, and places in it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a token or a text is refused here, or that it is not; `str` gives one sentence or two.
+    """Why a token or a text is refused here, or that it is not; `str` says all of it, a line for each sentence.
+
+    `reasons` say it in the words of the specification: for a JSON Schema the path in the instance, the value, and the keyword with its
+    pointer. `places` are the definitions of the rules of a grammar, with line and caret. `nearest` is the text up to the refused byte and
+    a shortest end to it. All three are known only at the start of a text, where the whole of it is at hand.
 
     `position` counts the bytes of `data` that fit, `byte` is the one that does not, `expected` are the bytes that would fit instead,
     `rules` the rules that the text is in there, innermost first, and `complete` says whether the text may end there.
@@ -51,6 +63,9 @@ class Explanation:
     complete: bool
     rules: tuple[str, ...]
     subject: str
+    reasons: tuple[str, ...] = ()
+    places: tuple[str, ...] = ()
+    nearest: bytes | None = None
 
     def __str__(self) -> str:
         if self.accepted:
@@ -65,13 +80,14 @@ class Explanation:
         instead += ["the end of the text"] if self.complete else []
         expected = f"; expected is {' or '.join(instead)}" if instead else "; nothing but a token with a name can follow"
         names = ", in ".join(self.rules[:SHOWN_RULES]) + (", ..." if len(self.rules) > SHOWN_RULES else "")
-        return what + expected + (f" (in {names})" if names else "")
+        nearest = [] if self.nearest is None else [f"nearest text that fits: {_quote(self.nearest[:SHOWN_NEAREST])[1:-1]}"]
+        return "\n".join([*self.reasons, what + expected + (f" (in {names})" if names else ""), *self.places, *nearest])
 
 
 class Matcher(engine.Matcher):
     """The state of one text being generated: which tokens may come next, and what happens when one does."""
 
-    __slots__ = ("_captures", "_vocabulary")
+    __slots__ = ("_captures", "_tell", "_vocabulary")
 
     def __init__(
         self,
@@ -80,10 +96,12 @@ class Matcher(engine.Matcher):
         stop_token_ids: Iterable[int] | None = None,
         *,
         captures: CaptureReader | None = None,
+        tell: Tell | None = None,
     ) -> None:
         super().__init__(grammar, vocabulary.stop_token_ids if stop_token_ids is None else list(stop_token_ids))
         self._vocabulary = vocabulary
         self._captures = captures
+        self._tell = tell
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -95,6 +113,7 @@ class Matcher(engine.Matcher):
         twin = super().fork()  # the engine's fork makes an instance of type(self)
         twin._vocabulary = self._vocabulary
         twin._captures = self._captures
+        twin._tell = self._tell
         return twin
 
     def forced_tokens(self) -> list[int]:
@@ -124,8 +143,11 @@ class Matcher(engine.Matcher):
         steps = self.taken
         return self._captures.read(steps, deduplicate=deduplicate) if steps and self._captures is not None else []
 
-    def explain(self, token_or_bytes: int | bytes) -> Explanation:
-        """Whether a token or a text fits here and, if not, which byte is refused and what was expected in its place."""
+    def explain(self, token_or_bytes: int | bytes, *, nearest: bool = True) -> Explanation:
+        """Whether a token or a text fits here and, if not, which byte is refused and what was expected in its place.
+
+        `nearest` asks for the nearest text that fits, which can take a while where texts are long.
+        """
         if isinstance(token_or_bytes, bytes):
             data, accepted, subject = token_or_bytes, False, f"the text {_quote(token_or_bytes[:SHOWN_BYTES])}"
         else:
@@ -134,6 +156,14 @@ class Matcher(engine.Matcher):
         fits = self.matching_prefix(data)
         accepted = accepted or (fits == len(data) and isinstance(token_or_bytes, bytes))
         refused = None if accepted or fits == len(data) else data[fits]
+        rules = tuple(self.rule_names(data[:fits]))
+        reasons: tuple[str, ...] = ()
+        places: tuple[str, ...] = ()
+        end = None
+        if refused is not None and not self.num_accepted:
+            if self._tell is not None:
+                reasons, places = self._tell(data, fits, rules)
+            end = self._nearest(data[:fits]) if nearest else None
         return Explanation(
             accepted=accepted,
             data=data,
@@ -141,9 +171,31 @@ class Matcher(engine.Matcher):
             byte=refused,
             expected=self.next_bytes(data[:fits]),
             complete=not accepted and self._complete_after(data[:fits]),
-            rules=tuple(self.rule_names(data[:fits])),
+            rules=rules,
             subject=subject,
+            reasons=reasons,
+            places=places,
+            nearest=end,
         )
+
+    def missing(self, data: bytes) -> tuple[str, ...]:
+        """What a text lacks that fits and ends too early, in the words of the specification; of a matcher at the start."""
+        if self._tell is None or self.num_accepted:
+            return ()
+        reasons, places = self._tell(data, len(data), self.rule_names(data))
+        return (*reasons, *places)
+
+    def _nearest(self, data: bytes) -> bytes | None:
+        """A text that fits with a shortest end to it; None where that needs tokens without text, is long, or is not found."""
+        twin = self.fork()
+        if data and not twin.accept_bytes(data):
+            return None
+        if engine.completion_lengths((twin,))[0] > LONGEST_NEAREST:
+            return None
+        try:
+            return data + twin.shortest_completion()
+        except (ValueError, LimitError):
+            return None
 
     def _subject(self, token: int) -> str:
         """A token in words."""

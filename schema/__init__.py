@@ -14,6 +14,7 @@ Each line imports those above it.
     emit/                schemas and values as nodes
     json_schema          the way in: json_schema_grammar
     structural_tag/      structural tags
+    refusal/             why a text is no instance, in the words of its schema
 
 >>> from stackmask.schema.json_schema import json_schema_grammar
 >>> grammar, report = json_schema_grammar({"type": "array", "items": {"type": "integer", "minimum": 3}})

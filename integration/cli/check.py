@@ -9,7 +9,7 @@ from dataclasses import replace
 from unicodedata import east_asian_width
 
 from ...pda.exceptions import GrammarError
-from ...pda.matcher import Matcher, show_bytes
+from ...pda.matcher import SHOWN_NEAREST, Matcher, show_bytes
 from ...pda.vocabulary import Vocabulary
 from ..compiler import CompiledGrammar, Compiler
 from .command import OK, REFUSED, Command, CommandError, colour, seconds
@@ -75,20 +75,24 @@ def judge(grammar: CompiledGrammar, data: bytes) -> str | None:
 
 def refusal(matcher: Matcher, data: bytes, fits: int) -> str:
     """The place where a text is refused, its line with a caret below, and what was expected."""
-    explanation = matcher.explain(data[: fits + 1])
-    lines = [f"  {place(data, fits)}"]
+    explanation = matcher.explain(data)
+    reasons = explanation.reasons if fits < len(data) else matcher.missing(data)
+    lines = [*(f"  {reason}" for reason in reasons), f"  {place(data, fits)}"]
     if fits < len(data):
         lines.append(_excerpt(data, fits))
     else:
         matcher.accept_bytes(data)
         rest = matcher.shortest_completion().decode("utf-8", "replace")
-        lines[0] += f": the text ends too early; the shortest end would be {rest[:60]!r}"
+        lines[-1] += f": the text ends too early; the shortest end would be {rest[:60]!r}"
     expected = [f"one of {show_bytes(explanation.expected)}" if len(explanation.expected) > 1 else show_bytes(explanation.expected)]
     expected = [part for part in expected if part] + (["the end of the text"] if explanation.complete else [])
     if expected:
         lines.append(f"  expected {' or '.join(expected)}")
     if explanation.rules:
         lines.append(f"  in {', in '.join(explanation.rules[:6])}{', ...' if len(explanation.rules) > 6 else ''}")
+    lines += [f"  {line}" for found in explanation.places for line in found.splitlines()]
+    if explanation.nearest is not None:
+        lines.append(f"  nearest text that fits: {_visible(explanation.nearest[:SHOWN_NEAREST])}")
     return "\n".join(lines)
 
 

@@ -4,6 +4,7 @@
     structural_tag_key     the same for structural tags, and for the tags in them
     cache                  grammars by key, made once, kept while they fit a number of bytes
     serialization          grammars as bytes
+    rule_range             where the text of a grammar defines a rule
     checking               what there is to say of a grammar and of a text in it
     compiler               Compiler and CompiledGrammar
 

@@ -45,10 +45,13 @@ def _try(grammar: CompiledGrammar, text: str) -> dict[str, Any]:
     explanation = matcher.explain(data)
     result: dict[str, Any] = {"accepted": explanation.accepted, "position": explanation.position}
     if not explanation.accepted:
-        return {**result, "complete": False, "explanation": str(explanation)}
+        nearest = None if explanation.nearest is None else explanation.nearest.decode("utf-8", "replace")
+        said = {"reasons": list(explanation.reasons), "places": list(explanation.places), "nearest": nearest}
+        return {**result, "complete": False, "explanation": str(explanation), **said}
+    missing = matcher.missing(data)
     matcher.accept_bytes(data)
     complete = matcher.is_completed()
-    return {**result, "complete": complete, "completion": _completion(matcher)}
+    return {**result, "complete": complete, "completion": _completion(matcher), **({} if complete else {"missing": list(missing)})}
 
 
 def _completion(matcher: Matcher) -> str | None:

@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Self
 
@@ -34,20 +34,23 @@ from ...pda.exceptions import (
     StackmaskWarning,
     StructuralTagError,
     UnsatisfiableError,
+    caret,
     shown,
 )
 from ...pda.grammar import TOKENS, Grammar, GrammarBuilder, NodeId, memory_of
 from ...pda.limits import Limits
-from ...pda.matcher import Matcher
+from ...pda.matcher import Matcher, Tell
 from ...pda.packed import PackedGrammar
 from ...pda.regex import regex_grammar
 from ...pda.vocabulary import Vocabulary
 from ...schema.dialect.report import Report
 from ...schema.json_schema import json_schema_grammar, json_schema_node, unsatisfiable
+from ...schema.refusal import Refusals, choice_refusal
 from ...schema.structural_tag import StructuralTags
 from .cache import Cache, CacheInfo, SharedFuture
 from .cache_key import parse_json, read_schema, schema_key, schema_of_key
 from .checking import check_text
+from .rule_range import rule_range
 from .serialization import from_bytes, to_bytes
 from .structural_tag_key import TagKey, entries_of_key, tag_key, tag_of_key
 
@@ -84,6 +87,7 @@ class CompiledGrammar:
         "_report",
         "_static_size",
         "_stats",
+        "_tell",
         "_vocabulary",
     )
 
@@ -104,6 +108,7 @@ class CompiledGrammar:
         self._stats = stats
         self._report = report
         self._fingerprint: str | None = None
+        self._tell: Tell | None = None
         if isinstance(grammar, PackedGrammar):
             self._static_size = grammar.size
         else:
@@ -112,7 +117,12 @@ class CompiledGrammar:
 
     def matcher(self, stop_token_ids: Iterable[int] | None = None) -> Matcher:
         """A matcher at the start of a text; `stop_token_ids` in place of the vocabulary's."""
-        return Matcher(self._kernel, self._vocabulary, stop_token_ids, captures=self._captures)
+        return Matcher(self._kernel, self._vocabulary, stop_token_ids, captures=self._captures, tell=self._tell)
+
+    def described(self, tell: Tell | None) -> Self:
+        """Itself; from now on its matchers explain refusals by `tell`, in the words of the specification."""
+        self._tell = tell
+        return self
 
     def warm_up(self) -> None:
         """Make what the first request would wait for; the interpreter is free all the while, and so are processors that others want."""
@@ -216,12 +226,13 @@ class CompiledGrammar:
 
 
 class Job(NamedTuple):
-    """A specification that was read: what it is known by, what turns it into a grammar, and what says why that generates nothing."""
+    """A specification that was read: what it is known by, what turns it into a grammar, what says why that is empty, or refuses a text."""
 
     kind: str
     key: Hashable
     front_end: FrontEnd
     explain: Callable[[], UnsatisfiableError] | None = None
+    tell: Tell | None = None
 
 
 class Compiler:
@@ -356,7 +367,7 @@ class Compiler:
 
     def start(self, job: Job, make: Callable[[], CompiledGrammar]) -> SharedFuture[CompiledGrammar]:
         """The grammar of a specification, made by `make` on a thread of the compiler's unless it is there or being made already."""
-        return self._cache.submit(job.key, make, self._executor)
+        return self._cache.submit(job.key, lambda: make().described(job.tell), self._executor)
 
     def run(self, call: Callable[[], object]) -> None:
         """Make a call on a thread of the compiler's, when it comes to it; not at all once the compiler is closed."""
@@ -424,7 +435,16 @@ class Compiler:
 
         identity = ("json_schema", key, whitespace, property_order, others, lenient, format, escapes, extra_properties, strict_keywords)
         front_end = partial(read, json_schema_grammar, lenient=lenient, strict_keywords=strict_keywords)
-        return Job("json_schema", identity, front_end, partial(read, unsatisfiable))
+
+        @lru_cache(maxsize=1)
+        def refusals() -> Refusals:
+            asked = {"whitespace": whitespace, "property_order": property_order, "format": format, "extra_properties": extra_properties}
+            return Refusals(schema_of_key(key), documents={uri: schema_of_key(other) for uri, other in others}, **asked)
+
+        def tell(data: bytes, position: int, rules: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+            return tuple(refusals()(data, position)), ()
+
+        return Job("json_schema", identity, front_end, partial(read, unsatisfiable), tell)
 
     def _json(self, *, whitespace: str = "flexible", escapes: str = "needed") -> Job:
         return self._json_schema(True, whitespace=whitespace, escapes=escapes)
@@ -480,7 +500,10 @@ class Compiler:
         texts = specification if isinstance(specification, tuple) else (specification,)
         # what is no text is refused by the front end, whose error says more than that it cannot be hashed
         key = (kind, specification, *options) if all(isinstance(text, str) for text in texts) else object()
-        return Job(kind, key, lambda: (front_end(specification, limits=self._limits), None))
+        tell: Tell | None = partial(_tell_rule, kind, specification) if kind in ("ebnf", "lark") else None
+        if kind == "choice":
+            tell = partial(_tell_choice, texts)
+        return Job(kind, key, lambda: (front_end(specification, limits=self._limits), None), tell=tell)
 
     def _get(self, job: Job) -> CompiledGrammar:
         return self._cache.get(job.key, partial(self.compile, job))
@@ -491,9 +514,20 @@ class Compiler:
         grammar, report = job.front_end()
         try:
             with _own_errors():
-                return CompiledGrammar.build(self._vocabulary, job.kind, grammar, report, start, self._limits)
+                return CompiledGrammar.build(self._vocabulary, job.kind, grammar, report, start, self._limits).described(job.tell)
         except UnsatisfiableError as error:
             raise error if job.explain is None else job.explain() from None
+
+
+def _tell_rule(kind: str, text: str, data: bytes, position: int, rules: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Where a grammar defines the innermost rule that a refused text is in."""
+    found = rule_range(kind, text, rules)
+    return (), () if found is None else (f"rule {found[0]}: {caret(text, found[1][0])}",)
+
+
+def _tell_choice(options: Sequence[str], data: bytes, position: int, rules: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Which of some texts a refused one is like."""
+    return (choice_refusal(options, data),), ()
 
 
 def warn_of(messages: Iterable[str]) -> None:

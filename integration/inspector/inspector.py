@@ -13,10 +13,11 @@ from ...pda.exceptions import StackmaskError
 from ...pda.limits import Limits
 from ...pda.matcher import Matcher
 from ..compiler import CompiledGrammar, Compiler
+from ..compiler.rule_range import rule_range
 from .drawing import automaton_drawing, rules_drawing
 from .json_text import JsonPosition, find_ranges, read_position
 from .request import InspectRequest, RequestError, Specification
-from .rule_places import live_parts, rule_range
+from .rule_places import live_parts
 from .samples import difference, random_instance
 from .schema_places import applying, bounds_at, responsible
 from .snippets import snippets

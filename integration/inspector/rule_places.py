@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,34 +15,14 @@ from ...pda.automata.dfa import Dfa
 from ...pda.exceptions import StackmaskError
 from ...pda.limits import Limits
 from ...pda.regex import regex_dfa
+from ..compiler.rule_range import Range
 
 MOST_PATTERN: Final = 2_000
 """Characters of a pattern whose parts are told apart."""
 MOST_TEXT: Final = 2_000
 MOST_PARTS: Final = 100
 
-Range = tuple[int, int]
-
 _LIMITS: Final = Limits(compile_seconds=0.1, states=5_000)
-_DEFINITION: Final = {
-    "ebnf": r"^[ \t]*<?{name}>?[ \t]*(?:\[[^\]\n]*\][ \t]*)*(?:::=|:=|=)",
-    "lark": r"^[?!]{{0,2}}{name}(?:\.-?\d+)?[ \t]*(?:\{{[^}}\n]*\}}[ \t]*)?(?:\[[^\]\n]*\][ \t]*)?:",
-}
-_ANY_DEFINITION: Final = {
-    "ebnf": re.compile(r"^[ \t]*<?[A-Za-z_][\w.\-]*>?[ \t]*(?:\[[^\]\n]*\][ \t]*)*(?:::=|:=|=)", re.MULTILINE),
-    "lark": re.compile(r"^(?:[?!]{0,2}[A-Za-z_]\w*(?:\.-?\d+)?[ \t]*(?:\{[^}\n]*\}[ \t]*)?(?:\[[^\]\n]*\][ \t]*)?:|%)", re.MULTILINE),
-}
-
-
-def rule_range(kind: str, text: str, names: Iterable[str]) -> tuple[str, Range] | None:
-    """The first of these rules that the text defines, and the range of its definition."""
-    for name in names:
-        found = re.search(_DEFINITION[kind].format(name=re.escape(name)), text, re.MULTILINE)
-        if found is not None:
-            following = _ANY_DEFINITION[kind].search(text, found.end())
-            end = following.start() if following is not None else len(text)
-            return name, (found.start(), len(text[:end].rstrip()))
-    return None
 
 
 @dataclass(frozen=True, slots=True)

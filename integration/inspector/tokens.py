@@ -181,7 +181,8 @@ def try_next(matcher: Matcher, token_or_text: int | str) -> dict[str, Any]:
     if isinstance(token_or_text, int) and token_or_text >= matcher.vocabulary.size:
         sentence = f"there is no token {token_or_text}: the ids end at {matcher.vocabulary.size - 1}"
         return {"accepted": False, "sentence": sentence, "position": 0, "nearest": None}
-    explanation = matcher.explain(token_or_text.encode("utf-8", "surrogatepass") if isinstance(token_or_text, str) else token_or_text)
+    tried = token_or_text.encode("utf-8", "surrogatepass") if isinstance(token_or_text, str) else token_or_text
+    explanation = matcher.explain(tried, nearest=False)
     result: dict[str, Any] = {
         "accepted": explanation.accepted,
         "sentence": str(explanation),

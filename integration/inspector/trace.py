@@ -52,6 +52,6 @@ def trace(matcher: Matcher, text: str, deadline: float) -> Trace:
         whole = matcher.fork()
         complete = (not data or whole.accept_bytes(data)) and whole.is_completed()
     else:
-        explanation = matcher.explain(data[: fitting + 1])
+        explanation = matcher.explain(data[: fitting + 1], nearest=False)
         flags += [(len(prefix) + 1, "refused"), (len(text), "rest")]
     return Trace(spans_of(flags), len(prefix), accepted, complete, explanation)

@@ -1,6 +1,7 @@
 """A matcher says why it refuses, and which tokens are forced."""
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -24,7 +25,10 @@ def test_a_refused_byte(compiler):
     """Position, byte, what was expected and the rules around it; the text is one sentence."""
     matcher = compiler.ebnf('root ::= "[" word "]"\nword ::= "true" | "fa" [0-9]+').matcher()
     found = matcher.explain(b"[trux]")
-    assert found == Explanation(False, b"[trux]", 4, ord("x"), b"e", False, found.rules, 'the text "[trux]"')
+    plain = replace(found, places=(), nearest=None)
+    assert plain == Explanation(False, b"[trux]", 4, ord("x"), b"e", False, found.rules, 'the text "[trux]"')
+    assert found.nearest == b"[true]"
+    assert found.places == ('rule word: line 2, column 1\n  word ::= "true" | "fa" [0-9]+\n  ^',)
     assert found.rules[0] == "word"
     assert str(found).startswith("""the text "[trux]" does not fit: byte 4 is 'x' after "[tru"; expected is 'e'""")
     assert matcher.explain(b"[fa1]").accepted
@@ -78,7 +82,7 @@ def test_odd_texts_are_quoted(compiler):
     matcher = compiler.regex("(?s).*").matcher()
     for data in (b"\n\r\t\x00", b"\xff", b"\xe2\x80\xa8", b"x" * 1000, b"\xed\xa0\x80"):
         message = str(matcher.explain(data + b"\xff"))
-        assert len(message.splitlines()) == 1
+        assert len(message.splitlines()) <= 2
         assert len(message) < 3000
 
 

@@ -81,8 +81,13 @@ class TestCheck:
         bad = write('{\n "日": 1,\n "b": x}')
         code, out, _ = run(capsys, "check", "--json", "--quiet", bad)
         assert code == 1
-        assert out.splitlines()[:3] == [f"{bad}: refused", "  line 3, column 7, byte 19", '     "b": x}']
-        assert out.splitlines()[3] == " " * 10 + "^"
+        assert out.splitlines()[:4] == [
+            f"{bad}: refused",
+            "  `/b`: expected a value, not 'x'",
+            "  line 3, column 7, byte 19",
+            '     "b": x}',
+        ]
+        assert out.splitlines()[4] == " " * 10 + "^"
         assert re.search(r"expected one of .*'\[' .*'\{'", out)
 
     def test_a_text_that_ends_too_early(self, capsys, write):
