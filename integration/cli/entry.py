@@ -10,10 +10,12 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
 from ...pda.exceptions import StackmaskError
+from ..answers.options import OTHER_NAMES
 from . import batch, bench, check, generate, inspect, serve
 from .command import BAD_INPUT, BROKEN_PIPE, EXIT_CODES, INTERRUPTED, Command, CommandError, colour, note
 
@@ -26,7 +28,9 @@ EXTRAS: Final = {"torch": "hf", "transformers": "hf", "fastapi": "server", "uvic
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the result is the exit code of the process."""
     try:
-        arguments = build_parser().parse_args(argv)
+        arguments, unknown = build_parser().parse_known_args(argv)
+        if unknown:
+            arguments.parser.error(_unknown(arguments.parser, unknown))
         code: int = arguments.run(arguments)
         sys.stdout.flush()
         return code
@@ -66,8 +70,25 @@ def build_parser() -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         command.configure(subparser)
-        subparser.set_defaults(run=command.run)
+        subparser.set_defaults(run=command.run, parser=subparser)
     return parser
+
+
+def _unknown(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> str:
+    """The message on arguments that a command does not have; an option that is spelt alike, or is the same elsewhere, is named."""
+    known = sorted(parser._option_string_actions)
+    messages = []
+    for argument in arguments:
+        name = argument.partition("=")[0]
+        if not name.startswith("--"):
+            continue
+        other = "--" + OTHER_NAMES.get(name[2:].replace("-", "_"), "").replace("_", "-")
+        close = [other] if other in known else get_close_matches(name, known, 1)
+        messages.append(f"unknown option {name}" + (f"; did you mean {close[0]}?" if close else ""))
+    if messages:
+        return "; ".join(messages)
+    hint = "; a choice of several texts repeats its option: --choice yes --choice no" if "--choice" in known else ""
+    return f"unrecognized arguments: {' '.join(arguments)}{hint}"
 
 
 def _fail(message: str) -> int:

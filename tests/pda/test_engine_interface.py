@@ -34,11 +34,33 @@ def test_the_reference_engine_is_chosen_by_the_environment(reference: Engine) ->
     assert run(code, STACKMASK_KERNEL="python").stdout.split() == [reference.Matcher.__module__, "False"]
 
 
-@pytest.mark.parametrize("value", ["", "native", "Python"])
-def test_the_kernel_is_the_default(kernel: Engine, value: str) -> None:
-    """Any other value, or none, means the kernel."""
+def test_the_kernel_is_the_default(kernel: Engine) -> None:
+    """An empty value means the kernel."""
     code = "import stackmask.pda.engine as e; from stackmask.pda import _kernel; print(e.Matcher is _kernel.Matcher)"
-    assert run(code, STACKMASK_KERNEL=value).stdout.split() == ["True"]
+    assert run(code, STACKMASK_KERNEL="").stdout.split() == ["True"]
+
+
+@pytest.mark.parametrize("value", ["native", "Python", "foo", "1"])
+def test_another_engine_is_an_error(value: str) -> None:
+    """A value that names no engine is never taken for the kernel."""
+    done = run("import stackmask", STACKMASK_KERNEL=value)
+    assert done.returncode == 1
+    assert f"STACKMASK_KERNEL is {value!r}; it can be 'python'" in done.stderr
+
+
+def test_a_package_without_a_kernel_warns_once() -> None:
+    """Where the package was installed without a kernel, the reference engine is taken, with one warning."""
+    code = """
+import importlib.metadata, sys, warnings
+sys.modules["stackmask.pda._kernel"] = None
+importlib.metadata.distribution = lambda name: type("Pure", (), {"read_text": lambda self, file: "Root-Is-Purelib: true\\n"})()
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    import stackmask, stackmask.pda.engine as e
+print(e.Matcher.__module__, [warning.category.__name__ for warning in caught])
+"""
+    done = run(code, STACKMASK_KERNEL="")
+    assert done.stdout.split() == ["stackmask.pda.reference.matcher", "['StackmaskWarning']"], done.stderr
 
 
 def test_a_missing_kernel_is_an_error() -> None:

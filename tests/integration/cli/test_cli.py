@@ -98,9 +98,27 @@ class TestCheck:
 
     def test_a_text_that_goes_on_too_long(self, capsys, write):
         """What was expected is the end."""
-        code, out, _ = run(capsys, "check", "--choice", "yes", "no", "--quiet", "--", write("yesterday"))
+        code, out, _ = run(capsys, "check", "--choice", "yes", "--choice", "no", "--quiet", write("yesterday"))
         assert code == 1
         assert "byte 3" in out and "expected the end of the text" in out
+
+    def test_a_choice_takes_no_file(self, capsys, write):
+        """Each --choice takes one text, so that what follows is a file, with or without `--`."""
+        path = write("no")
+        for arguments in (("--choice", "yes", "--choice", "no", path), ("--choice", "no", "--", path)):
+            assert run(capsys, "check", "--quiet", *arguments)[:2] == (0, f"{path}: accepted\n")
+        assert "repeats its option" in usage_error(capsys, "generate", "--choice", "yes", "no")
+
+    def test_unknown_options_suggest(self, capsys):
+        """An option that is spelt alike is named, and what other programs call it; abbreviations stay argparse's."""
+        for given, right in (
+            ("--schema", "--json-schema"),
+            ("--qiet", "--quiet"),
+            ("--whitespace-pattern=x", "--whitespace"),
+        ):
+            assert f"unknown option {given.partition('=')[0]}; did you mean {right}?" in usage_error(capsys, "check", "--json", given)
+        assert "did you mean --max-tokens?" in usage_error(capsys, "generate", "--json", "--max-new-tokens", "3")
+        assert usage_error(capsys, "check", "--json", "--xyzzy").endswith("error: unknown option --xyzzy\n")
 
     def test_the_last_line_end_is_the_editors(self, capsys, write):
         """One line end at the end of a file does not count, unless the grammar reads it; two do."""
@@ -241,7 +259,7 @@ class TestGenerate:
         ("arguments", "pattern"),
         [
             (["--regex", r"\d{4}-\d\d-\d\d"], r"\d{4}-\d\d-\d\d\n"),
-            (["--choice", "red", "blue"], "(red|blue)\n"),
+            (["--choice", "red", "--choice", "blue"], "(red|blue)\n"),
             (["--json"], r"(?s).+"),
             (["--ebnf", EXAMPLES / "arithmetic.ebnf", "--root", "factor", "--prompt", "Give me a number."], r"[-0-9 +*/()]+\n"),
         ],

@@ -154,7 +154,7 @@ class TestCommand:
 
     def test_as_json(self, capsys):
         """What the route answers."""
-        code, out = self.run(capsys, "--choice", "yes", "no", "--text", "y", "--as-json")
+        code, out = self.run(capsys, "--choice", "yes", "--choice", "no", "--text", "y", "--as-json")
         assert code == 0
         assert json.loads(out)["cursor"]["forced"] == "es"
 
