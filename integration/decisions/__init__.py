@@ -15,7 +15,7 @@ probabilities of whole texts, each over all the ways to cut it into tokens (Viei
 Characters), so that draws by these are exact. It takes grammars with few texts.
 """
 
-from .decide import Decider, Decision, decide
+from .decide import NO, YES, Decider, Decision, Tokenizations, conclude, decide
 from .distribution import Distribution
 
-__all__ = ["Decider", "Decision", "Distribution", "decide"]
+__all__ = ["NO", "YES", "Decider", "Decision", "Distribution", "Tokenizations", "conclude", "decide"]

@@ -38,7 +38,7 @@ class Decision:
     """What a model would answer, if it answered with one of the choices.
 
     `probabilities` are those of the choices in their order, and sum to 1. `mass` is the probability that the model, left to itself, gives
-    one of the choices as its whole answer: where it is small, the prompt does not ask for them. `unexplored` bounds what is missing from it.
+    one of the choices as its whole answer: where it is small, the prompt does not ask for them. `unexplored` bounds what it lacks.
     `probability` is that of a predicate, `score` the mean of a score's levels, counted from 0; else None.
     """
 
@@ -145,16 +145,7 @@ class Decider:
             tolerance=tolerance,
             max_places=max_places,
         )
-        among = found.probabilities
-        probabilities = {text: among.get(text.encode(), 0.0) for text in texts}
-        return Decision(
-            probabilities,
-            found.mass,
-            found.unexplored,
-            probabilities[YES] if predicate is not None else None,
-            math.fsum(place * probabilities[text] for place, text in enumerate(texts)) if score is not None else None,
-            distribution=found,
-        )
+        return conclude(found, texts, given[0])
 
     def sample(self, found: Distribution, *, seed: int | None = None, n: int = 1) -> list[str]:
         """Independent draws of texts from a distribution."""
@@ -202,6 +193,20 @@ def decide(
         tokenizations=tokenizations,
         tolerance=tolerance,
         max_places=max_places,
+    )
+
+
+def conclude(found: Distribution, texts: Sequence[str], kind: str) -> Decision:
+    """The decision of a kind, "choices", "predicate" or "score", about texts whose distribution this is."""
+    among = found.probabilities
+    probabilities = {text: among.get(text.encode(), 0.0) for text in texts}
+    return Decision(
+        probabilities,
+        found.mass,
+        found.unexplored,
+        probabilities[YES] if kind == "predicate" else None,
+        math.fsum(place * probabilities[text] for place, text in enumerate(texts)) if kind == "score" else None,
+        distribution=found,
     )
 
 

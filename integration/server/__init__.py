@@ -19,6 +19,7 @@ Read in this order:
     protocols       what is served beside OpenAI's interface, and the form of errors by path
         turn        one turn of a chat, which these protocols read and write
         anthropic   the Messages API
+        decisions   typed questions: OpenAI's Decisions API and System One, as Ollama's client has it
         ollama      Ollama's interface
     inspection      the inspector's page, and the route behind it
     metrics         counters and histograms for Prometheus

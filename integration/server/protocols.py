@@ -9,8 +9,9 @@ from typing import Any, Protocol
 from fastapi import FastAPI, Request
 from fastapi.responses import PlainTextResponse, Response
 
-from . import anthropic, ollama
+from . import anthropic, decisions, ollama
 from .anthropic import CountTokensRequest, MessagesRequest
+from .decisions import DecisionsRequest, SystemOneRequest
 from .errors import ApiError
 from .ollama import GenerateRequest, OllamaChatRequest, ShowRequest
 from .serving import Serving
@@ -46,6 +47,7 @@ def add_routes(app: FastAPI, serving: Callable[[], Serving], run: Run, errors: d
     """The routes of the protocols."""
     _add_anthropic(app, serving, run, errors)
     _add_ollama(app, serving, run, errors)
+    _add_decisions(app, serving, errors)
 
 
 def _add_anthropic(app: FastAPI, serving: Callable[[], Serving], run: Run, errors: dict[int | str, dict[str, Any]]) -> None:
@@ -95,3 +97,17 @@ def _add_ollama(app: FastAPI, serving: Callable[[], Serving], run: Run, errors: 
     async def root() -> str:
         """Report that the server is up, as clients of Ollama ask."""
         return "stackmask is running"
+
+
+def _add_decisions(app: FastAPI, serving: Callable[[], Serving], errors: dict[int | str, dict[str, Any]]) -> None:
+    court = decisions.Court()
+
+    @app.post("/v1/decisions", responses=errors)
+    async def decide(body: DecisionsRequest, http: Request) -> dict[str, Any]:
+        """Answer typed questions about an input by probabilities."""
+        return decisions.decisions_body(serving(), body, await court.answer(serving(), body, http))
+
+    @app.post("/v1/systemone", responses=errors)
+    async def system_one(body: SystemOneRequest, http: Request) -> dict[str, Any]:
+        """Answer typed questions about a state by probabilities."""
+        return decisions.system_one_body(body, await court.answer(serving(), body, http))

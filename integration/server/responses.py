@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
@@ -42,7 +42,7 @@ class Response:
         if body.text is not None and body.text.format is not None:
             found = flat_format(body.text.format, body.stackmask, planner.options.json_whitespace)
         fields = SamplingFields(temperature=body.temperature, top_p=body.top_p)
-        plan = await planner.plan_turn(body, self._messages(), fields, others=found)
+        plan = await planner.plan_turn(body, input_messages(body.input, body.instructions), fields, others=found)
         self.prepared = await planner.prepare(replace(plan, max_tokens=body.max_output_tokens))
 
     async def answer(self, http: HttpRequest) -> Json:
@@ -156,38 +156,6 @@ class Response:
     def _read(self, answer: Answer) -> list[Piece]:
         return _texts(answer.text) if self.prepared.tools is None else self.prepared.tools.parser().feed(answer.text, final=True)
 
-    def _messages(self) -> list[Json]:
-        """The input as the messages of a chat."""
-        messages: list[Json] = []
-        if self.body.instructions is not None:
-            messages.append({"role": "system", "content": self.body.instructions})
-        if isinstance(self.body.input, str):
-            return [*messages, {"role": "user", "content": self.body.input}]
-        for index, item in enumerate(self.body.input):
-            match item.get("type", "message"):
-                case "message":
-                    messages.append({"role": item.get("role"), "content": item.get("content")})
-                case "function_call":
-                    function = {"name": item.get("name"), "arguments": item.get("arguments")}
-                    messages.append(
-                        {"role": "assistant", "tool_calls": [{"id": item.get("call_id"), "type": "function", "function": function}]}
-                    )
-                case "custom_tool_call":
-                    custom = {"name": item.get("name"), "input": item.get("input")}
-                    messages.append({"role": "assistant", "tool_calls": [{"id": item.get("call_id"), "type": "custom", "custom": custom}]})
-                case "function_call_output" | "custom_tool_call_output":
-                    output = item.get("output")
-                    content = output if isinstance(output, str) else json.dumps(output)
-                    messages.append({"role": "tool", "tool_call_id": item.get("call_id"), "content": content})
-                case other:
-                    raise ApiError(
-                        f"input[{index}].type is {str(other)[:60]!r}; there are message, function_call, custom_tool_call and their outputs",
-                        param="input",
-                    )
-        if not messages:
-            raise ApiError("the input is empty", param="input")
-        return messages
-
     def _message(self, text: str, status: str) -> Json:
         content = [{"type": "output_text", "text": text, "annotations": [], "logprobs": []}]
         return {"id": f"msg_{uuid.uuid4().hex}", "type": "message", "role": "assistant", "status": status, "content": content}
@@ -249,6 +217,39 @@ class Response:
             **({"stackmask": {"closed": True, "complete": answer.complete}} if answer is not None and answer.closed else {}),
             **self.serving.warnings(self.prepared),
         }
+
+
+def input_messages(items: str | Sequence[Json], instructions: str | None = None) -> list[Json]:
+    """The input of a response or a decision as the messages of a chat."""
+    messages: list[Json] = []
+    if instructions is not None:
+        messages.append({"role": "system", "content": instructions})
+    if isinstance(items, str):
+        return [*messages, {"role": "user", "content": items}]
+    for index, item in enumerate(items):
+        match item.get("type", "message"):
+            case "message":
+                messages.append({"role": item.get("role"), "content": item.get("content")})
+            case "function_call":
+                function = {"name": item.get("name"), "arguments": item.get("arguments")}
+                messages.append(
+                    {"role": "assistant", "tool_calls": [{"id": item.get("call_id"), "type": "function", "function": function}]}
+                )
+            case "custom_tool_call":
+                custom = {"name": item.get("name"), "input": item.get("input")}
+                messages.append({"role": "assistant", "tool_calls": [{"id": item.get("call_id"), "type": "custom", "custom": custom}]})
+            case "function_call_output" | "custom_tool_call_output":
+                output = item.get("output")
+                content = output if isinstance(output, str) else json.dumps(output)
+                messages.append({"role": "tool", "tool_call_id": item.get("call_id"), "content": content})
+            case other:
+                raise ApiError(
+                    f"input[{index}].type is {str(other)[:60]!r}; there are message, function_call, custom_tool_call and their outputs",
+                    param="input",
+                )
+    if not messages:
+        raise ApiError("the input is empty", param="input")
+    return messages
 
 
 def _status(answer: Answer) -> str:

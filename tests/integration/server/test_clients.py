@@ -15,8 +15,9 @@ pytest.importorskip("pydantic")
 DOCS = Path(__file__).parents[3] / "docs"
 SNIPPETS = [
     pytest.param(code, id=f"{name}-{place}")
-    for name in ("clients", "anthropic", "ollama")
+    for name in ("clients", "anthropic", "ollama", "decisions")
     for place, code in enumerate(re.findall(r"```python\n(.*?)```", (DOCS / f"{name}.md").read_text(encoding="utf-8"), re.S))
+    if "http://" in code
 ]
 
 
