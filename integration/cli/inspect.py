@@ -102,6 +102,7 @@ def _draw(which: str, grammar: Any, text: str) -> Drawing:
 
 def _serve(tokenizers: list[TokenizerData], port: int) -> int:
     service = InspectorService(tokenizers)
+    service.start()
     server = LocalServer(service, port=port)
     note(f"the inspector is at {server.url} (Ctrl-C ends it)")
     try:

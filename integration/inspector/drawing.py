@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import html
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ from ...pda.exceptions import StackmaskError
 from ...pda.grammar import Grammar
 from ...pda.grammar_text import character_class, quoted
 from ...pda.reference.columns import Column, Item, StackNode
-from ...pda.reference.program import Lowering, Program
+from ...pda.reference.program import PLAIN, Lowering, Program
 from ...pda.reference.unique import UniqueChart
 from ..compiler import CompiledGrammar
 
@@ -226,7 +226,7 @@ def _draw_rule(grammar: CompiledGrammar, source: Grammar, text: str, deadline: f
         column = chart.read_byte(column, byte) if column is not None else None
     if column is None or not column.reading:
         return None
-    deepest = max(column.reading, key=lambda item: item[3].depth)
+    deepest = max(column.reading, key=lambda item: (not program.rules[item[3].rule].name.lstrip("%_").startswith("ignore"), item[3].depth))
     rule = deepest[3].rule
     live = {item[0] for item in column.items if item[3].rule == rule} | {
         item[0] for item in _waiting(column.reading) if item[3].rule == rule
@@ -290,12 +290,18 @@ def _drawn(source: Grammar, program: Program, recorder: _Recorder, rule: int, li
         if len(set(refined.values())) == len(set(group.values())):
             break
         group = refined
+    standing = _standing(recorder, reach, live)
     order = list(dict.fromkeys(group[point] for point in points))
     place = {number: index for index, number in enumerate(order)}
     for number in order:
         members = [point for point in points if group[point] == number]
         drawing.boxes.append(
-            Box(str(place[number]), "final" if final[members[0]] else "state", live=any(m in live for m in members), start=start in members)
+            Box(
+                str(place[number]),
+                "final" if final[members[0]] else "state",
+                live=any(point in standing for point in members),
+                start=start in members,
+            )
         )
     arrows: dict[tuple[int, int, int], Arrow] = {}
     for point in points:
@@ -305,6 +311,22 @@ def _drawn(source: Grammar, program: Program, recorder: _Recorder, rule: int, li
             arrow.live = arrow.live or any(state in part.inside for state in live)
     drawing.arrows = list(arrows.values())[:MOST_ARROWS]
     return drawing
+
+
+def _standing(recorder: _Recorder, reach: Mapping[int, set[int]], live: set[int]) -> set[int]:
+    """The points that the live states came from, fewest first: the chart keeps of a point only the states after it that do something."""
+    ahead = {}
+    for point, states in reach.items():
+        doing = {n for n in states if (s := recorder.states[n]).final or s.bytes or s.called or s.tokens or s.kind != PLAIN}
+        if doing and doing <= live:
+            ahead[point] = doing
+    found: set[int] = set()
+    covered: set[int] = set()
+    for point in sorted(ahead, key=lambda point: -len(ahead[point])):
+        if not ahead[point] <= covered:
+            found.add(point)
+            covered |= ahead[point]
+    return found
 
 
 def _empty_closure(recorder: _Recorder, state: int) -> set[int]:
@@ -472,7 +494,8 @@ def to_svg(drawing: Drawing) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" '
         f'width="{width:.0f}" height="{height:.0f}" role="img">',
         f"<title>{html.escape(drawing.title)}</title><style>{_STYLE}</style>",
-        '<defs><marker id="head" viewBox="0 0 8 8" refX="6" refY="4" markerWidth="7" markerHeight="7" orient="auto-start-reverse">'
+        '<defs><marker id="head" viewBox="0 0 8 8" refX="6" refY="4" markerWidth="9" markerHeight="9" '
+        'markerUnits="userSpaceOnUse" orient="auto-start-reverse">'
         '<path class="head" d="M0 0L8 4L0 8z"/></marker></defs><rect class="paper" width="100%" height="100%"/>',
     ]
     for arrow in drawing.arrows:

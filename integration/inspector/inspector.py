@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from ...pda.exceptions import StackmaskError
 from ...pda.limits import Limits
-from ...pda.matcher import Matcher
+from ...pda.matcher import Matcher, show_bytes
 from ..compiler import CompiledGrammar, Compiler
 from ..compiler.rule_range import rule_range
 from .drawing import automaton_drawing, rules_drawing
@@ -198,6 +198,8 @@ class _Inspection:
                 "line": before.count("\n") + 1,
                 "column": fits - (before.rfind("\n") + 1) + 1,
                 "sentence": str(explanation),
+                "character": text[fits],
+                "expected_bytes": show_bytes(explanation.expected),
                 "expected": [decoded(bytes([byte])) if byte < 0x80 else f"0x{byte:02X}" for byte in explanation.expected],
                 "may_end": explanation.complete,
                 "place": self.inspector.refusal_place(self.given, text, fits, explanation.rules, self.deadline),
@@ -328,4 +330,5 @@ def _reading(position: JsonPosition) -> str:
         return "number or word"
     if not position.containers:
         return "value"
-    return "object" if position.containers[-1].is_object else "array"
+    top = position.containers[-1]
+    return ("value" if top.awaits_value and not top.in_value else "object") if top.is_object else "array"

@@ -57,10 +57,13 @@ def _piece(matcher: Matcher, following: bytes, text: bytes, rng: random.Random) 
         word = rng.choice(WORDS).encode()
         if matcher.matching_prefix(word) == len(word):
             return word
-    after_word = text[-1:].isalpha() and len(following) > 20
+    is_text = len(_LETTERS.intersection(following)) > 20
+    after_word = text[-1:].isalpha() and is_text
     weights = []
     for byte in following:
-        if byte in _CLOSING:
+        if is_text and byte == 0x20:
+            weight = 12.0 if after_word else 0.01
+        elif byte in _CLOSING and (not is_text or byte == 0x22):
             weight = 40.0 if after_word or text[-1:].isdigit() else 6.0
         elif byte in _DIGITS:
             weight = 2.0
@@ -69,7 +72,7 @@ def _piece(matcher: Matcher, following: bytes, text: bytes, rng: random.Random) 
         elif byte in _LETTERS:
             weight = 1.0
         elif 0x20 <= byte < 0x7F:
-            weight = 0.02 if len(following) > 30 else 1.0
+            weight = 0.02 if is_text else 1.0
         else:
             weight = 0.0001
         weights.append(weight)

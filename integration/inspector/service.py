@@ -66,6 +66,10 @@ class InspectorService:
         self._waiting = 0
         self.tokenizers = [{"name": each.name, "size": each.size, "exact": each.backend is not None} for each in tokenizers]
 
+    def start(self) -> None:
+        """Start the process now, so that the first request does not wait for it."""
+        self.submit(b'{"specification": {"kind": "json", "text": ""}}')
+
     def submit(self, body: bytes) -> Future[Answer]:
         """The answer to the body of a request, as a future."""
         with self._lock:
@@ -87,7 +91,7 @@ class InspectorService:
 
     def _answer(self, body: bytes) -> Answer:
         try:
-            channel = self._start()
+            channel = self._connect()
             channel.send_bytes(body)
             if not channel.poll(self._seconds + 2.0):  # it minds its time by itself, as far as it can
                 self._end()
@@ -101,7 +105,7 @@ class InspectorService:
             with self._lock:
                 self._waiting -= 1
 
-    def _start(self) -> Connection:
+    def _connect(self) -> Connection:
         """The channel to the process, which is started if there is none."""
         if self._channel is not None:
             return self._channel

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import pprint
 import shlex
-from typing import Any
+from typing import Any, Final
 
 from .request import Specification
 from .specification import value_of
 
-MOST: int = 20_000
+MOST: Final = 20_000
 """Characters of a specification that is shown as code."""
 
 
@@ -39,12 +39,15 @@ def _python(given: Specification) -> str:
 
 def _literal(given: Specification) -> str:
     """The specification as Python source."""
-    if given.kind in ("json_schema", "structural_tag", "choice"):
-        return pprint.pformat(value_of(given), width=100, sort_dicts=False)
-    text = given.text
-    if "\n" in text and '"""' not in text and "\\" not in text and not text.endswith('"'):
-        return f'"""{text}"""'
-    return repr(text)
+    return pprint.pformat(value_of(given), width=100, sort_dicts=False) if given.kind == "choice" else _text(given.text)
+
+
+def _text(text: str) -> str:
+    """A text as a literal that keeps its lines, where Python has one."""
+    if "\n" not in text or '"""' in text or text.endswith(('"', "\\")) or not text.replace("\n", "").isprintable():
+        return repr(text)
+    prefix = "r" if "\\" in text else ""
+    return f'{prefix}"""{text}"""'
 
 
 def _body(given: Specification) -> dict[str, Any]:
@@ -78,7 +81,7 @@ def _structured(given: Specification) -> dict[str, Any]:
     """VLLM's `structured_outputs`."""
     match given.kind:
         case "json_schema":
-            return {"json": value_of(given)}
+            return {"json": given.text}
         case "json":
             return {"json": {}}
         case "ebnf" | "lark":
@@ -95,7 +98,7 @@ def _vllm(given: Specification) -> str:
         "# vllm serve path/to/model --structured-outputs-config.backend stackmask\n"
         "from vllm import LLM, SamplingParams\nfrom vllm.sampling_params import StructuredOutputsParams\n"
         "from stackmask.integration.vllm import register\n\nregister()\n"
-        f"specification = {pprint.pformat(value, width=100, sort_dicts=False)}\n"
+        f"specification = {_text(value) if isinstance(value, str) else pprint.pformat(value, width=100)}\n"
         'llm = LLM("path/to/model", structured_outputs_config={"backend": "stackmask"})\n'
         f"parameters = SamplingParams(max_tokens=512, structured_outputs=StructuredOutputsParams({name}=specification))\n"
         'print(llm.generate("...", parameters)[0].outputs[0].text)\n'
@@ -115,7 +118,7 @@ def _sglang(given: Specification) -> str:
     return (
         "# python -m sglang.launch_server --model-path path/to/model --grammar-backend stackmask\n"
         "import requests\n\n"
-        f"specification = {pprint.pformat(value, width=100)}\n"
+        f"specification = {_text(value)}\n"
         'body = {"text": "...", "sampling_params": {"max_new_tokens": 512, "' + name + '": specification}}\n'
         'print(requests.post("http://127.0.0.1:30000/generate", json=body).json()["text"])\n'
     )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from ...pda.exceptions import GrammarError, LimitError, StackmaskError, UnsupportedSchemaError
 from ...pda.limits import Limits
@@ -14,6 +15,9 @@ from ...pda.vocabulary import Vocabulary
 from ..compiler import CompiledGrammar, Compiler
 from .json_text import find_ranges
 from .request import Specification
+
+_POINTER: Final = re.compile(r"(/[^\s:]*): ")
+"""What messages about schemas begin with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +56,12 @@ def _described(error: StackmaskError, given: Specification) -> SpecificationErro
     where = None
     if position is not None and getattr(error, "text", "") == given.text:
         where = (min(position, max(0, len(given.text) - 1)), min(position + 1, len(given.text)))
-    return SpecificationError(kind, message[:4_000], ((message[:4_000], None, where),))
+    pointer = None
+    if given.kind in ("json_schema", "structural_tag") and (found := _POINTER.match(message)) is not None:
+        ranges = find_ranges(given.text)
+        pointer = found[1]
+        where = ranges.get(pointer) or ranges.get(f"{pointer}#")
+    return SpecificationError(kind, message[:4_000], ((message[:4_000], pointer, where),))
 
 
 def value_of(given: Specification) -> Any:

@@ -40,6 +40,7 @@ class Tokenizer:
     _ids: dict[bytes, int] = field(default_factory=dict)
     _texts: list[str] = field(default_factory=list)
     _first: npt.NDArray[np.int16] | None = None
+    _blanks: npt.NDArray[np.bool_] | None = None
 
     def tokens_of(self, text: str) -> list[int]:
         """The ids of a text; what has no token is left out at its end."""
@@ -94,6 +95,17 @@ class Tokenizer:
             self._first = np.array(first + [256] * (self.vocabulary.size - len(first)), np.int16)
         return self._first
 
+    @property
+    def blanks(self) -> npt.NDArray[np.bool_]:
+        """Whether each token is nothing but blanks."""
+        if self._blanks is None:
+            self._blanks = np.array([text.isspace() for text in self.texts], np.bool_)
+        return self._blanks
+
+    def prepare(self) -> None:
+        """Make what the first answer would wait for."""
+        _ = self.first_bytes, self.blanks
+
 
 def allowed_ids(matcher: Matcher) -> npt.NDArray[np.int64]:
     """The ids that are allowed now, ascending."""
@@ -139,12 +151,13 @@ def strip(matcher: Matcher, tokenizer: Tokenizer, text: str, deadline: float) ->
 
 
 def allowed_page(matcher: Matcher, tokenizer: Tokenizer, query: str, offset: int, limit: int) -> dict[str, Any]:
-    """A page of the allowed tokens: those whose text holds `query`, by their ids."""
+    """A page of the allowed tokens: those whose text holds `query`, by their ids, and those that are only blanks last."""
     ids = allowed_ids(matcher)
     texts = tokenizer.texts
-    matching: Sequence[int] | npt.NDArray[np.int64] = ids
+    blank = tokenizer.blanks[ids]
+    matching: Sequence[int] | npt.NDArray[np.int64] = np.concatenate([ids[~blank], ids[blank]])
     if query:
-        matching = [int(token) for token in ids if query in texts[token]]
+        matching = [int(token) for token in matching if query in texts[token]]
     counts = np.bincount(tokenizer.first_bytes[ids], minlength=257)
     order = np.argsort(-counts, kind="stable")[:24]
     page = [int(token) for token in matching[offset : offset + limit]]

@@ -30,7 +30,11 @@ def main() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     with contextlib.suppress(OSError, AttributeError):
         os.nice(5)  # generation goes first
-    inspector = Inspector([make_tokenizer(data) for data in tokenizers], limits=Limits(compile_seconds=seconds * 0.7, states=500_000))
+    ready = [make_tokenizer(data) for data in tokenizers]
+    ready[0].prepare()
+    inspector = Inspector(ready, limits=Limits(compile_seconds=seconds * 0.7, states=500_000))
+    for kind, text in (("json_schema", "{}"), ("ebnf", "root ::= 'a'"), ("lark", 'start: "a"')):  # what front ends import, they import now
+        inspector.inspect({"specification": {"kind": kind, "text": text}})
     with contextlib.suppress(EOFError, OSError):
         while True:
             channel.send_bytes(pickle.dumps(_answer(inspector, channel.recv_bytes())))

@@ -40,6 +40,8 @@ function byteUnits(text) {
 }
 
 const visible = (text) => text.replace(/ /g, "·").replace(/\n/g, "⏎").replace(/\t/g, "⇥").replace(/\r/g, "␍");
+// Text with parts between backticks as code.
+const ticked = (text) => text.split("`").map((part, index) => (index % 2 ? html`<code>${part}</code>` : part));
 const plural = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
 const micros = (value) => (value === null || value === undefined ? "" : value < 10 ? `${value.toFixed(1)} µs` : value < 1000 ? `${Math.round(value)} µs` : `${(value / 1000).toFixed(1)} ms`);
 
@@ -164,9 +166,11 @@ function Verdict({ trace, onPlace, onApply }) {
     const { refusal } = trace;
     const place = refusal.place;
     const name = place && (place.pointer !== undefined ? place.pointer || "the schema" : place.rule ? `rule ${place.rule}` : "the pattern");
+    const expected = [refusal.expected_bytes && `${refusal.expected.length > 1 ? "one of " : ""}${refusal.expected_bytes}`, refusal.may_end && "the end of the text"].filter(Boolean).join(" or ");
     return html`<div class="verdict bad" id="verdict" role="status">
-      <p><span class="badge bad">refused</span> line ${refusal.line}, column ${refusal.column}: ${refusal.sentence}</p>
-      ${place ? html`<p class="because">${place.reason ? html`Because ${place.reason}. ` : "In "}
+      <p title=${refusal.sentence}><span class="badge bad">refused</span> line ${refusal.line}, column ${refusal.column}: <code class="char">${visible(refusal.character)}</code> cannot stand here${
+        expected ? html`; expected is <code>${expected}</code>` : ""}.</p>
+      ${place ? html`<p class="because">${place.reason ? html`Because ${ticked(place.reason)}: ` : "In "}
         <button class="link" onClick=${() => onPlace(place.range)}>${name}${place.line ? `, line ${place.line}` : ""}</button></p>` : null}
       ${refusal.nearest?.completion !== null && refusal.nearest ? html`<p class="because">Nearest text that is accepted: <code class="wrap"><span class="dim">${
         refusal.nearest.kept.slice(-24)}</span><b>${refusal.nearest.completion.slice(0, 80)}</b></code>
@@ -319,7 +323,7 @@ function Code({ snippets }) {
   const names = { python: "Python", curl: "curl", vllm: "vLLM", sglang: "SGLang" };
   if (!snippets) return html`<p class="dim">Nothing to copy: the specification has no grammar, or is too long.</p>`;
   const copy = async (name) => { await navigator.clipboard?.writeText(snippets[name]); setCopied(name); setTimeout(() => setCopied(""), 1500); };
-  return html`<div class="grid">${Object.keys(snippets).map((name) => html`<div class="card"><h3>${names[name]} <button class="small right" onClick=${() => copy(name)}>${copied === name ? "Copied" : "Copy"}</button></h3>
+  return html`<div class="grid wide">${Object.keys(snippets).map((name) => html`<div class="card"><h3>${names[name]} <button class="small right" onClick=${() => copy(name)}>${copied === name ? "Copied" : "Copy"}</button></h3>
     <pre tabindex="0" aria-label=${`${names[name]} code`}>${snippets[name]}</pre></div>`)}</div>`;
 }
 
@@ -417,6 +421,8 @@ function App() {
   };
   const moveCursor = (unit) => { setCursor(unit); setOffset(0); textEditor.current?.setCursor(unit); };
   const applyText = (text) => { change({ text }); setCursor(text.length); };
+  const placed = trace?.refusal?.place?.range?.join("-") ?? "";
+  useEffect(() => { if (placed && fresh && !document.activeElement?.closest(".spec-pane")) showPlace(trace.refusal.place.range); }, [placed]);
   const showPlace = (range) => { if (range) specEditor.current?.reveal(toUnits(state.spec)(range[0])); };
   const insert = (text) => { textEditor.current?.setCursor(cursor); textEditor.current?.insert(text); };
   const share = async () => { await navigator.clipboard?.writeText(new URL(writeLink(state), location.href).href); setCopied(true); setTimeout(() => setCopied(false), 1500); };
@@ -448,7 +454,7 @@ function App() {
       ${main.status === 401 ? html`<form class="key" onSubmit=${(e) => { e.preventDefault(); const value = new FormData(e.target).get("key"); setKey(value); setExtraKey(value); }}>
         <label>This server asks for a key<input name="key" type="password" autocomplete="off" /></label><button class="main">Use it</button></form>` : null}
       <div class="panes">
-        <section class="pane" aria-labelledby="spec-title">
+        <section class="pane spec-pane" aria-labelledby="spec-title">
           <div class="head"><h2 id="spec-title">Specification</h2>
             <div class="kinds" role="group" aria-label="Kind of specification">${KINDS.map(([kind, name]) => html`<button aria-pressed=${state.kind === kind} onClick=${() => { if (kind !== state.kind) pickKind(kind); }}>${name}</button>`)}</div></div>
           <${Editor} isSpecification=${true} handle=${specEditor} kind=${state.kind} text=${state.spec} label="Specification" hint=${state.kind === "json" ? "Any JSON needs no specification." : "Write or paste a specification."}

@@ -13,8 +13,9 @@ export function Drawing({ drawing, empty }) {
       ${live.length ? html` <span class="dim">live: ${live.slice(0, 8).join(", ")}</span>` : null}</figcaption>
     <div class="scroll" tabindex="0" role="group" aria-label="Drawing, which scrolls">
       <svg viewBox=${`0 0 ${width} ${height}`} width=${width} height=${height} role="img" aria-label=${`${title}: ${boxes.length} boxes, ${arrows.length} arrows`}>
-        <defs><marker id="head" viewBox="0 0 8 8" refX="6" refY="4" markerWidth="7" markerHeight="7" orient="auto-start-reverse"><path class="arrowhead" d="M0 0L8 4L0 8z" /></marker></defs>
-        ${arrows.map((arrow) => html`<path class=${`arrow${arrow.live ? " live" : ""}`} d=${arrow.path} marker-end="url(#head)" />`)}
+        <defs><marker id="head" viewBox="0 0 8 8" refX="6" refY="4" markerWidth="9" markerHeight="9" markerUnits="userSpaceOnUse" orient="auto-start-reverse"><path class="arrowhead" d="M0 0L8 4L0 8z" /></marker>
+        <marker id="head-live" viewBox="0 0 8 8" refX="6" refY="4" markerWidth="11" markerHeight="11" markerUnits="userSpaceOnUse" orient="auto-start-reverse"><path class="arrowhead live" d="M0 0L8 4L0 8z" /></marker></defs>
+        ${arrows.map((arrow) => html`<path class=${`arrow${arrow.live ? " live" : ""}`} d=${arrow.path} marker-end=${arrow.live ? "url(#head-live)" : "url(#head)"} />`)}
         ${arrows.filter((arrow) => arrow.label).map((arrow) => html`<text class="arrow-label" x=${arrow.label_x} y=${arrow.label_y}>${arrow.label}</text>`)}
         ${boxes.map((box) => html`<g class=${`box${box.live ? " live" : ""}${box.start ? " start" : ""}`}>
           <rect x=${box.x - box.width / 2} y=${box.y - box.height / 2} width=${box.width} height=${box.height} rx=${box.kind === "rule" ? 8 : box.height / 2} />

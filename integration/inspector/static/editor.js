@@ -125,7 +125,7 @@ export function createEditor({ parent, text, label, describedBy, hint, onChange,
       extensions: [
         nonce ? EditorView.cspNonce.of(nonce) : [],
         isSpecification ? lineNumbers() : [ghost, ghostKeys],
-        history(), drawSelection(), bracketMatching(), EditorView.lineWrapping, placeholder(hint),
+        history(), drawSelection(), isSpecification ? bracketMatching() : [], EditorView.lineWrapping, placeholder(hint),
         syntaxHighlighting(colours), language.of([]), marks,
         keymap.of([...defaultKeymap, ...historyKeymap]),
         EditorView.contentAttributes.of({ "aria-label": label, ...(describedBy ? { "aria-describedby": describedBy } : {}), spellcheck: "false" }),
