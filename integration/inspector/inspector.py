@@ -22,7 +22,7 @@ from .samples import difference, random_instance
 from .schema_places import applying, bounds_at, responsible
 from .snippets import snippets
 from .specification import SpecificationError, TrialCompiler, compile_specification, value_of
-from .tokens import Tokenizer, allowed_page, completion, decoded, nearest, strip, try_next
+from .tokens import Strip, Tokenizer, allowed_page, completion, decoded, nearest, try_next
 from .trace import Trace, trace
 
 SECONDS: Final = 2.0
@@ -55,6 +55,7 @@ class Inspector:
         self._cache_bytes = cache_bytes
         self._compilers: dict[str, Compiler] = {}
         self._trials = TrialCompiler()
+        self._strip: tuple[CompiledGrammar, Tokenizer, Strip] | None = None
         self._refusals: dict[Any, dict[str, Any] | None] = {}
 
     @property
@@ -101,6 +102,12 @@ class Inspector:
         if tokenizer.name not in self._compilers:
             self._compilers[tokenizer.name] = Compiler(tokenizer.vocabulary, limits=self._limits, cache_bytes=self._cache_bytes, threads=1)
         return self._compilers[tokenizer.name]
+
+    def strip(self, grammar: CompiledGrammar, tokenizer: Tokenizer) -> Strip:
+        """The tokens of the last text, if it was one of this grammar: typing changes its end."""
+        if self._strip is None or self._strip[0] is not grammar or self._strip[1] is not tokenizer:
+            self._strip = grammar, tokenizer, Strip(grammar.matcher(), tokenizer)
+        return self._strip[2]
 
     def refusal_place(self, given: Specification, text: str, fits: int, rules: Sequence[str], deadline: float) -> dict[str, Any] | None:
         """What in the specification is responsible for the refusal of the character after `fits`; kept, since typing asks again."""
@@ -163,7 +170,7 @@ class _Inspection:
         makers: dict[str, Callable[[], Any]] = {
             "trace": lambda: self.trace(found),
             "cursor": lambda: self.cursor(here, is_beyond=cursor > found.fits),
-            "tokens": lambda: strip(self.grammar.matcher(), self.tokenizer, self.request.text, self.deadline),
+            "tokens": lambda: self.inspector.strip(self.grammar, self.tokenizer).read(self.request.text, self.deadline),
             "report": self.report,
             "rules": lambda: rules_drawing(self.grammar.grammar, self.at(here).rule_names()),
             "automaton": lambda: automaton_drawing(self.grammar, self.request.text[:here], self.deadline),

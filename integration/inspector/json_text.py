@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 
 _STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
@@ -147,7 +149,8 @@ def _unquoted(piece: str) -> str:
     return body
 
 
-def find_ranges(text: str, most: int = 200_000) -> dict[str, tuple[int, int]]:
+@lru_cache(4)
+def find_ranges(text: str, most: int = 200_000) -> Mapping[str, tuple[int, int]]:
     r"""The range of each value of a JSON text by its pointer, and of each member's key by its pointer and "#"; at most so many.
 
     >>> find_ranges('{"a": [1, 22]}')["/a/1"]

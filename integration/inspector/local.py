@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Final
 from urllib.parse import urlsplit
@@ -24,6 +25,11 @@ class LocalServer(ThreadingHTTPServer):
         super().__init__((host, port), _Handler)
         name = f"[{host}]" if ":" in host else host
         self.hosts = {f"{each}:{self.server_port}" for each in (name, "localhost", "127.0.0.1", "[::1]")}
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A browser that hangs up, as it does when the page closes, is nothing to speak of."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]  # of whatever kind the socket is
 
     @property
     def url(self) -> str:

@@ -25,6 +25,8 @@ SECONDS: Final = 15.0
 """Time of one answer, compilation included."""
 MEMORY: Final = 4 << 30
 """Bytes of address space of the process."""
+READY: Final = 120.0
+"""Seconds until the process has read its tokenizers."""
 MOST_WAITING: Final = 16
 
 Answer = tuple[int, bytes]
@@ -119,6 +121,9 @@ class InspectorService:
             )
         self._channel = Connection(ours.detach())
         self._channel.send_bytes(self._first)
+        if not self._channel.poll(READY):  # large vocabularies take seconds, which no request is to answer for
+            raise OSError("the inspector's process does not start")
+        self._channel.recv_bytes()
         return self._channel
 
     def _end(self) -> None:

@@ -41,7 +41,8 @@ def trace_lines(answer: Mapping[str, Any], text: str, *, colours: bool) -> list[
     given = answer["specification"]
     if given["error"] is not None:
         lines = [paint("no grammar: ", "red") + _plain(given["error"]["message"])]
-        return lines + [f"  {problem.get('pointer') or ''} {_plain(problem['message'])}" for problem in given["error"]["problems"][:SHOWN]]
+        problems = [problem for problem in given["error"]["problems"] if problem["message"] != given["error"]["message"]]
+        return lines + [f"  {problem.get('pointer') or ''} {_plain(problem['message'])}" for problem in problems[:SHOWN]]
     lines = [
         paint(f"{given['kind']}: {given['rules']} rules, {given['nodes']} nodes, compiled in {given['compile_milliseconds']:.2f} ms", "dim")
     ]

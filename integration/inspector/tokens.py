@@ -115,39 +115,59 @@ def allowed_ids(matcher: Matcher) -> npt.NDArray[np.int64]:
     return np.flatnonzero(bits)
 
 
-def strip(matcher: Matcher, tokenizer: Tokenizer, text: str, deadline: float) -> dict[str, Any]:
-    """The tokens of a text one by one, as far as they are allowed: how many were, and what the mask and the step took.
+class Strip:
+    """The tokens of a text one by one; made once, it reads the next text from where that differs from the last.
 
     A row is [id, start, end, status, allowed, mask microseconds, accept microseconds], with offsets in bytes.
-    The status is "forced" where the text had to go on like this, "chosen", "refused", or "after" behind a refused token.
+    The status is "forced" where the text had to go on like this, "chosen", "refused", "after" behind a refused token, or "unknown" where
+    there was no time.
     """
-    ids = tokenizer.tokens_of(text)
-    size = matcher.vocabulary.size
-    bitmask = allocate_token_bitmask(1, size)
-    words = bitmask[0].view(np.uint16)
-    rows: list[list[Any]] = []
-    at = 0
-    forced_until = 0
-    refused = False
-    for token in ids:
-        piece = matcher.vocabulary.token_bytes(token) or b""
-        end = at + len(piece)
-        if refused or time.monotonic() > deadline:
-            rows.append([token, at, end, "after" if refused else "unknown", None, None, None])
-            at = end
-            continue
-        if at >= forced_until:
-            forced_until = at + len(matcher.find_jump_forward_bytes())
+
+    def __init__(self, matcher: Matcher, tokenizer: Tokenizer) -> None:
+        self._matcher = matcher
+        self._tokenizer = tokenizer
+        self._bitmask = allocate_token_bitmask(1, matcher.vocabulary.size)
+        self._rows: list[list[Any]] = []  # of accepted tokens
+        self._forced: list[int] = []  # where the forced text ends that each of them stands in or behind
+
+    def read(self, text: str, deadline: float) -> dict[str, Any]:
+        """The rows of a text, as far as there is time."""
+        ids = self._tokenizer.tokens_of(text)
+        same = 0
+        while same < min(len(ids), len(self._rows)) and ids[same] == self._rows[same][0]:
+            same += 1
+        self._matcher.rollback(len(self._rows) - same)
+        del self._rows[same:], self._forced[same:]
+        rows = list(self._rows)
+        at = rows[-1][2] if rows else 0
+        rest = "unknown"
+        for token in ids[same:]:
+            piece = self._matcher.vocabulary.token_bytes(token) or b""
+            if rest == "after" or time.monotonic() > deadline:
+                rows.append([token, at, at + len(piece), rest, None, None, None])
+            else:
+                rows.append(self._step(token, at, at + len(piece)))
+                rest = "after" if rows[-1][3] == "refused" else rest
+            at += len(piece)
+        return {"tokens": rows, "cut": len(ids) >= MOST_TOKENS, "exact": self._tokenizer.encode is not None}
+
+    def _step(self, token: int, at: int, end: int) -> list[Any]:
+        """The row of one token, which is accepted if it may be."""
+        forced = self._forced[-1] if self._forced else 0
+        if at >= forced:
+            forced = at + len(self._matcher.find_jump_forward_bytes())
         start = time.perf_counter_ns()
-        limited = matcher.fill_next_token_bitmask(bitmask)
+        limited = self._matcher.fill_next_token_bitmask(self._bitmask)
         middle = time.perf_counter_ns()
-        refused = not matcher.accept_token(token)
+        accepted = self._matcher.accept_token(token)
         stop = time.perf_counter_ns()
-        allowed = int(_ONES[words].sum()) if limited else size
-        status = "refused" if refused else "forced" if end <= forced_until or allowed == 1 else "chosen"
-        rows.append([token, at, end, status, allowed, (middle - start) / 1e3, (stop - middle) / 1e3])
-        at = end
-    return {"tokens": rows, "cut": len(ids) >= MOST_TOKENS, "exact": tokenizer.encode is not None}
+        allowed = int(_ONES[self._bitmask[0].view(np.uint16)].sum()) if limited else self._matcher.vocabulary.size
+        status = "refused" if not accepted else "forced" if end <= forced or allowed == 1 else "chosen"
+        row = [token, at, end, status, allowed, (middle - start) / 1e3, (stop - middle) / 1e3]
+        if accepted:
+            self._rows.append(row)
+            self._forced.append(forced)
+        return row
 
 
 def allowed_page(matcher: Matcher, tokenizer: Tokenizer, query: str, offset: int, limit: int) -> dict[str, Any]:

@@ -36,6 +36,7 @@ def main() -> None:
     for kind, text in (("json_schema", "{}"), ("ebnf", "root ::= 'a'"), ("lark", 'start: "a"')):  # what front ends import, they import now
         inspector.inspect({"specification": {"kind": kind, "text": text}})
     with contextlib.suppress(EOFError, OSError):
+        channel.send_bytes(b"ready")
         while True:
             channel.send_bytes(pickle.dumps(_answer(inspector, channel.recv_bytes())))
 

@@ -1,6 +1,6 @@
 // All that the inspector's page takes from other libraries.
 export { h, render } from "preact";
-export { useEffect, useMemo, useRef, useState } from "preact/hooks";
+export { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 export { default as htm } from "htm";
 export { Compartment, EditorState, Prec, StateEffect, StateField } from "@codemirror/state";
 export { Decoration, EditorView, WidgetType, drawSelection, keymap, lineNumbers, placeholder } from "@codemirror/view";

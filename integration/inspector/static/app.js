@@ -1,6 +1,6 @@
 // The page: state in one component, answers from one route. Text reaches the document as text only, never as HTML.
 
-import { h, htm, render, useEffect, useMemo, useRef, useState } from "./vendor.js";
+import { h, htm, render, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./vendor.js";
 import { createEditor } from "./editor.js";
 import { EXAMPLES, KINDS } from "./examples.js";
 import { Drawing } from "./drawing.js";
@@ -96,18 +96,26 @@ function useAnswer(body, wait) {
     }
   };
   const json = body === null ? null : JSON.stringify(body);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (json === null) return;
     state.key = key;
     state.next = { json, body };
     clearTimeout(state.timer);
-    state.timer = setTimeout(run, wait);
+    if (wait) state.timer = setTimeout(run, wait);
+    else run();
   }, [json, key]);
   useEffect(() => () => { state.alive = false; }, []);
   return [result, setKey];
 }
 
-function Editor({ text, kind, label, describedBy, hint, marks, ghost, onChange, onCursor, isSpecification, handle }) {
+// The value before, where this one says the same.
+function useSame(value) {
+  const kept = useRef(value);
+  if (JSON.stringify(kept.current) !== JSON.stringify(value)) kept.current = value;
+  return kept.current;
+}
+
+function Editor({ text, kind, label, describedBy, hint, marks, ghost, serial, onChange, onCursor, isSpecification, handle }) {
   const parent = useRef(null);
   const editor = useRef(null);
   const calls = useRef({});
@@ -121,8 +129,8 @@ function Editor({ text, kind, label, describedBy, hint, marks, ghost, onChange, 
     return () => editor.current.destroy();
   }, []);
   useEffect(() => editor.current.setLanguage(kind), [kind]);
-  useEffect(() => editor.current.setText(text), [text]);
-  useEffect(() => editor.current.setMarks(marks), [marks]);
+  useEffect(() => editor.current.setText(text), [serial]); // not for every text: one that is typed is older than the editor's by then
+  useEffect(() => { if (marks) editor.current.setMarks(marks); }, [marks]); // none yet: those that are there move with the text
   useEffect(() => { if (!isSpecification) editor.current.setGhost(ghost); }, [ghost]);
   return html`<div class="editor" ref=${parent}></div>`;
 }
@@ -186,6 +194,8 @@ function Strip({ strip, text, cursor, texts, onPick }) {
   const [shown, setShown] = useState(STRIP);
   const units = useMemo(() => byteUnits(text), [text]);
   const list = useRef(null);
+  const drawn = useRef([]).current; // buttons that stay as they are, which Preact then leaves alone
+  const calls = useRef({}).current;
   if (!strip) return null;
   const rows = strip.tokens.slice(0, shown);
   const at = rows.findIndex(([, start, end]) => units[start] < cursor && cursor <= units[end]);
@@ -203,19 +213,26 @@ function Strip({ strip, text, cursor, texts, onPick }) {
     onPick(units[rows[to][2]]);
     list.current.children[to]?.focus();
   };
+  Object.assign(calls, { move, onPick, units });
+  const button = (row, index) => {
+    const [id, start, end, status, allowed, mask, step] = row;
+    const piece = text.slice(units[start], units[end]) || "�";
+    const key = `${row} ${index === at} ${index === current} ${piece}`;
+    if (drawn[index]?.key !== key) {
+      const title = `token ${id}${allowed !== null ? `: ${plural(allowed, "token")} allowed here, mask ${micros(mask)}, step ${micros(step)}` : ""}`;
+      const label = `${piece}, ${status}${allowed !== null ? `, ${allowed} allowed` : ""}`;
+      drawn[index] = { key, node: html`<button key=${index} class=${`token ${status}${index === at ? " here" : ""}`} tabindex=${index === current ? 0 : -1} title=${title}
+        aria-label=${label} aria-current=${index === at ? "true" : undefined} onClick=${() => calls.onPick(calls.units[end])} onKeyDown=${(event) => calls.move(event, index)}>
+        <span class="piece">${visible(piece)}</span><span class="count">${allowed === null ? "–" : allowed === 1 ? "1" : short(allowed)}</span></button>` };
+    }
+    return drawn[index].node;
+  };
   return html`<section class="strip" aria-labelledby="strip-title">
     <h2 id="strip-title">Tokens <span class="dim">${plural(strip.tokens.length, "token")}${
       ["forced", "chosen", "refused"].filter((name) => counts[name]).map((name) => ` · ${counts[name]} ${name}`).join("")} · masks and steps ${micros(time)}${
       strip.exact ? "" : " · longest match"}</span></h2>
     <div class="tokens" role="group" aria-label="Tokens of the text; arrow keys move" ref=${list}>
-      ${rows.map(([id, start, end, status, allowed, mask, step], index) => {
-        const piece = text.slice(units[start], units[end]) || "�";
-        return html`<button key=${index} class=${`token ${status}${index === at ? " here" : ""}`} tabindex=${index === current ? 0 : -1}
-          title=${`token ${id}${allowed !== null ? `: ${plural(allowed, "token")} allowed here, mask ${micros(mask)}, step ${micros(step)}` : ""}`}
-          aria-label=${`${piece}, ${status}${allowed !== null ? `, ${allowed} allowed` : ""}`} aria-current=${index === at ? "true" : undefined}
-          onClick=${() => onPick(units[end])} onKeyDown=${(event) => move(event, index)}>
-          <span class="piece">${visible(piece)}</span><span class="count">${allowed === null ? "–" : allowed === 1 ? "1" : short(allowed)}</span></button>`;
-      })}
+      ${rows.map(button)}
       ${strip.tokens.length > shown ? html`<button class="small" onClick=${() => setShown(shown + 2000)}>Show ${plural(strip.tokens.length - shown, "more token")}</button>` : null}
     </div>
     <p class="legend"><span class="key forced">forced</span><span class="key chosen">chosen</span><span class="key refused">refused</span><span class="key after">not reached</span>
@@ -343,7 +360,7 @@ function Tabs({ tab, setTab, hidden }) {
 
 function App() {
   const linked = useMemo(readLink, []);
-  const [state, setState] = useState(() => ({ options: {}, ...(linked ?? { kind: EXAMPLES[0].kind, spec: EXAMPLES[0].spec, text: EXAMPLES[0].text }) }));
+  const [state, setState] = useState(() => ({ serial: 0, options: {}, ...(linked ?? { kind: EXAMPLES[0].kind, spec: EXAMPLES[0].spec, text: EXAMPLES[0].text }) }));
   const [example, setExample] = useState(linked ? "" : "0");
   const [cursor, setCursor] = useState(state.text.length);
   const [info, setInfo] = useState({ tokenizers: [], model: null });
@@ -369,7 +386,7 @@ function App() {
     return () => clearTimeout(timer);
   }, [state]);
   useEffect(() => {
-    const follow = () => { const found = readLink(); if (found) { setState(found); setExample(""); } };
+    const follow = () => { const found = readLink(); if (found) { replace(found); setCursor(found.text.length); setExample(""); } };
     addEventListener("hashchange", follow);
     return () => removeEventListener("hashchange", follow);
   }, []);
@@ -389,12 +406,13 @@ function App() {
   const trace = answer?.trace ?? null;
 
   const textMarks = useMemo(() => {
-    if (!fresh || !trace) return [];
+    if (answer && !trace) return [];
+    if (!fresh) return null;
     const units = toUnits(ask.text);
     return trace.spans.filter(([, , flag]) => flag !== "unknown").map(([start, end, flag]) => ({ from: units(start), to: units(end), name: `mark-${flag}` }));
   }, [answer, fresh]);
-  const specMarks = useMemo(() => {
-    if (!answer || ask.specification.text !== common.specification.text) return [];
+  const specMarks = useSame(useMemo(() => {
+    if (!answer || ask.specification.text !== common.specification.text) return null;
     const units = toUnits(ask.specification.text);
     const mark = (range, name) => (range ? [{ from: units(range[0]), to: units(range[1]), name }] : []);
     const place = trace?.refusal?.place;
@@ -403,15 +421,16 @@ function App() {
       ...(answer.specification.error?.problems ?? []).flatMap((problem) => mark(problem.range, "mark-error")),
       ...(place ? (place.parts ?? [place.range]).flatMap((range) => mark(range, "mark-responsible")) : live.slice(-2).flatMap((each) => (each.parts ?? [each.range]).flatMap((range) => mark(range, "mark-live")))),
     ];
-  }, [answer, state.spec, state.kind]);
+  }, [answer, state.spec, state.kind]));
   const ghost = fresh && trace?.accepted && answer.cursor?.completion && toPoints(state.text, cursor) === ask.cursor && cursor === state.text.length ? answer.cursor.completion : null;
 
-  const change = (part) => { setState((old) => ({ ...old, ...part })); };
+  const change = (part) => setState((old) => ({ ...old, ...part }));
+  const replace = (part) => setState((old) => ({ ...old, ...part, serial: old.serial + 1 })); // what comes from elsewhere than the editors
   const pickExample = (index) => {
     const found = EXAMPLES[Number(index)];
     if (!found) return;
     setExample(index);
-    setState({ kind: found.kind, spec: found.spec, text: found.text, options: {} });
+    replace({ kind: found.kind, spec: found.spec, text: found.text, options: {} });
     setCursor(found.text.length);
     setOffset(0); setQuery(""); setTried("");
   };
@@ -420,7 +439,7 @@ function App() {
     pickExample(String(index));
   };
   const moveCursor = (unit) => { setCursor(unit); setOffset(0); textEditor.current?.setCursor(unit); };
-  const applyText = (text) => { change({ text }); setCursor(text.length); };
+  const applyText = (text) => { replace({ text }); setCursor(text.length); };
   const placed = trace?.refusal?.place?.range?.join("-") ?? "";
   useEffect(() => { if (placed && fresh && !document.activeElement?.closest(".spec-pane")) showPlace(trace.refusal.place.range); }, [placed]);
   const showPlace = (range) => { if (range) specEditor.current?.reveal(toUnits(state.spec)(range[0])); };
@@ -440,6 +459,9 @@ function App() {
     snippets: () => html`<${Code} snippets=${view?.snippets} />`,
   }[tab];
 
+  const strip = useMemo(
+    () => html`<${Strip} strip=${answer?.tokens} text=${ask?.text ?? ""} cursor=${ask ? toUnits(ask.text)(ask.cursor) : 0} onPick=${moveCursor} />`, [answer]);
+
   return html`
     <header class="top">
       <h1><span class="logo" aria-hidden="true"></span>stackmask <span class="dim">inspector</span></h1>
@@ -450,26 +472,26 @@ function App() {
         <button class="icon" aria-pressed=${dark} onClick=${() => setTheme(dark ? "light" : "dark")}>${dark ? "Light" : "Dark"}</button>
       </div>
     </header>
-    <main>
+    <main data-shown=${fresh ? state.text.length : -1}>
       ${main.status === 401 ? html`<form class="key" onSubmit=${(e) => { e.preventDefault(); const value = new FormData(e.target).get("key"); setKey(value); setExtraKey(value); }}>
         <label>This server asks for a key<input name="key" type="password" autocomplete="off" /></label><button class="main">Use it</button></form>` : null}
       <div class="panes">
         <section class="pane spec-pane" aria-labelledby="spec-title">
           <div class="head"><h2 id="spec-title">Specification</h2>
             <div class="kinds" role="group" aria-label="Kind of specification">${KINDS.map(([kind, name]) => html`<button aria-pressed=${state.kind === kind} onClick=${() => { if (kind !== state.kind) pickKind(kind); }}>${name}</button>`)}</div></div>
-          <${Editor} isSpecification=${true} handle=${specEditor} kind=${state.kind} text=${state.spec} label="Specification" hint=${state.kind === "json" ? "Any JSON needs no specification." : "Write or paste a specification."}
+          <${Editor} isSpecification=${true} handle=${specEditor} serial=${state.serial} kind=${state.kind} text=${state.spec} label="Specification" hint=${state.kind === "json" ? "Any JSON needs no specification." : "Write or paste a specification."}
             marks=${specMarks} onChange=${(spec) => { change({ spec }); setExample(""); setOffset(0); }} />
           <${Options} kind=${state.kind} options=${state.options} onChange=${(options) => change({ options })} />
           <${SpecificationStatus} answer=${answer} error=${main.error} onPlace=${showPlace} />
         </section>
         <section class="pane" aria-labelledby="text-title">
           <div class="head"><h2 id="text-title">Text</h2><p class="keys"><kbd>Tab</kbd> takes the grey end, <kbd>Esc</kbd> hides it</p></div>
-          <${Editor} handle=${textEditor} kind="" text=${state.text} label="Text" describedBy="verdict" hint="Write a text, and see how far it fits."
+          <${Editor} handle=${textEditor} serial=${state.serial} kind="" text=${state.text} label="Text" describedBy="verdict" hint="Write a text, and see how far it fits."
             marks=${textMarks} ghost=${ghost} onChange=${(text) => { change({ text }); setOffset(0); }} onCursor=${setCursor} />
           <${Verdict} trace=${trace} onPlace=${showPlace} onApply=${applyText} />
         </section>
       </div>
-      <${Strip} strip=${answer?.tokens} text=${ask?.text ?? ""} cursor=${cursor} onPick=${moveCursor} />
+      ${strip}
       <${Tabs} tab=${tab} setTab=${setTab} hidden=${info.model ? [] : ["probabilities"]} />
       <section class="panel" id="panel" role="tabpanel" aria-labelledby=${`tab-${tab}`} tabindex="0">${extra.error && tab !== "cursor" ? html`<p class="status bad" role="status">${extra.error}</p>` : null}${panel()}</section>
     </main>

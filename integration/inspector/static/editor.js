@@ -128,7 +128,7 @@ export function createEditor({ parent, text, label, describedBy, hint, onChange,
         history(), drawSelection(), isSpecification ? bracketMatching() : [], EditorView.lineWrapping, placeholder(hint),
         syntaxHighlighting(colours), language.of([]), marks,
         keymap.of([...defaultKeymap, ...historyKeymap]),
-        EditorView.contentAttributes.of({ "aria-label": label, ...(describedBy ? { "aria-describedby": describedBy } : {}), spellcheck: "false" }),
+        EditorView.contentAttributes.of({ "aria-label": label, ...(describedBy ? { "aria-describedby": describedBy } : {}), spellcheck: "false", tabindex: "0" }),
         EditorView.updateListener.of((update) => {
           if (quiet) return;
           if (update.docChanged) onChange(update.state.doc.toString());
