@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import json as json_module
+import random
 import threading
 import time
 from collections import deque
@@ -41,6 +42,7 @@ from .answers.partial import partial_reader
 from .answers.stream import Piece, Stream
 from .answers.types import Reader, read_type
 from .compiler import CompiledGrammar, Compiler
+from .decisions import Decider
 from .tokenizers import model_vocabulary
 from .tokenizers.prompts import Prompt, PromptError, encode_prompt
 
@@ -66,6 +68,7 @@ class Generator:
             stops = {*_ids(getattr(settings, "eos_token_id", None)), *_ids(tokenizer.eos_token_id)}
             compiler = Compiler(model_vocabulary(tokenizer, config.vocab_size, sorted(stops) or None))
         self.compiler = compiler
+        self._decider: Decider | None = None
 
     def compile(self, **constraint: Unpack[ConstraintOptions]) -> CompiledGrammar | None:
         """The grammar of a constraint; None where there is none."""
@@ -187,6 +190,8 @@ class Generator:
     def stream(self, prompt: Prompt, **options: Unpack[GenerateOptions]) -> Stream[Any]:
         """The pieces of one answer as they are made; of several answers (`n`) those of the first."""
         check_names(options)
+        if options.get("faithful"):
+            raise ValueError("faithful answers come whole, so that there is nothing to stream; generate gives them")
         reader = partial_reader(options)
         events: deque[Event] = deque()
         run = _Run(self, [prompt], options, lambda row, event: events.append(event) if row == 0 else None)
@@ -210,12 +215,46 @@ class Generator:
             if event.text and on_text is not None and row == 0:
                 on_text(event.text)
 
+        if options.get("faithful"):
+            return [self._draw(prompt, options, on_text if place == 0 else None) for place, prompt in enumerate(prompts)]
         run = _Run(self, prompts, options, listen)
         while not run.is_over:
             run.engine.step()
             if cancelled.is_set():
                 run.engine.close()
         return run.answers()
+
+    def _draw(self, prompt: Prompt, options: GenerateOptions, on_text: Callable[[str], None] | None) -> Generation[Any]:
+        """Answers drawn from the model's distribution among the texts of the constraint."""
+        values: Mapping[str, Any] = options
+        constraint: Any = {name: value for name, value in values.items() if name in CONSTRAINT_NAMES}
+        if idle := sorted(values.keys() - {*constraint, "faithful", "temperature", "seed", "n"}):
+            raise ValueError(f"{idle[0]} does not go with faithful, whose answers are whole texts of the model's own distribution")
+        sampling, n = sampling_of(options), options.get("n", 1)
+        if not isinstance(n, int) or n < 1:
+            raise ValueError(f"n is {n!r}, which is no number of answers")
+        start = time.perf_counter()
+        grammar = self.compile(**constraint)
+        if grammar is None:
+            raise ValueError("faithful needs a constraint, whose texts are looked at one by one")
+        compiled = time.perf_counter()
+        if self._decider is None:
+            self._decider = Decider(self.model, self.tokenizer, compiler=self.compiler)
+        ids = encode_prompt(self.tokenizer, prompt)
+        found = self._decider.distribution(ids, grammar, temperature=sampling.temperature or 1.0)
+        stats = GenerationStats(compile=compiled - start, model=time.perf_counter() - compiled, steps=found.forwards)
+        answers: list[Generation[Any]] = []
+        for row in range(n):
+            if sampling.temperature == 0:
+                tokens = found.best_spelling(found.best).tokens
+            else:
+                tokens = found.sample(random.Random(None if sampling.seed is None else sampling.seed + row)).tokens
+            text = b"".join(grammar.vocabulary.token_bytes(token) or b"" for token in tokens).decode("utf-8", "replace")
+            made = Generation(text, tokens, "stop", True, False, len(ids), stats, parser=_parser(constraint, grammar), grammar=grammar)
+            answers.append(replace(made, mass=found.mass))
+        if on_text is not None:
+            on_text(answers[0].text)
+        return replace(answers[0], others=tuple(answers[1:]))
 
 
 class _Run:

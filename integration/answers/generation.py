@@ -28,7 +28,8 @@ class Generation(Generic[T]):
 
     `finish_reason` is "stop" where a stop token, a stop text or the end of the grammar ended it, "length" where `max_tokens` or the
     model's context did. `complete`: the text satisfies the constraint, which it always does after "stop" unless a stop text cut it.
-    `closed`: `finish_within_budget` made it end early. `others` are the rest of the `n` answers to the same prompt.
+    `closed`: `finish_within_budget` made it end early. `mass`: with `faithful`, the probability that the model, left to itself, gives a
+    text that the constraint allows. `others` are the rest of the `n` answers to the same prompt.
     """
 
     text: str
@@ -41,6 +42,7 @@ class Generation(Generic[T]):
     others: tuple[Generation[T], ...] = ()
     parser: Callable[[str], T] | None = field(repr=False, default=None)
     grammar: CompiledGrammar | None = field(repr=False, default=None)
+    mass: float | None = None
 
     @property
     def captures(self) -> list[tuple[str, str]]:

@@ -205,3 +205,31 @@ def test_draws_are_exact_and_masked_ones_are_not():
     masked = Counter(answer.text for answer in engine.generate_batch(requests))
     statistic, freedom = chi_square(masked, enumerated, 400)
     assert statistic > 10 * critical(freedom)
+
+
+def test_faithful_answers():
+    """`faithful` draws answers from that distribution by the seeds of `generate`; at temperature 0 it takes the most probable text."""
+    grammars, model = compiler(), tiny(21)
+    texts = ["abcx", "b", "cab", "bbc"]
+    generator = stackmask.Generator(model, None, compiler=grammars)
+    found = Decider(model, None, compiler=grammars).decide([1, 2], texts)
+    answer = generator.generate([1, 2], choice=texts, faithful=True, temperature=1.0, seed=3, n=600)
+    drawn = Counter(one.text for one in (answer, *answer.others))
+    statistic, freedom = chi_square(drawn, found.probabilities, 600)
+    assert freedom >= 2 and statistic < critical(freedom)
+    assert (answer.mass, answer.finish_reason, answer.complete) == (pytest.approx(found.mass), "stop", True)
+    assert answer.parsed == answer.text and b"".join(PIECES[token] for token in answer.token_ids).decode() == answer.text
+    again = generator.generate([1, 2], choice=texts, faithful=True, temperature=1.0, seed=4)
+    assert again.text == answer.others[0].text
+    said = []
+    (best,) = generator.generate_batch([[1, 2]], choice=texts, faithful=True)
+    assert best.text == found.best == generator.generate([1, 2], choice=texts, faithful=True, on_text=said.append).text == said[0]
+    for options, error in (
+        ({"choice": texts, "top_p": 0.5}, "top_p does not go with faithful"),
+        ({}, "needs a constraint"),
+        ({"choice": texts, "n": 0}, "n is 0"),
+    ):
+        with pytest.raises(ValueError, match=error):
+            generator.generate([1, 2], faithful=True, **options)
+    with pytest.raises(ValueError, match="nothing to stream"):
+        generator.stream([1, 2], choice=texts, faithful=True)

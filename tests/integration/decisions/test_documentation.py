@@ -15,5 +15,5 @@ def test_the_examples_run(capsys):
     """They run one after the other and print what they say, those without a server; `test_clients` runs the others."""
     exec("\n".join(code for code in re.findall(r"```python\n(.*?)```", TEXT, re.S) if "http://" not in code), {})
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 5 and lines[0].startswith("{'yes': ")
+    assert len(lines) == 6 and lines[0].startswith("{'yes': ")
     assert 0 < float(lines[1]) < 1 and 0 < float(lines[2]) < 1 and 0 < float(lines[3]) < 2
