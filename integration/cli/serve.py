@@ -18,6 +18,14 @@ from typing import Any, Final
 from .command import OK, Command, CommandError, integer, note
 
 KINDS: Final = frozenset({"json_schema", "regex", "ebnf", "lark", "choice", "structural_tag"})
+DTYPES: Final = ("auto", "float32", "float16", "bfloat16")
+LEVELS: Final = ("debug", "info", "warning", "error")
+FORMATS: Final = ("text", "json")
+PLAIN_TEMPLATE: Final = (
+    "{% if tools %}tools: {{ tools | tojson }}\n{% endif %}"
+    "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}assistant:"
+)
+"""How a chat is written for a model that was trained on none."""
 LEFT: Final = 1.5  # seconds after those of `--grace` in which the process ends
 
 
@@ -31,12 +39,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--draft-model", metavar="DIR", help="a smaller model with the same vocabulary, for speculative decoding; a file with --gguf"
     )
     parser.add_argument("--context", type=integer(1), metavar="N", help="tokens of a request, with --gguf (default: up to 4096)")
+    parser.add_argument("--dtype", default="auto", choices=DTYPES, help="numbers of the model (default: those of its files)")
+    parser.add_argument("--device", metavar="DEVICE", help="where the model runs, such as cuda:1 (default: the GPU, if there is one)")
+    parser.add_argument("--chat-template", metavar="FILE", help="a chat template in Jinja, in place of the model's")
     parser.add_argument("--served-model-name", metavar="NAME", help="what clients call it (default: the directory's name, or demo)")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")
     parser.add_argument("--port", type=integer(0), default=8000, help="port to listen on, 0 for any free one (default: 8000)")
     key = parser.add_mutually_exclusive_group()
     key.add_argument("--api-key", metavar="KEY", help="clients must send it (default: $STACKMASK_API_KEY, or none)")
     key.add_argument("--api-key-file", metavar="FILE", help="a file with that key, which other users of the machine cannot see")
+    parser.add_argument(
+        "--cors-origin",
+        action="append",
+        default=[],
+        metavar="ORIGIN",
+        help="pages that may ask from browsers, * for all; repeatable",
+    )
+    parser.add_argument("--log-level", default="warning", choices=LEVELS, help="info logs every request (default: warning)")
+    parser.add_argument("--log-format", default="text", choices=FORMATS, help="lines of text or JSON objects (default: text)")
     parser.add_argument("--max-concurrent", type=integer(1), metavar="N", help="requests in a batch (default: 64, and 8 with --gguf)")
     parser.add_argument("--max-queue", type=integer(0), default=256, metavar="N", help="requests that wait; more get 429 (default: 256)")
     parser.add_argument("--max-tokens", type=integer(1), metavar="N", help="for requests that do not say (default: the model's context)")
@@ -68,14 +88,19 @@ def run(arguments: argparse.Namespace) -> int:
     import uvicorn
 
     from ..server import ServerOptions, create_app
+    from ..server.logs import configure_logs
     from ..tools import FORMATS
 
     if arguments.tool_format is not None and arguments.tool_format not in FORMATS:
         raise CommandError(f"no tool format is called {arguments.tool_format!r}; there are {', '.join(FORMATS)}")
+    key, text = _api_key(arguments), _read_template(arguments.chat_template)
     engine, name = load_engine(arguments)
+    template = set_chat_template(engine.tokenizer, arguments.chat_template, text)
+    configure_logs(arguments.log_level, arguments.log_format)
     options = ServerOptions(
         model_name=arguments.served_model_name or name,
-        api_key=_api_key(arguments),
+        api_key=key,
+        cors_origins=tuple(arguments.cors_origin),
         constraints=arguments.constraints,
         json_whitespace=arguments.json_whitespace,
         grammar_timeout=arguments.grammar_timeout,
@@ -88,11 +113,13 @@ def run(arguments: argparse.Namespace) -> int:
         speculation=arguments.speculation,
         jump_forward=arguments.jump_forward,
     )
+    app = create_app(engine, options)
     config = uvicorn.Config(
-        create_app(engine, options),
+        app,
         host=arguments.host,
         port=arguments.port,
-        log_level="warning",
+        log_config=None,
+        access_log=False,  # the gate has a log of its own
         timeout_graceful_shutdown=max(1, int(arguments.grace)),
     )
 
@@ -114,7 +141,7 @@ def run(arguments: argparse.Namespace) -> int:
     gc.freeze()
     gc.collect()  # the next is due when a quarter of what this one saw has been added: of nothing, not of all that is frozen
     try:
-        with _announce(server, options.model_name):
+        with _announce(server, app, template):
             server.run()
     finally:
         gc.unfreeze()
@@ -123,16 +150,21 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _announce(server: Any, name: str) -> Iterator[None]:
-    """Say where the server listens, as soon as it does."""
+def _announce(server: Any, app: Any, template: str) -> Iterator[None]:
+    """Say where the server listens, as soon as it does, and what it serves."""
+    from ..server.summary import summary
 
     def wait() -> None:
         while not server.started and not server.should_exit:
             time.sleep(0.05)
+        if not server.started:
+            return
+        serving = app.state.serving
         for listener in server.servers:
             for socket in listener.sockets:
                 host, port = socket.getsockname()[:2]
-                note(f"serving {name} at http://{host}:{port}/v1")
+                note(f"serving {serving.options.model_name} at http://{host}:{port}/v1")
+        note("\n".join(summary(serving, template)))
 
     thread = threading.Thread(target=wait, daemon=True)
     thread.start()
@@ -166,9 +198,10 @@ def load_engine(arguments: argparse.Namespace) -> tuple[Any, str]:
             model, tokenizer = load_gguf(arguments.gguf, **options)
             draft = load_gguf(arguments.draft_model, **options)[0] if arguments.draft_model else None
         else:
-            model, tokenizer = load_model(arguments.model)
-            draft = load_model(arguments.draft_model)[0] if arguments.draft_model else None
-    except (OSError, ValueError, LibraryError) as error:
+            where = {"dtype": arguments.dtype, "device": arguments.device}
+            model, tokenizer = load_model(arguments.model, **where)
+            draft = load_model(arguments.draft_model, **where)[0] if arguments.draft_model else None
+    except (OSError, ValueError, RuntimeError, LibraryError) as error:  # RuntimeError is torch's, of a device that is not there
         raise CommandError(f"cannot load a model: {str(error).splitlines()[0]}") from None
     compiler = WorkerCompiler(
         model_vocabulary(tokenizer, model.config.get_text_config().vocab_size),
@@ -187,6 +220,26 @@ def load_engine(arguments: argparse.Namespace) -> tuple[Any, str]:
         max_waiting=arguments.max_queue,
     )
     return engine, name
+
+
+def _read_template(path: str | None) -> str | None:
+    """The chat template in a file."""
+    try:
+        return None if path is None else Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeError) as error:
+        raise CommandError(f"cannot read the chat template: {error}") from None
+
+
+def set_chat_template(tokenizer: Any, path: str | None, text: str | None) -> str:
+    """Give a tokenizer the chat template of a file, or a plain one where it has none; in words, which it has then."""
+    if text is not None:
+        tokenizer.chat_template = text
+        return f"the template in {path}"
+    if getattr(tokenizer, "chat_template", None):
+        return "the model's own template"
+    note("warning: the model has no chat template; chats are written as lines of `role: text` (see --chat-template)")
+    tokenizer.chat_template = PLAIN_TEMPLATE
+    return "a plain template, as the model has none"
 
 
 def _api_key(arguments: argparse.Namespace) -> str | None:

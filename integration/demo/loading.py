@@ -20,15 +20,19 @@ def demo_model_path() -> Path:
     return Path(__file__).parent / "model"
 
 
-def load_model(directory: str | Path | None = None) -> tuple[Any, Any]:
-    """The model and the tokenizer in a directory or under a name, ready to generate; the demo model where none is given."""
+def load_model(directory: str | Path | None = None, *, dtype: str = "auto", device: str | None = None) -> tuple[Any, Any]:
+    """The model and the tokenizer in a directory or under a name, ready to generate; the demo model where none is given.
+
+    `dtype` is a name of torch's, such as "bfloat16", or "auto" for that of the file, but no halves on a processor. `device` is one of
+    torch's; None for the GPU where there is one.
+    """
     import torch
     from transformers import AutoModelForCausalLM
 
-    model: Any = AutoModelForCausalLM.from_pretrained(directory or demo_model_path(), dtype="auto")
-    if torch.cuda.is_available():
-        model = model.to("cuda")
-    elif model.dtype is torch.float16:
+    model: Any = AutoModelForCausalLM.from_pretrained(directory or demo_model_path(), dtype=dtype)
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    model = model.to(device)
+    if dtype == "auto" and device == "cpu" and model.dtype is torch.float16:
         model = model.float()  # processors multiply halves one by one
     return model.eval(), load_tokenizer(directory)
 

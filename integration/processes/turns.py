@@ -18,6 +18,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextvars import ContextVar
 from functools import partial
+from math import inf
 from typing import Any, Final
 
 from ...pda.exceptions import StackmaskError
@@ -120,7 +121,7 @@ class Turns(Executor):
             if not full:
                 self._stopped[turn] = event
             self._dispatch()
-        if full or not event.wait(self._patience):
+        if full or not event.wait(None if self._patience == inf else self._patience):
             with self._lock:
                 if self._stopped.pop(turn, None) is not None or full:
                     raise BusyError("grammars of others that take long have been compiling all the while")

@@ -22,6 +22,9 @@ Read in this order:
         decisions   typed questions: OpenAI's Decisions API and System One, as Ollama's client has it
         ollama      Ollama's interface
     inspection      the inspector's page, and the route behind it
+    summary         what an operator reads at the start
+    pages           the landing page, and the routes for people
+    logs            lines for people or JSON for programs, and the access log
     metrics         counters and histograms for Prometheus
     errors          OpenAI's error body
 """

@@ -6,19 +6,21 @@ import asyncio
 import hmac
 import re
 import uuid
+from time import perf_counter
 from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..processes.turns import CLIENT
 from .errors import ApiError
+from .logs import log_request
 from .metrics import Metrics
 from .options import ServerOptions
 from .plan import SIZE
 from .protocols import error_body
 from .serving import JsonResponse
 
-OPEN: Final = ("/health", "/metrics", "/openapi.json")
+OPEN: Final = ("/", "/docs", "/health", "/metrics", "/openapi.json")
 """Paths that need no key; the inspector's page needs none either, only what it asks."""
 ID_HEADERS: Final = (b"x-request-id", b"request-id")
 """Where clients of OpenAI and of Anthropic look for the id of a request."""
@@ -41,7 +43,7 @@ class Gate:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        status = 500
+        status, size, start = 500, 0, perf_counter()
         request_id = f"req_{uuid.uuid4().hex}".encode()
 
         async def note_status(message: Message) -> None:
@@ -57,7 +59,8 @@ class Gate:
             CLIENT.set(client[0] if client else "")
             if error is None:
                 body, error = await self._read(receive, scope)
-                SIZE.set(len(body))
+                size = len(body)
+                SIZE.set(size)
             if error is None and await has_more_values(body, self._most_values):
                 message = f"the body has more than {self._most_values} values; this server reads no more"
                 error = ApiError(message, status=413, code="body_too_long")
@@ -68,6 +71,7 @@ class Gate:
         finally:
             route = scope.get("route")
             self._metrics.requests.labels(getattr(route, "path", "other"), str(status)).inc()
+            log_request(scope, status, perf_counter() - start, size, request_id.decode())
 
     def _refuse(self, scope: Scope) -> ApiError | None:
         """What is wrong with a request before it is read."""

@@ -13,6 +13,7 @@ class ServerOptions:
     `grammar_timeout` bounds how long a request waits for its grammar.
     `max_body_values` bounds the values in the JSON of a body, token ids of a prompt aside that fit the model's context.
     `max_queue` requests wait while all places of the batch are taken; more are refused with 429.
+    `cors_origins` are the origins whose pages may ask the server from a browser; "*" for all.
     `constraints` are the kinds of constraints that clients may send, of `stackmask.integration.engine.request.KINDS`; None for all. A
     structural tag may hold any kind.
     `reasoning_end` is the text that ends a model's reasoning, which is then reported apart and under no constraint.
@@ -33,6 +34,7 @@ class ServerOptions:
     default_max_tokens: int | None = None
     reasoning_end: str | None = None
     tool_format: str | None = None
+    cors_origins: tuple[str, ...] = ()
     constraints: frozenset[str] | None = None
     speculation: int = 0
     jump_forward: bool = False

@@ -92,11 +92,10 @@ def _add_ollama(app: FastAPI, serving: Callable[[], Serving], run: Run, errors: 
         """Report which version of Ollama's interface this is."""
         return {"version": ollama.VERSION}
 
-    @app.get("/", response_class=PlainTextResponse)
     @app.head("/", response_class=PlainTextResponse)
     async def root() -> str:
-        """Report that the server is up, as clients of Ollama ask."""
-        return "stackmask is running"
+        """Report that the server is up, as clients of Ollama ask; `pages` answers to GET."""
+        return ""
 
 
 def _add_decisions(app: FastAPI, serving: Callable[[], Serving], errors: dict[int | str, dict[str, Any]]) -> None:

@@ -14,6 +14,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 
 from ..engine import Engine
 from .chat import Chat
@@ -24,6 +25,7 @@ from .gate import Gate
 from .inspection import Inspection, add_inspector
 from .metrics import Metrics
 from .options import ServerOptions
+from .pages import add_pages
 from .protocol import ChatRequest, CheckRequest, CompletionRequest, ResponsesRequest, describe
 from .protocols import Generation, add_routes, error_body
 from .responses import Response as ModelResponse
@@ -54,8 +56,17 @@ def create_app(engine: Engine, options: ServerOptions | None = None) -> FastAPI:
     app = FastAPI(default_response_class=JsonResponse, title="stackmask", version="1", lifespan=lifespan, docs_url=None, redoc_url=None)
     app.state.metrics = metrics
     _add_routes(app, options)
+    add_pages(app)
     _add_errors(app)
     app.add_middleware(Gate, options=options, metrics=metrics, context=engine.slots.context)
+    if options.cors_origins:  # before the gate: a browser asks without a key whether it may ask, and reads refusals too
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=options.cors_origins,
+            allow_methods=["GET", "POST"],
+            allow_headers=["*"],
+            expose_headers=["x-request-id"],
+        )
     return app
 
 
