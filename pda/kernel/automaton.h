@@ -13,6 +13,7 @@
 
 #include "completion/completion.h"
 #include "masks/token_masks.h"
+#include "portable.h"
 
 namespace stackmask {
 
@@ -27,7 +28,7 @@ class Automaton {
   bool has_temperature() const { return dfa_.nfa().temperatures.size() > 1; }
 
   // Held during every call that says `L >= mutex_`: const auto locked = automaton.lock();
-  [[nodiscard]] std::unique_lock<std::mutex> lock() { return std::unique_lock(mutex_); }
+  [[nodiscard]] std::unique_lock<Mutex> lock() { return std::unique_lock(mutex_); }
 
   u32 initial() const { return initial_; }                                                            // L >= mutex_
   // Steps, see stacks/step.h.
@@ -72,7 +73,7 @@ class Automaton {
     std::vector<u32>* configurations;
     std::size_t* slot;  // where this stands in slots_
   };
-  std::mutex mutex_;
+  Mutex mutex_;
   std::shared_ptr<const TokenTrie> trie_;
   Limits limits_;
   Statistics statistics_;

@@ -1,5 +1,7 @@
 #include "batch.h"
 
+#include "portable.h"
+
 namespace stackmask {
 
 i64 completion_length(const Matcher& matcher) {
@@ -14,10 +16,10 @@ i64 completion_length(const Matcher& matcher) {
 
 std::optional<std::vector<i64>> accept_all(const std::vector<Matcher*>& matchers, const std::vector<u32>& tokens) {
   // PERF: all that a batch reads has left the caches while the model ran, and it is asked for at once.
-  for (const Matcher* matcher : matchers) __builtin_prefetch(matcher), __builtin_prefetch(reinterpret_cast<const char*>(matcher) + 64);
+  for (const Matcher* matcher : matchers) prefetch(matcher), prefetch(reinterpret_cast<const char*>(matcher) + 64);
   for (std::size_t i = 0; i < matchers.size(); i++) {
     const TokenTrie& trie = matchers[i]->trie();
-    if (tokens[i] < trie.text_count()) __builtin_prefetch(&trie.text(tokens[i]));
+    if (tokens[i] < trie.text_count()) prefetch(&trie.text(tokens[i]));
     matchers[i]->prefetch();
   }
   std::vector<i64> lengths;

@@ -108,8 +108,8 @@ inline std::int64_t best_of_row(const float* row, std::size_t columns, const std
         best.add(row, BLOCK * block, word(block));
         continue;
       }
-      if (sparse) __builtin_prefetch(logits), __builtin_prefetch(logits + BLOCK / 2);
-      else __builtin_prefetch(mask + block);
+      if (sparse) prefetch(logits), prefetch(logits + BLOCK / 2);
+      else prefetch(mask + block);
       asked[asked_count++] = block;
     }
     for (std::size_t i = 0; i < late_count; ++i) best.add(row, BLOCK * late[i], mask[late[i]]);

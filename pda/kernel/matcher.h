@@ -2,6 +2,7 @@
 #pragma once
 
 #include "automaton.h"
+#include "portable.h"
 
 namespace stackmask {
 
@@ -17,7 +18,7 @@ class Matcher {
   bool is_terminated() const { return history_.back() & TERMINATED; }
   bool is_completed() const;
   // Ask for what accept_token reads first; its matcher was asked for a while before.
-  void prefetch() const { __builtin_prefetch(history_.data() + history_.size() - 1), __builtin_prefetch(stop_.data()); }
+  void prefetch() const { stackmask::prefetch(history_.data() + history_.size() - 1), stackmask::prefetch(stop_.data()); }
   bool accept_token(u32 token);
   bool accept_bytes(const char* data, std::size_t count);
   std::size_t validate_tokens(const std::vector<u32>& tokens) const;

@@ -13,7 +13,7 @@ class Packer {
   void put(const std::vector<T>& values) {
     const u64 count = values.size();
     data.append(reinterpret_cast<const char*>(&count), sizeof count);
-    data.append(reinterpret_cast<const char*>(values.data()), count * sizeof(T));
+    data.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
   }
   void put(const Texts& texts) {
     std::vector<u64> lengths;
@@ -31,20 +31,20 @@ class Unpacker {
     u64 count = 0;
     std::memcpy(&count, take(sizeof count), sizeof count);
     if (count > static_cast<std::size_t>(end_ - data_) / sizeof(T)) cut_off();
-    values.resize(count);
-    if (count) std::memcpy(values.data(), take(count * sizeof(T)), count * sizeof(T));
+    values.resize(static_cast<std::size_t>(count));
+    if (count) std::memcpy(values.data(), take(count * sizeof(T)), values.size() * sizeof(T));
   }
   void get(Texts& texts) {
     std::vector<u64> lengths;
     get(lengths);
-    for (const u64 length : lengths) texts.push_back({take(length), length});
+    for (const u64 length : lengths) texts.push_back({take(length), static_cast<std::size_t>(length)});
   }
   bool at_end() const { return data_ == end_; }
 
  private:
   const char *data_, *end_;
   [[noreturn]] static void cut_off() { malformed("there are fewer bytes than were packed"); }
-  const char* take(std::size_t size) {
+  const char* take(u64 size) {
     if (size > static_cast<std::size_t>(end_ - data_)) cut_off();
     return std::exchange(data_, data_ + size);
   }

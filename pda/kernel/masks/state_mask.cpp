@@ -4,7 +4,7 @@ namespace stackmask {
 
 StateMasks::StateMasks(const TokenTrie& trie, RuleDfa& dfa, Counters& counters, TextCounts& counts, ClassLoops& loops,
                        Statistics& statistics)
-    : trie_(trie), dfa_(dfa), counters_(counters), statistics_(statistics), lists_(trie),
+    : trie_(trie), counters_(counters), statistics_(statistics), lists_(trie),
       context_{trie, dfa, counters, counts, loops, lists_, statistics, *this} {
   // What an everyday grammar comes to: growing step by step would copy it several times.
   ids_.reserve(64);

@@ -56,7 +56,6 @@ class StateMasks {
 
  private:
   const TokenTrie& trie_;
-  RuleDfa& dfa_;
   Counters& counters_;
   Statistics& statistics_;
   NodeLists lists_;

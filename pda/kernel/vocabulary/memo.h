@@ -19,12 +19,13 @@
 #include <vector>
 
 #include "base.h"
+#include "portable.h"
 
 namespace stackmask {
 
 struct HashWords {
   using is_transparent = void;
-  std::size_t operator()(std::span<const u32> words) const { return hash_words(words.data(), words.size()); }
+  std::size_t operator()(std::span<const u32> words) const { return static_cast<std::size_t>(hash_words(words.data(), words.size())); }
 };
 struct EqualWords {
   using is_transparent = void;
@@ -77,7 +78,7 @@ class Memos {
   struct Memo {
     Table<Value> young, old;
   };
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::tuple<Memo<Values>...> memos_;
   std::size_t most_bytes_, young_bytes_ = 0, old_bytes_ = 0;
 

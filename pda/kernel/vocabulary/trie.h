@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "base.h"
+#include "portable.h"
 #include "thresholds.h"
 #include "vocabulary/classes.h"
 
@@ -102,7 +103,7 @@ class TokenTrie {
   std::vector<u32> wide_;        // the tables of children, NONE where there is none
 
   std::vector<u8> whole_;  // by node: a character ends there
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   mutable ClassMemos class_memos_;
   mutable std::unordered_map<u32, std::unique_ptr<ClassIndex>> classes_;
   std::size_t most_set_bytes_;

@@ -1,0 +1,31 @@
+// What differs between systems, in one place: a hint to the cache, and a lock where there is only one thread.
+#pragma once
+
+#include <mutex>
+#if defined(_MSC_VER) && !defined(__clang__)
+#include <xmmintrin.h>
+#endif
+
+namespace stackmask {
+
+// Fetches the line of the cache at this address, which need not be one that can be read.
+inline void prefetch(const void* address) {
+#if defined(_MSC_VER) && !defined(__clang__)
+  _mm_prefetch(static_cast<const char*>(address), _MM_HINT_T0);
+#else
+  __builtin_prefetch(address);
+#endif
+}
+
+#if defined(__wasm__) && !defined(_REENTRANT)
+// WebAssembly without threads: the standard library has no mutex, and nobody to wait for.
+struct Mutex {
+  void lock() {}
+  bool try_lock() { return true; }
+  void unlock() {}
+};
+#else
+using Mutex = std::mutex;
+#endif
+
+}  // namespace stackmask
