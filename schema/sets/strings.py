@@ -39,7 +39,7 @@ class Strings:
         self.combined: dict[Tests, Dfa] = {frozenset(): ANYTHING}
         self.bounded: dict[Text, Dfa] = {}
         self.shortest_lengths: dict[Tests, int] = {}
-        self.witnesses: dict[str, Tests] = {}
+        self.common_words: dict[str, Tests] = {}
         """Shortest strings that pass all of some tests, the latest last, and these tests."""
         self.lengths: dict[Tests, tuple[int, int | None] | None] = {}
         self.pairs: dict[tuple[int, int], tuple[Dfa, Dfa, Dfa]] = {}
@@ -234,17 +234,17 @@ class Strings:
         PERF: tests mostly come one by one, as those of an allOf or of the other branches of a oneOf do. A shortest string of the tests
         before that passes the new ones too is a shortest string of them all.
         """
-        for word, passed in reversed(self.witnesses.items()):
+        for word, passed in reversed(self.common_words.items()):
             self.budget.spend()
             if passed <= tests and all(language.accepts(self.test(test), word) for test in tests - passed):
-                self.witnesses[word] = tests
+                self.common_words[word] = tests
                 return len(word)
-        length, witness = _shortest_common([self.test(test) for test in tests], self.budget)
-        if witness is not None:
-            self.witnesses.pop(witness, None)
-            self.witnesses[witness] = tests
-            if len(self.witnesses) > _MOST_WITNESSES:
-                del self.witnesses[next(iter(self.witnesses))]
+        length, common = _shortest_common([self.test(test) for test in tests], self.budget)
+        if common is not None:
+            self.common_words.pop(common, None)
+            self.common_words[common] = tests
+            if len(self.common_words) > _MOST_COMMON:
+                del self.common_words[next(iter(self.common_words))]
         return length
 
     def longest(self, tests: Tests, enough: int) -> int:
@@ -370,7 +370,7 @@ MOST_TUPLES: Final = 2_000
 """How far a search for the shortest common text goes. What is empty and not found to be is found when it is written."""
 
 
-_MOST_WITNESSES: Final = 16
+_MOST_COMMON: Final = 16
 
 
 def _shortest_common(automata_of_tests: Sequence[Dfa], budget: Budget) -> tuple[int, str | None]:
