@@ -70,7 +70,7 @@ def define_regular(builder: GrammarBuilder, regular: Regular, budget: Budget) ->
         try:
             found.append(automata.of_rule(rule))
         except LimitError as error:
-            raise error.at(f"rule `{builder.names[rule]}`") from None
+            raise error.at(f"rule `{builder.names[rule].removesuffix('-difference')}`") from None
     for rule, automaton in zip(rules, found, strict=True):
         if automaton == dfa.NOTHING:
             raise DifferenceError(

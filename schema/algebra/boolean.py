@@ -14,6 +14,8 @@ from ..sets.strings import Strings, Texts, merged
 from ..sets.types import CONSTANTS, EVERY, Array, Object, Parts
 
 MOST_PARTS: Final = 4_000
+MANY_OVERLAPS: Final = 8
+"""Of more pairs of branches that share strings, the strings in one branch alone are one automaton."""
 
 
 class Boolean:
@@ -106,9 +108,9 @@ class Boolean:
         Type by type: branches that share no value of a type leave each other's values of it alone.
         `apart` tells of two branches whether they surely share none.
         """
-        result = [parts for parts, _ in branches]
-        for i, (parts, inverse) in enumerate(branches):
-            for j, (other, its_inverse) in enumerate(branches[:i]):
+        overlaps: list[tuple[int, int, Parts]] = []
+        for i, (parts, _) in enumerate(branches):
+            for j, (other, _) in enumerate(branches[:i]):
                 if apart(i, j):
                     continue
                 self.budget.spend(4)
@@ -117,8 +119,19 @@ class Boolean:
                     continue
                 common = self.pruned(common)
                 if not common.is_empty():
-                    result[i] = self.outside(result[i], common, its_inverse())
-                    result[j] = self.outside(result[j], common, inverse())
+                    overlaps.append((i, j, common))
+        texts = None
+        if sum(bool(common.texts) for _, _, common in overlaps) > MANY_OVERLAPS:
+            texts = self.strings.exactly_one([parts.texts for parts, _ in branches])
+        result = [parts for parts, _ in branches]
+        for i, j, common in overlaps:
+            rest = common if texts is None else common._replace(texts=())
+            if not rest.is_empty():
+                result[i] = self.outside(result[i], rest, branches[j][1]())
+                result[j] = self.outside(result[j], rest, branches[i][1]())
+        if texts is not None:
+            # Those of all branches stand in each: they are put together, or meet the branch again.
+            result = [parts._replace(texts=texts) if parts.texts else parts for parts in result]
         return result
 
     def outside(self, parts: Parts, common: Parts, outside: Parts) -> Parts:

@@ -428,6 +428,8 @@ def _remembered(low: Exact, low_closed: bool, high: Exact | None, high_closed: b
 
 
 _SMALL_PERIOD: Final = 1000
+_COMPARED_WEIGHT: Final = 2
+"""A state with bounds or a fraction takes as long to make as so many that have a remainder only."""
 MOST_LEFT: Final = 2
 """How many digits may be left to a number where remainders are compared by all that could follow, which are 10 to this power."""
 _MOST_COMPARED: Final = 4 * STATES
@@ -566,6 +568,7 @@ class _DigitMachine:
         index = {start: 0}
         states = [start]
         rows: list[list[tuple[int, int, int]]] = []
+        compared = 0
         free: dict[int, int] = {}  # the number of the state of every remainder once nothing else matters
         for state in states:
             row: list[tuple[int, int, int]] = []
@@ -588,6 +591,8 @@ class _DigitMachine:
                     row.insert(0, (_POINT, _POINT, known))
                 rows.append(row)
                 continue
+            compared += 1
+            _check_states(compared * _COMPARED_WEIGHT, limit, term)
             for first, last, target in machine.moves(state):
                 number = index.get(target)
                 if number is None:

@@ -238,7 +238,7 @@ class ObjectWriter:
                 continue
             self.oracle.budget.spend(8 * len(options))
             for option, wanted in reversed(options):
-                pruned = prune(option, self.oracle)
+                pruned = prune(option, self.oracle, set(option.atoms).difference(current.atoms))
                 if pruned is not None:
                     stack.append((pruned, wanted))
         return found

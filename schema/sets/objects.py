@@ -223,44 +223,67 @@ class Known:
         return reduced(frozenset((*more, *(atom.literal for atom in self.general if in_class(atom.keys, key_class)))))
 
 
-def prune(part: Object, oracle: Oracle) -> Object | None:
-    """The part without what cannot be, None where nothing is left."""
+def prune(part: Object, oracle: Oracle, fresh: Iterable[Atom] | None = None) -> Object | None:
+    """The part without what cannot be, None where nothing is left.
+
+    `fresh` are the atoms that a part has more than one that was pruned: what speaks of none of their keys is as it was.
+    """
     if 0 <= part.high < part.low:
         return None
     known = Known(part, oracle)
+    touched = None if fresh is None else _names(fresh)
     for name in known.required:
-        if oracle.is_empty(known.value(name)):
+        if (touched is None or name in touched) and oracle.is_empty(known.value(name)):
             return None
     if 0 <= part.high < len(known.required):
         return None
     if not part.clauses:
         return part
     atoms = list(part.atoms)
-    clauses = list(part.clauses)
-    changed = True
-    while changed:
-        changed = False
-        kept: list[Clause] = []
-        for clause in clauses:
-            rest = _reduced_clause(clause, known, oracle)
-            if rest is None:
-                continue
-            if not rest:
+    clauses: list[Clause | None] = list(part.clauses)
+    speaking: dict[str | None, list[int]] = {}
+    """By key the places of the clauses that speak of it."""
+    for place, clause in enumerate(part.clauses):
+        for atom in clause:
+            speaking.setdefault(atom.name, []).append(place)
+    oracle.budget.spend(len(atoms) // 4 + len(clauses))
+    todo: dict[int, None] = dict.fromkeys(range(len(clauses)))
+    if touched is not None:
+        short = (place for place, clause in enumerate(part.clauses) if len(clause) < 2)
+        todo = dict.fromkeys(sorted({*short, *(place for name in touched for place in speaking.get(name, ()))}))
+    while todo:
+        place = next(iter(todo))
+        del todo[place]
+        before = clauses[place]
+        if before is None:
+            continue
+        oracle.budget.spend(3 * len(before))
+        rest = _reduced_clause(before, known, oracle)
+        clauses[place] = rest
+        if rest is None:
+            continue
+        if not rest:
+            return None
+        if len(rest) == 1:
+            clauses[place] = None
+            unit = rest[0]
+            atoms.append(unit)
+            known.add(unit)
+            if unit.name is not None and unit.name in known.required and oracle.is_empty(known.value(unit.name)):
                 return None
-            if len(rest) == 1:
-                atoms.append(rest[0])
-                known.add(rest[0])
-                decided = rest[0].name
-                if decided is not None and decided in known.required and oracle.is_empty(known.value(decided)):
-                    return None
-                changed = True
-            else:
-                kept.append(rest)
-        clauses = kept
+            names = _names(rest)
+            places = range(len(clauses)) if names is None else [place for name in names for place in speaking.get(name, ())]
+            todo.update(dict.fromkeys(places))
     if 0 <= part.high < len(known.required):
         return None
     settled = tuple(dict.fromkeys(atoms))
-    return part._replace(atoms=settled, clauses=_needed(settled, clauses))
+    return part._replace(atoms=settled, clauses=_needed(settled, (clause for clause in clauses if clause is not None)))
+
+
+def _names(atoms: Iterable[Atom]) -> set[str | None] | None:
+    """The keys that atoms speak of; None where one of them may speak of any."""
+    names = {atom.name for atom in atoms if atom.every or atom.name is not None}
+    return None if None in names else names
 
 
 def _reduced_clause(clause: Clause, known: Known, oracle: Oracle) -> Clause | None:

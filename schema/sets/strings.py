@@ -289,6 +289,37 @@ class Strings:
             result.append(Text(low, high, frozenset((test,))) if union != ANYTHING else Text(low, high))
         return tuple(result)
 
+    def exactly_one(self, unions: Sequence[Texts]) -> Texts | None:
+        """The strings in one of some unions and in no other; None where they have bounds, or are not told exactly by automata.
+
+        PERF: as the complements of all others met one by one, each union would keep apart which others took a string. It matters only
+        whether none, one or more did, so half of the unions are put together as these two automata, then both halves.
+        """
+        parts = [text for texts in unions for text in texts]
+        inexact = (what == "format" and approximations(str(argument)) is not None for text in parts for what, argument, _ in text.tests)
+        if any(text.low > 0 or text.high >= 0 or text.words is not None or self.is_beyond_automata(text) for text in parts) or any(inexact):
+            return None
+        meet, unite, budget = automata.intersection, automata.union, self.budget
+        level = []
+        for texts in unions:
+            one = self.union(texts)
+            level.append((one, automata.complement(one, budget=budget)))
+        while len(level) > 1:
+            pairs = zip(level[::2], level[1::2], strict=False)
+            level = [
+                (
+                    unite(meet(one, no_other, budget=budget), meet(none, other, budget=budget), budget=budget),
+                    meet(none, no_other, budget=budget),
+                )
+                for (one, none), (other, no_other) in pairs
+            ] + level[len(level) & ~1 :]
+        found = level[0][0]
+        if found in (NOTHING, ANYTHING):
+            return (FREE,) if found == ANYTHING else ()
+        test = ("union", self.unions.setdefault(found, len(self.unions)), True)
+        self.tests[test] = found
+        return (Text(tests=frozenset((test,))),)
+
     @staticmethod
     def is_beyond_automata(text: Text) -> bool:
         """Whether one of the tests has no automaton."""

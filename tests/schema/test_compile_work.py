@@ -1,0 +1,174 @@
+"""The work of compilations that once exploded, in counted steps: what is bounded stays bounded, and what is refused is refused early."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.support.engines import accepts as generates
+from tests.support.engines import matcher
+
+from stackmask.pda import engine
+from stackmask.pda.automata import dfa
+from stackmask.pda.automata.language import accepts
+from stackmask.pda.ebnf import ebnf_grammar
+from stackmask.pda.exceptions import LimitError, UnsatisfiableError
+from stackmask.pda.lark import lark_grammar
+from stackmask.pda.limits import Limits
+from stackmask.pda.regex import regex_dfa, regex_grammar
+from stackmask.schema.algebra import boolean
+from stackmask.schema.json_schema import json_schema_grammar
+from stackmask.schema.structural_tag import structural_tag_grammar
+
+Compile = Callable[[Limits], object]
+
+
+def names(count: int) -> list[str]:
+    """Words of four letters, all different, that begin in many ways."""
+    return [f"{chr(97 + n * 7 % 26)}{chr(97 + n * 3 % 25)}{chr(97 + n // 26)}{chr(97 + n % 26)}" for n in range(count)]
+
+
+def schema(value: Any, order: str = "schema") -> Compile:
+    """The compilation of a JSON Schema."""
+    return lambda limits: json_schema_grammar(value, property_order=order, limits=limits)
+
+
+def closed_unions(size: int) -> Any:
+    """Closed objects with patterns of keys, three levels of so many in a oneOf."""
+    value: Any = {"type": "string"}
+    for level in range(3):
+        value = {
+            "oneOf": [
+                {
+                    "type": "object",
+                    "properties": {"type": {"const": f"t{level}{n}"}, f"in{n}": value},
+                    "required": ["type", f"in{n}"],
+                    "patternProperties": {f"^x-{n}[a-z]*$": {"type": "string"}},
+                    "additionalProperties": False,
+                }
+                for n in range(size)
+            ]
+        }
+    return value
+
+
+def dispatch(size: int) -> Any:
+    """Free text with so many tags, each with free text that has as many others."""
+    inner = [[f"{name}:", {"type": "const_string", "value": name[::-1]}] for name in names(size)]
+    content = {"type": "tag", "begin": "{", "content": {"type": "dispatch", "rules": inner, "excludes": ["}"]}, "end": "}"}
+    return {"type": "dispatch", "rules": [[f"<{name}", content] for name in names(size)]}
+
+
+WORDS = names(720)
+FOLLOWERS = " | ".join(f'"{word}"' for word in WORDS)
+INTEGERS = {"type": "integer"}
+CASES: dict[str, tuple[int, Compile]] = {
+    "nested unions of closed objects": (60_000, schema(closed_unions(10))),
+    "patterns of which one holds": (400_000, schema({"oneOf": [{"type": "string", "pattern": f"^.*{w[:3]}[a-z]*$"} for w in WORDS[:26]]})),
+    "excluded patterns": (300_000, schema({"type": "string", "allOf": [{"not": {"pattern": word}} for word in WORDS[:120]]})),
+    "arrays that contain many": (
+        60_000,
+        schema({"type": "array", "items": INTEGERS, "contains": {"const": 1}, "minContains": 1_700, "maxContains": 3_500}),
+    ),
+    "dependent keys in any order": (
+        120_000,
+        schema(
+            {"properties": dict.fromkeys(WORDS[:90], INTEGERS), "dependentRequired": {a: [b] for a, b in itertools.pairwise(WORDS[:90])}},
+            "any",
+        ),
+    ),
+    "tags inside of tags": (60_000, lambda limits: structural_tag_grammar(dispatch(60), limits=limits)),
+    "what follows a lookahead": (
+        250_000,
+        lambda limits: ebnf_grammar(f"root ::= (name ({FOLLOWERS}) [;])+\nname ::= [a-z]+ (= {FOLLOWERS})", limits=limits),
+    ),
+    "parts of a text": (
+        150_000,
+        lambda limits: lark_grammar('start: S\nS: %regex {"substring_chars": "' + " ".join(WORDS * 5) + '"}', limits=limits),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_work(name: str) -> None:
+    """Each compiles within this work; it took ten times as much, or was quadratic."""
+    work, compile_ = CASES[name]
+    compile_(Limits(compile_work=work))
+
+
+REFUSED: dict[str, tuple[str, Compile]] = {
+    "/": ("more than", schema({"type": "string", "allOf": [{"pattern": f"{word[:3]}[0-9]"} for word in WORDS[:60]]})),
+    "/properties/a": (
+        "steps|states",
+        schema({"properties": {"a": {"type": "string", "pattern": "(a|b)*a(a|b){20}", "not": {"pattern": "x"}}}}),
+    ),
+    "/properties/b/multipleOf": ("100000 states", schema({"properties": {"b": {"multipleOf": 123_456_789}}})),
+    "rule `r`": ("more than", lambda limits: ebnf_grammar('root ::= r\nr ::= l - "b"\nl ::= [ab]* "a" [ab]{30}', limits=limits)),
+    "one product": ("steps", lambda limits: regex_grammar("".join(f"(?=.*{word[:2]}[0-9])" for word in WORDS[:24]) + ".*", limits=limits)),
+}
+
+
+@pytest.mark.parametrize("place", REFUSED)
+def test_refusals(place: str) -> None:
+    """What explodes is refused by its place, within the share of one part and what came before it."""
+    what, compile_ = REFUSED[place]
+    with pytest.raises(LimitError, match=what) as caught:
+        compile_(Limits())
+    assert str(caught.value).startswith(place)
+
+
+PIECES = st.sampled_from(["a", "b", "[ab]", ".", "b*", "(a|bb)", "a?"])
+PATTERNS = st.builds(
+    lambda start, pieces, end: start + "".join(pieces) + end,
+    st.sampled_from(["", "^"]),
+    st.lists(PIECES, max_size=3),
+    st.sampled_from(["", "$"]),
+)
+TEXTS = ["".join(text) for length in range(5) for text in itertools.product("ab", repeat=length)]
+
+
+@given(st.lists(PATTERNS, min_size=2, max_size=7))
+def test_exactly_one(patterns: list[str]) -> None:
+    """Of overlapping patterns in a oneOf exactly one holds, however many overlap."""
+    before = boolean.MANY_OVERLAPS
+    boolean.MANY_OVERLAPS = 0
+    try:
+        grammar = json_schema_grammar({"oneOf": [{"type": "string", "pattern": pattern} for pattern in patterns]})[0]
+    except UnsatisfiableError:
+        grammar = None
+    finally:
+        boolean.MANY_OVERLAPS = before
+    start = None if grammar is None else matcher(engine, grammar)
+    for text in TEXTS:
+        expected = sum(bool(re.search(pattern, text)) for pattern in patterns) == 1
+        assert (start is not None and generates(start, f'"{text}"'.encode())) is expected
+
+
+@given(PATTERNS, st.lists(st.text("ab", max_size=4), min_size=1, max_size=6))
+def test_by_right_state(pattern: str, words: list[str]) -> None:
+    """The texts that lead to each state of another automaton, told by definition."""
+    left, right = regex_dfa(pattern, search=True), dfa.from_strings(words)
+    found = dfa.by_right_state(left, right)
+    for text in TEXTS:
+        state: int | None = 0
+        for character in text:
+            moves = right.transitions[state] if state is not None else ()
+            state = next((target for low, high, target in moves if low <= ord(character) <= high), None)
+        reached = {number for number, automaton in found.items() if accepts(automaton, text)}
+        assert reached == ({state} if state is not None and accepts(left, text) else set())
+
+
+@given(st.lists(st.text("ab", max_size=4), max_size=12), st.lists(PATTERNS, max_size=3))
+def test_unions_of_words(words: list[str], patterns: list[str]) -> None:
+    """A union of many words and others is the canonical automaton of them all."""
+    others = [regex_dfa(pattern, search=False) for pattern in patterns]
+    found = dfa.union(*others, *map(dfa.from_string, words))
+    expected = dfa.NOTHING
+    for part in [*others, *map(dfa.from_string, words)]:
+        expected = dfa.union(expected, part)
+    assert found == expected
