@@ -19,6 +19,7 @@ Each line imports those above it only.
     engine                         picks one of the two
     packed                         a grammar on its way from another process
     vocabulary, matcher            what people see of an engine
+    html                           text in colours for notebooks
     captures                       the captured parts of a text, read again by the reference engine
 
 >>> from stackmask.pda.engine import KernelGrammar, Matcher, TokenTrie

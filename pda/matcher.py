@@ -14,9 +14,9 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from . import engine
+from . import engine, html
 from .captures import CaptureReader
-from .exceptions import LimitError
+from .exceptions import LimitError, StackmaskError
 from .vocabulary import Vocabulary
 
 LONGEST_NEAREST = 4096
@@ -196,6 +196,29 @@ class Matcher(engine.Matcher):
             return data + twin.shortest_completion()
         except (ValueError, LimitError):
             return None
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the rules begun, what must follow or may, and the shortest end; see `stackmask.pda.html`."""
+        twin = self.fork()
+        allowed = twin.allowed_tokens()
+        try:
+            end = twin.shortest_completion().decode("utf-8", "backslashreplace")[:SHOWN_NEAREST]
+        except (ValueError, StackmaskError) as error:
+            end = str(error)
+        rows: list[tuple[object, object]] = [
+            ("rules", " > ".join(self.rule_names()[SHOWN_RULES::-1])),
+            ("accepted steps", self.num_accepted),
+            ("complete", "yes" if self.is_completed() else "no"),
+            ("shortest end", end),
+            ("allowed tokens", f"{len(allowed)} of {self._vocabulary.size}"),
+        ]
+        shown = [(self._vocabulary.token_bytes(token), token) for token in allowed[:SHOWN_BYTES]]
+        kind = "forced" if len(allowed) == 1 else "chosen"
+        tokens = " ".join(
+            html.span(self._subject(token) if data is None else data.decode("utf-8", "backslashreplace"), kind, f"token {token}")
+            for data, token in shown
+        )
+        return html.table(rows) + html.block(tokens)
 
     def _subject(self, token: int) -> str:
         """A token in words."""

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Generic, Literal, TypeVar
+from typing import Final, Generic, Literal, TypeVar
 
+import numpy as np
+
+from ...pda import html
+from ...pda.matcher import allocate_token_bitmask
 from ..compiler import CompiledGrammar
+
+SHOWN_TOKENS: Final = 1_000
+"""Tokens of an answer that a notebook shows."""
 
 T = TypeVar("T")
 
@@ -53,6 +60,25 @@ class Generation(Generic[T]):
         for token in self.token_ids:
             matcher.accept_token(token)
         return [(name, data.decode("utf-8", "replace")) for name, data in matcher.get_captures()]
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the tokens, forced ones told from chosen ones where a grammar constrained them; see `stackmask.pda.html`."""
+        ending = f"{self.finish_reason}, {len(self.token_ids)} tokens, {'complete' if self.complete else 'not complete'}"
+        if self.grammar is None:
+            return html.block(html.escape(self.text)) + html.table([("ended by", ending)])
+        matcher = self.grammar.matcher()
+        bitmask = allocate_token_bitmask(1, matcher.vocabulary.size)
+        pieces = []
+        for token in self.token_ids[:SHOWN_TOKENS]:
+            matcher.fill_next_token_bitmask(bitmask)
+            allowed = int(np.unpackbits(bitmask.view(np.uint8), bitorder="little")[: matcher.vocabulary.size].sum())
+            data = matcher.vocabulary.token_bytes(token)
+            if not matcher.accept_token(token):  # what came before or behind the constrained text
+                return html.block(html.escape(self.text)) + html.table([("ended by", ending)])
+            text = data.decode("utf-8", "backslashreplace") if data is not None else f"token {token}"
+            kind = "stop" if data is None else "forced" if allowed == 1 else "chosen"
+            pieces.append(html.span(text, kind, f"token {token}: {allowed} allowed"))
+        return html.block("".join(pieces)) + html.table([("ended by", ending)])
 
     @property
     def parsed(self) -> T | None:

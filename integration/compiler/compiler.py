@@ -21,6 +21,7 @@ from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Self
 
+from ...pda import html
 from ...pda.captures import CaptureReader
 from ...pda.choice import choice_grammar
 from ...pda.embed import compact
@@ -55,6 +56,11 @@ from .serialization import from_bytes, to_bytes
 from .structural_tag_key import TagKey, entries_of_key, tag_key, tag_of_key
 
 _PACKAGE: Final = __name__.partition(".")[0]
+SHOWN_ENTRIES: Final = 500
+SHOWN_NODES: Final = 20_000
+SHOWN_TEXT: Final = 20_000
+"""What a notebook shows of a grammar: entries of its report, nodes up to which its rules are written, and characters of them."""
+
 FrontEnd = Callable[[], tuple[Grammar, Report | None]]
 
 
@@ -223,6 +229,15 @@ class CompiledGrammar:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._stats.kind} rules={self._stats.rules} nodes={self._stats.nodes}>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: its size, the report, and its rules as EBNF; see `stackmask.pda.html`."""
+        stats = self._stats
+        rows = [("kind", stats.kind), ("rules", stats.rules), ("nodes", stats.nodes), ("compiled in", f"{stats.seconds * 1e3:.2f} ms")]
+        entries = [] if self._report is None else self._report.entries[:SHOWN_ENTRIES]
+        report = "\n".join(f"{entry.status:12} {entry.pointer or '/'} {entry.note}".rstrip() for entry in entries)
+        text = str(self.grammar) if stats.nodes <= SHOWN_NODES else f"{stats.nodes} nodes are too many to show"
+        return html.table(rows) + (html.details("report", report) if report else "") + html.details("rules", text[:SHOWN_TEXT])
 
 
 class Job(NamedTuple):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from ...pda.exceptions import StackmaskError
@@ -204,7 +205,8 @@ class _Inspection:
                 "position": fits,
                 "line": before.count("\n") + 1,
                 "column": fits - (before.rfind("\n") + 1) + 1,
-                "sentence": str(explanation),
+                "reasons": [reason[:1_000] for reason in explanation.reasons],
+                "sentence": str(replace(explanation, reasons=(), places=(), nearest=None)),
                 "character": text[fits],
                 "expected_bytes": show_bytes(explanation.expected),
                 "expected": [decoded(bytes([byte])) if byte < 0x80 else f"0x{byte:02X}" for byte in explanation.expected],

@@ -51,6 +51,7 @@ def trace_lines(answer: Mapping[str, Any], text: str, *, colours: bool) -> list[
         lines.append("".join(paint(_plain(text[start:end]), flag) for start, end, flag in trace["spans"]))
     if refusal is not None:
         lines.append(paint("refused", "red") + f" at line {refusal['line']}, column {refusal['column']}: {_plain(refusal['sentence'])}")
+        lines += [f"  {_plain(reason)}" for reason in refusal["reasons"]]
         place = refusal["place"]
         if place is not None:
             name = (

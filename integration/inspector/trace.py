@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import Final
 
 from ...pda.matcher import Explanation, Matcher
 from .tokens import spans_of
+
+SEEN: Final = 400
+"""Bytes from a refused one on that are read to say why: the whole number, or the whole string."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,6 @@ def trace(matcher: Matcher, text: str, deadline: float) -> Trace:
         whole = matcher.fork()
         complete = (not data or whole.accept_bytes(data)) and whole.is_completed()
     else:
-        explanation = matcher.explain(data[: fitting + 1], nearest=False)
+        explanation = matcher.explain(data[: fitting + SEEN], nearest=False)
         flags += [(len(prefix) + 1, "refused"), (len(text), "rest")]
     return Trace(spans_of(flags), len(prefix), accepted, complete, explanation)

@@ -178,6 +178,7 @@ function Verdict({ trace, onPlace, onApply }) {
     return html`<div class="verdict bad" id="verdict" role="status">
       <p title=${refusal.sentence}><span class="badge bad">refused</span> line ${refusal.line}, column ${refusal.column}: <code class="char">${visible(refusal.character)}</code> cannot stand here${
         expected ? html`; expected is <code>${expected}</code>` : ""}.</p>
+      ${refusal.reasons.map((reason) => html`<p class="reason">${ticked(reason)}</p>`)}
       ${place ? html`<p class="because">${place.reason ? html`Because ${ticked(place.reason)}: ` : "In "}
         <button class="link" onClick=${() => onPlace(place.range)}>${name}${place.line ? `, line ${place.line}` : ""}</button></p>` : null}
       ${refusal.nearest?.completion !== null && refusal.nearest ? html`<p class="because">Nearest text that is accepted: <code class="wrap"><span class="dim">${

@@ -68,6 +68,13 @@ def test_the_responsible_keyword(inspector, text, pointer):
     assert SCHEMA.count("\n", 0, start) + 1 == refusal["place"]["line"]
 
 
+def test_the_words_of_the_schema(inspector):
+    """The reasons are those of the matcher for the whole value, also where one character of it is refused."""
+    refusal = ask(inspector, "json_schema", '{"maximum": 120}', "2000", views=["trace"])["trace"]["refusal"]
+    assert refusal["position"] == 3
+    assert refusal["reasons"] == ["the value: 2000 is more than 120 (schema /maximum)"]
+
+
 @pytest.mark.parametrize("text", ['{"name":"Jo",}', '{"name" "', "{'", '{"name":"\x01'])
 def test_no_keyword_is_responsible_for_what_is_no_json(inspector, text):
     refusal = ask(inspector, "json_schema", SCHEMA, text, views=["trace"])["trace"]["refusal"]
