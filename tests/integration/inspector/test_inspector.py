@@ -71,7 +71,7 @@ def test_the_responsible_keyword(inspector, text, pointer):
 def test_the_words_of_the_schema(inspector):
     """The reasons are those of the matcher for the whole value, also where one character of it is refused."""
     refusal = ask(inspector, "json_schema", '{"maximum": 120}', "2000", views=["trace"])["trace"]["refusal"]
-    assert refusal["position"] == 3
+    assert refusal["position"] == 2
     assert refusal["reasons"] == ["the value: 2000 is more than 120 (schema /maximum)"]
 
 
