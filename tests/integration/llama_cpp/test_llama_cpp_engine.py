@@ -3,6 +3,7 @@
 import gc
 import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -15,7 +16,7 @@ import stackmask  # noqa: E402
 from stackmask.integration.engine import Constraint, Engine, Request, RequestError, Sampling  # noqa: E402
 from stackmask.integration.engine.kv_cache import ModelError, Slots  # noqa: E402
 from stackmask.integration.llama_cpp.model import GGUFError, LlamaModel, load_gguf  # noqa: E402
-from stackmask.integration.tools import Call, CallParser, Format, choose, named_tokens, read_tools, structural_tag  # noqa: E402
+from stackmask.integration.tools import FORMATS, Call, CallParser, Format, choose, named_tokens, read_tools, structural_tag  # noqa: E402
 
 PERSON = {
     "type": "object",
@@ -187,6 +188,26 @@ def test_tool_calls(engine, drafts):
         assert calls
         for piece in calls:
             check("json_schema", {"find": PERSON, "order": ORDER}[piece.name], piece.arguments)
+
+
+def test_a_hundred_tools_of_agents(loaded):
+    """All tools of the corpus in one request, which llama.cpp's own grammars refuse: every answer is a call with valid JSON."""
+    lines = (Path(__file__).parents[2] / "corpus" / "agent_tools.jsonl").read_text("utf-8").splitlines()
+    parts = [{key: value for key, value in json.loads(line).items() if key != "source"} for line in lines]
+    tools = read_tools([{"type": "function", "function": part} for part in parts])
+    engine = Engine(*loaded["spm"], max_running=8)
+    tag = structural_tag(FORMATS["hermes"], choose(tools, "required", parallel=False), special={})
+    asks = [
+        request(engine, "name", constraint=Constraint("structural_tag", tag), sampling=Sampling(seed=seed), max_tokens=250, speculation=2)
+        for seed in range(8)
+    ]
+    names = set()
+    for answer in engine.generate_batch(asks):
+        assert (answer.error, answer.complete) == (None, True), answer.text
+        (call,) = [piece for piece in CallParser(FORMATS["hermes"], tools).feed(answer.text, final=True) if isinstance(piece, Call)]
+        json.loads(call.arguments)
+        names.add(call.name)
+    assert len(names) > 1
 
 
 def test_what_cannot_be_served(loaded, files, tmp_path):
