@@ -14,6 +14,7 @@ Each line imports those above it only.
     embed                          one grammar copied into another
     free_text                      text up to a tag, watched for several tags at once
     choice, regex/, ebnf/, lark/   the front ends
+    gbnf                           grammars for llama.cpp and what takes its notation
     reference/                     the engine in plain Python: the specification of the kernel
     kernel/, _kernel               the engine in C++
     engine                         picks one of the two

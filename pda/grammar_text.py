@@ -87,10 +87,10 @@ EPSILON: Final = Text('""', ATOM, literal="")
 
 def write_ebnf(nodes: Sequence[Node], rules: Sequence[int], names: Sequence[str], root: int) -> str:
     """The grammar with these nodes and rules as text, beginning with its root; GrammarError where it cannot be written."""
-    return _Writer(nodes, rules, names).write(root)
+    return Writer(nodes, rules, names).write(root)
 
 
-class _Writer:
+class Writer:
     """Writes the rules that the root reaches, each when it is first referred to."""
 
     def __init__(self, nodes: Sequence[Node], rules: Sequence[int], names: Sequence[str]) -> None:
@@ -102,7 +102,7 @@ class _Writer:
             # No token at all: the empty text where the body has it, else one token.
             empty = productive(nodes, rules, empty=True)[0]
             nodes = self.nodes = [(EMPTY,) if node[0] == LIMIT and node[2] == 0 and empty[node[1]] else node for node in nodes]
-        self.used = Counter(_identifier(name) for name in names)
+        self.used = Counter(identifier(name) for name in names)
         self.taken: set[str] = {"root"}
         self.rule_names: dict[int, str] = {}
         self.node_names: dict[int, str] = {}
@@ -119,7 +119,7 @@ class _Writer:
         if not 0 <= root < len(self.rules) or not self.rule_generates[root]:
             name = self.names[root] if 0 <= root < len(self.names) else "root"
             raise GrammarError(f"rule `{name}` generates no text, so there is nothing to write")
-        if _identifier(self.names[root]) == "root" and self.used["root"] == 1:
+        if identifier(self.names[root]) == "root" and self.used["root"] == 1:
             self.rule_names[root] = "root"
             self._await("root", self.rules[root])
         else:
@@ -174,7 +174,7 @@ class _Writer:
     def _rule(self, rule: int) -> str:
         """The name of a rule, which is written later."""
         if rule not in self.rule_names:
-            name = _identifier(self.names[rule])
+            name = identifier(self.names[rule])
             self.rule_names[rule] = self._unique(name if self.used[name] == 1 else f"{name}{rule}")
             self._await(self.rule_names[rule], self.rules[rule])
         return self.rule_names[rule]
@@ -519,7 +519,7 @@ def _quoted_name(name: str) -> str:
     return '"' + "".join(_character(c, '"') if c not in "[]" else f"\\x{ord(c):02X}" for c in name) + '"'
 
 
-def _identifier(name: str) -> str:
+def identifier(name: str) -> str:
     """A rule's name in the characters that EBNF has for names, without those that mean something else there."""
     name = re.sub(r"[^A-Za-z0-9_.\-]", "_", name)[:200] or "_"
     return f"_{name}" if _RESERVED.fullmatch(name) or not name.strip(".-") else name

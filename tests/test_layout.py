@@ -37,7 +37,7 @@ ROOMS = {  # the modules and packages of each layer; each may import those befor
     "pda": """
         exceptions limits budget automata operators productive grammar_text grammar useless_rules embed free_text choice regex
         reference
-        engine packed captures vocabulary html matcher ebnf lark""",
+        engine packed captures vocabulary html matcher ebnf gbnf lark""",
     "schema": "errors formats sets dialect algebra emit json_schema structural_tag refusal",
     "integration": """
         torch tokenizers compiler follower transformers transformers_batching distributed demo processes tools engine llama_cpp answers

@@ -2,7 +2,7 @@
 
     command                          what the commands share: table entry, exit codes, errors
     specification                    the arguments that name a specification
-    generate, check, inspect, serve, batch
+    generate, check, inspect, export, serve, batch
                                      a command each
     bench, benchmark                 a command, and what it measures
     entry                            the table of commands, and main

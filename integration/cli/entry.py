@@ -16,10 +16,18 @@ from typing import Final
 
 from ...pda.exceptions import StackmaskError
 from ..answers.options import OTHER_NAMES
-from . import batch, bench, check, generate, inspect, serve
+from . import batch, bench, check, export, generate, inspect, serve
 from .command import BAD_INPUT, BROKEN_PIPE, EXIT_CODES, INTERRUPTED, Command, CommandError, colour, note
 
-COMMANDS: Final[tuple[Command, ...]] = (generate.COMMAND, check.COMMAND, inspect.COMMAND, bench.COMMAND, serve.COMMAND, batch.COMMAND)
+COMMANDS: Final[tuple[Command, ...]] = (
+    generate.COMMAND,
+    check.COMMAND,
+    inspect.COMMAND,
+    export.COMMAND,
+    bench.COMMAND,
+    serve.COMMAND,
+    batch.COMMAND,
+)
 
 EXTRAS: Final = {"torch": "hf", "transformers": "hf", "fastapi": "server", "uvicorn": "server", "prometheus_client": "server"}
 """Which extra of the package brings a module that a command can ask for."""

@@ -38,6 +38,7 @@ from ...pda.exceptions import (
     caret,
     shown,
 )
+from ...pda.gbnf import Gbnf, to_gbnf
 from ...pda.grammar import TOKENS, Grammar, GrammarBuilder, NodeId, memory_of
 from ...pda.limits import Limits
 from ...pda.matcher import Matcher, Tell
@@ -147,6 +148,10 @@ class CompiledGrammar:
         if self._is_shared:  # PERF: only people and files ask, and an engine reads what is not reached in no time
             self._grammar, self._is_shared = compact(self._grammar), False
         return self._grammar
+
+    def to_gbnf(self) -> Gbnf:
+        """The grammar in GBNF, for llama.cpp and what takes its notation, with a report of what GBNF cannot say."""
+        return to_gbnf(self.grammar)
 
     @property
     def asks_for_tokens(self) -> bool:

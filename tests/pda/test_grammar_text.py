@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -13,58 +11,16 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.corpus import cases, read_grammar
+from support.compiled import compiled, corpus, start, token_ids
 from support.engines import Engine, load_engine
 from support.generators import Features
 from support.strategies import grammars, vocabularies
 
 import stackmask.pda.operators
-from stackmask.pda.choice import choice_grammar
 from stackmask.pda.ebnf import ebnf_grammar
 from stackmask.pda.exceptions import GrammarError, LimitError, UnsatisfiableError
 from stackmask.pda.grammar import JSON, Grammar, GrammarBuilder
-from stackmask.pda.lark import lark_grammar
-from stackmask.pda.limits import Limits
 from stackmask.pda.operators import SIGNATURES, Op
-from stackmask.pda.regex import regex_grammar
-from stackmask.schema.json_schema import json_schema_grammar
-from stackmask.schema.structural_tag import structural_tag_grammar
-
-MULTIPLE = [b'{"', b'": ', b'", "', b"true", b"12", b"ab", b"\\u00", "é".encode(), b"\xf0\x9f", b"]}"]
-TOKENS = [*(bytes([byte]) for byte in range(256)), *[None] * 60, *MULTIPLE]
-STOP = 315
-J = '{"type":"json_schema","json_schema":{"type":"integer"}}'
-
-
-def corpus() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every case of the corpus that has a grammar, with the name of its file."""
-    for file in ("choice", "ebnf", "grammar", "json_schema", "lark", "options", "regex", "structural_tag", "structural_tag_styles"):
-        for case in cases(f"{file}.toml"):
-            if "error" not in case and "unsatisfiable" not in case:
-                yield file, case
-
-
-def compiled(file: str, case: dict[str, Any]) -> Grammar:
-    """The grammar of a case."""
-    special = case.get("special", {})
-    match file:
-        case "choice":
-            return choice_grammar(case["options"])
-        case "ebnf":
-            return ebnf_grammar(case["grammar"], root=case.get("root", "root"), special=special)
-        case "grammar" | "options":
-            return read_grammar(case["rules"])
-        case "json_schema":
-            return json_schema_grammar(json.loads(case["schema"]), **case.get("options", {}))[0]
-        case "lark":
-            return lark_grammar(case["grammar"], start=case.get("start", "start"), special=special, limits=Limits(**case.get("limits", {})))
-        case "regex":
-            return regex_grammar(case["pattern"])
-        case _:
-            tag = case["tag"]
-            for before in ":,[":
-                tag = tag.replace(f"{before}J", before + J)
-            return structural_tag_grammar(tag, special=special)
 
 
 def read_back(grammar: Grammar) -> Grammar:
@@ -72,19 +28,6 @@ def read_back(grammar: Grammar) -> Grammar:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         return ebnf_grammar(grammar.to_ebnf())
-
-
-def start(engine: Engine, grammar: Grammar, tokens: list[bytes | None] = TOKENS, stop: int = STOP) -> Any:
-    """A matcher at the beginning of a grammar."""
-    trie = engine.TokenTrie(tokens, len(tokens))
-    prepared = engine.KernelGrammar(trie, grammar, states=500_000, stack_depth=100_000, memory=1 << 26, seconds=30.0)
-    return engine.Matcher(prepared, [stop])
-
-
-def token_ids(sample: str | list[str | int]) -> list[int]:
-    """A text of the corpus as tokens: texts in bytes, and ids."""
-    pieces = [sample] if isinstance(sample, str) else sample
-    return [token for piece in pieces for token in ([piece] if isinstance(piece, int) else piece.encode())]
 
 
 def assert_same(left: Any, right: Any, text: str) -> None:

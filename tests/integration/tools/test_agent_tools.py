@@ -1,7 +1,7 @@
-"""A hundred tools as coding agents and servers of tools send them: each compiles, all compile in one request, and calls are valid.
+r"""A hundred tools as coding agents and servers of tools send them: each compiles, all compile in one request, and calls are valid.
 
-The schemas are written after public reports of what local servers refuse or ignore: patterns that zod makes, with lookaheads; `\\S`, `\\d` and
-`\\p{..}`; strings of up to 65,536 characters; chains of `$defs` and recursive blocks; `anyOf` with null; formats; open objects.
+The schemas are written after public reports of what local servers refuse or ignore: patterns that zod makes, with lookaheads; `\S`, `\d`
+and `\p{..}`; strings of up to 65,536 characters; chains of `$defs` and recursive blocks; `anyOf` with null; formats; open objects.
 """
 
 import json
