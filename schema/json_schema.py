@@ -50,6 +50,7 @@ def json_schema_grammar(
     escapes: str = "needed",
     extra_properties: str = "schema",
     strict_keywords: bool = False,
+    distinct_keys: bool = DISTINCT_KEYS,
     limits: Limits | None = None,
 ) -> tuple[Grammar, Report]:
     """The grammar of the instances of a JSON Schema, and the report on its keywords.
@@ -62,6 +63,8 @@ def json_schema_grammar(
     `escapes`: "needed" writes a character of a string as it is where JSON allows that, "any" takes every spelling.
     `extra_properties`: "schema" allows undeclared keys where the schema does, "closed" allows none where a schema declares `properties`
     and nothing that applies with it speaks of others.
+    `distinct_keys`: undeclared keys of one object differ, at the cost of remembering them; otherwise only where an instance could become
+    invalid by a key that is there twice.
     `strict_keywords`: what is a warning in the report is an error: misspelt keywords, unknown formats and the like.
     """
     _check_option("escapes", escapes, ("needed", "any"))
@@ -88,6 +91,7 @@ def json_schema_grammar(
         format,
         Budget(limits),
         extra_properties=extra_properties,
+        distinct_keys=distinct_keys,
     )
     if root == start.fragments.never:
         raise unsatisfiable(
@@ -98,6 +102,7 @@ def json_schema_grammar(
             format=format,
             escapes=escapes,
             extra_properties=extra_properties,
+            distinct_keys=distinct_keys,
             limits=limits,
         )
     if strict_keywords and report.warnings:
@@ -115,6 +120,7 @@ def unsatisfiable(
     format: str = "enforce",
     escapes: str = "needed",
     extra_properties: str = "schema",
+    distinct_keys: bool = DISTINCT_KEYS,
     limits: Limits | None = None,
 ) -> UnsatisfiableError:
     """The error for a schema without instances, which names the constraints that contradict each other.
@@ -126,7 +132,17 @@ def unsatisfiable(
     def is_empty(part: Any) -> bool:
         builder = fresh(start)
         root, _ = _define(
-            builder, start.fragments, ROOT, part, property_order, documents, True, format, Budget(limits), extra_properties=extra_properties
+            builder,
+            start.fragments,
+            ROOT,
+            part,
+            property_order,
+            documents,
+            True,
+            format,
+            Budget(limits),
+            extra_properties=extra_properties,
+            distinct_keys=distinct_keys,
         )
         return root == start.fragments.never or not is_productive(builder.build(ROOT))
 
@@ -192,6 +208,7 @@ def _define(
     run: Run = Compilation.run,
     *,
     extra_properties: str = "schema",
+    distinct_keys: bool = DISTINCT_KEYS,
 ) -> tuple[NodeId, Report]:
     """Define `rule` as the grammar of a schema."""
     _check_option("property_order", property_order, ("schema", "any"))
@@ -208,7 +225,7 @@ def _define(
                 builder.define(RuleId(left), fragments.never)
         registry = Registry(current, documents, closed=extra_properties == "closed")
         compilation = Compilation(
-            builder, fragments, registry, budget, any_order=property_order == "any", formats=format == "enforce", distinct=DISTINCT_KEYS
+            builder, fragments, registry, budget, any_order=property_order == "any", formats=format == "enforce", distinct=distinct_keys
         )
         try:
             node = run(compilation, rule, current)

@@ -1,5 +1,6 @@
 """Specifications compiled to grammars for one vocabulary, once for all who ask, and kept.
 
+    type_schema            JSON Schemas of Python types (imports pydantic)
     cache_key              schemas as plain JSON values, and which are the same
     structural_tag_key     the same for structural tags, and for the tags in them
     cache                  grammars by key, made once, kept while they fit a number of bytes

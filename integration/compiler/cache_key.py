@@ -111,15 +111,20 @@ def schema_of_type(annotation: Any) -> Any:
     """The JSON Schema of a pydantic model, a dataclass, a TypedDict, a TypeAdapter or any other type that pydantic knows."""
     if annotation is None or isinstance(annotation, int | float | bytes | bytearray | list | tuple | set):
         raise SchemaError(f"a schema is a mapping, a boolean, JSON text or a type, not {type(annotation).__name__}")
-    if isinstance(annotation, type) and hasattr(annotation, "model_json_schema"):
-        return annotation.model_json_schema()
     try:
-        from pydantic import TypeAdapter
+        from pydantic import BaseModel, TypeAdapter
         from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
+
+        from .type_schema import TypeSchema
     except ImportError:
+        if isinstance(annotation, type) and hasattr(annotation, "model_json_schema"):
+            return annotation.model_json_schema()  # a class of some other library
         raise SchemaError(f"the JSON Schema of the type {shown(annotation)} needs pydantic, which is not installed") from None
     try:
-        return (annotation if isinstance(annotation, TypeAdapter) else TypeAdapter(annotation)).json_schema()
+        if isinstance(annotation, type) and hasattr(annotation, "model_json_schema"):
+            is_own = getattr(annotation.model_json_schema, "__func__", None) is not BaseModel.model_json_schema.__func__  # type: ignore[attr-defined]
+            return annotation.model_json_schema() if is_own else annotation.model_json_schema(schema_generator=TypeSchema)
+        return (annotation if isinstance(annotation, TypeAdapter) else TypeAdapter(annotation)).json_schema(schema_generator=TypeSchema)
     except (PydanticUserError, PydanticInvalidForJsonSchema) as error:
         raise SchemaError(f"pydantic makes no JSON Schema of {shown(annotation)}: {error}") from error
 

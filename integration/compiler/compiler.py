@@ -313,6 +313,7 @@ class Compiler:
         `lenient` turns keywords that cannot be enforced into entries of the report, instead of an error.
         `extra_properties` is "schema", which allows keys that are not declared where the schema does, or "closed", which allows none unless
         the schema speaks of them. It is "closed" for types if it is not given, and "schema" for all else.
+        Of a type no key of an object comes twice, since a dict of Python keeps one of them.
         What has no effect though it looks as if it was meant, such as a misspelt keyword, is a `StackmaskWarning`; `strict_keywords` makes
         it an error.
         """
@@ -438,6 +439,8 @@ class Compiler:
             raise SchemaError(f"documents are schemas by their URI, not {shown(documents)}")
         lenient, strict_keywords = bool(lenient), bool(strict_keywords)
         key, held = read_schema(schema, self._limits)
+        # a dict of Python keeps one of two equal keys; only types with free keys differ from their schema in this
+        distinct_keys = not isinstance(schema, Mapping | bool | str) and b"additionalProperties" in key
         others = tuple(sorted((uri, schema_key(document, self._limits)) for uri, document in documents.items())) if documents else ()
 
         def read(compile: Callable[..., Any], **more: Any) -> Any:
@@ -449,11 +452,24 @@ class Compiler:
                 format=format,
                 escapes=escapes,
                 extra_properties=extra_properties,
+                distinct_keys=distinct_keys,
                 limits=self._limits,
                 **more,
             )
 
-        identity = ("json_schema", key, whitespace, property_order, others, lenient, format, escapes, extra_properties, strict_keywords)
+        identity = (
+            "json_schema",
+            key,
+            whitespace,
+            property_order,
+            others,
+            lenient,
+            format,
+            escapes,
+            extra_properties,
+            strict_keywords,
+            distinct_keys,
+        )
         front_end = partial(read, json_schema_grammar, lenient=lenient, strict_keywords=strict_keywords)
 
         @lru_cache(maxsize=1)
