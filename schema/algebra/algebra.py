@@ -15,7 +15,7 @@ What it leaves is removed by the engine, which knows which rules can generate te
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from ...pda.budget import Budget
@@ -37,6 +37,10 @@ from .unevaluated import Evaluated, Request, Steps, Unevaluated
 
 DEEPEST_EMPTINESS: Final = 3
 """How many levels of required members and items a test of emptiness looks down."""
+_BESIDE_CONJUNCTIONS: Final = frozenset(
+    ("anyOf", "oneOf", "not", "if", "dependentSchemas", "dependencies", "propertyNames", "unevaluatedItems", "unevaluatedProperties")
+) | {"$dynamicRef", "$recursiveRef"}
+"""The keywords besides `allOf` and `$ref` that ask for subschemas of the same place, or of its keys."""
 
 
 class Algebra:
@@ -192,6 +196,10 @@ class Algebra:
                 continue
             answer = self.results.get(wanted)
             if answer is None:
+                if wanted in active and self.only_conjunctions([request for request, _ in stack], wanted):
+                    # S = S and P has no least solution but the empty one: no evaluation that ends finds an instance valid.
+                    answer = NONE
+                    continue
                 if wanted in active:
                     for (_, literal), _ in stack:
                         schema = self.numbering.entries[literal][0]
@@ -203,6 +211,14 @@ class Algebra:
                 active.add(wanted)
                 self.budget.spend(8)
         return answer
+
+    def only_conjunctions(self, requests: Sequence[Request], wanted: Request) -> bool:
+        """Whether each of the requests since the one that is wanted again asks for the next by `allOf` or a plain reference."""
+        circle = requests[requests.index(wanted) :]
+        schemas_of = [self.numbering.entries[literal][0] for _, literal in circle]
+        return not any(cases for cases, _ in circle) and all(
+            schema.__class__ is dict and _BESIDE_CONJUNCTIONS.isdisjoint(schema) for schema in schemas_of
+        )
 
     def steps(self, request: Request) -> Steps:
         """The generator that works a request out."""

@@ -17,7 +17,7 @@ from stackmask.pda import engine
 from stackmask.pda.automata import dfa
 from stackmask.pda.automata.language import accepts
 from stackmask.pda.ebnf import ebnf_grammar
-from stackmask.pda.exceptions import LimitError, UnsatisfiableError
+from stackmask.pda.exceptions import LimitError, SchemaError, UnsatisfiableError
 from stackmask.pda.lark import lark_grammar
 from stackmask.pda.limits import Limits
 from stackmask.pda.regex import regex_dfa, regex_grammar
@@ -172,3 +172,27 @@ def test_unions_of_words(words: list[str], patterns: list[str]) -> None:
     for part in [*others, *map(dfa.from_string, words)]:
         expected = dfa.union(expected, part)
     assert found == expected
+
+
+CIRCLE = {
+    "s": {"type": "object", "allOf": [{"$ref": "#/$defs/s"}, {"properties": {"b": {"type": "integer"}}}]},
+    "t": {"allOf": [{"$ref": "#/$defs/u"}], "minimum": 3},
+    "u": {"$ref": "#/$defs/t"},
+}
+
+
+@pytest.mark.parametrize("order", ["schema", "any"])
+def test_conjunctions_in_a_circle(order: str) -> None:
+    """What refers to itself by allOf and references alone has no instance, and leaves the rest as it is; by anyOf it is refused."""
+    member = {"type": "object", "properties": {"a": {"$ref": "#/$defs/s"}, "c": {"type": "integer"}}, "additionalProperties": False}
+    start = matcher(engine, json_schema_grammar({**member, "$defs": CIRCLE}, property_order=order)[0])
+    assert [text for text in ("{}", '{"a":{}}', '{"a":{"b":1}}', '{"c":1}') if generates(start, text.encode())] == ["{}", '{"c":1}']
+    union = {"anyOf": [{"$ref": "#/$defs/s"}, {"$ref": "#/$defs/u"}, {"const": 1}], "$defs": CIRCLE}
+    start = matcher(engine, json_schema_grammar(union, property_order=order)[0])
+    assert [text for text in ("{}", "1", "4") if generates(start, text.encode())] == ["1"]
+    with pytest.raises(UnsatisfiableError):
+        json_schema_grammar({"$ref": "#/$defs/u", "$defs": CIRCLE}, property_order=order)
+    with pytest.raises(SchemaError, match="refers to itself"):
+        json_schema_grammar(
+            {"$defs": {"s": {"anyOf": [{"$ref": "#/$defs/s"}, {"type": "string"}], "minLength": 2}}, "not": {"$ref": "#/$defs/s"}}
+        )
