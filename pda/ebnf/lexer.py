@@ -53,8 +53,8 @@ _MARKS: Final = {"|": "_BAR", "(": "_LPAR", ")": "_RPAR", ";": "_SEMICOLON", ","
 MACROS: Final = ("AnyToken", "ExcludeToken", "Permute", "Regex", "Substring", "TagDispatch", "Token", "TokenTagDispatch")
 _CALL: Final = re.compile(r"[ \t]*\(")
 _FLAG: Final = re.compile(r"i(?![A-Za-z0-9_])")
-_TOKEN_WORK: Final = 12
-"""Steps of work that a token takes, with what the parser and the compiler do with it."""
+_TOKEN_WORK: Final = 5
+"""Steps of work that a token takes, a blank among them, with what the parser and the compiler do with it."""
 
 
 def check_text(text: str, limits: Limits, error: type[EbnfError] | type[LarkError]) -> None:
