@@ -1,11 +1,13 @@
 """Run the stackmask backend inside the real vLLM, on a CPU, and check every answer with something that is not stackmask.
 
     scripts/vllm_environment.sh DIRECTORY
-    DIRECTORY/bin/python scripts/vllm_check.py              all of it: offline, drafts, serve (about two minutes on two cores)
+    DIRECTORY/bin/python scripts/vllm_check.py              all of it: offline, drafts, forced, serve (about four minutes on two cores)
     DIRECTORY/bin/python scripts/vllm_check.py offline      one of them
 
 offline: `LLM` with all six types of request, stop tokens, refused requests, beam search, 150 requests at once
 drafts:  the same types of request with n-gram speculation
+forced:  steps of tool calls and schemas with forced text as drafts and without, whose texts must be the same; 200 answers of each,
+         or STACKMASK_FORCED_ANSWERS
 serve:   `vllm serve` as a process, over HTTP: all six types, response_format, tools by name and required, refused requests, 150 at once
 
 Each line of the output is one check; the exit code is 0 if all of them hold.
@@ -84,6 +86,7 @@ LEGACY = {
     "structures": [{"begin": "<f=1>", "schema": {"enum": [1, 2]}, "end": "</f>"}],
     "triggers": ["<f="],
 }
+FORCED_ANSWERS = int(os.environ.get("STACKMASK_FORCED_ANSWERS", "200"))
 COPY = 'Copy: {"name": "Anna", "age": 63, "tags": ["a", "b"]} {"name": "Anna", "age": 63, "tags": ["a", "b"]} '
 
 
@@ -297,6 +300,44 @@ def drafts(check: Checks) -> None:
     check.check("a greedy answer with drafts", is_person(greedy), greedy[:70])
 
 
+def forced(check: Checks) -> None:
+    """Forced text as drafts: as many answers with it and without, seed by seed."""
+    names = ("get_current_weather", "search_documents", "create_calendar_event")
+    arguments = {
+        "type": "object",
+        "properties": {"location": {"enum": ["Oslo", "Bonn"]}, "temperature_unit": {"enum": ["celsius", "fahrenheit"]}},
+        "required": ["location", "temperature_unit"],
+        "additionalProperties": False,
+    }
+    tags = [
+        {
+            "type": "tag",
+            "begin": f'<tool_call>{{"name": "{name}", "arguments": ',
+            "content": {"type": "json_schema", "json_schema": arguments},
+            "end": "}</tool_call>",
+        }
+        for name in names
+    ]
+    calls = {"type": "structural_tag", "format": {"type": "or", "elements": tags}}
+    llm = engine(max_num_seqs=1, speculative_config={"method": "ngram", "num_speculative_tokens": 8, "prompt_lookup_max": 2})
+    core = llm.llm_engine.engine_core.engine_core
+    backend_of = core.scheduler.structured_output_manager
+    llm.generate([COPY], sampling({"choice": ["a"]}), use_tqdm=False)  # makes the backend
+    most = backend_of.backend.most_forced
+    check.check("forced text becomes drafts", most == 8, most)
+    for what, constraint in (("tool calls", {"structural_tag": json.dumps(calls)}), ("schemas", {"json": PERSON})):
+        texts, steps = {}, {}
+        for on in (0, most):
+            backend_of.backend.most_forced, before = on, core.model_executor.steps
+            seeds = [sampling(constraint, seed=seed) for seed in range(FORCED_ANSWERS)]
+            texts[on] = [llm.generate(["Say: "], params, use_tqdm=False)[0].outputs[0].text for params in seeds]
+            steps[on] = core.model_executor.steps - before
+        check.check(f"{what}: the same texts", texts[0] == texts[most], texts[0][0][:70])
+        check.check(
+            f"{what}: fewer steps", steps[most] < steps[0], f"{steps[0]} to {steps[most]}, {steps[0] / steps[most]:.2f} times fewer"
+        )
+
+
 @contextmanager
 def server() -> Iterator[str]:
     """`vllm serve` on a free port."""
@@ -395,7 +436,7 @@ def tools(check: Checks, url: str) -> None:
 
 def main() -> int:
     """Run what is asked for; each in a process of its own, since one process has one engine."""
-    parts = {"offline": offline, "drafts": drafts, "serve": serve}
+    parts = {"offline": offline, "drafts": drafts, "forced": forced, "serve": serve}
     if len(sys.argv) == 1:
         codes = [subprocess.run([sys.executable, __file__, part], check=False).returncode for part in parts]
         return max(codes)

@@ -44,6 +44,7 @@ class CpuExecutor(Executor):
         self.forbidden: list[str] = []
         self.proposed: DraftTokenIds | None = None
         self.accepted_drafts = 0
+        self.steps = 0
         self.replays = os.environ.get("STACKMASK_REPLAY") == "1"
         if not self.replays:
             self.model = AutoModelForCausalLM.from_pretrained(self.model_config.model, dtype=torch.float32).eval()
@@ -94,6 +95,7 @@ class CpuExecutor(Executor):
 
     def sample_tokens(self, grammar_output: Any, non_block: bool = False) -> Any:
         scheduled = self.scheduled
+        self.steps += 1
         drafts = {request: list(scheduled.scheduled_spec_decode_tokens.get(request, [])) for request in scheduled.num_scheduled_tokens}
         masks = self._masks(grammar_output)
         texts = {request: self.tokens[request] + [max(draft, 0) for draft in drafts[request]] for request in drafts}

@@ -29,6 +29,7 @@ from ...pda.matcher import Matcher
 from ..compiler import CompiledGrammar, Compiler
 from ..compiler.cache_key import parse_json
 from ..tokenizers import Vocabulary
+from .drafts import Encode, forced_tokens, most_forced
 
 _LOGGER: Final = logging.getLogger("vllm.plugins.stackmask")
 
@@ -41,12 +42,14 @@ class Settings:
     `STACKMASK_VLLM_EXTRA_PROPERTIES`: "schema" allows undeclared keys where a schema does, "closed" allows none where it declares some.
     `STACKMASK_VLLM_COMPILE_SECONDS`: the budget of one compilation.
     `STACKMASK_VLLM_CACHE_MB`: what each process keeps of compiled grammars.
+    `STACKMASK_VLLM_FORCED_DRAFTS`: 0 adds no forced text to the drafts of n-gram speculation.
     """
 
     whitespace: str = "flexible"
     extra_properties: str = "schema"
     compile_seconds: float = 10.0
     cache_megabytes: int = 512
+    forced_drafts: bool = True
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Self:
@@ -57,6 +60,7 @@ class Settings:
             extra_properties=get("STACKMASK_VLLM_EXTRA_PROPERTIES") or cls.extra_properties,
             compile_seconds=float(get("STACKMASK_VLLM_COMPILE_SECONDS") or cls.compile_seconds),
             cache_megabytes=int(get("STACKMASK_VLLM_CACHE_MB") or cls.cache_megabytes),
+            forced_drafts=get("STACKMASK_VLLM_FORCED_DRAFTS") != "0",
         )
 
 
@@ -72,6 +76,11 @@ class Front:
     def compiler(self) -> Compiler:
         """The compiler, with its cache."""
         return self._compiler
+
+    @property
+    def settings(self) -> Settings:
+        """What the environment says."""
+        return self._settings
 
     def compile(self, request_type: str, specification: str) -> CompiledGrammar:
         """The grammar of a request: the name of vLLM's type and the text that vLLM makes of the request."""
@@ -176,6 +185,17 @@ class Grammar:
             return []
         return accepted
 
+    def forced_tokens(self, drafts: Sequence[int], most: int, encode: Encode) -> list[int]:
+        """At most `most` tokens of the text that must come behind drafts that fit."""
+        try:
+            twin = self._matcher.fork()
+            if most <= 0 or not all(twin.accept_token(token) for token in drafts) or twin.is_terminated():
+                return []
+            return forced_tokens(twin, twin.vocabulary, encode)[:most]
+        except (LimitError, ValueError) as error:
+            self._report(error)
+            return []
+
     def rollback(self, num_tokens: int) -> None:
         """Undo the last tokens, the end of the text included."""
         self._matcher.rollback(num_tokens)
@@ -211,6 +231,16 @@ class Backend:
         self.tokenizer = tokenizer
         self.vocab_size = vocab_size
         self._front = (fronts or Fronts(Settings.from_environment())).of(tokenizer, vocab_size)
+        self.most_forced = most_forced(vllm_config) if self._front.settings.forced_drafts else 0
+
+    def encode(self, text: str) -> list[int]:
+        """The tokens of a text by itself."""
+        mistral = getattr(self.tokenizer, "mistral", None)
+        if mistral is not None:
+            ids: list[int] = mistral.instruct_tokenizer.tokenizer.encode(text, bos=False, eos=False)
+        else:
+            ids = self.tokenizer.encode(text, add_special_tokens=False)
+        return ids
 
     @property
     def front(self) -> Front:

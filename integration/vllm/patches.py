@@ -38,6 +38,8 @@ _PARAMETERS: Final = MappingProxyType(
         ("vllm.sampling_params", "check_json_nesting"): "spec structural_tag",
         ("vllm.v1.structured_output", "StructuredOutputManager.grammar_init"): "self request",
         ("vllm.v1.structured_output", "StructuredOutputManager._create_grammar"): "self request",
+        ("vllm.v1.structured_output", "StructuredOutputManager.validate_tokens"): "self request spec_tokens",
+        ("vllm.v1.structured_output", "StructuredOutputManager._get_constraint_bounds"): "self request spec_tokens spec_tokens_committed",
         ("vllm.v1.structured_output.request", "get_structured_output_key"): "params",
         ("vllm.entrypoints.generate.beam_search.offline", "BeamSearchOfflineMixin._init_beam_search_structured_output"): (
             "self structured_outputs tokenizer"
@@ -82,6 +84,7 @@ def register() -> None:
     _patch_config(_module("vllm.config.structured_outputs"))
     _patch(params, "_validate_structured_outputs", functools.partial(_validate, fronts))
     _patch(beams, "_init_beam_search_structured_output", functools.partial(_init_beam_search, fronts))
+    _patch(manager, "validate_tokens", _validate_tokens)
     _patch(manager, "grammar_init", functools.partial(_grammar_init, fronts))
 
 
@@ -173,6 +176,19 @@ def _grammar_init(fronts: Fronts, original: Any, self: Any, request: Any) -> Non
                 self.backend = Backend(self.vllm_config, self.tokenizer, size, fronts=fronts)
                 self.backend_name = NAME
     original(self, request)
+
+
+def _validate_tokens(original: Any, self: Any, request: Any, spec_tokens: list[int]) -> list[int]:
+    """The drafts that fit, and behind them the text that must come."""
+    found: list[int] = original(self, request, spec_tokens)
+    backend = self.backend
+    if not isinstance(backend, Backend) or not backend.most_forced or not request.use_structured_output:
+        return found
+    grammar = request.structured_output_request.grammar
+    begin = self._get_constraint_bounds(request, found)[0]
+    if not isinstance(grammar, Grammar) or begin > len(found):  # in reasoning
+        return found
+    return [*found, *grammar.forced_tokens(found[begin:], backend.most_forced - len(found), backend.encode)]
 
 
 def _init_beam_search(fronts: Fronts, original: Any, self: Any, structured_outputs: Any, tokenizer: Any) -> Any:

@@ -167,6 +167,18 @@ def _manager(module: Any) -> None:
             kind, specification = request.structured_output_request.structured_output_key
             return self.backend.compile_grammar(kind, specification, stop_token_ids=request.sampling_params.all_stop_token_ids)
 
+        def _get_constraint_bounds(self, request: Any, spec_tokens: Any, spec_tokens_committed: bool = False) -> tuple[int, int]:
+            reasons = getattr(request, "reasons", False)
+            return (len(spec_tokens) + 1,) * 2 if reasons else (0, 0)
+
+        def validate_tokens(self, request: Any, spec_tokens: list[int]) -> list[int]:
+            if not request.use_structured_output:
+                return spec_tokens
+            start, _ = self._get_constraint_bounds(request, spec_tokens)
+            if start >= len(spec_tokens):
+                return spec_tokens
+            return spec_tokens[:start] + request.structured_output_request.grammar.validate_tokens(spec_tokens[start:])
+
         def _fill_bitmasks(self, batch: Any) -> None:
             for grammar, index, apply in batch:
                 if apply and not grammar.is_terminated():

@@ -476,3 +476,78 @@ def test_nothing_of_vllm_is_imported():
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
     assert done.stdout.strip() == "False"
+
+
+CALL = 'call: \\{"name": "get_weather", "city": "[a-c]{2}", "unit": "celsius"\\}'
+
+
+@pytest.fixture
+def forcing(vllm, config, tokenizer):
+    """A manager whose engine speculates by n-grams."""
+    config.speculative_config = SimpleNamespace(method="ngram")
+    config.num_speculative_tokens = 6
+    config.scheduler_config.async_scheduling = config.use_v2_model_runner = False
+    made = vllm["vllm.v1.structured_output"].StructuredOutputManager(config, tokenizer)
+    yield made
+    made.clear_backend()
+
+
+def drafting(vllm, manager, **constraint):
+    """A request whose drafts are asked for."""
+    request = start(vllm, manager, sampling(vllm, **constraint))
+    request.structured_output_request.grammar = request.grammar()
+    request.use_structured_output = True
+    return request
+
+
+def test_forced_text_becomes_drafts(vllm, forcing, tokenizer):
+    """Behind drafts that fit come the tokens of the text that must come, as the tokenizer cuts it, up to the number that vLLM verifies."""
+    request = drafting(vllm, forcing, regex=CALL)
+    grammar = request.structured_output_request.grammar
+    whole = encode(tokenizer, 'call: {"name": "get_weather", "city": "')
+    drafts = forcing.validate_tokens(request, [])
+    assert drafts == whole[:6] and grammar.matcher.num_accepted == 0
+    assert forcing.validate_tokens(request, whole[:2]) == drafts
+    assert forcing.validate_tokens(request, [*whole[:2], 3]) == drafts  # what does not fit gives way
+    assert grammar.accept_tokens("r", whole[:-1])
+    assert forcing.validate_tokens(request, []) == []  # the last token may go on past the forced text
+    city = drafting(vllm, forcing, regex=CALL)
+    grammar = city.structured_output_request.grammar
+    assert grammar.accept_tokens("r", encode(tokenizer, 'call: {"name": "get_weather", "city": "ab"'))
+    ahead = forcing.validate_tokens(city, [])
+    assert len(ahead) > 2 and ', "unit": "celsius"}'.startswith(tokenizer.decode(ahead))
+    request.reasons = True
+    assert forcing.validate_tokens(request, []) == [] and forcing.validate_tokens(request, [7]) == [7]
+    request.reasons, request.use_structured_output = False, False
+    assert forcing.validate_tokens(request, [7]) == [7]
+
+
+def test_nothing_is_forced(vllm, forcing, tokenizer):
+    """Where text is free, at the end, and behind a token that the tokenizer would not have made, drafts are those that fit."""
+    free = drafting(vllm, forcing, regex="[a-z]{4}")
+    assert forcing.validate_tokens(free, []) == []
+    ended = drafting(vllm, forcing, regex="a")
+    assert ended.structured_output_request.grammar.accept_tokens("r", [*encode(tokenizer, "a"), 2])
+    assert forcing.validate_tokens(ended, []) == []
+    split = drafting(vllm, forcing, choice=["temperature and temperature"])
+    grammar = split.structured_output_request.grammar
+    first = next(token for token in grammar.matcher.allowed_tokens() if grammar.matcher.vocabulary.token_bytes(token) == b"t")
+    grammar.accept_tokens("r", [first])
+    ahead = forcing.validate_tokens(split, [])
+    assert ahead and grammar.validate_tokens(ahead) == ahead
+
+
+@pytest.mark.parametrize("change", ["method", "asynchronous", "runner", "setting", "none"])
+def test_where_drafts_do_not_reach_the_model(vllm, config, tokenizer, monkeypatch, change):
+    """With another proposer, asynchronous scheduling or the second model runner no drafts are forced: they would not reach the model."""
+    config.num_speculative_tokens = 6
+    config.speculative_config = None if change == "none" else SimpleNamespace(method="eagle" if change == "method" else "ngram")
+    config.scheduler_config.async_scheduling = change == "asynchronous"
+    config.use_v2_model_runner = change == "runner"
+    settings = Settings(forced_drafts=change != "setting")
+    backend = Backend(config, tokenizer, SIZE, fronts=Fronts(settings))
+    assert backend.most_forced == 0
+    assert Backend(config, tokenizer, SIZE, fronts=Fronts(Settings())).most_forced == (6 if change == "setting" else 0)
+    assert (
+        not Settings.from_environment({"STACKMASK_VLLM_FORCED_DRAFTS": "0"}).forced_drafts and Settings.from_environment({}).forced_drafts
+    )
