@@ -23,6 +23,7 @@ Automaton::Automaton(std::shared_ptr<const TokenTrie> trie, std::shared_ptr<Expr
       counters_(dfa_, trie_->max_token_bytes()),
       counts_(dfa_, trie_->max_token_bytes()),
       stacks_(dfa_, counts_, limits),
+      coarse_(dfa_, counters_, stacks_),
       spellings_(*trie_, dfa_, stacks_, statistics_),
       new_values_(dfa_, counts_, stacks_, spellings_, statistics_),
       regions_(dfa_, stacks_),
@@ -30,7 +31,7 @@ Automaton::Automaton(std::shared_ptr<const TokenTrie> trie, std::shared_ptr<Expr
       loops_(dfa_, counters_, trie_->thresholds()),
       state_masks_(*trie_, dfa_, counters_, counts_, loops_, statistics_),
       denied_(*trie_, dfa_, steps_),
-      masks_(*trie_, dfa_, counts_, stacks_, spellings_, new_values_, denied_, state_masks_, statistics_),
+      masks_(*trie_, dfa_, counts_, stacks_, coarse_, spellings_, new_values_, denied_, state_masks_, statistics_),
       completion_(dfa_, stacks_, steps_, limits),
       initial_(start()),
       steps_to_collect_(trie_->thresholds().steps_to_collect),
@@ -91,14 +92,14 @@ void Automaton::reclaim() {
   initial_ = map[initial_];
   for (const MatcherSlot& matcher : slots_)
     for (u32& id : *matcher.configurations) id = map[id & ~FLAG] | (id & FLAG);
-  spellings_.clear(), new_values_.clear(), regions_.clear(), steps_.clear(), state_masks_.clear(), masks_.clear(), completion_.clear();
+  coarse_.clear(), spellings_.clear(), new_values_.clear(), regions_.clear(), steps_.clear(), state_masks_.clear(), masks_.clear(), completion_.clear();
   statistics_.reclaims++;
   threshold_ = std::max<u64>(limits_.memory, 2 * bytes());
   state_threshold_ = std::max<u64>(limits_.states / 2, 2 * dfa_.size());
 }
 
 std::size_t Automaton::bytes() const {
-  return dfa_.bytes() + counters_.bytes() + counts_.bytes() + stacks_.bytes() + new_values_.bytes() + regions_.bytes() + steps_.bytes() +
+  return dfa_.bytes() + counters_.bytes() + counts_.bytes() + stacks_.bytes() + coarse_.bytes() + new_values_.bytes() + regions_.bytes() + steps_.bytes() +
          loops_.bytes() + state_masks_.bytes() + masks_.bytes() + completion_.bytes();
 }
 

@@ -82,6 +82,7 @@ class Automaton {
   Counters counters_;
   TextCounts counts_;
   StackSet stacks_;
+  CoarseStacks coarse_;
   SeenSpellings spellings_;
   NewValues new_values_;
   Regions regions_;

@@ -14,7 +14,7 @@ struct Statistics {
   u64 loops = 0, loop_fallbacks = 0, byte_runs = 0, chains = 0, counted_chains = 0, guarded_chains = 0;
   u64 absorbing = 0, guarded_absorbing = 0, excluded = 0;
   u64 closed = 0, bounded_closed = 0, heavy_loops = 0, heavy_walks = 0;
-  u64 own_masks = 0, guarded_state_masks = 0, saturated = 0;
+  u64 own_masks = 0, guarded_state_masks = 0, saturated = 0, covered = 0;
   // Guards.
   u64 refusals = 0, refuted = 0, unverified = 0, counted_texts = 0, searches = 0;
   u64 expired = 0;  // where a region spans its limit
@@ -50,6 +50,7 @@ inline constexpr struct {
     {"own_masks", &Statistics::own_masks},
     {"guarded_state_masks", &Statistics::guarded_state_masks},
     {"saturated", &Statistics::saturated},
+    {"covered", &Statistics::covered},
     {"refusals", &Statistics::refusals},
     {"refuted", &Statistics::refuted},
     {"unverified", &Statistics::unverified},

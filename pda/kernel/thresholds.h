@@ -13,6 +13,7 @@ struct Thresholds {
   u32 set_tokens = 256;         // tokens from which a set of nodes has a bitmask
   u32 trimmed_characters = 12;  // bounds of a class loop from which its mask is that without a bound, less the few tokens that are longer
   // Parts of masks.
+  u32 covered_nodes = 1024;     // nodes that a mask has looked at, from which on what is allowed already is told
   u32 listed_tokens = 1024;       // more tokens than this are a bitmask
   u32 many_nodes = 4;           // nodes from which on they are walked from together
   u32 few_nodes = 3;            // ... and up to which each is walked from by itself again
@@ -42,6 +43,7 @@ inline constexpr struct {
     {"wide_children", &Thresholds::wide_children},
     {"set_tokens", &Thresholds::set_tokens},
     {"trimmed_characters", &Thresholds::trimmed_characters},
+    {"covered_nodes", &Thresholds::covered_nodes},
     {"listed_tokens", &Thresholds::listed_tokens},
     {"many_nodes", &Thresholds::many_nodes},
     {"few_nodes", &Thresholds::few_nodes},

@@ -1,18 +1,24 @@
-// Composes the mask of a configuration: a work list of visits, each a state at a set of trie nodes above a stack.
+// Composes the mask of a configuration: a work list of places, each a state above a stack, with the trie nodes at which it is reached.
+//
+// A place goes on at the nodes that are new to it alone (semi-naive evaluation, Bancilhon & Ramakrishnan 1986), and at all that have come
+// together since it was visited last. So in an ambiguous grammar, where very many ways lead to a place, it is visited once for each length
+// of a token at most, and each of its nodes is looked at once.
 #include <algorithm>
 
+#include "grammar/alphabet.h"
 #include "masks/token_masks.h"
 
 namespace stackmask {
 
 namespace {
 constexpr u32 MOST_VALUES = 100'000;  // more than any guard will have seen
+constexpr u32 FEW_PLACES = 16;        // that are searched one by one
 }
 
 class MaskComposer {
  public:
   MaskComposer(TokenMasks& masks, u32 configuration)
-      : trie_(masks.trie_), dfa_(masks.dfa_), counts_(masks.counts_), stacks_(masks.stacks_), spellings_(masks.spellings_),
+      : masks_(masks), trie_(masks.trie_), dfa_(masks.dfa_), counts_(masks.counts_), stacks_(masks.stacks_), spellings_(masks.spellings_),
         new_values_(masks.new_values_), denied_(masks.denied_), state_masks_(masks.state_masks_), lists_(masks.state_masks_.lists()),
         statistics_(masks.statistics_), configuration_(configuration) {
     const u8 flags = stacks_.guarded(configuration);
@@ -43,15 +49,24 @@ class MaskComposer {
   }
 
  private:
+  // A state above a stack, or a stack that is left to where state is NONE.
+  struct Place {
+    u32 state, below;
+    bool passed;  // a guard: what its scope has seen is then more than its state knows
+    bool sole;    // of a stack that is left
+    u32 reached;  // the nodes at which it was reached, NONE for those in `all`
+    u32 waiting;  // ... and those at which it is still to be visited, NONE for none
+    u32 all;      // index into all_nodes_
+    bool is(u32 s, u32 b, bool p, bool o) const { return state == s && below == b && passed == p && sole == o; }
+  };
   struct Visit {
     u32 nodes, state, below;
-    bool passed;  // a guard: what its scope has seen is then more than its state knows
-    bool operator==(const Visit&) const = default;
-  };
-  struct Leaving {
-    u32 nodes, below;
     bool passed;
   };
+  struct Reached {
+    u32 place, nodes;
+  };
+  TokenMasks& masks_;
   const TokenTrie& trie_;
   RuleDfa& dfa_;
   TextCounts& counts_;
@@ -65,7 +80,13 @@ class MaskComposer {
   u32 configuration_;
   bool guarded_;       // some guard may refuse a value
   u32 all_values_;     // that guards and scopes may have seen behind a token
-  Scratch<Visit> visits_;
+  Scratch<Place> places_;
+  Map64 place_of_;                        // once there are many
+  std::vector<std::vector<u32>> all_nodes_;
+  Scratch<u32> visits_;                   // places
+  std::size_t looked_at_ = 0, added_ = 0;
+  std::optional<CoveredTokens> covered_;  // of used_[0, added_), once many nodes were looked at
+  Map64 narrowed_;                        // by list
   Scratch<u32> used_, token_sets_;        // the mask: state masks, sets of tokens read by id
   Scratch<u32> unverified_, refuted_;     // trie nodes, see denied_tokens.h
   Scratch<u32> left_;                     // nodes at which the state of a sole stack is left
@@ -73,9 +94,8 @@ class MaskComposer {
   u32 spelled_below_ = NONE;
   bool spelled_counted_ = false;
   // Of go_on(), leave() and take(), kept for their memory.
-  Scratch<StackEdge> entering_;
-  Scratch<Leaving> leavings_;
-  Scratch<u32> kept_, seen_, open_;
+  Scratch<Reached> entering_, leavings_;
+  Scratch<u32> kept_, seen_, open_, fresh_;
 
   // What each stack begins with: tokens read by id, and its state at the root of the trie.
   void begin() {
@@ -84,19 +104,99 @@ class MaskComposer {
       if (edge.state == BOTTOM) continue;
       dfa_.build(edge.state);
       for (u32 t = 0; t < dfa_[edge.state].token_count; t++) token_sets_.push_back(dfa_.token_edge(edge.state, t).set);
-      if (dfa_[edge.state].flags & STATE_BYTES) visit(NodeLists::ROOT, edge.state, edge.below, false);
+      if (dfa_[edge.state].flags & STATE_BYTES) visit(place(edge.state, edge.below, false, false), NodeLists::ROOT);
     }
   }
 
-  void visit(u32 nodes, u32 state, u32 below, bool passed) {
-    const Visit added{nodes, state, below, passed};
-    if (std::find(visits_.begin(), visits_.end(), added) == visits_.end()) visits_.push_back(added);
+  u32 place(u32 state, u32 below, bool passed, bool sole) {
+    auto key_of = [](const Place& p) {  // INVARIANT: there are fewer than 2^30 states
+      return (static_cast<u64>(p.state & 0x3FFFFFFF) << 2 | (p.sole ? 2u : 0u) | (p.passed ? 1u : 0u)) << 32 | p.below;
+    };
+    const Place added{state, below, passed, sole, NONE, NONE, NONE};
+    const u32 id = static_cast<u32>(places_.size());
+    if (id < FEW_PLACES) {
+      for (u32 p = 0; p < id; p++)
+        if (places_[p].is(state, below, passed, sole)) return p;
+    } else {
+      if (id == FEW_PLACES && place_of_.bytes() == 0)
+        for (u32 p = 0; p < id; p++) place_of_.insert(key_of(places_[p]), p);
+      if (const u32* found = place_of_.find(key_of(added))) return *found;
+      place_of_.insert(key_of(added), id);
+    }
+    places_.push_back(added);
+    return id;
+  }
+
+  // The list of the nodes that are new to a place, NONE where there are none.
+  u32 reach(u32 id, u32 nodes) {
+    Place& at = places_[id];
+    if (at.all == NONE) {
+      if (at.reached == nodes) return NONE;
+      if (at.reached == NONE) return at.reached = nodes;
+      at.all = static_cast<u32>(all_nodes_.size());
+      const std::span<const u32> before = lists_[at.reached];
+      all_nodes_.emplace_back(before.begin(), before.end());
+    }
+    std::vector<u32>& all = all_nodes_[at.all];
+    const std::span<const u32> added = lists_[nodes];
+    fresh_.clear();
+    std::set_difference(added.begin(), added.end(), all.begin(), all.end(), std::back_inserter(fresh_));
+    if (fresh_.empty()) return NONE;
+    const std::size_t before = all.size();
+    all.insert(all.end(), fresh_.begin(), fresh_.end());
+    std::inplace_merge(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(before), all.end());
+    return fresh_.size() == added.size() ? nodes : lists_.intern(fresh_);
+  }
+
+  void visit(u32 id, u32 nodes) {
+    Place& at = places_[id];
+    if (at.waiting == NONE) {
+      at.waiting = nodes;
+      visits_.push_back(id);
+      return;
+    }
+    const std::span<const u32> before = lists_[at.waiting], added = lists_[nodes];
+    fresh_.clear();
+    std::set_union(before.begin(), before.end(), added.begin(), added.end(), std::back_inserter(fresh_));
+    at.waiting = lists_.intern(fresh_);
+  }
+
+  // A list without some of the nodes below which all is allowed; most lists come up above many stacks.
+  u32 narrowed(u32 nodes) {
+    if (!tells_covered(nodes)) return nodes;
+    if (const u32* found = narrowed_.find(nodes)) return *found;
+    const u32 left = uncovered(nodes);
+    narrowed_.insert(nodes, left);
+    return left;
+  }
+
+  // What is allowed already is told once many nodes were looked at. Guards have to know of each way to a node.
+  bool tells_covered(u32 nodes) {
+    if (stacks_.guarded(configuration_)) return false;
+    looked_at_ += lists_[nodes].size();
+    return looked_at_ >= trie_.thresholds().covered_nodes;
+  }
+
+  // The nodes below which some token is not allowed yet, NONE where there are none.
+  u32 uncovered(u32 nodes) {
+    const std::span<const u32> list = lists_[nodes];
+    if (!covered_) covered_.emplace(masks_.uncovered_tokens());
+    for (; added_ < used_.size(); added_++) covered_->add(state_masks_, state_masks_[used_[added_]]);
+    fresh_.clear();
+    for (const u32 node : list)
+      if (!covered_->covers(node)) fresh_.push_back(node);
+    if (fresh_.size() == list.size()) return nodes;
+    statistics_.covered++;
+    return fresh_.empty() ? NONE : lists_.intern(fresh_);
   }
 
   // Adds the state's mask at the nodes, and all that it leads to. A guard that the token itself has entered counts too: ",true" behind
   // [true ends a value that was seen. So does the scope that a value of the token is in.
   void take(std::size_t v) {
-    const Visit at = visits_[v];
+    Place& place = places_[visits_[v]];
+    const Visit at{tells_covered(place.waiting) ? uncovered(place.waiting) : place.waiting, place.state, place.below, place.passed};
+    place.waiting = NONE;
+    if (at.nodes == NONE) return;
     const bool sole = v == 0 && stacks_.edge_count(configuration_) == 1;
     const bool few_left = counts_.scope_may_run_out(at.state);
     const u8 below = stacks_.guarded(at.below);
@@ -111,7 +211,11 @@ class MaskComposer {
       const auto nested = state_masks_.nested(mask.nested);
       open_.insert(open_.end(), nested.begin(), nested.end());
       if (watched && (below || few_left) && !mask.scarce.empty()) take_scarce(mask, at, sole, v == 1);
-      for (u32 i = mask.moves.begin; i < mask.moves.end; i++) take_move(state_masks_.move(i), at, sole);
+      for (u32 i = mask.moves.begin; i < mask.moves.end; i++) {
+        StackMove move = state_masks_.move(i);
+        move.nodes = narrowed(move.nodes);
+        if (move.nodes != NONE) take_move(move, at, sole);
+      }
     }
     if (sole && !refuted_.empty()) denied_.split_refuted(at.state, left_, refuted_, unverified_);
   }
@@ -149,40 +253,57 @@ class MaskComposer {
 
   // Goes on in `state` at a set of trie nodes: there, and in whatever it calls before reading anything.
   void go_on(u32 nodes, u32 state, u32 below, bool passed) {
-    entering_.assign(1, {state, below});
-    for (std::size_t i = 0; i < entering_.size(); i++) {
-      const StackEdge edge = entering_[i];
-      if (dfa_[edge.state].flags & STATE_BYTES) visit(nodes, edge.state, edge.below, passed);
-      if (!(dfa_[edge.state].flags & STATE_CALLS)) continue;
-      dfa_.build(edge.state);
-      for (u32 c = 0; c < dfa_[edge.state].call_count; c++) {
-        const Call call = dfa_.call(edge.state, c);
+    entering_.clear();
+    enter(nodes, state, below, passed);
+    while (!entering_.empty()) {
+      const Reached entered = entering_.back();
+      const Place at = places_[entered.place];
+      entering_.pop_back();
+      dfa_.build(at.state);
+      for (u32 c = 0; c < dfa_[at.state].call_count; c++) {
+        const Call call = dfa_.call(at.state, c);
         if (dfa_.start(call.rule) == DEAD) continue;
-        if ((guarded_ || passed) && call.distinct && few_values(call.rule)) add_nodes(nodes, unverified_);
-        const StackEdge next{dfa_.start(call.rule), return_to(call.back, call.distinct, edge.below)};
-        if (std::find(entering_.begin(), entering_.end(), next) == entering_.end()) entering_.push_back(next);
+        if ((guarded_ || passed) && call.distinct && few_values(call.rule)) add_nodes(entered.nodes, unverified_);
+        enter(entered.nodes, dfa_.start(call.rule), return_to(call.back, call.distinct, at.below), passed);
       }
     }
+  }
+
+  void enter(u32 nodes, u32 state, u32 below, bool passed) {
+    const u8 flags = dfa_[state].flags;
+    if (!(flags & (STATE_BYTES | STATE_CALLS))) return;
+    const u32 id = place(state, below, passed, false), fresh = reach(id, nodes);
+    if (fresh == NONE) return;
+    if (flags & STATE_BYTES) visit(id, fresh);
+    if (flags & STATE_CALLS) entering_.push_back({id, fresh});
   }
 
   // Goes on in what stands below an ended state, through guards that let the value pass.
   void leave(u32 from_nodes, u32 from_below, bool from_passed, bool sole) {
-    leavings_.assign(1, {from_nodes, from_below, from_passed});
-    for (std::size_t l = 0; l < leavings_.size(); l++) {
-      const Leaving at = leavings_[l];
+    leavings_.clear();
+    pop(from_nodes, from_below, from_passed, sole);
+    while (!leavings_.empty()) {
+      const Reached left = leavings_.back();
+      const Place at = places_[left.place];
+      leavings_.pop_back();
       for (u32 k = 0; k < stacks_.edge_count(at.below); k++) {
         const StackEdge popped = stacks_.edges(at.below)[k];
         if (popped.state == BOTTOM) continue;
         const u8 flags = dfa_[popped.state].flags;
-        if (flags & STATE_REGION) leavings_.push_back({at.nodes, popped.below, at.passed});
-        else if (flags & STATE_GUARD) leave_guard(at, popped, sole);
-        else go_on(at.nodes, popped.state, popped.below, at.passed);
+        if (flags & STATE_REGION) pop(left.nodes, popped.below, at.passed, sole);
+        else if (flags & STATE_GUARD) leave_guard({left.nodes, at.state, at.below, at.passed}, popped, sole);
+        else go_on(left.nodes, popped.state, popped.below, at.passed);
       }
     }
   }
 
+  void pop(u32 nodes, u32 below, bool passed, bool sole) {
+    const u32 id = place(NONE, below, passed, sole);
+    if (const u32 fresh = reach(id, nodes); fresh != NONE) leavings_.push_back({id, fresh});
+  }
+
   // Through a guard, at the nodes that do not complete a value which it has seen.
-  void leave_guard(const Leaving& at, const StackEdge& popped, bool sole) {
+  void leave_guard(const Visit& at, const StackEdge& popped, bool sole) {
     const u32 back = dfa_.guard_back(popped.state);
     u32 nodes = at.nodes;
     if (at.passed || (dfa_.guard_text(popped.state) == IN_TOKEN && dfa_.seen_any(back))) {
@@ -198,7 +319,7 @@ class MaskComposer {
     // Here the token ends with a value, behind which there may be too few others.
     if (counts_.scope_may_run_out(back)) add_nodes(nodes, unverified_);
     go_on(nodes, back, popped.below, true);
-    if (dfa_[back].flags & STATE_FINAL) leavings_.push_back({nodes, popped.below, true});
+    if (dfa_[back].flags & STATE_FINAL) pop(nodes, popped.below, true, sole);
   }
 
   bool few_values(u32 rule) {
@@ -214,15 +335,21 @@ class MaskComposer {
   }
 };
 
-TokenMasks::TokenMasks(const TokenTrie& trie, RuleDfa& dfa, TextCounts& counts, StackSet& stacks, SeenSpellings& spellings,
-                       NewValues& new_values, DeniedTokens& denied, StateMasks& state_masks, Statistics& statistics)
-    : trie_(trie), dfa_(dfa), counts_(counts), stacks_(stacks), spellings_(spellings), new_values_(new_values), denied_(denied),
+TokenMasks::TokenMasks(const TokenTrie& trie, RuleDfa& dfa, TextCounts& counts, StackSet& stacks, CoarseStacks& coarse,
+                       SeenSpellings& spellings, NewValues& new_values, DeniedTokens& denied, StateMasks& state_masks, Statistics& statistics)
+    : trie_(trie), dfa_(dfa), counts_(counts), stacks_(stacks), coarse_(coarse), spellings_(spellings), new_values_(new_values), denied_(denied),
       state_masks_(state_masks), statistics_(statistics) {
   ids_.reserve(64);
   masks_.reserve(32, 256);
 }
 
+const CoveredTokens& TokenMasks::uncovered_tokens() {
+  if (!uncovered_tokens_) uncovered_tokens_.emplace(trie_, alphabet(*dfa_.nfa().expressions));
+  return *uncovered_tokens_;
+}
+
 u32 TokenMasks::mask(u32 configuration) {
+  if (!stacks_.guarded(configuration)) configuration = coarse_.of(configuration);
   if (const u32* found = ids_.find(configuration)) return *found;
   statistics_.masks++;
   Scratch<u32> key;

@@ -8,7 +8,7 @@
 //
 //   mask    a  "  a"  a",  ","       a list of state masks, interned: level by level a deep structure has the same
 //
-// Each pair of nodes and stack is visited once. Under guards, tokens that may complete a value which was seen, or leave none, are looked at
+// Configurations are made coarse first (coarse_stacks.h), and each node is visited once above a stack. Under guards, tokens that may complete a value which was seen, or leave none, are looked at
 // again (denied_tokens.h); masks without guards never try a token. A mask that is known is a lookup and a few copies of bitmasks.
 //
 //   compose.cpp   which state masks, sets of tokens read by id, and denied tokens a configuration's mask is made of
@@ -17,19 +17,23 @@
 // Tested by tests/pda/test_engine_masks.py, test_engine_exhaustive.py and tests/fuzz against trying every token.
 #pragma once
 
+#include <optional>
+
+#include "masks/covered_tokens.h"
 #include "masks/denied_tokens.h"
 #include "masks/state_mask.h"
+#include "stacks/coarse_stacks.h"
 
 namespace stackmask {
 
 class TokenMasks {
  public:
-  TokenMasks(const TokenTrie& trie, RuleDfa& dfa, TextCounts& counts, StackSet& stacks, SeenSpellings& spellings, NewValues& new_values,
-             DeniedTokens& denied, StateMasks& state_masks, Statistics& statistics);
+  TokenMasks(const TokenTrie& trie, RuleDfa& dfa, TextCounts& counts, StackSet& stacks, CoarseStacks& coarse, SeenSpellings& spellings,
+             NewValues& new_values, DeniedTokens& denied, StateMasks& state_masks, Statistics& statistics);
 
   void fill(u32 configuration, u32* row);  // all but stop tokens
-  void clear() { ids_.clear(), masks_.clear(); }
-  std::size_t bytes() const { return ids_.bytes() + masks_.bytes(); }
+  void clear() { ids_.clear(), masks_.clear(), uncovered_tokens_.reset(); }
+  std::size_t bytes() const { return ids_.bytes() + masks_.bytes() + (uncovered_tokens_ ? uncovered_tokens_->bytes() : 0); }
 
  private:
   friend class MaskComposer;
@@ -37,14 +41,17 @@ class TokenMasks {
   RuleDfa& dfa_;
   TextCounts& counts_;
   StackSet& stacks_;
+  CoarseStacks& coarse_;
   SeenSpellings& spellings_;
   NewValues& new_values_;
   DeniedTokens& denied_;
   StateMasks& state_masks_;
   Statistics& statistics_;
-  Map64 ids_;       // by configuration
+  Map64 ids_;       // by configuration; where nothing has to differ, by the coarse one
   Interner masks_;  // state masks, NONE, sets of tokens, NONE, tokens that are denied
-  u32 mask(u32 configuration);  // an index into masks_
+  std::optional<CoveredTokens> uncovered_tokens_;
+  const CoveredTokens& uncovered_tokens();  // by nothing but the alphabet
+  u32 mask(u32 configuration);              // an index into masks_
   void add(const StateMask& mask, bool first, u32* row) const;
 };
 

@@ -123,6 +123,16 @@ u32 StackSet::unite(u32 a, u32 b) {
   return *unions_.find(key_of(a, b));
 }
 
+void StackSet::unite_equal(std::vector<StackEdge>& list) {
+  std::sort(list.begin(), list.end());
+  std::size_t out = 0;
+  for (std::size_t i = 0; i < list.size(); i++) {
+    if (out && list[out - 1].state == list[i].state) list[out - 1].below = unite(list[out - 1].below, list[i].below);
+    else list[out++] = list[i];
+  }
+  list.resize(out);
+}
+
 // The byte becomes part of the texts that guards on these stacks wait for.
 u32 StackSet::advance(u32 node, u8 byte) {
   if (!(guarded_[node] & GUARD_BELOW)) return node;

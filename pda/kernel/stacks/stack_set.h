@@ -52,6 +52,7 @@ class StackSet {
   u32 intern(std::vector<StackEdge>& edges);  // sorted, states unique
   u32 push(u32 state, u32 below);
   u32 unite(u32 a, u32 b);
+  void unite_equal(std::vector<StackEdge>& edges);  // sorts them; those of one state become one
   u32 advance(u32 node, u8 byte);
   u32 return_node(const Call& call, u32 below);  // the node that a called rule stands on
   u32 region_node(u32 rule, u32 below);          // ... and the region that it is

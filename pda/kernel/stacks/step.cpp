@@ -31,16 +31,6 @@ void Steps::pop_ended(std::vector<StackEdge>& raw) {
   }
 }
 
-void Steps::unite_equal(std::vector<StackEdge>& edges) {
-  std::sort(edges.begin(), edges.end());
-  std::size_t out = 0;
-  for (std::size_t i = 0; i < edges.size(); i++) {
-    if (out && edges[out - 1].state == edges[i].state) edges[out - 1].below = stacks_.unite(edges[out - 1].below, edges[i].below);
-    else edges[out++] = edges[i];
-  }
-  edges.resize(out);
-}
-
 // Calls, callers before callees: ranks grow along calls made before anything is read.
 void Steps::enter_called(std::vector<StackEdge>& raw) {
   struct Pending {
@@ -74,12 +64,12 @@ void Steps::enter_called(std::vector<StackEdge>& raw) {
     raw.push_back(edge);
     if (dfa_[edge.state].flags & STATE_CALLS) expand(edge);
   }
-  if (raw.size() > before_calls) unite_equal(raw);
+  if (raw.size() > before_calls) stacks_.unite_equal(raw);
 }
 
 u32 Steps::close(std::vector<StackEdge>& raw) {
   pop_ended(raw);
-  unite_equal(raw);
+  stacks_.unite_equal(raw);
   enter_called(raw);
   std::erase_if(raw, [this](const StackEdge& edge) {
     if (edge.state == BOTTOM) return false;

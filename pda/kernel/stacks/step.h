@@ -49,7 +49,6 @@ class Steps {
   };
   void pop_ended(std::vector<StackEdge>& raw);
   void enter_called(std::vector<StackEdge>& raw);
-  void unite_equal(std::vector<StackEdge>& edges);
   u32 compute_step(u32 configuration, u8 byte);
   u32 drop_expired(u32 configuration, u32 tokens);
 };

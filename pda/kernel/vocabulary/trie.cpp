@@ -178,10 +178,26 @@ std::vector<u32> TokenTrie::run_nodes(const std::vector<u32>& nodes, const Ascii
   return reached;
 }
 
+const TokenTrie::Order& TokenTrie::order() const {
+  const std::lock_guard lock(mutex_);
+  if (order_) return *order_;
+  auto made = std::make_unique<Order>();
+  made->before.reserve(nodes_.size() + 1);
+  made->place.assign(size_, 0);
+  for (const TrieNode& node : nodes_) {
+    made->before.push_back(made->tokens);
+    for (i32 token = node.token; token >= 0; token = same(token)) made->place[static_cast<u32>(token)] = made->tokens++;
+  }
+  made->before.push_back(made->tokens);
+  order_ = std::move(made);
+  return *order_;
+}
+
 std::size_t TokenTrie::bytes() const {
   std::size_t total = nodes_.capacity() * sizeof(TrieNode) + wide_.capacity() * 4 + heights_.capacity() * 2 + whole_.capacity();
   const std::lock_guard lock(mutex_);
   total += set_bytes_ + set_keys_.bytes() + class_memos_.bytes();
+  if (order_) total += (order_->before.capacity() + order_->place.capacity()) * sizeof(u32);
   for (const auto& [node, index] : classes_) total += index->bytes();
   for (const std::string& text : texts_) total += sizeof(std::string) + (text.capacity() > 15 ? text.capacity() : 0);
   return total;

@@ -80,6 +80,13 @@ class TokenTrie {
   u32 text_count() const { return static_cast<u32>(texts_.size()); }
   bool has_text(u32 token) const { return token < text_count() && !texts_[token].empty(); }
 
+  // The tokens in the order of the trie, depth first; made when it is first asked for.
+  struct Order {
+    std::vector<u32> before;  // by node, and one for the end: how many tokens end at the nodes before it
+    std::vector<u32> place;   // by token: its place
+    u32 tokens = 0;
+  };
+  const Order& order() const;
   // What class loops ask about the tokens below the root or a heavy node.
   const ClassIndex* classes(u32 node) const;
   // Below a heavy node so many tokens stand that these are taken by classes, as those of the whole vocabulary are.
@@ -104,6 +111,7 @@ class TokenTrie {
 
   std::vector<u8> whole_;  // by node: a character ends there
   mutable Mutex mutex_;
+  mutable std::unique_ptr<const Order> order_;
   mutable ClassMemos class_memos_;
   mutable std::unordered_map<u32, std::unique_ptr<ClassIndex>> classes_;
   std::size_t most_set_bytes_;

@@ -1,0 +1,74 @@
+// The tokens that a mask in the making allows already, in the order of the trie, so that those below a node are a run of bits.
+//
+//   trie order   a  ab  abc  b  ...          covered   1 1 1 0 ...
+//   node ab      the tokens below it: abc    covered: whatever else leads to this node, it has nothing to add there
+//
+// So are tokens from the start that no text of the grammar holds, for a letter or a mark in them. In an ambiguous grammar thousands of ways lead to places where everything is allowed already. A place is visited at the nodes alone below
+// which some token is not: what follows behind the others would only allow what is allowed.
+//
+// Tested by tests/pda/test_coarse_stacks.py and tests/fuzz.
+#pragma once
+
+#include <bit>
+
+#include "masks/state_mask.h"
+
+namespace stackmask {
+
+class CoveredTokens {
+ public:
+  // `alphabet`: the classes of characters that texts can have, as a signature.
+  CoveredTokens(const TokenTrie& trie, u64 alphabet)
+      : trie_(trie), order_(trie.order()), words_(trie.classes(0)->loop_mask(alphabet, NONE)->words), bits_(order_.tokens / 64 + 1, ~0ull) {
+    for (u32 w = 0; w < words_.size(); w++) {
+      for (u32 rest = words_[w]; rest; rest &= rest - 1) {
+        const u32 place = order_.place[w * 32 + static_cast<u32>(std::countr_zero(rest))];
+        bits_[place >> 6] &= ~(1ull << (place & 63));
+      }
+    }
+  }
+
+  void add(const StateMasks& masks, const StateMask& mask) {
+    if (mask.dense) {
+      excluded_.clear();
+      for (const i32 token : masks.tokens(mask.excluded)) {
+        u32& word = words_[static_cast<u32>(token) >> 5];
+        const u32 bit = 1u << (token & 31);
+        if (word & bit) word &= ~bit, excluded_.push_back(static_cast<u32>(token));
+      }
+      for (u32 w = 0; w < words_.size(); w++)
+        for (u32 rest = mask.dense[w] & words_[w]; rest; rest &= rest - 1) cover(w * 32 + static_cast<u32>(std::countr_zero(rest)));
+      for (const u32 token : excluded_) words_[token >> 5] |= 1u << (token & 31);
+    }
+    for (const i32 token : masks.tokens(mask.tokens)) cover(static_cast<u32>(token));
+  }
+
+  // All tokens below the node are covered.
+  bool covers(u32 node) const {
+    const u32 begin = order_.before[node + 1], end = order_.before[node + trie_.nodes()[node].skip()];
+    if (begin == end) return true;
+    const u64 from = ~0ull << (begin & 63), to = ~0ull >> (63 - ((end - 1) & 63));
+    const u32 first = begin >> 6, last = (end - 1) >> 6;
+    if (first == last) return (~bits_[first] & from & to) == 0;
+    if ((~bits_[first] & from) || (~bits_[last] & to)) return false;
+    for (u32 w = first + 1; w < last; w++)
+      if (~bits_[w]) return false;
+    return true;
+  }
+
+  std::size_t bytes() const { return words_.capacity() * sizeof(u32) + bits_.capacity() * sizeof(u64); }
+
+ private:
+  const TokenTrie& trie_;
+  const TokenTrie::Order& order_;
+  std::vector<u32> words_;     // by token: not covered yet
+  std::vector<u64> bits_;      // by place: covered
+  std::vector<u32> excluded_;  // of add(), kept for its memory
+  void cover(u32 token) {
+    const u32 place = order_.place[token];
+    bits_[place >> 6] |= 1ull << (place & 63);
+    words_[token >> 5] &= ~(1u << (token & 31));
+  }
+};
+
+}  // namespace stackmask

@@ -1,0 +1,53 @@
+#include "stacks/coarse_stacks.h"
+
+#include <algorithm>
+
+namespace stackmask {
+
+u32 CoarseStacks::of(u32 configuration) {
+  if (const u32* found = coarse_.find(configuration)) return *found;
+  Scratch<u32> todo{configuration};
+  while (!todo.empty()) {
+    const u32 node = todo.back();
+    if (coarse_.find(node)) {
+      todo.pop_back();
+      continue;
+    }
+    const std::size_t waiting = todo.size();
+    bool changes = false;
+    for (u32 i = 0; i < stacks_.edge_count(node); i++) {
+      const StackEdge edge = stacks_.edges(node)[i];
+      if (edge.state == BOTTOM) continue;
+      if (const u32* below = coarse_.find(edge.below)) {
+        changes = changes || *below != edge.below || (dfa_[edge.state].flags & STATE_REGION) || counters_.saturated(edge.state) != edge.state;
+      } else {
+        todo.push_back(edge.below);
+      }
+    }
+    if (todo.size() > waiting) continue;  // below first
+    const u32 coarse = changes ? unite_coarse(node) : node;
+    coarse_.insert(node, coarse);
+    todo.pop_back();
+  }
+  return *coarse_.find(configuration);
+}
+
+// What stands below the node's edges is coarse already.
+u32 CoarseStacks::unite_coarse(u32 node) {
+  Scratch<StackEdge> edges;
+  u32 through_regions = NO_STACK;
+  for (u32 i = 0; i < stacks_.edge_count(node); i++) {
+    const StackEdge edge = stacks_.edges(node)[i];
+    if (edge.state == BOTTOM) {
+      edges.push_back(edge);
+      continue;
+    }
+    const u32 below = *coarse_.find(edge.below);
+    if (dfa_[edge.state].flags & STATE_REGION) through_regions = stacks_.unite(through_regions, below);
+    else edges.push_back({counters_.saturated(edge.state), below});
+  }
+  stacks_.unite_equal(edges);
+  return stacks_.unite(edges.empty() ? NO_STACK : stacks_.intern(edges), through_regions);
+}
+
+}  // namespace stackmask

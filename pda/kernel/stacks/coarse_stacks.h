@@ -1,0 +1,35 @@
+// A configuration as masks see it: stacks that no token can tell apart are united.
+//
+//   x{0,30} of rules       after many texts:  [x, 3 counted] -> 7   [x, 4 counted] -> 8      no token counts up to 30 from there:
+//                          as masks see it:   [x, some counted] -> 7 and 8                   one state above what stands below both
+//   limits                 [limit begun at token 3] -> 5   [at token 4] -> 6                 become what stands below them: 5 and 6
+//
+// Counts are replaced by what counters.h makes of them, on the whole stack and not at its top alone, and regions, which masks do not see, are
+// left out. Ambiguous texts have very many stacks that differ in no more than that; a mask is composed for what is left of them, and
+// configurations that come to the same share it. A node is looked at once, so a step looks at those that it made.
+//
+// Tested by tests/pda/test_coarse_stacks.py.
+#pragma once
+
+#include "rules/counters.h"
+#include "stacks/stack_set.h"
+
+namespace stackmask {
+
+class CoarseStacks {
+ public:
+  CoarseStacks(RuleDfa& dfa, Counters& counters, StackSet& stacks) : dfa_(dfa), counters_(counters), stacks_(stacks) {}
+
+  u32 of(u32 configuration);  // without guards
+  void clear() { coarse_.clear(); }
+  std::size_t bytes() const { return coarse_.bytes(); }
+
+ private:
+  RuleDfa& dfa_;
+  Counters& counters_;
+  StackSet& stacks_;
+  Map64 coarse_;  // by node
+  u32 unite_coarse(u32 node);
+};
+
+}  // namespace stackmask

@@ -1,0 +1,85 @@
+"""Ambiguous grammars, in which very many stacks and ways lead to one place: masks say what trying every token says, and cost little."""
+
+from __future__ import annotations
+
+from itertools import product
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from support.engines import Engine, prepare
+
+from stackmask.pda.ebnf import ebnf_grammar
+
+LETTERS = "ab ,c"
+WORDS = ["".join(word) for size in (1, 2, 3) for word in product(LETTERS, repeat=size)]
+TOKENS: list[bytes | None] = [
+    *map(str.encode, [*WORDS, *("a" * n for n in range(4, 20)), *("ab" * n for n in range(2, 12)), "abé", "é"]),
+    None,
+]
+
+GRAMMARS = {
+    "counts in counts": "root ::= x{1,12}\nx ::= y{1,12}\ny ::= z{2,5}\nz ::= [ab]{1,3} ' '? | ','",
+    "counts that no token reaches": "root ::= x{0,300} 'c'\nx ::= y{1,200} ' '\ny ::= [ab] | 'ba' | '(' root ')'",
+    "counts with gaps": "root ::= x{2,9} ','\nx ::= ('ab' | 'a'){3} | 'b'{4,5} ' '",
+    "calls itself": "root ::= ([ab] | root | 'ba'){2,5} ([ab] | ',')",
+    "sums": "root ::= root ',' root | root ' ' root | [ab]+ | 'c' root 'c'",
+    "empty rules": "root ::= p q r p q r\np ::= '' | [ab] p\nq ::= '' | [ab ] q\nr ::= '' | [a,] r",
+    "limits": "root ::= a+\na[max_tokens=9] ::= b+\nb[max_tokens=4] ::= c+ | b b\nc[max_tokens=2] ::= [ab]+ | c [ ]",
+    "limits in counts": "root ::= x{1,40} 'c'\nx[max_tokens=3] ::= y{1,30} ' '?\ny[max_tokens=2] ::= [ab] | 'ab'",
+}
+LOW = {"covered_nodes": 0, "listed_tokens": 0, "many_nodes": 1, "unrolled_states": 2, "shared_states": 2, "inlined_states": 2}
+
+
+def walk(at: Any, trie_size: int, *, tokens: list[int]) -> None:
+    """Along these tokens, as far as they are allowed, each mask is that of trying."""
+    rows = np.zeros((2, (trie_size + 31) // 32), np.int32)
+    for token in [*tokens, -1]:
+        at.fill_next_token_bitmask(rows, 0)
+        at.fill_by_trial(rows, 1)
+        differing = np.flatnonzero(np.unpackbits((rows[0] ^ rows[1]).view(np.uint8), bitorder="little"))
+        assert not differing.size, [TOKENS[place] for place in differing[:8]]
+        if token < 0 or not at.accept_token(token):
+            return
+
+
+@pytest.mark.parametrize("thresholds", [{}, LOW, {"covered_nodes": 0}], ids=["as always", "low", "covered"])
+@pytest.mark.parametrize("name", GRAMMARS)
+def test_masks_of_ambiguous_grammars(kernel: Engine, name: str, thresholds: dict[str, int]) -> None:
+    """Behind random words."""
+    trie = kernel.TokenTrie(TOKENS, len(TOKENS), thresholds=thresholds)
+    prepared = kernel.KernelGrammar(trie, ebnf_grammar(GRAMMARS[name]), states=200_000, stack_depth=1000, memory=64 << 20, seconds=30)
+    start = kernel.Matcher(prepared, [len(TOKENS) - 1])
+    place = {token: number for number, token in enumerate(TOKENS)}
+    random = Random(name)
+    for _ in range(20):
+        words = random.choices([b"a", b"ab", b"b ", b"aaaa", b"abab", b",", b"c"], k=4)
+        walk(start.fork(), len(TOKENS), tokens=[place[word] for word in words])
+    if name in ("counts in counts", "calls itself") and "covered_nodes" in thresholds:
+        assert prepared.statistics["covered"] > 0
+
+
+def test_stacks_that_differ_in_counts_share_masks(kernel: Engine) -> None:
+    """Far from their bounds counts of rules in rules make configurations, and no masks."""
+    grammar = ebnf_grammar("root ::= (x ','){0,900}\nx ::= (y ' '){0,900}\ny ::= '(' root ')' | 'a'")
+    prepared = prepare(kernel, grammar, TOKENS)
+    at = kernel.Matcher(prepared, [len(TOKENS) - 1])
+    row = np.zeros((1, (len(TOKENS) + 31) // 32), np.int32)
+    for _ in range(100):
+        assert at.accept_bytes(b"a a ,")
+        at.fill_next_token_bitmask(row)
+    counts = prepared.statistics
+    assert counts["configurations"] > 300 and counts["masks"] < 20
+
+
+def test_limits_make_no_masks(kernel: Engine) -> None:
+    """Where a text with a limit began makes configurations, and no masks."""
+    prepared = prepare(kernel, ebnf_grammar("root ::= x+\nx[max_tokens=500] ::= [ab]+ y?\ny[max_tokens=300] ::= [ab]+ ' '?"), TOKENS)
+    at = kernel.Matcher(prepared, [len(TOKENS) - 1])
+    row = np.zeros((1, (len(TOKENS) + 31) // 32), np.int32)
+    for _ in range(60):
+        assert at.accept_token(0)
+        at.fill_next_token_bitmask(row)
+    counts = prepared.statistics
+    assert counts["configurations"] > 60 and counts["masks"] < 10
