@@ -225,9 +225,17 @@ class GrammarBuilder:
         return nodes[0] if len(nodes) == 1 else self.node((ALT, *nodes) if nodes else (NEVER,))
 
     def repeat(self, node: NodeId, minimum: int = 0, maximum: int = -1) -> NodeId:
-        """`node` from `minimum` to `maximum` times, -1 for no bound."""
+        """`node` from `minimum` to `maximum` times, -1 for no bound.
+
+        A repetition of a repetition is one repetition where the counts leave no gap: `(x{2,5}){3,4}` is `x{6,20}`, and `(x{2}){3,4}` stays.
+        """
         if 0 <= maximum < minimum:
             return self.never()
+        inner = self.nodes[node]
+        if inner[0] == REPEAT and maximum:
+            counts = nested_counts(inner[2], inner[3], minimum, maximum)
+            if counts is not None:
+                return self.repeat(inner[1], *counts)
         return node if minimum == maximum == 1 else self.node((REPEAT, node, minimum, maximum) if maximum else (EMPTY,))
 
     def optional(self, node: NodeId) -> NodeId:
@@ -301,6 +309,26 @@ class GrammarBuilder:
     def build(self, root: RuleId, memory: int = -1) -> Grammar:
         """The finished grammar."""
         return Grammar(tuple(self.nodes), tuple(self.rules), tuple(self.names), root, memory)
+
+
+_MOST_COUNT: Final = 2**31 - 1
+"""The largest count that the kernel reads."""
+
+
+def nested_counts(least: int, most: int, minimum: int, maximum: int) -> tuple[int, int] | None:
+    """The bounds of `(x{least,most}){minimum,maximum}` as one repetition of x; None where its counts have gaps or are too large.
+
+    k rounds are k*least to k*most of x, and the next round begins at most one above where the last one ends: (k+1)*least <= k*most + 1.
+    That is hardest for the fewest rounds. -1 is no bound, as in `GrammarBuilder.repeat`.
+
+    >>> nested_counts(0, 99, 0, 99), nested_counts(2, 5, 3, -1), nested_counts(2, 3, 1, 2), nested_counts(2, 2, 1, 2)
+    ((0, 9801), (6, -1), (2, 6), None)
+    """
+    rounds_meet = minimum >= 1 or least <= 1 if most < 0 else minimum * (most - least) >= least - 1
+    if minimum != maximum and not rounds_meet:
+        return None
+    counts = minimum * least, -1 if most < 0 or maximum < 0 else maximum * most
+    return None if max(counts) > _MOST_COUNT else counts
 
 
 _NODE_BYTES: Final = 160  # a tuple of three, its numbers and its place in the table

@@ -164,7 +164,28 @@ def _sequence(builder: GrammarBuilder, parts: list[NodeId]) -> NodeId:
             return part
         if operator != EMPTY:
             kept.append(part)
-    return builder.seq(*kept)
+    return builder.seq(*_united_repetitions(builder, kept))
+
+
+def _united_repetitions(builder: GrammarBuilder, parts: list[NodeId]) -> list[NodeId]:
+    """The parts of a sequence, where neighbours that repeat the same become one: `a?a?a?` is `a{0,3}`, and `a?aa{2,}` is `a{3,}`."""
+    nodes = builder.nodes
+    united: list[NodeId] = []
+    body, least, most = NodeId(-1), 0, 0
+    for part in parts:
+        node = nodes[part]
+        repeated, minimum, maximum = node[1:] if node[0] == REPEAT else (part, 1, 1)
+        if repeated == body:
+            least, most = least + minimum, -1 if most < 0 or maximum < 0 else most + maximum
+            united[-1] = NodeId(-1)
+        else:
+            if united and united[-1] == -1:
+                united[-1] = builder.repeat(body, least, most)
+            body, least, most = repeated, minimum, maximum
+            united.append(part)
+    if united and united[-1] == -1:
+        united[-1] = builder.repeat(body, least, most)
+    return united
 
 
 def _alternatives(builder: GrammarBuilder, parts: list[NodeId]) -> NodeId:
@@ -181,9 +202,4 @@ def _repetition(builder: GrammarBuilder, body: NodeId, minimum: int, maximum: in
         return body
     if operator == NEVER:
         return builder.empty()
-    # (x*)*, (x+)*, (x?)+ and their like are x* or x+: repeating what can be empty makes endlessly many ways to match one text.
-    if operator == REPEAT and node[2] in (0, 1) and minimum <= 1 and maximum == -1 and (node[3] == -1 or node[2:] == (0, 1)):
-        inner = node[1]
-        assert isinstance(inner, int)
-        return builder.repeat(NodeId(inner), minimum and node[2], -1)
     return builder.repeat(body, minimum, maximum)

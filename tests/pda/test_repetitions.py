@@ -1,0 +1,81 @@
+"""Repetitions of repetitions and neighbours that repeat the same: one repetition where the counts allow it, and the same texts always."""
+
+from __future__ import annotations
+
+import re
+from itertools import product
+
+import pytest
+from support.engines import STOP, Engine, accepts, prepare
+
+from stackmask.pda.grammar import REPEAT, GrammarBuilder, nested_counts
+from stackmask.pda.regex import regex_grammar
+
+COUNTS = [(least, most) for least in range(4) for most in (-1, *range(max(least, 1), 5))]
+LONGEST = 40
+
+
+def lengths(counts: tuple[int, int], of: set[int]) -> set[int]:
+    """The lengths of texts, up to LONGEST, that are made of so many parts of these lengths."""
+    least, most = counts
+    reached, sums, rounds = set[int](), {0}, 0
+    while sums and rounds <= (LONGEST + least if most < 0 else most):
+        if rounds >= least:
+            reached |= sums
+        sums = {total + part for total in sums for part in of if total + part <= LONGEST}
+        rounds += 1
+    return reached
+
+
+@pytest.mark.parametrize("outer", COUNTS)
+def test_nested_counts(outer: tuple[int, int]) -> None:
+    """One repetition takes the lengths of both, and is found wherever there is one."""
+    for inner in COUNTS:
+        expected = lengths(outer, lengths(inner, {1}))
+        one = nested_counts(*inner, *outer)
+        if one is not None:
+            assert lengths(one, {1}) == expected, (inner, outer)
+        else:
+            gaps = set(range(min(expected), max(expected) + 1)) - expected
+            assert gaps, (inner, outer)
+
+
+def test_large_counts_stay_apart() -> None:
+    """What one repetition could not count is left as it is."""
+    assert nested_counts(0, 2**16, 0, 2**15 - 1) == (0, 2**31 - 2**16)
+    assert nested_counts(0, 2**16, 0, 2**15) is None
+    b = GrammarBuilder()
+    letter = b.literal(b"a")
+    inner = b.repeat(letter, 0, 2**20)
+    assert b.nodes[b.repeat(inner, 0, 2**20)] == (REPEAT, inner, 0, 2**20)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "counts"),
+    [
+        ("(?:(?:a{0,99}){0,99}){0,99}", (0, 970299)),
+        ("(?:a?){5000}a{5000}", (5000, 10000)),
+        ("a?" * 5000, (0, 5000)),
+        ("(?:(?:a{2,3}){1,9000})?", None),
+        ("a?a{9000,}a", (9001, -1)),
+    ],
+)
+def test_patterns_are_one_repetition(pattern: str, counts: tuple[int, int] | None) -> None:
+    """Patterns that count one letter in several ways are one repetition, where no count is left out."""
+    grammar = regex_grammar(pattern)
+    node = grammar.nodes[grammar.rules[grammar.root]]
+    assert node[2:] == (counts or (0, 1))
+    assert (grammar.nodes[node[1]][0] == REPEAT) == (counts is None)
+
+
+@pytest.mark.parametrize(
+    "parts", list(product(["a", "a?", "a*", "a{2,3}", "(?:ab){1,2}", "b?"], repeat=3)), ids=lambda parts: "".join(parts)
+)
+def test_neighbours(kernel: Engine, parts: tuple[str, ...]) -> None:
+    """A sequence takes the texts of its parts, one behind the other."""
+    pattern = "".join(parts)
+    start = kernel.Matcher(prepare(kernel, regex_grammar(pattern)), [STOP])
+    for size in range(7):
+        for letters in product("ab", repeat=size):
+            text = "".join(letters)
+            assert accepts(start, text.encode()) == (re.fullmatch(pattern, text) is not None), (pattern, text)
