@@ -11,7 +11,7 @@ struct Statistics {
   // Walks: of all, those by tables of children, from many nodes at once and along runs of bytes, with sets and without.
   u64 walks = 0, walked_nodes = 0, wide_walks = 0, set_walks = 0, set_runs = 0, node_runs = 0, set_masks = 0, spent_sets = 0;
   // Class loops: of all, those of each kind; where none was found; and those below a heavy node.
-  u64 loops = 0, loop_fallbacks = 0, byte_runs = 0, chains = 0, counted_chains = 0, guarded_chains = 0;
+  u64 loops = 0, loop_fallbacks = 0, byte_runs = 0, chains = 0, counted_chains = 0, guarded_chains = 0, leaving_chains = 0;
   u64 absorbing = 0, guarded_absorbing = 0, excluded = 0;
   u64 closed = 0, bounded_closed = 0, heavy_loops = 0, heavy_walks = 0;
   u64 own_masks = 0, guarded_state_masks = 0, saturated = 0, covered = 0;
@@ -40,6 +40,7 @@ inline constexpr struct {
     {"chains", &Statistics::chains},
     {"counted_chains", &Statistics::counted_chains},
     {"guarded_chains", &Statistics::guarded_chains},
+    {"leaving_chains", &Statistics::leaving_chains},
     {"absorbing", &Statistics::absorbing},
     {"guarded_absorbing", &Statistics::guarded_absorbing},
     {"excluded", &Statistics::excluded},

@@ -70,6 +70,12 @@ void StateMaskBuilder::go_on_at(const std::vector<u32>& nodes, u32 state, const 
   if (reads) nested.push_back(masks.get(list, state, guarded));
 }
 
+void StateMaskBuilder::leave_at(u32 state, const NodeList& nodes) {
+  if (nodes.nodes.empty()) return;
+  const u32 list = lists.id(&nodes);
+  each_move(state, [&](const Call& target) { moves.push_back({target.rule, target.back, list, target.distinct}); });
+}
+
 void StateMaskBuilder::record_guarded(u32 node, u32 state) {
   const u8 flags = dfa[state].flags;
   if (flags & STATE_LEAVES) hits.push_back({state, node});

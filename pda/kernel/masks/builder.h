@@ -68,6 +68,8 @@ class StateMaskBuilder : public MaskContext {
   void walk_child(u32 child, u32 state);
   // Goes on in `state` at these sorted nodes: adds its moves, and what it takes below them. `shared`: the list that holds just these.
   void go_on_at(const std::vector<u32>& nodes, u32 state, const NodeList* shared = nullptr);
+  // A state that leaves is reached at these nodes: adds its moves.
+  void leave_at(u32 state, const NodeList& nodes);
   // Under guards every node counts where a state ends, and those where it does not and few texts are left to end it.
   void record_guarded(u32 node, u32 state);
 

@@ -9,8 +9,8 @@
 //
 // A chain of a counted automaton stops at the first state that differs from the next by its count alone: the rest is arithmetic.
 //
-// Assumes that only the first state leaves, and only at the node where the mask begins: its caller sees to that. Where the chain ends none
-// of the class's ASCII is live; characters above U+007F may be, as in `.é`: their first bytes are exits there and nowhere else.
+// States that leave, as those of a name without an end of its own, do so at all nodes that so many characters lead to: lists that the vocabulary
+// keeps. Where the mask begins its caller sees to that. Where the chain ends none of the class's ASCII is live; characters above U+007F may be, as in `.é`: their first bytes are exits there and nowhere else.
 //
 // Tested by tests/pda/test_mask_exits.py, classes x counts x exits.
 #include <algorithm>
@@ -43,7 +43,7 @@ class CounterChain {
       }
       const u32 next = mask_.guarded ? here.target : mask_.counters.saturated(here.target);
       const bool loops = next == last;
-      if ((states_.size() > 1 || loops) && (mask_.dfa[last].flags & STATE_LEAVES)) return false;
+      if ((states_.size() > 1 || loops) && leaves(last) && mask_.guarded) return false;
       if (loops) break;
       if (states_.size() > longest + 1 && states_.size() > mask_.index->longest_path(inside_) + 1) break;  // no token is longer
       if (u32 more = 0; (!mask_.guarded || states_.size() > furthest + 1) && mask_.counters.differs_by_count(last, next, inside_, &more)) {
@@ -54,7 +54,7 @@ class CounterChain {
       states_.push_back(next);
     }
     tail_ = static_cast<u32>(states_.size() - 1);
-    if ((tail_ > 0 || counts_) && (mask_.dfa[states_[tail_]].flags & STATE_LEAVES)) return false;
+    if ((tail_ > 0 || counts_) && leaves(states_[tail_]) && (mask_.guarded || (counts_ && !only_ends(states_[tail_])))) return false;
     return cap_ != 0 && !(mask_.guarded && has_few_texts());
   }
 
@@ -69,6 +69,7 @@ class CounterChain {
     }
     for (const u32 exit : live) leave_by(exit);
     if (ends_ && (inside_ & SIG_NON_ASCII)) leave_by_lead_bytes();
+    leave_inside();
     mask_.take_bitmask(mask_.index->loop_mask_with_exits(inside_, cap_, exits_));
     (counts_ ? mask_.statistics.counted_chains : mask_.statistics.chains)++;
     mask_.statistics.guarded_chains += mask_.guarded;
@@ -97,6 +98,25 @@ class CounterChain {
     for (const u32 link : states_)
       if (mask_.counts.min_text_count(link) < mask_.trie.thresholds().guarded_texts) return true;
     return false;
+  }
+
+  bool leaves(u32 state) const { return mask_.dfa[state].flags & STATE_LEAVES; }
+
+  // It leaves where the rule ends, and so do all states that differ from it by their count, up to the last one.
+  bool only_ends(u32 state) {
+    mask_.dfa.build(state);
+    const u32 last = mask_.counters.advanced(state, cap_ - static_cast<u32>(states_.size() - 1));
+    return mask_.dfa[state].call_count == 0 && last != DEAD && (mask_.dfa[last].flags & STATE_FINAL) && !(mask_.dfa[last].flags & STATE_CALLS);
+  }
+
+  // The states that leave, at the nodes that they are reached at; where the mask begins that is for its caller to do.
+  void leave_inside() {
+    for (u32 characters = 0; characters <= tail_; characters++) {
+      if (!leaves(states_[characters])) continue;
+      const u32 most = characters < tail_ ? characters : counts_ ? cap_ : ends_ ? tail_ : NONE;
+      if (const u32 least = std::max(characters, 1u); least <= most) mask_.leave_at(states_[characters], *mask_.index->loop_nodes(inside_, least, most));
+      mask_.statistics.leaving_chains++;
+    }
   }
 
   u32 state_after(u32 characters) {

@@ -17,7 +17,7 @@ bool take_byte_run(StateMaskBuilder& mask, u32 state) {
   if (inside == 0) return false;
   const bool leaves = mask.dfa[state].flags & STATE_LEAVES;
   if (leaves) {
-    const auto list = mask.index->loop_nodes(inside, left);
+    const auto list = mask.index->loop_nodes(inside, 1, left);
     if (list->nodes.size() > mask.trie.thresholds().run_nodes) return false;
     for (const u32 node : list->nodes) mask.hits.push_back({state, node});
   }

@@ -238,12 +238,13 @@ std::shared_ptr<const Paths> ClassIndex::exit_paths(u64 inside) const {
   });
 }
 
-std::shared_ptr<const NodeList> ClassIndex::loop_nodes(u64 inside, u32 high) const {
+std::shared_ptr<const NodeList> ClassIndex::loop_nodes(u64 inside, u32 low, u32 high) const {
   high = std::min(high, longest_path(inside));
-  return memos_.get<std::shared_ptr<const NodeList>>(Key(LOOP_NODES, node_, inside, high), [&] {
+  low = std::min(low, high + 1);
+  return memos_.get<std::shared_ptr<const NodeList>>(Key(LOOP_NODES, node_, inside, static_cast<u64>(low) << 32 | high), [&] {
     auto list = std::make_shared<NodeList>(next_list());
     for (u32 i = 1; i < node_chars_.size(); i++)
-      if ((node_signatures_[i] & ~(inside & ~SIG_INCOMPLETE)) == 0 && node_chars_[i] <= high && trie_.nodes()[node_ + i].skip() > 1)
+      if ((node_signatures_[i] & ~(inside & ~SIG_INCOMPLETE)) == 0 && node_chars_[i] >= low && node_chars_[i] <= high && trie_.nodes()[node_ + i].skip() > 1)
         list->nodes.push_back(node_ + i);
     const std::size_t bytes = bytes_of(*list);
     return made_with(std::move(list), bytes);

@@ -133,8 +133,8 @@ class ClassIndex {
   std::shared_ptr<const std::vector<u16>> exit_places(u64 inside, u32 exit) const;
   // The ways to all nodes that an exit leads to after a path inside the loop.
   std::shared_ptr<const Paths> exit_paths(u64 inside) const;
-  // Nodes with children on paths inside the loop of 1 to `high` characters.
-  std::shared_ptr<const NodeList> loop_nodes(u64 inside, u32 high) const;
+  // Nodes with children on paths inside the loop of `low` to `high` characters, where `low` is 1 or more.
+  std::shared_ptr<const NodeList> loop_nodes(u64 inside, u32 low, u32 high) const;
   // The largest number of characters before an occurrence of `exit` on a path inside the loop.
   u32 longest_exit(u64 inside, u32 exit) const;
   // The largest number of characters of a token inside the loop, and of a path inside it, which some longer token may leave.
