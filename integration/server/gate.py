@@ -43,12 +43,13 @@ class Gate:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        status, size, start = 500, 0, perf_counter()
+        status, size, start, has_begun = 500, 0, perf_counter(), False
         request_id = f"req_{uuid.uuid4().hex}".encode()
 
         async def note_status(message: Message) -> None:
-            nonlocal status
+            nonlocal status, has_begun
             if message["type"] == "http.response.start":
+                has_begun = True
                 status = message["status"]
                 message = {**message, "headers": [*message.get("headers", ()), *((name, request_id) for name in ID_HEADERS)]}
             await send(message)
@@ -68,6 +69,10 @@ class Gate:
                 await JsonResponse(error_body(scope["path"], error), error.status)(scope, receive, note_status)
             else:
                 await self._app(scope, _replay(body, receive), note_status)
+        except asyncio.CancelledError:  # uvicorn gives up what still runs when the grace is over
+            if not has_begun:
+                error = ApiError("the server is shutting down", status=503, code="shutting_down")
+                await JsonResponse(error_body(scope["path"], error), error.status)(scope, receive, note_status)
         finally:
             route = scope.get("route")
             self._metrics.requests.labels(getattr(route, "path", "other"), str(status)).inc()

@@ -37,7 +37,7 @@ class CountTokensRequest(Model):
     """The body of /v1/messages/count_tokens."""
 
     model: str
-    messages: list[Json] = Field(min_length=1)
+    messages: list[Json] = Field(min_length=1, fail_fast=True)
     system: str | list[Json] | None = None
     tools: list[Json] | None = None
     tool_choice: Json | None = None

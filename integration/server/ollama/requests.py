@@ -46,7 +46,7 @@ class _Common(Model):
 class OllamaChatRequest(_Common):
     """The body of /api/chat."""
 
-    messages: list[Json] = Field(default_factory=list)
+    messages: list[Json] = Field(default_factory=list, fail_fast=True)
     tools: list[Json] | None = None
 
     @property
