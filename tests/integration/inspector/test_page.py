@@ -49,7 +49,7 @@ def url():
     if LLAMA.is_dir():
         pytest.importorskip("tokenizers")
         tokenizers.append(load_tokenizer(str(LLAMA)))
-    service = InspectorService(tokenizers, seconds=5.0)
+    service = InspectorService(tokenizers)
     service.start()
     server = LocalServer(service)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
@@ -385,7 +385,9 @@ def test_texts_never_become_html(wide):
     count = 0
     for payload in PAYLOADS:
         for kind, spec, text in carriers(payload):
-            with wide.page.expect_response(lambda answer: answer.url.endswith("/inspect") and answer.request.method == "POST"):
+            with wide.page.expect_response(
+                lambda answer: answer.url.endswith("/inspect") and answer.request.method == "POST", timeout=60_000
+            ):
                 wide.page.evaluate("hash => { location.hash = hash }", link(kind, spec, text))
             wide.page.evaluate("name => document.getElementById('tab-' + name).click()", views[count % len(views)])
             count += 1
