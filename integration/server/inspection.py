@@ -65,6 +65,8 @@ class Inspection:
         return JsonResponse(answer)
 
     async def _probabilities(self, given: Specification, text: str, prompt: str) -> dict[str, Any]:
+        if not isinstance(self._serving.engine.model, torch.nn.Module):
+            return {"tokens": [], "error": "probabilities are computed for models of transformers; this one runs in another library"}
         constraint = Constraint(given.kind, None if given.kind == "json" else value_of(given), dict(given.options))
         tokenizer, planner = self._serving.engine.tokenizer, self._serving.planner
         grammar, _ = await planner.compile(constraint, "specification")
@@ -74,7 +76,7 @@ class Inspection:
             before = await planner.run(partial(planner.encoder.encode, prompt or "\n", special=False))
             ids = await planner.run(partial(planner.encoder.encode, text, special=False)) if text else []
         except ApiError:
-            return {"error": f"prompt and text are too long; probabilities are computed for at most {MOST_TOKENS} tokens"}
+            return {"tokens": [], "error": f"prompt and text are too long; probabilities are computed for at most {MOST_TOKENS} tokens"}
         if len(before) + len(ids) > MOST_TOKENS:
             return {"error": f"prompt and text have {len(before) + len(ids)} tokens; probabilities are computed for at most {MOST_TOKENS}"}
         return await asyncio.to_thread(self._measure, grammar, before, ids)
