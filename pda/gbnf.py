@@ -209,24 +209,30 @@ class _Lowering:
     def _repeat(self, part: NodeId, minimum: int, maximum: int) -> NodeId:
         """A repetition whose counts are not too large for llama.cpp."""
         if max(minimum, maximum) <= REPETITIONS:
-            return self.builder.repeat(part, minimum, maximum)
-        rest = self._up_to(part, maximum - minimum) if maximum >= 0 else self.builder.repeat(part)
+            return self._times(part, minimum, maximum)
+        rest = self._up_to(part, maximum - minimum) if maximum >= 0 else self._times(part, 0, -1)
         return self.builder.seq(self._exactly(part, minimum), rest)
 
     def _exactly(self, part: NodeId, count: int) -> NodeId:
         if count <= REPETITIONS:
-            return self.builder.repeat(part, count, count)
+            return self._times(part, count, count)
         blocks, rest = divmod(count, BLOCK)
-        return self.builder.seq(self._exactly(self.builder.repeat(part, BLOCK, BLOCK), blocks), self.builder.repeat(part, rest, rest))
+        return self.builder.seq(self._exactly(self._times(part, BLOCK, BLOCK), blocks), self._times(part, rest, rest))
 
     def _up_to(self, part: NodeId, count: int) -> NodeId:
         """At most `count`: some blocks of b, and then at most b and what is left over, so that no number of blocks leaves a gap."""
         if count <= REPETITIONS:
-            return self.builder.repeat(part, 0, count)
+            return self._times(part, 0, count)
         block = min(isqrt(count), BLOCK)
         blocks = count // block - 1
-        whole = self._up_to(self.builder.repeat(part, block, block), blocks)
+        whole = self._up_to(self._times(part, block, block), blocks)
         return self.builder.seq(whole, self._up_to(part, count - blocks * block))
+
+    def _times(self, part: NodeId, minimum: int, maximum: int) -> NodeId:
+        """A repetition as it is: the builder would make one of two that stand for a larger count."""
+        if maximum == 0:
+            return self.builder.empty()
+        return part if minimum == maximum == 1 else self.builder.node((REPEAT, part, minimum, maximum))
 
     def _counted(self, transitions: Automaton, accepting: Sequence[int], encoding: int, minimum: int, maximum: int) -> NodeId:
         """The texts of an automaton of so many characters."""
