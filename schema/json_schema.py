@@ -23,7 +23,7 @@ from .dialect.pointers import check_size, find, locate, without
 from .dialect.references import NAMED, Registry
 from .dialect.report import APPROXIMATED, Entry, Report
 from .emit.direct import Compilation
-from .emit.json_parts import ROOT, Fragments, built, fresh, install, template
+from .emit.json_parts import ROOT, STYLES, Fragments, built, fresh, install, template
 from .errors import Excess, Inexact, Malformed
 
 DISTINCT_KEYS: Final = False
@@ -55,7 +55,8 @@ def json_schema_grammar(
 ) -> tuple[Grammar, Report]:
     """The grammar of the instances of a JSON Schema, and the report on its keywords.
 
-    `whitespace`: "flexible" (at most 40 blanks in a gap), "compact" (none), or a regex for every gap.
+    `whitespace`: "flexible" (at most 40 blanks in a gap), "compact" (none), "single" (at most one behind `,` and `:`), "printed" (also
+    one before `:` and inside of brackets, and line breaks with indentation, as JSON printers write them), or a regex for every gap.
     `property_order`: "schema" writes declared keys in their order and others after them, "any" takes every order.
     `documents`: schemas by URI for references; nothing is fetched.
     `lenient`: leaves out what cannot be exact and lists it in the report, instead of raising.
@@ -265,7 +266,7 @@ def _check_option(option: str, value: str, allowed: tuple[str, str]) -> None:
 
 def _check_whitespace(whitespace: str) -> None:
     """Raise where the option is neither a word that it knows nor a regex of blanks, so that no misspelt word is read as a regex."""
-    if whitespace in ("flexible", "compact"):
+    if whitespace in ("flexible", "compact", *STYLES):
         return
     for node in regex_grammar(whitespace).nodes:
         match node:
@@ -280,7 +281,8 @@ def _check_whitespace(whitespace: str) -> None:
         if not all(_BLANKS.issuperset(range(low, min(high, low + 4) + 1)) for low, high in ranges):
             blanks = "blanks of JSON (space, tab, line feed, carriage return)"
             raise SchemaError(
-                f"whitespace must be 'flexible', 'compact' or a regex that matches nothing but {blanks}, not {shown(whitespace)}"
+                "whitespace must be 'flexible', 'compact', 'single', 'printed' or a regex that matches nothing but "
+                f"{blanks}, not {shown(whitespace)}"
             )
 
 

@@ -308,7 +308,8 @@ class Compiler:
     ) -> CompiledGrammar:
         """The instances of a JSON Schema: a mapping, a boolean, JSON text, or a type such as a pydantic model or a dataclass.
 
-        `whitespace` between the parts is "flexible" (bounded), "compact" (none) or a regex.
+        `whitespace` between the parts is "flexible" (bounded), "compact" (none), "single" (one blank behind `,` and `:`), "printed" (that
+        and line breaks with indentation) or a regex.
         `property_order` is "schema" or "any". `documents` are other schemas by the URI that a reference names; nothing is ever fetched.
         `lenient` turns keywords that cannot be enforced into entries of the report, instead of an error.
         `extra_properties` is "schema", which allows keys that are not declared where the schema does, or "closed", which allows none unless

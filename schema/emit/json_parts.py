@@ -19,6 +19,9 @@ ANY_CHARACTER: Final = (0, 0x10FFFF)
 BLANKS_IN_A_GAP: Final = 40
 """Longest run of blanks that flexible whitespace allows, so that a weak model cannot run off in blanks."""
 
+STYLES: Final = frozenset({"single", "printed"})
+"""Whitespace as printers write it: one blank behind `,` and `:`, and for "printed" line breaks with indentation too."""
+
 
 class Fragments(NamedTuple):
     """Nodes of one builder."""
@@ -58,18 +61,25 @@ class Template(NamedTuple):
 def install(builder: GrammarBuilder, whitespace: str = "flexible", escapes: str = "needed") -> Fragments:
     """Add the fixed parts to `builder`.
 
-    Blanks stand before and after every `{ } [ ] , :` inside the outermost value.
+    Blanks stand before and after every `{ } [ ] , :` inside the outermost value, but with STYLES only where printers write them.
     """
     b = builder
     encoding = JSON if escapes == "needed" else JSON_ANY
     if whitespace == "flexible":
         blank = b.repeat(b.bytes((9, 10, 32, 32)), 0, BLANKS_IN_A_GAP)
-    elif whitespace == "compact":
+    elif whitespace == "compact" or whitespace in STYLES:
         blank = b.empty()
     else:
         blank = regex_node(b, whitespace, search=False)
     around = (lambda text: b.seq(blank, b.literal(text), blank)) if blank != b.empty() else b.literal
     comma, colon, quote = around(b","), around(b":"), b.literal(b'"')
+    if whitespace in STYLES:
+        space = b.optional(b.literal(b" "))
+        if whitespace == "printed":
+            line = b.seq(b.optional(b.literal(b"\r")), b.literal(b"\n"), b.repeat(b.bytes((9, 9, 32, 32)), 0, BLANKS_IN_A_GAP))
+            blank = b.optional(b.alt(b.literal(b" "), line))
+        comma = b.seq(b.literal(b","), blank if whitespace == "printed" else space)
+        colon = b.seq(space if whitespace == "printed" else b.empty(), b.literal(b":"), space)
     null, true, false = b.literal(b"null"), b.literal(b"true"), b.literal(b"false")
     integer, number = number_node(b, INTEGERS), number_node(b, NUMBERS)
     character = b.chars(ANY_CHARACTER, encoding)
