@@ -276,7 +276,7 @@ def test_refusals(client):
 )
 def test_the_key(headers, status):
     """The key comes in x-api-key or as a bearer token; without it the error has the form of the protocol."""
-    gate = Gate(PlainTextResponse("in"), ServerOptions(api_key="secret"), Metrics(Engine.__new__(Engine)))
+    gate = Gate(PlainTextResponse("in"), ServerOptions(api_key="secret"), Metrics(Engine.__new__(Engine)), 1024)
 
     async def ask():
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app=gate), base_url="http://test") as client:
