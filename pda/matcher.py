@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import NoReturn, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -115,6 +115,16 @@ class Matcher(engine.Matcher):
         twin._captures = self._captures
         twin._tell = self._tell
         return twin
+
+    def __copy__(self) -> Self:
+        return self.fork()
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self.fork()
+
+    def __reduce__(self) -> NoReturn:
+        """No matcher is pickled: it is a place in the tables of its process."""
+        raise TypeError("a Matcher cannot be pickled: send its grammar and the tokens that it accepted, and accept them there")
 
     def forced_tokens(self) -> list[int]:
         """The tokens of the text that must come next, longest token first at every place; [] where more than one text can come.

@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import numpy as np
 
@@ -106,6 +106,16 @@ class Vocabulary:
         self._fingerprint = None
         return self
 
+    def __copy__(self) -> Self:
+        return self  # immutable, so it is its own copy
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Its tokens, from which the process that reads them makes the engine's trie."""
+        return _restored, (type(self), self._tokens, self._stop_token_ids, dict(self._special), self._size)
+
     @property
     def size(self) -> int:
         """The width of the model's logits, padding included."""
@@ -153,6 +163,13 @@ def _integer(what: str, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise VocabularyError(f"{what} is an integer, not {type(value).__name__}")
     return int(value)
+
+
+def _restored(
+    kind: type[Vocabulary], tokens: tuple[bytes | None, ...], stops: tuple[int, ...], special: Mapping[str, int], size: int
+) -> Vocabulary:
+    """A vocabulary that was pickled; what has a name keeps the text that it has."""
+    return kind._make(list(tokens), stop_token_ids=stops, special={}, named=special, size=size)
 
 
 def _fingerprint(vocabulary: Vocabulary) -> str:

@@ -139,6 +139,11 @@ class Cache(Generic[S]):
         return follower
 
     @property
+    def capacity(self) -> int:
+        """The bytes that its values may take."""
+        return self._capacity
+
+    @property
     def info(self) -> CacheInfo:
         """The state of the cache."""
         with self._lock:

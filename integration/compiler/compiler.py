@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Self
+from weakref import WeakSet
 
 from ...pda import html
 from ...pda.captures import CaptureReader
@@ -91,6 +92,7 @@ class CompiledGrammar:
         "_grammar",
         "_is_shared",
         "_kernel",
+        "_limits",
         "_report",
         "_static_size",
         "_stats",
@@ -114,13 +116,14 @@ class CompiledGrammar:
         self._kernel = kernel
         self._stats = stats
         self._report = report
+        self._limits = limits or Limits()
         self._fingerprint: str | None = None
         self._tell: Tell | None = None
         if isinstance(grammar, PackedGrammar):
             self._static_size = grammar.size
         else:
             self._static_size = memory_of(grammar.nodes, len(grammar.rules)) if grammar.memory < 0 else grammar.memory
-        self._captures = CaptureReader(grammar, vocabulary.size, vocabulary.token_bytes, limits or Limits())
+        self._captures = CaptureReader(grammar, vocabulary.size, vocabulary.token_bytes, self._limits)
 
     def matcher(self, stop_token_ids: Iterable[int] | None = None) -> Matcher:
         """A matcher at the start of a text; `stop_token_ids` in place of the vocabulary's."""
@@ -221,7 +224,12 @@ class CompiledGrammar:
         else:
             form, rules, nodes = grammar, len(grammar.rules), len(grammar.nodes)
         kernel = KernelGrammar(
-            vocabulary.trie, form, states=limits.states, stack_depth=limits.stack_depth, memory=limits.grammar_bytes, seconds=left
+            vocabulary.trie,
+            form,
+            states=limits.states,
+            stack_depth=limits.stack_depth,
+            memory=limits.grammar_bytes,
+            seconds=left,
         )
         stats = CompileStats(kind, middle - start, time.monotonic() - middle, rules, nodes)
         return cls(vocabulary, grammar, kernel, stats, report, limits=limits)
@@ -231,6 +239,10 @@ class CompiledGrammar:
 
     def __deepcopy__(self, memo: object) -> Self:
         return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As `to_bytes` writes it, with its vocabulary: the process that reads it makes the engine's tables."""
+        return _restored, (type(self), self.to_bytes(), self._vocabulary, self._limits)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._stats.kind} rules={self._stats.rules} nodes={self._stats.nodes}>"
@@ -268,11 +280,27 @@ class Compiler:
             raise TypeError(f"a Compiler takes a stackmask.Vocabulary, not {type(vocabulary).__name__}")
         self._vocabulary = vocabulary
         self._limits = limits or Limits()
+        self._threads = threads or min(8, os.cpu_count() or 1)
+        self._executor: Executor
+        self._begin(cache_bytes)
+        _COMPILERS.add(self)
+
+    def _begin(self, cache_bytes: int) -> None:
+        """Start with nothing compiled, and with threads of this process."""
         self._cache: Cache[CompiledGrammar] = Cache(cache_bytes)
-        special, tokens = vocabulary.special, vocabulary.tokens
+        special, tokens = self._vocabulary.special, self._vocabulary.tokens
         spelled = [name for name, token in special.items() if tokens[token] is None]
         self._tags = StructuralTags(special, spelled=spelled, limits=self._limits)
-        self._executor: Executor = ThreadPoolExecutor(threads or min(8, os.cpu_count() or 1), "stackmask-compile")
+        self._executor = ThreadPoolExecutor(self._threads, "stackmask-compile")
+
+    def _begin_in_child(self) -> None:
+        """Start anew in a process that was forked: threads stay behind, and whatever they were at may be locked for ever."""
+        self._begin(self._cache.capacity)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Its vocabulary and its options; what it has compiled stays where it is."""
+        options = {"limits": self._limits, "cache_bytes": self._cache.capacity, "threads": self._threads}
+        return partial(type(self), self._vocabulary, **options), ()
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -584,8 +612,30 @@ def _own_errors() -> Iterator[None]:
     """
     try:
         yield
-    except (MemoryError, RecursionError, OverflowError) as error:
-        raise LimitError(f"the specification is too large: {type(error).__name__} {error}".rstrip(), limit="specification_bytes") from error
+    except MemoryError as error:
+        raise LimitError("the specification takes more memory than there is", limit="memory") from error
+    except RecursionError as error:
+        raise LimitError("the specification is nested too deep for Python's stack", limit="nesting") from error
+    except OverflowError as error:
+        raise LimitError(f"a number of the specification is too large: {error}", limit="specification_bytes") from error
+
+
+_COMPILERS: Final[WeakSet[Compiler]] = WeakSet()
+
+
+def _begin_in_child() -> None:
+    """What a fork does to compilers."""
+    for compiler in list(_COMPILERS):
+        compiler._begin_in_child()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
+    os.register_at_fork(after_in_child=_begin_in_child)
+
+
+def _restored(kind: type[CompiledGrammar], data: bytes, vocabulary: Vocabulary, limits: Limits) -> CompiledGrammar:
+    """A grammar that was pickled."""
+    return kind.from_bytes(data, vocabulary, limits=limits)
 
 
 def _guarded(front_end: FrontEnd) -> tuple[Grammar, Report | None]:

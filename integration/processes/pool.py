@@ -64,11 +64,20 @@ class WorkerCompiler(Compiler):
     ) -> None:
         count = workers or max(2, (os.cpu_count() or 1) // 2)  # at least two, so that a slow specification leaves one to the others
         super().__init__(vocabulary, limits=limits, cache_bytes=cache_bytes, threads=count)
+        self._count, self._memory, self._forked = count, memory, False
         self._executor.shutdown()
         self._executor = self._turns = Turns(count, most_waiting=MOST_WAITING, patience=min(self.limits.compile_seconds, PATIENCE))
         # one more than work at a time: it is there when another was stopped
         self._nursery = _Nursery()
         self._workers = _WorkerPool(count + 1, self._turns, partial(_WorkerProcess, self._nursery, vocabulary, self.limits, memory))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Its vocabulary and its options, for workers of its own."""
+        options = {"limits": self.limits, "cache_bytes": self._cache.capacity, "workers": self._count, "memory": self._memory}
+        return partial(type(self), self.vocabulary, **options), ()
+
+    def _begin_in_child(self) -> None:
+        self._forked = True  # the workers are the parent's
 
     def submit(self, kind: str, *arguments: Any, **options: Any) -> SharedFuture[CompiledGrammar]:
         """As the compiler's, in another process."""
@@ -99,6 +108,8 @@ class WorkerCompiler(Compiler):
 
     def _read(self, kind: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> tuple[Job, Task]:
         """A specification, checked and normalised, and what a worker is sent of it."""
+        if self._forked:
+            raise RuntimeError("the process forked, and the workers of this compiler are its parent's: make a compiler in the child")
         if kind == "json":
             kind, arguments = "json_schema", (True, *arguments)  # which is what it is
         job = self.read(kind, *arguments, **options)
