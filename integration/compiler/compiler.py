@@ -299,7 +299,7 @@ class Compiler:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Its vocabulary and its options; what it has compiled stays where it is."""
-        options = {"limits": self._limits, "cache_bytes": self._cache.capacity, "threads": self._threads}
+        options: dict[str, Any] = {"limits": self._limits, "cache_bytes": self._cache.capacity, "threads": self._threads}
         return partial(type(self), self._vocabulary, **options), ()
 
     @property

@@ -73,7 +73,12 @@ class WorkerCompiler(Compiler):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Its vocabulary and its options, for workers of its own."""
-        options = {"limits": self.limits, "cache_bytes": self._cache.capacity, "workers": self._count, "memory": self._memory}
+        options: dict[str, Any] = {
+            "limits": self.limits,
+            "cache_bytes": self._cache.capacity,
+            "workers": self._count,
+            "memory": self._memory,
+        }
         return partial(type(self), self.vocabulary, **options), ()
 
     def _begin_in_child(self) -> None:
