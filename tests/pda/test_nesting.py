@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 import pytest
-from support.engines import Engine, mask_of, matcher, prepare
+from support.engines import Engine, load_engine, mask_of, matcher, prepare
 
 from stackmask.pda.exceptions import LimitError
 from stackmask.pda.grammar import JSON, Grammar, GrammarBuilder, NodeId
@@ -112,12 +112,35 @@ def test_stack_depth_is_a_limit(engine: Engine) -> None:
     grammar = prepare(engine, b.build(pair), TOKENS, stack_depth=1000)
     at = engine.Matcher(grammar, [STOP])
     assert at.accept_bytes(b"(" * 900)
-    with pytest.raises(LimitError) as caught:
-        at.accept_bytes(b"(" * 200)
-    assert caught.value.limit == "stack_depth"
-    assert caught.value.value == 1000
+    for _ in range(3):  # a stack that was refused once is refused again
+        with pytest.raises(LimitError) as caught:
+            at.accept_bytes(b"(" * 200)
+        assert caught.value.limit == "stack_depth"
+        assert caught.value.value == 1000
     assert at.accept_bytes(b")" * 900)
     assert at.is_completed()
+
+
+def test_depths_outlive_reclaims() -> None:
+    """Tables that are dropped and made again keep the depths of the stacks that are held: the limit is met at the same text."""
+    b = GrammarBuilder()
+    pair = b.rule("pair")
+    b.define(pair, b.optional(b.seq(b.literal(b"("), b.call(pair), b.literal(b")"))))
+    kernel = load_engine("kernel")
+    depths = []
+    for memory in (64 << 20, 1):
+        grammar = prepare(kernel, b.build(pair), TOKENS, stack_depth=200, memory=memory)
+        at = kernel.Matcher(grammar, [STOP])
+        assert at.accept_bytes(b"(" * 100)
+        for _ in range(400):  # tables are looked at once in many calls
+            assert at.accept_bytes(b"(") and at.accept_bytes(b")")
+            at.rollback(2)
+        with pytest.raises(LimitError):
+            while at.accept_bytes(b"("):
+                pass
+        depths.append(at.num_accepted)
+    assert depths[0] == depths[1] > 50
+    assert grammar.statistics["reclaims"] > 0
 
 
 def left_recursive(b: GrammarBuilder, item: NodeId) -> NodeId:

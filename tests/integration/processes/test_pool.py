@@ -47,6 +47,7 @@ TAG = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:/requird")
 def test_the_same_grammars(vocabulary, compiler):
     """Each kind gives what a compiler in this process gives, report included; the second time it is there at once."""
     plain = Compiler(vocabulary, threads=1)
