@@ -192,15 +192,15 @@ std::string_view utf8(PyObject* text, const char* wrong) {
 
 // PERF: tuples are read by the C API; their items live as long as the tuple, which its caller holds.
 void read_node(Expressions& ex, PyObject* node) {
-  const std::size_t n = static_cast<std::size_t>(PyTuple_GET_SIZE(checked_tuple(node)));
-  auto item = [&](std::size_t i) { return PyTuple_GET_ITEM(node, static_cast<Py_ssize_t>(i)); };
+  const std::size_t n = static_cast<std::size_t>(NB_TUPLE_GET_SIZE(checked_tuple(node)));
+  auto item = [&](std::size_t i) { return NB_TUPLE_GET_ITEM(node, static_cast<Py_ssize_t>(i)); };
   if (n == 0) malformed("a node is empty");
   const i32 op = small_int(item(0));
   const u32 begin = static_cast<u32>(ex.ints.size());
   auto add = [&](i32 value) { ex.ints.push_back(value); };
   auto spread = [&](PyObject* values) {
-    const Py_ssize_t count = PyTuple_GET_SIZE(checked_tuple(values));
-    for (Py_ssize_t i = 0; i < count; i++) add(small_int(PyTuple_GET_ITEM(values, i)));
+    const Py_ssize_t count = NB_TUPLE_GET_SIZE(checked_tuple(values));
+    for (Py_ssize_t i = 0; i < count; i++) add(small_int(NB_TUPLE_GET_ITEM(values, i)));
   };
   auto need = [&](std::size_t count) {
     if (n != count) malformed("a node has the wrong number of arguments");
@@ -210,7 +210,7 @@ void read_node(Expressions& ex, PyObject* node) {
       need(2);
       if (!PyBytes_Check(item(1))) malformed("a literal is not bytes");
       add(static_cast<i32>(ex.literals.size()));
-      ex.literals.push_back({PyBytes_AS_STRING(item(1)), static_cast<std::size_t>(PyBytes_GET_SIZE(item(1)))});
+      ex.literals.push_back({PyBytes_AsString(item(1)), static_cast<std::size_t>(PyBytes_Size(item(1)))});
       break;
     }
     case OP_BYTES: need(2), spread(item(1)); break;
@@ -225,22 +225,22 @@ void read_node(Expressions& ex, PyObject* node) {
     case OP_AUTOMATON: {
       if (n != 6) need(4);
       PyObject *transitions = checked_tuple(item(1)), *accepting = checked_tuple(item(2));
-      const Py_ssize_t states = PyTuple_GET_SIZE(transitions);
-      if (states != PyTuple_GET_SIZE(accepting)) malformed("an automaton's transitions and accepting states differ in number");
+      const Py_ssize_t states = NB_TUPLE_GET_SIZE(transitions);
+      if (states != NB_TUPLE_GET_SIZE(accepting)) malformed("an automaton's transitions and accepting states differ in number");
       add(small_int(item(3)));
       add(static_cast<i32>(states));
       add(n == 6 ? small_int(item(4)) : 0);
       add(n == 6 ? small_int(item(5)) : -1);
       for (Py_ssize_t s = 0; s < states; s++) {
-        PyObject* list = checked_tuple(PyTuple_GET_ITEM(transitions, s));
-        const Py_ssize_t count = PyTuple_GET_SIZE(list);
-        const int accepts = PyObject_IsTrue(PyTuple_GET_ITEM(accepting, s));
+        PyObject* list = checked_tuple(NB_TUPLE_GET_ITEM(transitions, s));
+        const Py_ssize_t count = NB_TUPLE_GET_SIZE(list);
+        const int accepts = PyObject_IsTrue(NB_TUPLE_GET_ITEM(accepting, s));
         if (accepts < 0) throw nb::python_error();
         add(accepts);
         add(static_cast<i32>(count));
         for (Py_ssize_t t = 0; t < count; t++) {
-          PyObject* transition = PyTuple_GET_ITEM(list, t);
-          if (PyTuple_GET_SIZE(checked_tuple(transition)) != 3) malformed("a transition is not (lo, hi, target)");
+          PyObject* transition = NB_TUPLE_GET_ITEM(list, t);
+          if (NB_TUPLE_GET_SIZE(checked_tuple(transition)) != 3) malformed("a transition is not (lo, hi, target)");
           spread(transition);
         }
       }
@@ -250,8 +250,8 @@ void read_node(Expressions& ex, PyObject* node) {
       need(3);
       add(small_int(item(2)));
       PyObject* words = checked_tuple(item(1));
-      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(words); i++) {
-        PyObject* word = PyTuple_GET_ITEM(words, i);
+      for (Py_ssize_t i = 0; i < NB_TUPLE_GET_SIZE(words); i++) {
+        PyObject* word = NB_TUPLE_GET_ITEM(words, i);
         if (!PyUnicode_Check(word)) malformed("a word is not a string");
         add(static_cast<i32>(ex.literals.size()));
         ex.literals.push_back(utf8(word, "a word has a lone surrogate"));
@@ -297,9 +297,9 @@ PreviousGrammar& previous_grammar() {
 
 // How many items two tuples share from the first on.
 std::size_t shared(const nb::tuple& tuple, nb::handle before) {
-  const std::size_t count = std::min(tuple.size(), static_cast<std::size_t>(PyTuple_GET_SIZE(before.ptr())));
+  const std::size_t count = std::min(tuple.size(), static_cast<std::size_t>(NB_TUPLE_GET_SIZE(before.ptr())));
   std::size_t i = 0;
-  while (i < count && PyTuple_GET_ITEM(tuple.ptr(), static_cast<Py_ssize_t>(i)) == PyTuple_GET_ITEM(before.ptr(), static_cast<Py_ssize_t>(i))) i++;
+  while (i < count && NB_TUPLE_GET_ITEM(tuple.ptr(), static_cast<Py_ssize_t>(i)) == NB_TUPLE_GET_ITEM(before.ptr(), static_cast<Py_ssize_t>(i))) i++;
   return i;
 }
 
@@ -332,9 +332,9 @@ std::shared_ptr<Expressions> read_expressions(nb::handle grammar, const std::sha
   const std::size_t known = ex.nodes.size();
   ex.nodes.reserve(nodes.size());
   ex.ints.reserve(ex.ints.size() + (nodes.size() - known) * 4);
-  for (std::size_t i = known; i < nodes.size(); i++) read_node(ex, PyTuple_GET_ITEM(nodes.ptr(), static_cast<Py_ssize_t>(i)));
+  for (std::size_t i = known; i < nodes.size(); i++) read_node(ex, NB_TUPLE_GET_ITEM(nodes.ptr(), static_cast<Py_ssize_t>(i)));
   for (std::size_t i = named; i < names.size(); i++) {
-    PyObject* name = PyTuple_GET_ITEM(names.ptr(), static_cast<Py_ssize_t>(i));
+    PyObject* name = NB_TUPLE_GET_ITEM(names.ptr(), static_cast<Py_ssize_t>(i));
     if (!PyUnicode_Check(name)) malformed("a name is not a string");
     ex.names.push_back(utf8(name, "a name has a lone surrogate"));
   }
@@ -354,9 +354,9 @@ struct KernelGrammar {
   std::shared_ptr<Automaton> automaton;
 };
 
-// Freeing an automaton can take milliseconds, so it releases the GIL.
+// Freeing an automaton can take milliseconds, so it releases the GIL. A dictionary of the thread is there where the thread holds it.
 void delete_without_gil(Automaton* automaton) {
-  if (Py_IsInitialized() && PyGILState_Check()) {
+  if (Py_IsInitialized() && PyThreadState_GetDict() != nullptr) {
     const nb::gil_scoped_release release;
     delete automaton;
   } else {
@@ -380,16 +380,18 @@ std::shared_ptr<TokenTrie> make_trie(nb::object tokens, i64 size, i64 set_bytes,
   std::vector<std::pair<const char*, std::size_t>> texts;
   const nb::object fast = nb::steal(PySequence_Fast(tokens.ptr(), "tokens is not a sequence"));
   if (!fast.is_valid()) throw nb::python_error();
-  const Py_ssize_t count = PySequence_Fast_GET_SIZE(fast.ptr());
+  const nb::object tuple = PyTuple_Check(fast.ptr()) ? fast : nb::steal(PyList_AsTuple(fast.ptr()));
+  if (!tuple.is_valid()) throw nb::python_error();
+  const Py_ssize_t count = NB_TUPLE_GET_SIZE(tuple.ptr());
   if (size < count)
     throw nb::value_error(("the vocabulary has " + std::to_string(count) + " tokens, more than its size " + std::to_string(size)).c_str());
   if (size > (1 << 24)) throw nb::value_error("a vocabulary has at most 16,777,216 tokens");
   texts.reserve(static_cast<std::size_t>(count));
   for (Py_ssize_t i = 0; i < count; i++) {
-    PyObject* token = PySequence_Fast_GET_ITEM(fast.ptr(), i);
+    PyObject* token = NB_TUPLE_GET_ITEM(tuple.ptr(), i);
     if (token == Py_None) texts.push_back({nullptr, 0});
-    else if (PyBytes_Check(token)) texts.push_back({PyBytes_AS_STRING(token), static_cast<std::size_t>(PyBytes_GET_SIZE(token))});
-    else throw nb::type_error(("token " + std::to_string(i) + " is " + Py_TYPE(token)->tp_name + ", not bytes or None").c_str());
+    else if (PyBytes_Check(token)) texts.push_back({PyBytes_AsString(token), static_cast<std::size_t>(PyBytes_Size(token))});
+    else throw nb::type_error(("token " + std::to_string(i) + " is " + nb::type_name(nb::handle(token).type()).c_str() + ", not bytes or None").c_str());
   }
   const auto bytes = [](i64 given) { return static_cast<std::size_t>(std::max<i64>(given, 0)); };
   return std::make_shared<TokenTrie>(texts, static_cast<u32>(size), bytes(set_bytes), bytes(class_bytes), thresholds_of(thresholds));
@@ -488,7 +490,7 @@ NB_MODULE(_kernel, m) {
             limits.seconds = seconds;
             {
               const nb::gil_scoped_release release;
-              if (is_packed) expressions = unpack(PyBytes_AS_STRING(grammar.ptr()), static_cast<std::size_t>(PyBytes_GET_SIZE(grammar.ptr())));
+              if (is_packed) expressions = unpack(PyBytes_AsString(grammar.ptr()), static_cast<std::size_t>(PyBytes_Size(grammar.ptr())));
               new (self) KernelGrammar{std::shared_ptr<Automaton>(new Automaton(trie, expressions, limits), delete_without_gil)};
             }
             if (!is_packed) remember(grammar, expressions, trie);
