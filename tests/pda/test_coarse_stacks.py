@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.engines import Engine, prepare
+from support.engines import Engine, load_engine, prepare
 
 from stackmask.pda.ebnf import ebnf_grammar
+from stackmask.schema.json_schema import json_schema_grammar
 
 LETTERS = "ab ,c"
 WORDS = ["".join(word) for size in (1, 2, 3) for word in product(LETTERS, repeat=size)]
@@ -83,3 +84,16 @@ def test_limits_make_no_masks(kernel: Engine) -> None:
         at.fill_next_token_bitmask(row)
     counts = prepared.statistics
     assert counts["configurations"] > 60 and counts["masks"] < 10
+
+
+def test_values_of_one_token_are_not_covered() -> None:
+    """A token that completes a value seen before is refused, also where another way to it was taken first."""
+    grammar = json_schema_grammar({"uniqueItems": True})[0]
+    kernel, tokens = load_engine("kernel"), [b",[]", b"[[", b"]"]
+    for covered_nodes in (1, 1024):
+        trie = kernel.TokenTrie(tokens, len(tokens), thresholds={"covered_nodes": covered_nodes})
+        prepared = kernel.KernelGrammar(trie, grammar, states=1_000_000, stack_depth=1000, memory=64 << 20, seconds=30)
+        here = kernel.Matcher(prepared, [])
+        assert here.accept_token(1) and here.accept_token(2)
+        assert here.allowed_tokens() == [2]
+        assert not here.accept_token(0)

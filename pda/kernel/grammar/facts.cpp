@@ -489,7 +489,7 @@ class Finder {
       else if (kind == OP_CAPTURE) nfa_.captures = true;
       else if (kind == OP_LIMIT) facts_.limited = true;
       else if (kind == OP_TEMPERATURE) nfa_.temperatures.push_back(temperature(node));
-      else if (kind == OP_DISTINCT) guards = true;
+      else if (kind == OP_DISTINCT) guards = nfa_.any_distinct = true;
       else if (kind == OP_PERMUTE) nfa_.permutes = true;
     }
     std::sort(facts_.token_sets.begin(), facts_.token_sets.end());

@@ -170,9 +170,10 @@ class MaskComposer {
     return left;
   }
 
-  // What is allowed already is told once many nodes were looked at. Guards have to know of each way to a node.
+  // What is allowed already is told once many nodes were looked at. Guards have to know of each way to a node, also those that a token
+  // itself enters: the node of another way may be the one that completes a value seen before.
   bool tells_covered(u32 nodes) {
-    if (stacks_.guarded(configuration_)) return false;
+    if (dfa_.nfa().any_distinct) return false;
     looked_at_ += lists_[nodes].size();
     return looked_at_ >= trie_.thresholds().covered_nodes;
   }

@@ -293,6 +293,7 @@ struct Nfa {
   bool limited = false;     // some rule has a limit
   bool any_escapes = false; // a JSON text may spell characters by escapes that they do not need, the slash apart
   bool permutes = false;    // parts of some text may stand in any order
+  bool any_distinct = false; // some value must differ from others
   bool captures = false;    // some part of a text can be asked for by a name
   std::unique_ptr<Source> unlowered;  // of what is pending
   // Once least lengths are measured.
