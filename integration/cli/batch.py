@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from .command import INTERRUPTED, OK, REFUSED, Command, CommandError, integer, note
-from .serve import load_engine
+from .serve import DTYPES, load_engine, read_template, set_chat_template
 
 Json = dict[str, Any]
 Complete = Callable[[Json], Awaitable[tuple[int, Json]]]
@@ -56,6 +56,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("output", metavar="OUT.jsonl", help="answers; those that are there are kept and not asked for again")
     parser.add_argument("--model", metavar="DIR", help="a Hugging Face model (default: the demo model in the package)")
     parser.add_argument("--draft-model", metavar="DIR", help="a smaller model with the same vocabulary, for speculative decoding")
+    parser.add_argument("--dtype", default="auto", choices=DTYPES, help="numbers of the model (default: those of its files)")
+    parser.add_argument("--device", metavar="DEVICE", help="where the model runs, such as cuda:1 (default: the GPU, if there is one)")
+    parser.add_argument("--chat-template", metavar="FILE", help="a chat template in Jinja, in place of the model's")
     parser.add_argument("--url", metavar="URL", help="a server's base URL, such as http://127.0.0.1:8000/v1, in place of a model here")
     parser.add_argument("--api-key", metavar="KEY", help="the server's key (default: $STACKMASK_API_KEY)")
     parser.add_argument("--max-concurrent", type=integer(1), default=32, metavar="N", help="requests at a time (default: 32)")
@@ -194,7 +197,10 @@ class _Completer:
             return self._ask
         from ..server import ServerOptions, create_app
 
+        path = self._arguments.chat_template
+        text = read_template(path)
         self._engine, name = load_engine(self._arguments)
+        set_chat_template(self._engine.tokenizer, path, text)
         app = create_app(self._engine, ServerOptions(model_name=name, max_queue=1 << 30))
         self._context = app.router.lifespan_context(app)
         await self._context.__aenter__()

@@ -93,7 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.tool_format is not None and arguments.tool_format not in FORMATS:
         raise CommandError(f"no tool format is called {arguments.tool_format!r}; there are {', '.join(FORMATS)}")
-    key, text = _api_key(arguments), _read_template(arguments.chat_template)
+    key, text = _api_key(arguments), read_template(arguments.chat_template)
     engine, name = load_engine(arguments)
     template = set_chat_template(engine.tokenizer, arguments.chat_template, text)
     configure_logs(arguments.log_level, arguments.log_format)
@@ -222,7 +222,7 @@ def load_engine(arguments: argparse.Namespace) -> tuple[Any, str]:
     return engine, name
 
 
-def _read_template(path: str | None) -> str | None:
+def read_template(path: str | None) -> str | None:
     """The chat template in a file."""
     try:
         return None if path is None else Path(path).read_text(encoding="utf-8")

@@ -382,7 +382,9 @@ class TestProcess:
     def start(self, *arguments, stdin=None):
         """A process that runs stackmask."""
         program = [sys.executable, "-u", "-c", "import sys; from stackmask.integration.cli import main; sys.exit(main())"]
-        return subprocess.Popen([*program, *arguments], stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        pipes = {"stdin": stdin, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        # A shell's background job ignores Ctrl-C, and so would what it starts.
+        return subprocess.Popen([*program, *arguments], **pipes, text=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
 
     def test_help(self):
         """--help imports nothing heavy, and lists the exit codes."""
