@@ -21,8 +21,8 @@ from .limits import Limits
 
 # A state of a DFA weighs as much as this many states of an NFA: its row is wider, and a determinisation can make one for every set of them.
 DFA_STATE_WEIGHT = 16
-PARTS: Final = 5
-"""One part of a compilation may take this fraction of its work, a fifth."""
+PARTS: Final = 2
+"""One part of a compilation may take this fraction of its work, a half: regexes as a format, negated, need a third."""
 
 Stop = Callable[[], BaseException | None]
 STOP: Final[ContextVar[Stop | None]] = ContextVar("STOP", default=None)
@@ -53,7 +53,7 @@ class Budget:
             else:
                 message = (
                     f"{self.what} takes more than {most // PARTS:,} steps of work; limit compile_work is {most:,}, "
-                    "and one part may take a fifth of it"
+                    "and one part may take half of it"
                 )
             raise LimitError(message, limit="compile_work", value=most)
         if self.deadline != inf and time.monotonic() > self.deadline:
