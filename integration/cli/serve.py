@@ -177,6 +177,7 @@ def load_engine(arguments: argparse.Namespace) -> tuple[Any, str]:
     import torch
     from transformers.utils import logging as transformers_logging
 
+    from ...pda.exceptions import LimitError
     from ...pda.limits import Limits
     from ..demo import load_model
     from ..engine import Engine
@@ -209,6 +210,10 @@ def load_engine(arguments: argparse.Namespace) -> tuple[Any, str]:
         cache_bytes=arguments.grammar_cache_bytes,
         workers=arguments.grammar_threads,
     )
+    try:
+        compiler.start_workers()
+    except LimitError as error:
+        raise CommandError(str(error)) from None
     path = arguments.model or arguments.gguf
     name = "demo" if path is None else Path(path).resolve().name.removesuffix(".gguf")
     engine = Engine(

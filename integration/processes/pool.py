@@ -28,7 +28,7 @@ from concurrent.futures import Future
 from functools import partial
 from io import FileIO
 from multiprocessing.connection import Connection
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from ...pda.budget import STOP
 from ...pda.exceptions import GrammarError, LimitError, UnsatisfiableError
@@ -105,6 +105,14 @@ class WorkerCompiler(Compiler):
             return SharedFuture.failed(error)
         return future
 
+    def start_workers(self) -> None:
+        """Start all workers now, so that the first specification does not wait for them; LimitError where one cannot be started.
+
+        Without it they start when they are first needed, at the lowest priority: a second of work that a busy machine may take long for.
+        """
+        self._nursery.start()
+        self._workers.fill()
+
     def close(self) -> None:
         """End the workers; what they are doing fails."""
         super().close()
@@ -159,6 +167,19 @@ class _WorkerPool:
         self._idle: queue.LifoQueue[_WorkerProcess | None] = queue.LifoQueue()  # the one used last has its memory in the caches
         for _ in range(count):
             self._idle.put(None)  # a worker that is still to be started
+
+    def fill(self) -> None:
+        """Start the workers that are still to be started."""
+        places: list[_WorkerProcess | None] = []
+        with contextlib.suppress(queue.Empty):
+            while True:
+                places.append(self._idle.get_nowait())
+        try:
+            for at, worker in enumerate(places):
+                places[at] = worker or self._make()
+        finally:
+            for worker in places:
+                self._idle.put(worker)
 
     def ask(self, task: Task) -> tuple[float, Any]:
         """When a worker began a task, and its answer: the wait for a worker does not count against the task."""
@@ -248,7 +269,7 @@ class _Nursery:
             if self._is_closed:
                 raise OSError("no more workers are wanted")
             if self._control is None:
-                self._start()
+                self._start("later")
             assert self._control is not None
             try:
                 socket.send_fds(self._control, [b"w"], [channel, file])
@@ -260,17 +281,23 @@ class _Nursery:
                 raise OSError("the process that workers are forked from has ended")
             return int.from_bytes(number, "little")
 
+    def start(self) -> None:
+        """Start it now, at the priority of this process, unless it has been started."""
+        with self._lock:
+            if self._control is None and not self._is_closed:
+                self._start("now")
+
     def close(self) -> None:
         """End it, and with it its workers; there are no others."""
         with self._lock:
             self._is_closed = True
             self._end()
 
-    def _start(self) -> None:
+    def _start(self, when: Literal["now", "later"]) -> None:
         self._control, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", compile_worker.__file__, str(theirs.fileno())],
+                [sys.executable, "-P", compile_worker.__file__, str(theirs.fileno()), when],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},

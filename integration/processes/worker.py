@@ -1,4 +1,4 @@
-"""Processes that turn specifications into grammars: `python -P worker.py CONTROL`, the descriptor of a socket.
+"""Processes that turn specifications into grammars: `python -P worker.py CONTROL WHEN`, the descriptor of a socket, and "now" or "later".
 
 The process that is started so loads the package and then does no task. For each message with two descriptors, CHANNEL and FILE, it forks a
 worker, and answers with its number: a fork takes milliseconds where loading takes a second, so a worker that was ended is soon replaced.
@@ -7,9 +7,9 @@ which ends with its own socket. What is large goes by the file.
 
 Most specifications compile in less than a millisecond and should not wait for a turn on a busy machine; long ones should take turns from
 nobody. Nobody can raise a priority that was lowered, but on Linux every thread has its own. So a thread with the priority of the process
-does one task after the other, and gets the lowest ordinary priority when a task has run for NICE_AFTER seconds. A thread that lowers
-itself at once loads the package, which takes as long as a large grammar, and ends before anything is forked; so this file imports nothing
-of it. On other systems the whole process is lowered.
+does one task after the other, and gets the lowest ordinary priority when a task has run for NICE_AFTER seconds. A thread of
+its own loads the package, which takes as long as a large grammar, and ends before anything is forked; so this file imports nothing of it.
+WHEN says whether an engine works meanwhile: then that thread lowers itself at once. On other systems the whole process is lowered.
 
 A thread of the lowest ordinary priority has few turns, but another that wakes waits until such a turn ends, which may be milliseconds. So
 after IDLE_AFTER more seconds a task is left to idle cores (SCHED_IDLE): another thread that wakes takes the core at once, and the core does
@@ -46,7 +46,7 @@ def main() -> None:
     """Fork a worker for each message, until the other end of the socket closes."""
     control = socket.socket(fileno=int(sys.argv[1]))
     loaded: list[type[Worker]] = []
-    loader = threading.Thread(target=_load, args=(loaded,))
+    loader = threading.Thread(target=_load, args=(loaded, sys.argv[2] == "later"))
     loader.start()
     loader.join()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system forgets workers that have ended
@@ -67,9 +67,9 @@ def main() -> None:
         control.sendall(number.to_bytes(8, "little"))
 
 
-def _load(loaded: list[type[Worker]]) -> None:
-    """Load the package at the lowest priority, where threads have one of their own."""
-    if sys.platform == "linux":
+def _load(loaded: list[type[Worker]], others_wait: bool) -> None:
+    """Load the package; at the lowest priority, where threads have one of their own, if an engine works meanwhile."""
+    if others_wait and sys.platform == "linux":
         _lower(threading.current_thread())
     from stackmask.integration.processes.task import Worker
 

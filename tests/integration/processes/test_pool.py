@@ -207,6 +207,28 @@ def test_a_slow_specification_leaves_a_worker_to_others(vocabulary):
     compiler.close()
 
 
+def test_workers_started_before_they_are_needed(vocabulary, monkeypatch):
+    """The first specification takes one that is there; where none can be started, that is an error, and the next attempt may do better."""
+    compiler = WorkerCompiler(vocabulary, workers=2)
+    make = compiler._workers._make
+
+    def fail():
+        raise LimitError("no process", limit="memory")
+
+    monkeypatch.setattr(compiler._workers, "_make", fail)
+    with pytest.raises(LimitError, match="no process"):
+        compiler.start_workers()
+    monkeypatch.setattr(compiler._workers, "_make", make)
+    compiler.start_workers()
+    numbers = {worker.number for worker in list(compiler._workers._idle.queue)}
+    assert len(numbers) == 3
+    monkeypatch.setattr(compiler._workers, "_make", fail)
+    compiler.start_workers()
+    assert compiler.submit("regex", "a").result(timeout=60)
+    assert {worker.number for worker in list(compiler._workers._idle.queue)} == numbers
+    compiler.close()
+
+
 def test_a_turn_that_has_not_come(vocabulary, compiler):
     """What waits for others' specifications has not begun; what is there has."""
     assert compiler.submit("regex", "a").result()
