@@ -5,7 +5,6 @@ import gc
 import json
 import re
 import time
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -218,13 +217,3 @@ def test_a_grammar_is_its_own_copy(compiler):
     grammar = compiler.regex("a")
     assert copy.copy(grammar) is grammar
     assert copy.deepcopy({"grammar": grammar})["grammar"] is grammar
-
-
-def test_the_documentation_runs(capsys):
-    """The examples of docs/transformers.md, one after the other, write JSON."""
-    text = (Path(__file__).parents[3] / "docs" / "transformers.md").read_text(encoding="utf-8")
-    code = "\n".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL))
-    exec(compile(code, "docs/transformers.md", "exec"), {})
-    lines = [line.removeprefix("person ") for line in capsys.readouterr().out.splitlines() if "{" in line]
-    assert len(lines) == 2
-    assert all(json.loads(line)["age"] <= 120 for line in lines)
