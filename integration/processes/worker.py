@@ -7,13 +7,14 @@ which ends with its own socket. What is large goes by the file.
 
 Most specifications compile in less than a millisecond and should not wait for a turn on a busy machine; long ones should take turns from
 nobody. Nobody can raise a priority that was lowered, but on Linux every thread has its own. So a thread with the priority of the process
-does one task after the other, and gets the lowest ordinary priority when a task has run for NICE_AFTER seconds. A thread of
+does one task after the other, and gets the lowest ordinary priority when a task has worked for NICE_AFTER seconds. A thread of
 its own loads the package, which takes as long as a large grammar, and ends before anything is forked; so this file imports nothing of it.
 WHEN says whether an engine works meanwhile: then that thread lowers itself at once. On other systems the whole process is lowered.
 
 A thread of the lowest ordinary priority has few turns, but another that wakes waits until such a turn ends, which may be milliseconds. So
 after IDLE_AFTER more seconds a task is left to idle cores (SCHED_IDLE): another thread that wakes takes the core at once, and the core does
-not count as busy when a thread is placed. Only long tasks get there, because on a machine without an idle core they hardly progress.
+not count as busy when a thread is placed. Only long tasks get there, because on a machine without an idle core they hardly progress. Both
+times are CPU time: on a busy machine a short task waits long for a core, and must not be taken for a long one.
 
 These priorities are lowered in one more place, the kernel's `warm_up`, after the same time. That runs in the server's process, beside the
 engine: a thread of Python's would need the interpreter to end, and at the lowest priority it could hold the interpreter without a turn.
@@ -30,6 +31,9 @@ import signal
 import socket
 import sys
 import threading
+import time
+from collections.abc import Callable
+from functools import partial
 from multiprocessing.connection import Connection
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final
@@ -37,8 +41,9 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from .task import Worker
 
-NICE_AFTER: Final = 0.02  # seconds of a task before it gets the lowest ordinary priority
+NICE_AFTER: Final = 0.02  # seconds that a task works before it gets the lowest ordinary priority
 IDLE_AFTER: Final = 0.2  # further seconds before it is left to idle cores
+SHORTEST_WAIT: Final = 0.002  # seconds between two looks at how long a task has worked
 LOWEST: Final = 19  # the niceness of the lowest ordinary priority
 
 
@@ -108,18 +113,30 @@ class _TaskThread:
 
     def answer(self, task: bytes) -> bytes:
         """The answer to a task."""
+        clock = _clock(self._thread)
+        start = clock()
         self._tasks.put(task)
-        try:
-            return self._answers.get(timeout=NICE_AFTER)
-        except Empty:
-            _lower(self._thread)
+        if (answer := self._within(NICE_AFTER, clock, start)) is not None:
+            return answer
+        _lower(self._thread)
         self.is_lowered = True
         self._tasks.put(None)
-        try:
-            return self._answers.get(timeout=IDLE_AFTER)
-        except Empty:
-            _leave_to_idle_cores(self._thread)
+        if (answer := self._within(NICE_AFTER + IDLE_AFTER, clock, start)) is not None:
+            return answer
+        _leave_to_idle_cores(self._thread)
         return self._answers.get()
+
+    def _within(self, seconds: float, clock: Callable[[], float], start: float) -> bytes | None:
+        """The answer, or None once the thread has worked for so long."""
+        left = seconds
+        while left > 0:
+            with contextlib.suppress(Empty):
+                return self._answers.get(timeout=max(left, SHORTEST_WAIT))
+            try:
+                left = start + seconds - clock()
+            except OSError:  # the thread has ended, so the answer is there
+                return self._answers.get()
+        return None
 
     def _work(self) -> None:
         try:
@@ -127,6 +144,13 @@ class _TaskThread:
                 self._answers.put(self._worker.answer(task))
         except BaseException:  # there is no memory left to say so: the channel ends
             os._exit(1)
+
+
+def _clock(thread: threading.Thread) -> Callable[[], float]:
+    """What reads the seconds that a thread has worked, where the system counts them; else the time, in seconds."""
+    if sys.platform == "linux" and thread.ident is not None:
+        return partial(time.clock_gettime, time.pthread_getcpuclockid(thread.ident))
+    return time.monotonic
 
 
 def _lower(thread: threading.Thread) -> None:

@@ -4,6 +4,7 @@ import gc
 import os
 import re
 import sys
+import threading
 import time
 import weakref
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +20,7 @@ from stackmask.integration.compiler import Compiler
 from stackmask.integration.compiler.cache import Cache
 from stackmask.integration.demo import demo_vocabulary
 from stackmask.integration.processes.pool import WorkerCompiler
+from stackmask.integration.processes import worker
 from stackmask.integration.processes.worker import NICE_AFTER
 from stackmask.pda.exceptions import LimitError, RegexError, UnsatisfiableError, UnsupportedSchemaError
 from stackmask.pda.limits import Limits
@@ -276,3 +278,24 @@ def test_the_kernel_lowers_after_the_same_time():
     assert len(lowering) == 1
     (milliseconds,) = re.findall(r"milliseconds \w+\{(\d+)\}", lowering[0])
     assert int(milliseconds) == 1000 * NICE_AFTER
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere threads have no priority of their own")
+@pytest.mark.parametrize(("task", "priority"), [(b"wait", 0), (b"work", worker.LOWEST)])
+def test_only_a_task_that_works_for_long_is_lowered(task, priority):
+    """A task that waits for a core, as on a busy machine, keeps its priority; one that takes the time loses it."""
+
+    class Busy:
+        def answer(self, task):
+            if task == b"wait":
+                time.sleep(4 * NICE_AFTER)
+            else:
+                end = time.thread_time() + 4 * NICE_AFTER
+                while time.thread_time() < end:
+                    pass
+            return str(os.getpriority(os.PRIO_PROCESS, threading.get_native_id())).encode()
+
+    before = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+    thread = worker._TaskThread(Busy())
+    assert int(thread.answer(task)) == max(priority, before)
+    assert thread.is_lowered == (task == b"work")
