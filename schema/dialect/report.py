@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, Final
 
-from ...pda.exceptions import shown
+from ...pda.exceptions import SchemaError, shown
 from ..formats import is_known
 from .dialects import DIALECTS, Dialect
 from .guidance import NAME
@@ -238,7 +238,9 @@ def _entry(schema: Mapping[str, Any], keyword: str, value: Any, pointer: str, di
 
 @lru_cache(maxsize=1024)
 def _unknown(keyword: str, dialect: str) -> str:
-    """The note on a keyword that a dialect does not have."""
+    """The note on a keyword that a dialect does not have; SchemaError where it is no text, which JSON has no keys but."""
+    if not isinstance(keyword, str):
+        raise SchemaError(f"{shown(keyword)} is no keyword: the keys of JSON are strings")
     others = [name for name, other in DIALECTS.items() if keyword in other.keywords]
     if others:
         return f"no keyword of {dialect}, but of {', '.join(others)}"

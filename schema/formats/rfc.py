@@ -210,9 +210,9 @@ def format_node(builder: GrammarBuilder, name: str, encoding: int = UTF8) -> Nod
     return None if automaton is None else builder.automaton(automaton.transitions, automaton.accepting, encoding)
 
 
-def is_known(name: str) -> bool:
+def is_known(name: object) -> bool:
     """Whether a format is enforced."""
-    return name in NAMES
+    return isinstance(name, str) and name in NAMES
 
 
 def format_longest(name: str) -> int:

@@ -19,8 +19,8 @@ import stackmask
 from stackmask.integration.compiler import Compiler
 from stackmask.integration.compiler.cache import Cache
 from stackmask.integration.demo import demo_vocabulary
-from stackmask.integration.processes.pool import WorkerCompiler
 from stackmask.integration.processes import worker
+from stackmask.integration.processes.pool import WorkerCompiler
 from stackmask.integration.processes.worker import NICE_AFTER
 from stackmask.pda.exceptions import LimitError, RegexError, UnsatisfiableError, UnsupportedSchemaError
 from stackmask.pda.limits import Limits
