@@ -10,6 +10,8 @@ from .. import torch as masks
 from .exception import refuse
 
 bitmask_dtype: Final = torch.int32
+_DEVICES: Final = {"auto": "any", "torch_native": "any", "torch_compile": "any", "triton": "cuda"}
+"""The devices of XGrammar's backends that have another name."""
 
 
 def get_bitmask_shape(batch_size: int, vocab_size: int) -> tuple[int, int]:
@@ -35,7 +37,25 @@ def apply_token_bitmask_inplace(
     indices: list[int] | None = None,
     backend: str = "auto",
 ) -> None:
-    """Set the logits of forbidden tokens to minus infinity. How that is done depends on the device of the logits, not on `backend`."""
-    if backend not in ("auto", "torch_native", logits.device.type):
+    """Set the logits of forbidden tokens to minus infinity. How that is done depends on the device of the logits, not on `backend`.
+
+    `logits` have one dimension or two; those of one dimension are a row, for a bitmask of one row.
+    """
+    if _DEVICES.get(backend, backend) not in ("any", logits.device.type):
         refuse(backend=backend)
+    apply_on(None, logits, bitmask, vocab_size, indices)
+
+
+def apply_on(
+    device: str | None,
+    logits: torch.Tensor,
+    bitmask: torch.Tensor,
+    vocab_size: int | None,
+    indices: list[int] | torch.Tensor | None,
+) -> None:
+    """The same, for logits on the device of this name only; None for any."""
+    if device not in (None, logits.device.type):
+        raise ValueError(f"the logits are on {logits.device}, not on {device}")
+    if logits.dim() == 1 and bitmask.dim() == 2 and len(bitmask) == 1:
+        bitmask = bitmask[0]
     masks.apply_token_bitmask_inplace(logits, bitmask, vocab_size=vocab_size, indices=indices)

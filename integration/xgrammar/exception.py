@@ -29,13 +29,13 @@ class UnsupportedOptionError(RuntimeError):
 
 
 @contextmanager
-def runtime_errors() -> Iterator[None]:
-    """Turn stackmask's errors into XGrammar's."""
+def runtime_errors(also: type[Exception] = StackmaskError) -> Iterator[None]:
+    """Turn stackmask's errors, and those of one more type, into XGrammar's."""
     try:
         yield
     except StructuralTagError as error:
         raise InvalidStructuralTagError(str(error)) from error
-    except StackmaskError as error:
+    except (StackmaskError, also) as error:
         raise RuntimeError(str(error)) from error
 
 

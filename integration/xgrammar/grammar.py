@@ -11,12 +11,12 @@ from ...pda import grammar as ir
 from ...pda.ebnf import ebnf_grammar
 from ...pda.embed import splice
 from ...pda.exceptions import GrammarError
-from ...pda.grammar import GrammarBuilder
+from ...pda.grammar import GrammarBuilder, NodeId
 from ...pda.lark import lark_grammar
 from ...pda.limits import Limits
 from ...pda.regex import regex_grammar
 from ...pda.vocabulary import MAX_SIZE
-from ...schema.json_schema import json_schema_grammar
+from ...schema.json_schema import json_schema_grammar, json_schema_node
 from ...schema.structural_tag import structural_tag_grammar
 from ..compiler.cache_key import schema_key, schema_of_key
 from ..compiler.serialization import from_bytes, to_bytes
@@ -87,8 +87,9 @@ class Grammar:
     ) -> Grammar:
         """A grammar in Lark's language; with a tokenizer, it can name special tokens."""
         refuse(named_grammars=named_grammars)
+        special = tokenizer_info.vocabulary.special if tokenizer_info else {}
         with runtime_errors():
-            return Grammar(lark_grammar(lark_string, special=tokenizer_info.vocabulary.special if tokenizer_info else {}))
+            return Grammar(lark_grammar(lark_string, special=special, json_node=_json_node))
 
     @staticmethod
     def from_structural_tag(*args: Any, tokenizer_info: TokenizerInfo | None = None) -> Grammar:
@@ -174,6 +175,11 @@ def _combined(grammars: tuple[Grammar, ...], combine: Any) -> Grammar:
     root = builder.rule("root")
     builder.define(root, combine(builder, *(splice(builder, grammar.ir) for grammar in grammars)))
     return Grammar(builder.build(root))
+
+
+def _json_node(builder: GrammarBuilder, schema: Any) -> NodeId:
+    """What stands behind %json in a Lark text."""
+    return json_schema_node(builder, schema)[0]
 
 
 def _printed(grammar: Grammar, asked: bool) -> Grammar:

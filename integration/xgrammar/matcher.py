@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from math import inf
 from typing import Any, Literal
 
 import torch
@@ -11,11 +12,16 @@ import torch
 from ...pda.engine import fill_bitmasks, fill_draft_bitmasks
 from ...pda.matcher import Matcher
 from .compiler import CompiledGrammar
+from .draft_tree import DraftTree, checked
 from .exception import refuse, runtime_errors
 
 
 class GrammarMatcher:
-    """Rollback is never limited, so `max_rollback_tokens` bounds nothing."""
+    """Rollback is never limited, so `max_rollback_tokens` bounds nothing.
+
+    With `terminate_without_stop_token` no stop token is accepted, and a text that is complete may go on where the grammar lets it.
+    `default_temperature` is that of places for which the grammar names none.
+    """
 
     def __init__(
         self,
@@ -30,7 +36,9 @@ class GrammarMatcher:
         self._stops = compiled_grammar.tokenizer_info.stop_token_ids if stops is None else list(stops)
         self._matcher = compiled_grammar.compiled.matcher(stops)
         self._without_stop = terminate_without_stop_token
-        self._temperature = default_temperature
+        self._temperature = None if default_temperature is None else float(default_temperature)
+        if self._temperature is not None and not 0 <= self._temperature < inf:
+            raise RuntimeError(f"default_temperature is a finite number from 0 on, not {default_temperature!r}")
 
     @property
     def matcher(self) -> Matcher:
@@ -40,7 +48,8 @@ class GrammarMatcher:
     def accept_token(self, token_id: int, *, debug_print: bool = False) -> bool:
         """Go on by a token; False, and nothing changes, where it is not allowed."""
         refuse(debug_print=debug_print)
-        return 0 <= token_id < self._matcher.vocabulary.size and not self.is_terminated() and self._matcher.accept_token(token_id)
+        is_out = not 0 <= token_id < self._matcher.vocabulary.size or (self._without_stop and token_id in self._stops)
+        return not is_out and not self._matcher.is_terminated() and self._matcher.accept_token(token_id)
 
     def accept_string(self, input_str: str | bytes, *, debug_print: bool = False) -> bool:
         """Go on by a text, as one step; False, and nothing changes, where it is not allowed."""
@@ -64,26 +73,39 @@ class GrammarMatcher:
     ) -> bool:
         """Fill a row for each node of a tree: node 0 is where the matcher is, every other is a draft token. False after too much time.
 
-        `temperatures` gets those of nodes that have one.
+        The tensors of the tree are int64 and have an element for each node, `token_bitmask` (int32) has a row for each.
+        The row of a refused draft is all zeros. Rows below it, and those of nodes that node 0 does not lead to, stay as they were.
+        `temperatures` (float32) gets the temperature of each node, -1 where there is none.
         """
         start = time.monotonic()
-        parents = _parents(retrieve_next_token.tolist(), retrieve_next_sibling.tolist())
-        with runtime_errors():
-            fill_draft_bitmasks(self._matcher, draft_tokens.tolist()[1:], token_bitmask, 0, parents)
+        tree = DraftTree.of(retrieve_next_token, retrieve_next_sibling, draft_tokens)
+        bitmask = checked(token_bitmask, "token_bitmask", 2, torch.int32, len(tree.tokens))
+        known, stops = range(self._matcher.vocabulary.size), frozenset(self._stops)
+        order, parents, ends = tree.walk(lambda token: token in known and token not in stops)
+        masks = torch.zeros((len(order), bitmask.shape[1]), dtype=torch.int32)
+        with runtime_errors(ValueError):
+            fill_draft_bitmasks(self._matcher, [tree.tokens[node] for node in order[1:]], masks, 0, [place - 1 for place in parents[1:]])
+        is_alive = masks.any(1).tolist()
+        written = [place for place, parent in enumerate(parents) if place == 0 or is_alive[parent]]
+        bitmask[[order[place] for place in written]] = masks[written]
+        bitmask[[node for node, parent in ends if is_alive[parent]]] = 0
         if temperatures is not None:
-            self._fill_temperatures(draft_tokens.tolist()[1:], parents, temperatures)
+            temperatures = checked(temperatures, "temperatures", 1, torch.float32, len(tree.tokens))
+            temperatures.fill_(-1)
+            self._fill_temperatures(tree, order, parents, temperatures)
         return time_threshold <= 0 or time.monotonic() - start <= time_threshold
 
-    def _fill_temperatures(self, tokens: list[int], parents: list[int], temperatures: torch.Tensor) -> None:
-        """Write the temperature of every node that has one; a node below a refused token has none."""
-        places: list[GrammarMatcher | None] = [self]
-        for token, parent in zip(tokens, parents, strict=True):
-            before = places[parent + 1]
-            twin = None if before is None else before.fork()
-            places.append(twin if twin is not None and twin.accept_token(token) else None)
-        for index, place in enumerate(places):
+    def _fill_temperatures(self, tree: DraftTree, order: list[int], parents: list[int], temperatures: torch.Tensor) -> None:
+        """Write the temperature of every node that has one; a node at or below a refused token has none."""
+        places: list[GrammarMatcher | None] = []
+        for node, parent in zip(order, parents, strict=True):
+            above = places[parent] if places else self
+            place = above.fork() if above is not None and places else above
+            if place is not None and places and not place.accept_token(tree.tokens[node]):
+                place = None
+            places.append(place)
             if place is not None and place.temperature is not None:
-                temperatures[index] = place.temperature
+                temperatures[node] = place.temperature
 
     def find_jump_forward_string(self) -> str:
         """The text that must come next."""
@@ -150,10 +172,13 @@ class BatchGrammarMatcher:
 
     @staticmethod
     def batch_fill_temperature(matchers: list[GrammarMatcher], temperatures: torch.Tensor, indices: list[int] | None = None) -> None:
-        """Write the temperature of each matcher that has one."""
-        for index, matcher in zip(indices or range(len(matchers)), matchers, strict=True):
-            if matcher.temperature is not None:
-                temperatures[index] = matcher.temperature
+        """Write the temperature of each matcher, -1 for one that has none, at its place or at `indices`; `temperatures` is float32."""
+        places = list(range(len(matchers)) if indices is None else indices)
+        written = checked(temperatures, "temperatures", 1, torch.float32)
+        if len(places) != len(matchers) or not all(0 <= place < len(written) for place in places):
+            raise RuntimeError(f"{len(matchers)} matchers and the places {places} do not fit {len(written)} temperatures")
+        for place, matcher in zip(places, matchers, strict=True):
+            written[place] = -1 if matcher.temperature is None else matcher.temperature
 
     @staticmethod
     def batch_accept_token(matchers: list[GrammarMatcher], tokens: list[int], debug_print: bool = False) -> list[bool]:
@@ -171,15 +196,3 @@ class BatchGrammarMatcher:
         counts = [num_tokens] * len(matchers) if isinstance(num_tokens, int) else num_tokens
         for matcher, count in zip(matchers, counts, strict=True):
             matcher.rollback(count)
-
-
-def _parents(children: list[int], siblings: list[int]) -> list[int]:
-    """The parent of each node but the first, as the engine counts them: -1 is where the matcher is, i the draft of node i + 1."""
-    parents = [-1] * (len(children) - 1)
-    for node, child in enumerate(children):
-        seen = 0
-        while child > 0 and seen < len(children):
-            parents[child - 1] = node - 1
-            child = siblings[child]
-            seen += 1
-    return parents

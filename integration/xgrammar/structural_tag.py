@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from .exception import InvalidJSONError
+from .exception import InvalidJSONError, InvalidStructuralTagError
 
 Format = partial[dict[str, Any]]
 
@@ -57,10 +57,9 @@ class StructuralTag:
     @staticmethod
     def from_json(json_str: str | Mapping[str, Any]) -> StructuralTag:
         """The tag in a JSON text or a mapping."""
-        try:
-            values = json.loads(json_str) if isinstance(json_str, str) else dict(json_str)
-        except (ValueError, RecursionError) as error:
-            raise InvalidJSONError(f"not JSON: {error}") from error
+        values = _parsed(json_str) if isinstance(json_str, str) else json_str
+        if not isinstance(values, Mapping) or "format" not in values or values.keys() - {"type", "format"}:
+            raise InvalidStructuralTagError("a structural tag has the fields format and type")
         return StructuralTag(**values)
 
     @staticmethod
@@ -86,7 +85,17 @@ def tag_of(*arguments: Any) -> Any:
     if len(arguments) == 2:
         return StructuralTag.from_legacy_structural_tag(*arguments).model_dump()
     (tag,) = arguments
+    if isinstance(tag, str):
+        return _parsed(tag)
     return tag.model_dump(by_alias=True) if hasattr(tag, "model_dump") else tag
+
+
+def _parsed(text: str) -> Any:
+    """The value of a JSON text."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidJSONError(f"not JSON: {error}") from error
 
 
 def _schema(schema: Any) -> Any:

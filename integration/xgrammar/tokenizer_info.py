@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from ..tokenizers import Vocabulary
 from ..tokenizers.decoders import SENTENCEPIECE, decode_pieces
@@ -23,6 +23,10 @@ class VocabType(enum.Enum):
 
 
 _DECODERS = {VocabType.BYTE_FALLBACK: SENTENCEPIECE, VocabType.BYTE_LEVEL: {"type": "ByteLevel"}}
+
+
+_TOLD_BY: Final = 4096
+"""How many pieces are looked at to tell how a tokenizer spells them; the spellings of single bytes are among the first."""
 
 
 class TokenizerInfo:
@@ -59,7 +63,8 @@ class TokenizerInfo:
     def from_huggingface(tokenizer: Any, *, vocab_size: int | None = None, stop_token_ids: StopTokens = None) -> TokenizerInfo:
         """The vocabulary of a Hugging Face tokenizer."""
         with runtime_errors():
-            return TokenizerInfo._of(Vocabulary.from_transformers(tokenizer, vocab_size, stop_token_ids), VocabType.RAW, False)
+            vocabulary = Vocabulary.from_transformers(tokenizer, vocab_size, stop_token_ids)
+            return TokenizerInfo._of(vocabulary, _spelling(tokenizer, vocabulary), False)
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -68,7 +73,7 @@ class TokenizerInfo:
 
     @property
     def vocab_type(self) -> VocabType:
-        """How the pieces were spelled; RAW for a tokenizer that was read."""
+        """How the pieces are spelled; RAW for a tokenizer whose pieces are spelled in none of the other ways."""
         return self._vocab_type
 
     @property
@@ -159,6 +164,22 @@ def _decode(pieces: Sequence[bytes | str], vocab_type: VocabType) -> list[bytes 
     if vocab_type is VocabType.RAW:
         return [piece.encode() if isinstance(piece, str) else piece for piece in pieces]
     return [*decode_pieces([piece if isinstance(piece, str) else piece.decode() for piece in pieces], _DECODERS[vocab_type])]
+
+
+def _spelling(tokenizer: Any, vocabulary: Vocabulary) -> VocabType:
+    """The type by which the first pieces of a tokenizer decode to the tokens that were read from it; RAW where none does."""
+    pieces = tokenizer.get_vocab() if hasattr(tokenizer, "get_vocab") else {}
+    added = tokenizer.get_added_vocab() if hasattr(tokenizer, "get_added_vocab") else {}  # spelled as they are
+    texts = {
+        piece: text
+        for piece, token in pieces.items()
+        if token < _TOLD_BY and piece not in added and (text := vocabulary.token_bytes(token)) is not None
+    }
+    for vocab_type in (VocabType.BYTE_LEVEL, VocabType.BYTE_FALLBACK):
+        decoded = decode_pieces(texts, _DECODERS[vocab_type])
+        if texts and all(found == text for found, text in zip(decoded, texts.values(), strict=True)):
+            return vocab_type
+    return VocabType.RAW
 
 
 def _object(text: str) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from ..algebra.algebra import Algebra
 from ..algebra.bounds import surely_all_disjoint, surely_endless, surely_many, type_bit, type_bits, upper_bound
 from ..algebra.finite import Finite
 from ..dialect.keyword_values import (  # fmt: skip
+    MOST_COUNTED,
     Schema,
     bounds,
     flag,
@@ -301,12 +302,13 @@ class Compilation:
         f = self.fragments
         if not groups & STRING:
             return f.string
+        low, high = bounds(schema, "minLength", "maxLength")
         if "pattern" in schema or "format" in schema:
             try:
-                return self.strings.node(self.algebra.keywords.text_part(schema, self.keyword_groups))
+                part = self.algebra.keywords.text_part(schema, self.keyword_groups)
+                return self.strings.node(part if part.high <= MOST_COUNTED else part._replace(high=-1))
             except LimitError as error:
                 raise excess(error, schema, "pattern" if "pattern" in schema else "format") from None
-        low, high = bounds(schema, "minLength", "maxLength")
         if 0 <= high < low:
             return f.never
         return self.builder.seq(f.quote, self.builder.repeat(f.character, low, high), f.quote)

@@ -66,7 +66,7 @@ def install(builder: GrammarBuilder, whitespace: str = "flexible", escapes: str 
     b = builder
     encoding = JSON if escapes == "needed" else JSON_ANY
     if whitespace == "flexible":
-        blank = b.repeat(b.bytes((9, 10, 32, 32)), 0, BLANKS_IN_A_GAP)
+        blank = b.repeat(b.bytes((9, 10, 13, 13, 32, 32)), 0, BLANKS_IN_A_GAP)
     elif whitespace == "compact" or whitespace in STYLES:
         blank = b.empty()
     else:

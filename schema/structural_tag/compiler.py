@@ -4,7 +4,7 @@
     {"type": "structural_tag", "structures": [{"begin": ..., "schema": ..., "end": ...}], "triggers": [...]}
     {"type": "triggered_tags", ...}                                                                a format by itself
 
-The second form is the older one; it means triggered_tags over the structures.
+The second form is the older one; it means triggered_tags over the structures. `"type": "structural_tag"` may be left out.
 Every type of format is a function in `formats.py`; `docs/structural_tags.md` describes them.
 An unknown field is an error, since a constraint is never ignored.
 """
@@ -102,7 +102,10 @@ def _parsed(tag: object, limits: Limits) -> object:
 
 def _written(writer: Writer, fields: Fields) -> NodeId:
     """The node of a tag in any of the three forms."""
-    if fields.values.get("type") != "structural_tag":
+    name = fields.values.get("type")
+    if name is None and fields.values.keys() & {"format", "structures"}:
+        name = "structural_tag"
+    if name != "structural_tag":
         return writer.write("", fields.values)
     if "structures" in fields.values:
         fields.only(("type", "structures", "triggers"), "a structural tag with structures")

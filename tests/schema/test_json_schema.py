@@ -288,6 +288,10 @@ def test_counts_that_no_text_can_have(engine: Engine, most: float) -> None:
             assert accepts(start, b"null")
             assert not accepts(start, text)
     assert accepts(matcher(engine, json_schema_grammar({"contains": {"type": "null"}, "maxContains": most})[0]), b"[null,null]")
+    for text in ({"pattern": "^a"}, {"pattern": "^a", "minLength": 2}, {"format": "hostname"}):
+        assert accepts(matcher(engine, compiled({"type": "string", **text, "maxLength": most})), b'"ab"')
+        with pytest.raises(UnsupportedSchemaError, match=r"/minLength: .* is more than any text can have"):
+            compiled({"type": "string", **text, "minLength": most})
     with pytest.raises(UnsupportedSchemaError, match=r"/propertyNames/minLength: .* is more than any text can have"):
         json_schema_grammar({"propertyNames": {"minLength": most}})
     with pytest.raises(UnsupportedSchemaError, match="/minContains"):

@@ -1,5 +1,6 @@
 """XGrammar's interface over stackmask: the same names and signatures, and the same answers where docs/xgrammar.md names no difference."""
 
+import importlib
 import inspect
 import json
 import random
@@ -172,6 +173,12 @@ def test_hugging_face():
     matcher = xgr.GrammarMatcher(xgr.GrammarCompiler(info).compile_lark('start: "a" <|user|>'))
     assert matcher.accept_string("a")
     assert allowed(matcher, 1344) == {info.vocabulary.special["<|user|>"]}
+    pieces = [piece for piece, _ in sorted(load_tokenizer().get_vocab().items(), key=lambda pair: pair[1])]
+    again = xgr.TokenizerInfo.from_vocab_and_metadata(pieces, info.dump_metadata())
+    assert again.vocab_type is xgr.VocabType.BYTE_LEVEL
+    assert [text for text in info.decoded_vocab if text] == [
+        text for text, ours in zip(again.decoded_vocab, info.decoded_vocab, strict=True) if ours
+    ]
     assert accepts(xgr.Grammar.from_lark('start: "a"'), "a")
     assert xgr.Grammar.from_lark('start: "a" <|user|>', tokenizer_info=info)
     with pytest.raises(RuntimeError):
@@ -192,6 +199,9 @@ def test_grammars():
     assert accepts(xgr.Grammar.from_json_schema(json.dumps(SCHEMA), any_order=True), '{"b": "x", "a": 1}')
     assert not accepts(xgr.Grammar.from_json_schema(SCHEMA), '{"b": "x", "a": 1}')
     assert accepts('root ::= "x"', "x")
+    inside = xgr.Grammar.from_lark('start: "<" %json {"type": "integer"} ">"')
+    assert accepts(inside, "<12>")
+    assert not accepts(inside, "<a>")
     assert "root" in str(word) or "begin" in str(word)
 
 
@@ -323,6 +333,8 @@ def test_structural_tags(compiler):
         (tag.model_dump_json(),),
         (xgr.StructuralTag.from_json(tag.model_dump_json()),),
         ([older], ["<f>"]),
+        ({"format": tag.model_dump()["format"]},),
+        (json.dumps({"format": tag.model_dump()["format"]}),),
     ]
     for case in cases:
         matcher = xgr.GrammarMatcher(compiler.compile_structural_tag(*case))
@@ -336,6 +348,12 @@ def test_structural_tags(compiler):
         compiler.compile_structural_tag({"type": "structural_tag", "format": {"type": "regexp"}})
     with pytest.raises(xgr.InvalidJSONError):
         xgr.StructuralTag.from_json("{")
+    for broken in (xgr.Grammar.from_structural_tag, compiler.compile_structural_tag):
+        with pytest.raises(xgr.InvalidJSONError):
+            broken("{")
+    for broken in ("[]", {}, {"type": "structural_tag"}, {"format": {}, "x": 1}):
+        with pytest.raises(xgr.InvalidStructuralTagError):
+            xgr.StructuralTag.from_json(broken)
     theirs = pytest.importorskip("xgrammar")
     model = theirs.structural_tag
     original = theirs.StructuralTag(format=model.TagFormat(begin="<f>", content=model.RegexFormat(pattern="[ab]"), end="</f>"))
@@ -367,6 +385,38 @@ def test_matcher(compiler, info):
     assert (ends.temperature, ends.max_rollback_tokens) == (0.5, -1)
 
 
+@pytest.mark.parametrize("pattern", ["ab?", "a*b", "(ab)+", "a|ab", "a(b|bb)"])
+def test_terminate_without_stop_token(pattern):
+    """A complete text ends there and still takes what the grammar lets follow; a stop token is never accepted, wherever it is tried."""
+    theirs = pytest.importorskip("xgrammar")
+    rng = random.Random(1)
+    pair = []
+    for library in (theirs, xgr):
+        made = library.TokenizerInfo(VOCAB, vocab_size=288, stop_token_ids=[STOP])
+        compiled = library.GrammarCompiler(made).compile_regex(pattern)
+        pair.append(library.GrammarMatcher(compiled, terminate_without_stop_token=True))
+    went_on = 0
+    for _ in range(40):
+        states = [(matcher.is_terminated(), matcher.is_completed()) for matcher in pair]
+        assert states[0] == states[1]
+        assert [matcher.accept_token(STOP) for matcher in pair] == [False, False]
+        found = [matcher.accept_token(token := rng.choice([97, 98])) for matcher in pair[:1]] + [pair[1].accept_token(token)]
+        assert found[0] == found[1]
+        went_on += found[0] and states[0][0]
+        if not found[0] and rng.random() < 0.3:
+            for matcher in pair:
+                matcher.reset()
+    assert went_on or pattern == "a*b"
+
+
+@pytest.mark.parametrize("temperature", [-0.1, float("inf"), float("nan")])
+def test_wrong_temperatures(compiler, temperature):
+    """A default temperature is finite and not negative."""
+    with pytest.raises(RuntimeError, match="default_temperature"):
+        xgr.GrammarMatcher(compiler.compile_regex("a"), default_temperature=temperature)
+    assert xgr.GrammarMatcher(compiler.compile_regex("a"), default_temperature=0).temperature == 0.0
+
+
 def test_batches(compiler):
     """Calls for a batch are the calls for each."""
     matchers = [
@@ -382,9 +432,17 @@ def test_batches(compiler):
     xgr.BatchGrammarMatcher.batch_rollback(matchers, [2, 1])
     xgr.BatchGrammarMatcher.batch_rollback(matchers, 0)
     assert [allowed(matcher) for matcher in matchers] == [{97}, {98, 99, 100}]
-    temperatures = torch.ones(2)
+    temperatures = torch.ones(3)
     xgr.BatchGrammarMatcher.batch_fill_temperature(matchers, temperatures)
-    assert temperatures.tolist() == pytest.approx([1.0, 0.7])
+    assert temperatures.tolist() == pytest.approx([-1.0, 0.7, 1.0])
+    xgr.BatchGrammarMatcher.batch_fill_temperature(matchers, temperatures, indices=[2, 0])
+    assert temperatures.tolist() == pytest.approx([0.7, 0.7, -1.0])
+    for wrong, indices in ((torch.ones(1), None), (torch.ones(3), [0]), (torch.ones(3), [0, 3]), (torch.ones(3), [0, -1])):
+        with pytest.raises(RuntimeError, match="do not fit"):
+            xgr.BatchGrammarMatcher.batch_fill_temperature(matchers, wrong, indices)
+    for wrong in (torch.ones(3, 1), torch.ones(3, dtype=torch.float64)):
+        with pytest.raises(RuntimeError, match="float32"):
+            xgr.BatchGrammarMatcher.batch_fill_temperature(matchers, wrong)
 
 
 def test_draft_trees(compiler):
@@ -400,6 +458,73 @@ def test_draft_trees(compiler):
     assert rows == [{a, c, x}, {b}, {a, c, x}, {d}, set(), {a, c, x}]
     assert not matcher.traverse_draft_tree(children, siblings, drafts, bitmask, time_threshold=1e-12)
     assert matcher.traverse_draft_tree(children, siblings, drafts, bitmask, 100.0)
+    assert matcher.traverse_draft_tree(children.numpy(), siblings.numpy(), drafts.numpy(), bitmask.numpy())
+
+
+DRAFT_TREES = {
+    "below a refused draft": ([1, 2, 3, -1], [-1] * 4, [0, 120, 97, 98]),
+    "a refused draft": ([1, 2, 3, -1], [-1] * 4, [0, 98, 97, 98]),
+    "not reached": ([1, -1, -1], [-1] * 3, [0, 97, 98]),
+    "a child before its parent": ([2, -1, 1], [-1] * 3, [0, 98, 97]),
+    "siblings": ([1, 2, -1, -1, 5, -1], [-1, 3, -1, 4, -1, -1], [0, 97, 98, 99, 120, 97]),
+    "a stop token": ([1, 2, 3, -1], [-1] * 4, [0, 120, STOP, 97]),
+    "no token": ([1, 2, -1], [-1] * 3, [0, 9999, 98]),
+    "a negative token": ([1, 2, -1], [-1] * 3, [0, -4, 98]),
+    "the first node's token": ([1, -1], [-1, -1], [77, 97]),
+    "a child out of range": ([1, 7, -1], [-1] * 3, [0, 97, 98]),
+    "a sibling out of range": ([1, -1, -1], [-1, 7, -1], [0, 97, 98]),
+    "below -1": ([1, -2], [-1, -1], [0, 97]),
+    "a sibling of the first": ([-1, -1], [1, -1], [0, 97]),
+    "back to the first": ([1, 0], [-1, -1], [0, 97]),
+    "two parents": ([1, 1, -1], [-1] * 3, [0, 97, 98]),
+    "fewer children": ([1, -1], [-1] * 3, [0, 97, 98]),
+    "fewer tokens": ([1, 2, -1], [-1] * 3, [0, 97]),
+    "nothing": ([], [], []),
+}
+
+
+@pytest.mark.parametrize("case", DRAFT_TREES)
+def test_draft_trees_as_xgrammar(case):
+    """Rows, temperatures and the kind of the error are XGrammar's, for every tree and for what is none."""
+    theirs = pytest.importorskip("xgrammar")
+    found = []
+    for library in (theirs, xgr):
+        made = library.TokenizerInfo(VOCAB, vocab_size=288, stop_token_ids=[STOP])
+        matcher = library.GrammarMatcher(library.GrammarCompiler(made).compile_regex("(ab|cd)*x"), default_temperature=0.5)
+        tree = [torch.tensor(part, dtype=torch.int64) for part in DRAFT_TREES[case]]
+        bitmask, temperatures = torch.full((len(tree[0]), 9), -7, dtype=torch.int32), torch.full((len(tree[0]),), 9.0)
+        try:
+            done = matcher.traverse_draft_tree(*tree, bitmask, -1.0, temperatures)
+            found.append((done, bitmask.tolist(), temperatures.tolist()))
+        except RuntimeError as error:
+            found.append((type(error), bitmask.tolist()))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({0: torch.tensor([1, -1], dtype=torch.int32)}, RuntimeError),
+        ({1: torch.tensor([[-1, -1]])}, RuntimeError),
+        ({2: torch.tensor([0.0, 97.0])}, RuntimeError),
+        ({0: [1, -1]}, TypeError),
+        ({3: torch.zeros((3, 9), dtype=torch.int32)}, RuntimeError),
+        ({3: torch.zeros((2, 8), dtype=torch.int32)}, RuntimeError),
+        ({3: torch.zeros((2, 9), dtype=torch.int64)}, RuntimeError),
+        ({3: torch.zeros(9, dtype=torch.int32)}, RuntimeError),
+        ({5: torch.zeros(3)}, RuntimeError),
+        ({5: torch.zeros(2, dtype=torch.float64)}, RuntimeError),
+    ],
+)
+def test_wrong_draft_trees(compiler, change, error):
+    """Tensors of other shapes and dtypes are errors of the kinds that XGrammar raises."""
+    arguments = [torch.tensor([1, -1]), torch.tensor([-1, -1]), torch.tensor([0, 97]), torch.zeros((2, 9), dtype=torch.int32), -1.0, None]
+    matcher = xgr.GrammarMatcher(compiler.compile_regex("ab"))
+    assert matcher.traverse_draft_tree(*arguments)
+    for place, value in change.items():
+        arguments[place] = value
+    with pytest.raises(error):
+        matcher.traverse_draft_tree(*arguments)
 
 
 def test_bitmasks():
@@ -415,6 +540,41 @@ def test_bitmasks():
     assert torch.equal(logits[1], torch.zeros(70))
     xgr.reset_token_bitmask(bitmask)
     assert set(bitmask.flatten().tolist()) == {-1}
+    for mask in (bool_mask_to_bitmask(wanted[:1]), bool_mask_to_bitmask(wanted[0])):
+        row = torch.zeros(70)
+        xgr.apply_token_bitmask_inplace(row, mask, backend="torch_compile")
+        assert torch.equal(row == 0, wanted[0])
+    with pytest.raises(ValueError, match="shape"):
+        xgr.apply_token_bitmask_inplace(torch.zeros(70), bool_mask_to_bitmask(wanted[:2]))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch, for the module of XGrammar's that uses torch.compile
+@pytest.mark.parametrize("name", ["cpu", "torch", "torch_compile", "triton", "cuda"])
+def test_kernels(name):
+    """The kernels have XGrammar's names and parameters, and one result; those for a GPU refuse logits that are not there."""
+    name = f"apply_token_bitmask_inplace_{name}"
+    kernel = getattr(importlib.import_module(f"stackmask.integration.xgrammar.kernels.{name}"), name)
+    wanted = torch.rand(3, 70, generator=torch.Generator().manual_seed(1)) < 0.5
+    logits, bitmask = torch.zeros(3, 70), bool_mask_to_bitmask(wanted)
+    if name.endswith(("triton", "cuda")):
+        with pytest.raises(ValueError, match="logits are on cpu"):
+            kernel(logits, bitmask)
+        return
+    kernel(logits, bitmask, None, [1])
+    assert torch.equal(logits[1] == 0, wanted[1])
+    assert not logits[0].any()
+    pytest.importorskip("xgrammar")
+    theirs = importlib.import_module(f"xgrammar.kernels.{name}")
+    assert list(inspect.signature(kernel).parameters) == list(inspect.signature(getattr(theirs, name)).parameters)
+
+
+def test_the_kernel_of_mlx():
+    """That for MLX returns the masked logits, of as many columns as it is asked for."""
+    mx = pytest.importorskip("mlx.core")
+    from stackmask.integration.xgrammar.kernels.apply_token_bitmask_mlx import apply_token_bitmask_mlx
+
+    found = apply_token_bitmask_mlx(mx.array([[0b101]], mx.int32), mx.zeros((1, 32)), 3)
+    assert found.tolist() == [[0.0, float("-inf"), 0.0]]
 
 
 def test_rule_options(compiler):
@@ -425,7 +585,7 @@ def test_rule_options(compiler):
     tree = [torch.tensor([1, 2, -1, -1]), torch.tensor([-1, -1, 3, -1]), torch.tensor([0, ord("a"), ord("!"), ord("A")])]
     rows = xgr.allocate_token_bitmask(4, grammar.tokenizer_info.vocab_size)
     assert matcher.traverse_draft_tree(*tree, rows, temperatures=temperatures)
-    assert temperatures.tolist() == pytest.approx([0.5, 0.5, 0.9, 0.0])
+    assert temperatures.tolist() == pytest.approx([0.5, 0.5, 0.9, -1.0])
     assert matcher.accept_string("ab!")
     assert matcher.get_captures() == [("word", b"ab")]
     assert matcher.temperature == 0.9
@@ -449,6 +609,15 @@ def test_refused_options(compiler, name, call):
     """What cannot be honoured is refused by its name."""
     with pytest.raises(xgr.UnsupportedOptionError, match=name):
         call(compiler, xgr.GrammarMatcher(compiler.compile_regex("a")))
+
+
+@pytest.mark.parametrize("text", ['{"a":\r1}', '{\r\n"a": 1\r\n}', '{"a": 1\r}'])
+def test_carriage_returns(compiler, text):
+    """A carriage return is a blank of JSON (RFC 8259, section 2)."""
+    for grammar in (compiler.compile_json_schema(SCHEMA), compiler.compile_json_schema(SCHEMA, max_whitespace_cnt=2)):
+        assert xgr.GrammarMatcher(grammar).accept_string(text)
+    assert accepts(xgr.Grammar.builtin_json_grammar(), text)
+    assert accepts(xgr.Grammar.from_lark(f"start: %json {json.dumps(SCHEMA)}"), text)
 
 
 @pytest.mark.parametrize(
