@@ -7,53 +7,64 @@ r"""Lark grammar texts as context-free grammars, with llguidance's additions.
     think: <think> TEXT <[7]>           special tokens by name or id: <[1,5-9]> <[^7]> <[*]>
     data: %json {"type": "object"}      JSON Schemas, where the caller can compile them
     part: %regex {"substring_chars": "some text"}
+    inner: %lark { start: "a" }         a grammar with names of its own
+    other: @name                        another grammar of those that the caller gives
+    item::_: "a" item::set_bit(0) %if bit_clear(0)      rules with a number: see parametric.py
     line[lazy]: /.*;/                   options of a rule: see options.py
     %import common.INT                  from lark's common, python, lark and unicode; files are never read
     %ignore " "
+    %llguidance {"allow_initial_skip": true}            or %grammar_options
 
 The language. A terminal is the set of the texts that its expression matches as a whole. A rule generates sequences of terminals, and
-texts of ignored terminals may stand between any two of them, before the first and after the last, in any number.
-That is what lark's Earley parser accepts, except that lark lets a terminal match at a position only in one way, the one that Python's `re`
-prefers, and so refuses more: it cannot parse "ab" with `start: A "b"`, `A: /[ab]+/`. With lexer="dynamic_complete" it can, and so does
-this module. What any of lark's lexers accepts is generated here.
+texts of ignored terminals may stand between any two of them and after the last, in any number; before the first with `allow_initial_skip`
+alone. With that it is what lark's Earley parser accepts, except that lark lets a terminal match at a position only in one way, the one that
+Python's `re` prefers, and so refuses more: it cannot parse "ab" with `start: A "b"`, `A: /[ab]+/`. With lexer="dynamic_complete" it can,
+and so does this module. What any of lark's lexers accepts is generated here, but for lazy rules and ignored text at the start.
+
+A lazy rule ends where it first can, and with it the terminals that stand beside it: see lazy.py.
 
 An assertion in a terminal (`^`, `$`, `\b`, lookaround) sees the text of this terminal alone. lark shows it the whole input.
 
 Modifiers (`?rule`, `!rule`), aliases and priorities change lark's trees, not its language, and are read over.
 A text that is captured or bounded by a rule's options begins with what is ignored before its first terminal.
-Refused by name: %declare, whose terminals have no text; references to other grammars (`@name`), since a text is one grammar; parametric
-rules, whose parameters are numbers that count; `stop=""`.
+A grammar inside another ignores text between its own terminals alone.
+Refused by name: %declare, whose terminals have no text; bytes that are no text (`allow_invalid_utf8`).
+
+A text that is a JSON object is llguidance's list of grammars, {"grammars": [{"lark_grammar": ...}, {"name": ..., "json_schema": ...}]}: the
+first is meant, the others are known to it by their names.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 from lark import Token, Tree
 from lark.exceptions import VisitError
 from lark.visitors import Transformer_NonRecursive
 
-from ..automata import dfa, nfa
-from ..automata.charset import CharSet, from_chars
-from ..automata.dfa import Dfa
+from ..automata.charset import from_chars
 from ..budget import Budget
-from ..ebnf.difference import shortest_texts
 from ..ebnf.lexer import check_text
 from ..exceptions import LarkError, LimitError
 from ..grammar import Grammar, GrammarBuilder, NodeId, RuleId
 from ..limits import Limits
 from ..useless_rules import unproductive_rules
 from .definitions import Definition, Definitions
-from .ignore import Ignored, first_of, restrict
+from .initial import without_initial
+from .lazy_rules import in_order
+from .lexemes import Lexemes
 from .lexer import read_json
-from .options import Options, part_ending, read_options
-from .terminals import Pattern, Terminal, TerminalBuilder, Terminals
+from .parametric import ParameterError, read_condition, read_number
+from .terminals import Pattern, Terminal
 
 JsonNode: TypeAlias = Callable[[GrammarBuilder, object], NodeId]
 """Compiles a JSON Schema to a node."""
+
+ReadT = TypeVar("ReadT")
 
 Value: TypeAlias = NodeId | str
 """What a name stands for: a node or, as an argument of a template, another template by its name."""
@@ -61,6 +72,8 @@ Value: TypeAlias = NodeId | str
 _LIMITS: Final = Limits()
 # What a JSON text may begin with.
 _JSON_FIRST: Final = from_chars('"-0123456789[fnt{')
+# Grammars in each other: compiling them costs Python's stack.
+_MOST_NESTED: Final = 30
 
 
 def lark_grammar(
@@ -69,11 +82,13 @@ def lark_grammar(
     start: str = "start",
     special: Mapping[str, int] = MappingProxyType({}),
     json_node: JsonNode | None = None,
+    grammars: Mapping[str, object] = MappingProxyType({}),
     limits: Limits = _LIMITS,
 ) -> Grammar:
     """The grammar that a Lark text describes.
 
-    `special` gives the ids of tokens that the text names, as in <think>; `json_node` compiles what stands behind %json.
+    `special` gives the ids of tokens that the text names, as in <think>; `json_node` compiles what stands behind %json; `grammars` are
+    those that the text knows as @name, each a Lark text or a JSON Schema.
     Raises LarkError with line, column and caret.
 
     >>> print(lark_grammar('start: "(" start? ")"'))
@@ -83,56 +98,147 @@ def lark_grammar(
     if not isinstance(text, str):
         raise LarkError(f"a Lark grammar is text, not {type(text).__name__}")
     check_text(text, limits, LarkError)
-    definitions = Definitions(text, Budget(limits))
+    main: object = text
+    if text.lstrip()[:1] == "{":
+        main, listed = _read_list(text)
+        grammars = {**grammars, **listed}
+    session = _Session(GrammarBuilder(), Budget(limits), special, json_node, grammars)
     try:
-        return _Compiler(definitions, special, json_node).grammar(start)
+        root = session.main(main, start)
     except VisitError as error:
-        reason: Exception = error
-        while isinstance(reason, VisitError):
-            reason = reason.orig_exc
-        raise reason from None
+        raise _reason(error) from None
+    return session.builder.build(root)
+
+
+def _reason(error: Exception) -> Exception:
+    """What a visitor of a tree has wrapped."""
+    while isinstance(error, VisitError):
+        error = error.orig_exc
+    return error
+
+
+def _read_list(text: str) -> tuple[object, dict[str, object]]:
+    """The first grammar of a list as llguidance takes it, and those with names; each a text or a JSON Schema."""
+    begin = len(text) - len(text.lstrip())
+    value, end = read_json(text, begin)
+    if text[end:].strip():
+        raise LarkError("a text that begins with { is a list of grammars as JSON, and nothing stands behind it", text, end)
+    listed = value.get("grammars")
+    if list(value) != ["grammars"] or not isinstance(listed, list) or not listed:
+        raise LarkError('a list of grammars is written {"grammars": [{"lark_grammar": "..."}, ...]}', text, begin)
+    found: list[object] = []
+    names: dict[str, object] = {}
+    for place, entry in enumerate(listed):
+        kinds = {"lark_grammar", "json_schema"} & entry.keys() if isinstance(entry, dict) else set()
+        if len(kinds) != 1 or entry.keys() - kinds - {"name"}:
+            raise LarkError(f"/grammars/{place}: a grammar has a lark_grammar or a json_schema, and a name", text, begin)
+        (kind,) = kinds
+        if (kind == "lark_grammar") != isinstance(entry[kind], str):
+            raise LarkError(f"/grammars/{place}: a lark_grammar is a text, and a json_schema is none", text, begin)
+        name = entry.get("name")
+        if name is not None and (not isinstance(name, str) or name in names):
+            raise LarkError(f"/grammars/{place}/name: a name is a text that no other grammar of the list has", text, begin)
+        found.append(entry[kind])
+        if name is not None:
+            names[name] = entry[kind]
+    return found[0], names
+
+
+@dataclass(slots=True)
+class _Session:
+    """What the grammars of one compilation share."""
+
+    builder: GrammarBuilder
+    budget: Budget
+    special: Mapping[str, int]
+    json_node: JsonNode | None
+    grammars: Mapping[str, object]
+    named: dict[str, NodeId] = field(default_factory=dict)
+    open: list[str] = field(default_factory=list)
+
+    def main(self, text: object, start: str) -> RuleId:
+        """The root of the grammar that is asked for."""
+        if isinstance(text, str):
+            return _Compiler(Definitions(text, self.budget), self).root(start)
+        root = self.builder.rule("root")
+        self.builder.define(root, self.schema(text))
+        return root
+
+    def schema(self, schema: object) -> NodeId:
+        """A JSON Schema."""
+        if self.json_node is None:
+            raise LarkError("a grammar that is a JSON Schema needs a compiler of JSON Schemas, which was not given")
+        return self.json_node(self.builder, schema)
+
+    def nested(self, definitions: Definitions) -> NodeId:
+        """A grammar inside another."""
+        return self.builder.call(_Compiler(definitions, self).root("start", nested=True))
+
+    def reference(self, name: str) -> NodeId:
+        """The grammar of this name; raises LarkError without a place where it leads to itself."""
+        if name in self.open:
+            raise LarkError(f"the grammar leads to itself: {' -> '.join(f'@{part}' for part in [*self.open, name])}")
+        if name not in self.named:
+            given = self.grammars[name]
+            self.open.append(name)
+            if isinstance(given, str):
+                check_text(given, self.budget.limits, LarkError)
+                self.named[name] = self.nested(Definitions(given, self.budget))
+            else:
+                self.named[name] = self.schema(given)
+            self.open.pop()
+        return self.named[name]
 
 
 class _Compiler:
-    """Emits rule after rule, beginning with the start rule; a rule that another calls joins the queue."""
+    """Emits the rules of one grammar, beginning with the start rule; a rule that another calls joins the queue."""
 
-    def __init__(self, definitions: Definitions, special: Mapping[str, int], json_node: JsonNode | None) -> None:
+    def __init__(self, definitions: Definitions, session: _Session) -> None:
         self.definitions = definitions
-        self.special = special
-        self.json_node = json_node
-        self.budget = definitions.budget
-        self.builder = GrammarBuilder()
-        self.terminals: dict[str, Terminal] = {}
+        self.session = session
+        self.budget = session.budget
+        self.builder = session.builder
+        self.lexemes = Lexemes(definitions, self.builder)
         self.rules: dict[tuple[object, ...], RuleId] = {}
-        self.queue: list[tuple[RuleId, Definition, dict[str, Value]]] = []
-        self.ignored: Ignored | None = None
+        self.queue: list[tuple[RuleId, Definition, dict[str, Value], int | None]] = []
 
-    def grammar(self, start: str) -> Grammar:
-        """The finished grammar."""
-        definitions = self.definitions
+    def root(self, start: str, *, nested: bool = False) -> RuleId:
+        """The rule of the texts of the start rule, with what is ignored around them."""
+        definitions, builder = self.definitions, self.builder
         self.check_names()
         if start not in definitions.by_name:
             message = f"no rule is named `{start}`, to start with" if definitions.by_name else "the grammar is empty"
-            raise LarkError(message, definitions.text, 0)
-        head = definitions.by_name[start].head
-        if definitions.by_name[start].parameters:
-            raise definitions.error(f"the template `{start}` cannot be the start: it needs arguments", head)
-        self.ignored = self.ignored_texts()
-        root = self.rule(start, definitions.by_name[start], ())
-        for rule, definition, arguments in self.queue:
+            raise LarkError(message, definitions.text, definitions.begin)
+        definition = definitions.by_name[start]
+        if definition.parameters or definition.parametric:
+            what = "template" if definition.parameters else "rule with a number"
+            needed = "arguments" if definition.parameters else "one"
+            raise definitions.error(f"the {what} `{start}` cannot be the start: it needs {needed}", definition.head)
+        root = in_order(self, start)
+        if root is None:
+            root = self.rule(start, definition, ())
+        self.empty_queue()
+        ignored = self.lexemes.ignored
+        if ignored is not None:
+            if nested or definitions.options.get("allow_initial_skip") is not True:
+                root = without_initial(builder, root, ignored.rules, self.budget)
+            if not nested:
+                call = builder.call(root)
+                root = builder.rule("%start")
+                builder.define(root, builder.seq(call, ignored.after()))
+        if root in unproductive_rules(builder.build(root)):
+            raise definitions.error(f"`{start}` generates no text: all its alternatives lead back to it", definition.head)
+        return root
+
+    def empty_queue(self) -> None:
+        """Emit the rules that were asked for, and those that they ask for."""
+        for rule, definition, arguments, parameter in self.queue:
             try:
                 self.budget.spend(10)
-                self.builder.define(rule, self.body(definition, arguments))
+                self.builder.define(rule, self.body(definition, arguments, parameter))
             except LimitError as error:
-                raise error.at(f"line {definitions.line(definition.head)}, `{definition.head}`") from None
-        if self.ignored is not None:
-            call = self.builder.call(root)
-            root = self.builder.rule("%start")
-            self.builder.define(root, self.builder.seq(call, self.ignored.after()))
-        grammar = self.builder.build(root)
-        if root in unproductive_rules(grammar):
-            raise definitions.error(f"`{start}` generates no text: all its alternatives lead back to it", head)
-        return grammar
+                raise error.at(f"line {self.definitions.line(definition.head)}, `{definition.head}`") from None
+        self.queue.clear()
 
     def check_names(self) -> None:
         """Refuse names without a definition, also where the start rule does not lead to them."""
@@ -140,165 +246,113 @@ class _Compiler:
             for token in definition.symbols() if not definition.imported else ():
                 self.definitions.find(token, definition)
 
-    def ignored_texts(self) -> Ignored | None:
-        """What stands before terminals, or None where nothing is ignored."""
-        automata = []
-        for statement in self.definitions.ignored:
-            (body,) = statement.children
-            assert isinstance(body, Tree)
-            definition = Definition(Token("TERMINAL", "%ignore", first_offset(body)), str, [body])
-            automata.append(self.plan(definition).preferred(self.build_terminal(definition), definition.head))
-        once = self.definitions.options.get("skip_repetition") == "once"
-        return Ignored(self.builder, automata, self.budget, once=once) if automata else None
-
-    def rule(self, name: str, definition: Definition, arguments: tuple[Value, ...]) -> RuleId:
-        """The rule for a name and, for a template, its arguments; new where it was not asked for before."""
-        key = (name, *arguments)
+    def rule(self, name: str, definition: Definition, arguments: tuple[Value, ...], parameter: int | None = None) -> RuleId:
+        """The rule for a name and, for a template, its arguments, or a rule's number; new where it was not asked for before."""
+        key = (name, parameter, *arguments)
         rule = self.rules.get(key)
         if rule is None:
             if len(self.rules) >= self.budget.limits.rules:
                 most = self.budget.limits.rules
-                raise LimitError(f"the grammar has more than {most} rules with its templates", limit="rules", value=most)
+                raise LimitError(f"the grammar has more than {most} rules with its templates and numbers", limit="rules", value=most)
             rule = self.rules[key] = self.builder.rule(name)
-            self.queue.append((rule, definition, dict(zip(definition.parameters, arguments, strict=True))))
+            self.queue.append((rule, definition, dict(zip(definition.parameters, arguments, strict=True)), parameter))
         return rule
 
-    def body(self, definition: Definition, arguments: dict[str, Value]) -> NodeId:
+    def body(self, definition: Definition, arguments: dict[str, Value], parameter: int | None) -> NodeId:
         """What a rule or a terminal generates."""
         if definition.head.type == "TERMINAL":
             if definition.options:
                 raise self.definitions.error("options stand behind the name of a rule, not of a terminal", definition.head)
-            return self.terminal(self.build_terminal(definition), self.plan(definition), definition.head)
-        options = read_options(definition.options, definition.head, self.definitions.error)
+            return self.lexemes.node(self.lexemes.build(definition), self.lexemes.plan(definition), definition.head)
+        options = self.lexemes.options(definition)
         if options.is_lexeme:
-            return self.lexeme(definition, options)
-        builder = _RuleBuilder(self, definition, arguments)
-        body = self.builder.alt(*(builder.transform(body) for body in definition.bodies))
+            if definition.parametric:
+                raise self.definitions.error("a rule with a number cannot be read as a terminal", definition.head)
+            node = self.lexemes.rule(definition, options)
+            assert node is not None
+            return node
+        bodies = definition.bodies
+        if parameter is not None:
+            choice = _Choice(self.definitions, parameter)
+            bodies = [choice.transform(body) for body in bodies]
+        builder = _RuleBuilder(self, definition, arguments, parameter)
+        body = self.builder.alt(*(builder.transform(body) for body in bodies))
         return options.around(self.builder, body, str(definition.head))
 
-    def terminal(self, terminal: Terminal, plan: Terminals, token: Token) -> NodeId:
-        """A terminal, with what may be ignored before it."""
-        node = plan.node(self.builder, terminal, token)
-        if self.ignored is None:
-            return node
-        return self.ignored.before(
-            node, plan.first(terminal, token), lambda chars: self.automaton(restrict(plan.preferred(terminal, token), chars, self.budget))
-        )
+    def plain(self, token: Token, definition: Definition) -> NodeId:
+        """What stands in a rule under one token."""
+        builder = _RuleBuilder(self, definition, {}, None)
+        return builder.node(builder.transform(Tree("expansion", [token])))
 
-    def automaton(self, automaton: Dfa) -> NodeId | None:
-        """The node of an automaton, None where it has no text."""
-        return None if automaton == dfa.NOTHING else self.builder.automaton(automaton.transitions, automaton.accepting)
+    def named(self, name: str) -> NodeId:
+        """A call of the rule of this name."""
+        return self.builder.call(self.rule(name, self.definitions.by_name[name], ()))
 
-    def opaque(self, node: NodeId, first: CharSet) -> NodeId:
-        """A node that is no terminal's but stands like one, with what may be ignored before it."""
-        return node if self.ignored is None else self.ignored.before(node, first, lambda chars: None)
 
-    def plan(self, definition: Definition) -> Terminals:
-        """The steps that make terminals, reporting errors in an imported definition at its import."""
-        error = self.definitions.error
-        if definition.imported:
-            return Terminals(lambda message, _: error(f"{message} (in the imported `{definition.head}`)", definition.head), self.budget)
-        return Terminals(error, self.budget)
+class _Choice(Transformer_NonRecursive[Token, Any]):
+    """Of the trees of a rule with a number, those alternatives whose conditions hold."""
 
-    def lexeme(self, definition: Definition, options: Options) -> NodeId:
-        """A rule that ends as soon as it can, after its ending if it has one; its body is read as a terminal's."""
-        ending = None if options.ending is None else self.ending(definition, options.ending)
-        shortest = self.shortest(definition, ending)
-        first = first_of(shortest)
-        plan = self.plan(definition)
-        if shortest == dfa.NOTHING:
-            return plan.node(self.builder, shortest, definition.head)  # which says so
-        if ending is None or not options.parts_ending:
-            ending = None
-        elif part_ending(shortest, ending, self.budget) is None:
-            raise self.definitions.error(
-                "which text is before the ending depends on the ending here, so it can neither be captured nor bounded", definition.head
-            )
+    def __init__(self, definitions: Definitions, parameter: int) -> None:
+        super().__init__()
+        self.definitions = definitions
+        self.parameter = parameter
 
-        def dressed(automaton: Dfa) -> NodeId | None:
-            parts = (automaton, None) if ending is None else part_ending(automaton, ending, self.budget)
-            if automaton == dfa.NOTHING or parts is None:
-                return None
-            text, end = self.automaton(parts[0]), None if parts[1] is None else self.automaton(parts[1])
-            assert text is not None
-            return options.around(self.builder, text, str(definition.head), end)
+    def expansion(self, children: list[Any]) -> Tree[Any]:
+        """A B %if condition."""
+        if not children or not isinstance(children[-1], Token) or children[-1].type != "CONDITION":
+            return Tree("expansion", children)
+        holds = parameter_of(self.definitions, children[-1], len("%if"), read_condition)(self.parameter)
+        return Tree("expansion", children[:-1]) if holds else Tree("never", [])
 
-        node = dressed(shortest)
-        assert node is not None
-        return (
-            node
-            if self.ignored is None
-            else self.ignored.before(node, first, lambda chars: dressed(restrict(shortest, chars, self.budget)))
-        )
 
-    def ending(self, definition: Definition, token: Token) -> Dfa:
-        """The automaton of a rule's suffix."""
-        ending = Definition(definition.head, definition.rename, [Tree("expansions", [token])])
-        return self.plan(definition).automaton(self.build_terminal(ending), token)
-
-    def shortest(self, definition: Definition, ending: Dfa | None) -> Dfa:
-        """The shortest texts of a rule's body as a terminal, and its ending if it has one."""
-        plan = self.plan(definition)
-        automaton = plan.automaton(self.build_terminal(definition), definition.head)
-        if ending is not None:
-            automaton = nfa.concatenation(automaton, ending, budget=self.budget)
-        return shortest_texts(automaton, self.budget)
-
-    def build_terminal(self, definition: Definition, name: str = "") -> Terminal:
-        """The terminal of a definition: first those it is made of, by depth and with a stack, since chains may be long."""
-        stack = [(name, definition)]
-        unfinished: set[int] = set()
-        while True:
-            name, top = stack[-1]
-            if name not in self.terminals:
-                parts = [self.definitions.find(token, top) for token in top.symbols() if token.type == "TERMINAL"]
-                missing = [(part, part_definition) for part, part_definition in parts if part not in self.terminals]
-                if missing and id(top) in unfinished:
-                    raise self.definitions.error(f"terminal `{top.head}` contains itself; only rules can", top.head)
-                if missing:
-                    unfinished.add(id(top))
-                    stack += missing
-                    continue
-                terminal = self.combine(top)
-                if len(stack) == 1:
-                    return terminal
-                self.terminals[name] = terminal
-            stack.pop()
-
-    def combine(self, definition: Definition) -> Terminal:
-        """The terminal of a definition whose parts are known."""
-        if not definition.bodies:
-            raise self.definitions.error(
-                f"terminal `{definition.head}` is declared without text, for a lexer written in Python", definition.head
-            )
-
-        def lookup(token: Token) -> Terminal:
-            return self.terminals[self.definitions.find(token, definition)[0]]
-
-        builder = TerminalBuilder(self.plan(definition), lookup, definition.head)
-        terminal = builder.expansions([builder.transform(body) for body in definition.bodies])
-        if terminal == Pattern(""):
-            raise self.definitions.error(f"terminal `{definition.head}` is empty", definition.head)
-        return terminal
+def parameter_of(definitions: Definitions, token: Token, begin: int, read: Callable[[str], ReadT]) -> ReadT:
+    """What a number or a condition says, behind its mark."""
+    try:
+        return read(token[begin:])
+    except ParameterError as error:
+        assert token.start_pos is not None
+        raise LarkError(str(error), definitions.text, token.start_pos + begin + error.offset) from None
 
 
 class _RuleBuilder(Transformer_NonRecursive[Token, Any]):
     """Makes the node of one rule of its tree, bottom-up: a method for each rule and terminal of the syntax."""
 
-    def __init__(self, compiler: _Compiler, definition: Definition, arguments: dict[str, Value]) -> None:
+    def __init__(self, compiler: _Compiler, definition: Definition, arguments: dict[str, Value], parameter: int | None) -> None:
         super().__init__()
         self.compiler = compiler
         self.builder = compiler.builder
         self.definition = definition
         self.arguments = arguments
-        self.plan = compiler.plan(definition)
+        self.parameter = parameter
+        self.plan = compiler.lexemes.plan(definition)
 
     def RULE(self, token: Token) -> Value:  # noqa: N802 - the syntax's names
         """A rule, a template as an argument, or a parameter."""
         if token in self.arguments:
             return self.arguments[token]
         name, definition = self.compiler.definitions.find(token, self.definition)
+        if definition.parametric:
+            raise self.plan.error(f"`{token}` needs a number, as in `{token}::0`", token)
         return name if definition.parameters else self.builder.call(self.compiler.rule(name, definition, ()))
+
+    def parametric(self, children: list[Token]) -> NodeId:
+        """A rule with a number."""
+        token, written = children
+        name, definition = self.compiler.definitions.find(token, self.definition)
+        if not definition.parametric:
+            raise self.plan.error(f"`{token}` takes no number; a rule that does is defined as `{token}::_`", token)
+        number, needed = parameter_of(self.compiler.definitions, written, len("::"), read_number)
+        if needed and self.parameter is None:
+            raise self.plan.error(f"the rule `{self.definition.head}` has no number, which this is a function of", written)
+        return self.builder.call(self.compiler.rule(name, definition, (), number(self.parameter or 0)))
+
+    def CONDITION(self, token: Token) -> NodeId:  # noqa: N802
+        """%if condition, which is left in rules that it has no meaning for."""
+        raise self.plan.error(f"%if asks for the number of a rule, and `{self.definition.head}` has none", token)
+
+    def never(self, children: list[Any]) -> NodeId:
+        """An alternative whose condition does not hold."""
+        return self.builder.never()
 
     def TERMINAL(self, token: Token) -> Value:  # noqa: N802
         """A terminal."""
@@ -320,22 +374,22 @@ class _RuleBuilder(Transformer_NonRecursive[Token, Any]):
     def terminal(self, terminal: Terminal, token: Token) -> NodeId:
         """A terminal without a name: a plain literal in its place, others as a rule that is named by its text."""
         if isinstance(terminal, Pattern) and terminal.literal and not terminal.flags:
-            return self.compiler.terminal(terminal, self.plan, token)
+            return self.compiler.lexemes.node(terminal, self.plan, token)
         rules = self.compiler.rules
         if (terminal,) not in rules:
             rule = rules[(terminal,)] = self.builder.rule(token[:60])
-            self.builder.define(rule, self.compiler.terminal(terminal, self.plan, token))
+            self.builder.define(rule, self.compiler.lexemes.node(terminal, self.plan, token))
         return self.builder.call(rules[(terminal,)])
 
     def SPECIAL(self, token: Token) -> NodeId:  # noqa: N802
         """A special token."""
         ids, negated = self.token_ids(token)
-        return self.compiler.opaque(self.builder.tokens(ids, negated=negated), ())
+        return self.compiler.lexemes.opaque(self.builder.tokens(ids, negated=negated), ())
 
     def token_ids(self, token: Token) -> tuple[tuple[int, ...], bool]:
         """The ids in <name>, <[1,5-9]>, <[^1]> or <[*]>, and whether they are those that are not meant."""
         if not token.startswith("<["):
-            special = self.compiler.special
+            special = self.compiler.session.special
             found = special.get(token, special.get(token[1:-1]))
             if found is None:
                 raise self.plan.error(f"the vocabulary has no special token {token[:60]}", token)
@@ -349,17 +403,50 @@ class _RuleBuilder(Transformer_NonRecursive[Token, Any]):
             if match is None:
                 raise self.plan.error("ids of tokens are written <[5]>, <[1,5-9]>, <[^5]> or <[*]>", token)
             low, high = int(match.group(1)), int(match.group(2) or match.group(1))
+            if high < low:
+                raise self.plan.error(f"the range {part.strip()} of tokens ends before it begins", token)
             if high - low + len(ids) > self.compiler.budget.limits.states:
-                raise self.plan.too_large("a list of tokens")
+                line = self.compiler.definitions.line(token)
+                raise self.plan.too_large("a list of tokens").at(f"line {line}, `{token[:40]}`")
             ids.update(range(low, high + 1))
         return tuple(sorted(ids)), inside.startswith("^")
 
     def JSON(self, token: Token) -> NodeId:  # noqa: N802
         """%json {...}."""
-        if self.compiler.json_node is None:
+        if self.compiler.session.json_node is None:
             raise self.plan.error("%json needs a compiler of JSON Schemas, which was not given", token)
         value = read_json(token, len("%json"))[0]
-        return self.compiler.opaque(self.compiler.json_node(self.builder, value), _JSON_FIRST)
+        return self.compiler.lexemes.opaque(self.compiler.session.json_node(self.builder, value), _JSON_FIRST)
+
+    def LARK(self, token: Token) -> NodeId:  # noqa: N802
+        """%lark {...}."""
+        session, definitions = self.compiler.session, self.compiler.definitions
+        assert token.start_pos is not None
+        begin, end = token.start_pos + token.index("{") + 1, token.start_pos + len(token) - 1
+        if len(session.open) >= _MOST_NESTED:
+            raise LimitError(f"grammars are nested more than {_MOST_NESTED} deep", limit="nesting", value=_MOST_NESTED)
+        session.open.append("")
+        node = session.nested(Definitions(definitions.text, self.compiler.budget, begin, end))
+        session.open.pop()
+        return self.compiler.lexemes.opaque(node, ())
+
+    def REFERENCE(self, token: Token) -> NodeId:  # noqa: N802
+        """@name."""
+        session, name = self.compiler.session, str(token[1:])
+        if name not in session.grammars:
+            known = ", ".join(f"@{other}" for other in list(session.grammars)[:10]) or "none"
+            raise self.plan.error(f"no grammar is named {token}; there are {known}", token)
+        if len(session.open) >= _MOST_NESTED:
+            raise LimitError(f"grammars are nested more than {_MOST_NESTED} deep", limit="nesting", value=_MOST_NESTED)
+        try:
+            return self.compiler.lexemes.opaque(session.reference(name), ())
+        except (LarkError, VisitError) as error:
+            reason = _reason(error)
+            if not isinstance(reason, LarkError):
+                raise reason from None
+            if reason.position is None:
+                raise self.plan.error(reason.message, token) from None
+            raise LarkError(f"in the grammar {token}: {reason.message}", reason.text, reason.position) from None
 
     def RANGE(self, token: Token) -> NodeId:  # noqa: N802
         """One character from one to another."""
@@ -413,9 +500,3 @@ class _RuleBuilder(Transformer_NonRecursive[Token, Any]):
         if isinstance(value, str):
             raise self.plan.error(f"the template `{value}` needs its arguments", self.definition.head)
         return value
-
-
-def first_offset(tree: Tree[Token]) -> int | None:
-    """Where a statement's text begins."""
-    offsets = (child.start_pos for part in tree.iter_subtrees() for child in part.children if isinstance(child, Token))
-    return min((offset for offset in offsets if offset is not None), default=None)

@@ -6,6 +6,7 @@ As in lark, an imported name is known by itself or its alias, and what it depend
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -16,14 +17,21 @@ from typing import Any, Final, TypeAlias
 from lark import Token, Tree
 
 from ..budget import Budget
-from ..exceptions import LarkError, LimitError
+from ..exceptions import LarkError, LimitError, shown
 from .lexer import parse, read_json
 
 BUNDLED: Final = ("common", "lark", "python", "unicode")
 
 Rename: TypeAlias = Callable[[str], str]
 
-_NAMES: Final = ("RULE", "TERMINAL", "TEMPLATE")
+_NAMES: Final = ("RULE", "TERMINAL", "TEMPLATE", "PARAMETRIC")
+_SETTINGS: Final[dict[str, tuple[object, ...]]] = {
+    "allow_initial_skip": (False, True),
+    "allow_invalid_utf8": (False,),
+    "ignore_once": (False, True),
+    "no_forcing": (False, True),
+    "skip_repetition": ("once", "many"),
+}
 
 
 @dataclass(slots=True)
@@ -40,6 +48,7 @@ class Definition:
     parameters: tuple[str, ...] = ()
     options: dict[str, Token | None] = field(default_factory=dict)
     imported: bool = False
+    parametric: bool = False
 
     def symbols(self) -> Iterator[Token]:
         """The names in its trees, parameters left out."""
@@ -51,15 +60,16 @@ class Definition:
 
 
 class Definitions:
-    """All definitions of a grammar text."""
+    """All definitions of a grammar text, or of one inside another, from `begin` to `end`."""
 
-    def __init__(self, text: str, budget: Budget) -> None:
+    def __init__(self, text: str, budget: Budget, begin: int = 0, end: int | None = None) -> None:
         self.text = text
+        self.begin = begin
         self.budget = budget
         self.by_name: dict[str, Definition] = {}
         self.ignored: list[Tree[Token]] = []
         self.options: dict[str, object] = {}
-        tree = parse(text, budget)
+        tree = parse(text, budget, begin, end)
         for (grammar, relative), (first, aliases) in _imports(tree).items():
             self.load_import(grammar, relative, first, aliases)
         for statement in tree.children:
@@ -92,6 +102,11 @@ class Definitions:
         """A definition, or with %override or %extend what changes one."""
         definition = _read(tree, str)
         name = str(definition.head)
+        twice = _repeated(tree)
+        if twice is not None:
+            raise self.error(f"the option `{twice}` stands here twice", twice)
+        if definition.parametric and _parameter(tree) != "::_":
+            raise self.error(f"a rule with a number is defined as `{name}::_`", definition.head)
         before = self.by_name.get(name)
         if kind == "definition" and before is not None:
             where = "is imported already" if before.imported else f"is defined already on line {self.line(before.head)}"
@@ -103,7 +118,7 @@ class Definitions:
             raise LimitError(f"the grammar has more than {most} rules", limit="rules", value=most)
         if kind == "extend":
             assert before is not None
-            if before.parameters != definition.parameters:
+            if before.parameters != definition.parameters or before.parametric != definition.parametric:
                 raise self.error(f"%extend needs the parameters that `{name}` has", definition.head)
             self.extend(before, definition)
         else:
@@ -126,13 +141,17 @@ class Definitions:
         return self.text.count("\n", 0, token.start_pos) + 1
 
     def set_options(self, token: Token) -> None:
-        """%llguidance {...}: what it says about the language is kept."""
-        value = read_json(token, len("%llguidance"))[0]
+        """%llguidance {...} or %grammar_options {...}: what is said again holds from then on."""
+        directive = token[: len("%llguidance" if token.startswith("%llguidance") else "%grammar_options")]
+        value = read_json(token, len(directive))[0]
         if not isinstance(value, dict):
-            raise self.error("%llguidance takes an object", token)
+            raise self.error(f"{directive} takes an object", token)
         for key, setting in value.items():
-            if key not in ("skip_repetition", "no_forcing") or (key == "skip_repetition" and setting not in ("once", "many")):
-                raise self.error(f"option {key} = {setting!r} is not supported", token)
+            if key not in _SETTINGS:
+                raise self.error(f"there is no option {shown(key)}; there are {', '.join(_SETTINGS)}", token)
+            if not any(setting is known or (setting == known and isinstance(known, str)) for known in _SETTINGS[key]):
+                known = " or ".join(json.dumps(known) for known in _SETTINGS[key])
+                raise self.error(f"the option {key} is {known} here, not {shown(setting)}", token)
         self.options |= value
 
     def load_import(self, grammar: str, relative: bool, statement: Token, aliases: dict[str, str]) -> None:
@@ -171,7 +190,7 @@ def _read(tree: Tree[Token], rename: Rename) -> Definition:
     head = body = None
     for child in tree.children:
         if isinstance(child, Token):
-            head = child if child.type != "MODIFIERS" else head
+            head = child if child.type not in ("MODIFIERS", "PARAMETER") else head
         elif child.data == "parameters":
             parameters = tuple(map(str, child.children))
         elif child.data == "attributes":
@@ -179,7 +198,25 @@ def _read(tree: Tree[Token], rename: Rename) -> Definition:
         elif child.data == "expansions":
             body = child
     assert head is not None and body is not None
-    return Definition(head, rename, [body], parameters, options)
+    return Definition(head, rename, [body], parameters, options, parametric=head.type == "PARAMETRIC")
+
+
+def _repeated(tree: Tree[Token]) -> Token | None:
+    """An option of a definition that is given twice."""
+    seen: set[str] = set()
+    for attributes in _statements(tree, "attributes"):
+        for attribute in attributes.children:
+            assert isinstance(attribute, Tree)
+            key = attribute.children[0]
+            if key in seen:
+                return key  # type: ignore[return-value]
+            seen.add(str(key))
+    return None
+
+
+def _parameter(tree: Tree[Token]) -> str:
+    """What stands behind the name of a parametric rule, without blanks."""
+    return "".join(next(str(child) for child in tree.children if isinstance(child, Token) and child.type == "PARAMETER").split())
 
 
 def _attribute(tree: Any) -> tuple[str, Token | None]:

@@ -21,7 +21,7 @@ from ..automata.char_classes import Labels
 from ..automata.charset import CharSet, complement, contains, difference, from_ranges, intersection, pairs, union
 from ..automata.dfa import Dfa
 from ..budget import Budget
-from ..grammar import GrammarBuilder, NodeId
+from ..grammar import GrammarBuilder, NodeId, RuleId
 
 # A state of one of the automata of ignored terminals.
 _Position = tuple[int, int]
@@ -34,6 +34,7 @@ class Ignored:
         self.builder = builder
         self.budget = budget
         self.nodes: dict[frozenset[CharSet], NodeId] = {}
+        self.rules: set[RuleId] = set()
         self.rows: list[tuple[tuple[int, int, int], ...]] = []
         # By state the characters that may not follow where the ignored texts end there; None where they cannot end.
         self.barred: list[CharSet | None] = []
@@ -65,6 +66,7 @@ class Ignored:
             accepting = tuple(chars in ends for chars in self.barred)
             automaton = dfa.minimize(Dfa(tuple(self.rows), accepting), budget=self.budget)
             rule = self.builder.rule("%ignore")
+            self.rules.add(rule)
             self.builder.define(rule, self.builder.automaton(automaton.transitions, automaton.accepting))
             node = self.nodes[ends] = self.builder.call(rule)
         return node

@@ -2,7 +2,8 @@
 
 The language is that of lark 1.3 (https://lark-parser.readthedocs.io/en/stable/grammar.html) with llguidance's additions
 (https://github.com/guidance-ai/llguidance/blob/main/docs/syntax.md): `x{2,3}`, dashes in names, special tokens <name> and <[1,5-9]>,
-%json {...} and %regex {...}, options such as name[lazy], and `&` and `~` in terminals. Inside brackets a line may break anywhere.
+%json {...}, %regex {...} and %lark {...}, other grammars as @name, options such as name[lazy], rules with a number such as name::0 and
+conditions %if, and `&` and `~` in terminals. Inside brackets a line may break anywhere.
 
 lark's own loader is not used: texts come from requests, and it is cubic on a chain of terminals (300 of them take 6 s), exponential where
 terminals share others, exceeds Python's stack on 1,000, and reads files.
@@ -25,7 +26,7 @@ from ..exceptions import LarkError, LimitError
 _SYNTAX: Final = """
     start: (_statement _NL)*
     _statement: definition | override | extend | ignore | import_ | declare | options
-    definition: MODIFIERS? (_name | TEMPLATE parameters) attributes? priority? _COLON expansions
+    definition: MODIFIERS? (_name | TEMPLATE parameters | PARAMETRIC PARAMETER) attributes? priority? _COLON expansions
     _name: RULE | TERMINAL
     parameters: _LBRACE RULE (_COMMA RULE)* _RBRACE
     attributes: _LBRA attribute (_COMMA attribute)* _RBRA
@@ -45,15 +46,16 @@ _SYNTAX: Final = """
     alias: _conjunction _TO ALIAS
     _conjunction: expansion | both
     both: expansion (AND expansion)+
-    expansion: _expr*
+    expansion: _expr* CONDITION?
     _expr: _atom | repeat
     repeat: _atom (OP | COUNTS | TILDE NUMBER (_DOTDOT NUMBER)?)
     _atom: _LPAR expansions _RPAR | maybe | negation | _value
     maybe: _LBRA expansions _RBRA
     negation: NOT _atom
-    _value: TERMINAL | RULE | STRING | REGEXP | RANGE | SPECIAL | JSON | SUBSTRING | template
+    _value: TERMINAL | RULE | STRING | REGEXP | RANGE | SPECIAL | JSON | SUBSTRING | LARK | REFERENCE | template | parametric
     template: TEMPLATE _LBRACE _value (_COMMA _value)* _RBRACE
-    %declare MODIFIERS RULE ALIAS TEMPLATE TERMINAL STRING REGEXP RANGE SPECIAL JSON SUBSTRING
+    parametric: PARAMETRIC PARAMETER
+    %declare MODIFIERS RULE ALIAS TEMPLATE PARAMETRIC PARAMETER CONDITION TERMINAL STRING REGEXP RANGE SPECIAL JSON SUBSTRING LARK REFERENCE
     %declare OP COUNTS TILDE NOT AND NUMBER RELATIVE DECLARE OPTIONS
     %declare _NL _COLON _COMMA _EQUAL _DOT _DOTDOT _OR _TO _LPAR _RPAR _LBRA _RBRA _LBRACE _RBRACE
     %declare _OVERRIDE _EXTEND _IGNORE _IMPORT
@@ -65,14 +67,16 @@ _TOKEN: Final = re.compile(
     r"""
       (?P<BLANK>     [ \t\f\r\ufeff]+ | //[^\n]* | \#[^\n]* | \\[ \t]*\r?\n )
     | (?P<LINE>      \n )
-    | (?P<WORD>      [A-Za-z_][A-Za-z0-9_]*+ (?: -(?!>) [A-Za-z0-9_]++ )* )
+    | (?P<WORD>      [A-Za-z_] (?: [A-Za-z0-9_] | -(?!>) )*+ )
     | (?P<RANGE>     {string} [ \t]* \.\. [ \t]* {string} )
     | (?P<STRING>    {string} i? )
     | (?P<REGEXP>    / [^/\\]* (?: \\(?s:.) [^/\\]* )* / [imslux]* )
     | (?P<COUNTS>    {counts} )
     | (?P<NUMBER>    -?[0-9]+ (?: \.[0-9]+ )? )
     | (?P<SPECIAL>   <\[ [^\]\n]* \]> | <[^<>\s"\[=!-] [^<>\n"]* > )
-    | (?P<DIRECTIVE> %[a-z]+ )
+    | (?P<DIRECTIVE> %[a-z_]+ )
+    | (?P<REFERENCE> @[A-Za-z0-9_] [A-Za-z0-9_-]*+ )
+    | (?P<PARAMETER> ::[ \t]* (?: [A-Za-z_]+[ \t]*\([^()\n]*\) | _(?![A-Za-z0-9_]) | 0[xX][0-9A-Fa-f]++ | [0-9]++ ) )
     | (?P<MARK>      -> | \.\. | [.:,=|&~*+?()\[\]{}] )
     """.replace("{counts}", _COUNTS.pattern).replace("{string}", STRING),
     re.VERBOSE,
@@ -104,22 +108,20 @@ _DIRECTIVES: Final = {
     "%extend": "_EXTEND",
     "%declare": "DECLARE",
 }
-_WITH_JSON: Final = {"%json": "JSON", "%regex": "SUBSTRING", "%llguidance": "OPTIONS"}
-_UNSUPPORTED: Final = {
-    "@": "references to other grammars (@name) are not supported",
-    "%lark": "%lark is not supported; write its rules into this grammar",
-    "::": "parametric rules (name::parameter) are not supported",
-}
+_WITH_JSON: Final = {"%json": "JSON", "%regex": "SUBSTRING", "%llguidance": "OPTIONS", "%grammar_options": "OPTIONS"}
 _RULE_NAME: Final = re.compile(r"_*[a-z][a-z0-9_-]*")
-_TERMINAL_NAME: Final = re.compile(r"_*[A-Z][A-Z0-9_]*")
+_TERMINAL_NAME: Final = re.compile(r"_*[A-Z][A-Z0-9_-]*")
+_CONDITION: Final = re.compile(r"[ \t]*[A-Za-z_]++([ \t]*\()?")
 _MODIFIERS: Final = re.compile(r"(?:![?]?|[?]!?)(?=[_a-z])")
 _COUNT_FOLLOWS: Final = re.compile(r"~[ \t]*-?[0-9]")
-_DEFINITION: Final = re.compile(r"[!?]{0,2}[A-Za-z_][A-Za-z0-9_-]*+(?:\{[^{}\n]*\})?(?:\[[^\[\]\n]*\])?(?:\.-?[0-9]+)?[ \t]*:(?!:)")
+_DEFINITION: Final = re.compile(
+    r"[!?]{0,2}[A-Za-z_][A-Za-z0-9_-]*+(?:\{[^{}\n]*\}|::[ \t]*_)?(?:\[[^\[\]\n]*\])?(?:\.-?[0-9]+)?[ \t]*:(?!:)"
+)
 
 
-def parse(text: str, budget: Budget) -> Tree[Token]:
-    """The syntax tree of a grammar text; tokens know their offset in it."""
-    source = _Source(text, budget)
+def parse(text: str, budget: Budget, begin: int = 0, end: int | None = None) -> Tree[Token]:
+    """The syntax tree of a grammar text, or of one inside another from `begin` to `end`; tokens know their offset in the text."""
+    source = _Source(text, budget, begin, len(text) if end is None else end)
     try:
         return _parser().parse(source)  # type: ignore[arg-type, unused-ignore]
     except UnexpectedToken as error:
@@ -135,7 +137,7 @@ def _parser() -> Lark:
 def _syntax_error(source: _Source, error: UnexpectedToken) -> LarkError:
     """The parser's complaint in words, at the most likely position of the mistake."""
     token = error.token
-    position = token.start_pos if token.type != "$END" and token.start_pos is not None else len(source.text)
+    position = token.start_pos if token.type != "$END" and token.start_pos is not None else source.end
     if source.groups and token.type == "_NL":
         return LarkError("this bracket is never closed", source.text, source.groups[-1][1])
     if "_IGNORE" in error.expected:
@@ -165,11 +167,12 @@ class _LarkLexer(Lexer):
 class _Source:
     """A grammar text on its way through the parser."""
 
-    def __init__(self, text: str, budget: Budget) -> None:
+    def __init__(self, text: str, budget: Budget, begin: int, end: int) -> None:
         self.text = text
         self.budget = budget
         self.groups: list[tuple[str, int]] = []
-        self.position = 0
+        self.position = begin
+        self.end = end
         # The last token, and whether a line ended since.
         self.last = "_NL"
         self.line_ended = False
@@ -178,8 +181,8 @@ class _Source:
         """The tokens, with _NL where a statement ends."""
         text, match_at = self.text, _TOKEN.match
         count = 0
-        while self.position < len(text):
-            match = match_at(text, self.position)
+        while self.position < self.end:
+            match = match_at(text, self.position, self.end)
             start = self.position
             count += 1
             if not count & 0x3FF:
@@ -200,7 +203,7 @@ class _Source:
             self.last = kind
             yield Token(kind, text[start:end], start)
         if self.last != "_NL":
-            yield Token("_NL", "", len(text))
+            yield Token("_NL", "", self.end)
 
     def token(self, match: re.Match[str] | None, start: int) -> tuple[str, int]:
         """The kind of the token that begins here, and where it ends."""
@@ -224,6 +227,8 @@ class _Source:
         if _RULE_NAME.fullmatch(word):
             if self.last == "_TO":
                 return "ALIAS"
+            if self.text.startswith("::", end):
+                return "PARAMETRIC"
             return "TEMPLATE" if self.text.startswith("{", end) and not _COUNTS.match(self.text, end) else "RULE"
         if _TERMINAL_NAME.fullmatch(word):
             return "TERMINAL"
@@ -233,9 +238,49 @@ class _Source:
         """A word that begins with %, with its JSON where it takes some."""
         if name in _DIRECTIVES:
             return _DIRECTIVES[name], end
+        if name == "%lark":
+            return "LARK", self.nested(end)
+        if name == "%if":
+            return "CONDITION", self.condition(end)
         if name not in _WITH_JSON:
-            raise LarkError(_UNSUPPORTED.get(name, f"unknown directive {name}"), self.text, start)
+            raise LarkError(f"unknown directive {name}", self.text, start)
         return _WITH_JSON[name], read_json(self.text, end)[1]
+
+    def nested(self, start: int) -> int:
+        """Where the grammar in braces behind %lark ends."""
+        text, depth, at = self.text, 0, start
+        while at < self.end:
+            match = _TOKEN.match(text, at, self.end)
+            self.budget.spend()
+            if match is None:
+                raise self.unreadable(at)
+            kind, value, at = match.lastgroup, match.group(), match.end()
+            if kind == "DIRECTIVE" and value in _WITH_JSON:
+                at = read_json(text, at)[1]
+            elif value == "{":
+                depth += 1
+            elif value == "}":
+                depth -= 1
+            if depth == 0 and kind not in ("BLANK", "LINE"):
+                if value != "}":
+                    raise LarkError("%lark takes a grammar in braces, %lark { start: ... }", text, start)
+                return at
+        raise LarkError("this grammar in braces is never closed", text, start)
+
+    def condition(self, start: int) -> int:
+        """Where a condition behind %if ends: a name, and what stands in parentheses behind it."""
+        match = _CONDITION.match(self.text, start, self.end)
+        if match is None:
+            raise LarkError("%if takes a condition, as in %if bit_clear(0)", self.text, start)
+        if not match.group(1):
+            return match.end()
+        depth = 0
+        for at in range(match.end() - 1, self.end):
+            depth += {"(": 1, ")": -1}.get(self.text[at], 0)
+            if depth == 0:
+                self.budget.spend(at - start)
+                return at + 1
+        raise LarkError("the parentheses of this condition are never closed", self.text, start)
 
     def mark(self, mark: str, start: int) -> str:
         """A mark; keeps count of brackets."""
@@ -251,7 +296,7 @@ class _Source:
                 raise LarkError(f"this `{mark}` closes nothing", self.text, start)
             self.groups.pop()
         elif mark == ":" and self.text.startswith("::", start):
-            raise LarkError(_UNSUPPORTED["::"], self.text, start)
+            raise LarkError("behind `::` stands a number, `_` or a function of it, as in name::0 or name::set_bit(0)", self.text, start)
         elif mark == "." and self.last == "_IMPORT":
             return "RELATIVE"
         return _MARKS[mark]
@@ -273,7 +318,7 @@ class _Source:
         elif character == "<":
             message = "a special token is written <name> or <[5]>"
         else:
-            message = _UNSUPPORTED.get(character, f"unexpected character {character!r}")
+            message = "a reference to another grammar is written @name" if character == "@" else f"unexpected character {character!r}"
         return LarkError(message, self.text, start)
 
 

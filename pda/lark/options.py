@@ -2,18 +2,21 @@
 
     lazy                          the shortest match; the rule's body is read as a terminal's
     suffix=";"   stop=/;+/        likewise, up to and with this ending: a literal, a regular expression or a terminal
+    stop=""                       all of the body's texts, which is read as a terminal's
+    max_chars=20                  its text, without an ending, has at most 20 characters; the body is read as a terminal's
     stop_capture="end"            the text of that ending can be asked for by this name
     max_tokens=20                 the text ends after 20 tokens, or where the rule may first end at the end of a later token
     temperature=0.5               the temperature at which its tokens are sampled: `matcher.temperature`
     capture   capture="name"      its text can be asked for: `matcher.get_captures()`; without its ending, where it has one
 
 llguidance allows lazy, suffix, stop, max_tokens and temperature for rules that are terminals only; here the last two go with any rule.
+max_chars is XGrammar's, which reads on where the text cannot end in time; here there are no such texts.
 
 It differs in two more things.
 It removes the text of `stop` from the output. A library that only says which tokens may come next cannot do that: here `stop` is `suffix`.
 And it ends a text after `max_tokens` tokens even where the grammar does not let it end, so the output may be outside of the grammar. Here a
 text ends only where the grammar lets it, and its ending still follows, whose tokens do not count.
-`stop=""`, the end of all text, is refused: nothing could follow it.
+With `stop=""` it takes the model's end token for the end of the rule, and hides it. Here the rule ends by what follows, or with all text.
 """
 
 from __future__ import annotations
@@ -42,19 +45,27 @@ class Options:
     lazy: bool = False
     ending: Token | None = None
     stop_capture: str | None = None
+    to_end: bool = False
     max_tokens: int = -1
+    max_chars: int = -1
     temperature: float | None = None
     capture: str | None = None
 
     @property
+    def is_lazy(self) -> bool:
+        """Whether the rule ends as soon as it can."""
+        return self.lazy or self.ending is not None
+
+    @property
     def is_lexeme(self) -> bool:
         """Whether the rule's body is read as a terminal's."""
-        return self.lazy or self.ending is not None
+        return self.is_lazy or self.to_end or self.max_chars >= 0
 
     @property
     def parts_ending(self) -> bool:
         """Whether the ending must be kept apart from the text before it."""
-        return self.ending is not None and (self.capture is not None or self.stop_capture is not None or self.max_tokens >= 0)
+        bounded = self.max_tokens >= 0 or self.max_chars >= 0
+        return self.ending is not None and (bounded or self.capture is not None or self.stop_capture is not None)
 
     def around(self, builder: GrammarBuilder, body: NodeId, name: str, ending: NodeId | None = None) -> NodeId:
         """The body of a rule of this name and its ending, within the options."""
@@ -77,17 +88,22 @@ def read_options(written: Mapping[str, Token | None], head: Token, error: ErrorA
     ending = written.get(key)
     if key in written and (ending is None or ending.type == "NUMBER"):
         raise error(f'{key} takes a value, as in {key}=";"', head)
-    if ending is not None and ending.type == "STRING" and ending[:2] == '""':
-        raise error(f'{key}="" would be the end of all text, which nothing can follow', head)
-    if "stop_capture" in written and ending is None:
+    empty = ending is not None and ending.type == "STRING" and ending[:2] == '""'
+    if empty and key == "suffix":
+        raise error('suffix="" is no ending; stop="" asks for the end of all text', head)
+    if empty and "lazy" in written:
+        raise error('lazy asks for the shortest text, and stop="" for all text up to the end', head)
+    if "stop_capture" in written and (ending is None or empty):
         raise error("stop_capture is for rules with suffix or stop", head)
     if written.get("lazy") is not None:
         raise error("lazy takes no value", head)
     return Options(
         lazy="lazy" in written,
-        ending=ending,
+        ending=None if empty else ending,
+        to_end=empty,
         stop_capture=_name(written, "stop_capture", head, error) if "stop_capture" in written else None,
-        max_tokens=_count(written["max_tokens"], head, error) if "max_tokens" in written else -1,
+        max_tokens=_count("max_tokens", written, head, error, least=1),
+        max_chars=_count("max_chars", written, head, error, least=0),
         temperature=_temperature(written["temperature"], head, error) if "temperature" in written else None,
         capture=(_name(written, "capture", head, error) if written["capture"] is not None else "") if "capture" in written else None,
     )
@@ -100,9 +116,12 @@ def _name(written: Mapping[str, Token | None], key: str, head: Token, error: Err
     return str(token[1:-1])
 
 
-def _count(token: Token | None, head: Token, error: ErrorAt) -> int:
-    if token is None or not token.isdigit() or len(token) > 10 or not 1 <= int(token) <= _MOST:
-        raise error(f"max_tokens takes a number from 1 to {_MOST}, as in max_tokens=20", head)
+def _count(key: str, written: Mapping[str, Token | None], head: Token, error: ErrorAt, *, least: int) -> int:
+    if key not in written:
+        return -1
+    token = written[key]
+    if token is None or not token.isdigit() or len(token) > 10 or not least <= int(token) <= _MOST:
+        raise error(f"{key} takes a number from {least} to {_MOST}, as in {key}=20", head)
     return int(token)
 
 
@@ -112,7 +131,7 @@ def _temperature(token: Token | None, head: Token, error: ErrorAt) -> float:
     return float(token)
 
 
-_KNOWN: Final = ("lazy", "suffix", "stop", "stop_capture", "max_tokens", "temperature", "capture")
+_KNOWN: Final = ("lazy", "suffix", "stop", "stop_capture", "max_tokens", "max_chars", "temperature", "capture")
 
 
 def part_ending(lexeme: Dfa, ending: Dfa, budget: Budget) -> tuple[Dfa, Dfa] | None:

@@ -73,12 +73,10 @@ class Terminals:
         self.budget = budget
 
     def string(self, token: Token) -> Pattern:
-        """A literal "..." or "..."i."""
+        """A literal "..." or "..."i; "" is the empty text."""
         folded = token[-1] == "i"
         text = self.unescape(token, token[1 : -2 if folded else -1]).replace("\\\\", "\\")
-        if not text:
-            raise self.error('"" is no terminal; leave it out, or write `x?` or `(x | )`', token)
-        return Pattern(text, "i" if folded else "", literal=True, shortest=len(text), longest=len(text))
+        return Pattern(text, "i" if folded and text else "", literal=True, shortest=len(text), longest=len(text))
 
     def regexp(self, token: Token) -> Pattern:
         """A regular expression /.../ with its flags."""
@@ -209,6 +207,8 @@ class Terminals:
         if isinstance(terminal, Dfa):
             return first_of(terminal)
         if terminal.literal:
+            if not terminal.text:
+                return ()
             point = ord(terminal.text[0])
             return any_case((point, point), 0) if terminal.flags else (point, point)
         return first_characters(self.parse(terminal, token))
@@ -243,7 +243,7 @@ class TerminalBuilder(Transformer_NonRecursive[Token, Any]):
         """What only a rule can contain."""
         raise self.terminals.error(f"`{token[:40]}` has no place in a terminal, only in a rule", token)
 
-    RULE = TEMPLATE = SPECIAL = JSON = ALIAS = misplaced
+    RULE = TEMPLATE = PARAMETRIC = CONDITION = SPECIAL = JSON = LARK = REFERENCE = ALIAS = misplaced
 
     def RANGE(self, token: Token) -> Terminal:  # noqa: N802
         """One character from one to another."""

@@ -8,6 +8,7 @@ import random
 import re
 import time
 import tomllib
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from stackmask.pda.regex.first_match import is_deterministic, preferred_dfa, who
 from stackmask.pda.regex.parser import parse_python
 
 CASES = tomllib.loads((Path(__file__).parents[2] / "corpus" / "lark.toml").read_text(encoding="utf-8"))["case"]
+AS_IN_LARK = '%llguidance {"allow_initial_skip": true}\n'
 TRIE = TokenTrie([*(bytes([byte]) for byte in range(256)), *[None] * 54], 310)
 
 
@@ -50,7 +52,13 @@ def compiled(case: dict[str, Any]) -> Grammar:
     text = case["grammar"]
     if case.get("surrogate"):  # which TOML cannot write
         text = text.replace('a"', '\ud800"')
-    return lark_grammar(text, start=case.get("start", "start"), special=case.get("special", {}), limits=limits)
+    text = f"{case['options']}\n{text}" if "options" in case else text
+    start, special, grammars = case.get("start", "start"), case.get("special", {}), case.get("grammars", {})
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        grammar = lark_grammar(text, start=start, special=special, grammars=grammars, limits=limits)
+    assert [case["warning"] in str(warning.message) for warning in caught] == [True] * ("warning" in case)
+    return grammar
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if "error" not in case], ids=lambda case: case["name"])
@@ -161,7 +169,7 @@ def test_examples_against_lark(name: str) -> None:
     """On random texts that the grammar generates, and on those with a character more or less, lark's parser agrees."""
     rng = random.Random(7)
     grammar = EXAMPLES[name]
-    kernel = KernelGrammar(TRIE, lark_grammar(grammar), states=2_000_000, stack_depth=100_000, memory=1 << 28, seconds=10.0)
+    kernel = KernelGrammar(TRIE, lark_grammar(AS_IN_LARK + grammar), states=2_000_000, stack_depth=100_000, memory=1 << 28, seconds=10.0)
     judge, greedy = Judge(grammar), Judge(grammar, lexer="dynamic")
     for _ in range(12):
         text = walk(kernel, rng)
@@ -209,7 +217,7 @@ def test_random_grammars_against_lark(text: str, samples: list[str]) -> None:
     except LarksOwnError:
         return
     try:
-        grammar = lark_grammar(text)
+        grammar = lark_grammar(AS_IN_LARK + text)
     except LarkError as error:
         assert "generates no text" in str(error)
         return
@@ -338,8 +346,9 @@ def test_json_is_compiled_by_the_caller() -> None:
 
     grammar = lark_grammar('start: "<" %json {"type": "object", "x": [1, "}"]} ">"\n%ignore " "', json_node=compile_schema)
     assert seen == [{"type": "object", "x": [1, "}"]}]
-    assert generates(grammar, " < {} >")
+    assert generates(grammar, "< {} > ")
     assert not generates(grammar, "<{>")
+    assert not generates(grammar, " <{}>")
 
 
 def test_error_has_line_and_column() -> None:
