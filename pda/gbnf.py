@@ -26,7 +26,6 @@ from math import isqrt
 from typing import Final
 
 from .automata import charset
-from .ebnf import ebnf_grammar
 from .exceptions import GrammarError
 from .grammar import Grammar, GrammarBuilder, NodeId, RuleId
 from .grammar_text import ATOM, LONGEST_LINE, Text, Writer, alternatives, identifier
@@ -87,6 +86,7 @@ class Gbnf:
 def to_gbnf(grammar: Grammar) -> Gbnf:
     r"""A grammar in GBNF; GrammarError where it generates no text, has raw bytes, or is left-recursive.
 
+    >>> from stackmask.pda.ebnf import ebnf_grammar
     >>> print(to_gbnf(ebnf_grammar('root ::= "a" [0-9]{2,3} | Permute(x, y)\nx ::= "x"\ny ::= "y"')))
     root ::= "a" [0-9]{2,3} | y x | x y
     x ::= "x"
@@ -406,6 +406,8 @@ def _quoted(found: re.Match[str]) -> str:
 
 def _check_left_recursion(text: str, *, has_tokens: bool) -> None:
     """GrammarError where a rule of a GBNF can begin with itself."""
+    from .ebnf import ebnf_grammar  # PERF: loads lark, which `import stackmask` does without
+
     if has_tokens:
         text = re.sub(r"!?<\[[0-9]+\]>", '"t"', text)
     grammar = ebnf_grammar(text)

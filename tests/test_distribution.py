@@ -1,0 +1,133 @@
+"""What is distributed: the source distribution, the kernel's symbols, what an import loads, and the recipes of wheels and workflows."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zlib
+from pathlib import Path
+
+import pytest
+
+import stackmask
+from stackmask.pda import engine
+
+ROOT = Path(__file__).resolve().parents[1]
+CONFIGURATION = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+SMALL = 512 << 10  # bytes; of the files of the package only the demo model is larger
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+
+
+def test_source_distribution(tmp_path: Path) -> None:
+    """It holds the package with its kernel, no links, and neither tests nor benchmarks nor what else lies in a checkout."""
+    pytest.importorskip("scikit_build_core")
+    program = "import sys; from scikit_build_core.build import build_sdist; build_sdist(sys.argv[1])"
+    subprocess.run([sys.executable, "-c", program, str(tmp_path)], cwd=ROOT, check=True, capture_output=True)
+    (archive,) = tmp_path.glob("stackmask-*.tar.gz")
+    with tarfile.open(archive) as opened:
+        members = opened.getmembers()
+    assert [member.name for member in members if not member.isfile()] == []
+    sizes = {member.name.partition("/")[2]: member.size for member in members}
+    assert {name.partition("/")[0] for name in sizes if "/" in name} == {"src", "examples", "scripts"}
+    held = {name for name in sizes if name.startswith("src/stackmask/")}
+    listed = subprocess.run(["git", "ls-files", "-z", "pda", "schema", "integration"], cwd=ROOT, capture_output=True, text=True)
+    if listed.returncode == 0:
+        committed = {f"src/stackmask/{name}" for name in listed.stdout.split("\0") if name}
+        assert committed <= held
+    assert {name for name in held if name.endswith((".so", ".pyc"))} == set()
+    assert {"LICENSE", "NOTICE", "CMakeLists.txt", "pyproject.toml", "README.md", "examples/masks.c", "scripts/smoke_test.py"} <= set(sizes)
+    assert {name for name, size in sizes.items() if size > SMALL} == {"src/stackmask/integration/demo/model/model.safetensors"}
+
+
+def test_size() -> None:
+    """A wheel stays below 4 MB: so do the package's files and the kernel, as they are compressed in it."""
+    package = Path(stackmask.__file__).parent
+    files = [path for folder in ("pda", "schema", "integration") for path in (package / folder).rglob("*") if path.is_file()]
+    kept = {path for path in files if path.suffix not in (".cpp", ".h", ".pyc", ".so")}
+    kept.add(Path(str(sys.modules[engine.Matcher.__module__].__file__)))
+    assert len(kept) > 300
+    assert sum(len(zlib.compress(path.read_bytes())) for path in kept) < 4_000_000
+
+
+def test_symbols_of_the_kernel() -> None:
+    """The module exports its entry point and nothing that could be taken for a symbol of another library in the process."""
+    if not engine.Matcher.__module__.endswith("_kernel"):
+        pytest.skip("needs the compiled kernel")
+    if not sys.platform.startswith("linux") or not (nm := shutil.which("nm")):
+        pytest.skip("needs nm, on Linux")
+    file = sys.modules[engine.Matcher.__module__].__file__
+    listed = subprocess.run(
+        [nm, "--dynamic", "--defined-only", "--format=just-symbols", str(file)], check=True, capture_output=True, text=True
+    )
+    assert listed.stdout.split() == ["PyInit__kernel"]
+
+
+def test_import_is_light() -> None:
+    """Importing the package loads NumPy alone; lark comes with the first EBNF or Lark grammar, torch and transformers with a model."""
+    program = """
+import sys
+import stackmask
+print(*sorted({name.partition(".")[0] for name in sys.modules} - sys.stdlib_module_names))
+vocabulary = stackmask.Vocabulary.from_bytes([b"a", None], stop_token_ids=[1])
+compiler = stackmask.Compiler(vocabulary)
+compiler.json_schema({"pattern": "a"}), compiler.json(), compiler.regex("a+"), compiler.choice(["a"])
+assert "lark" not in sys.modules
+compiler.ebnf('root ::= "a"')
+compiler.lark('start: "a"')
+print(*sorted({"torch", "transformers", "pydantic", "fastapi"} & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    loaded, heavy = done.stdout.splitlines()
+    allowed = {"__main__", "__mp_main__", "numpy", "stackmask"}
+    assert {name for name in loaded.split() if not name.startswith("_") and name not in allowed} == set()
+    assert heavy == ""
+
+
+def test_wheels() -> None:
+    """The recipe of the wheels names Pythons that the package declares, and tries each wheel."""
+    recipe = CONFIGURATION["tool"]["cibuildwheel"]
+    assert recipe["build"] == ["cp311-*", "cp312-*", "cp314-*", "cp314t-*"]
+    assert CONFIGURATION["tool"]["scikit-build"]["wheel"]["py-api"] == "cp312"
+    path = recipe["test-command"].removeprefix("python {project}/")
+    assert (ROOT / path).is_file()
+
+
+def test_smoke_test() -> None:
+    """What tries the wheels passes with the kernel at hand."""
+    done = subprocess.run([sys.executable, str(ROOT / "scripts" / "smoke_test.py")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "7 kinds" in done.stdout
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_workflows(path: Path) -> None:
+    """Each workflow reads the repository and no more unless a job says so, its jobs end, and the scripts that it calls are there."""
+    yaml = pytest.importorskip("yaml")
+    text = path.read_text("utf-8")
+    workflow = yaml.safe_load(text)
+    assert workflow["permissions"] == {"contents": "read"}
+    for name, job in workflow["jobs"].items():
+        assert job["timeout-minutes"] <= 120, name
+        for step in job["steps"]:
+            assert ("uses" in step) != ("run" in step)
+            if "uses" in step:
+                assert re.fullmatch(r"[\w.-]+(/[\w.-]+)+@(v\d[\w.]*|release/v1|[0-9a-f]{40})", step["uses"])
+            assert "${{" not in step.get("run", ""), "an expression in a script is an injection; it comes by env"
+    for called in re.findall(r"(?<![\w/])(?:\.ci|scripts)/[\w./-]*\w", text):
+        assert (ROOT / called).exists(), called
+
+
+def test_publishing_needs_no_secret() -> None:
+    """The index is told who publishes by the workflow's identity, in a job that does nothing else."""
+    yaml = pytest.importorskip("yaml")
+    text = (ROOT / ".github" / "workflows" / "wheels.yml").read_text("utf-8")
+    jobs = yaml.safe_load(text)["jobs"]
+    assert "secrets." not in text
+    writing = {name for name, job in jobs.items() if "write" in (job.get("permissions") or {}).values()}
+    assert writing == {"publish"}
+    assert not any("run" in step for step in jobs["publish"]["steps"])
+    assert set(jobs["publish"]["needs"]) == set(jobs) - {"publish"}
