@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import pkgutil
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ import pytest
 import stackmask
 
 SOURCE = Path(stackmask.__file__).parent
+ROOT = Path(__file__).resolve().parents[1]
 LAYERS = ("pda", "schema", "integration")  # each may import those before it
 HEAVY = {
     "torch",
@@ -164,3 +166,18 @@ def test_test_files_have_unique_names() -> None:
     """No two test files share a name, so that reports are unambiguous."""
     names = [path.name for path in Path(__file__).parent.glob("**/test_*.py")]
     assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize(("way", "most"), [(1, 14), (2, 6), (3, 6), (4, 12)])
+def test_ways_through_the_house(way: int, most: int) -> None:
+    """The files that docs/architecture.md leads through are there, each entered once, and they are few."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    (item,) = re.findall(rf"^{way}\. \*\*(.*?)(?=^\d\. |^## )", text[text.index("## Four ways") :], re.MULTILINE | re.DOTALL)
+    files = re.findall(r"`([\w/]+\.\w+)`", item)
+    assert len(set(files)) == len(files) <= most
+    assert [file for file in files if not (ROOT / file).is_file()] == []
+
+
+def test_the_architecture_is_a_short_text() -> None:
+    """It has at most 200 lines: what one stage decides is on a page of its own."""
+    assert len((ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").splitlines()) <= 200
