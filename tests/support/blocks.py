@@ -579,7 +579,12 @@ def written(path: Path, session: Session) -> str:
     for block in reversed(read_blocks(path)):
         if block.not_run is not None or missing_client(block):
             continue
-        for output in reversed(run_block(block, session)):
+        try:
+            found = run_block(block, session)
+        except Exception as error:
+            print(f"{block}: {type(error).__name__}: {error}", file=sys.stderr)
+            continue
+        for output in reversed(found):
             if matches(output.shown, output.printed):
                 continue
             mark = "#> " if block.language == "python" else ""
