@@ -172,9 +172,10 @@ class _Lowering:
             case (op, words, encoding) if op == EXCEPT:
                 return self._automaton(*_all_but(words), encoding)
             case (op, ids, negated) if op == TOKENS:
-                if negated:
-                    others = f" and tokens {', '.join(map(str, ids[1:]))}" if len(ids) > 1 else ""
-                    self._lose(f"a token other than some also allows tokens without text{others}")
+                others = [f"tokens {', '.join(map(str, ids[1:]))}"] if len(ids) > 1 else []
+                lost = ["tokens without text", *others] if negated == 1 else others if negated else []
+                if lost:
+                    self._lose(f"a token other than some also allows {' and '.join(lost)}")
                 return builder.tokens(ids, negated=bool(negated))
             case (op, members, separator, minimum, maximum) if op == PERMUTE:
                 pairs = [(done[part], flags) for part, flags in zip(members[::2], members[1::2], strict=True)]

@@ -23,7 +23,8 @@ Nodes are hash-consed: equal expressions have the same index.
                                                a counted automaton: of these texts those of minimum to maximum code points (bytes with
                                                RAW), -1 is no bound; see below
     (EXCEPT, words, encoding)                  any text but these words: sorted, different, without surrogates; not with RAW
-    (TOKENS, ids, negated)                     one token by id, whatever its text: one of `ids`, or any that has text but these
+    (TOKENS, ids, negated)                     one token by id, whatever its text: negated 0: one of `ids`, 1: any that has text but these,
+                                               2: any but these
     (PERMUTE, members, separator, minimum, maximum)
                                                each member at most once and in any order, `separator` (a node) between two of them;
                                                members = (node, flags, ...), flags: 1 = must occur, 2 = may occur any number of times;
@@ -264,9 +265,9 @@ class GrammarBuilder:
         """Any text but these words; a word with a lone surrogate is no text and is left out."""
         return self.node((EXCEPT, tuple(sorted({word for word in words if word.isascii() or not _SURROGATE.search(word)})), encoding))
 
-    def tokens(self, ids: tuple[int, ...], *, negated: bool = False) -> NodeId:
-        """One token by id: one of `ids`, or any but these."""
-        return self.node((TOKENS, ids, int(negated)))
+    def tokens(self, ids: tuple[int, ...], *, negated: bool = False, textless: bool = False) -> NodeId:
+        """One token by id: one of `ids`, or any but these that has text, or with `textless` any but these."""
+        return self.node((TOKENS, ids, 1 + textless if negated else 0))
 
     def permute(self, members: tuple[int, ...], separator: NodeId, *, minimum: int = 0, maximum: int = -1) -> NodeId:
         """Members (node, flags, ...) in any order, with a separator between two."""

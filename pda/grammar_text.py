@@ -265,7 +265,8 @@ class Writer:
             return Text(self._rule(node[1]), ATOM)
         if operator == TOKENS:
             macro = ("ExcludeToken" if node[1] else "AnyToken") if node[2] else "Token"
-            return Text(f"{macro}({', '.join(map(str, node[1]))})", ATOM)
+            textless = ["textless=true"] if node[2] > 1 else []
+            return Text(f"{macro}({', '.join([*map(str, node[1]), *textless])})", ATOM)
         if operator == EXCEPT:
             return Text(f"(.* - ({' | '.join(map(quoted, node[1]))}))", ATOM) if node[1] else Text(".*", REPETITION)
         if operator == PERMUTE:

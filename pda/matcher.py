@@ -23,6 +23,7 @@ LONGEST_NEAREST = 4096
 SHOWN_NEAREST = 400
 SHOWN_RULES = 8
 SHOWN_BYTES = 40
+MOST_FORCED = 1 << 16  # forced_tokens gives no more than these at once
 
 
 def allocate_token_bitmask(batch_size: int, vocab_size: int) -> npt.NDArray[np.int32]:
@@ -129,19 +130,29 @@ class Matcher(engine.Matcher):
     def forced_tokens(self) -> list[int]:
         """The tokens of the text that must come next, longest token first at every place; [] where more than one text can come.
 
+        A token that the grammar asks for by its id is one of them where no text and no other token can come.
         Where the model could choose a longer token, one that goes on past the forced text, it is left to choose, there and after.
         """
-        forced = self.find_jump_forward_bytes()
         tokens: list[int] = []
-        twin = self.fork() if forced else self
-        while forced:
+        forced = self.find_jump_forward_bytes()
+        twin = self.fork() if forced or not self.next_bytes() else self
+        while len(tokens) < MOST_FORCED:
+            if not forced:
+                if twin.is_completed() or twin.next_bytes():
+                    break
+                allowed = twin.allowed_tokens()
+                if len(allowed) != 1 or not twin.accept_token(allowed[0]):
+                    break
+                tokens.append(allowed[0])
+                forced = twin.find_jump_forward_bytes()
+                continue
             lengths = {token: len(self._vocabulary.token_bytes(token) or b"") for token in twin.allowed_tokens()}
             longest = max(lengths, key=lengths.__getitem__, default=-1)  # the first of several, so the lowest id
             if longest < 0 or not 0 < lengths[longest] <= len(forced):
                 break
             twin.accept_token(longest)
             tokens.append(longest)
-            forced = forced[lengths[longest] :]
+            forced = forced[lengths[longest] :] or twin.find_jump_forward_bytes()
         return tokens
 
     def get_captures(self, *, deduplicate: bool = True) -> list[tuple[str, bytes]]:

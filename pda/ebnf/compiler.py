@@ -427,12 +427,12 @@ class _Emitter(Transformer_NonRecursive[Token, Any]):
         name = token[negated:]
         by_id = re.fullmatch(r"<\[([0-9]{1,9})\]>", name)
         if by_id:
-            return self.builder.tokens((int(by_id.group(1)),), negated=negated)
+            return self.builder.tokens((int(by_id.group(1)),), negated=negated, textless=negated)
         found = self.special.get(name, self.special.get(name[1:-1]))
         if found is None:
             message = f"the vocabulary has no special token {name}" if name[1] != "[" else "a token's id is written <[5]>"
             raise self.error(message, position_of(token) + negated)
-        return self.builder.tokens((found,), negated=negated)
+        return self.builder.tokens((found,), negated=negated, textless=negated)
 
 
 def position_of(token: Token) -> int:

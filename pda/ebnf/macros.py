@@ -4,8 +4,9 @@ r"""The macros of XGrammar's EBNF, as nodes.
     Regex("a.b", flags="is")                     i: in any case, s: `.` is any character, else any but a line's end, u: nothing
     Regex("\\S+", json_string=true)              without control characters, " and \, which JSON would have to escape
     Substring("abc", "de")                       some chunks in a row, as they follow each other here, or none
-    Token(5, 6)   ExcludeToken(5, 6)             one token by id, or any but these
+    Token(5, 6)   ExcludeToken(5, 6)             one token by id, or any that has text but these
     AnyToken()                                   any token that has text; this macro and the next are stackmask's
+    AnyToken(textless=true)                      any token, and so does ExcludeToken take those without text
     Permute(a, (b, "?"), separator=c)            the rules once each in any order, `c` between two; "?" "*" "+" say how often instead,
                                                  min=2, max=3 how many there are in all
     TagDispatch(("<a>", rule), loop_after_dispatch=true, excludes=("</s>",))
@@ -109,14 +110,14 @@ def _token(values: Sequence[Any], named: dict[str, Any], emitter: Emitter) -> No
 
 def _exclude_token(values: Sequence[Any], named: dict[str, Any], emitter: Emitter) -> NodeId:
     """ExcludeToken(...)."""
-    return emitter.builder.tokens(_ids(values), negated=True)
+    return emitter.builder.tokens(_ids(values), negated=True, textless=_flag(named, "textless", False))
 
 
 def _any_token(values: Sequence[Any], named: dict[str, Any], emitter: Emitter) -> NodeId:
     """AnyToken()."""
     if values:
         raise MacroError("AnyToken takes nothing between its parentheses")
-    return emitter.builder.tokens((), negated=True)
+    return emitter.builder.tokens((), negated=True, textless=_flag(named, "textless", False))
 
 
 def _permute(values: Sequence[Any], named: dict[str, Any], emitter: Emitter) -> NodeId:
@@ -217,8 +218,8 @@ _EXPANSIONS: Final[dict[str, tuple[_Expansion, tuple[str, ...]]]] = {
     "Regex": (_regex, ("flags", "json_string")),
     "Substring": (_substring, ()),
     "Token": (_token, ()),
-    "AnyToken": (_any_token, ()),
-    "ExcludeToken": (_exclude_token, ()),
+    "AnyToken": (_any_token, ("textless",)),
+    "ExcludeToken": (_exclude_token, ("textless",)),
     "Permute": (_permute, ("separator", "min", "max")),
     "TagDispatch": (_tag_dispatch, ("loop_after_dispatch", "excludes")),
     "TokenTagDispatch": (_token_tag_dispatch, ("loop_after_dispatch", "excludes")),

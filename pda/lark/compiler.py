@@ -384,7 +384,7 @@ class _RuleBuilder(Transformer_NonRecursive[Token, Any]):
     def SPECIAL(self, token: Token) -> NodeId:  # noqa: N802
         """A special token."""
         ids, negated = self.token_ids(token)
-        return self.compiler.lexemes.opaque(self.builder.tokens(ids, negated=negated), ())
+        return self.compiler.lexemes.opaque(self.builder.tokens(ids, negated=negated, textless=negated), ())
 
     def token_ids(self, token: Token) -> tuple[tuple[int, ...], bool]:
         """The ids in <name>, <[1,5-9]>, <[^1]> or <[*]>, and whether they are those that are not meant."""

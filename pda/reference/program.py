@@ -242,7 +242,7 @@ class Lowering:
                 if not all(0 <= i < self.vocabulary.size for i in named):
                     raise ValueError(f"the grammar names token {max(named)}, which is not in the vocabulary of {self.vocabulary.size}")
                 if negated:
-                    named = self.vocabulary.with_text - named
+                    named = (frozenset(range(self.vocabulary.size)) if negated == 2 else self.vocabulary.with_text) - named
                 if named:
                     states[source].tokens.append((named, target))
             case _:

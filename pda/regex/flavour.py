@@ -11,7 +11,6 @@ r"""What differs between the two languages of regular expressions that the parse
     (?i)                   the simple case folding of Unicode       that, and I i İ ı are one letter
     {,}                    refused                                  any number of times
     (?<n>...)              a named group                            refused; (?P<n>...) is one in both
-    x*+ (?>x)              Atomic nodes                             refused
     a|bc|d                 one set for a and d: any order will do   the order of the alternatives is kept
 
 Classes and escapes are read by char_class.py and python_class.py.
@@ -52,8 +51,6 @@ class Flavour:
     """The kinds of groups that there are, for an error message."""
     short_names: bool
     """Whether (?<name>...) names a group."""
-    atomic: bool
-    """Whether there are atomic groups and possessive quantifiers."""
     open_count: bool
     """Whether {,} is a quantifier."""
     ordered: bool
@@ -81,7 +78,6 @@ ECMA: Final = Flavour(
     anchors={"A": Place.START, "z": Place.END, "Z": Place.END},
     groups="(?:...), (?=...), (?!...), (?<=...), (?<!...), (?<name>...) and (?ims-x:...)",
     short_names=True,
-    atomic=True,
     open_count=False,
     ordered=False,
     back_reference=re.compile("[1-9kg]"),
@@ -98,9 +94,8 @@ PYTHON: Final = Flavour(
     dot=complement((10, 10)),
     end=Place.LAST_LINE_END,
     anchors={"A": Place.START, "Z": Place.END},
-    groups="(?:...), (?=...), (?!...), (?<=...), (?<!...), (?P<name>...) and (?aims-x:...)",
+    groups="(?:...), (?=...), (?!...), (?<=...), (?<!...), (?P<name>...), (?>...) and (?aims-x:...)",
     short_names=False,
-    atomic=False,
     open_count=True,
     ordered=True,
     back_reference=re.compile("(?![1-3][0-7]{2})[1-9]"),

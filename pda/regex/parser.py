@@ -10,7 +10,7 @@ knows is taken when no other meaning competes with it, and refused otherwise:
     (?<n>...) (?P<n>...) (?#...)          Python's spellings too
     x{,n}              up to n (Python); `{` and `}` that form no quantifier are plain characters, and so is a lone `]`
                        unless a class before it makes that doubtful
-    x*+  (?>x)         read as Atomic nodes, which the compiler refuses unless they make no difference
+    x*+  (?>x)         read as Atomic nodes, which are refused unless they make no difference
     \1 (?P=n) \k<n> (?R) (?(1)...)        refused: back-references, recursion and conditions describe no regular language
 
 The terminals of Lark are read as Python's, where it also matters which of several matches is preferred: first_match.py.
@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import lru_cache
 from typing import Final, NoReturn, TypeAlias
 
@@ -31,6 +32,7 @@ from .ast import Alt, Anchor, Ast, AstId, AstNode, Atomic, Boundary, Chars, Look
 from .char_class import Fault
 from .flags import DOT_ALL, IGNORE_CASE, MULTILINE, VERBOSE
 from .flavour import ECMA, PYTHON, Flavour
+from .to_nfa import check_atoms
 
 # What a sequence is made of until it is closed: literal text, a character set, or a finished node.
 Item: TypeAlias = str | CharSet | AstId
@@ -102,8 +104,15 @@ def parse_python(pattern: str, budget: Budget) -> Ast:
 
     >>> parse_python("a|b+?", Budget()).nodes
     (Text(text='b'), Repeat(body=0, minimum=1, maximum=-1, lazy=True), Text(text='a'), Alt(parts=(2, 1)))
+
+    Possessive quantifiers and atomic groups make no difference here, and leave no node; others are refused.
     """
-    return _Parser(pattern, PYTHON, budget).run()
+    ast = _Parser(pattern, PYTHON, budget).run()
+    if not ast.atoms:
+        return ast
+    check_atoms(ast, budget)
+    nodes = tuple(Seq((node.body,)) if isinstance(node, Atomic) else node for node in ast.nodes)
+    return replace(ast, nodes=nodes, atoms=0)
 
 
 class _Group:
@@ -323,8 +332,6 @@ class _Parser:
         body = self.take_last()
         item = body if minimum == maximum == 1 else self.add(Repeat(self.node_of(body), minimum, maximum, suffix == "?"))
         if suffix == "+":
-            if not self.flavour.atomic:
-                raise Fault("possessive quantifiers are not supported", at)
             self.atoms += 1
             item = self.add(Atomic(self.node_of(item), at))
         self.push(item)
@@ -369,8 +376,6 @@ class _Parser:
             if self.looks > MAX_LOOK_NESTING:
                 raise LimitError(f"lookarounds are nested more than {MAX_LOOK_NESTING} deep", limit="nesting", value=MAX_LOOK_NESTING)
         elif match["atomic"]:
-            if not self.flavour.atomic:
-                self.refuse_group()
             kind = ">"
         elif match["name"] is not None:
             if not match["python"] and not self.flavour.short_names:

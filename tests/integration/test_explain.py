@@ -130,6 +130,19 @@ def test_forced_tokens(compiler):
     assert matcher.forced_tokens() == []
 
 
+def test_forced_tokens_by_id(compiler):
+    """Tokens that the grammar asks for by their ids are forced where nothing else can come, and text before and behind them is too."""
+    special, ab = CALL, TOKEN[b"ab"]
+    assert compiler.lark(f'start: <[{special}]> "ab" <[{ab}]> "ab"').matcher().forced_tokens() == [special, ab, ab, ab]
+    assert compiler.lark(f'start: "ab" <[{special}]> ("x" | "y")').matcher().forced_tokens() == [ab, special]
+    for choice in (f"<[{special},{ab}]>", f'(<[{special}]> | "b")', f"<[{special}]>?"):
+        assert compiler.lark(f'start: "ab" {choice} "x"').matcher().forced_tokens() == [ab]
+    matcher = compiler.lark(f"start: <[{special}]>").matcher()
+    assert matcher.forced_tokens() == [special]
+    assert matcher.accept_token(special)
+    assert matcher.forced_tokens() == []
+
+
 def test_forced_tokens_leave_no_choice(compiler):
     """At every place where a forced token is given, every token that is allowed is a part of the forced text."""
     rng = random.Random(6)

@@ -31,7 +31,8 @@ def read_back(text: str) -> Grammar:
     assert all(re.fullmatch("[A-Za-z][A-Za-z0-9-]*", name) for name in re.findall(r"^(\S+) ::=", text, re.M))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        return ebnf_grammar(re.sub(r"(!?)<\[([0-9]+)\]>", lambda m: f"{'Exclude' if m[1] else ''}Token({m[2]})", text))
+        excluding = re.sub(r"!<\[([0-9]+)\]>", r"ExcludeToken(\1, textless=true)", text)
+        return ebnf_grammar(re.sub(r"<\[([0-9]+)\]>", r"Token(\1)", excluding))
 
 
 def assert_same_walks(left: Any, right: Any, text: str, random: Random, steps: int) -> None:
@@ -121,7 +122,8 @@ def test_what_is_lost_is_said(kernel: Engine) -> None:
         (lambda b: b.scope(b.distinct(b.literal(b"1"))), "differ"),
         (lambda b: b.limit(b.repeat(b.literal(b"a")), tokens=5), "no limit of 5 tokens"),
         (lambda b: b.temperature(b.literal(b"a"), 0.5), "temperature 0.5"),
-        (lambda b: b.tokens((3, 4), negated=True), "and tokens 4"),
+        (lambda b: b.tokens((3, 4), negated=True), "tokens without text and tokens 4"),
+        (lambda b: b.tokens((3, 4), negated=True, textless=True), "also allows tokens 4"),
         (
             lambda b: b.automaton((((97, 122, 1),), ((97, 122, 0),)), (True, False), JSON, minimum=3, maximum=65536),
             "fewer than 3 or more than 65536",

@@ -45,7 +45,9 @@ def compiled(file: str, case: dict[str, Any]) -> Grammar:
         case "json_schema":
             return json_schema_grammar(json.loads(case["schema"]), **case.get("options", {}))[0]
         case "lark":
-            return lark_grammar(case["grammar"], start=case.get("start", "start"), special=special, limits=Limits(**case.get("limits", {})))
+            text = f"{case['options']}\n{case['grammar']}" if "options" in case else case["grammar"]
+            limits = Limits(**case.get("limits", {}))
+            return lark_grammar(text, start=case.get("start", "start"), special=special, grammars=case.get("grammars", {}), limits=limits)
         case "regex":
             return regex_grammar(case["pattern"])
         case _:

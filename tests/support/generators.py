@@ -133,7 +133,7 @@ class _Writer:
                 return self.builder.except_words(words, self.random.choice(self.features.encodings))
             case "tokens":
                 ids = self.random.sample(range(self.vocabulary), self.random.randint(1, min(4, self.vocabulary)))
-                return self.builder.tokens(tuple(sorted(ids)), negated=self.random.random() < 0.5)
+                return self.builder.tokens(tuple(sorted(ids)), negated=self.random.random() < 0.5, textless=self.random.random() < 0.5)
         return self.call(depth)
 
     def seq(self, depth: int) -> NodeId:

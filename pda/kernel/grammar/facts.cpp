@@ -170,8 +170,8 @@ class Finder {
     std::vector<u32> ids;
     for (std::size_t i = 1; i < n; i++) ids.push_back(operand(node, i));
     std::sort(ids.begin(), ids.end());
-    for (u32 id = 0; id < trie_.text_count(); id++)
-      if (!trie_.text(id).empty() && !std::binary_search(ids.begin(), ids.end(), id)) return true;
+    for (u32 id = 0; id < trie_.size(); id++)
+      if (in_negated(node, id) && !std::binary_search(ids.begin(), ids.end(), id)) return true;
     return false;
   }
 
@@ -507,6 +507,9 @@ class Finder {
   [[noreturn]] static void outside_of_scope() { throw BadGrammar("DISTINCT outside of a SCOPE of the same rule"); }
   double temperature(u32 node) const { return ex_.numbers[static_cast<std::size_t>(ex_.arg(node, 1))]; }
 
+  // A negated set holds tokens that have text, or all tokens.
+  bool in_negated(u32 node, u32 id) const { return ex_.arg(node, 0) == ANY_TOKEN || trie_.has_text(id); }
+
   // What a negated set stands for is resolved.
   void token_set(u32 node) {
     TokenSet set;
@@ -515,8 +518,8 @@ class Finder {
     std::sort(set.ids.begin(), set.ids.end());
     if (set.negated) {
       set.bits.assign(trie_.words(), 0);
-      for (u32 id = 0; id < trie_.text_count(); id++)
-        if (!trie_.text(id).empty()) set.bits[id >> 5] |= 1u << (id & 31);
+      for (u32 id = 0; id < trie_.size(); id++)
+        if (in_negated(node, id)) set.bits[id >> 5] |= 1u << (id & 31);
       for (const u32 id : set.ids) set.bits[id >> 5] &= ~(1u << (id & 31));
     }
     facts_.token_sets.push_back({node, static_cast<u32>(nfa_.token_sets.size())});

@@ -26,6 +26,7 @@ enum Operator : i32 {
 };
 enum Encoding : i32 { RAW, UTF8, JSON, JSON_ANY };
 constexpr i32 REQUIRED = 1, REPEATABLE = 2;
+constexpr i32 ANY_TOKEN = 2;  // of a negated set of tokens: those without text too
 
 // Texts, one behind the other.
 class Texts {
@@ -186,7 +187,7 @@ struct Rule {
 
 struct TokenSet {
   std::vector<u32> ids;   // sorted
-  bool negated = false;   // every token that has text but these
+  bool negated = false;   // every token but these
   std::vector<u32> bits;  // of a negated set, as a bitmask
   bool contains(u32 id) const;
 };

@@ -229,6 +229,10 @@ def test_random_grammars_against_lark(text: str, samples: list[str]) -> None:
         assert generates(grammar, sample) == wanted, sample
 
 
+ATOMIC = (
+    "a possessive quantifier or an atomic group is supported only where it makes no difference, and here it may; "
+    "write a greedy quantifier and say what must not follow, as in a*(?!a)"
+)
 PATTERN = st.recursive(
     st.sampled_from(["a", "b", ".", "[ab]", "[^a]", r"\w", r"\b", "$", "(?=ab)", "(?!ab)", "(?<!ab)", "(?!b)", "(?<=a)"]),
     lambda parts: st.one_of(
@@ -278,6 +282,9 @@ def test_patterns_match_as_in_python(pattern: str, samples: list[str]) -> None:
         (r"\Aa\Z", "a", True),
         (r"[\d\-.]+", "1-.", True),
         (r"a\Bb\b", "ab", True),
+        (r"a*+b(?>cd)\w++", "aabcde", True),
+        (r"(?:a{2,}+-)*", "aaa-aa-", True),
+        (r"a{1,2}+b", "aaab", False),
         (r"(?u:\w)(?=a|b).(?<=ba)", "éba", False),
         (r"\w(?=a|b)(?:.a)(?<=ba)", "éba", True),
         ("(?x)a\u00a0b", "a\u00a0b", True),
@@ -314,9 +321,13 @@ def test_lookaheads_that_later_characters_settle(pattern: str) -> None:
         ("a**", r"nothing to repeat before *; for the character write \*"),
         ("a{2,1}", "the bounds of {2,1} are out of order"),
         ("(?#a", "this comment has no closing )"),
-        ("(?>a)", "unknown kind of group; there are (?:...), (?=...), (?!...), (?<=...), (?<!...), (?P<name>...) and (?aims-x:...)"),
+        (
+            "(?~a)",
+            "unknown kind of group; there are (?:...), (?=...), (?!...), (?<=...), (?<!...), (?P<name>...), (?>...) and (?aims-x:...)",
+        ),
         ("(?<n>a)", "a group name is written (?P<name>...)"),
-        ("a*+", "possessive quantifiers are not supported"),
+        ("a*+a", ATOMIC),
+        ("(?>a|ab)c", ATOMIC),
         (r"a\12", "a back-reference describes no regular language; write out the alternatives"),
         ("(?i-i:a)", "flag 'i' cannot be switched off here"),
         ("(?L)a", "unknown flag 'L'; there are a (ASCII), i (any case), m (lines), s (dot is any character), u (Unicode) and x (blanks)"),
