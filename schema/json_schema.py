@@ -17,6 +17,7 @@ from ..pda.operators import AUTOMATON, BYTES, CHARS, LITERAL, NEVER
 from ..pda.regex import regex_grammar
 from ..pda.useless_rules import is_productive
 from .algebra.unsat_core import unsat_core
+from .algebra.unsat_sentence import unsat_sentence
 from .dialect.guidance import read_guidance
 from .dialect.mistakes import check_is_schema
 from .dialect.pointers import check_size, find, locate, without
@@ -147,8 +148,8 @@ def unsatisfiable(
         )
         return root == start.fragments.never or not is_productive(builder.build(ROOT))
 
-    found = unsat_core(schema, is_empty)
-    return UnsatisfiableError("no instance can satisfy the schema" + (f": {', '.join(found)} contradict each other" if found else ""))
+    found = [] if isinstance(schema, bool) else unsat_core(schema, is_empty)
+    return UnsatisfiableError(unsat_sentence(schema, found))
 
 
 def json_grammar(*, whitespace: str = "flexible", escapes: str = "needed") -> Grammar:

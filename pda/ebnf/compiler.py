@@ -41,7 +41,7 @@ from ..automata.charset import ANY, case_closure, complement, from_ranges
 from ..exceptions import EbnfError, LimitError
 from ..grammar import Grammar, GrammarBuilder, NodeId, RuleId
 from ..limits import Limits
-from ..useless_rules import unproductive_rules, unreachable_rules
+from ..useless_rules import barren_rule, unproductive_rules, unreachable_rules
 from .difference import Automata, Difference, DifferenceError, Regular, define_regular
 from .lexer import EbnfLexer, Source, check_text
 from .lookahead import LookaheadError, work_in
@@ -165,9 +165,9 @@ class _Emitter(Transformer_NonRecursive[Token, Any]):
         grammar = self.builder.build(self.rules[root])
         barren = unproductive_rules(grammar)
         if barren:
-            first = min(barren, key=self.definition.__getitem__)
-            message = f"rule `{grammar.names[first]}` generates no text: all its alternatives lead back to it or to another such rule"
-            raise self.error(message, self.definition[first])
+            blamed, is_endless = barren_rule(grammar, min(barren, key=self.definition.__getitem__))
+            why = ": all its alternatives lead back to it, and none ends" if is_endless else ""
+            raise self.error(f"rule `{grammar.names[blamed]}` generates no text{why}", self.definition[blamed])
         unreached = set(unreachable_rules(grammar, written)).intersection(self.rules.values())
         unused = [grammar.names[rule] for rule in sorted(unreached, key=self.definition.__getitem__)]
         if unused:

@@ -52,7 +52,7 @@ from ..ebnf.lexer import check_text
 from ..exceptions import LarkError, LimitError
 from ..grammar import Grammar, GrammarBuilder, NodeId, RuleId
 from ..limits import Limits
-from ..useless_rules import unproductive_rules
+from ..useless_rules import barren_rule, unproductive_rules
 from .definitions import Definition, Definitions
 from .initial import without_initial
 from .lazy_rules import in_order
@@ -226,8 +226,12 @@ class _Compiler:
                 call = builder.call(root)
                 root = builder.rule("%start")
                 builder.define(root, builder.seq(call, ignored.after()))
-        if root in unproductive_rules(builder.build(root)):
-            raise definitions.error(f"`{start}` generates no text: all its alternatives lead back to it", definition.head)
+        grammar = builder.build(root)
+        if root in unproductive_rules(grammar):
+            blamed, is_endless = barren_rule(grammar, root)
+            head = definitions.by_name.get(grammar.names[blamed], definition).head
+            why = ": all its alternatives lead back to it, and none ends" if is_endless else ""
+            raise definitions.error(f"`{head}` generates no text{why}", head)
         return root
 
     def empty_queue(self) -> None:

@@ -11,7 +11,7 @@
     lookaround                lookarounds at the ends of a pattern, as products of automata
     assertions                assertions anywhere, by an alternating automaton
     words                     lists of words, whose automaton needs no determinisation
-    compiler                  which way a pattern goes: regex_dfa, regex_node, regex_grammar
+    compiler                  which way a pattern goes: regex_dfa, regex_node, regex_grammar; no_text: why none matches
     first_match               the texts that `re.match` prefers, for the terminals of Lark
 
 >>> regex_dfa("(?=.*b)[ab]{2}", search=False)
@@ -21,11 +21,12 @@
 """
 
 from .ast import Ast
-from .compiler import regex_dfa, regex_grammar, regex_node
+from .compiler import no_text, regex_dfa, regex_grammar, regex_node
 from .parser import parse
 
 __all__ = [
     "Ast",
+    "no_text",
     "parse",
     "regex_dfa",
     "regex_grammar",

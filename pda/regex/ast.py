@@ -97,7 +97,7 @@ class Ast:
     """A parsed pattern.
 
     `assertions` counts the nodes that match the empty text under a condition, `atoms` the atomic ones, and `branches` the alternatives
-    outside of all groups.
+    outside of all groups. `places` has the position in the pattern of each assertion, `blank` that of the first class without characters.
     """
 
     pattern: str
@@ -106,3 +106,5 @@ class Ast:
     assertions: int
     atoms: int
     branches: int
+    places: tuple[tuple[AstId, int], ...] = ()
+    blank: int = -1

@@ -12,15 +12,16 @@ What is no regular language (back-references, recursion) raises RegexError.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from ..automata.dfa import NOTHING, Dfa
 from ..budget import Budget
-from ..exceptions import RegexError
-from ..grammar import UTF8, Grammar, GrammarBuilder, NodeId
+from ..exceptions import LimitError, RegexError, UnsatisfiableError, caret
+from ..grammar import NEVER, UTF8, Grammar, GrammarBuilder, NodeId
 from ..limits import Limits
 from .assertions import AlternatingAutomaton
-from .ast import Ast, Repeat
+from .ast import Anchor, Ast, Boundary, Look, Repeat, Seq
 from .lookaround import lookaround_dfa
 from .parser import parse
 from .to_grammar import Branch, emit, outer_branches
@@ -31,6 +32,9 @@ __all__ = ["Ast", "parse", "regex_dfa", "regex_grammar", "regex_node"]
 # A pattern that stands alone is determinised while this is cheap; past it the kernel, which goes only where a text leads, does better.
 # It also counts large repetitions without a state for each count.
 _MODEST_COUNT: Final = 32
+# Steps of work that an error may take to find the assertion that is to blame, and among how many.
+_BLAME_WORK: Final = 300_000
+_MOST_BLAMED: Final = 20
 
 
 def regex_dfa(pattern: str, *, search: bool, limits: Limits | None = None, budget: Budget | None = None) -> Dfa:
@@ -103,8 +107,41 @@ def regex_grammar(pattern: str, *, limits: Limits | None = None) -> Grammar:
     else:
         modest = _modest_automaton(ast, branches, budget)
         node = emit(builder, ast, branches, search=False, encoding=UTF8) if modest is None else _automaton_node(builder, modest, UTF8)
+    if builder.nodes[node] == (NEVER,):
+        raise no_text(ast, budget.limits)
     builder.define(root, node)
     return builder.build(root)
+
+
+def no_text(ast: Ast, limits: Limits) -> UnsatisfiableError:
+    """The error for a pattern that no text matches as a whole: which assertion is to blame, or which class has no character.
+
+    An assertion is to blame if the pattern matches something without it; where only several together are, it is the last of the fewest
+    first ones that have to go.
+    """
+    position = ast.blank if ast.blank >= 0 else _blamed(ast, limits)
+    reason = "this class has no character" if ast.blank >= 0 else "this assertion never holds where it stands"
+    return UnsatisfiableError(f"this pattern matches no text: {reason}\n{caret(ast.pattern, position)}")
+
+
+def _blamed(ast: Ast, limits: Limits) -> int:
+    """The position of the assertion that is to blame, of the first one where that is too much work to find out."""
+    budget = Budget(replace(limits, compile_work=min(limits.compile_work, _BLAME_WORK)))
+    places = ast.places if len(ast.places) <= _MOST_BLAMED else ()
+    try:
+        for together in (False, True):
+            nodes = list(ast.nodes)
+            for place, position in places:
+                if not together:
+                    nodes = list(ast.nodes)
+                nodes[place] = Seq(())
+                count = sum(isinstance(node, Anchor | Boundary | Look) for node in nodes)
+                rest = replace(ast, nodes=tuple(nodes), assertions=count)
+                if _automaton(rest, outer_branches(rest), False, budget) != NOTHING:
+                    return position
+    except LimitError:
+        pass
+    return ast.places[0][1] if ast.places else 0
 
 
 def _modest_automaton(ast: Ast, branches: list[Branch], budget: Budget) -> Dfa | None:

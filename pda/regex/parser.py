@@ -132,17 +132,22 @@ class _Group:
 class _Parser:
     """The state of one parse."""
 
-    __slots__ = ("assertions", "at", "atoms", "budget", "doubtful", "flavour", "group", "looks", "nodes", "pattern", "stack", "tried")
+    __slots__ = (
+        "assertions", "at", "atoms", "blank", "budget", "doubtful", "flavour",
+        "group", "looks", "nodes", "pattern", "places", "stack", "tried",
+    )  # fmt: skip
 
     def __init__(self, pattern: str, flavour: Flavour, budget: Budget) -> None:
         self.pattern = pattern
         self.flavour = flavour
         self.budget = budget
         self.nodes: list[AstNode] = []
+        self.places: list[tuple[AstId, int]] = []
         self.stack: list[_Group] = []
         self.group = _Group("", 0, 0)
         self.at = 0
         self.assertions = self.atoms = self.looks = self.tried = 0
+        self.blank = -1
         self.doubtful = -1  # where a class was that other engines read to a later `]`
 
     def run(self) -> Ast:
@@ -152,7 +157,7 @@ class _Parser:
             raise RegexError(fault.message, self.pattern, fault.position) from None
         branches = len(self.group.branches) + 1
         root = self.node_of(self.close_branches())
-        return Ast(self.pattern, tuple(self.nodes), root, self.assertions, self.atoms, branches)
+        return Ast(self.pattern, tuple(self.nodes), root, self.assertions, self.atoms, branches, tuple(self.places), self.blank)
 
     def read(self) -> None:
         """Read all of the pattern."""
@@ -261,12 +266,14 @@ class _Parser:
         self.anchor(Place.LINE_END if self.group.flags & MULTILINE else self.flavour.end)
 
     def anchor(self, place: Place) -> None:
-        self.assertion(Anchor(place))
+        self.assertion(Anchor(place), self.at)
         self.at += 1
 
-    def assertion(self, node: AstNode) -> None:
+    def assertion(self, node: AstNode, position: int) -> None:
         self.assertions += 1
-        self.group.items.append(self.add(node))
+        item = self.add(node)
+        self.places.append((item, position))
+        self.group.items.append(item)
         self.group.repeatable = False
 
     def character_class(self) -> None:
@@ -276,6 +283,8 @@ class _Parser:
             raise Fault(r"too many [ that may or may not begin a class; write \[ for the character", self.at)
         if match.doubtful:
             self.doubtful = self.at
+        if not match.chars and self.blank < 0:
+            self.blank = self.at
         self.push(match.chars)
         self.at = match.end
 
@@ -294,7 +303,7 @@ class _Parser:
         start = self.at + 1
         letter = self.pattern[start : start + 1]
         if letter and letter in "bB":
-            self.assertion(Boundary(flavour.word(flags), letter == "B"))
+            self.assertion(Boundary(flavour.word(flags), letter == "B"), self.at)
             self.at = start + 1
         elif letter in flavour.anchors:
             self.anchor(flavour.anchors[letter])
@@ -439,7 +448,7 @@ class _Parser:
             self.push(self.add(Atomic(self.node_of(item), position)))
         else:
             self.looks -= 1
-            self.assertion(Look(self.node_of(item), kind[0] != "<", kind[-1] == "!"))
+            self.assertion(Look(self.node_of(item), kind[0] != "<", kind[-1] == "!"), position)
             self.group.repeatable = True
 
 

@@ -9,8 +9,9 @@
     unevaluated    the cases of a subschema beside unevaluated keywords
     finite         the values of a conjunction, one by one, where they are few
     unsat_core     which constraints of an unsatisfiable schema contradict each other
+    unsat_sentence what they ask for, as a sentence
 
 >>> from stackmask.schema.json_schema import unsatisfiable
 >>> print(unsatisfiable({"type": "integer", "minimum": 3, "maximum": 2, "title": "none"}))
-no instance can satisfy the schema: /type, /minimum, /maximum contradict each other
+no instance can satisfy the schema: the value must be an integer (/type), be at least 3 (/minimum) and be at most 2 (/maximum)
 """

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from ...pda.embed import splice
-from ...pda.exceptions import EbnfError, LarkError, RegexError, SchemaError, StructuralTagError, shown
+from ...pda.exceptions import EbnfError, LarkError, RegexError, SchemaError, StructuralTagError, UnsatisfiableError, shown
 from ...pda.grammar import Grammar, GrammarBuilder, NodeId
-from ...pda.regex import regex_grammar, regex_node
+from ...pda.regex import no_text, parse, regex_grammar, regex_node
 from ..emit.direct import Compilation
 from ..emit.escaped import escaped
-from ..json_schema import json_schema_node
+from ..json_schema import json_schema_node, unsatisfiable
 from .fields import Fields, kind, refusal
 from .notations import STYLES
 from .parameters import pattern_of, styled
@@ -50,7 +50,9 @@ def schema(w: Writer, fields: Fields) -> NodeId:
     except (SchemaError, RegexError) as error:
         raise refusal(path, str(error)) from None
     if node == fragments.never:
-        raise refusal(path, f"no {'instance' if style == 'json' else 'object'} can satisfy the schema")
+        if style != "json":
+            raise refusal(path, "no object can satisfy the schema")
+        raise refusal(path, str(unsatisfiable(value, property_order=order, documents=documents, extra_properties=extra)))
     return node
 
 
@@ -82,10 +84,10 @@ def regex(w: Writer, fields: Fields) -> NodeId:
         if fields.values.get("escape") is not None:
             return _spliced(w, fields, regex_grammar(pattern, limits=w.budget.limits))
         node = regex_node(w.builder, pattern, search=False, budget=w.budget)
-    except RegexError as error:
+    except (RegexError, UnsatisfiableError) as error:
         raise refusal(path, str(error)) from None
     if node == w.builder.never():
-        raise refusal(path, "this pattern matches no text")
+        raise refusal(path, str(no_text(parse(pattern, limits=w.budget.limits), w.budget.limits)))
     return node
 
 

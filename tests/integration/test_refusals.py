@@ -9,10 +9,13 @@ from jsonschema import Draft202012Validator
 from jsonschema.validators import validator_for
 from support.corpus import cases
 
-from stackmask import Compiler, Vocabulary
+from stackmask import Compiler, GrammarError, UnsatisfiableError, Vocabulary
 from stackmask.integration.cli import main
+from stackmask.schema.dialect.pointers import without
 
 CASES = {case["name"]: case for case in cases("refusals.toml")}
+ERRORS = {case["name"]: case for case in cases("specification_errors.toml")}
+KINDS = {"schema": "json_schema", "regex": "regex", "ebnf": "ebnf", "lark": "lark", "structural_tag": "structural_tag"}
 SCHEMAS = {name: case for name, case in CASES.items() if "schema" in case}
 KEYWORDS = """
     type enum const minimum maximum exclusiveMinimum exclusiveMaximum multipleOf minLength maxLength pattern format items prefixItems
@@ -57,6 +60,40 @@ def test_sentences(compiler, name):
         assert matcher.accept_bytes(found.nearest) and matcher.is_completed()
         assert str(found).splitlines()[0] == (case["says"][0] if found.reasons else str(found).splitlines()[0])
         assert str(found).endswith(f"nearest text that fits: {found.nearest.decode()}")
+
+
+def specification(case):
+    """The kind of a case of the errors, and its value."""
+    kind = next(kind for kind in KINDS if kind in case)
+    return KINDS[kind], json.loads(case[kind]) if kind in ("schema", "structural_tag") else case[kind]
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_errors_of_specifications(compiler, name):
+    """What no text satisfies, and what is malformed, is refused by the error of the corpus, word for word."""
+    kind, value = specification(ERRORS[name])
+    with pytest.raises(GrammarError) as caught:
+        getattr(compiler, kind)(value)
+    assert str(caught.value) == ERRORS[name]["error"].rstrip("\n")
+
+
+@pytest.mark.parametrize("name", [name for name, case in ERRORS.items() if "schema" in case and case["schema"] != "false"])
+def test_every_constraint_of_an_error_is_needed(compiler, name):
+    """Without any one of the constraints that it names a schema has an instance."""
+    kind, schema = specification(ERRORS[name])
+    pointers = re.findall(r"\((/\S+)\)", ERRORS[name]["error"])
+    assert pointers
+    for pointer in pointers:
+        getattr(compiler, kind)(without(schema, pointer))
+
+
+def test_the_assertion_that_is_to_blame(compiler):
+    """A pattern without texts has a caret at an assertion; where there are many, at the first."""
+    with pytest.raises(UnsatisfiableError) as caught:
+        compiler.regex("(?=x)" * 50 + "b")
+    assert "line 1, column 1\n" in str(caught.value)
+    with pytest.raises(UnsatisfiableError, match="column 6\n"):
+        compiler.regex("(?=a)(?=b)c")
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
