@@ -65,8 +65,9 @@ def local_target(schema: Any, pointer: str) -> str | None:
     '/$defs/a'
     """
     reference = value_at(schema, pointer) if pointer.endswith("/$ref") else None
-    is_local = isinstance(reference, str) and (reference == "#" or reference.startswith("#/"))
-    return unquote(reference[1:]) if is_local else None
+    if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
+        return None
+    return unquote(reference[1:])
 
 
 def value_at(schema: Any, pointer: str) -> Any:

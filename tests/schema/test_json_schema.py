@@ -164,8 +164,8 @@ def test_what_only_an_engine_finds_empty() -> None:
     schema = {"type": "object", "title": "t", "required": ["a"], "properties": {"a": {"$ref": "#"}, "b": {"type": "string"}}}
     assert not is_productive(compiled(schema))
     assert str(unsatisfiable(schema)) == (
-        'no instance can satisfy the schema, which refers to itself without end: the value must be an object (/type) and have the member "a" '
-        "(/required); `/a` must be an instance of # (/properties/a/$ref)"
+        "no instance can satisfy the schema, which refers to itself without end: the value must be an object (/type) and "
+        'have the member "a" (/required); `/a` must be an instance of # (/properties/a/$ref)'
     )
     assert is_productive(compiled({**schema, "required": []}))
 
