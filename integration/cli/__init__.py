@@ -2,6 +2,7 @@
 
     command                          what the commands share: table entry, exit codes, errors
     specification                    the arguments that name a specification
+    tokenizer                        a tokenizer by its file
     generate, check, inspect, export, serve, batch
                                      a command each
     bench, benchmark                 a command, and what it measures

@@ -1,21 +1,33 @@
-"""`stackmask bench`: the quick benchmark as a table."""
+"""`stackmask bench`: the quick benchmark as a table, over the vocabulary of a model."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import platform
 import sys
 from dataclasses import asdict
+from typing import Any
 
-from ..demo import demo_vocabulary
+from ...pda.engine import Matcher
+from ..demo import demo_vocabulary, load_tokenizer
+from ..tokenizers import Vocabulary, model_vocabulary
 from .benchmark import ENGINES, Timing, measure
 from .command import OK, REFUSED, Command, CommandError, colour, integer, note
+from .tokenizer import read_tokenizer
 
 COLUMNS = ("compile", "first", "mean", "p50", "p99")
+MEASURED = (
+    "microseconds, one thread: each schema compiled anew {rounds} times (median), and a document of it taken token by token; "
+    "first is the first mask with its token (median), the others are of all further steps, each a mask and the token accepted"
+)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
+    vocabulary = parser.add_mutually_exclusive_group()
+    vocabulary.add_argument("--tokenizer", metavar="PATH", help="the vocabulary of a tokenizer.json, or of a directory that has one")
+    vocabulary.add_argument("--model", metavar="DIR", help="that of a Hugging Face model (default: the demo model's, which is small)")
     parser.add_argument("--rounds", type=integer(1), default=10, metavar="N", help="compile each schema N times (default: 10)")
     parser.add_argument("--engine", action="append", choices=ENGINES, help="only this engine (default: all that are installed)")
     parser.add_argument("--as-json", action="store_true", help="print JSON instead of a table")
@@ -23,7 +35,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Measure the engines one after the other and print what they took."""
-    vocabulary = demo_vocabulary()
+    name, vocabulary = read_vocabulary(arguments)
+    note(f"vocabulary of {name}: {vocabulary.size:,} tokens; Python {platform.python_version()} on {platform.machine()}; {_kernel()}")
     timings: list[Timing] = []
     for engine in arguments.engine or ENGINES:
         try:
@@ -33,11 +46,40 @@ def run(arguments: argparse.Namespace) -> int:
                 raise CommandError(f"{engine} is not installed: {error}") from None
             note(colour(f"{engine}: not installed", "dim"))
     if arguments.as_json:
-        print(json.dumps([asdict(timing) for timing in timings], indent=2))
+        print(json.dumps([{"vocabulary": name, "tokens": vocabulary.size, **asdict(timing)} for timing in timings], indent=2))
     else:
         print(table(timings))
-        note(f"microseconds; a step is mask + accept; {vocabulary.size} tokens, {arguments.rounds} rounds, one thread")
+        note(MEASURED.format(rounds=arguments.rounds))
     return REFUSED if any(timing.error for timing in timings if timing.engine == "stackmask") else OK
+
+
+def read_vocabulary(arguments: argparse.Namespace) -> tuple[str, Vocabulary]:
+    """The vocabulary to measure with, and what it is called."""
+    if arguments.tokenizer is not None:
+        name, vocabulary, _ = read_tokenizer(arguments.tokenizer)
+    elif arguments.model is not None:
+        name, vocabulary = arguments.model, _model_vocabulary(arguments.model)
+    else:
+        return "the demo model (--tokenizer and --model measure a large vocabulary)", demo_vocabulary()
+    if not vocabulary.stop_token_ids:
+        raise CommandError(f"{name}: no token of it is known to end a text, as engines need one to")
+    return name, vocabulary
+
+
+def _model_vocabulary(directory: str) -> Vocabulary:
+    try:
+        from transformers import AutoConfig
+    except ImportError:
+        raise CommandError("--model needs transformers: pip install 'stackmask[hf]'") from None
+    try:
+        config: Any = AutoConfig.from_pretrained(directory)
+        return model_vocabulary(load_tokenizer(directory), config.get_text_config().vocab_size)
+    except (OSError, ValueError) as error:
+        raise CommandError(f"{directory}: {str(error).splitlines()[0][:200]}") from None
+
+
+def _kernel() -> str:
+    return "the kernel in plain Python" if "reference" in Matcher.__module__ else "the compiled kernel"
 
 
 def table(timings: list[Timing]) -> str:

@@ -1,4 +1,4 @@
-"""A quick benchmark that ships with the package: masks for a few schemas, over the demo model's vocabulary.
+"""A quick benchmark that ships with the package: masks for a few schemas, over any vocabulary.
 
 Each case is compiled anew several times, and a document that fits it is walked token by token: the time to compile, to the first mask,
 and of each further step (fill the mask, accept a token), every mask computed for the first time in its grammar.

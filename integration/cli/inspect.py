@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from pathlib import Path
 from typing import Any
 
 from ..compiler import Compiler
@@ -16,9 +15,9 @@ from ..inspector.local import LocalServer
 from ..inspector.service import InspectorService, TokenizerData
 from ..inspector.terminal import write_trace
 from ..inspector.worker import make_tokenizer
-from ..tokenizers import Vocabulary
 from .command import OK, REFUSED, Command, CommandError, integer, note
 from .specification import add_specification, has_specification, read_bytes, read_specification
+from .tokenizer import read_tokenizer
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -69,22 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def load_tokenizer(path: str) -> TokenizerData:
     """A tokenizer by its file or directory."""
-    place = Path(path)
-    file = place / "tokenizer.json" if place.is_dir() else place
-    name = place.resolve().name if place.is_dir() else place.resolve().parent.name if place.name == "tokenizer.json" else place.stem
-    if not file.is_file():
-        raise CommandError(f"{file}: there is no such tokenizer.json")
-    try:
-        from tokenizers import Tokenizer as Backend
-    except ImportError:
-        raise CommandError("--tokenizer needs the package tokenizers: pip install tokenizers") from None
-    try:
-        backend: Any = Backend.from_file(str(file))
-        stops = [token.content for token in backend.get_added_tokens_decoder().values() if token.special]
-        ends = [backend.token_to_id(name) for name in stops if any(word in name for word in ("end", "eot", "eos", "</s>", "im_end"))]
-        vocabulary = Vocabulary.from_transformers(backend, stop_token_ids=ends)
-    except Exception as error:  # the library raises what it likes
-        raise CommandError(f"{file}: {str(error).splitlines()[0][:200]}") from None
+    name, vocabulary, backend = read_tokenizer(path)
     return TokenizerData.of(name, vocabulary, backend.to_str())
 
 

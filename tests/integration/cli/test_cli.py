@@ -14,6 +14,7 @@ from stackmask.integration.cli import benchmark, command, entry, main
 from stackmask.integration.cli.check import _compile, place
 from stackmask.integration.cli.generate import check_answer, conclude, default_prompt
 from stackmask.integration.cli.specification import Specification
+from stackmask.integration.demo import demo_model_path, demo_vocabulary
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 PERSON = EXAMPLES / "person.schema.json"
@@ -353,6 +354,25 @@ class TestBench:
         """The same as JSON."""
         timings = json.loads(run(capsys, "bench", "--rounds", "1", "--engine", "stackmask", "--as-json")[1])
         assert all(timing["mean"] > 0 and timing["steps"] > 0 and not timing["error"] for timing in timings)
+        assert {timing["tokens"] for timing in timings} == {demo_vocabulary().size}
+
+    def test_the_vocabulary_of_a_model(self, capsys, data, tmp_path):
+        """A large vocabulary by its tokenizer or by a model; both are named, and what is wrong is said."""
+        folder = data / "tokenizers" / "llama3"
+        code, out, err = run(capsys, "bench", "--rounds", "1", "--engine", "stackmask", "--tokenizer", str(folder))
+        assert code == 0 and "vocabulary of llama3: 128,256 tokens" in err and "refuses" not in out
+        code, _, err = run(capsys, "bench", "--rounds", "1", "--engine", "stackmask", "--model", str(demo_model_path()))
+        assert code == 0 and f"{demo_model_path()}: {demo_vocabulary().size:,} tokens" in err
+        endless = json.loads((demo_model_path() / "tokenizer.json").read_text("utf-8"))
+        endless["added_tokens"] = []
+        (tmp_path / "tokenizer.json").write_text(json.dumps(endless))
+        for option, path, said in (
+            ("--tokenizer", tmp_path, "no token of it is known to end a text"),
+            ("--tokenizer", tmp_path / "none", "no such tokenizer.json"),
+            ("--model", tmp_path, str(tmp_path)),
+        ):
+            code, _, err = run(capsys, "bench", option, str(path))
+            assert code == 2 and said in err
 
     @pytest.mark.parametrize("engine", ["llguidance", "xgrammar"])
     def test_other_engines(self, capsys, engine):
