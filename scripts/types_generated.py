@@ -13,8 +13,10 @@ import dataclasses
 import enum
 import json
 import sys
+import time
 import uuid
-from datetime import date, datetime, time, timedelta
+from datetime import date, datetime, timedelta
+from datetime import time as time_of_day
 from decimal import Decimal
 from ipaddress import IPv4Address
 from typing import Annotated, Any, Generic, Literal, NamedTuple, NotRequired, Optional, TypeVar, Union
@@ -158,7 +160,7 @@ class Moments(BaseModel):
 
     day: date
     at: datetime
-    clock: time
+    clock: time_of_day
     id: uuid.UUID
 
 
@@ -256,7 +258,7 @@ TYPES: dict[str, Any] = {
     "pattern": Annotated[str, Field(pattern=r"^[A-Z]{2}-\d{3}$")],
     "date": date,
     "datetime": datetime,
-    "time": time,
+    "time": time_of_day,
     "timedelta": timedelta,
     "uuid": uuid.UUID,
     "open model with keys": Box[dict[str, Percent]],
@@ -283,11 +285,22 @@ TYPES: dict[str, Any] = {
 }
 
 
-def check(generator: stackmask.Generator, name: str, number: int, *, max_tokens: int = 300) -> str:
-    """Generate one object of a type; what is wrong with it, "" where nothing is."""
-    answer = generator.generate(
-        f"Write {name} as JSON.", json_schema=TYPES[name], temperature=1.0, seed=number, max_tokens=max_tokens, finish_within_budget=True
+def check(generator: stackmask.Generator, name: str, seed: int, num: int = 1, *, max_tokens: int = 300) -> list[str]:
+    """Generate objects of a type in one batch; what is wrong with those that are wrong."""
+    first = generator.generate(
+        f"Write {name} as JSON.",
+        json_schema=TYPES[name],
+        temperature=1.0,
+        seed=seed,
+        n=num,
+        max_tokens=max_tokens,
+        finish_within_budget=True,
     )
+    return [problem for answer in (first, *first.others) if (problem := _problem(name, answer))]
+
+
+def _problem(name: str, answer: stackmask.Generation[Any]) -> str:
+    """What is wrong with an answer, "" where nothing is."""
     if not answer.complete:
         return f"cut: {answer.text[-60:]!r}"
     lost: list[str] = []
@@ -318,9 +331,13 @@ def main() -> int:
     generator = stackmask.Generator(*load_model())
     wrong = 0
     for name in TYPES:
-        found = [problem for number in range(arguments.num) if (problem := check(generator, name, arguments.seed + number))]
+        start = time.perf_counter()
+        found = check(generator, name, arguments.seed, arguments.num)
         wrong += len(found)
-        print(f"{name:28} {arguments.num - len(found)} of {arguments.num}{'  ' + found[0] if found else ''}", flush=True)
+        seconds = time.perf_counter() - start
+        print(
+            f"{name:28} {arguments.num - len(found)} of {arguments.num} in {seconds:4.1f} s{'  ' + found[0] if found else ''}", flush=True
+        )
     print(f"{len(TYPES)} types, {arguments.num} each: {wrong} wrong")
     return 1 if wrong else 0
 
