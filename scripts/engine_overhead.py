@@ -1,10 +1,12 @@
 """What a constraint costs a step of the engine: the same batch with and without one, side by side.
 
     python scripts/engine_overhead.py --tokenizer tokenizer.json [--batch 32] [--steps 60] [--pause 0.02]
+    python scripts/engine_overhead.py --demo --batch 1 --temperature 1 --top-p 0.95
 
-A model of the demo model's size with random weights and as many logits as the tokenizer has ids; greedy, `batch` requests of which all
-or none have a JSON Schema. Both run in turns. Times are those of the CPU that the engine's thread had, so that whatever else the
-machine does counts little. Masks are filled by a thread beside it, which counts where the step has to wait for it, by the clock.
+A model of the demo model's size with random weights and as many logits as the tokenizer has ids, or the demo model itself; greedy, or
+with the engine's sampler on both sides; `batch` requests of which all or none have a JSON Schema. Both run in turns. Times are those of
+the CPU that the engine's thread had, so that whatever else the machine does counts little. Masks are filled by a thread beside it, which
+counts where the step has to wait for it, by the clock.
 
 With `--pause` there is no model: a forward pass is a pause of so many seconds, and its logits are made in advance. So steps are the same
 but for the constraint, and can be held against each other by the clock, which is what a request sees. The thread asks for the time until
@@ -25,6 +27,7 @@ from typing import Any
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
+from stackmask.integration.demo import load_model
 from stackmask.integration.engine import Constraint, Engine, Request, Sampling
 
 SCHEMA = {
@@ -92,12 +95,12 @@ class Step:
     masks: float
 
 
-def run(engine: Engine, clock: Clock | None, batch: int, steps: int, constraint: Constraint | None) -> list[Step]:
+def run(engine: Engine, clock: Clock | None, batch: int, steps: int, constraint: Constraint | None, sampling: Sampling) -> list[Step]:
     """The steps of a full batch."""
     request = Request(
-        prompt=[5, 6, 7],
+        prompt=engine.encode("Write a person as JSON."),
         constraint=constraint,
-        sampling=Sampling(temperature=0),
+        sampling=sampling,
         max_tokens=steps + 200,  # so that the end of the budget is not near
         finish_within_budget=constraint is not None,
     )
@@ -121,19 +124,8 @@ def run(engine: Engine, clock: Clock | None, batch: int, steps: int, constraint:
     return times
 
 
-def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tokenizer", required=True, help="a tokenizer.json")
-    parser.add_argument("--eos", default="<|eot_id|>", help="the token that ends a text")
-    parser.add_argument("--batch", type=int, default=32)
-    parser.add_argument("--steps", type=int, default=60)
-    parser.add_argument("--rounds", type=int, default=4)
-    parser.add_argument("--pause", type=float, default=0.0, help="seconds of a pause in the place of a forward pass")
-    parser.add_argument("--sleep", action="store_true", help="sleep in a pause")
-    arguments = parser.parse_args()
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
+def make_model(arguments: argparse.Namespace) -> tuple[Any, Any]:
+    """A model with random weights, or a pause in its place, for a tokenizer."""
     tokenizer: Any = PreTrainedTokenizerFast(tokenizer_file=arguments.tokenizer, eos_token=arguments.eos)
     config = LlamaConfig(
         vocab_size=len(tokenizer),
@@ -143,17 +135,38 @@ def main() -> None:
         num_attention_heads=4,
         tie_word_embeddings=True,
     )
-    model: Any = (
-        Pause(config, arguments.batch, arguments.pause, sleeps=arguments.sleep) if arguments.pause else LlamaForCausalLM(config).eval()
-    )
+    if arguments.pause:
+        return Pause(config, arguments.batch, arguments.pause, sleeps=arguments.sleep), tokenizer
+    return LlamaForCausalLM(config).eval(), tokenizer
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    model_choice = parser.add_mutually_exclusive_group(required=True)
+    model_choice.add_argument("--tokenizer", help="a tokenizer.json")
+    model_choice.add_argument("--demo", action="store_true", help="the demo model and its tokenizer")
+    parser.add_argument("--temperature", type=float, default=0.0, help="0 is greedy")
+    parser.add_argument("--top-p", type=float, default=1.0)
+    parser.add_argument("--eos", default="<|eot_id|>", help="the token that ends a text")
+    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--pause", type=float, default=0.0, help="seconds of a pause in the place of a forward pass")
+    parser.add_argument("--sleep", action="store_true", help="sleep in a pause")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    model, tokenizer = load_model() if arguments.demo else make_model(arguments)
+    sampling = Sampling(temperature=arguments.temperature, top_p=arguments.top_p, seed=0)
     engine = Engine(model, tokenizer, max_running=arguments.batch)
     clock = None if arguments.pause else Clock(model)
     constraint = Constraint("json_schema", SCHEMA)
     free: list[Step] = []
     guided: list[Step] = []
     for number in range(arguments.rounds + 1):
-        plain = run(engine, clock, arguments.batch, arguments.steps, None)
-        masked = run(engine, clock, arguments.batch, arguments.steps, constraint)
+        plain = run(engine, clock, arguments.batch, arguments.steps, None, sampling)
+        masked = run(engine, clock, arguments.batch, arguments.steps, constraint, sampling)
         if number:  # the first round warms up
             free += plain
             guided += masked
