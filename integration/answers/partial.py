@@ -31,7 +31,7 @@ Fields = dict[str, tuple[str, Any]]
 _BLANKS: Final = " \t\n\r,:"
 
 
-class _Frame:
+class Frame:
     """An object or array that is open: its value, where its text begins, and the name of the member at hand; `node` is its typed side."""
 
     __slots__ = ("key", "node", "start", "value")
@@ -60,7 +60,7 @@ class PartialJson:
 
     def __init__(self) -> None:
         self.value: Any = None
-        self._frames: list[_Frame] = []
+        self._frames: list[Frame] = []
         self._scalar: list[str] = []  # the pieces of the string or number at hand
         self._escaped = False  # the last character was a backslash that escapes the next one
         self._read = 0  # characters of earlier pieces
@@ -116,7 +116,7 @@ class PartialJson:
             self._ended(frame, end - len(text), end)
 
     def _open(self, value: dict[str, Any] | list[Any], start: int) -> None:
-        frame, around = _Frame(value, start), self._frames[-1] if self._frames else None
+        frame, around = Frame(value, start), self._frames[-1] if self._frames else None
         self._put(around, value)
         self._opened(around, frame)
         self._frames.append(frame)
@@ -125,7 +125,7 @@ class PartialJson:
         frame = self._frames.pop()
         self._ended(self._frames[-1] if self._frames else None, frame.start, end)
 
-    def _put(self, around: _Frame | None, value: Any) -> None:
+    def _put(self, around: Frame | None, value: Any) -> None:
         if around is None:
             self.value = value
         elif isinstance(around.value, dict):
@@ -134,10 +134,10 @@ class PartialJson:
         else:
             around.value.append(value)
 
-    def _opened(self, around: _Frame | None, frame: _Frame) -> None:
+    def _opened(self, around: Frame | None, frame: Frame) -> None:
         """An object or array began in the one around it."""
 
-    def _ended(self, around: _Frame | None, start: int, end: int) -> None:
+    def _ended(self, around: Frame | None, start: int, end: int) -> None:
         """A part that stands at these characters of the text ended, in the object or array around it."""
         if around is not None:
             around.key = None
@@ -198,7 +198,7 @@ class PartialObject(PartialJson):
         self._text.write(text)
         super().feed(text)
 
-    def _opened(self, around: _Frame | None, frame: _Frame) -> None:
+    def _opened(self, around: Frame | None, frame: Frame) -> None:
         node = None if around is None else around.node
         if around is not None and node is None:
             return
@@ -213,7 +213,7 @@ class PartialObject(PartialJson):
             else:
                 node.put(name, frame.node.value, ended=False, replaces=False)
 
-    def _ended(self, around: _Frame | None, start: int, end: int) -> None:
+    def _ended(self, around: Frame | None, start: int, end: int) -> None:
         node = None if around is None else around.node
         if around is None or node is not None:
             name, schema = (None, self._type) if node is None else node.part(around.key if around is not None else None)

@@ -16,6 +16,8 @@ Read in this order:
     serving         from there to events and answers
     chat, completions, responses, check
                     the answers' shapes
+    partials        the parts of a JSON answer as they end, in streams
+    described       the answers in OpenAPI
     protocols       what is served beside OpenAI's interface, and the form of errors by path
         turn        one turn of a chat, which these protocols read and write
         anthropic   the Messages API

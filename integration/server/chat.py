@@ -13,7 +13,9 @@ from starlette.requests import Request as HttpRequest
 
 from ..engine import Answer
 from ..tools import Call, Piece, Text
+from .constraints import find_constraint
 from .errors import ApiError, api_error
+from .partials import PartialsPlan
 from .plan import PreparedRequest
 from .protocol import ChatRequest
 from .serving import Serving, sse
@@ -28,6 +30,7 @@ class Chat:
         self.id = f"chatcmpl-{uuid.uuid4().hex}"
         self.created = int(time.time())
         self.n = body.n or 1
+        self.partials: PartialsPlan
         self.prepared: PreparedRequest
 
     async def prepare(self) -> None:
@@ -41,6 +44,8 @@ class Chat:
         plan = await planner.plan_turn(body, body.messages, body, template=body.chat_template_kwargs)
         limit = body.max_completion_tokens if body.max_completion_tokens is not None else body.max_tokens
         logprobs = (body.top_logprobs or 0) if body.logprobs else None
+        asked, _ = find_constraint(body, planner.options.json_whitespace)
+        self.partials = PartialsPlan(body.stackmask, asked, plan.tools, stream=body.stream)
         self.prepared = await planner.prepare(replace(plan, n=self.n, max_tokens=limit, logprobs=logprobs))
 
     async def answer(self, http: HttpRequest | None) -> dict[str, Any]:
@@ -63,6 +68,7 @@ class Chat:
         tools = self.prepared.tools
         readers = [None if tools is None else tools.parser() for _ in range(self.n)]
         called = [False] * self.n
+        partials = [self.partials.begin() for _ in range(self.n)]
         try:
             for index in range(self.n):
                 content = None if tools and tools.choice.is_required else ""
@@ -79,14 +85,15 @@ class Chat:
                         reasoning += thought
                         if calls:
                             called[index] = True
-                            delta["tool_calls"] = [_call_delta(call) for call in calls]
+                            delta["tool_calls"] = [_call_delta(call) | partials[index].of_call(call) for call in calls]
                     if reasoning:
                         delta["reasoning_content"] = reasoning
                     if text:
                         delta["content"] = text
                     logprobs = self._logprobs(event.logprobs) if event.logprobs else None
-                    if delta or logprobs:
-                        yield self._chunk(index, delta, logprobs=logprobs)
+                    ended = partials[index].of_text(text, final=event.answer is not None)
+                    if delta or logprobs or ended:
+                        yield self._chunk(index, delta, logprobs=logprobs, extra=ended)
                     if event.answer is not None:
                         answers[index] = event.answer
                         reason = self._reason(event.answer, called[index])

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from starlette.requests import Request as HttpRequest
 
@@ -15,11 +15,13 @@ from ..engine import Answer
 from ..engine.request import TokenLogprob
 from .constraints import find_constraint
 from .errors import ApiError, api_error
+from .partials import PartialsPlan
 from .plan import PreparedRequest, RequestPlan
 from .protocol import CompletionRequest
 from .serving import Serving, sse
 
 DEFAULT_MAX_TOKENS = 16  # OpenAI's
+NOTHING: Final[Mapping[str, Any]] = {}
 
 
 class Completion:
@@ -31,6 +33,7 @@ class Completion:
         self.id = f"cmpl-{uuid.uuid4().hex}"
         self.created = int(time.time())
         self.n = body.n or 1
+        self.partials: PartialsPlan
         self.prepared: PreparedRequest
 
     async def prepare(self) -> None:
@@ -38,6 +41,7 @@ class Completion:
         planner, body = self.serving.planner, self.body
         planner.check_model(body.model)
         constraint, field = find_constraint(body, planner.options.json_whitespace)
+        self.partials = PartialsPlan(body.stackmask, constraint, None, stream=body.stream)
         best_of = body.best_of or self.n
         if best_of < self.n:
             raise ApiError(f"best_of is {best_of}, less than n", param="best_of")
@@ -82,6 +86,7 @@ class Completion:
         """The answer as server-sent events."""
         answers: dict[int, Answer] = {}
         offsets = [0] * len(self.prepared.sequences)
+        partials = [self.partials.begin() for _ in offsets]
         warnings = self.serving.warnings(self.prepared)
         try:
             for index in range(len(offsets) if self.body.echo else 0):
@@ -96,12 +101,12 @@ class Completion:
                     if event.answer is not None:
                         answers[index] = event.answer
                         reason = "stop" if event.answer.finish_reason == "stop" else "length"
+                    ended = partials[index].of_text(event.text, final=event.answer is not None)
                     if event.text or reason or event.logprobs:
                         logprobs = self._logprobs(event.logprobs, offsets[index]) if event.logprobs else None
                         offsets[index] += len(event.text)
-                        yield sse(
-                            {**self._head(), "choices": [self._choice(index, event.text, reason, logprobs, event.answer)], **warnings}
-                        )
+                        choice = self._choice(index, event.text, reason, logprobs, event.answer, ended)
+                        yield sse({**self._head(), "choices": [choice], **warnings})
                         warnings = {}
             if self.body.stream_options is not None and self.body.stream_options.include_usage:
                 usage = self.serving.usage(self.prepared, [answers[index] for index in sorted(answers)], self.n)
@@ -137,9 +142,12 @@ class Completion:
     def _head(self) -> dict[str, Any]:
         return {"id": self.id, "object": "text_completion", "created": self.created, "model": self.serving.options.model_name}
 
-    def _choice(self, index: int, text: str, reason: str | None, logprobs: Any, answer: Answer | None) -> dict[str, Any]:
-        closed = {"stackmask": {"closed": True, "complete": answer.complete}} if answer is not None and answer.closed else {}
-        return {"index": index, "text": text, "logprobs": logprobs, "finish_reason": reason, **closed}
+    def _choice(
+        self, index: int, text: str, reason: str | None, logprobs: Any, answer: Answer | None, ended: Mapping[str, Any] = NOTHING
+    ) -> dict[str, Any]:
+        closed = {"closed": True, "complete": answer.complete} if answer is not None and answer.closed else {}
+        said = {**ended.get("stackmask", {}), **closed}
+        return {"index": index, "text": text, "logprobs": logprobs, "finish_reason": reason, **({"stackmask": said} if said else {})}
 
     def _logprobs(self, logprobs: Sequence[TokenLogprob], offset: int) -> dict[str, Any]:
         """The older form: four lists side by side."""

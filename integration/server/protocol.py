@@ -107,6 +107,7 @@ class Extension(Model):
     extra_properties: Literal["schema", "closed"] | None = None
     strict_keywords: bool | None = None
     reasoning: bool | None = None
+    partial: bool = False
 
 
 class Constrained(Model):

@@ -14,8 +14,9 @@ from starlette.requests import Request as HttpRequest
 
 from ..engine import Answer
 from ..tools import Call, Piece, Text
-from .constraints import Found, flat_format
+from .constraints import Found, find_constraint, flat_format
 from .errors import ApiError, api_error
+from .partials import Partials, PartialsPlan
 from .plan import PreparedRequest
 from .protocol import ResponsesRequest, SamplingFields
 from .serving import Serving, sse
@@ -31,6 +32,7 @@ class Response:
         self.body = body
         self.id = f"resp_{uuid.uuid4().hex}"
         self.created = int(time.time())
+        self.partials: Partials
         self.prepared: PreparedRequest
         self._sequence = 0
 
@@ -43,6 +45,8 @@ class Response:
             found = flat_format(body.text.format, body.stackmask, planner.options.json_whitespace)
         fields = SamplingFields(temperature=body.temperature, top_p=body.top_p)
         plan = await planner.plan_turn(body, input_messages(body.input, body.instructions), fields, others=found)
+        asked, _ = find_constraint(body, planner.options.json_whitespace, found)
+        self.partials = PartialsPlan(body.stackmask, asked, plan.tools, stream=body.stream).begin()
         self.prepared = await planner.prepare(replace(plan, max_tokens=body.max_output_tokens))
 
     async def answer(self, http: HttpRequest) -> Json:
@@ -123,12 +127,14 @@ class Response:
             if not piece.text:
                 return None
             item["content"][0]["text"] += piece.text
-            return self._event("response.output_text.delta", **self._place(item, items), delta=piece.text, logprobs=[])
+            ended = self.partials.of_text(piece.text)
+            return self._event("response.output_text.delta", **self._place(item, items), delta=piece.text, logprobs=[], **ended)
         if not piece.arguments:
             return None
         item["input" if piece.custom else "arguments"] += piece.arguments
         kind = "response.custom_tool_call_input.delta" if piece.custom else "response.function_call_arguments.delta"
-        return self._event(kind, item_id=item["id"], output_index=len(items), delta=piece.arguments)
+        ended = self.partials.of_call(piece)
+        return self._event(kind, item_id=item["id"], output_index=len(items), delta=piece.arguments, **ended)
 
     def _done(self, item: Json | None, items: list[Json], status: str) -> list[bytes]:
         """The events that end an item, which is then one of the output's."""
@@ -140,8 +146,9 @@ class Response:
         match item["type"]:
             case "message":
                 part = item["content"][0]
+                ended = self.partials.of_text("", final=True)
                 inside = [
-                    self._event("response.output_text.done", **place, content_index=0, text=part["text"], logprobs=[]),
+                    self._event("response.output_text.done", **place, content_index=0, text=part["text"], logprobs=[], **ended),
                     self._event("response.content_part.done", **place, content_index=0, part=part),
                 ]
             case "function_call":
@@ -149,9 +156,9 @@ class Response:
                 inside = [self._event("response.function_call_arguments.done", **place, **named)]
             case _:
                 inside = [self._event("response.custom_tool_call_input.done", **place, input=item["input"])]
-        ended = self._event("response.output_item.done", output_index=len(items), item=item)
+        last = self._event("response.output_item.done", output_index=len(items), item=item)
         items.append(item)
-        return [*inside, ended]
+        return [*inside, last]
 
     def _read(self, answer: Answer) -> list[Piece]:
         return _texts(answer.text) if self.prepared.tools is None else self.prepared.tools.parser().feed(answer.text, final=True)

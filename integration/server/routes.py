@@ -20,6 +20,7 @@ from ..engine import Engine
 from .chat import Chat
 from .check import check
 from .completions import Completion
+from .described import describe_answers
 from .errors import ApiError, api_error
 from .gate import Gate
 from .inspection import Inspection, add_inspector
@@ -56,6 +57,7 @@ def create_app(engine: Engine, options: ServerOptions | None = None) -> FastAPI:
     app = FastAPI(default_response_class=JsonResponse, title="stackmask", version="1", lifespan=lifespan, docs_url=None, redoc_url=None)
     app.state.metrics = metrics
     _add_routes(app, options)
+    describe_answers(app)
     add_pages(app)
     _add_errors(app)
     app.add_middleware(Gate, options=options, metrics=metrics, context=engine.slots.context)
@@ -77,9 +79,12 @@ def _add_routes(app: FastAPI, options: ServerOptions) -> None:
         for status, what in (
             (400, "The request or its grammar is wrong."),
             (401, "The API key is missing or wrong."),
+            (403, "The operator allows no such constraint."),
             (404, "The server does not have this model."),
             (413, "The body is too long."),
             (429, "The server is busy; try again later."),
+            (500, "The server failed."),
+            (503, "The server is shutting down."),
         )
     }
 
