@@ -38,6 +38,11 @@ KNOWN: Final = frozenset().union(*(dialect.keywords for dialect in DIALECTS.valu
 _KNOWN: Final = sorted(KNOWN)
 
 
+_ATOMS: Final = frozenset({str, int, float, bool, type(None)})
+_Path = tuple["_Path | None", Any]
+"""A place in a schema: the place above it, and a key or an index there."""
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One occurrence of a keyword; `pointer` leads to the keyword, `note` says why it is not simply enforced."""
@@ -105,9 +110,11 @@ class Report:
     def warnings(self) -> tuple[Entry, ...]:
         """The entries with a note: what is not enforced, though it looks as if it was meant to be."""
         if self._warnings is None:
-            # PERF: each compilation asks for them, and most schemas have none
-            none = self._registry is not None and not self._approximated and not may_warn(self._registry, self._formats)
-            self._warnings = () if none else tuple(entry for entry in self.entries if entry.is_warning)
+            if self._registry is None or self._approximated:
+                self._warnings = tuple(entry for entry in self.entries if entry.is_warning)
+            else:
+                noted = may_warn(self._registry, self._formats)
+                self._warnings = tuple(noted_entries(self._registry, self._formats)) if noted else ()
         return self._warnings
 
     @property
@@ -144,7 +151,7 @@ class Report:
 def schema_entries(registry: Registry, formats: bool) -> Iterator[Entry]:
     """The entries of the root document, depth first in the order of the schema."""
     for uri in dict.fromkeys(registry.unknown_dialects):
-        yield Entry("/$schema", "$schema", ANNOTATION, f"unknown dialect {shown(uri)}; read as draft {registry.root.resource.dialect.name}")
+        yield Entry("/$schema", "$schema", ANNOTATION, _unknown_dialect(uri, registry))
     stack: list[tuple[Any, str, Scope, int]] = [(registry.root.resource.root, "", registry.root, 0)]
     seen: set[int] = set()
     while stack:
@@ -168,13 +175,20 @@ def schema_entries(registry: Registry, formats: bool) -> Iterator[Entry]:
 
 
 def may_warn(registry: Registry, formats: bool) -> bool:
-    """Whether `schema_entries` may have an entry with a note: false only where it has none."""
+    """Whether `noted_entries` may have one: false only where it has none.
+
+    PERF: every compilation asks, and many schemas have none. This pass makes no object for a subschema.
+    """
     dialect = registry.root.resource.dialect
     plain, root = _plain(dialect), registry.root.resource.root
     stack = [root]
     while stack:
         schema = stack.pop()
-        if isinstance(schema, Mapping):
+        if schema.__class__ is not dict:
+            if isinstance(schema, Mapping):
+                return True  # of another class: not worth a faster way
+            continue
+        if not schema.keys() <= plain:
             for keyword in schema.keys() - plain:
                 match keyword:
                     case "format":
@@ -189,9 +203,70 @@ def may_warn(registry: Registry, formats: bool) -> bool:
                         quiet = not _unknown(keyword, dialect.name)
                 if not quiet:
                     return True
-            for keyword, value in schema.items():
-                stack.extend(member for member, _ in _subschemas(keyword, value))
+        for keyword, value in schema.items():
+            if value.__class__ is dict:
+                if keyword in NAMED:
+                    stack.extend(value.values())
+                elif keyword in ONE:
+                    stack.append(value)
+            elif value.__class__ is list:
+                if keyword in MANY:
+                    stack.extend(value)
+            elif value.__class__ not in _ATOMS:
+                return True
     return False
+
+
+def noted_entries(registry: Registry, formats: bool) -> Iterator[Entry]:
+    """The entries of `schema_entries` that are warnings; only keywords that may have a note are looked at."""
+    for uri in dict.fromkeys(registry.unknown_dialects):
+        yield Entry("/$schema", "$schema", ANNOTATION, _unknown_dialect(uri, registry))
+    stack: list[tuple[Any, _Path | None, Scope, int]] = [(registry.root.resource.root, None, registry.root, 0)]
+    seen: set[int] = set()
+    while stack:
+        schema, path, scope, depth = stack.pop()
+        if (schema.__class__ is not dict and not isinstance(schema, Mapping)) or id(schema) in seen:
+            continue
+        seen.add(id(schema))
+        if "$id" in schema or "id" in schema:
+            scope = registry.enter(scope, dict(schema) if not isinstance(schema, dict) else schema)
+        dialect = scope.resource.dialect
+        doubtful = schema.keys() - _plain(dialect)
+        if doubtful:
+            alone = dialect.lone_reference and "$ref" in schema
+            for keyword in schema if alone else [keyword for keyword in schema if keyword in doubtful]:
+                entry = _entry(schema, keyword, schema[keyword], f"/{keyword}" if path is None else "", dialect, formats)
+                if entry.is_warning:
+                    yield replace(entry, pointer=_pointer((path, keyword)))
+        if depth >= DEEPEST:
+            continue
+        inner: list[tuple[Any, _Path | None, Scope, int]] = []
+        for keyword, value in schema.items():
+            if value.__class__ in _ATOMS:
+                continue
+            if isinstance(value, dict | Mapping):
+                if keyword in NAMED:
+                    inner.extend((member, ((path, keyword), name), scope, depth + 1) for name, member in value.items())
+                elif keyword in ONE:
+                    inner.append((value, (path, keyword), scope, depth + 1))
+            elif keyword in MANY and isinstance(value, list | tuple):
+                inner.extend((member, ((path, keyword), index), scope, depth + 1) for index, member in enumerate(value))
+        inner.reverse()
+        stack.extend(inner)
+
+
+def _unknown_dialect(uri: str, registry: Registry) -> str:
+    """The note on a `$schema` that names no dialect."""
+    return f"unknown dialect {shown(uri)}; read as draft {registry.root.resource.dialect.name}"
+
+
+def _pointer(path: _Path | None) -> str:
+    """The JSON pointer of a path."""
+    tokens: list[str] = []
+    while path is not None:
+        path, step = path
+        tokens.append("/" + (str(step) if step.__class__ is int else pointer_token(step)))
+    return "".join(reversed(tokens))
 
 
 @lru_cache(maxsize=64)

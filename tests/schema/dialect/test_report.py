@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pickle
+from types import MappingProxyType
 
 from stackmask.schema.dialect.references import Registry
-from stackmask.schema.dialect.report import ANNOTATION, APPROXIMATED, ENFORCED, Entry, Report
+from stackmask.schema.dialect.report import ANNOTATION, APPROXIMATED, DEEPEST, ENFORCED, Entry, Report
 
 
 def statuses(schema: object, **options: bool) -> dict[str, tuple[str, str]]:
@@ -106,3 +107,29 @@ def test_deep_schemas() -> None:
     assert len(entries) == 1001
     assert entries[-1].note == "what is below is not listed"
     assert not entries[-1].is_warning
+
+
+def test_warnings_are_the_entries_with_a_note() -> None:
+    """They are found by ways of their own, which look at few keywords: in resources, beside references, in other mappings, deep."""
+    deep: dict[str, object] = {"requried": ["a"]}
+    for _ in range(DEEPEST + 2):
+        deep = {"not": deep}
+    draft4 = "http://json-schema.org/draft-04/schema#"
+    schemas: list[object] = [
+        True,
+        {"properties": {"a/b~": {"x-guidance": {}, "requird": []}, "c": {"format": "nonsense"}, "d": {"format": "date"}}},
+        {"$schema": draft4, "if": {}, "items": [{"$ref": "#", "type": "string", "if": {}}, {"$ref": "#"}], "id": "http://x/a"},
+        {"$schema": "http://nowhere/", "then": {}, "anyOf": [{"else": {}}, {"minContains": 1}, {"contains": {}, "maxContains": 1}]},
+        {"$defs": {"old": {"$schema": draft4, "id": "http://x/b", "$defs": {}, "dependencies": {"a": {"if": True}, "b": ["c"]}}}},
+        {"$defs": {"old": {"$schema": draft4, "$id": "http://x/b", "const": 1, "prefixItems": [{"const": {"typ": 1}}]}}},
+        MappingProxyType({"properties": MappingProxyType({"a": MappingProxyType({"typ": "x"})}), "allOf": ({"typ": 1},)}),
+        {"enum": [{"typ": 1}], "const": {"typ": 1}, "default": {"typ": 1}},
+        deep,
+    ]
+    noted = 0
+    for schema in schemas:
+        for formats in (True, False):
+            lazily, whole = Report(Registry(schema), formats=formats), Report(Registry(schema), formats=formats)
+            assert lazily.warnings == tuple(entry for entry in whole.entries if entry.is_warning)
+            noted += len(lazily.warnings)
+    assert noted > 20
