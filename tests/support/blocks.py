@@ -231,7 +231,8 @@ def check_block(block: Block, session: Session) -> str | None:
     """Do with a block what its language asks for; the result is why it was not run, if it was not."""
     for output in run_block(block, session):
         if not matches(output.shown, output.printed):
-            raise BlockError(f"{block}: the page shows\n{output.shown}\nand this is printed:\n{output.printed}")
+            remedy = f"if that is right: python scripts/documentation.py outputs {block.path.relative_to(ROOT)}"
+            raise BlockError(f"{block}: the page shows\n{output.shown}\nand this is printed:\n{output.printed}\n{remedy}")
     return block.not_run
 
 
