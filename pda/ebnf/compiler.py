@@ -94,12 +94,23 @@ def ebnf_grammar(text: str, *, root: str = "root", special: Mapping[str, int] = 
     source = Source(text, limits)
     emitter = _Emitter(source, special)
     try:
-        emitter.transform(_parser().parse(source))
-    except UnexpectedToken as error:
-        raise _syntax_error(source, error) from None
+        tree = _parser().parse(source)
+    except (UnexpectedToken, EbnfError) as error:
+        reason = error if isinstance(error, EbnfError) else _syntax_error(source, error)
+        if not source.defined and "Lark" not in reason.message and _LARK.search(text):
+            reason = EbnfError(f"{reason.message}; this looks like a Lark grammar, where `:` defines a rule", text, reason.position)
+        raise reason from None
+    try:
+        emitter.transform(tree)
     except VisitError as error:
         raise error.orig_exc from None
     return emitter.grammar(root)
+
+
+# Where a text without `::=` defines a rule as Lark does.
+_LARK: Final = re.compile(
+    r"^[ \t]*[?!]{0,2}[A-Za-z_][A-Za-z0-9_-]*+(?:\[[^\]\n]*\]|\{[^}\n]*\})?(?:\.[0-9]+)?[ \t]*:(?![:=])", re.MULTILINE
+)
 
 
 @cache

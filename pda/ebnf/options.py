@@ -113,7 +113,7 @@ def _count(key: str, value: str | None) -> int:
 
 
 def _temperature(key: str, value: str | None) -> float:
-    if value is None or not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,20})?([eE][+-]?[0-9]{1,3})?", value) or not isfinite(float(value)):
+    if value is None or not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,20})?([eE][+-]?[0-9]{1,9})?", value) or not isfinite(float(value)):
         raise OptionError(f"the option {key} takes a number from 0, as in {key}=0.7")
     return float(value)
 

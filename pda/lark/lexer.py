@@ -72,7 +72,7 @@ _TOKEN: Final = re.compile(
     | (?P<STRING>    {string} i? )
     | (?P<REGEXP>    / [^/\\]* (?: \\(?s:.) [^/\\]* )* / [imslux]* )
     | (?P<COUNTS>    {counts} )
-    | (?P<NUMBER>    -?[0-9]+ (?: \.[0-9]+ )? )
+    | (?P<NUMBER>    -?[0-9]+ (?: \.[0-9]+ )? (?: [eE][+-]?[0-9]++ (?![A-Za-z0-9_]) )? )
     | (?P<SPECIAL>   <\[ [^\]\n]* \]> | <[^<>\s"\[=!-] [^<>\n"]* > )
     | (?P<DIRECTIVE> %[a-z_]+ )
     | (?P<REFERENCE> @[A-Za-z0-9_] [A-Za-z0-9_-]*+ )
@@ -295,6 +295,9 @@ class _Source:
             if not self.groups or self.groups[-1][0] != _CLOSING[mark]:
                 raise LarkError(f"this `{mark}` closes nothing", self.text, start)
             self.groups.pop()
+        elif mark == ":" and self.text.startswith("::=", start):
+            message = "`::=` defines rules of an EBNF grammar, and this is read as a Lark grammar, which writes `name: expression`"
+            raise LarkError(message, self.text, start)
         elif mark == ":" and self.text.startswith("::", start):
             raise LarkError("behind `::` stands a number, `_` or a function of it, as in name::0 or name::set_bit(0)", self.text, start)
         elif mark == "." and self.last == "_IMPORT":

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import isfinite
 from typing import Final
 
 from lark import Token
@@ -126,7 +127,7 @@ def _count(key: str, written: Mapping[str, Token | None], head: Token, error: Er
 
 
 def _temperature(token: Token | None, head: Token, error: ErrorAt) -> float:
-    if token is None or token.type != "NUMBER" or token[0] == "-" or len(token) > 30:
+    if token is None or token.type != "NUMBER" or token[0] == "-" or len(token) > 30 or not isfinite(float(token)):
         raise error("temperature takes a number from 0, as in temperature=0.7", head)
     return float(token)
 

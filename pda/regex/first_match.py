@@ -85,8 +85,13 @@ def is_deterministic(ast: Ast, budget: Budget) -> bool:
                 shape = _sequence([shapes[part] for part in parts], budget)
             case Alt(parts):
                 shape = _alternatives([shapes[part] for part in parts])
-            case Repeat(body, minimum, maximum, lazy):
-                shape = None if lazy else _repetition(shapes[body], minimum, maximum)
+            case Repeat(_, _, _, True):
+                shape = None
+            case Repeat(body, minimum, maximum):
+                # (x{0,2}){3,4} is x{0,8}: rounds may be empty, so those before the last are as long as they can be.
+                while isinstance(inner := ast.nodes[body], Repeat) and not inner.minimum and not inner.lazy and maximum:
+                    body, minimum, maximum = inner.body, 0, -1 if maximum < 0 or inner.maximum < 0 else inner.maximum * maximum
+                shape = _repetition(shapes[body], minimum, maximum)
             case _:
                 shape = None
         if shape is None:

@@ -300,6 +300,20 @@ def test_python_syntax(pattern: str, text: str, matches: bool) -> None:
     assert (re.fullmatch(pattern, text) is not None) is matches
 
 
+@pytest.mark.parametrize("pattern", ["(a?){2,3}b", "(?:(?:ab){0,2}){1,2}c", "(a*)*b", "(a?){0}b", "((a?)*){2}", "(a?){2,3}ab", "(a??){2}b"])
+def test_repetitions_of_what_may_be_empty(pattern: str) -> None:
+    """Counts in counts are told from the whole of them, as the automaton tells them from all texts of a few letters."""
+    tree = parse_python(pattern, Budget())
+    preferred = preferred_dfa(tree, Budget())
+    for text in ("".join(letters) for size in range(7) for letters in itertools.product("abc", repeat=size)):
+        found = re.match(pattern, text)
+        assert accepts(preferred, text) == (found is not None and found.end() == len(text)), text
+    assert is_deterministic(tree, Budget()) == (pattern not in ("(a?){2,3}ab", "(a??){2}b"))
+    assert all(
+        accepts(preferred, text) == generates(lark_grammar(f"start: /{pattern}/"), text) for text in ("b", "ab", "aaaab", "ababababc")
+    )
+
+
 @pytest.mark.parametrize("pattern", ["a(?!bc)|ab.", "(?:a(?!bc)|ab)*c?", "a(?!b.*d)|ab[cd]*", "(?:|a)b|c{0}d", "ab??(?<!ab)|abc"])
 def test_lookaheads_that_later_characters_settle(pattern: str) -> None:
     """A match counts from the moment when what follows settles its lookahead: all texts of a few letters, as in Python."""
