@@ -80,7 +80,7 @@ def json_schema_grammar(
             raise SchemaError(f"/x-guidance: its whitespace is {shown(asked.whitespace)}, but whitespace={shown(whitespace)} is given too")
         whitespace = asked.whitespace
     _check_whitespace(whitespace)
-    start = template(whitespace, escapes)
+    start = template(whitespace, escapes, distinct=distinct_keys)
     builder = fresh(start)
     root, report = _define(
         builder,
@@ -129,7 +129,7 @@ def unsatisfiable(
 
     Some schemas are empty only as a whole, which an engine finds; then this says why.
     """
-    start = template(whitespace, escapes)
+    start = template(whitespace, escapes, distinct=distinct_keys)
 
     def is_empty(part: Any) -> bool:
         builder = fresh(start)

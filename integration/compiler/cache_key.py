@@ -50,6 +50,10 @@ class _Sink(NamedTuple):
     write: Callable[[bytes], None]
 
 
+_SAYING: Final = frozenset({"type", "$ref", "enum", "const", "anyOf", "oneOf", "allOf"})
+"""Keywords of which a schema has at least one that does not allow values of any kind."""
+
+
 def schema_key(schema: object, limits: Limits) -> bytes:
     """The key of a schema: a mapping, a boolean, JSON text, `$$ANY$$` for any JSON, or a Python type."""
     return read_schema(schema, limits)[0]
@@ -90,6 +94,29 @@ def schema_of_key(key: bytes) -> Any:
     """The schema that has this key, as a plain JSON value which nobody else has."""
     # the key was made here, out of plain values: loading it runs nothing
     return pickle.loads(key) if is_plain(key) else _rebuild(pickle.loads(key[len(_COPIED) :]))
+
+
+def has_free_keys(schema: Any) -> bool:
+    """Whether the schema of a Python type lets a value have keys that it does not name: maps, and values of any kind.
+
+    >>> has_free_keys({"type": "object", "properties": {"a": {"type": "integer"}}}), has_free_keys({"type": "array", "items": {}})
+    (False, True)
+    """
+    pending = [schema]
+    for part in pending:
+        if not isinstance(part, dict) or not part.keys() & _SAYING:
+            return True
+        kinds = part["type"] if isinstance(part.get("type"), list) else [part.get("type")]
+        if part.get("additionalProperties", False) is not False or "patternProperties" in part:
+            return True
+        if ("object" in kinds and "properties" not in part) or ("array" in kinds and not part.keys() & {"items", "prefixItems"}):
+            return True
+        for keyword in ("properties", "$defs", "anyOf", "oneOf", "allOf", "prefixItems"):
+            inner = part.get(keyword)
+            pending += inner.values() if isinstance(inner, dict) else inner if isinstance(inner, list) else ()
+        if part.get("items", False) is not False:
+            pending.append(part["items"])
+    return False
 
 
 def parse_json(text: str, limits: Limits) -> Any:

@@ -51,7 +51,7 @@ from ...schema.json_schema import json_schema_grammar, json_schema_node, unsatis
 from ...schema.refusal import Refusals, choice_refusal
 from ...schema.structural_tag import StructuralTags
 from .cache import Cache, CacheInfo, SharedFuture
-from .cache_key import parse_json, read_schema, schema_key, schema_of_key
+from .cache_key import has_free_keys, parse_json, read_schema, schema_key, schema_of_key
 from .checking import check_text
 from .rule_range import rule_range
 from .serialization import from_bytes, to_bytes
@@ -469,7 +469,7 @@ class Compiler:
         lenient, strict_keywords = bool(lenient), bool(strict_keywords)
         key, held = read_schema(schema, self._limits)
         # a dict of Python keeps one of two equal keys; only types with free keys differ from their schema in this
-        distinct_keys = not isinstance(schema, Mapping | bool | str) and b"additionalProperties" in key
+        distinct_keys = not isinstance(schema, Mapping | bool | str) and has_free_keys(schema_of_key(key))
         others = tuple(sorted((uri, schema_key(document, self._limits)) for uri, document in documents.items())) if documents else ()
 
         def read(compile: Callable[..., Any], **more: Any) -> Any:

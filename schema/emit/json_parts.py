@@ -58,8 +58,8 @@ class Template(NamedTuple):
     memory: int
 
 
-def install(builder: GrammarBuilder, whitespace: str = "flexible", escapes: str = "needed") -> Fragments:
-    """Add the fixed parts to `builder`.
+def install(builder: GrammarBuilder, whitespace: str = "flexible", escapes: str = "needed", *, distinct: bool = False) -> Fragments:
+    """Add the fixed parts to `builder`; `distinct`: no key of an object comes twice.
 
     Blanks stand before and after every `{ } [ ] , :` inside the outermost value, but with STYLES only where printers write them.
     """
@@ -92,7 +92,8 @@ def install(builder: GrammarBuilder, whitespace: str = "flexible", escapes: str 
         return b.seq(opening, blank, b.optional(b.seq(member, b.repeat(b.seq(comma, member)), blank)), closing)
 
     array = bracketed(open_array, value, close_array)
-    object_ = bracketed(open_object, b.seq(string, colon, value), close_object)
+    object_ = bracketed(open_object, b.seq(b.distinct(string) if distinct else string, colon, value), close_object)
+    object_ = b.scope(object_) if distinct else object_
     boolean = b.alt(false, true)
     b.define(rule, b.alt(object_, array, string, number, true, false, null))
     return Fragments(
@@ -102,11 +103,11 @@ def install(builder: GrammarBuilder, whitespace: str = "flexible", escapes: str 
 
 
 @lru_cache(maxsize=16)
-def template(whitespace: str, escapes: str) -> Template:
+def template(whitespace: str, escapes: str, *, distinct: bool = False) -> Template:
     """The fixed parts for these options; rule 0 is the root, yet undefined."""
     builder = GrammarBuilder()
     builder.rule("root")
-    fragments = install(builder, whitespace, escapes)
+    fragments = install(builder, whitespace, escapes, distinct=distinct)
     return Template(builder, fragments, memory_of(builder.nodes, len(builder.rules)))
 
 

@@ -3,6 +3,7 @@
 import importlib.util
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,6 +50,9 @@ def compiled(generator, schema):
         (dict[int, int], ['{"-3": 1, "0": 2}', "{}"], ['{"a"', '{"01"', '{"-0"', '{"+1"', '{"1.0"', '{"1": 1, "1"']),
         (dict[bool, int], ['{"true": 1, "false": 2}'], ['{"True"', '{"1"']),
         (dict[str, int], ['{"a": 1, "b": 2}'], ['{"a": 1, "a"']),
+        (Any, ['{"a": [{"a": 1, "b": {"a": 2}}]}', "[{}, {}]"], ['{"a": 1, "a"', '[{"b": [{"c": 1, "c"']),
+        (dict, ['{"a": {"a": 1}}'], ['{"a": 1, "a"', '{"b": {"a": 1, "a"']),
+        (list, ['[{"a": 1}, {"a": 1}]'], ['[{"a": 1, "a"']),
         (dict[str, dict[str, int]], ['{"a": {"a": 1}, "b": {"a": 1}}'], ['{"a": {"b": 1, "b"']),
     ],
 )
