@@ -131,3 +131,14 @@ def test_publishing_needs_no_secret() -> None:
     assert writing == {"publish"}
     assert not any("run" in step for step in jobs["publish"]["steps"])
     assert set(jobs["publish"]["needs"]) == set(jobs) - {"publish"}
+
+
+def test_image() -> None:
+    """The image's last stage has no compiler, no root and a health check; what builds the package is let into the build."""
+    last = (ROOT / "Dockerfile").read_text("utf-8").rpartition("FROM ")[2]
+    assert "apt-get" not in last and "pip" not in last
+    assert re.search(r"^USER \d+$", last, re.MULTILINE) and "/health" in last
+    assert 'CMD ["serve", "--demo", "--host", "0.0.0.0"]' in last
+    allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text("utf-8").splitlines() if line.startswith("!")}
+    needed = {name.removeprefix("/") for name in CONFIGURATION["tool"]["scikit-build"]["sdist"]["include"]}
+    assert needed | {"pda", "schema", "integration", ".ci/constraints.txt"} == allowed
