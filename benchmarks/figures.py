@@ -39,6 +39,7 @@ RUNS = {
     "vocabulary": "vocabulary",
     "apply": "apply",
     "tools": "tools",
+    "keywords": "keywords",
 }
 BLOCK = re.compile(r"<!-- figures: (?P<run>[\w-]+) / (?P<table>[^>]+?) -->\n.*?<!-- end -->", re.DOTALL)
 Results = Mapping[str, Mapping[str, Any]]
