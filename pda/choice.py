@@ -44,14 +44,18 @@ def choice_grammar(options: Sequence[str], *, limits: Limits = _LIMITS) -> Gramm
     texts = _encoded(options)
     builder = GrammarBuilder()
     root = builder.rule("choice")
-    if len(texts) == 1:
-        builder.define(root, builder.literal(texts[0]))
-    elif sum(map(len, texts)) > LONG * len(texts):
-        builder.define(root, _tree(builder, texts, Budget(limits)))
-    else:
-        transitions, accepting = _Automaton(Budget(limits)).build(texts)
-        builder.define(root, builder.automaton(transitions, accepting, RAW))
+    builder.define(root, choice_node(builder, texts, Budget(limits)))
     return builder.build(root)
+
+
+def choice_node(builder: GrammarBuilder, texts: Sequence[bytes], budget: Budget) -> NodeId:
+    """The node of texts in UTF-8, which are sorted and distinct."""
+    if len(texts) == 1:
+        return builder.literal(texts[0])
+    if sum(map(len, texts)) > LONG * len(texts):
+        return _tree(builder, texts, budget)
+    transitions, accepting = _Automaton(budget).build(texts)
+    return builder.automaton(transitions, accepting, RAW)
 
 
 def _encoded(options: Sequence[str]) -> list[bytes]:
@@ -67,7 +71,7 @@ def _encoded(options: Sequence[str]) -> list[bytes]:
         raise GrammarError(f"option {index} of the choice contains U+{code:04X}, a lone surrogate, which has no UTF-8") from None
 
 
-def _tree(builder: GrammarBuilder, texts: list[bytes], budget: Budget) -> NodeId:
+def _tree(builder: GrammarBuilder, texts: Sequence[bytes], budget: Budget) -> NodeId:
     """Sorted distinct texts as the graph of their compressed trie: an edge reads all that leads to the next place where texts part."""
 
     def read(start: int, text: bytes, end: int) -> NodeId:
@@ -121,7 +125,7 @@ class _Automaton:
         self.others: dict[tuple[bool, tuple[int, ...]], int] = {(True, ()): 0}
         self.states: list[int | tuple[bool, tuple[int, ...]]] = [(True, ())]
 
-    def build(self, texts: list[bytes]) -> tuple[tuple[tuple[tuple[int, int, int], ...], ...], tuple[bool, ...]]:
+    def build(self, texts: Sequence[bytes]) -> tuple[tuple[tuple[tuple[int, int, int], ...], ...], tuple[bool, ...]]:
         """The transitions and accepting states for sorted distinct texts."""
         last = texts[0]
         # The open states on the way to the last text: what they already lead to, each edge as target << 8 | byte.

@@ -106,10 +106,27 @@ def _holds_alone(node: Node, *, empty: bool) -> bool:
             low, high = node[4:] or (0, -1)
             if empty:
                 return bool(node[2][0] and low <= 0)
+            if low <= 0 and high < 0:
+                return _accepts_some(node[1], node[2])
             lengths = language.length_bounds(Dfa(node[1], node[2]))
             return lengths is not None and (high < 0 or lengths[0] <= high) and (lengths[1] is None or lengths[1] >= low)
         case operator:
             return operator != NEVER and not operands(node) and operator != CALL
+
+
+def _accepts_some(transitions: Sequence[Sequence[tuple[int, int, int]]], accepting: Sequence[bool]) -> bool:
+    """Whether an automaton accepts a text, by a search in depth, which soon comes to the end of one."""
+    pending = [0]
+    seen = {0}
+    while pending:
+        state = pending.pop()
+        if accepting[state]:
+            return True
+        for _, _, target in transitions[state]:
+            if target not in seen:
+                seen.add(target)
+                pending.append(target)
+    return False
 
 
 def _combines(node: Node, found: Sequence[bool]) -> bool:

@@ -1,6 +1,8 @@
-"""The pages of docs/reference, made of what the code says of itself: docstrings and signatures, argparse, the classes of errors.
+"""The pages of docs/reference, made of what the code says of itself, and the drawings of docs/images.
 
-The sources are read, not imported, so the pages are the same with and without the kernel, torch or an engine, and on every Python.
+The former come from docstrings and signatures, argparse, and the classes of errors; the latter from the inspector.
+
+Sources are read and not imported, so the page of Python is the same with and without the kernel, torch or an engine.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import ast
 import contextlib
 import io
 import re
+import tempfile
 import textwrap
 from collections.abc import Iterator
 from functools import cache
@@ -84,7 +87,22 @@ EXAMPLES: Final = {
 
 def pages() -> dict[Path, str]:
     """Each page with its text."""
-    return {FOLDER / "api.md": api(), FOLDER / "cli.md": command_line(), FOLDER / "errors.md": errors()}
+    made = {FOLDER / "api.md": api(), FOLDER / "cli.md": command_line(), FOLDER / "errors.md": errors()}
+    return made | {ROOT / "docs" / "images" / f"{what}.svg": drawing(what) for what in ("rules", "automaton")}
+
+
+def drawing(what: str) -> str:
+    """The rules or the automaton of the grammar of docs/how_it_works.md, drawn by the inspector."""
+    from stackmask.integration.cli import main
+
+    page = (ROOT / "docs" / "how_it_works.md").read_text(encoding="utf-8")
+    grammar = page.partition('```ebnf title="lists.ebnf"\n')[2].partition("```")[0]
+    drawn = io.StringIO()
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(drawn):
+        file = Path(folder) / "lists.ebnf"
+        file.write_text(grammar, encoding="utf-8")
+        main(["inspect", "--ebnf", str(file), "--text", '["a",', "--svg", what])
+    return drawn.getvalue()
 
 
 # Python

@@ -27,7 +27,7 @@ def _spelled(entry: Format) -> str:
         quote = note.quote or '"'
         arguments = f"key{note.assign}{quote}value{quote}"
     call = entry.calls[0].replace("$arguments", arguments).replace("$name", "NAME").replace("$index", "0")
-    return f"{entry.open}{call}{entry.close}".replace("$gap", GAP)
+    return f"{entry.open}{call}{entry.close}".replace("$gap", GAP).replace("$line", "\n").replace("$space", " ")
 
 
 def _code(text: str) -> str:

@@ -26,6 +26,7 @@ BLOCK = 256  # tokens whose weights are added up before a draw searches among th
 BOUNDS = (2.0**-6, 2.0**-12, 2.0**-20)  # of the largest weight; real distributions hold 0.95 of their mass above the first or the second
 LEAST_TEMPERATURE = 1e-30  # below it float32 cannot hold the inverse; the most likely token has all the weight long before
 DENSE = 4  # from one word in four of a bitmask on, its bits are unpacked in one piece
+SHORT = 128  # words of a bitmask that are not worth looking for those that are not zero
 
 
 class Sampler:
@@ -87,6 +88,9 @@ class Sampler:
         best = values.max()
         if not np.isfinite(best):
             return int(values.argmax())
+        if len(values) == 1:  # PERF: forced tokens are common; the random number is drawn all the same, so that a seed gives the same text
+            torch.rand(1, generator=self._generator, dtype=torch.float64)
+            return 0
         weights = values - best  # PERF: then in place, as each fresh array of the vocabulary's length costs its page faults
         with np.errstate(over="ignore"):  # the largest is 0, so no temperature, however small, overflows upwards
             weights *= np.float32(1 / max(temperature, LEAST_TEMPERATURE))
@@ -102,6 +106,8 @@ def allowed_tokens(bits: npt.NDArray[np.int32]) -> TokenIds:
     >>> allowed_tokens(np.array([5, 0, 1 << 31], np.uint32).view(np.int32)).tolist()
     [0, 2, 95]
     """
+    if len(bits) <= SHORT:
+        return np.flatnonzero(np.unpackbits(bits.view(np.uint8), bitorder="little"))
     words = np.flatnonzero(bits)
     if len(words) * DENSE > len(bits):
         return np.flatnonzero(np.unpackbits(bits.view(np.uint8), bitorder="little"))

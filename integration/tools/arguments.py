@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 from ...schema.structural_tag.notations import Notation
 from .fits import Checker
 from .kinds import kinds, member
-from .spelling import BLANKS, GAP
+from .spelling import BLANKS, between_gaps
 
 _STRUCTURE: Final = re.compile(r'["{}\[\]]')
 _STRING: Final = re.compile(r'["\\]')
@@ -90,7 +90,7 @@ class Base:
     def __init__(self, tail: str) -> None:
         self.is_done = False
         self.rest = ""
-        self._tails = [part.strip(BLANKS) for part in tail.split(GAP) if part]
+        self._tails = [part.strip(BLANKS) for part in between_gaps(tail)]
         self._tail = self._tails[0] if self._tails else ""
         self._buffer = ""
 
@@ -171,7 +171,7 @@ class InputReader(Base):
 
     def __init__(self, tail: str) -> None:
         super().__init__(tail)
-        self._word = tail.split(GAP)[0]
+        self._word = next(iter(between_gaps(tail)), "")
         self._is_closed = False
 
     def feed(self, text: str) -> str:
@@ -244,7 +244,7 @@ class PairsReader(StateReader):
         if found is None:
             return False
         self._buffer = self._buffer[found.end() :]
-        key = found["key"]
+        key = self._notation.unescaped(found["key"])
         out.append(f"{', ' if self._count else '{'}{json.dumps(key, ensure_ascii=False)}: ")
         self._count += 1
         self._member = member(self._schema, key, self._schema)

@@ -11,7 +11,6 @@ from .arguments import Base, Values, checked
 from .kinds import kinds, member
 from .spelling import BLANKS
 
-_REFERENCES: Final = (("&quot;", '"'), ("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&"))
 _WHOLE: Final = {"object": "{}", "array": "[]"}
 
 
@@ -38,7 +37,7 @@ class ElementsReader(Base):
         super().__init__(tail)
         self._root = schema
         self._values = Values(notation, schema)
-        self._is_escaped = notation.escaped
+        self._notation = notation
         self._stack = [_Element(schema, schema, "", "object")]
         begin, close = notation.pair.split("$value")
         item = notation.item.split("$value")[0]
@@ -84,13 +83,13 @@ class ElementsReader(Base):
     def _opened(self, top: _Element, name: str | None, word: str) -> str:
         """The JSON that the beginning of an element adds."""
         if top.kind == "text":
-            is_item = name is None or (not self._is_escaped and name == "item" and member(top.schema, name, self._root) is True)
+            is_item = name is None or (not self._notation.escapes and name == "item" and member(top.schema, name, self._root) is True)
             top.kind = "array" if "array" in top.kinds and (is_item or "object" not in top.kinds) else "object"
         begin = ", " if top.count else _WHOLE[top.kind][0]
         top.count += 1
         key = None
         if top.kind == "object":
-            key = _plain(name or "item") if self._is_escaped else name or "item"
+            key = self._notation.unescaped(name or "item")
             begin += f"{json.dumps(key, ensure_ascii=False)}: "
         self._stack.append(_Element(member(top.schema, key, self._root), self._root, word))
         return begin
@@ -103,10 +102,3 @@ class ElementsReader(Base):
         if top.word and not top.is_raw:
             return checked(text.strip(BLANKS))
         return self._values.json(text, top.schema, frozenset(("string",)) if top.is_raw else top.kinds)
-
-
-def _plain(name: str) -> str:
-    """A name without the references of XML."""
-    for reference, character in _REFERENCES:
-        name = name.replace(reference, character)
-    return name

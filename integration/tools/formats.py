@@ -6,11 +6,14 @@ In the templates of a call
     $name        the tool's name; where it occurs again, the same name
     $arguments   the arguments, in the format's notation, a row of `stackmask.schema.structural_tag.notations`
     $index       a number, which the model counts up
+    $line        a newline; whoever reads takes any blanks, or none
+    $space       the same with a space
     $gap         optional blanks: a newline, and up to four spaces
     $string      the input of a custom tool as a JSON string
     $input       the input of a custom tool, unescaped
 
-and everything else stands for itself. Where a call has several spellings, the first is the one that models write most.
+and everything else stands for itself. Blanks are as the chat templates of the models write them, since many parsers read no others.
+Where a call has several spellings, the first is the one that models write most.
 
 The spellings are those that the detectors of vLLM 0.33 and SGLang 0.5.23 read and that the chat templates of the models write;
 `parsers` has the names of these engines for them.
@@ -63,15 +66,15 @@ class Format:
     detect: tuple[tuple[str, ...], ...] = ()
 
 
-_HERMES: Final = '<tool_call>$gap{"name": "$name", "arguments": $arguments}$gap</tool_call>'
+_HERMES: Final = '<tool_call>$line{"name": "$name", "arguments": $arguments}$line</tool_call>'
 _NAMED: Final = '{"name": "$name", "arguments": $arguments}'
 _ATTRIBUTES: Final = ("</arg_key>", "<arg_key>", "</arg_value>", "<arg_value>")
 
 _TABLE: Final = (
     Format(
         name="hermes",
-        families="Hermes 2 Pro to 4, Qwen 2.5, Qwen 3, QwQ, Granite 4, Ernie 4.5, Nanbeige, Trinity",
-        parsers="vLLM hermes, qwen3_json, granite4, ernie45; SGLang hermes, qwen, qwen25, nanbeige, trinity",
+        families="Hermes 2 Pro to 4, Qwen 2.5, Qwen 3, QwQ, Granite 4, Ernie 4.5, Trinity",
+        parsers="vLLM hermes, qwen3_json, granite4, ernie45; SGLang hermes, qwen, qwen25, trinity",
         calls=(_HERMES,),
         separator="\n",
         excludes=("<think>", "</think>"),
@@ -80,8 +83,8 @@ _TABLE: Final = (
     Format(
         name="hermes_compact",
         families="EXAONE 4, the demo model",
-        parsers="as hermes",
-        calls=(_HERMES,),
+        parsers="vLLM hermes",
+        calls=(_HERMES.replace("$line", "$gap"),),
         excludes=("<think>", "</think>"),
         detect=(('<tool_call>{"name"',),),
     ),
@@ -96,8 +99,8 @@ _TABLE: Final = (
     ),
     Format(
         name="qwen3_coder",
-        families="Qwen 3 Coder, Qwen 3.5, Nemotron 3, Step 3.5, Step 5",
-        parsers="vLLM qwen3_coder, qwen3_xml, step3p5, step5; SGLang qwen3_coder, step3p5",
+        families="Qwen 3 Coder, Qwen 3.5, Nemotron 3, Step 3.5, Step 5, Nanbeige",
+        parsers="vLLM qwen3_coder, qwen3_xml, step3p5, step5; SGLang qwen3_coder, step3p5, nanbeige",
         calls=("<tool_call>\n<function=$name>\n$arguments\n</function>\n</tool_call>",),
         style="qwen_xml",
         separator="\n",
@@ -120,7 +123,7 @@ _TABLE: Final = (
         families="MiMo",
         parsers="vLLM mimo; SGLang mimo",
         calls=("<tool_call>$gap<function=$name>$gap$arguments$gap</function>$gap</tool_call>",),
-        style="qwen_xml",
+        style="mimo_xml",
         separator="\n",
         excludes=("<think>", "</think>", "</tool_call>", "<function="),
     ),
@@ -144,7 +147,7 @@ _TABLE: Final = (
         families="Mistral 7B v0.3, Mixtral 8x22B, Mistral Nemo, Mistral Small 2409, Mistral Large 2407",
         parsers="vLLM mistral; SGLang mistral",
         calls=(_NAMED,),
-        open="[TOOL_CALLS]$gap[",
+        open="[TOOL_CALLS]$space[",
         close="]",
         separator=", ",
         reasoning=("[THINK]", "[/THINK]"),
@@ -221,7 +224,7 @@ _TABLE: Final = (
     Format(
         name="glm45",
         families="GLM 4.5 and 4.6, Ling 3, Spark 2.5, Laguna XS",
-        parsers="vLLM glm45, ling3, poolside_v1; SGLang glm45, ling3, spark25, poolside_v1",
+        parsers="vLLM glm45, ling3, poolside_v1; SGLang glm, glm45, ling3, spark25, poolside_v1",
         calls=("<tool_call>$name\n$arguments</tool_call>",),
         style="glm_xml",
         separator="\n",
@@ -231,7 +234,7 @@ _TABLE: Final = (
     Format(
         name="glm47",
         families="GLM 4.7, GLM 5",
-        parsers="vLLM glm47; SGLang glm, glm47",
+        parsers="vLLM glm47; SGLang glm47",
         calls=("<tool_call>$name$arguments</tool_call>",),
         style="glm_xml",
         excludes=("<think>", "</think>", "</tool_call>", *_ATTRIBUTES),
@@ -435,11 +438,19 @@ _TABLE: Final = (
     ),
     Format(
         name="internlm",
-        families="InternLM 2 and 2.5, Intern-S1",
-        parsers="vLLM internlm; SGLang interns1",
-        calls=('<|action_start|>$gap<|plugin|>\n{"name": "$name", "parameters": $arguments}<|action_end|>',),
+        families="InternLM 2 and 2.5",
+        parsers="vLLM internlm",
+        calls=('<|action_start|><|plugin|>\n{"name": "$name", "parameters": $arguments}<|action_end|>',),
         separator="\n",
         detect=(("<|action_start|>", "<|plugin|>"),),
+    ),
+    Format(
+        name="interns1",
+        families="Intern-S1",
+        parsers="SGLang interns1",
+        calls=('<|action_start|>$space<|plugin|>\n{"name": "$name", "parameters": $arguments}<|action_end|>',),
+        separator="\n",
+        detect=(("<|action_start|> <|plugin|>",),),
     ),
     Format(
         name="apertus",

@@ -19,10 +19,10 @@ from .arguments import InputReader, JsonReader, PairsReader, Reader, StringReade
 from .elements import ElementsReader
 from .formats import Format
 from .literals import LiteralsReader
-from .spelling import BLANKS, GAP, MARK, NAME, Spelling, bind, cut, openers, spellings
+from .spelling import BLANKS, GAPS, MARK, NAME, Spelling, between_gaps, bind, cut, openers, spellings
 from .tool import Tool
 
-_FIELDS: Final = {"name": re.compile(NAME), "index": re.compile("[0-9]+"), "gap": re.compile(f"[{BLANKS}]*")}
+_FIELDS: Final = {"name": re.compile(NAME), "index": re.compile("[0-9]+"), **dict.fromkeys(GAPS, re.compile(f"[{BLANKS}]*"))}
 _WAIT: Final = -1
 _FAIL: Final = -2
 
@@ -157,7 +157,7 @@ class CallParser:
         """In the section of calls, before a call or at its end."""
         text = self._buffer.lstrip(BLANKS)
         separator = self._format.separator.strip(BLANKS)
-        closes = [part.strip(BLANKS) for part in self._format.close.split(GAP) if part]
+        closes = [part.strip(BLANKS) for part in between_gaps(self._format.close)]
         close = closes[0]
         if text.startswith(close) and not self._opened:
             rest = text

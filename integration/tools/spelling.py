@@ -24,8 +24,10 @@ NAME: Final = r"[A-Za-z0-9_.-]+"
 
 Slot = Literal["arguments", "string", "input"]
 _SLOT: Final = re.compile(r"\$(arguments|string|input)")
-_FIELD: Final = re.compile(r"\$(name|index|gap)")
-GAP: Final = "$gap"
+_FIELD: Final = re.compile(r"\$(name|index|gap|line|space)")
+GAPS: Final = ("gap", "line", "space")
+"""The fields that are blanks: parsers read any blanks there, or none."""
+_GAP: Final = re.compile(r"\$(?:gap|line|space)")
 BLANKS: Final = " \t\r\n"
 
 
@@ -40,13 +42,18 @@ class Spelling:
 
     @property
     def pieces(self) -> tuple[str, ...]:
-        """The head cut at its fields: texts and, at the odd indices, `name`, `index` and `gap`."""
+        """The head cut at its fields: texts and, at the odd indices, the names of the fields."""
         return cut(self.head)
 
 
 def cut(template: str) -> tuple[str, ...]:
     """A template cut at its fields."""
     return tuple(_FIELD.split(template))
+
+
+def between_gaps(template: str) -> list[str]:
+    """The texts of a template without names and numbers, cut at its blanks."""
+    return [part for part in _GAP.split(template) if part]
 
 
 def spellings(format: Format) -> tuple[Spelling, ...]:

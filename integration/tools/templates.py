@@ -26,6 +26,7 @@ Json = dict[str, Any]
 
 _SPEAK_OF_OTHERS: Final = {"additionalProperties", "unevaluatedProperties", "patternProperties", "allOf", "anyOf", "oneOf", "$ref"}
 _PATTERNS: Final = {"index": "[0-9]+", "gap": "\\n? {0,4}"}
+_BLANKS: Final = {"line": "\n", "space": " "}
 
 
 def structural_tag(
@@ -189,6 +190,8 @@ class _Templates:
         for index, piece in enumerate(cut(template)):
             if index % 2 == 0 or piece == "name":
                 found += self.texts(piece if index % 2 == 0 else name)
+            elif piece in _BLANKS:
+                found += self.texts(_BLANKS[piece])
             else:
                 found.append({"type": "regex", "pattern": _PATTERNS[piece]})
         return _joined(found)

@@ -367,6 +367,10 @@ class _RuleBuilder(Transformer_NonRecursive[Token, Any]):
         """A literal."""
         return self.terminal(self.plan.string(token), token)
 
+    def WORDS(self, token: Token) -> NodeId:  # noqa: N802
+        """Literals that are alternatives."""
+        return self.builder.alt(*(self.terminal(literal, token) for literal in self.plan.literals(token)))
+
     def REGEXP(self, token: Token) -> NodeId:  # noqa: N802
         """A regular expression."""
         return self.terminal(self.plan.regexp(token), token)

@@ -137,7 +137,7 @@ class BodyReader(Transformer_NonRecursive[Token, Any]):
         self.budget.check_positions(place)
         return Part(place, place + 1, frozenset((place,)), frozenset((place,)), False)
 
-    RULE = TERMINAL = STRING = REGEXP = RANGE = SUBSTRING = SPECIAL = JSON = LARK = REFERENCE = position
+    RULE = TERMINAL = STRING = WORDS = REGEXP = RANGE = SUBSTRING = SPECIAL = JSON = LARK = REFERENCE = position
 
     def nothing(self) -> Part:
         """The empty text."""

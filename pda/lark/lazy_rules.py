@@ -137,7 +137,7 @@ class _LazyRules:
         plan = self.lexemes.plan(user)
         if token.type == "SUBSTRING":
             return plan.substring(token)
-        return {"STRING": plan.string, "REGEXP": plan.regexp, "RANGE": plan.range}[token.type](token)
+        return {"STRING": plan.string, "WORDS": plan.words, "REGEXP": plan.regexp, "RANGE": plan.range}[token.type](token)
 
     def texts(self, key: object) -> Dfa:
         """All texts of a terminal or of a rule that is read as one."""

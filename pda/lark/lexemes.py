@@ -20,7 +20,21 @@ from .ignore import Ignored, first_of, restrict
 from .options import Options, part_ending, read_options
 from .terminals import Pattern, Terminal, TerminalBuilder, Terminals
 
-_OF_TERMINALS: Final = ("TERMINAL", "STRING", "REGEXP", "RANGE", "SUBSTRING", "SPECIAL", "OP", "COUNTS", "TILDE", "NUMBER", "AND", "NOT")
+_OF_TERMINALS: Final = (
+    "TERMINAL",
+    "STRING",
+    "WORDS",
+    "REGEXP",
+    "RANGE",
+    "SUBSTRING",
+    "SPECIAL",
+    "OP",
+    "COUNTS",
+    "TILDE",
+    "NUMBER",
+    "AND",
+    "NOT",
+)
 
 
 class Lexemes:

@@ -17,15 +17,16 @@ from lark import Token
 from lark.visitors import Transformer_NonRecursive
 
 from ..automata import dfa, nfa
-from ..automata.charset import CharSet
+from ..automata.charset import CharSet, from_chars
 from ..automata.dfa import Dfa
 from ..automata.suffix_automaton import substring_dfa
 from ..budget import Budget
+from ..choice import choice_node
 from ..exceptions import LarkError, LimitError, RegexError
 from ..grammar import GrammarBuilder, NodeId
 from ..regex.analysis import LONG, first_characters, widths
 from ..regex.ast import Ast
-from ..regex.first_match import preferred_dfa, preferred_node, whole_dfa
+from ..regex.first_match import MANY_WORDS, preferred_dfa, preferred_node, whole_dfa
 from ..regex.parser import parse_python
 from ..regex.python_class import any_case
 from .ignore import first_of
@@ -43,6 +44,8 @@ class Pattern:
     longest: float = 0
     # Whether the text is alternatives without a group around them, which join with their neighbours.
     bare: bool = False
+    # The texts, where these are many literals as alternatives.
+    words: tuple[str, ...] = ()
 
     def rank(self) -> tuple[float, int, int]:
         """What lark sorts alternatives by, since `re` prefers the first that matches: long ones come first."""
@@ -77,6 +80,30 @@ class Terminals:
         folded = token[-1] == "i"
         text = self.unescape(token, token[1 : -2 if folded else -1]).replace("\\\\", "\\")
         return Pattern(text, "i" if folded and text else "", literal=True, shortest=len(text), longest=len(text))
+
+    def literals(self, token: Token) -> list[Pattern]:
+        """The literals of a token of several as alternatives."""
+        if "\\" in token:
+            return [self.string(Token("STRING", text, token.start_pos)) for text in re.findall(STRING, token)]
+        return [Pattern(text, literal=True, shortest=len(text), longest=len(text)) for text in token.split('"')[1::2]]
+
+    def words(self, token: Token) -> Pattern:
+        """A token of several literals as alternatives."""
+        return self.of_literals(self.literals(token))
+
+    def of_literals(self, literals: list[Pattern]) -> Pattern:
+        """Many literals as alternatives, long ones first."""
+        self.budget.spend(len(literals))
+        ordered = sorted(literals, key=Pattern.rank)
+        text = "|".join([re.escape(literal.text) for literal in ordered])
+        if len(text) > self.budget.limits.states:
+            raise self.too_large("a terminal")
+        words = tuple(sorted({literal.text for literal in literals}))
+        return Pattern(f"(?:{text})", shortest=ordered[-1].shortest, longest=ordered[0].longest, words=words)
+
+    def apart(self, pattern: Pattern) -> list[Pattern]:
+        """The literals of a list of words, or a pattern as it is."""
+        return [Pattern(word, literal=True, shortest=len(word), longest=len(word)) for word in pattern.words] or [pattern]
 
     def regexp(self, token: Token) -> Pattern:
         """A regular expression /.../ with its flags."""
@@ -171,6 +198,8 @@ class Terminals:
         """The node of a terminal's texts."""
         if isinstance(terminal, Pattern) and terminal.literal and not terminal.flags:
             return builder.literal(terminal.text.encode())
+        if isinstance(terminal, Pattern) and terminal.words:
+            return choice_node(builder, sorted([word.encode() for word in terminal.words]), self.budget)
         if isinstance(terminal, Pattern):
             try:
                 node = preferred_node(builder, self.parse(terminal, token), self.budget)
@@ -188,6 +217,8 @@ class Terminals:
         """The automaton of all texts that match a terminal as a whole."""
         if isinstance(terminal, Dfa):
             return terminal
+        if terminal.words:
+            return dfa.from_strings(terminal.words, budget=self.budget)
         try:
             return whole_dfa(self.parse(terminal, token), self.budget)
         except RegexError as error:
@@ -197,6 +228,8 @@ class Terminals:
         """The automaton of a terminal's texts."""
         if isinstance(terminal, Dfa):
             return terminal
+        if terminal.words:  # long ones come first, so none hides another
+            return dfa.from_strings(terminal.words, budget=self.budget)
         try:
             return preferred_dfa(self.parse(terminal, token), self.budget)
         except RegexError as error:
@@ -211,6 +244,8 @@ class Terminals:
                 return ()
             point = ord(terminal.text[0])
             return any_case((point, point), 0) if terminal.flags else (point, point)
+        if terminal.words:
+            return from_chars({word[0] for word in terminal.words if word})
         return first_characters(self.parse(terminal, token))
 
 
@@ -230,6 +265,10 @@ class TerminalBuilder(Transformer_NonRecursive[Token, Any]):
     def STRING(self, token: Token) -> Terminal:  # noqa: N802
         """A literal."""
         return self.terminals.string(token)
+
+    def WORDS(self, token: Token) -> Terminal:  # noqa: N802
+        """Literals that are alternatives."""
+        return self.terminals.words(token)
 
     def REGEXP(self, token: Token) -> Terminal:  # noqa: N802
         """A regular expression."""
@@ -256,7 +295,10 @@ class TerminalBuilder(Transformer_NonRecursive[Token, Any]):
         patterns = [child for child in children if isinstance(child, Pattern)]
         if len(patterns) < len(children):
             return dfa.union(*map(self.automaton, children), budget=self.terminals.budget)
-        patterns.sort(key=Pattern.rank)
+        literals = [literal for pattern in patterns for literal in self.terminals.apart(pattern)]
+        if len(literals) > MANY_WORDS and all(literal.literal and not literal.flags for literal in literals):
+            return self.terminals.of_literals(literals)
+        patterns = sorted(literals, key=Pattern.rank)
         lengths = (min(part.shortest for part in patterns), max(part.longest for part in patterns))
         return self.join("(?:", patterns, "|", ")", lengths)
 

@@ -48,6 +48,26 @@ def word_list(ast: Ast, root: AstId) -> list[Word] | None:
     return words if all(letters) and size(union(*letters)) == sum(map(size, letters)) else None
 
 
+def plain_words(ast: Ast) -> list[str] | None:
+    """The words of a pattern that is alternatives of literal texts and nothing else, without those that begin with an earlier word.
+
+    >>> from stackmask.pda.regex.parser import parse_python
+    >>> plain_words(parse_python("ab|cd|abc|c", Budget())), plain_words(parse_python("ab|c.", Budget()))
+    (['ab', 'cd', 'c'], None)
+    """
+    root = ast.nodes[ast.root]
+    if not isinstance(root, Alt):
+        return None
+    words: dict[str, None] = {}
+    for part in root.parts:
+        node = ast.nodes[part]
+        if not isinstance(node, Text):
+            return None
+        if not any(node.text[:end] in words for end in range(1, len(node.text) + 1)):
+            words[node.text] = None
+    return list(words)
+
+
 def words_dfa(words: list[Word], budget: Budget, *, first_match: bool = False) -> Dfa:
     """The canonical automaton of the words; with `first_match` without those of which an earlier word is the beginning.
 

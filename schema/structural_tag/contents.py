@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from .formats import Writer
 
 
-def schema(w: Writer, fields: Fields) -> NodeId:
-    """A json_schema format."""
+def schema(w: Writer, fields: Fields, ends: tuple[str, ...] = ()) -> NodeId:
+    """A json_schema format; `ends` are the texts that end the tag around it."""
     path = fields.path_of("json_schema")
     value = schema_value(path, fields.values.get("json_schema"))
     fragments = w.arena.base(blanks(fields.count("max_whitespace_cnt")))
@@ -45,13 +45,14 @@ def schema(w: Writer, fields: Fields) -> NodeId:
     try:
         node, _ = json_schema_node(
             w.builder, value, fragments=fragments, property_order=order, documents=documents, budget=w.budget,
-            extra_properties=extra, run=Compilation.run if style == "json" else styled(style, w.literal, w.arena.shared, excluded, clean),
+            extra_properties=extra,
+            run=Compilation.run if style == "json" else styled(style, w.literal, w.arena.shared, excluded, clean, ends),
         )  # fmt: skip
     except (SchemaError, RegexError) as error:
         raise refusal(path, str(error)) from None
     if node == fragments.never:
         if style != "json":
-            raise refusal(path, "no object can satisfy the schema")
+            raise refusal(path, "no instance can satisfy the schema")
         raise refusal(path, str(unsatisfiable(value, property_order=order, documents=documents, extra_properties=extra)))
     return node
 

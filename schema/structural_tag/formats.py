@@ -264,13 +264,13 @@ def _any_text(w: Writer, fields: Fields, around: Around) -> NodeId:
     return b.limit(node, tokens=-1 if tokens is None else tokens)
 
 
-def _json_schema(w: Writer, fields: Fields, _around: Around) -> NodeId:
-    return contents.schema(w, fields)
+def _json_schema(w: Writer, fields: Fields, around: Around) -> NodeId:
+    return contents.schema(w, fields, around.texts)
 
 
-def _qwen_xml_parameter(w: Writer, fields: Fields, _around: Around) -> NodeId:
+def _qwen_xml_parameter(w: Writer, fields: Fields, around: Around) -> NodeId:
     """The deprecated name of the style qwen_xml."""
-    return contents.schema(w, Fields(fields.path, {**fields.values, "style": "qwen_xml"}))
+    return contents.schema(w, Fields(fields.path, {**fields.values, "style": "qwen_xml"}), around.texts)
 
 
 def _grammar(w: Writer, fields: Fields, _around: Around) -> NodeId:

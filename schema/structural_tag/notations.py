@@ -45,10 +45,12 @@ class Notation:
     `pair` is the template of an argument.
     `item` is that of an item of an array; where there is one, objects and arrays inside values are spelled in the notation too.
     `kinds` has the word for each kind of value; where it is empty, only the tool's schema tells a string from other values.
-    `ends_key` is the text right after a key, which no key holds; with `escaped`, keys are escaped as in XML and hold any character.
+    `ends_key` is the text right after a key, which no key holds.
+    `escapes` are the characters of keys with what stands for each, replaced in this order; `keys` is the pattern of the keys that parsers
+    read back, where those are not all.
     `excluded` is the text that no string holds: by default the one that closes it.
-    `padded` allows blanks around values other than strings, `padded_text` around constrained strings, `separated` between items.
-    `trim`: one newline at either end of a string is not part of it.
+    `padded` allows blanks around values other than strings, `separated` blanks between items; blanks around a string are part of it.
+    `trim`: one newline at either end of a value is not part of it. `adjoins`: no blank stands before the first argument.
     """
 
     name: str
@@ -56,13 +58,26 @@ class Notation:
     item: str = ""
     kinds: Mapping[str, str] = field(default_factory=dict)
     ends_key: str = '"'
-    escaped: bool = False
+    escapes: tuple[tuple[str, str], ...] = ()
+    keys: str = ""
     excluded: str = ""
     padded: bool = True
-    padded_text: bool = True
     separated: bool = False
     trim: bool = False
+    adjoins: bool = False
     literals: Literals | None = None
+
+    def escaped(self, key: str) -> str:
+        """A key as it is written."""
+        for character, reference in self.escapes:
+            key = key.replace(character, reference)
+        return key
+
+    def unescaped(self, key: str) -> str:
+        """The key that was written so."""
+        for character, reference in reversed(self.escapes):
+            key = key.replace(reference, character)
+        return key
 
     @cached_property
     def before(self) -> str:
@@ -105,6 +120,7 @@ _COHERE: Final = {"string": "raw", "number": "json", "boolean": "json", "null": 
 
 _STYLES: Final = (
     Notation(name="qwen_xml", pair="<parameter=$key>$value</parameter>", ends_key=">", trim=True),
+    Notation(name="mimo_xml", pair="<parameter=$key>$value</parameter>", ends_key=">", padded=False),
     Notation(name="minimax_xml", pair='<parameter name="$key">$value</parameter>'),
     Notation(
         name="minimax_m3_xml",
@@ -112,34 +128,33 @@ _STYLES: Final = (
         item=f"{_M3}<item>$value{_M3}</item>",
         ends_key=">",
         excluded=_M3,
+        keys=r"[^/\s>][^\s>]*",
         padded=False,
-        padded_text=False,
         separated=True,
     ),
     Notation(
         name="deepseek_xml",
         pair='<｜DSML｜parameter name="$key" string="$kind">$value</｜DSML｜parameter>',
         kinds=_IS_STRING,
-        padded_text=False,
     ),
     Notation(
         name="deepseek_v4_1_xml",
         pair='<｜DSML｜ parameter name="$key" string="$kind">$value</｜DSML｜ parameter>',
         kinds=_IS_STRING,
-        padded_text=False,
     ),
-    Notation(name="glm_xml", pair="<arg_key>$key</arg_key><arg_value>$value</arg_value>", ends_key="</arg_key>"),
+    Notation(name="glm_xml", pair="<arg_key>$key</arg_key><arg_value>$value</arg_value>", ends_key="</arg_key>", adjoins=True),
     Notation(
         name="kimi_k3_xml",
         pair='<|open|>argument key="$key" type="$kind"<|sep|>$value<|close|>argument<|sep|>',
         kinds=_KINDS,
+        escapes=(("&", "&amp;"), ('"', "&quot;")),
     ),
     Notation(
         name="cohere_xml",
         pair='<cofl:value name="$key" type="$kind">$value</cofl:value>',
         item='<cofl:value type="$kind">$value</cofl:value>',
         kinds=_COHERE,
-        escaped=True,
+        escapes=(("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;")),
     ),
 )
 

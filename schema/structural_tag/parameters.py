@@ -10,9 +10,10 @@ with other punctuation.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property, lru_cache
-from html import escape
 from typing import Any, Final
 
 from ...pda.automata import dfa
@@ -45,25 +46,40 @@ _SYNTAX: Final = frozenset(r"^$\.*+?()[]{}|/-")
 _KEY_CHARACTERS: Final = complement(union((0, 0x20), (0x7F, 0xA0), from_chars("<>\"&'=\u2028\u2029\u3000")))
 WRITABLE: Final = Dfa(((*((lo, hi, 1) for lo, hi in zip(_KEY_CHARACTERS[::2], _KEY_CHARACTERS[1::2], strict=True)),),) * 2, (False, True))
 """The undeclared keys that are written: those without blanks and without the delimiters of any style."""
+_UNLINED: Final = Dfa(
+    (
+        ((0, 0x9, 1), (0xB, 0x10FFFF, 1)),
+        ((0, 0x9, 1), (0xA, 0xA, 2), (0xB, 0x10FFFF, 1)),
+        ((0, 0x9, 1), (0xA, 0xA, 2), (0xB, 0x10FFFF, 1)),
+    ),
+    (True, True, False),
+)
+"""The texts that neither begin nor end with a line break."""
 _PLAIN_FORMATS: Final = frozenset(
     ("date", "time", "date-time", "duration", "ipv4", "ipv6", "uuid", "hostname", "uri", "uri-reference", "iri", "iri-reference")
 )
-"""Formats whose texts have no `<`."""
+"""Formats whose texts have no `<` and no line break."""
 _KINDS: Final = {
     "integer": "number", "number": "number", "boolean": "boolean", "null": "null", "array": "array", "object": "object",
 }  # fmt: skip
 
 
 def styled(
-    style: str, literal: Callable[[str], NodeId], shared: dict[object, NodeId], excludes: tuple[str, ...] = (), clean: Any = True
+    style: str,
+    literal: Callable[[str], NodeId],
+    shared: dict[object, NodeId],
+    excludes: tuple[str, ...] = (),
+    clean: Any = True,
+    ends: tuple[str, ...] = (),
 ) -> Callable[[Compilation, RuleId, Any], NodeId]:
     """A function that writes a schema's objects in a style; `literal` makes the nodes of its texts, `shared` are nodes that tags share.
 
     No string and no key contains one of `excludes`; the schema `clean` enforces this for values in JSON.
+    A schema without objects is written as a value is between its texts, without these; the strings contain none of `ends`, which follow.
     """
 
     def run(compilation: Compilation, rule: RuleId, schema: Any) -> NodeId:
-        return _Styled(compilation, style, literal, shared, excludes, clean).run(rule, schema)
+        return _Styled(compilation, style, literal, shared, excludes, clean, ends).run(rule, schema)
 
     return run
 
@@ -79,6 +95,7 @@ class _Styled:
         shared: dict[object, NodeId],
         excludes: tuple[str, ...],
         clean: Any,
+        ends: tuple[str, ...],
     ) -> None:
         self.c = compilation
         self.name = name
@@ -94,6 +111,8 @@ class _Styled:
         self.excluded = (self.style.excluded or self.style.close, *excludes)
         self.free = free_text(self.excluded, compilation.budget) if excludes else closed_text(self.excluded[0])
         self.clean_schema = clean
+        self.ends = ends
+        self.is_alone = False
 
     # PERF: the algebra and its writers are made on first use, since most tools never need them
 
@@ -106,7 +125,8 @@ class _Styled:
     def bare(self) -> Fragments:
         """The punctuation of JSON, spelled as the empty text or as blanks."""
         f = self.c.fragments
-        return f._replace(open_object=f.empty, close_object=f.empty, comma=f.blank, colon=f.empty, open_array=f.empty, close_array=f.empty)
+        bare = f._replace(open_object=f.empty, close_object=f.empty, comma=f.blank, colon=f.empty, open_array=f.empty, close_array=f.empty)
+        return bare._replace(blank=f.empty, comma=f.empty) if self.style.adjoins else bare
 
     @cached_property
     def texts(self) -> Fragments:
@@ -136,6 +156,8 @@ class _Styled:
         if node is None:
             parts = self.algebra.writable(self.conjunction(schema, scope))
             node = self.alternatives([self.objects.node(part) for part in parts.objects])
+            if not parts.objects and not parts.is_empty():
+                node = self.value_alone(self.conjunction(schema, scope))
         self.b.define(first, node)
         while self.pending or self.c.pending:
             if self.c.pending:
@@ -145,6 +167,13 @@ class _Styled:
             self.b.define(rule, self.written(value))
             self.c.check_rules()
         return node
+
+    def value_alone(self, value: Conjunction) -> NodeId:
+        """A value without a key, between texts of the caller's."""
+        self.style, self.is_alone = replace(self.style, padded=False, trim=False), True
+        self.excluded = (*(self.excluded if self.style.item else self.excludes), *self.ends)
+        self.free = free_text(self.excluded, self.c.budget)
+        return self.alternatives([node for _, node in self.typed(value)])
 
     def conjunction(self, schema: Any, scope: Scope) -> Conjunction:
         """A subschema as a conjunction."""
@@ -188,12 +217,19 @@ class _Styled:
     def key(self, name: str) -> NodeId:
         """A declared key."""
         style = self.style
-        end = "\0" if style.escaped else style.ends_key  # XML has no escape for the character 0
-        if not name or end in name or (not name.isascii() and any("\ud800" <= character <= "\udfff" for character in name)):
+        written = style.escaped(name)
+        if style.keys and not re.fullmatch(style.keys, name):
+            raise SchemaError(f"{self.name} cannot write the property {name!r}, which no parser would read back")
+        if (
+            not name
+            or style.ends_key in written
+            or (style.escapes and "\0" in name)
+            or (not name.isascii() and any("\ud800" <= character <= "\udfff" for character in name))
+        ):
             raise SchemaError(f"{self.name} cannot write the property {name!r}")
         if self.excludes and any(excluded in name for excluded in self.excludes):
             return self.c.fragments.never
-        return self.b.literal((escape(name, quote=False).replace('"', "&quot;") if style.escaped else name).encode())
+        return self.b.literal(written.encode())
 
     def pair(self, key: NodeId, tail: NodeId) -> NodeId:
         """A key and the text after it."""
@@ -201,6 +237,8 @@ class _Styled:
             return tail
         b, style, literal = self.b, self.style, self.literal
         node = b.seq(literal(style.before), key, literal(style.ends_key), tail)
+        if style.adjoins:
+            return b.seq(node, self.blank)
         return b.seq(node, key, literal(style.after_repeated_key)) if style.after_repeated_key else node
 
     def alternatives(self, nodes: Sequence[NodeId]) -> NodeId:
@@ -329,10 +367,11 @@ class _Styled:
         return name, self.padded(self.c.shared(schema, scope))
 
     def padded(self, node: NodeId) -> NodeId:
-        """A value with blanks around it."""
+        """A value that is no string, with the blanks around it that its parser drops."""
         if not self.style.padded or node == self.c.fragments.never:
             return node
-        return self.b.seq(self.blank, node, self.blank)
+        around = self.b.optional(self.b.literal(b"\n")) if self.style.trim else self.blank
+        return self.b.seq(around, node, around)
 
     def holds_excluded(self, text: str) -> bool:
         """Whether a text contains a text that no string may contain."""
@@ -346,22 +385,56 @@ class _Styled:
             raise SchemaError(f"{word!a} contains a lone surrogate, which UTF-8 cannot encode") from None
 
     def string(self, text: Text) -> NodeId:
-        """The strings of a part, unescaped."""
-        b, never = self.b, self.c.fragments.never
+        """The strings of a part, unescaped.
+
+        A parser that takes a newline off either end reads a string between two as it is, and one without, if it has none at its ends.
+        """
         if text == FREE_TEXT:
-            return b.node(self.free)
-        node: NodeId
+            return self.b.node(self.free)
+        b = self.b
+        if text.words is None and text.tests:
+            text = self.without_excluded(text)
+        node = self.inside(text)
+        if not self.style.trim or node == self.c.fragments.never:
+            return node
+        line = b.literal(b"\n")
+        lined = b.seq(line, node, line)
         if text.words is not None:
-            node = self.alternatives([self.word(word) for word in sorted(text.words) if not self.holds_excluded(word)])
+            node = self.inside(text._replace(words=frozenset(word for word in text.words if word == word.strip("\n"))))
         elif not text.tests:
+            node = b.automaton(*unlined_text(self.excluded, self.c.budget), minimum=text.low, maximum=text.high)
+        elif self.has_lines_at_ends(text):  # PERF: their texts without line breaks at the ends are one more automaton
+            return lined
+        return self.alternatives([lined, node])
+
+    def inside(self, text: Text) -> NodeId:
+        """The strings of a part without the line breaks around them."""
+        if text.words is not None:
+            return self.alternatives([self.word(word) for word in sorted(text.words) if not self.holds_excluded(word)])
+        if not text.tests:
             assert text.high < 0 or text.low <= text.high, "the algebra has no empty parts"
             _, transitions, accepting, *_ = self.free
-            node = b.automaton(transitions, accepting, minimum=text.low, maximum=text.high)
-        else:
-            if self.excludes or not all(what == "format" and holds and name in _PLAIN_FORMATS for what, name, holds in text.tests):
-                text = text._replace(tests=text.tests | {("pattern", pattern_of(self.excluded), False)})
-            node = StringWriter(b, self.texts, self.algebra.strings).inside(text)
-        return b.seq(self.blank, node, self.blank) if self.style.padded_text and node != never else node
+            return self.b.automaton(transitions, accepting, minimum=text.low, maximum=text.high)
+        return StringWriter(self.b, self.texts, self.algebra.strings).inside(text)
+
+    def without_excluded(self, text: Text) -> Text:
+        """A part with tests, with one more for the texts that no string may contain."""
+        if not self.excluded or (is_plain(text) and not self.excludes and not self.is_alone):
+            return text
+        return text._replace(tests=text.tests | {("pattern", pattern_of(self.excluded), False)})
+
+    def has_lines_at_ends(self, text: Text) -> bool:
+        """Whether the tests allow a text that begins or ends with a line break."""
+        if is_plain(text):
+            return False
+        automaton = self.algebra.strings.all_of(text.tests)
+        breaks = [[target for low, high, target in row if low <= 10 <= high] for row in automaton.transitions]
+        return bool(breaks[0]) or any(automaton.accepting[target] for targets in breaks for target in targets)
+
+
+def is_plain(text: Text) -> bool:
+    """Whether all tests of a part are formats without `<` and line breaks."""
+    return all(what == "format" and holds and name in _PLAIN_FORMATS for what, name, holds in text.tests)
 
 
 def keyword_groups(schema: Any, scope: Scope) -> int:
@@ -384,6 +457,21 @@ def free_text(excluded: tuple[str, ...], budget: Budget) -> Any:
 def closed_text(excluded: str) -> Any:
     """The same for the strings of a style."""
     return free_text((excluded,), Budget())
+
+
+def unlined_text(excluded: tuple[str, ...], budget: Budget) -> tuple[Any, Any]:
+    """The transitions and the accepting states of texts without these that neither begin nor end with a line break."""
+    if len(excluded) == 1:
+        return _unlined_text(excluded[0])
+    _, transitions, accepting, *_ = free_text(excluded, budget)
+    found = dfa.intersection(Dfa(transitions, accepting), _UNLINED, budget=budget)
+    return found.transitions, found.accepting
+
+
+@lru_cache(maxsize=len(STYLES))
+def _unlined_text(excluded: str) -> tuple[Any, Any]:
+    """The same for the strings of a style."""
+    return unlined_text((excluded, excluded), Budget())
 
 
 def undeclared_keys(declared: Sequence[str]) -> Node:

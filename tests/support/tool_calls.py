@@ -15,7 +15,7 @@ def write_answer(format, calls, *, before="", after="", special=(), spelling=0, 
     written = [write_call(bound, tool, value, index, spelling, gap) for index, (tool, value) in enumerate(calls)]
     body = bound.separator.join(written)
     if bound.open and calls:
-        body = bound.open.replace("$gap", gap) + body + bound.close.replace("$gap", gap)
+        body = _blanks(bound.open, gap) + body + _blanks(bound.close, gap)
     begin, end = bound.text
     match bound.layout:
         case "before":
@@ -29,7 +29,7 @@ def write_call(bound, tool, value, index=0, spelling=0, gap="\n"):
     """One call."""
     found = [one for one in spellings(bound) if one.is_custom == tool.is_custom]
     one = found[spelling % len(found)]
-    head = one.head.replace("$name", tool.name).replace("$index", str(index)).replace("$gap", gap)
+    head = _blanks(one.head.replace("$name", tool.name).replace("$index", str(index)), gap)
     match one.slot:
         case "input":
             body = value
@@ -37,7 +37,12 @@ def write_call(bound, tool, value, index=0, spelling=0, gap="\n"):
             body = json.dumps(value)
         case _:
             body = write_arguments(NOTATIONS[bound.style], value, tool.parameters)
-    return head + body + one.tail.replace("$gap", gap)
+    return head + body + _blanks(one.tail, gap)
+
+
+def _blanks(template, gap):
+    """A template with its blanks."""
+    return template.replace("$gap", gap).replace("$line", "\n").replace("$space", " ")
 
 
 def write_arguments(notation, arguments, schema):
@@ -52,7 +57,7 @@ def write_arguments(notation, arguments, schema):
 def _element(notation, key, value, schema, root):
     """One argument, or one item of an array where there is no key."""
     kind = {bool: "boolean", str: "string", int: "number", float: "number", type(None): "null", dict: "object", list: "array"}[type(value)]
-    text = notation.item if key is None else notation.pair.replace("$key", key)
+    text = notation.item if key is None else notation.pair.replace("$key", notation.escaped(key))
     text = text.replace("$kind", notation.kinds.get(kind, ""))
     if notation.item and kind == "object":
         inner = "".join(_element(notation, name, item, member(schema, name, root), root) for name, item in value.items())

@@ -108,6 +108,7 @@ OURS: dict[str, Callable[[str], object]] = {
 }
 THEIRS: dict[str, Callable[[str], object]] = {
     "only necessary escapes are written": lambda text: re.search(r"\\[u/]", text),
+    "the first argument adjoins the name of a tool": lambda text: re.search(r"<tool_call>[\w.-]+\s", text),
     "the type of an argument and its value agree": lambda text: re.search(r'key="[eu]" type="', text),
 }
 
