@@ -52,7 +52,10 @@ def test_corpus(kernel: Engine, file: str, case: dict[str, Any]) -> None:
     """The grammar of every case and the one of its text have the same masks, along the texts of the case and random ones."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        grammar = compiled(file, case)
+        try:
+            grammar = compiled(file, case)
+        except UnsatisfiableError:  # the front end says it
+            return
     try:
         one = start(kernel, grammar)
     except UnsatisfiableError:
