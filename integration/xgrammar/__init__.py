@@ -8,7 +8,8 @@
 
 The names and signatures are those of XGrammar 0.2.8, the semantics are stackmask's; docs/xgrammar.md lists where they differ.
 What stackmask cannot do is refused by the name of the option, and errors are RuntimeErrors, as there.
-The modules are XGrammar's: tokenizer_info, grammar, strict, structural_tag, compiler, matcher, bitmask, testing, exception.
+The modules are XGrammar's: tokenizer_info, grammar, strict, structural_tag, compiler, matcher, draft_tree, bitmask, kernels, testing,
+exception.
 """
 
 from . import structural_tag, testing
