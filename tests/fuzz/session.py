@@ -277,7 +277,7 @@ def drafts(session: Session, pair: Pair, ids: Sequence[int], parents: Sequence[i
 
 
 def jump(session: Session, pair: Pair) -> None:
-    """The forced text is accepted, no other is, and the forced tokens spell a beginning of it."""
+    """The forced text is accepted, no other is, and the forced tokens spell it, or are the only ones that are allowed."""
     forced = pair.fast.find_jump_forward_bytes()
     if pair.slow:
         session.compare("jump", forced, pair.slow.find_jump_forward_bytes())
@@ -285,8 +285,12 @@ def jump(session: Session, pair: Pair) -> None:
     session.compare("jump-prefix", pair.fast.matching_prefix(forced), len(forced))
     tokens = pair.fast.forced_tokens()
     session.compare("forced", pair.fast.validate_tokens(tokens), len(tokens))
-    spelled = b"".join(session.case.tokens[token_id] or b"" for token_id in tokens)
-    session.compare("forced-text", forced[: len(spelled)], spelled)
+    walk = pair.fast.fork()
+    for token_id in tokens:
+        text = session.case.tokens[token_id] or b""
+        if not text or not walk.find_jump_forward_bytes().startswith(text):  # asked for by its id, which spells no text
+            session.compare("forced-token", walk.allowed_tokens(), [token_id])
+        walk.accept_token(token_id)
 
 
 def following(session: Session, pair: Pair, data: bytes) -> None:
