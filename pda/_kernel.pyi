@@ -38,7 +38,9 @@ class KernelGrammar:
     A grammar, or one that was packed, made ready for one vocabulary. Shared by any number of matchers and threads.
     """
 
-    def __init__(self, trie: TokenTrie, grammar: object, *, states: int, stack_depth: int, memory: int, seconds: float) -> None: ...
+    def __init__(
+        self, trie: TokenTrie, grammar: object, *, states: int, stack_depth: int, memory: int, seconds: float, step_work: int = 10000000
+    ) -> None: ...
     def warm_up(self) -> None:
         """
         Make what the first request would wait for: its first mask, and the length of a completion.

@@ -17,8 +17,12 @@ class Limits:
     `stack_depth`: entries of the pushdown stack at run time.
     `compile_work`: steps of one compilation, such as transitions of automata and pairs of alternatives. The default takes about 2 s where
     steps are slow. It is no clock: a specification is refused on every machine or on none.
+    `step_work`: work of one call of a matcher in the kernel, such as a mask or an accepted token, in units of about 10 ns. It is counted
+    and not timed, so equal calls end alike in all processes. A completion may take 4 times as much, and a text as much again for every
+    32,768 bytes.
     `compile_seconds`: wall-clock budget of one compilation, checked often; endless by default, since clocks of two machines differ.
-    `grammar_bytes`: memory of the lazily built tables of one grammar; past it they are dropped and rebuilt.
+    `grammar_bytes`: memory of the lazily built tables of one grammar; past it they are dropped and rebuilt. What matchers hold of them
+    stays, and no matcher goes on while that alone is more.
     """
 
     specification_bytes: int = 16 << 20
@@ -27,5 +31,6 @@ class Limits:
     states: int = 2_000_000
     stack_depth: int = 4_000_000
     compile_work: int = 2_000_000
+    step_work: int = 10_000_000
     compile_seconds: float = inf
     grammar_bytes: int = 256 << 20

@@ -230,6 +230,7 @@ class CompiledGrammar:
             stack_depth=limits.stack_depth,
             memory=limits.grammar_bytes,
             seconds=left,
+            step_work=limits.step_work,
         )
         stats = CompileStats(kind, middle - start, time.monotonic() - middle, rules, nodes)
         return cls(vocabulary, grammar, kernel, stats, report, limits=limits)

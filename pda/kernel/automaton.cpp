@@ -7,6 +7,10 @@ namespace stackmask {
 namespace {
 
 constexpr std::size_t MOST_NAMES = 64;  // of rules, in a message
+constexpr u64 WORK_TO_COLLECT = 1'000'000;  // from one look at the memory to the next
+constexpr u64 WORK_TO_LET_IN = 100'000;     // after which others that wait have a turn
+constexpr u64 BYTES_A_STEP = 32'768;         // of a text, which may cost as much as a step
+constexpr u64 LEAST_MEMORY = 4 << 20;       // that matchers may hold, whatever the limit
 
 Nfa compile(std::shared_ptr<Expressions> expressions, const TokenTrie& trie, const Limits& limits) {
   Deadline deadline(limits.seconds);
@@ -36,7 +40,69 @@ Automaton::Automaton(std::shared_ptr<const TokenTrie> trie, std::shared_ptr<Expr
       initial_(start()),
       steps_to_collect_(trie_->thresholds().steps_to_collect),
       threshold_(limits.memory),
-      state_threshold_(limits.states / 2) {}
+      state_threshold_(limits.states / 2) {
+  const auto bytes_of = [](const void* automaton) -> u64 { return static_cast<const Automaton*>(automaton)->bytes(); };
+  work().watch(this, bytes_of, std::max(limits.memory, LEAST_MEMORY) / 2 * 3);
+}
+
+bool Automaton::left_locked() {
+  if (holder_forks_.load(std::memory_order_relaxed) == host.forks || !mutex_.try_lock()) return holder_forks_ != host.forks;
+  mutex_.unlock();
+  return false;
+}
+
+// Without what the program holds for the thread, which the one that has the mutex may wait for.
+void Automaton::wait(std::unique_lock<Mutex>& locked) {
+  if (work().called_by_this_thread()) throw std::runtime_error("a handler of signals called a matcher of the grammar that it interrupted");
+  if (left_locked()) throw std::runtime_error("the process forked while another thread was at work on this grammar: compile it again");
+  waiting_++;
+  host.lock(mutex_);
+  locked = std::unique_lock(mutex_, std::adopt_lock);
+  waiting_--;
+}
+
+void Automaton::let_others_in() {
+  if (waiting_ == 0 || work().total() < work_to_let_in_) return;
+  const Work mine = work();
+  mutex_.unlock();
+  // A mutex goes to whoever asks first, which would be this thread: it asks again once one of the others has had it.
+  for (u32 i = 0; i < 200 && waiting_ != 0; i++) nap();
+  host.lock(mutex_);
+  work().go_on(mine);
+  work_to_let_in_ = work().total() + WORK_TO_LET_IN;
+}
+
+u64 Automaton::budget(u64 steps, u64 bytes) const {
+  const double all = static_cast<double>(limits_.step_work) * (static_cast<double>(steps) + static_cast<double>(bytes) / BYTES_A_STEP);
+  return all < static_cast<double>(Work::UNLIMITED) ? static_cast<u64>(all) : Work::UNLIMITED;
+}
+
+std::string Automaton::blamed() const {
+  const Nfa& nfa = dfa_.nfa();
+  u32 origin = NONE;
+  if (const u32 state = work().nfa_state(); state != NONE) origin = nfa.states[state].origin;
+  else if (work().dfa_state() != NONE) origin = dfa_.origin(work().dfa_state());
+  std::string rules;
+  const Texts& all = nfa.expressions->names;
+  for (u32 named = 0; origin != NONE && named < 3; origin = nfa.origins[origin].parent) {
+    if (nfa.origins[origin].name >= all.size()) continue;
+    const std::string_view name = all[nfa.origins[origin].name];
+    rules += (named++ ? ", in " : "") + ("'" + std::string(name.substr(0, 200)) + "'");
+  }
+  return rules;
+}
+
+void Automaton::fail_work(u64 most, const std::string& rules) const {
+  const std::string where = rules.empty() ? "" : "; it was in rule " + rules;
+  throw LimitExceeded("step_work", static_cast<double>(limits_.step_work),
+                      "one call takes more than " + std::to_string(most) + " units of work" + where + "; limit step_work is " +
+                          std::to_string(limits_.step_work));
+}
+
+void Automaton::fail_memory() const {
+  throw LimitExceeded("grammar_bytes", static_cast<double>(limits_.memory),
+                      "the grammar's tables, and what its matchers hold of them, take more than " + std::to_string(limits_.memory) + " bytes");
+}
 
 // The configuration of the empty text.
 u32 Automaton::start() {
@@ -75,10 +141,23 @@ void Automaton::release(std::size_t slot) {
   *slots_.back().slot = slot;
   slots_[slot] = slots_.back();
   slots_.pop_back();
+  released_ = true;
+}
+
+void Automaton::look_at_memory() {
+  operations_ = 0;
+  work_to_collect_ = work().total() + WORK_TO_COLLECT;
+  if (dfa_.size() > state_threshold_ || bytes() > threshold_) reclaim();
+}
+
+void Automaton::check_overfull() {
+  if (std::exchange(released_, false)) reclaim();
+  if (overfull_) fail_memory();
 }
 
 // Keeps the configurations that matchers hold, and what these stand on; everything else is made again when it is needed.
 void Automaton::reclaim() {
+  const Work::Free free(work());
   constexpr u32 FLAG = 0x80000000u;  // of the matcher's, in a configuration
   std::vector<u8> used(stacks_.size(), 0), states_used(dfa_.size(), 0);
   used[NO_STACK] = used[EMPTY_STACK] = used[initial_] = 1;
@@ -94,8 +173,18 @@ void Automaton::reclaim() {
     for (u32& id : *matcher.configurations) id = map[id & ~FLAG] | (id & FLAG);
   coarse_.clear(), spellings_.clear(), new_values_.clear(), regions_.clear(), steps_.clear(), state_masks_.clear(), masks_.clear(), completion_.clear();
   statistics_.reclaims++;
-  threshold_ = std::max<u64>(limits_.memory, 2 * bytes());
+  const u64 held = bytes();
+  overfull_ = held > std::max(limits_.memory, LEAST_MEMORY);
+  threshold_ = std::max(limits_.memory, held + std::min(held, (limits_.memory + LEAST_MEMORY) / 4));
   state_threshold_ = std::max<u64>(limits_.states / 2, 2 * dfa_.size());
+}
+
+// After an exception in the middle of anything.
+void Automaton::recover() noexcept {
+  try {
+    reclaim();
+  } catch (const std::bad_alloc&) {  // nothing was renumbered
+  }
 }
 
 std::size_t Automaton::bytes() const {

@@ -3,11 +3,15 @@
 //   bytes of a grammar -> rules: RuleDfa (states) -> stacks: StackSet, Steps (configurations) -> masks: StateMasks, TokenMasks (bitmasks)
 //
 // Whatever a text brings up is kept for the next: states, steps, state masks, masks. Past the memory limit all that no matcher holds is
-// dropped, and made again when it is needed.
+// dropped, and made again when it is needed. What matchers hold stays; if that alone is past the limit, no matcher goes on.
+//
+// A call of a matcher is a run(): it has the lock and a budget of work. One that spends more, or is stopped, or finds no memory, ends in an
+// exception, and the tables are those that matchers hold and no more.
 //
 // Tested by tests/pda/test_matcher.py, test_threads.py and test_statistics.py.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 
@@ -28,7 +32,19 @@ class Automaton {
   bool has_temperature() const { return dfa_.nfa().temperatures.size() > 1; }
 
   // Held during every call that says `L >= mutex_`: const auto locked = automaton.lock();
-  [[nodiscard]] std::unique_lock<Mutex> lock() { return std::unique_lock(mutex_); }
+  [[nodiscard]] std::unique_lock<Mutex> lock() {
+    std::unique_lock locked(mutex_, std::try_to_lock);
+    if (!locked) wait(locked);
+    holder_forks_ = host.forks;
+    return locked;
+  }
+  // body() with the lock and a budget: that of `steps` steps, and of reading a text of so many bytes. It may be run twice, so that it begins
+  // anew each time; an exception finds its matcher as it was.
+  template <class Body>
+  auto run(u64 steps, u64 bytes, Body body) -> decltype(body());
+  bool spent_half() const { return work().spent() > work().most() / 2; }                              // L >= mutex_
+  // Between two steps of a long call, which hold what they need: lets those in who wait for the lock.
+  void let_others_in();                                                                               // L >= mutex_
 
   u32 initial() const { return initial_; }                                                            // L >= mutex_
   // Steps, see stacks/step.h.
@@ -42,6 +58,7 @@ class Automaton {
   void live_bytes(u32 configuration, bool (&live)[256]) { steps_.live_bytes(configuration, live); }   // L >= mutex_
   bool reads_tokens(u32 configuration) const { return steps_.reads_tokens(configuration); }           // L >= mutex_
   bool complete(u32 configuration) const { return stacks_.complete(configuration); }                  // L >= mutex_
+  void note_released() { released_ = true; }                                                          // L >= mutex_
   double temperature(u32 configuration) { return regions_.temperature(configuration); }               // L >= mutex_
   void rule_names(u32 configuration, std::vector<std::string>& names) const;                          // L >= mutex_
   // Masks, see masks/token_masks.h.
@@ -52,14 +69,21 @@ class Automaton {
 
   // A matcher's configurations, which collect() keeps and renumbers; `slot` is the automaton's, until release().
   void hold(std::vector<u32>& configurations, std::size_t& slot);                                     // L >= mutex_
+  bool left_locked();  // a thread that a fork left behind has the lock, for good
+  bool asked_by_this_thread() const { return work().called_by_this_thread(); }  // which has the lock and asks the host
   void release(std::size_t slot);                                                                     // L >= mutex_
   // Past the memory limit, or half of the states allowed, drops what no matcher holds. Asked after every step.
   void collect() {                                                                                    // L >= mutex_
-    if (dfa_.size() > state_threshold_ || (++operations_ >= steps_to_collect_ && (operations_ = 0, bytes() > threshold_))) reclaim();
+    if (dfa_.size() > state_threshold_ || ++operations_ >= steps_to_collect_ || work().total() > work_to_collect_) look_at_memory();
+  }
+  // Before a matcher goes on, which makes it hold more.
+  void check_held() {                                                                                 // L >= mutex_
+    if (overfull_) check_overfull();
   }
 
   std::size_t bytes() const;                                                                          // L >= mutex_
   const Statistics& statistics() const { return statistics_; }                                        // L >= mutex_
+  const Work& work() const { return dfa_.nfa().work; }                                                // L >= mutex_
   std::size_t rule_count() const { return dfa_.nfa().rules.size(); }                                  // L >= mutex_
   std::size_t nfa_state_count() const { return dfa_.nfa().states.size(); }                            // L >= mutex_
   std::size_t state_count() const { return dfa_.size(); }                                             // L >= mutex_
@@ -73,7 +97,21 @@ class Automaton {
     std::vector<u32>* configurations;
     std::size_t* slot;  // where this stands in slots_
   };
+  // A run: its budget, and its end, for which the program around gets back what it gave up once the lock is free.
+  struct Run {
+    Automaton& automaton;
+    std::unique_lock<Mutex> locked;
+    Run(Automaton& a, u64 steps, u64 bytes) : automaton(a), locked(a.lock()) { a.work().begin(a.budget(steps, bytes)); }
+    Run(const Run&) = delete;
+    ~Run() {
+      void* const paused = automaton.work().end();
+      locked.unlock();
+      if (paused) host.resume(paused);
+    }
+  };
   Mutex mutex_;
+  std::atomic<u32> waiting_ = 0;  // threads, for the mutex
+  std::atomic<unsigned> holder_forks_ = 0;  // of the process, when the mutex was taken
   std::shared_ptr<const TokenTrie> trie_;
   Limits limits_;
   Statistics statistics_;
@@ -95,9 +133,47 @@ class Automaton {
   u32 initial_ = NO_STACK;
   std::vector<MatcherSlot> slots_;
   u32 operations_ = 0, steps_to_collect_;
-  u64 threshold_, state_threshold_;
+  u64 threshold_, state_threshold_, work_to_collect_ = 0, work_to_let_in_ = 0;
+  bool overfull_ = false, released_ = false;  // matchers hold more than the limit; some matcher ended since that was found
   u32 start();
+  Work& work() { return dfa_.nfa().work; }
+  void wait(std::unique_lock<Mutex>& locked);
+  u64 budget(u64 steps, u64 bytes) const;
+  void look_at_memory();
+  void check_overfull();
   void reclaim();
+  void recover() noexcept;
+  std::string blamed() const;  // the rules that the work was spent in
+  [[noreturn]] void fail_work(u64 most, const std::string& rules) const;
+  [[noreturn]] void fail_memory() const;
 };
+
+template <class Body>
+auto Automaton::run(u64 steps, u64 bytes, Body body) -> decltype(body()) {
+  const Run run(*this, steps, bytes);
+  for (bool again = true;; again = false) {
+    try {
+      return body();
+    } catch (const MemoryExceeded&) {
+      recover();
+      if (!again) fail_memory();
+    } catch (const WorkExceeded&) {
+      const std::string rules = blamed();
+      recover();
+      fail_work(work().most(), rules);
+    } catch (const CompletionLimit&) {
+      throw;
+    } catch (const LimitExceeded&) {
+      recover();
+      throw;
+    } catch (const Interrupted&) {
+      recover();
+      throw;
+    } catch (const std::bad_alloc&) {
+      recover();
+      throw;
+    }
+  }
+}
 
 }  // namespace stackmask

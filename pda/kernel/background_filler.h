@@ -4,7 +4,9 @@
 
 #include <condition_variable>
 #include <exception>
+#include <memory>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -23,38 +25,55 @@ class BackgroundFiller {
   BackgroundFiller() = default;
   BackgroundFiller(const BackgroundFiller&) = delete;
   ~BackgroundFiller() {
-    if (!thread_.joinable()) return;
+    forget_parent();
+    if (!shared_ || !shared_->thread.joinable()) return;
     {
-      const std::lock_guard lock(mutex_);
+      const std::lock_guard lock(shared_->mutex);
       over_ = true;
     }
-    changed_.notify_all();
-    thread_.join();
+    shared_->changed.notify_all();
+    shared_->thread.join();
   }
 
   // Until end() the matchers are not to be changed and the rows not to be read, and both lists stay where they are.
   void begin(const std::vector<Matcher*>& matchers, const std::vector<u32*>& rows) {
     if (rows.empty()) return;
+    forget_parent();
+    if (!shared_) shared_ = std::make_unique<Shared>();
     {
-      const std::lock_guard lock(mutex_);
+      const std::lock_guard lock(shared_->mutex);
       matchers_ = &matchers, rows_ = &rows;
       busy_ = true;
     }
-    if (thread_.joinable()) changed_.notify_all();
-    else thread_ = std::thread([this] { run(); });
+    if (shared_->thread.joinable()) {
+      shared_->changed.notify_all();
+      return;
+    }
+    try {
+      shared_->thread = std::thread([this] { run(); });
+    } catch (const std::system_error&) {  // there can be no more threads
+      busy_ = false;
+      fill();
+    }
   }
 
   // The error of the first row that has one, after which the others are as they were.
   std::exception_ptr end() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return !busy_; });
+    if (forget_parent()) return std::make_exception_ptr(std::runtime_error("the process forked while the bitmasks were filled: begin again"));
+    if (!shared_) return nullptr;
+    std::unique_lock lock(shared_->mutex);
+    shared_->changed.wait(lock, [this] { return !busy_; });
     return std::exchange(error_, nullptr);
   }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::thread thread_;
+  struct Shared {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::thread thread;
+  };
+  std::unique_ptr<Shared> shared_;
+  unsigned forks_ = host.forks;
   bool busy_ = false, over_ = false;
   const std::vector<Matcher*>* matchers_ = nullptr;
   const std::vector<u32*>* rows_ = nullptr;
@@ -70,21 +89,34 @@ class BackgroundFiller {
 #endif
   }
 
+  // A fork has no thread but the one that forked: the others, and what they hold, are left to the parent. Whether this was filling.
+  bool forget_parent() {
+    if (forks_ == host.forks) return false;
+    forks_ = host.forks;
+    static_cast<void>(shared_.release());  // a mutex that may be locked, and a thread that cannot be joined
+    error_ = nullptr;
+    return std::exchange(busy_, false);
+  }
+
+  void fill() {
+    try {
+      for (std::size_t i = 0; i < rows_->size(); i++) (*matchers_)[i]->fill((*rows_)[i]);
+    } catch (...) {
+      error_ = std::current_exception();
+    }
+  }
+
   void run() {
     yield_to_waker();
-    std::unique_lock lock(mutex_);
+    std::unique_lock lock(shared_->mutex);
     for (;;) {
-      changed_.wait(lock, [this] { return busy_ || over_; });
+      shared_->changed.wait(lock, [this] { return busy_ || over_; });
       if (!busy_) return;
       lock.unlock();
-      try {
-        for (std::size_t i = 0; i < rows_->size(); i++) (*matchers_)[i]->fill((*rows_)[i]);
-      } catch (...) {
-        error_ = std::current_exception();
-      }
+      fill();
       lock.lock();
       busy_ = false;
-      changed_.notify_all();
+      shared_->changed.notify_all();
     }
   }
 };

@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "host.h"
+
 namespace stackmask {
 
 using u8 = std::uint8_t;
@@ -28,6 +30,11 @@ struct LimitExceeded : std::runtime_error {
   double value;
   LimitExceeded(std::string name, double bound, const std::string& message)
       : std::runtime_error(message), limit(std::move(name)), value(bound) {}
+};
+
+// No completion could be found within a limit: nothing else is wrong.
+struct CompletionLimit : LimitExceeded {
+  using LimitExceeded::LimitExceeded;
 };
 
 // The grammar generates nothing.
@@ -189,6 +196,7 @@ struct Limits {
   u64 states = 2'000'000;
   u64 stack_depth = 4'000'000;
   u64 memory = 256ull << 20;
+  u64 step_work = 10'000'000;
   double seconds = 30;
 };
 
@@ -199,13 +207,17 @@ class Deadline {
         end_(std::chrono::steady_clock::now() +
              std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(seconds < 1e8 ? seconds : 1e8))) {}
   void check() {
-    if ((++calls_ & 1023) == 0 && std::chrono::steady_clock::now() > end_)
-      throw LimitExceeded("compile_seconds", seconds_, "the compilation took longer than compile_seconds");
+    if ((++calls_ & 1023) != 0) return;
+    const auto now = std::chrono::steady_clock::now();
+    if (now > end_) throw LimitExceeded("compile_seconds", seconds_, "the compilation took longer than compile_seconds");
+    if (now < next_look_) return;
+    next_look_ = now + std::chrono::milliseconds(10);
+    host.check();
   }
 
  private:
   double seconds_;
-  std::chrono::steady_clock::time_point end_;
+  std::chrono::steady_clock::time_point end_, next_look_ = std::chrono::steady_clock::now();
   u32 calls_ = 0;
 };
 

@@ -25,12 +25,18 @@ std::optional<std::vector<i64>> accept_all(const std::vector<Matcher*>& matchers
   std::vector<i64> lengths;
   lengths.reserve(matchers.size());
   std::size_t accepted = 0;
+  auto take_back = [&] {
+    while (accepted-- > 0) matchers[accepted]->rollback(1);
+  };
   try {
     while (accepted < matchers.size() && matchers[accepted]->accept_token(tokens[accepted])) lengths.push_back(completion_length(*matchers[accepted++]));
     if (accepted == matchers.size()) return lengths;
   } catch (const std::exception&) {  // a matcher that accepts its token alone raises it
+  } catch (const Interrupted&) {
+    take_back();
+    throw;
   }
-  while (accepted-- > 0) matchers[accepted]->rollback(1);
+  take_back();
   return std::nullopt;
 }
 

@@ -9,6 +9,10 @@
 #include <algorithm>
 #include <mutex>
 
+#ifndef _WIN32
+#include <pthread.h>
+#endif
+
 #include "background_filler.h"
 #include "batch.h"
 #include "grammar/packed.h"
@@ -25,6 +29,34 @@ PyObject* exception(const char* name) {
   return nb::object(module->attr(name)).release().ptr();
 }
 
+// ---- the kernel's host
+
+unsigned long main_thread;  // the one that handles signals
+
+#if PY_VERSION_HEX < 0x030C0000
+bool holds_gil() { return Py_IsInitialized() && PyGILState_Check(); }
+#else  // by what the stable interface has; before 3.12 this is the dictionary of whichever thread holds the GIL
+bool holds_gil() { return Py_IsInitialized() && PyThreadState_GetDict() != nullptr; }
+#endif
+
+// Nobody waits for a grammar with the GIL, so that who has the grammar may wait for the GIL.
+void lock_without_gil(Mutex& mutex) {
+  if (!holds_gil()) return mutex.lock();
+  const nb::gil_scoped_release release;
+  mutex.lock();
+}
+
+void check_signals() {
+  if (PyThread_get_thread_ident() != main_thread || !Py_IsInitialized()) return;
+  const PyGILState_STATE state = PyGILState_Ensure();
+  const bool interrupted = PyErr_CheckSignals() != 0;  // the error stays with the thread
+  PyGILState_Release(state);
+  if (interrupted) throw Interrupted();
+}
+
+void* give_up_gil() { return holds_gil() ? PyEval_SaveThread() : nullptr; }
+void take_gil(void* state) { PyEval_RestoreThread(static_cast<PyThreadState*>(state)); }
+
 // Exceptions of the kernel become those of pda/exceptions.py.
 void translate(const std::exception_ptr& pointer, void*) {
   try {
@@ -39,6 +71,7 @@ void translate(const std::exception_ptr& pointer, void*) {
     PyErr_SetString(exception("GrammarError"), error.what());
   } catch (const BadRollback& error) {
     PyErr_SetString(exception("RollbackError"), error.what());
+  } catch (const Interrupted&) {  // Python has set the error
   }
 }
 
@@ -354,9 +387,9 @@ struct KernelGrammar {
   std::shared_ptr<Automaton> automaton;
 };
 
-// Freeing an automaton can take milliseconds, so it releases the GIL. A dictionary of the thread is there where the thread holds it.
+// Freeing an automaton can take milliseconds, so it releases the GIL.
 void delete_without_gil(Automaton* automaton) {
-  if (Py_IsInitialized() && PyThreadState_GetDict() != nullptr) {
+  if (holds_gil()) {
     const nb::gil_scoped_release release;
     delete automaton;
   } else {
@@ -388,6 +421,7 @@ std::shared_ptr<TokenTrie> make_trie(nb::object tokens, i64 size, i64 set_bytes,
   if (size > (1 << 24)) throw nb::value_error("a vocabulary has at most 16,777,216 tokens");
   texts.reserve(static_cast<std::size_t>(count));
   for (Py_ssize_t i = 0; i < count; i++) {
+    if ((i & 0xFFFF) == 0xFFFF) check_signals();
     PyObject* token = NB_TUPLE_GET_ITEM(tuple.ptr(), i);
     if (token == Py_None) texts.push_back({nullptr, 0});
     else if (PyBytes_Check(token)) texts.push_back({PyBytes_AsString(token), static_cast<std::size_t>(PyBytes_Size(token))});
@@ -455,6 +489,11 @@ NB_MODULE(_kernel, m) {
   m.doc() = "The compiled engine: grammars run as pushdown automata over a trie of tokens.";
   nb::set_leak_warnings(false);
   nb::register_exception_translator(translate);
+  main_thread = nb::cast<unsigned long>(nb::module_::import_("threading").attr("main_thread")().attr("ident"));
+  host.lock = lock_without_gil, host.check = check_signals, host.pause = give_up_gil, host.resume = take_gil;
+#ifndef _WIN32
+  pthread_atfork(nullptr, nullptr, [] { host.forks++, main_thread = PyThread_get_thread_ident(); });
+#endif
 
   nb::class_<TokenTrie>(m, "TokenTrie",
                         "The bytes of every token, as a trie; an id without bytes, or with none, is a token without text.\n\n"
@@ -480,7 +519,7 @@ NB_MODULE(_kernel, m) {
   nb::class_<KernelGrammar>(m, "KernelGrammar", "A grammar, or one that was packed, made ready for one vocabulary. Shared by any number of matchers and threads.")
       .def(
           "__init__",
-          [](KernelGrammar* self, std::shared_ptr<TokenTrie> trie, nb::object grammar, i64 states, i64 stack_depth, i64 memory, double seconds) {
+          [](KernelGrammar* self, std::shared_ptr<TokenTrie> trie, nb::object grammar, i64 states, i64 stack_depth, i64 memory, double seconds, i64 step_work) {
             const bool is_packed = PyBytes_Check(grammar.ptr());
             std::shared_ptr<Expressions> expressions = is_packed ? nullptr : read_expressions(grammar, trie);
             Limits limits;
@@ -488,6 +527,7 @@ NB_MODULE(_kernel, m) {
             limits.stack_depth = static_cast<u64>(std::max<i64>(stack_depth, 0));
             limits.memory = static_cast<u64>(std::max<i64>(memory, 0));
             limits.seconds = seconds;
+            limits.step_work = static_cast<u64>(std::max<i64>(step_work, 0));
             {
               const nb::gil_scoped_release release;
               if (is_packed) expressions = unpack(PyBytes_AsString(grammar.ptr()), static_cast<std::size_t>(PyBytes_Size(grammar.ptr())));
@@ -495,17 +535,16 @@ NB_MODULE(_kernel, m) {
             }
             if (!is_packed) remember(grammar, expressions, trie);
           },
-          nb::arg("trie"), nb::arg("grammar"), nb::kw_only(), nb::arg("states"), nb::arg("stack_depth"), nb::arg("memory"), nb::arg("seconds"))
+          nb::arg("trie"), nb::arg("grammar"), nb::kw_only(), nb::arg("states"), nb::arg("stack_depth"), nb::arg("memory"), nb::arg("seconds"), nb::arg("step_work") = static_cast<i64>(Limits().step_work))
       .def(
           "warm_up",
           [](const KernelGrammar& self) {
             const nb::gil_scoped_release release;
             run_low_priority([&automaton = *self.automaton] {
               try {
-                const auto locked = automaton.lock();
                 std::vector<u32> row(automaton.trie().words());
-                automaton.fill(automaton.initial(), row.data());
-                automaton.shortest_length(automaton.initial());
+                automaton.run(1, 0, [&] { automaton.fill(automaton.initial(), row.data()); });
+                automaton.run(Matcher::COMPLETION_STEPS, 0, [&] { automaton.shortest_length(automaton.initial()); });
               } catch (const std::exception&) {  // the first request meets it, too
               }
             });
@@ -534,6 +573,8 @@ NB_MODULE(_kernel, m) {
             d["configurations"] = self.automaton->node_count();
             d["rewritten_rules"] = self.automaton->rewritten_rules();
             for (const auto& [name, value] : STATISTICS) d[name] = s.*value;
+            d["work"] = std::as_const(*self.automaton).work().total();
+            d["largest_work"] = std::as_const(*self.automaton).work().largest();
             d["tables"] = self.automaton->table_count();
             d["delta_states"] = self.automaton->delta_count();
             return d;
@@ -591,6 +632,7 @@ NB_MODULE(_kernel, m) {
       .def(
           "fork",
           [](nb::handle self) {
+            nb::cast<const Matcher&>(self);  // a TypeError for what was never made
             nb::object copy = nb::inst_alloc(self.type());
             new (nb::inst_ptr<Matcher>(copy)) Matcher(*nb::inst_ptr<Matcher>(self));
             nb::inst_mark_ready(copy);

@@ -23,6 +23,11 @@ Matcher::Matcher(const Matcher& other) : automaton_(other.automaton_), stop_(oth
 }
 
 Matcher::~Matcher() {
+  if (automaton_->left_locked()) return;  // the automaton refers to this for good, and is never used again
+  if (automaton_->asked_by_this_thread()) {  // garbage that Python collects while a call of this thread looks for signals
+    automaton_->release(slot_);
+    return;
+  }
   const auto locked = automaton_->lock();
   automaton_->release(slot_);
 }
@@ -34,9 +39,23 @@ bool Matcher::is_completed() const {
   return automaton_->complete(history_.back() & ~TERMINATED);
 }
 
-void Matcher::advance(u32 state, bool read) {
-  history_.push_back(state);
-  if (!tokens_.empty()) tokens_.push_back(tokens_.back() + read);
+// All or nothing, should there be no memory.
+void Matcher::advance(u32 state, bool read, i64 token, std::string text) {
+  const std::size_t steps = history_.size();
+  try {
+    history_.push_back(state);
+    if (!tokens_.empty()) tokens_.push_back(tokens_.back() + read);
+    if (automaton_->captures()) taken_.emplace_back(token, std::move(text));
+  } catch (...) {
+    cut(steps);
+    throw;
+  }
+}
+
+void Matcher::cut(std::size_t steps) {
+  history_.resize(steps);
+  if (!tokens_.empty()) tokens_.resize(steps);
+  if (automaton_->captures()) taken_.resize(steps - 1);
 }
 
 u32 Matcher::after(u32 state, u32 token, u32 tokens) const {
@@ -49,60 +68,62 @@ u32 Matcher::after(u32 state, u32 token, u32 tokens) const {
 }
 
 bool Matcher::accept_token(u32 token) {
-  const auto locked = automaton_->lock();
-  const u32 next = after(history_.back(), token, tokens());
-  if (next == NO_STACK) return false;
-  advance(next, !is_stop(token));
-  if (automaton_->captures()) taken_.emplace_back(token, std::string());
-  automaton_->collect();
-  return true;
+  return automaton_->run(1, 0, [&] {
+    automaton_->check_held();
+    const u32 next = after(history_.back(), token, tokens());
+    if (next == NO_STACK) return false;
+    advance(next, !is_stop(token), token, {});
+    automaton_->collect();
+    return true;
+  });
 }
 
 bool Matcher::accept_bytes(const char* data, std::size_t count) {
-  const auto locked = automaton_->lock();
-  if (is_terminated() && count) return false;
-  // A long text leaves many configurations behind: they may be collected on the way, so the way is held.
-  history_.push_back(history_.back());
-  const u32 before = tokens();
-  for (std::size_t i = 0; i < count; i++) {
-    u32 next = NO_STACK;
+  return automaton_->run(1, count, [&] {
+    if (is_terminated() && count) return false;
+    automaton_->check_held();
+    const u32 before = tokens();
+    // A long text leaves many configurations behind: they may be collected on the way, so the way is held.
+    advance(history_.back(), count != 0, -1, automaton_->captures() ? std::string(data, count) : std::string());
+    const std::size_t steps = history_.size() - 1;
     try {
-      const u8 byte = static_cast<u8>(data[i]);
-      automaton_->set_position(before, static_cast<u32>(std::min<std::size_t>(i + 1, NONE)));
-      next = i + 1 == count ? automaton_->step_last(history_.back(), byte, before) : automaton_->step(history_.back(), byte);
+      for (std::size_t i = 0; i < count; i++) {
+        const u8 byte = static_cast<u8>(data[i]);
+        automaton_->set_position(before, static_cast<u32>(std::min<std::size_t>(i + 1, NONE)));
+        const u32 next = i + 1 == count ? automaton_->step_last(history_.back(), byte, before) : automaton_->step(history_.back(), byte);
+        if (next == NO_STACK) {
+          cut(steps);
+          return false;
+        }
+        history_.back() = next;
+        automaton_->collect();
+        automaton_->let_others_in();
+      }
     } catch (...) {
-      history_.pop_back();
+      cut(steps);
       throw;
     }
-    if (next == NO_STACK) {
-      history_.pop_back();
-      return false;
-    }
-    history_.back() = next;
-    automaton_->collect();
-  }
-  if (!tokens_.empty()) tokens_.push_back(before + (count != 0));
-  if (automaton_->captures()) taken_.emplace_back(-1, std::string(data, count));
-  return true;
+    return true;
+  });
 }
 
 std::size_t Matcher::validate_tokens(const std::vector<u32>& tokens) const {
-  const auto locked = automaton_->lock();
-  u32 state = history_.back();
-  for (std::size_t i = 0; i < tokens.size(); i++) {
-    state = after(state, tokens[i], this->tokens() + static_cast<u32>(i));
-    if (state == NO_STACK) return i;
-  }
-  return tokens.size();
+  return automaton_->run(tokens.size(), 0, [&] {
+    u32 state = history_.back();
+    for (std::size_t i = 0; i < tokens.size(); i++) {
+      state = after(state, tokens[i], this->tokens() + static_cast<u32>(i));
+      if (state == NO_STACK) return i;
+    }
+    return tokens.size();
+  });
 }
 
 void Matcher::rollback(i64 n) {
   if (n > static_cast<i64>(num_accepted()))
     throw BadRollback("cannot roll back " + std::to_string(n) + " tokens, " + std::to_string(num_accepted()) + " were accepted");
   const auto locked = automaton_->lock();
-  history_.resize(history_.size() - static_cast<std::size_t>(n));
-  if (!tokens_.empty()) tokens_.resize(history_.size());
-  if (automaton_->captures()) taken_.resize(history_.size() - 1);
+  cut(history_.size() - static_cast<std::size_t>(n));
+  automaton_->note_released();
 }
 
 bool Matcher::fill(u32 state, u32 tokens, u32* row) const {
@@ -128,91 +149,99 @@ bool Matcher::fill(u32 state, u32 tokens, u32* row) const {
 }
 
 bool Matcher::fill(u32* row) const {
-  const auto locked = automaton_->lock();
-  const bool needed = fill(history_.back(), tokens(), row);
-  automaton_->collect();
-  return needed;
+  return automaton_->run(1, 0, [&] {
+    const bool needed = fill(history_.back(), tokens(), row);
+    automaton_->collect();
+    return needed;
+  });
 }
 
 // Tokens that share a beginning share its steps: depth first over the trie, the configuration of each depth remembered.
 void Matcher::fill_by_trial(u32* row) const {
-  const auto locked = automaton_->lock();
-  const u32 state = history_.back(), read = tokens();
-  std::memset(row, 0, trie().words() * sizeof(u32));
-  auto set = [&](u32 token) { row[token >> 5] |= 1u << (token & 31); };
-  for (u32 token = 0; token < trie().size(); token++)
-    if ((is_stop(token) || !trie().has_text(token) || automaton_->reads_tokens(state & ~TERMINATED)) && after(state, token, read) != NO_STACK) set(token);
-  if (state & TERMINATED) return;
-  const TrieNode* nodes = trie().nodes();
-  std::vector<u32> path(trie().max_token_bytes() + 1u, state);
-  for (u32 at = 1; at < trie().node_count();) {
-    const u32 before = path[nodes[at].depth - 1u];
-    for (i32 token = nodes[at].token; token >= 0; token = trie().same(token))
-      if (!is_stop(static_cast<u32>(token)) && automaton_->step_last(before, nodes[at].byte(), read) != NO_STACK) set(static_cast<u32>(token));
-    automaton_->set_position(read, nodes[at].depth);
-    path[nodes[at].depth] = automaton_->step(before, nodes[at].byte());
-    at += path[nodes[at].depth] == NO_STACK ? nodes[at].skip() : 1;
-  }
+  automaton_->run(trie().size(), 0, [&] {
+    const u32 state = history_.back(), read = tokens();
+    std::memset(row, 0, trie().words() * sizeof(u32));
+    auto set = [&](u32 token) { row[token >> 5] |= 1u << (token & 31); };
+    for (u32 token = 0; token < trie().size(); token++)
+      if ((is_stop(token) || !trie().has_text(token) || automaton_->reads_tokens(state & ~TERMINATED)) && after(state, token, read) != NO_STACK) set(token);
+    if (state & TERMINATED) return;
+    const TrieNode* nodes = trie().nodes();
+    std::vector<u32> path(trie().max_token_bytes() + 1u, state);
+    for (u32 at = 1; at < trie().node_count();) {
+      const u32 before = path[nodes[at].depth - 1u];
+      for (i32 token = nodes[at].token; token >= 0; token = trie().same(token))
+        if (!is_stop(static_cast<u32>(token)) && automaton_->step_last(before, nodes[at].byte(), read) != NO_STACK) set(static_cast<u32>(token));
+      automaton_->set_position(read, nodes[at].depth);
+      path[nodes[at].depth] = automaton_->step(before, nodes[at].byte());
+      at += path[nodes[at].depth] == NO_STACK ? nodes[at].skip() : 1;
+    }
+  });
 }
 
 void Matcher::fill_drafts(const std::vector<u32>& tokens, const std::vector<i32>& parents, u32* rows) const {
-  const auto locked = automaton_->lock();
-  std::vector<u32> states{history_.back()}, read{this->tokens()};
-  fill(states[0], read[0], rows);
-  for (std::size_t i = 0; i < tokens.size(); i++) {
-    const auto parent = static_cast<std::size_t>(parents[i] + 1);
-    states.push_back(states[parent] == NO_STACK ? NO_STACK : after(states[parent], tokens[i], read[parent]));
-    read.push_back(read[parent] + 1);
-    fill(states.back(), read.back(), rows + (i + 1) * trie().words());
-  }
+  automaton_->run(tokens.size() + 1, 0, [&] {
+    std::vector<u32> states{history_.back()}, read{this->tokens()};
+    fill(states[0], read[0], rows);
+    for (std::size_t i = 0; i < tokens.size(); i++) {
+      const auto parent = static_cast<std::size_t>(parents[i] + 1);
+      states.push_back(states[parent] == NO_STACK ? NO_STACK : after(states[parent], tokens[i], read[parent]));
+      read.push_back(read[parent] + 1);
+      fill(states.back(), read.back(), rows + (i + 1) * trie().words());
+    }
+  });
 }
 
 std::string Matcher::jump_forward() const {
-  const auto locked = automaton_->lock();
-  std::string forced;
-  if (is_terminated()) return forced;
-  u32 state = history_.back();
-  bool live[256];
-  while (forced.size() < JUMP_BYTES && !automaton_->complete(state) && !automaton_->reads_tokens(state)) {
-    automaton_->live_bytes(state, live);
-    const auto found = std::find(std::begin(live), std::end(live), true);
-    if (found == std::end(live) || std::find(found + 1, std::end(live), true) != std::end(live)) break;
-    const u8 byte = static_cast<u8>(found - std::begin(live));
-    state = automaton_->step(state, byte);
-    forced.push_back(static_cast<char>(byte));
-  }
-  return forced;
+  return automaton_->run(1, 0, [&] {
+    std::string forced;
+    if (is_terminated()) return forced;
+    u32 state = history_.back();
+    bool live[256];
+    while (forced.size() < JUMP_BYTES && !automaton_->complete(state) && !automaton_->reads_tokens(state) && !automaton_->spent_half()) {
+      automaton_->live_bytes(state, live);
+      const auto found = std::find(std::begin(live), std::end(live), true);
+      if (found == std::end(live) || std::find(found + 1, std::end(live), true) != std::end(live)) break;
+      const u8 byte = static_cast<u8>(found - std::begin(live));
+      state = automaton_->step(state, byte);
+      forced.push_back(static_cast<char>(byte));
+    }
+    return forced;
+  });
 }
 
 std::string Matcher::shortest_completion() const {
-  const auto locked = automaton_->lock();
-  return is_terminated() ? std::string() : automaton_->shortest(history_.back());
+  return automaton_->run(COMPLETION_STEPS, 0, [&] {
+    return is_terminated() ? std::string() : automaton_->shortest(history_.back());
+  });
 }
 
 u64 Matcher::completion_length() const {
-  const auto locked = automaton_->lock();
-  return is_terminated() ? 0 : automaton_->shortest_length(history_.back());
+  return automaton_->run(COMPLETION_STEPS, 0, [&] {
+    return is_terminated() ? u64{0} : automaton_->shortest_length(history_.back());
+  });
 }
 
 std::size_t Matcher::matching_prefix(const char* data, std::size_t count) const {
-  const auto locked = automaton_->lock();
-  if (is_terminated()) return 0;
-  std::size_t accepted = 0;
-  automaton_->step_bytes(history_.back(), data, count, &accepted);
-  return accepted;
+  return automaton_->run(1, count, [&] {
+    if (is_terminated()) return std::size_t{0};
+    std::size_t accepted = 0;
+    automaton_->step_bytes(history_.back(), data, count, &accepted);
+    return accepted;
+  });
 }
 
 std::string Matcher::next_bytes(const char* data, std::size_t count) const {
-  const auto locked = automaton_->lock();
-  std::string result;
-  if (is_terminated()) return result;
-  const u32 state = automaton_->step_bytes(history_.back(), data, count);
-  if (state == NO_STACK) return result;
-  bool live[256];
-  automaton_->live_bytes(state, live);
-  for (u32 b = 0; b < 256; b++)
-    if (live[b]) result.push_back(static_cast<char>(b));
-  return result;
+  return automaton_->run(1, count, [&] {
+    std::string result;
+    if (is_terminated()) return result;
+    const u32 state = automaton_->step_bytes(history_.back(), data, count);
+    if (state == NO_STACK) return result;
+    bool live[256];
+    automaton_->live_bytes(state, live);
+    for (u32 b = 0; b < 256; b++)
+      if (live[b]) result.push_back(static_cast<char>(b));
+    return result;
+  });
 }
 
 double Matcher::temperature() const {
@@ -228,12 +257,13 @@ std::vector<std::pair<i64, std::string>> Matcher::taken() const {
 }
 
 std::vector<std::string> Matcher::rule_names(const char* data, std::size_t count) const {
-  const auto locked = automaton_->lock();
-  std::vector<std::string> names;
-  if (is_terminated()) return names;
-  const u32 state = automaton_->step_bytes(history_.back(), data, count);
-  if (state != NO_STACK) automaton_->rule_names(state, names);
-  return names;
+  return automaton_->run(1, count, [&] {
+    std::vector<std::string> names;
+    if (is_terminated()) return names;
+    const u32 state = automaton_->step_bytes(history_.back(), data, count);
+    if (state != NO_STACK) automaton_->rule_names(state, names);
+    return names;
+  });
 }
 
 }  // namespace stackmask

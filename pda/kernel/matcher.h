@@ -8,6 +8,7 @@ namespace stackmask {
 
 class Matcher {
  public:
+  static constexpr u64 COMPLETION_STEPS = 4;  // that a completion may take the work of
   Matcher(std::shared_ptr<Automaton> automaton, std::vector<u32> stop_token_ids);
   Matcher(const Matcher& other);
   Matcher& operator=(const Matcher&) = delete;
@@ -49,7 +50,8 @@ class Matcher {
   std::size_t slot_ = 0;        // of history_ in the automaton
   bool is_stop(u32 token) const;
   u32 tokens() const { return tokens_.empty() ? 0 : tokens_.back(); }
-  void advance(u32 state, bool read);
+  void advance(u32 state, bool read, i64 token, std::string text);
+  void cut(std::size_t steps);
   u32 after(u32 state, u32 token, u32 tokens) const;  // NO_STACK if refused
   bool fill(u32 state, u32 tokens, u32* row) const;
 };

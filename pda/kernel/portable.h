@@ -1,7 +1,9 @@
 // What differs between systems, in one place: a hint to the cache, and a lock where there is only one thread.
 #pragma once
 
+#include <chrono>
 #include <mutex>
+#include <thread>
 #if defined(_MSC_VER) && !defined(__clang__)
 #include <xmmintrin.h>
 #endif
@@ -24,8 +26,10 @@ struct Mutex {
   bool try_lock() { return true; }
   void unlock() {}
 };
+inline void nap() {}
 #else
 using Mutex = std::mutex;
+inline void nap() { std::this_thread::sleep_for(std::chrono::microseconds(100)); }  // while another thread takes a mutex
 #endif
 
 }  // namespace stackmask

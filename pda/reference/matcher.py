@@ -71,7 +71,17 @@ class TokenTrie:
 class KernelGrammar:
     """A grammar, or one that was packed, made ready for one vocabulary. Shared by any number of matchers."""
 
-    def __init__(self, trie: TokenTrie, grammar: Grammar | bytes, *, states: int, stack_depth: int, memory: int, seconds: float) -> None:
+    def __init__(
+        self,
+        trie: TokenTrie,
+        grammar: Grammar | bytes,
+        *,
+        states: int,
+        stack_depth: int,
+        memory: int,
+        seconds: float,
+        step_work: int = 0,  # the kernel's work, which this engine does not do
+    ) -> None:
         if not isinstance(trie, TokenTrie):
             raise TypeError(f"trie is {type(trie).__name__}, not TokenTrie")
         self.trie = trie

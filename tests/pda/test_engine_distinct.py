@@ -438,3 +438,41 @@ def test_one_value_in_many_spellings(engine: Engine, count: int) -> None:
     at = matcher(engine, one_rule(b, b.scope(b.seq(b.literal(b"["), value, b.optional(b.seq(b.literal(b","), value)), b.literal(b"]")))))
     assert at.next_bytes(b"[1") == b".]"
     assert at.next_bytes(b"[1.00") == b"0]"
+
+
+MEMBERS = {
+    "strings": ('{"properties": {"a": {"type": "string"}, "b": {"type": "string"}}}', False),
+    "a string among others": ('{"properties": {"a": {"type": "string"}, "b": {"enum": [1]}}}', False),
+    "no room for the string": (
+        '{"properties": {"a": {"type": "string"}, "b": {"enum": [1, 2]}, "c": {"enum": [1]}}, "required": ["b", "c"], "maxProperties": 2}',
+        True,
+    ),
+    "strings in counted items": ('{"properties": {"a": {"type": "array", "items": {"type": "string"}, "maxItems": 30}}}', False),
+    "nothing but numbers": ('{"properties": {"a": {"enum": [1, 2]}, "b": {"enum": [3]}}}', True),
+}
+
+
+@pytest.mark.parametrize("name", MEMBERS)
+@pytest.mark.parametrize("order", ["schema", "any"])
+def test_scopes_of_objects_run_out_only_without_strings(kernel: Engine, name: str, order: str) -> None:
+    """A string among the members, whatever their order, leaves no end of values: then few tokens have to be tried."""
+    text, runs_out = MEMBERS[name]
+    items = {"type": "object", "additionalProperties": False, **json.loads(text)}
+    schema = {"type": "array", "uniqueItems": True, "items": items}
+    grammar = json_schema_grammar(schema, property_order=order, whitespace="compact")[0]
+    pieces = ["[", "]", "{", "}", '"', ",", ":", "a", "b", "c", "1", "2", "3", '"a"', '"b":', '"c":1', ',"', '},{"', '":"', "},", "],["]
+    tokens = [piece.encode() for piece in pieces]
+    prepared = prepare(kernel, grammar, tokens)
+    random = Random(name + order)
+    for _ in range(12):
+        at = kernel.Matcher(prepared, [])
+        while (allowed := at.allowed_tokens()) and at.num_accepted < 24:
+            assert allowed == [token for token in range(len(tokens)) if at.validate_tokens([token])]
+            assert at.accept_token(random.choice(allowed))
+            assert accepts(at, at.shortest_completion())
+    prepared = prepare(kernel, grammar, tokens)
+    at = kernel.Matcher(prepared, [])
+    for byte in b'[{"':
+        at.allowed_tokens()
+        assert at.accept_bytes(bytes([byte]))
+    assert (prepared.statistics["unverified"] > 0) == runs_out

@@ -26,6 +26,11 @@ def texts(engine: Engine, prepared: Any, seed: int, tokens: int) -> None:
         assert at.accept_token(token)
 
 
+def built(prepared: Any) -> dict[str, int]:
+    """The counts but those of work, which reading what is there takes, too."""
+    return {name: count for name, count in prepared.statistics.items() if "work" not in name}
+
+
 @pytest.mark.parametrize("shape", ["nested", "unique"])
 def test_nothing_is_built_twice(kernel: Engine, shape: str) -> None:
     """Texts that come a second time find all frames, configurations, parts and masks that they need."""
@@ -39,11 +44,11 @@ def test_nothing_is_built_twice(kernel: Engine, shape: str) -> None:
     for _ in range(2):
         for seed in range(30):
             texts(kernel, prepared, seed, 150)
-        counts, memory = prepared.statistics, prepared.memory
+        counts, memory = built(prepared), prepared.memory
     assert counts["dfa_states"] + counts["configurations"] > 100
     for seed in range(30):
         texts(kernel, prepared, seed, 150)
-    assert prepared.statistics == counts
+    assert built(prepared) == counts
     assert prepared.memory == memory
 
 
@@ -55,12 +60,12 @@ def test_a_string_is_not_walked(kernel: Engine) -> None:
     at = kernel.Matcher(prepared, [STOP])
     assert at.accept_bytes(b'"')
     assert len(at.allowed_tokens()) > 1500
-    counts = prepared.statistics
+    counts = built(prepared)
     assert counts["loops"] > 0 and counts["loop_fallbacks"] == 0
     assert counts["walked_nodes"] < 100
     assert at.accept_bytes(b"abc d")
     assert len(at.allowed_tokens()) > 1500
-    assert prepared.statistics == counts | {"masks": prepared.statistics["masks"]}
+    assert built(prepared) == counts | {"masks": prepared.statistics["masks"]}
 
 
 def test_a_run_of_blanks_is_not_read_count_by_count(kernel: Engine) -> None:

@@ -500,7 +500,7 @@ u64 Completion::least(u32 configuration) {
   const u64 left = distance(configuration);
   if (left == NONE) throw BadGrammar(NO_COMPLETION);
   if (left > 4 * limits_.stack_depth)
-    throw LimitExceeded("stack_depth", static_cast<double>(limits_.stack_depth), "the shortest completion has " + std::to_string(left) + " bytes or more");
+    throw CompletionLimit("stack_depth", static_cast<double>(limits_.stack_depth), "the shortest completion has " + std::to_string(left) + " bytes or more");
   return left;
 }
 
@@ -509,15 +509,21 @@ u64 Completion::distance(u32 configuration) {
     Deadline deadline(limits_.seconds);
     measure(dfa_.nfa(), deadline);
     measured_ = true;
-    if (values_take_more()) {
-      measure(dfa_.nfa(), deadline);
-      distances_.clear();
-      scope_lengths_.clear();
+    try {
+      if (values_take_more()) {
+        measure(dfa_.nfa(), deadline);
+        distances_.clear();
+        scope_lengths_.clear();
+      }
+    } catch (...) {
+      measured_ = false;
+      throw;
     }
   }
   Scratch<u32> todo{configuration};
   while (!todo.empty()) {
     const u32 node = todo.back();
+    dfa_.work().spend(2);
     if (distances_.find(node)) {
       todo.pop_back();
       continue;
@@ -562,6 +568,7 @@ u64 Completion::state_length(u32 state) {
   u64 best = NONE;
   const std::vector<Item> items(dfa_.items(scope).begin(), dfa_.items(scope).end());  // looking for values makes more states
   for (const Item& item : items) {
+    dfa_.work().spend(10);
     u64 length = nfa.distance(item);
     std::vector<u32> seen;
     if (const u32 set = nfa.registers.get(item.reg).seen; set != NONE) dfa_.values().each(set, [&](u32 value) { seen.push_back(value); });
@@ -584,6 +591,7 @@ u64 Completion::values_length(u32 rule, u32 count, std::span<const u32> seen) {
   u64 total = 0;
   u32 taken = 0;
   for (std::size_t i = 0; taken < count && (i < cheap.values.size() || find_value(rule, cheap)); i++) {
+    dfa_.work().spend(2);
     if (std::binary_search(seen.begin(), seen.end(), cheap.values[i].id)) continue;
     total += cheap.values[i].length;
     taken++;
@@ -612,6 +620,7 @@ bool Completion::find_value(u32 rule, CheapValues& cheap) {
     if (const u64 length = distance(first); length < LONG) cheap.queue.push({length, static_cast<u32>(length), ~0u});
   }
   for (std::size_t spellings = 0; !cheap.queue.empty(); spellings++) {
+    dfa_.work().spend(20);
     if (cheap.nodes.size() > MOST_NODES || spellings > MOST_SPELLINGS * (cheap.values.size() + 1)) return false;
     const auto [whole, to_go, complement] = cheap.queue.top();
     cheap.queue.pop();
@@ -668,6 +677,7 @@ void Completion::each_step(u32 here, bool every, F take) {
     for (u32 r = 0; r < dfa_[state].range_count; r++) {
       const Range range = dfa_.range(state, r);
       for (u32 b = range.lo; b <= range.hi; b++) {
+        dfa_.work().spend(4);
         const u32 next = steps_.step(here, static_cast<u8>(b));
         if (next != NO_STACK) take(static_cast<u8>(b), next);
         if (!every && !stacks_.guarded(here)) break;
@@ -733,6 +743,7 @@ u32 Completion::straight_down(u32 configuration, u64 left, std::vector<Straight>
       dfa_.build(state);
       for (u32 r = 0; r < dfa_[state].range_count && !best; r++) {
         const u8 byte = dfa_.range(state, r).lo;
+        dfa_.work().spend(4);
         const u32 found = steps_.step(here, byte);
         if (found == NO_STACK) continue;
         const u64 ahead = distance(found);
@@ -801,6 +812,7 @@ std::string Completion::search(u32 configuration) {
     const u64 whole = std::get<0>(queue.top());
     const u32 at = ~std::get<2>(queue.top());
     queue.pop();
+    dfa_.work().spend(20);
     const u32 here = nodes[at].configuration;
     const bool straight = !greedy && at != 0 && attempts < MOST_ATTEMPTS;
     attempts += straight;
@@ -829,7 +841,7 @@ std::string Completion::search(u32 configuration) {
       }
     }
     if (nodes.size() > MOST_NODES + 8 * first)
-      throw LimitExceeded("states", static_cast<double>(MOST_NODES), "the search for a completion met more than " + std::to_string(MOST_NODES + 8 * first) + " states");
+      throw CompletionLimit("states", static_cast<double>(MOST_NODES), "the search for a completion met more than " + std::to_string(MOST_NODES + 8 * first) + " states");
     // Where a value begins that must differ, the cheapest new one at once: its beginnings are as many as the values that were seen.
     u64 any = LONG;
     way.clear();

@@ -149,6 +149,7 @@ class Lowering final : public Source {
 
   void check() {
     if (deadline_) deadline_->check();
+    else nfa_->work.spend(4);
   }
 
   u32 state() {

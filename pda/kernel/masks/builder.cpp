@@ -65,6 +65,7 @@ void StateMaskBuilder::each_move(u32 state, F take) {
 void StateMaskBuilder::go_on_at(const std::vector<u32>& nodes, u32 state, const NodeList* shared) {
   const bool leaves = !guarded && (dfa[state].flags & STATE_LEAVES), reads = dfa[state].flags & STATE_BYTES;
   if (nodes.empty() || (!leaves && !reads)) return;
+  dfa.work().spend(4 + nodes.size() / 4);
   const u32 list = shared ? lists.id(shared) : lists.intern(nodes);
   if (leaves) each_move(state, [&](const Call& target) { moves.push_back({target.rule, target.back, list, target.distinct}); });
   if (reads) nested.push_back(masks.get(list, state, guarded));
@@ -72,6 +73,7 @@ void StateMaskBuilder::go_on_at(const std::vector<u32>& nodes, u32 state, const 
 
 void StateMaskBuilder::leave_at(u32 state, const NodeList& nodes) {
   if (nodes.nodes.empty()) return;
+  dfa.work().spend(4 + nodes.nodes.size() / 4);
   const u32 list = lists.id(&nodes);
   each_move(state, [&](const Call& target) { moves.push_back({target.rule, target.back, list, target.distinct}); });
 }
@@ -89,6 +91,7 @@ void StateMaskBuilder::record_guarded(u32 node, u32 state) {
 // Where states were left, by the moves that they make there.
 void StateMaskBuilder::gather_moves() {
   if (hits.empty()) return;
+  dfa.work().spend(hits.size());
   if (!std::is_sorted(hits.begin(), hits.end())) std::sort(hits.begin(), hits.end());
   Scratch<Call> targets;
   Scratch<std::pair<u32, u32>> reached;  // (place in targets, node)

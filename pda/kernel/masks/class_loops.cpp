@@ -22,6 +22,7 @@ const ClassLoop& ClassLoops::class_loop(u32 state) {
   if (loop_of_.size() <= state) loop_of_.resize(dfa_.size(), NONE);
   if (loop_of_[state] != NONE) return loops_[loop_of_[state]];
   dfa_.build(state);
+  dfa_.work().spend(20ull + dfa_[state].range_count);
   ClassLoop loop;
   if (dfa_[state].dense) {
     struct Group {
@@ -135,6 +136,7 @@ const ByteRun& ClassLoops::find_byte_run(u32 state) {
   if (run_of_.size() <= state) run_of_.resize(dfa_.size(), NONE);
   run_of_[state] = 0;
   if (dfa_[state].flags & STATE_GUARD) return byte_runs_[0];
+  dfa_.work().spend(4 + dfa_.items(state).size());
   const ByteRun run = counted_run(state);
   if (run.inside == 0) return byte_runs_[0];
   u32 after = DEAD;
@@ -193,6 +195,7 @@ ClosedClasses ClassLoops::closed_classes(u32 state) {
     };
     for (std::size_t i = 0; i < seen.size() && inside && !again; i++) {
       const u32 at = seen[i];
+      dfa_.work().spend(20ull + dfa_[at].range_count);
       if (seen.size() > closed_states_) inside = 0;
       again = (inside & ~class_loop(at).live) != 0;
       inside &= class_loop(at).live;

@@ -139,6 +139,7 @@ class MaskComposer {
     }
     std::vector<u32>& all = all_nodes_[at.all];
     const std::span<const u32> added = lists_[nodes];
+    dfa_.work().spend(2 + (all.size() + added.size()) / 4);
     fresh_.clear();
     std::set_difference(added.begin(), added.end(), all.begin(), all.end(), std::back_inserter(fresh_));
     if (fresh_.empty()) return NONE;
@@ -156,6 +157,7 @@ class MaskComposer {
       return;
     }
     const std::span<const u32> before = lists_[at.waiting], added = lists_[nodes];
+    dfa_.work().spend(2 + (before.size() + added.size()) / 4);
     fresh_.clear();
     std::set_union(before.begin(), before.end(), added.begin(), added.end(), std::back_inserter(fresh_));
     at.waiting = lists_.intern(fresh_);
@@ -181,8 +183,13 @@ class MaskComposer {
   // The nodes below which some token is not allowed yet, NONE where there are none.
   u32 uncovered(u32 nodes) {
     const std::span<const u32> list = lists_[nodes];
+    dfa_.work().spend(2 + list.size());
     if (!covered_) covered_.emplace(masks_.uncovered_tokens());
-    for (; added_ < used_.size(); added_++) covered_->add(state_masks_, state_masks_[used_[added_]]);
+    for (; added_ < used_.size(); added_++) {
+      const StateMask& mask = state_masks_[used_[added_]];
+      dfa_.work().spend((mask.dense ? trie_.words() / 4 : 0) + (mask.tokens.end - mask.tokens.begin));
+      covered_->add(state_masks_, mask);
+    }
     fresh_.clear();
     for (const u32 node : list)
       if (!covered_->covers(node)) fresh_.push_back(node);
@@ -198,6 +205,8 @@ class MaskComposer {
     const Visit at{tells_covered(place.waiting) ? uncovered(place.waiting) : place.waiting, place.state, place.below, place.passed};
     place.waiting = NONE;
     if (at.nodes == NONE) return;
+    dfa_.work().at_dfa_state(at.state);
+    dfa_.work().spend(8);
     const bool sole = v == 0 && stacks_.edge_count(configuration_) == 1;
     const bool few_left = counts_.scope_may_run_out(at.state);
     const u8 below = stacks_.guarded(at.below);
@@ -208,6 +217,7 @@ class MaskComposer {
       const u32 id = open_.back();
       open_.pop_back();
       const StateMask mask = state_masks_[id];  // more may be made below
+      dfa_.work().spend(4ull + (mask.moves.end - mask.moves.begin) + (mask.scarce.end - mask.scarce.begin) / 4);
       if (mask.dense || !mask.tokens.empty()) used_.push_back(id);
       const auto nested = state_masks_.nested(mask.nested);
       open_.insert(open_.end(), nested.begin(), nested.end());
@@ -261,6 +271,7 @@ class MaskComposer {
       const Place at = places_[entered.place];
       entering_.pop_back();
       dfa_.build(at.state);
+      dfa_.work().spend(4ull * dfa_[at.state].call_count);
       for (u32 c = 0; c < dfa_[at.state].call_count; c++) {
         const Call call = dfa_.call(at.state, c);
         if (dfa_.start(call.rule) == DEAD) continue;
@@ -287,6 +298,7 @@ class MaskComposer {
       const Reached left = leavings_.back();
       const Place at = places_[left.place];
       leavings_.pop_back();
+      dfa_.work().spend(2ull + stacks_.edge_count(at.below));
       for (u32 k = 0; k < stacks_.edge_count(at.below); k++) {
         const StackEdge popped = stacks_.edges(at.below)[k];
         if (popped.state == BOTTOM) continue;
@@ -332,6 +344,7 @@ class MaskComposer {
 
   void add_nodes(u32 list, std::vector<u32>& nodes) const {
     const std::span<const u32> added = lists_[list];
+    dfa_.work().spend(added.size());
     nodes.insert(nodes.end(), added.begin(), added.end());
   }
 };

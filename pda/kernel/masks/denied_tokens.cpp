@@ -18,6 +18,7 @@ void DeniedTokens::find_seen(std::span<const u32> nodes, u32 guard, std::vector<
   for (const std::string* value : values)
     for (std::size_t i = 0; i < value->size() && plain; i++)
       plain = static_cast<u8>((*value)[i]) >= 0x20 && (*value)[i] != '\\' && (*value)[i] != '/';
+  dfa_.work().spend(values.size() * 4 + nodes.size() * 20);
   std::vector<u32> strings;  // nodes that complete a seen string
   for (const std::string* each : values) {
     const std::string& value = *each;
@@ -56,6 +57,7 @@ void DeniedTokens::split_refuted(u32 state, std::vector<u32>& left, std::vector<
     for (std::size_t i = path.size(); i-- > 0 && at != DEAD;) at = dfa_.next(at, static_cast<u8>(path[i]));
     return at != DEAD && (!(dfa_[at].flags & STATE_FINAL) || dfa_.only_ends(at));
   };
+  dfa_.work().spend(refuted.size() * 10 + left.size());
   std::erase_if(refuted, [&](u32 node) {
     if (sure(node)) return false;
     unverified.push_back(node);
@@ -75,6 +77,7 @@ void DeniedTokens::find_denied(u32 configuration, std::vector<u32>& unverified, 
   for (const u32 first : refuted) {
     if (first < end) continue;
     end = first + trie_.nodes()[first].skip();
+    dfa_.work().spend(end - first);
     for (u32 node = first; node < end; node++) refuse(node);
     spans.push_back({first, end});
   }
@@ -91,6 +94,7 @@ void DeniedTokens::find_denied(u32 configuration, std::vector<u32>& unverified, 
       const i32 token = trie_.nodes()[node].token;
       if (token < 0) continue;
       const std::string& text = trie_.text(static_cast<u32>(token));
+      dfa_.work().spend(4);
       if (steps_.step_bytes(configuration, text.data(), text.size()) == NO_STACK) refuse(node);
     }
     end = std::max(end, last);

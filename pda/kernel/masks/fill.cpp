@@ -36,7 +36,11 @@ void TokenMasks::fill(u32 configuration, u32* row) {
   const u32* const end = part + masks_.length(id);
   const u32 words = trie_.words();
   if (*part == NONE) std::memset(row, 0, words * sizeof(u32));
-  for (bool first = true; *part != NONE; part++, first = false) add(state_masks_[*part], first, row);
+  for (bool first = true; *part != NONE; part++, first = false) {
+    const StateMask& mask = state_masks_[*part];
+    dfa_.work().spend(2 + words / 32 + (mask.tokens.end - mask.tokens.begin) / 8);
+    add(mask, first, row);
+  }
   const u32* sets = ++part;
   while (*part != NONE) part++;
   for (const u32* token = part + 1; token < end; token++) clear_bit(row, *token);

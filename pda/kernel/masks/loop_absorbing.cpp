@@ -53,6 +53,7 @@ bool take_absorbing_state(StateMaskBuilder& mask, u32 state, const ClassLoop& lo
     todo.pop_back();
     // At a node with many children the bytes that lead apart are few; at another, there are few bytes to look up.
     differing.clear();
+    mask.dfa.work().spend(10);
     if (mask.trie.wide(pair.node)) {
       mask.dfa.differences(pair.here, pair.there, differences);
       for (const auto& [lo, hi, here, there] : differences)
@@ -60,6 +61,7 @@ bool take_absorbing_state(StateMaskBuilder& mask, u32 state, const ClassLoop& lo
           if (const u32 child = mask.trie.child(pair.node, static_cast<u8>(b)); child != NONE) differing.push_back({child, here, there});
     } else {
       for (u32 at = pair.node + 1, end = pair.node + nodes[pair.node].skip(); at < end; at += nodes[at].skip()) {
+        mask.dfa.work().spend(2);
         const u32 here = mask.dfa.next(pair.here, nodes[at].byte()), there = mask.dfa.next(pair.there, nodes[at].byte());
         if (here != there) differing.push_back({at, here, there});
       }
@@ -86,6 +88,7 @@ bool take_absorbing_state(StateMaskBuilder& mask, u32 state, const ClassLoop& lo
     const u32 target = mask.loops.after_exit(absorbing, exit);
     const u32 furthest = mask.index->longest_exit(inside, exit);
     const auto list = mask.index->loop_exits(inside, exit, 0, furthest);
+    mask.dfa.work().spend(10 + list->nodes.size());
     exits.push_back({exit, furthest});
     kept.clear();
     for (const u32 node : list->nodes)

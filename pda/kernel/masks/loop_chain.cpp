@@ -34,6 +34,7 @@ class CounterChain {
     for (;;) {
       const u32 last = states_.back();
       mask_.dfa.build(last);
+      mask_.dfa.work().spend(10);
       const ClassLoop here = mask_.loops.class_loop(last);
       if (here.target == DEAD || (here.inside & inside_) != inside_) {
         if ((here.live & inside_ & ~SIG_INCOMPLETE) || mask_.loops.reads_any(last, ascii_inside(inside_))) return false;
@@ -70,6 +71,7 @@ class CounterChain {
     for (const u32 exit : live) leave_by(exit);
     if (ends_ && (inside_ & SIG_NON_ASCII)) leave_by_lead_bytes();
     leave_inside();
+    mask_.dfa.work().spend(mask_.trie.words() / 4);
     mask_.take_bitmask(mask_.index->loop_mask_with_exits(inside_, cap_, exits_));
     (counts_ ? mask_.statistics.counted_chains : mask_.statistics.chains)++;
     mask_.statistics.guarded_chains += mask_.guarded;
@@ -127,6 +129,7 @@ class CounterChain {
   // The exit leads to `target` behind `low` to `high` characters.
   void leave_by(u32 exit, u32 low, u32 high, u32 target) {
     const auto list = mask_.index->loop_exits(inside_, exit, low, high);
+    mask_.dfa.work().spend(20 + (list->nodes.size() + list->tokens.size()) / 4);
     if (!list->tokens.empty() || !list->nodes.empty()) exits_.push_back({exit, static_cast<u64>(low) << 32 | high});
     if (mask_.guarded) {
       for (const u32 node : list->nodes) mask_.record_guarded(node, target);
@@ -162,6 +165,7 @@ class CounterChain {
     }
     for (std::size_t i = 0; i < places.size();) {
       const u32 low = places[i];
+      mask_.dfa.work().spend(10);
       if (low > far) break;
       const u32 target = leads_to(low);
       u32 high = low + 1;

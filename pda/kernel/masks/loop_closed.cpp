@@ -30,14 +30,17 @@ bool take_closed_classes(StateMaskBuilder& mask, u32 state) {
   for (std::size_t i = 0; i + 1 < paths->ways.size(); i++) {
     const Paths::Way way = paths->ways[i];
     u32 depth = way.common;
+    mask.dfa.work().spend(1 + (paths->ways[i + 1].begin - way.begin));
     for (u32 b = way.begin; b < paths->ways[i + 1].begin; b++, depth++)
       mask.path[depth + 1] = mask.path[depth] == DEAD ? DEAD : mask.dfa.next(mask.path[depth], paths->bytes[b]);
     if (mask.path[depth] != DEAD) landed.push_back({mask.path[depth], way.node});
   }
+  mask.dfa.work().spend(mask.trie.words() / 4);
   mask.take_bitmask(mask.index->loop_mask(inside, surely));
   if (surely != maybe)
     for (const auto tokens = mask.index->loop_tokens(inside, surely + 1, maybe); const i32 token : *tokens) {
       u32 at = state;
+      mask.dfa.work().spend(4);
       for (const char byte : mask.trie.text(static_cast<u32>(token)).substr(mask.index->depth()))
         if (at != DEAD) at = mask.dfa.next(at, static_cast<u8>(byte));
       if (at != DEAD) mask.tokens.push_back(token);

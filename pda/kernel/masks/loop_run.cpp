@@ -31,6 +31,7 @@ bool take_byte_run(StateMaskBuilder& mask, u32 state) {
       const u32 target = mask.dfa.next(state, static_cast<u8>(b));
       if (target == DEAD) continue;
       const auto list = mask.index->loop_exits(inside, b, 0, left);
+      mask.dfa.work().spend(10 + list->nodes.size());
       if (list->tokens.empty() && list->nodes.empty()) continue;
       exits.push_back({b, left});
       for (const u32 node : list->nodes) reached.push_back({target, node});

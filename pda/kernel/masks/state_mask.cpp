@@ -20,6 +20,8 @@ u32 StateMasks::get(u32 list, u32 state, bool guarded) {
   const u64 key = static_cast<u64>(list) << 32 | state | (guarded ? 0x80000000u : 0u);
   if (const u32* found = ids_.find(key)) return *found;
   statistics_.state_masks++, statistics_.guarded_state_masks += guarded, statistics_.saturated += state != asked;
+  context_.dfa.work().at_dfa_state(state);
+  context_.dfa.work().spend(20);
   if (builders_.size() == depth_) builders_.emplace_back(context_);
   StateMaskBuilder& builder = builders_[depth_];
   const Lease lease(depth_);
@@ -31,6 +33,7 @@ u32 StateMasks::get(u32 list, u32 state, bool guarded) {
 
 u32 StateMasks::keep(StateMaskBuilder& made) {
   const u32 id = static_cast<u32>(masks_.size());
+  context_.dfa.work().spend((made.tokens.size() + made.excluded.size()) / 8 + made.moves.size() + made.scarce.size());
   auto append = [](auto& all, const auto& added) {
     const u32 begin = static_cast<u32>(all.size());
     all.insert(all.end(), added.begin(), added.end());

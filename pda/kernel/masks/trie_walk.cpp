@@ -46,8 +46,10 @@ void StateMaskBuilder::walk_seeds() {
     const u32 end = first + nodes[first].skip();
     u32 at = first;
     u32 current = start;  // the state at `at`
+    dfa.work().spend(1);
     for (;;) {
       statistics.walked_nodes++;
+      dfa.work().spend(1);
       if (nodes[at].token >= 0) add_tokens(at);
       const u32 skip = nodes[at].skip();
       u32 next = at + skip;
@@ -101,6 +103,7 @@ void StateMaskBuilder::walk_byte_run(u32 node, u32 state) {
   inside.push_back(node);
   for (const u32 at : inside) {
     statistics.walked_nodes++;
+    dfa.work().spend(4);
     for (u32 child = at + 1, end = at + nodes[at].skip(); child < end; child += nodes[child].skip()) {
       if (run.bytes.has(nodes[child].byte())) continue;
       if (const u32 target = dfa.next(state, nodes[child].byte()); target != DEAD) seeds_.push_back({child, target});
@@ -132,6 +135,7 @@ bool StateMaskBuilder::walk_set(const NodeSet* set, u32 state) {
     const u32 target = dfa.range_target(from, r);
     if (target == DEAD) return;
     const NodeSet* next = trie.below(&at, lo, hi);
+    dfa.work().spend(4 + (next ? (next->nodes.size() + next->leaves.size()) / 4 : 0));
     if (!next) {
       spent = true;
     } else if (next->nodes.size() <= few || next->heavy || dfa.dense(target)) {
@@ -151,6 +155,7 @@ bool StateMaskBuilder::walk_set(const NodeSet* set, u32 state) {
     const auto [at, here] = todo.back();
     todo.pop_back();
     dfa.build(here);
+    dfa.work().spend(2ull + dfa[here].range_count);
     const ByteRun run = loops.byte_run(here);
     const NodeSet* inside = nullptr;
     if (run.inside) {

@@ -24,6 +24,7 @@ bool Closure::seen(const Item& item) {
   }
   if (mark.reg == item.reg) return true;
   const u64 key = static_cast<u64>(item.state) << 32 | item.reg;
+  nfa_.work.spend(8);
   if (extra_.find(key)) return true;
   // Members of a permutation that may read nothing make a closure exponential in their number.
   if (++extra_count_ > MAX_REGISTERS)
@@ -45,6 +46,7 @@ void Closure::expand_head(const Item& item, const Head& head) {
     return;
   }
   bool complete = reg.count >= head.minimum, available = false;
+  nfa_.work.spend(4 + head.members.size() * (head.maximum == NONE ? 1 : 1 + head.members.size() / 4));
   for (u32 i = 0; i < head.members.size(); i++) {
     if ((head.flags[i] & REQUIRED) && !registers_.used(reg.used, i)) complete = false;
     if (!member_available(registers_, head, reg, i)) continue;
@@ -70,6 +72,8 @@ void Closure::run() {
     const Item item = pending_.back();
     pending_.pop_back();
     if (seen(item)) continue;
+    nfa_.work.at_nfa_state(item.state);
+    nfa_.work.spend(2);
     if (nfa_.states[item.state].pending != NONE) {
       nfa_.expand(item.state);
       if (marks_.size() < nfa_.states.size()) marks_.resize(nfa_.states.size(), {0, 0});
@@ -92,6 +96,7 @@ void Closure::run() {
           break;
         }
         case EDGE_COUNT: {
+          nfa_.work.spend(8);
           Register reg = registers_.get(item.reg);
           const Head& head = nfa_.heads[state.body];
           if (reg.count < COUNT_DEEP) {
@@ -112,6 +117,7 @@ void Closure::run() {
           Register reg = registers_.get(item.reg);
           const Head& head = nfa_.heads[nfa_.states[edge.target].head];
           // What may be repeated is only remembered where it is required: else every object of free keys would be a new state.
+          nfa_.work.spend(4 + head.members.size() / 32);
           if (!(head.flags[edge.data] & REPEATABLE) || (head.flags[edge.data] & REQUIRED)) reg.used = registers_.use(reg.used, edge.data);
           reg.count++;
           if (head.maximum == NONE) reg.count = std::min(reg.count, std::max(head.minimum, 1u));
@@ -135,6 +141,7 @@ void Closure::run() {
       result.push_back({item.state, registers_.id(reg)});
     }
   }
+  nfa_.work.spend(result.size() * 2);
   std::sort(result.begin(), result.end());
   result.erase(std::unique(result.begin(), result.end()), result.end());
 }

@@ -7,6 +7,7 @@ namespace stackmask {
 template <class F>
 u32 Counters::recounted(u32 state, F change) {
   Scratch<Item> items;
+  dfa_.work().spend(2 + dfa_.items(state).size());
   bool changed = false;
   for (Item item : dfa_.items(state)) {
     const NfaState& nfa_state = nfa_.states[item.state];
@@ -69,6 +70,7 @@ bool Counters::differs_by_count(u32 state, u32 next, u64 inside, u32* more) cons
   const std::span<const Item> before_items = dfa_.items(state), after_items = dfa_.items(next);
   if (before_items.size() != after_items.size() || ((dfa_[state].flags | dfa_[next].flags) & STATE_GUARD)) return false;
   u32 head = NONE, done = 0;
+  dfa_.work().spend(before_items.size());
   for (std::size_t i = 0; i < before_items.size(); i++) {
     const Item here = before_items[i], there = after_items[i];
     if (here.state != there.state) return false;

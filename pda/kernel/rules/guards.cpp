@@ -18,6 +18,7 @@ namespace stackmask {
 u32 RuleDfa::guard(u32 back, u32 text) {
   const u32 words[3] = {NONE, back, text};
   check_limit();
+  nfa_.work.spend(4);
   const u32 id = items_.intern(words, 3);
   if (id == states_.size()) {
     DfaState state;
@@ -62,6 +63,7 @@ u32 RuleDfa::seen_spellings(u32 state) {
 }
 
 u32 RuleDfa::after_value(u32 back, const std::string& text) {
+  nfa_.work.spend(20 + text.size() + items(back).size());
   const u32 value = seen_.value_id(text);
   const u64 key = static_cast<u64>(back) << 32 | value;
   if (const u32* known = values_after_.find(key)) return *known;

@@ -12,7 +12,7 @@
 #include <optional>
 #include <string_view>
 
-#include "base.h"
+#include "work.h"
 #include "thresholds.h"
 
 namespace stackmask {
@@ -297,6 +297,7 @@ struct Nfa {
   bool any_distinct = false; // some value must differ from others
   bool captures = false;    // some part of a text can be asked for by a name
   std::unique_ptr<Source> unlowered;  // of what is pending
+  Work work;                          // of the call that runs
   // Once least lengths are measured.
   bool distinct = false;                                // some value must differ from others
   std::vector<std::vector<u32>> scopes;                 // by rule: what reads the values that must differ in it, their kinds

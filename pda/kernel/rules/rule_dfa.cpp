@@ -33,6 +33,7 @@ void RuleDfa::check_limit() const {
 u32 RuleDfa::intern_items(std::span<const Item> items) {
   if (items.empty()) return DEAD;
   check_limit();
+  nfa_.work.spend(items.size());
   const u32 id = items_.intern(reinterpret_cast<const u32*>(items.data()), items.size() * 2);
   if (id < states_.size()) return id;
   DfaState state;
@@ -103,6 +104,7 @@ void RuleDfa::add_ranges() {
   auto& live = live_;
   auto& targets = targets_;
   const u32 first = static_cast<u32>(ranges_.size());
+  nfa_.work.spend(live.size() * 4);
   u32 recent[64];  // by the first item's state: the last range that led there
   std::fill(std::begin(recent), std::end(recent), NONE);
   std::sort(live.begin(), live.end(), [](const Live& a, const Live& b) { return a.lo != b.lo ? a.lo < b.lo : a.hi < b.hi; });
@@ -163,6 +165,7 @@ void RuleDfa::add_ranges() {
     each([&](std::size_t c, const Item&) { ends[c + 1]++; });
     for (std::size_t c = 0; c < cuts.size(); c++) ends[c + 1] += ends[c];
     Scratch<Item> items;
+    nfa_.work.spend(ends.back() * 2ull);
     items.resize(ends.back());
     each([&](std::size_t c, const Item& item) { items[ends[c]++] = item; });
     for (std::size_t c = 0, begin = 0; c + 1 < cuts.size(); begin = ends[c++]) {

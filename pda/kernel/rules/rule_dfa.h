@@ -156,6 +156,7 @@ class RuleDfa {
   u32 region_start(u32 region) const { return items_.at(region)[3]; }
 
   Nfa& nfa() { return nfa_; }
+  Work& work() { return nfa_.work; }
   const Nfa& nfa() const { return nfa_; }
   std::size_t size() const { return states_.size(); }
   std::size_t table_count() const { return tables_.size(); }

@@ -25,6 +25,7 @@ u32 TextCounts::min_text_count(u32 state, std::size_t look) {
       continue;
     }
     dfa_.build(here);
+    dfa_.work().spend(10ull + dfa_[here].range_count * 4ull);
     if (dfa_[here].flags & STATE_FINAL) bound[i] = 1;
     u32 back = 0;
     for (u32 r = 0; r < dfa_[here].range_count; r++) {
@@ -82,6 +83,7 @@ u32 TextCounts::text_count(u32 state) {
       continue;
     }
     const Range range = dfa_.range(visit.state, visit.range);
+    dfa_.work().spend(2);
     const u32 target = dfa_.range_target(visit.state, visit.range);
     if (target != DEAD) {
       if (at(counts_, target) == NONE && enter(target)) continue;
@@ -99,6 +101,14 @@ void TextCounts::find_unbounded_strings(u32 rule) {
   std::vector<std::pair<u32, u32>> before;  // (state, a state that leads to it): a call begins where the rule that it calls does
   unbounded_known_.resize(nfa_.rules.size(), 0);
   unbounded_known_[rule] = 1;
+  struct Looking {  // an exception leaves none of them known
+    std::vector<u8>& known;
+    const std::vector<u32>& rules;
+    bool ended = false;
+    ~Looking() {
+      for (const u32 at : rules) known[at] = ended;
+    }
+  } looking{unbounded_known_, rules};
   for (std::size_t r = 0; r < rules.size(); r++) {
     const std::vector<u32> states = nfa_.complete_rule(rules[r]);
     unbounded_known_.resize(nfa_.rules.size(), 0);
@@ -111,10 +121,20 @@ void TextCounts::find_unbounded_strings(u32 rule) {
     list.insert(list.end(), states.begin(), states.end());
   }
   unbounded_.resize(nfa_.states.size(), 0);
+  // What is entered may begin with its body, or with any member that leaves room for what is required.
+  auto enter = [&](u32 s, const Head& head) {
+    if (head.automaton || head.maximum == 0) return;
+    if (!head.permutation) before.push_back({head.body, s});
+    const auto required = std::count_if(head.flags.begin(), head.flags.end(), [](u8 flags) { return flags & REQUIRED; });
+    for (u32 i = 0; i < head.members.size(); i++)
+      if (!(head.flags[i] & NEVER_MEMBER) && (head.maximum == NONE || 1 + required - (head.flags[i] & REQUIRED) <= head.maximum))
+        before.push_back({head.members[i], s});
+  };
   auto mark = [&](u32 s) {
     if (!unbounded_[s]) unbounded_[s] = 1, work.push_back(s);
   };
   for (const u32 s : list) {
+    dfa_.work().spend(6);
     u32 letters = 0;
     if (nfa_.states[s].head != NONE) before.push_back({nfa_.heads[nfa_.states[s].head].exit, s});  // what counts comes to its end
     for (u32 e = nfa_.states[s].first; e != NONE; e = nfa_.edges[e].next) {
@@ -122,6 +142,7 @@ void TextCounts::find_unbounded_strings(u32 rule) {
       const bool distinct = edge.kind == EDGE_CALL && (edge.flags & EDGE_DISTINCT);
       const bool passes = edge.kind != EDGE_NON_ASCII && edge.kind != EDGE_TOKEN && !distinct;
       if (passes) before.push_back({edge.target, s});
+      if (edge.kind == EDGE_ENTER) enter(s, nfa_.heads[nfa_.states[edge.target].head]);
       if (edge.kind == EDGE_CALL) {  // of values without end one is always new; behind others nothing may come
         before.push_back({nfa_.rules[edge.data].start, s});
         if (unbounded_[nfa_.rules[edge.data].start]) mark(s);
@@ -143,6 +164,7 @@ void TextCounts::find_unbounded_strings(u32 rule) {
     const auto first = std::lower_bound(before.begin(), before.end(), std::pair<u32, u32>{s, 0});
     for (auto found = first; found != before.end() && found->first == s; ++found) mark(found->second);
   }
+  looking.ended = true;
 }
 
 bool TextCounts::has_unbounded_strings(u32 state) {

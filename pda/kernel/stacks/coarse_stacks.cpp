@@ -15,6 +15,7 @@ u32 CoarseStacks::of(u32 configuration) {
     }
     const std::size_t waiting = todo.size();
     bool changes = false;
+    dfa_.work().spend(2ull + stacks_.edge_count(node));
     for (u32 i = 0; i < stacks_.edge_count(node); i++) {
       const StackEdge edge = stacks_.edges(node)[i];
       if (edge.state == BOTTOM) continue;

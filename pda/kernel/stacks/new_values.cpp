@@ -18,6 +18,7 @@ u32 NewValues::guard_values(u32 node, u32 limit, bool scopes) {
   while (!todo.empty() && count < limit) {
     const u32 at = todo.back();
     todo.pop_back();
+    dfa_.work().spend(1 + seen.size() / 8);
     if (!(stacks_.guarded(at) & (scopes ? GUARD_BELOW | SCOPE_BELOW : GUARD_BELOW))) continue;
     if (std::find(seen.begin(), seen.end(), at) != seen.end()) continue;
     if (seen.size() < 64) seen.push_back(at);
@@ -53,6 +54,7 @@ bool NewValues::scope_can_finish(u32 state) {
     const u32 at = todo.back();
     todo.pop_back();
     dfa_.build(at);
+    dfa_.work().spend(4ull + dfa_[at].range_count);
     if ((dfa_[at].flags & (STATE_FINAL | STATE_TOKENS)) || ++count > MOST_STACKS) result = true;
     // The last ones go first: calls, then punctuation, and blanks in the end.
     for (u32 r = 0; r < dfa_[at].range_count && !result; r++) add(dfa_.range_target(at, r));
@@ -136,12 +138,14 @@ bool NewValues::finds_new_value(const StackEdge& edge, u32 values, bool blanks, 
     const u64 key = static_cast<u64>(at.state) << 32 | at.below;
     if (visited.find(key)) continue;
     visited.insert(key, 1);
+    dfa_.work().spend(20);
     if (++count > MOST_STACKS) return true;  // so many ways on that it would be odd if all were seen
     if (count > 1 && counts_.surely_more(counts_.min_text_count(at.state), values)) return true;
     dfa_.build(at.state);
     const bool inside = text != IN_TOKEN && dfa_.texts().inside_string(text);
     // PERF: the bytes that end something are pushed last and so read first; else a list without end is gone through up to MOST_STACKS.
     // One mask of unique objects that hold a list of words took a second, and takes 10 ms.
+    for (u32 r = 0; r < dfa_[at.state].range_count; r++) dfa_.work().spend(4 + (dfa_.range(at.state, r).hi - dfa_.range(at.state, r).lo));
     for (const u32 order : {0u, 1u, 2u, 3u})
       for (u32 r = dfa_[at.state].range_count; r-- > 0;) {
         const u32 target = dfa_.range_target(at.state, r);

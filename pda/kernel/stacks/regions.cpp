@@ -11,6 +11,7 @@ double Regions::temperature(u32 configuration) {
   while (!todo.empty()) {
     const u32 node = todo.back();
     const std::size_t waiting = todo.size();
+    dfa_.work().spend(2ull + stacks_.edge_count(node));
     u32 highest = 0;
     for (u32 i = 0; i < stacks_.edge_count(node); i++) {
       const StackEdge edge = stacks_.edges(node)[i];
@@ -44,6 +45,7 @@ u32 Regions::drop_expired(u32 configuration, u32 tokens, std::vector<u32>& cross
   while (!todo.empty()) {
     const u32 node = todo.back();
     const std::size_t waiting = todo.size();
+    dfa_.work().spend(4ull + stacks_.edge_count(node));
     kept.clear();
     for (u32 i = 0; i < stacks_.edge_count(node); i++) {
       StackEdge edge = stacks_.edges(node)[i];

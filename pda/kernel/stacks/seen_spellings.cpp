@@ -25,6 +25,7 @@ std::optional<u32> SeenSpellings::seen_texts(u32 below, u32 state, std::vector<s
     before.erase(i, 1);
   }
   const std::vector<u32> ids = dfa_.seen_ids(back);
+  dfa_.work().spend(ids.size());
   statistics_.counted_texts++;
   if (!counts) {
     for (const u32 id : ids) total += count_spellings(dfa_.values().value(id), before, state, nullptr);
@@ -45,6 +46,7 @@ std::optional<u32> SeenSpellings::seen_texts(u32 below, u32 state, std::vector<s
   for (const u32 id : added) known->total += count_spellings(dfa_.values().value(id), before, state, &spelled);
   known->ids = ids;
   auto& list = known->counts;
+  dfa_.work().spend(list.size() / 4);
   const std::ptrdiff_t sorted = static_cast<std::ptrdiff_t>(list.size());
   list.insert(list.end(), spelled.begin(), spelled.end());
   std::sort(list.begin() + sorted, list.end());
@@ -74,6 +76,7 @@ u32 SeenSpellings::count_spellings(const std::string& value, const std::string& 
   while (!places.empty()) {
     const Place at = places.back();
     places.pop_back();
+    dfa_.work().spend(2);
     path.resize(at.depth);
     if (at.slash != NONE) path.push_back(at.slash);
     if (at.node != NONE && at.index > before.size()) path.push_back(at.node);

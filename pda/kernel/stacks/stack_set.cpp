@@ -101,6 +101,7 @@ u32 StackSet::unite(u32 a, u32 b) {
     const std::size_t waiting = todo.size();
     u32 i = 0, j = 0;
     const u32 n = edge_count(x), m = edge_count(y);
+    dfa_.work().spend(2ull + n + m);
     while (i < n || j < m) {
       const StackEdge left = i < n ? edges(x)[i] : StackEdge{NONE, NONE}, right = j < m ? edges(y)[j] : StackEdge{NONE, NONE};
       if (j >= m || (i < n && left.state < right.state)) {
@@ -148,6 +149,7 @@ u32 StackSet::advance(u32 node, u8 byte) {
       continue;
     }
     const std::size_t waiting = todo.size();
+    dfa_.work().spend(2ull + edge_count(x));
     Scratch<StackEdge> moved;
     for (u32 i = 0; i < edge_count(x); i++) {
       StackEdge edge = edges(x)[i];

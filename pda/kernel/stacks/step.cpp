@@ -17,6 +17,7 @@ void Steps::pop_ended(std::vector<StackEdge>& raw) {
     const StackEdge edge = ending[i];
     if (!(dfa_[edge.state].flags & STATE_FINAL)) continue;
     if (record_crossed_ && (dfa_[edge.state].flags & STATE_REGION)) crossed_regions_.push_back(edge.state);
+    dfa_.work().spend(stacks_.edge_count(edge.below) * (1 + raw.size() / 16));
     for (u32 k = 0; k < stacks_.edge_count(edge.below); k++) {
       StackEdge popped = stacks_.edges(edge.below)[k];
       const u8 flags = dfa_[popped.state].flags;
@@ -40,6 +41,7 @@ void Steps::enter_called(std::vector<StackEdge>& raw) {
   auto later = [](const Pending& a, const Pending& b) { return a.rank > b.rank; };
   auto expand = [&](const StackEdge edge) {
     dfa_.build(edge.state);
+    dfa_.work().spend(dfa_[edge.state].call_count * 4ull);
     for (u32 c = 0; c < dfa_[edge.state].call_count; c++) {
       const Call call = dfa_.call(edge.state, c);
       if (dfa_.start(call.rule) == DEAD) continue;  // it generates the empty text only, which the closure knows
@@ -90,9 +92,12 @@ u32 Steps::step(u32 configuration, u8 byte) {
 
 u32 Steps::compute_step(u32 configuration, u8 byte) {
   Scratch<StackEdge> raw;
+  dfa_.work().spend(20);
   for (u32 i = 0; i < stacks_.edge_count(configuration); i++) {
     const StackEdge edge = stacks_.edges(configuration)[i];
     if (edge.state == BOTTOM) continue;
+    dfa_.work().at_dfa_state(edge.state);
+    dfa_.work().spend(4);
     const u32 state = dfa_.next(edge.state, byte);
     if (state != DEAD) raw.push_back({state, stacks_.advance(edge.below, byte)});
   }
@@ -103,6 +108,7 @@ u32 Steps::compute_step(u32 configuration, u8 byte) {
 
 u32 Steps::step_bytes(u32 configuration, const char* data, std::size_t count, std::size_t* accepted) {
   std::size_t i = 0;
+  dfa_.work().spend(1 + count);
   for (; i < count; i++) {
     const u32 next = step(configuration, static_cast<u8>(data[i]));
     if (next == NO_STACK) break;
@@ -166,6 +172,7 @@ u32 Steps::step_token(u32 configuration, u32 token, u32 tokens) {
 
 void Steps::live_bytes(u32 configuration, bool (&live)[256]) {
   std::fill(std::begin(live), std::end(live), false);
+  dfa_.work().spend(30 * (1ull + stacks_.edge_count(configuration)));
   for (u32 i = 0; i < stacks_.edge_count(configuration); i++) {
     const u32 state = stacks_.edges(configuration)[i].state;
     if (state == BOTTOM) continue;

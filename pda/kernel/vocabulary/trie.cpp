@@ -44,7 +44,9 @@ TokenTrie::TokenTrie(const std::vector<std::pair<const char*, std::size_t>>& tok
     }
   };
   i32 last = -1;
+  u32 entries = 0;
   for (const Entry& entry : order) {
+    if ((++entries & 0xFFFF) == 0) host.check();
     const std::string& text = texts_[entry.id];
     if (last >= 0 && text == previous) {
       same_[last] = static_cast<i32>(entry.id);
@@ -71,7 +73,9 @@ TokenTrie::TokenTrie(const std::vector<std::pair<const char*, std::size_t>>& tok
   heights_.assign(nodes_.size(), 0);
   for (u32 node = static_cast<u32>(nodes_.size()); node-- > 1;) heights_[nodes_[node].parent] = std::max(heights_[nodes_[node].parent], static_cast<u16>(heights_[node] + 1));
 
+  host.check();
   const ClassIndex* all = classes(0);
+  host.check();
   whole_.resize(nodes_.size());
   for (u32 node = 0; node < nodes_.size(); node++) whole_[node] = (all->signature(node) & (SIG_INCOMPLETE | SIG_MALFORMED)) == 0;
 

@@ -1,4 +1,4 @@
-"""Vocabularies, grammars and compilers in other processes: pickled, copied and forked."""
+"""Vocabularies, grammars and compilers in other processes: pickled, copied and forked; and objects that were never made."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ import os
 import pickle
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
+import stackmask
 from stackmask import CompiledGrammar, Compiler, Limits, Vocabulary
+from stackmask.pda import _kernel
 
 TOKENS: list[bytes | None] = [*(bytes([byte]) for byte in range(256)), None, b"ab", None, b"<tool>"]
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}
@@ -91,23 +94,113 @@ def test_a_pool_of_processes() -> None:
 
 
 FORKED = """
-import os, stackmask
+import os, sys, threading
+import numpy as np
+import stackmask
+from stackmask.pda import _kernel
+
 tokens = [*(bytes([byte]) for byte in range(256)), None]
 vocabulary = stackmask.Vocabulary.from_bytes(tokens, stop_token_ids=[256])
 compiler = stackmask.Compiler(vocabulary)
 grammar = compiler.submit("regex", "a*b").result()
+matcher = grammar.matcher()
+mask = np.zeros((1, 9), np.int32)
+rows, filler = _kernel.MatcherRows([matcher], mask), _kernel.BitmaskFiller()
+filler.begin(rows)
+filler.end()
+before = mask.copy()
+mask[:] = 0
+if {busy}:
+    filler.begin(rows)
 child = os.fork()
 if child == 0:
+    if {busy}:
+        try:
+            filler.end()
+        except RuntimeError as error:
+            assert "forked" in str(error)
+    mask[:] = 0
+    filler.begin(rows)
+    try:
+        filler.end()
+        assert (mask == before).all()
+        assert matcher.accept_bytes(b"aab")
+    except RuntimeError as error:  # the thread that was left behind had the grammar
+        assert {busy} and "compile it again" in str(error)
     assert compiler.submit("regex", "a*b").result(20).matcher().accept_bytes(b"aab")
     assert compiler.regex("x").matcher().accept_bytes(b"x")
-    assert grammar.matcher().accept_bytes(b"aab")
     os._exit(7)
+if {busy}:
+    filler.end()
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 assert compiler.submit("regex", "c").result(20).matcher().accept_bytes(b"c")
 """
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system does not fork")
-def test_a_fork() -> None:
-    """In the child `submit` answers; the parent's go on."""
-    subprocess.run([sys.executable, "-c", FORKED], check=True, timeout=120)
+@pytest.mark.parametrize("busy", [False, True])
+def test_a_fork(busy: bool) -> None:
+    """In the child `submit` answers and masks are filled in the background; the parent's go on."""
+    subprocess.run([sys.executable, "-c", FORKED.format(busy=busy)], check=True, timeout=120)
+
+
+DAEMON = """
+import threading, time
+import stackmask
+tokens = [*(bytes([byte]) for byte in range(256)), None]
+vocabulary = stackmask.Vocabulary.from_bytes(tokens, stop_token_ids=[256])
+compiler = stackmask.Compiler(vocabulary, limits=stackmask.Limits(step_work=10**15))
+grammar = compiler.regex("(?:(?:[ab]{1,90}){1,100}){1,91}c")
+kept = [grammar.matcher() for _ in range(3)]
+{thread}
+class Cycle:
+    pass
+cycle = Cycle()
+cycle.self, cycle.kept = cycle, kept
+"""
+THREAD = 'threading.Thread(target=lambda: grammar.matcher().accept_bytes(b"a" * 10**6), daemon=True).start(); time.sleep(0.3)'
+
+
+@pytest.mark.parametrize("thread", ["", THREAD], ids=["idle", "busy"])
+def test_the_interpreter_ends_with_live_objects(thread: str) -> None:
+    """Neither objects in cycles nor a thread in the kernel make the end of the process a crash."""
+    ended = subprocess.run([sys.executable, "-c", DAEMON.replace("{thread}", thread)], capture_output=True, timeout=120, check=False)
+    assert (ended.returncode, ended.stderr) == (0, b"")
+
+
+def unmade() -> list[Any]:
+    """An object of each class of the kernel that no constructor has made."""
+    kinds = [kind for kind in vars(_kernel).values() if isinstance(kind, type)]
+    assert len(kinds) >= 5
+    return [kind.__new__(kind) for kind in kinds if kind is not _kernel.TokenTrie]
+
+
+@pytest.mark.filterwarnings("ignore:nanobind")
+def test_objects_that_were_never_made() -> None:
+    """Every method of one raises an exception."""
+    for target in unmade():
+        for name in dir(type(target)):
+            if name.startswith("__") and name not in ("__repr__",):
+                continue
+            for arguments in ((), (0,), (b"",), ([],), (target,), (target, None)):
+                with pytest.raises((TypeError, RuntimeError)):
+                    attribute = getattr(target, name)
+                    attribute(*arguments)
+                    raise RuntimeError("nothing was raised")
+    matcher = _kernel.Matcher.__new__(_kernel.Matcher)
+    for call in (
+        lambda: _kernel.Matcher.fork(matcher),
+        lambda: _kernel.Matcher.fork(5),
+        lambda: stackmask.Matcher.__new__(stackmask.Matcher).fork(),
+    ):  # type: ignore[arg-type]
+        with pytest.raises((TypeError, RuntimeError)):
+            call()
+    for function in (
+        _kernel.completion_lengths,
+        lambda given: _kernel.MatcherRows(given, None),
+        lambda given: _kernel.fill_bitmasks(given, None),
+    ):
+        with pytest.raises((TypeError, RuntimeError)):
+            function([matcher])
+    with pytest.raises((TypeError, RuntimeError)):
+        _kernel.BitmaskFiller().begin(_kernel.MatcherRows.__new__(_kernel.MatcherRows))
