@@ -87,7 +87,7 @@ std::string Automaton::blamed() const {
   for (u32 named = 0; origin != NONE && named < 3; origin = nfa.origins[origin].parent) {
     if (nfa.origins[origin].name >= all.size()) continue;
     const std::string_view name = all[nfa.origins[origin].name];
-    rules += (named++ ? ", in " : "") + ("'" + std::string(name.substr(0, 200)) + "'");
+    rules.append(named++ ? ", in '" : "'").append(name.substr(0, 200)).append("'");
   }
   return rules;
 }
