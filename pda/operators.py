@@ -62,7 +62,7 @@ class Operand(Enum):
     ACCEPTING = "accepting states"
     WORDS = "words"
     TOKEN_IDS = "token ids"
-    FLAG = "flag"
+    NEGATION = "negation"  # 0, 1, or 2: tokens without text too
     MEMBERS = "members"  # node, flags, ...
     TOKENS = "number of tokens"
     NAME = "name"
@@ -88,7 +88,7 @@ SIGNATURES: Final[dict[int, Signature]] = {
     Op.CALL: Signature((Operand.RULE,)),
     Op.GRAPH: Signature((Operand.STATES, Operand.EDGES)),
     Op.AUTOMATON: Signature((Operand.TRANSITIONS, Operand.ACCEPTING, Operand.ENCODING, Operand.MINIMUM, Operand.MAXIMUM), optional=2),
-    Op.TOKENS: Signature((Operand.TOKEN_IDS, Operand.FLAG)),
+    Op.TOKENS: Signature((Operand.TOKEN_IDS, Operand.NEGATION)),
     Op.PERMUTE: Signature((Operand.MEMBERS, Operand.NODE, Operand.MINIMUM, Operand.MAXIMUM)),
     Op.SCOPE: Signature((Operand.NODE,)),
     Op.DISTINCT: Signature((Operand.NODE,)),

@@ -190,7 +190,7 @@ _FITS: Final[dict[Operand, Callable[..., bool]]] = {
     Operand.ACCEPTING: _accepting,
     Operand.WORDS: _words,
     Operand.TOKEN_IDS: lambda context, ids: isinstance(ids, list) and all(_is_index(token, context.tokens) for token in ids),
-    Operand.FLAG: lambda context, flag: _is_index(flag, 2),
+    Operand.NEGATION: lambda context, negation: _is_index(negation, 3),
     Operand.MEMBERS: _members,
     Operand.TOKENS: lambda context, tokens: _is_index(tokens, _LARGEST),
     Operand.NAME: lambda context, name: isinstance(name, str),

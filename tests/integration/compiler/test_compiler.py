@@ -627,7 +627,12 @@ def every_node():
     dfa = b.automaton((((97, 98, 1),), ((99, 0x10FFFF, 1),)), (False, True), ir.JSON_ANY)
     graph = b.graph(3, (0, 2, digit, 2, 1, -1))
     parts = [a, digit, char, dfa, graph, b.repeat(digit, 2, 5), b.optional(char), b.call(rule), b.empty(), b.never()]
-    parts += [b.tokens((NAMED,)), b.tokens((NAMED, 1), negated=True), b.scope(b.distinct(digit))]
+    parts += [
+        b.tokens((NAMED,)),
+        b.tokens((NAMED, 1), negated=True),
+        b.tokens((1,), negated=True, textless=True),
+        b.scope(b.distinct(digit)),
+    ]
     parts += [b.permute((a, ir.REQUIRED, digit, ir.REPEATABLE), b.empty(), minimum=1, maximum=3)]
     b.define(rule, b.alt(b.seq(a, digit), *parts))
     return b.build(rule)
