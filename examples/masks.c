@@ -16,9 +16,9 @@ static void check(stackmask_status status) {
   exit(2);
 }
 
-static char *read_file(const char *name, size_t *size) {
-  FILE *file = fopen(name, "rb");
-  char *data = NULL;
+static char* read_file(const char* name, size_t* size) {
+  FILE* file = fopen(name, "rb");
+  char* data = NULL;
   *size = 0;
   if (!file) perror(name), exit(1);
   for (size_t got = 1; got; *size += got) {
@@ -29,31 +29,31 @@ static char *read_file(const char *name, size_t *size) {
   return data;
 }
 
-static uint32_t number(const char **at) { /* the files are this program's own, so their lengths are trusted */
-  const unsigned char *b = (const unsigned char *)*at;
+static uint32_t number(const char** at) { /* the files are this program's own, so their lengths are trusted */
+  const unsigned char* b = (const unsigned char*)*at;
   *at += 4;
   return b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   if (argc != 3 || stackmask_version() / 1000 != STACKMASK_VERSION_MAJOR) return 1;
   size_t size, forced, vocabulary_size;
   char *file = read_file(argv[1], &vocabulary_size), *bytes = read_file(argv[2], &size), line[4096], text[256];
-  const char *at = file;
+  const char* at = file;
   const uint32_t count = number(&at), stops = number(&at);
-  uint32_t *stop = malloc((stops + 1) * sizeof *stop);
-  stackmask_bytes *tokens = malloc((count + 1) * sizeof *tokens);
+  uint32_t* stop = malloc((stops + 1) * sizeof *stop);
+  stackmask_bytes* tokens = malloc((count + 1) * sizeof *tokens);
   for (uint32_t i = 0; i < stops; i++) stop[i] = number(&at);
   for (uint32_t i = 0; i < count; i++, at += tokens[i - 1].size) tokens[i].size = number(&at), tokens[i].data = at;
 
-  stackmask_vocabulary *vocabulary = NULL;
-  stackmask_grammar *grammar = NULL;
+  stackmask_vocabulary* vocabulary = NULL;
+  stackmask_grammar* grammar = NULL;
   stackmask_matcher *matcher = NULL, *copy = NULL;
   check(stackmask_vocabulary_new(tokens, count, count, stop, stops, NULL, 0, NULL, &vocabulary));
   check(stackmask_grammar_new(vocabulary, bytes, size, NULL, &grammar));
   check(stackmask_matcher_new(grammar, &matcher));
   const size_t words = stackmask_vocabulary_words(vocabulary);
-  uint32_t *mask = malloc((words + 1) * sizeof *mask);
+  uint32_t* mask = malloc((words + 1) * sizeof *mask);
   stackmask_vocabulary_free(vocabulary); /* the grammar keeps it */
   stackmask_grammar_free(grammar);
 
@@ -68,7 +68,7 @@ int main(int argc, char **argv) {
     for (size_t i = 0; i < forced && i < sizeof text; i++) printf("%02x", (unsigned char)text[i]);
     putchar('\n');
     if (!fgets(line, sizeof line, stdin)) break;
-    const char *rest = line[0] && line[1] ? line + 2 : line;
+    const char* rest = line[0] && line[1] ? line + 2 : line;
     if (line[0] == 't') check(stackmask_matcher_accept_token(matcher, (uint32_t)strtoul(rest, NULL, 10)));
     if (line[0] == 'r') check(stackmask_matcher_rollback(matcher, strtoul(rest, NULL, 10)));
     if (line[0] == 'f') check(stackmask_matcher_fork(matcher, &copy)), stackmask_matcher_free(matcher), matcher = copy;

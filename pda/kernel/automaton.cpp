@@ -21,26 +21,15 @@ Nfa compile(std::shared_ptr<Expressions> expressions, const TokenTrie& trie, con
 }  // namespace
 
 Automaton::Automaton(std::shared_ptr<const TokenTrie> trie, std::shared_ptr<Expressions> expressions, const Limits& limits)
-    : trie_(std::move(trie)),
-      limits_(limits),
-      dfa_(compile(std::move(expressions), *trie_, limits), trie_->thresholds(), limits),
-      counters_(dfa_, trie_->max_token_bytes()),
-      counts_(dfa_, trie_->max_token_bytes()),
-      stacks_(dfa_, counts_, limits),
-      coarse_(dfa_, counters_, stacks_),
-      spellings_(*trie_, dfa_, stacks_, statistics_),
-      new_values_(dfa_, counts_, stacks_, spellings_, statistics_),
-      regions_(dfa_, stacks_),
-      steps_(*trie_, dfa_, stacks_, new_values_, regions_, statistics_),
-      loops_(dfa_, counters_, trie_->thresholds()),
-      state_masks_(*trie_, dfa_, counters_, counts_, loops_, statistics_),
-      denied_(*trie_, dfa_, steps_),
+    : trie_(std::move(trie)), limits_(limits), dfa_(compile(std::move(expressions), *trie_, limits), trie_->thresholds(), limits),
+      counters_(dfa_, trie_->max_token_bytes()), counts_(dfa_, trie_->max_token_bytes()), stacks_(dfa_, counts_, limits),
+      coarse_(dfa_, counters_, stacks_), spellings_(*trie_, dfa_, stacks_, statistics_),
+      new_values_(dfa_, counts_, stacks_, spellings_, statistics_), regions_(dfa_, stacks_),
+      steps_(*trie_, dfa_, stacks_, new_values_, regions_, statistics_), loops_(dfa_, counters_, trie_->thresholds()),
+      state_masks_(*trie_, dfa_, counters_, counts_, loops_, statistics_), denied_(*trie_, dfa_, steps_),
       masks_(*trie_, dfa_, counts_, stacks_, coarse_, spellings_, new_values_, denied_, state_masks_, statistics_),
-      completion_(dfa_, stacks_, steps_, limits),
-      initial_(start()),
-      steps_to_collect_(trie_->thresholds().steps_to_collect),
-      threshold_(limits.memory),
-      state_threshold_(limits.states / 2) {
+      completion_(dfa_, stacks_, steps_, limits), initial_(start()), steps_to_collect_(trie_->thresholds().steps_to_collect),
+      threshold_(limits.memory), state_threshold_(limits.states / 2) {
   const auto bytes_of = [](const void* automaton) -> u64 { return static_cast<const Automaton*>(automaton)->bytes(); };
   work().watch(this, bytes_of, std::max(limits.memory, LEAST_MEMORY) / 2 * 3);
 }
@@ -100,8 +89,9 @@ void Automaton::fail_work(u64 most, const std::string& rules) const {
 }
 
 void Automaton::fail_memory() const {
-  throw LimitExceeded("grammar_bytes", static_cast<double>(limits_.memory),
-                      "the grammar's tables, and what its matchers hold of them, take more than " + std::to_string(limits_.memory) + " bytes");
+  throw LimitExceeded(
+      "grammar_bytes", static_cast<double>(limits_.memory),
+      "the grammar's tables, and what its matchers hold of them, take more than " + std::to_string(limits_.memory) + " bytes");
 }
 
 // The configuration of the empty text.
@@ -171,7 +161,8 @@ void Automaton::reclaim() {
   initial_ = map[initial_];
   for (const MatcherSlot& matcher : slots_)
     for (u32& id : *matcher.configurations) id = map[id & ~FLAG] | (id & FLAG);
-  coarse_.clear(), spellings_.clear(), new_values_.clear(), regions_.clear(), steps_.clear(), state_masks_.clear(), masks_.clear(), completion_.clear();
+  coarse_.clear(), spellings_.clear(), new_values_.clear(), regions_.clear(), steps_.clear(), state_masks_.clear(), masks_.clear(),
+      completion_.clear();
   statistics_.reclaims++;
   const u64 held = bytes();
   overfull_ = held > std::max(limits_.memory, LEAST_MEMORY);
@@ -188,8 +179,8 @@ void Automaton::recover() noexcept {
 }
 
 std::size_t Automaton::bytes() const {
-  return dfa_.bytes() + counters_.bytes() + counts_.bytes() + stacks_.bytes() + coarse_.bytes() + new_values_.bytes() + regions_.bytes() + steps_.bytes() +
-         loops_.bytes() + state_masks_.bytes() + masks_.bytes() + completion_.bytes();
+  return dfa_.bytes() + counters_.bytes() + counts_.bytes() + stacks_.bytes() + coarse_.bytes() + new_values_.bytes() + regions_.bytes() +
+         steps_.bytes() + loops_.bytes() + state_masks_.bytes() + masks_.bytes() + completion_.bytes();
 }
 
 }  // namespace stackmask

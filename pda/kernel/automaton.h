@@ -42,55 +42,55 @@ class Automaton {
   // anew each time; an exception finds its matcher as it was.
   template <class Body>
   auto run(u64 steps, u64 bytes, Body body) -> decltype(body());
-  bool spent_half() const { return work().spent() > work().most() / 2; }                              // L >= mutex_
+  bool spent_half() const { return work().spent() > work().most() / 2; }  // L >= mutex_
   // Between two steps of a long call, which hold what they need: lets those in who wait for the lock.
-  void let_others_in();                                                                               // L >= mutex_
+  void let_others_in();  // L >= mutex_
 
-  u32 initial() const { return initial_; }                                                            // L >= mutex_
+  u32 initial() const { return initial_; }  // L >= mutex_
   // Steps, see stacks/step.h.
-  u32 step(u32 configuration, u8 byte) { return steps_.step(configuration, byte); }                   // L >= mutex_
+  u32 step(u32 configuration, u8 byte) { return steps_.step(configuration, byte); }  // L >= mutex_
   u32 step_token(u32 configuration, u32 token, u32 tokens) { return steps_.step_token(configuration, token, tokens); }  // L >= mutex_
-  u32 step_last(u32 configuration, u8 byte, u32 tokens) { return steps_.step_last(configuration, byte, tokens); }       // L >= mutex_
-  u32 step_bytes(u32 configuration, const char* data, std::size_t count, std::size_t* accepted = nullptr) {             // L >= mutex_
+  u32 step_last(u32 configuration, u8 byte, u32 tokens) { return steps_.step_last(configuration, byte, tokens); }  // L >= mutex_
+  u32 step_bytes(u32 configuration, const char* data, std::size_t count, std::size_t* accepted = nullptr) {  // L >= mutex_
     return steps_.step_bytes(configuration, data, count, accepted);
   }
-  void set_position(u32 tokens, u32 bytes) { stacks_.set_position(tokens, bytes); }                   // L >= mutex_
-  void live_bytes(u32 configuration, bool (&live)[256]) { steps_.live_bytes(configuration, live); }   // L >= mutex_
-  bool reads_tokens(u32 configuration) const { return steps_.reads_tokens(configuration); }           // L >= mutex_
-  bool complete(u32 configuration) const { return stacks_.complete(configuration); }                  // L >= mutex_
-  void note_released() { released_ = true; }                                                          // L >= mutex_
-  double temperature(u32 configuration) { return regions_.temperature(configuration); }               // L >= mutex_
-  void rule_names(u32 configuration, std::vector<std::string>& names) const;                          // L >= mutex_
+  void set_position(u32 tokens, u32 bytes) { stacks_.set_position(tokens, bytes); }  // L >= mutex_
+  void live_bytes(u32 configuration, bool (&live)[256]) { steps_.live_bytes(configuration, live); }  // L >= mutex_
+  bool reads_tokens(u32 configuration) const { return steps_.reads_tokens(configuration); }  // L >= mutex_
+  bool complete(u32 configuration) const { return stacks_.complete(configuration); }  // L >= mutex_
+  void note_released() { released_ = true; }  // L >= mutex_
+  double temperature(u32 configuration) { return regions_.temperature(configuration); }  // L >= mutex_
+  void rule_names(u32 configuration, std::vector<std::string>& names) const;  // L >= mutex_
   // Masks, see masks/token_masks.h.
-  void fill(u32 configuration, u32* row) { masks_.fill(configuration, row); }                         // L >= mutex_
+  void fill(u32 configuration, u32* row) { masks_.fill(configuration, row); }  // L >= mutex_
   // Completions, see completion/completion.h.
-  std::string shortest(u32 configuration) { return completion_.shortest(configuration); }             // L >= mutex_
-  u64 shortest_length(u32 configuration) { return completion_.shortest_length(configuration); }       // L >= mutex_
+  std::string shortest(u32 configuration) { return completion_.shortest(configuration); }  // L >= mutex_
+  u64 shortest_length(u32 configuration) { return completion_.shortest_length(configuration); }  // L >= mutex_
 
   // A matcher's configurations, which collect() keeps and renumbers; `slot` is the automaton's, until release().
-  void hold(std::vector<u32>& configurations, std::size_t& slot);                                     // L >= mutex_
+  void hold(std::vector<u32>& configurations, std::size_t& slot);  // L >= mutex_
   bool left_locked();  // a thread that a fork left behind has the lock, for good
   bool asked_by_this_thread() const { return work().called_by_this_thread(); }  // which has the lock and asks the host
-  void release(std::size_t slot);                                                                     // L >= mutex_
+  void release(std::size_t slot);  // L >= mutex_
   // Past the memory limit, or half of the states allowed, drops what no matcher holds. Asked after every step.
-  void collect() {                                                                                    // L >= mutex_
+  void collect() {  // L >= mutex_
     if (dfa_.size() > state_threshold_ || ++operations_ >= steps_to_collect_ || work().total() > work_to_collect_) look_at_memory();
   }
   // Before a matcher goes on, which makes it hold more.
-  void check_held() {                                                                                 // L >= mutex_
+  void check_held() {  // L >= mutex_
     if (overfull_) check_overfull();
   }
 
-  std::size_t bytes() const;                                                                          // L >= mutex_
-  const Statistics& statistics() const { return statistics_; }                                        // L >= mutex_
-  const Work& work() const { return dfa_.nfa().work; }                                                // L >= mutex_
-  std::size_t rule_count() const { return dfa_.nfa().rules.size(); }                                  // L >= mutex_
-  std::size_t nfa_state_count() const { return dfa_.nfa().states.size(); }                            // L >= mutex_
-  std::size_t state_count() const { return dfa_.size(); }                                             // L >= mutex_
-  std::size_t node_count() const { return stacks_.size(); }                                           // L >= mutex_
-  std::size_t table_count() const { return dfa_.table_count(); }                                      // L >= mutex_
-  std::size_t delta_count() const { return dfa_.delta_count(); }                                      // L >= mutex_
-  u32 rewritten_rules() const { return dfa_.nfa().rewritten_rules; }                                  // L >= mutex_
+  std::size_t bytes() const;  // L >= mutex_
+  const Statistics& statistics() const { return statistics_; }  // L >= mutex_
+  const Work& work() const { return dfa_.nfa().work; }  // L >= mutex_
+  std::size_t rule_count() const { return dfa_.nfa().rules.size(); }  // L >= mutex_
+  std::size_t nfa_state_count() const { return dfa_.nfa().states.size(); }  // L >= mutex_
+  std::size_t state_count() const { return dfa_.size(); }  // L >= mutex_
+  std::size_t node_count() const { return stacks_.size(); }  // L >= mutex_
+  std::size_t table_count() const { return dfa_.table_count(); }  // L >= mutex_
+  std::size_t delta_count() const { return dfa_.delta_count(); }  // L >= mutex_
+  u32 rewritten_rules() const { return dfa_.nfa().rewritten_rules; }  // L >= mutex_
 
  private:
   struct MatcherSlot {

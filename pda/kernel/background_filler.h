@@ -59,7 +59,8 @@ class BackgroundFiller {
 
   // The error of the first row that has one, after which the others are as they were.
   std::exception_ptr end() {
-    if (forget_parent()) return std::make_exception_ptr(std::runtime_error("the process forked while the bitmasks were filled: begin again"));
+    if (forget_parent())
+      return std::make_exception_ptr(std::runtime_error("the process forked while the bitmasks were filled: begin again"));
     if (!shared_) return nullptr;
     std::unique_lock lock(shared_->mutex);
     shared_->changed.wait(lock, [this] { return !busy_; });

@@ -203,9 +203,8 @@ struct Limits {
 class Deadline {
  public:
   explicit Deadline(double seconds)
-      : seconds_(seconds),
-        end_(std::chrono::steady_clock::now() +
-             std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(seconds < 1e8 ? seconds : 1e8))) {}
+      : seconds_(seconds), end_(std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                                                                       std::chrono::duration<double>(seconds < 1e8 ? seconds : 1e8))) {}
   void check() {
     if ((++calls_ & 1023) != 0) return;
     const auto now = std::chrono::steady_clock::now();

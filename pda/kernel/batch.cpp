@@ -29,7 +29,8 @@ std::optional<std::vector<i64>> accept_all(const std::vector<Matcher*>& matchers
     while (accepted-- > 0) matchers[accepted]->rollback(1);
   };
   try {
-    while (accepted < matchers.size() && matchers[accepted]->accept_token(tokens[accepted])) lengths.push_back(completion_length(*matchers[accepted++]));
+    while (accepted < matchers.size() && matchers[accepted]->accept_token(tokens[accepted]))
+      lengths.push_back(completion_length(*matchers[accepted++]));
     if (accepted == matchers.size()) return lengths;
   } catch (const std::exception&) {  // a matcher that accepts its token alone raises it
   } catch (const Interrupted&) {

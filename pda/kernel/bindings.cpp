@@ -122,7 +122,8 @@ class Rows {
 
   u32* row(i64 index) const {
     if (index < 0 || index >= rows_)
-      throw nb::value_error(("row " + std::to_string(index) + " is out of range: the bitmask has " + std::to_string(rows_) + " rows").c_str());
+      throw nb::value_error(
+          ("row " + std::to_string(index) + " is out of range: the bitmask has " + std::to_string(rows_) + " rows").c_str());
     return static_cast<u32*>(view_.buf) + index * width_;
   }
 
@@ -136,11 +137,14 @@ class Rows {
     const char* format = view_.format ? view_.format : "B";
     if (view_.itemsize != 4 || !(std::strcmp(format, "i") == 0 || std::strcmp(format, "l") == 0 || std::strcmp(format, "<i") == 0))
       throw nb::type_error((std::string("the bitmask has format '") + format + "', not int32").c_str());
-    if (view_.ndim != 1 && view_.ndim != 2) throw nb::value_error(("the bitmask has " + std::to_string(view_.ndim) + " dimensions, not 1 or 2").c_str());
+    if (view_.ndim != 1 && view_.ndim != 2)
+      throw nb::value_error(("the bitmask has " + std::to_string(view_.ndim) + " dimensions, not 1 or 2").c_str());
     width_ = view_.shape[view_.ndim - 1];
     rows_ = view_.ndim == 2 ? view_.shape[0] : 1;
     if (width_ != trie.words())
-      throw nb::value_error(("a row of the bitmask has " + std::to_string(width_) + " words; " + std::to_string(trie.size()) + " tokens take " + std::to_string(trie.words())).c_str());
+      throw nb::value_error(("a row of the bitmask has " + std::to_string(width_) + " words; " + std::to_string(trie.size()) +
+                             " tokens take " + std::to_string(trie.words()))
+                                .c_str());
     if (!PyBuffer_IsContiguous(&view_, 'C')) throw nb::value_error("the bitmask is not C-contiguous");
     if (view_.readonly) throw nb::value_error("the bitmask is read-only");
   }
@@ -156,7 +160,8 @@ void mask_rows(const Logits& logits, const Bitmask& bitmask, u64 forbidden, cons
   const nb::gil_scoped_release release;
   for (const std::size_t row : rows)
     mask_row(static_cast<T*>(logits.data()) + static_cast<i64>(row) * logits.stride(0), logits.shape(1),
-             reinterpret_cast<const u32*>(bitmask.data() + static_cast<i64>(row) * bitmask.stride(0)), bitmask.shape(1), static_cast<T>(forbidden));
+             reinterpret_cast<const u32*>(bitmask.data() + static_cast<i64>(row) * bitmask.stride(0)), bitmask.shape(1),
+             static_cast<T>(forbidden));
 }
 
 // The rows that are asked for, or all; their columns must lie side by side.
@@ -181,7 +186,8 @@ std::vector<i64> best_tokens(const Logits& logits, const std::optional<Bitmask>&
   const nb::gil_scoped_release release;
   for (const std::size_t row : *rows) {
     const u32* mask = bitmask ? reinterpret_cast<const u32*>(bitmask->data() + static_cast<i64>(row) * bitmask->stride(0)) : nullptr;
-    best.push_back(best_of_row(static_cast<const float*>(logits.data()) + static_cast<i64>(row) * logits.stride(0), logits.shape(1), mask, mask ? bitmask->shape(1) : 0));
+    best.push_back(best_of_row(static_cast<const float*>(logits.data()) + static_cast<i64>(row) * logits.stride(0), logits.shape(1), mask,
+                               mask ? bitmask->shape(1) : 0));
   }
   return best;
 }
@@ -332,7 +338,9 @@ PreviousGrammar& previous_grammar() {
 std::size_t shared(const nb::tuple& tuple, nb::handle before) {
   const std::size_t count = std::min(tuple.size(), static_cast<std::size_t>(NB_TUPLE_GET_SIZE(before.ptr())));
   std::size_t i = 0;
-  while (i < count && NB_TUPLE_GET_ITEM(tuple.ptr(), static_cast<Py_ssize_t>(i)) == NB_TUPLE_GET_ITEM(before.ptr(), static_cast<Py_ssize_t>(i))) i++;
+  while (i < count &&
+         NB_TUPLE_GET_ITEM(tuple.ptr(), static_cast<Py_ssize_t>(i)) == NB_TUPLE_GET_ITEM(before.ptr(), static_cast<Py_ssize_t>(i)))
+    i++;
   return i;
 }
 
@@ -425,7 +433,9 @@ std::shared_ptr<TokenTrie> make_trie(nb::object tokens, i64 size, i64 set_bytes,
     PyObject* token = NB_TUPLE_GET_ITEM(tuple.ptr(), i);
     if (token == Py_None) texts.push_back({nullptr, 0});
     else if (PyBytes_Check(token)) texts.push_back({PyBytes_AsString(token), static_cast<std::size_t>(PyBytes_Size(token))});
-    else throw nb::type_error(("token " + std::to_string(i) + " is " + nb::type_name(nb::handle(token).type()).c_str() + ", not bytes or None").c_str());
+    else
+      throw nb::type_error(
+          ("token " + std::to_string(i) + " is " + nb::type_name(nb::handle(token).type()).c_str() + ", not bytes or None").c_str());
   }
   const auto bytes = [](i64 given) { return static_cast<std::size_t>(std::max<i64>(given, 0)); };
   return std::make_shared<TokenTrie>(texts, static_cast<u32>(size), bytes(set_bytes), bytes(class_bytes), thresholds_of(thresholds));
@@ -495,15 +505,17 @@ NB_MODULE(_kernel, m) {
   pthread_atfork(nullptr, nullptr, [] { host.forks++, main_thread = PyThread_get_thread_ident(); });
 #endif
 
-  nb::class_<TokenTrie>(m, "TokenTrie",
-                        "The bytes of every token, as a trie; an id without bytes, or with none, is a token without text.\n\n"
-                        "What grammars remember of it together, so that each need not find it anew, takes no more than set_bytes (sets of nodes, kept for good)\n"
-                        "and class_bytes (what loops over classes of characters take; forgotten if it is not used).\n"
-                        "Masks do not depend on thresholds, which say from which sizes on which way to them is taken; tests change them.")
+  nb::class_<TokenTrie>(
+      m, "TokenTrie",
+      "The bytes of every token, as a trie; an id without bytes, or with none, is a token without text.\n\n"
+      "What grammars remember of it together, so that each need not find it anew, takes no more than set_bytes (sets of nodes, kept for good)\n"
+      "and class_bytes (what loops over classes of characters take; forgotten if it is not used).\n"
+      "Masks do not depend on thresholds, which say from which sizes on which way to them is taken; tests change them.")
       .def(nb::new_([](nb::object tokens, i64 size, i64 set_bytes, i64 class_bytes, nb::object thresholds) {
              return make_trie(tokens, size, set_bytes, class_bytes, thresholds);
            }),
-           nb::arg("tokens"), nb::arg("size"), nb::kw_only(), nb::arg("set_bytes") = 64 << 20, nb::arg("class_bytes") = 64 << 20, nb::arg("thresholds") = nb::none())
+           nb::arg("tokens"), nb::arg("size"), nb::kw_only(), nb::arg("set_bytes") = 64 << 20, nb::arg("class_bytes") = 64 << 20,
+           nb::arg("thresholds") = nb::none())
       .def_prop_ro(
           "thresholds",
           [](const TokenTrie& self) {
@@ -516,10 +528,12 @@ NB_MODULE(_kernel, m) {
       .def_prop_ro("nodes", &TokenTrie::node_count, "The number of trie nodes.")
       .def_prop_ro("memory", &TokenTrie::bytes, "The bytes that the trie takes.");
 
-  nb::class_<KernelGrammar>(m, "KernelGrammar", "A grammar, or one that was packed, made ready for one vocabulary. Shared by any number of matchers and threads.")
+  nb::class_<KernelGrammar>(
+      m, "KernelGrammar", "A grammar, or one that was packed, made ready for one vocabulary. Shared by any number of matchers and threads.")
       .def(
           "__init__",
-          [](KernelGrammar* self, std::shared_ptr<TokenTrie> trie, nb::object grammar, i64 states, i64 stack_depth, i64 memory, double seconds, i64 step_work) {
+          [](KernelGrammar* self, std::shared_ptr<TokenTrie> trie, nb::object grammar, i64 states, i64 stack_depth, i64 memory,
+             double seconds, i64 step_work) {
             const bool is_packed = PyBytes_Check(grammar.ptr());
             std::shared_ptr<Expressions> expressions = is_packed ? nullptr : read_expressions(grammar, trie);
             Limits limits;
@@ -535,7 +549,8 @@ NB_MODULE(_kernel, m) {
             }
             if (!is_packed) remember(grammar, expressions, trie);
           },
-          nb::arg("trie"), nb::arg("grammar"), nb::kw_only(), nb::arg("states"), nb::arg("stack_depth"), nb::arg("memory"), nb::arg("seconds"), nb::arg("step_work") = static_cast<i64>(Limits().step_work))
+          nb::arg("trie"), nb::arg("grammar"), nb::kw_only(), nb::arg("states"), nb::arg("stack_depth"), nb::arg("memory"),
+          nb::arg("seconds"), nb::arg("step_work") = static_cast<i64>(Limits().step_work))
       .def(
           "warm_up",
           [](const KernelGrammar& self) {
@@ -590,7 +605,10 @@ NB_MODULE(_kernel, m) {
           },
           nb::arg("grammar"), nb::arg("stop_token_ids"))
       .def("__repr__",
-           [](const Matcher& self) { return "<Matcher after " + std::to_string(self.num_accepted()) + " tokens" + (self.is_terminated() ? ", terminated" : "") + ">"; })
+           [](const Matcher& self) {
+             return "<Matcher after " + std::to_string(self.num_accepted()) + " tokens" + (self.is_terminated() ? ", terminated" : "") +
+                    ">";
+           })
       .def_prop_ro("num_accepted", &Matcher::num_accepted, "How many steps rollback can undo.")
       .def_prop_ro(
           "temperature",
@@ -614,13 +632,14 @@ NB_MODULE(_kernel, m) {
       .def("is_terminated", &Matcher::is_terminated, "Whether a stop token was accepted.")
       .def("is_completed", &Matcher::is_completed, "Whether the text may end here: then every stop token is allowed.")
       .def(
-          "accept_token", [](Matcher& self, i64 token_id) { return self.accept_token(checked_token(self.trie(), token_id)); }, nb::arg("token_id"),
-          "Go on by a token; False, and nothing changes, where it is not allowed.")
+          "accept_token", [](Matcher& self, i64 token_id) { return self.accept_token(checked_token(self.trie(), token_id)); },
+          nb::arg("token_id"), "Go on by a token; False, and nothing changes, where it is not allowed.")
       .def(
           "accept_bytes", [](Matcher& self, nb::bytes data) { return self.accept_bytes(data.c_str(), data.size()); }, nb::arg("data"),
           "Go on by a text, as one step; False, and nothing changes, where it is not allowed.")
       .def(
-          "validate_tokens", [](const Matcher& self, nb::object token_ids) { return self.validate_tokens(checked_tokens(self.trie(), token_ids)); },
+          "validate_tokens",
+          [](const Matcher& self, nb::object token_ids) { return self.validate_tokens(checked_tokens(self.trie(), token_ids)); },
           nb::arg("token_ids"), "How many of these tokens could be accepted one after the other.")
       .def(
           "rollback",
@@ -648,7 +667,8 @@ NB_MODULE(_kernel, m) {
             const nb::gil_scoped_release release;
             return self.fill(row);
           },
-          nb::arg("bitmask"), nb::arg("index") = 0, "Write the row of a bitmask: bit i of word w is 1 if token 32 w + i is allowed. False if all of them are.")
+          nb::arg("bitmask"), nb::arg("index") = 0,
+          "Write the row of a bitmask: bit i of word w is 1 if token 32 w + i is allowed. False if all of them are.")
       .def(
           "fill_by_trial",
           [](const Matcher& self, nb::handle bitmask, i64 index) {
@@ -657,7 +677,8 @@ NB_MODULE(_kernel, m) {
             const nb::gil_scoped_release release;
             self.fill_by_trial(row);
           },
-          nb::arg("bitmask"), nb::arg("index") = 0, "The row that fill_next_token_bitmask is to write, by trying to accept every token: slow, for tests.")
+          nb::arg("bitmask"), nb::arg("index") = 0,
+          "The row that fill_next_token_bitmask is to write, by trying to accept every token: slow, for tests.")
       .def(
           "allowed_tokens",
           [](const Matcher& self) {
@@ -701,13 +722,14 @@ NB_MODULE(_kernel, m) {
           "A token that the grammar asks for by its id is no text: a completion passes through none. GrammarError where none completes without\n"
           "one, LimitError where the text is too long to be written, or values that must differ leave too many ways to look at.")
       .def(
-          "matching_prefix", [](const Matcher& self, nb::bytes data) { return self.matching_prefix(data.c_str(), data.size()); }, nb::arg("data"),
-          "How many of these bytes can be accepted from here.")
+          "matching_prefix", [](const Matcher& self, nb::bytes data) { return self.matching_prefix(data.c_str(), data.size()); },
+          nb::arg("data"), "How many of these bytes can be accepted from here.")
       .def(
           "next_bytes", [](const Matcher& self, nb::bytes data) { return to_bytes(self.next_bytes(data.c_str(), data.size())); },
           nb::arg("data") = nb::bytes("", 0), "Which bytes may follow after `data`, sorted; none where `data` is not allowed.")
       .def(
-          "rule_names", [](const Matcher& self, nb::bytes data) { return self.rule_names(data.c_str(), data.size()); }, nb::arg("data") = nb::bytes("", 0),
+          "rule_names", [](const Matcher& self, nb::bytes data) { return self.rule_names(data.c_str(), data.size()); },
+          nb::arg("data") = nb::bytes("", 0),
           "The rules begun and not ended after `data`, innermost first; none where `data` is not allowed.");
 
   m.def(
@@ -723,7 +745,8 @@ NB_MODULE(_kernel, m) {
       },
       nb::arg("matchers"), nb::arg("bitmask"), nb::arg("rows") = nb::none(), "Fill the row of every matcher: `rows[i]`, or i.");
 
-  nb::class_<Fill>(m, "MatcherRows", "The matchers of a batch and their rows of a bitmask, `rows[i]` or i, checked once for any number of steps.")
+  nb::class_<Fill>(m, "MatcherRows",
+                   "The matchers of a batch and their rows of a bitmask, `rows[i]` or i, checked once for any number of steps.")
       .def(nb::init<nb::handle, nb::handle, nb::handle>(), nb::arg("matchers"), nb::arg("bitmask"), nb::arg("rows") = nb::none())
       .def(
           "take",
@@ -782,12 +805,14 @@ NB_MODULE(_kernel, m) {
       "The length in bytes of what `shortest_completion` gives for every matcher, -1 where it raises an error.");
 
   m.def("mask_logits", &mask_logits, nb::arg("logits"), nb::arg("bitmask"), nb::arg("forbidden"), nb::arg("rows") = nb::none(),
-        nb::sig("def mask_logits(logits: object, bitmask: object, forbidden: int, rows: collections.abc.Sequence[int] | None = None) -> None"),
+        nb::sig(
+            "def mask_logits(logits: object, bitmask: object, forbidden: int, rows: collections.abc.Sequence[int] | None = None) -> None"),
         "Replace the logits that a bitmask forbids by `forbidden`, given as the bits of a logit; rows of both by the same index.");
 
-  m.def("best_tokens", &best_tokens, nb::arg("logits"), nb::arg("bitmask").none(), nb::arg("rows") = nb::none(),
-        nb::sig("def best_tokens(logits: object, bitmask: object | None, rows: collections.abc.Sequence[int] | None = None) -> list[int]"),
-        "The token with the largest logit in each row, float32, of those that the bitmask allows if there is one; -1 where it allows none.");
+  m.def(
+      "best_tokens", &best_tokens, nb::arg("logits"), nb::arg("bitmask").none(), nb::arg("rows") = nb::none(),
+      nb::sig("def best_tokens(logits: object, bitmask: object | None, rows: collections.abc.Sequence[int] | None = None) -> list[int]"),
+      "The token with the largest logit in each row, float32, of those that the bitmask allows if there is one; -1 where it allows none.");
 
   m.def(
       "fill_draft_bitmasks",
@@ -799,10 +824,13 @@ NB_MODULE(_kernel, m) {
         } else {
           for (nb::handle parent : nb::iter(parents)) before.push_back(nb::cast<i32>(parent));
           if (before.size() != tokens.size())
-            throw nb::value_error((std::to_string(tokens.size()) + " draft tokens, but " + std::to_string(before.size()) + " parents").c_str());
+            throw nb::value_error(
+                (std::to_string(tokens.size()) + " draft tokens, but " + std::to_string(before.size()) + " parents").c_str());
           for (std::size_t i = 0; i < before.size(); i++)
             if (before[i] < -1 || before[i] >= static_cast<i32>(i))
-              throw nb::value_error(("the parent of draft token " + std::to_string(i) + " is " + std::to_string(before[i]) + ", not -1 or a draft token before it").c_str());
+              throw nb::value_error(("the parent of draft token " + std::to_string(i) + " is " + std::to_string(before[i]) +
+                                     ", not -1 or a draft token before it")
+                                        .c_str());
         }
         const Rows rows(bitmask, matcher.trie());
         u32* first = rows.row(row);

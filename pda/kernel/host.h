@@ -12,7 +12,7 @@ struct Interrupted {};
 struct Host {
   void (*lock)(Mutex&) = [](Mutex& mutex) { mutex.lock(); };  // waits for a mutex that another thread holds
   void (*check)() = [] {};                                              // throws Interrupted
-  void* (*pause)() = []() -> void* { return nullptr; };                 // gives up what the program holds for this thread; null for nothing
+  void* (*pause)() = []() -> void* { return nullptr; };  // gives up what the program holds for this thread; null for nothing
   void (*resume)(void* paused) = [](void*) {};
   unsigned forks = 0;  // by which this process came about: threads that were at work before the last one are not here
 };

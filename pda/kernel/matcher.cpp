@@ -163,14 +163,17 @@ void Matcher::fill_by_trial(u32* row) const {
     std::memset(row, 0, trie().words() * sizeof(u32));
     auto set = [&](u32 token) { row[token >> 5] |= 1u << (token & 31); };
     for (u32 token = 0; token < trie().size(); token++)
-      if ((is_stop(token) || !trie().has_text(token) || automaton_->reads_tokens(state & ~TERMINATED)) && after(state, token, read) != NO_STACK) set(token);
+      if ((is_stop(token) || !trie().has_text(token) || automaton_->reads_tokens(state & ~TERMINATED)) &&
+          after(state, token, read) != NO_STACK)
+        set(token);
     if (state & TERMINATED) return;
     const TrieNode* nodes = trie().nodes();
     std::vector<u32> path(trie().max_token_bytes() + 1u, state);
     for (u32 at = 1; at < trie().node_count();) {
       const u32 before = path[nodes[at].depth - 1u];
       for (i32 token = nodes[at].token; token >= 0; token = trie().same(token))
-        if (!is_stop(static_cast<u32>(token)) && automaton_->step_last(before, nodes[at].byte(), read) != NO_STACK) set(static_cast<u32>(token));
+        if (!is_stop(static_cast<u32>(token)) && automaton_->step_last(before, nodes[at].byte(), read) != NO_STACK)
+          set(static_cast<u32>(token));
       automaton_->set_position(read, nodes[at].depth);
       path[nodes[at].depth] = automaton_->step(before, nodes[at].byte());
       at += path[nodes[at].depth] == NO_STACK ? nodes[at].skip() : 1;
@@ -210,15 +213,11 @@ std::string Matcher::jump_forward() const {
 }
 
 std::string Matcher::shortest_completion() const {
-  return automaton_->run(COMPLETION_STEPS, 0, [&] {
-    return is_terminated() ? std::string() : automaton_->shortest(history_.back());
-  });
+  return automaton_->run(COMPLETION_STEPS, 0, [&] { return is_terminated() ? std::string() : automaton_->shortest(history_.back()); });
 }
 
 u64 Matcher::completion_length() const {
-  return automaton_->run(COMPLETION_STEPS, 0, [&] {
-    return is_terminated() ? u64{0} : automaton_->shortest_length(history_.back());
-  });
+  return automaton_->run(COMPLETION_STEPS, 0, [&] { return is_terminated() ? u64{0} : automaton_->shortest_length(history_.back()); });
 }
 
 std::size_t Matcher::matching_prefix(const char* data, std::size_t count) const {

@@ -21,7 +21,7 @@ struct Statistics {
 };
 inline constexpr struct {
   const char* name;
-  u64 Statistics::*value;
+  u64 Statistics::* value;
 } STATISTICS[] = {
     {"masks", &Statistics::masks},
     {"state_masks", &Statistics::state_masks},

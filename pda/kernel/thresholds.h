@@ -8,36 +8,36 @@ namespace stackmask {
 
 struct Thresholds {
   // The vocabulary.
-  u32 heavy_nodes = 8192;       // nodes of the trie below a heavy one: the tokens there are taken by classes
-  u32 wide_children = 12;       // children from which a node of the trie has a table of them
-  u32 set_tokens = 256;         // tokens from which a set of nodes has a bitmask
+  u32 heavy_nodes = 8192;  // nodes of the trie below a heavy one: the tokens there are taken by classes
+  u32 wide_children = 12;  // children from which a node of the trie has a table of them
+  u32 set_tokens = 256;  // tokens from which a set of nodes has a bitmask
   u32 trimmed_characters = 12;  // bounds of a class loop from which its mask is that without a bound, less the few tokens that are longer
   // Parts of masks.
-  u32 covered_nodes = 1024;     // nodes that a mask has looked at, from which on what is allowed already is told
-  u32 listed_tokens = 1024;       // more tokens than this are a bitmask
-  u32 many_nodes = 4;           // nodes from which on they are walked from together
-  u32 few_nodes = 3;            // ... and up to which each is walked from by itself again
-  u32 loop_exits = 4096;        // nodes that a loop is left at, up to which these are few
-  u32 run_nodes = 4096;         // nodes up to which a run of single bytes lists where it may end
-  u32 closed_states = 256;      // states up to which a set is found that is closed under some classes
+  u32 covered_nodes = 1024;  // nodes that a mask has looked at, from which on what is allowed already is told
+  u32 listed_tokens = 1024;  // more tokens than this are a bitmask
+  u32 many_nodes = 4;  // nodes from which on they are walked from together
+  u32 few_nodes = 3;  // ... and up to which each is walked from by itself again
+  u32 loop_exits = 4096;  // nodes that a loop is left at, up to which these are few
+  u32 run_nodes = 4096;  // nodes up to which a run of single bytes lists where it may end
+  u32 closed_states = 256;  // states up to which a set is found that is closed under some classes
   u32 absorbing_differences = 20'000;  // ways out of an absorbing state's mask that are followed
   u32 guarded_texts = 100'000;  // texts from which a loop serves under guards. INVARIANT: more values than any guard will have seen
   // RuleDfa.
-  u32 dense_bytes = 24;         // live bytes from which a state is dense
-  u32 lookups = 48;             // of bytes in a dense state, from which on it has a table
+  u32 dense_bytes = 24;  // live bytes from which a state is dense
+  u32 lookups = 48;  // of bytes in a dense state, from which on it has a table
   // Lowering.
-  u32 unrolled_states = 24;     // states up to which a repetition is unrolled, not counted
-  u32 shared_states = 12;       // states from which on an expression that stands in several places becomes a rule
-  u32 inlined_states = 12;      // a rule of at most this many states is inlined wherever it is called
+  u32 unrolled_states = 24;  // states up to which a repetition is unrolled, not counted
+  u32 shared_states = 12;  // states from which on an expression that stands in several places becomes a rule
+  u32 inlined_states = 12;  // a rule of at most this many states is inlined wherever it is called
   u32 inlined_open_states = 64;  // ... and of this many, if it may end where it may also go on
-  u32 few_states = 16;          // an automaton of at most this many is lowered at once
+  u32 few_states = 16;  // an automaton of at most this many is lowered at once
   // Memory.
-  u32 steps_to_collect = 256;   // steps from one look at the memory to the next
+  u32 steps_to_collect = 256;  // steps from one look at the memory to the next
 };
 
 inline constexpr struct {
   const char* name;
-  u32 Thresholds::*value;
+  u32 Thresholds::* value;
 } THRESHOLDS[] = {
     {"heavy_nodes", &Thresholds::heavy_nodes},
     {"wide_children", &Thresholds::wide_children},

@@ -90,8 +90,9 @@ uint32_t stackmask_version(void) { return STACKMASK_VERSION; }
 
 const char* stackmask_error(void) { return last_error().c_str(); }
 
-stackmask_status stackmask_vocabulary_new(const stackmask_bytes* tokens, size_t count, size_t size, const uint32_t* stop_ids, size_t stop_count,
-                                          const uint32_t* special_ids, size_t special_count, const char* fingerprint, stackmask_vocabulary** made) {
+stackmask_status stackmask_vocabulary_new(const stackmask_bytes* tokens, size_t count, size_t size, const uint32_t* stop_ids,
+                                          size_t stop_count, const uint32_t* special_ids, size_t special_count, const char* fingerprint,
+                                          stackmask_vocabulary** made) {
   return guarded([&] {
     require(made != nullptr, "there is nowhere to put the vocabulary");
     require(tokens != nullptr || count == 0, "the tokens are NULL");
@@ -118,8 +119,8 @@ void stackmask_vocabulary_free(stackmask_vocabulary* vocabulary) { delete vocabu
 
 size_t stackmask_vocabulary_words(const stackmask_vocabulary* vocabulary) { return vocabulary ? vocabulary->trie->words() : 0; }
 
-stackmask_status stackmask_grammar_new(const stackmask_vocabulary* vocabulary, const void* bytes, size_t size, const stackmask_limits* limits,
-                                       stackmask_grammar** made) {
+stackmask_status stackmask_grammar_new(const stackmask_vocabulary* vocabulary, const void* bytes, size_t size,
+                                       const stackmask_limits* limits, stackmask_grammar** made) {
   return guarded([&] {
     require(vocabulary != nullptr && made != nullptr, "the vocabulary, or where to put the grammar, is NULL");
     require(bytes != nullptr || size == 0, "the bytes are NULL");
@@ -129,7 +130,8 @@ stackmask_status stackmask_grammar_new(const stackmask_vocabulary* vocabulary, c
     if (limits && limits->memory) bounds.memory = limits->memory;
     if (limits && limits->seconds > 0) bounds.seconds = limits->seconds;
     Serialized read = read_serialized(static_cast<const char*>(bytes), size);
-    if (!vocabulary->fingerprint.empty() && vocabulary->fingerprint != read.vocabulary) throw BadGrammar("the grammar was compiled for another vocabulary");
+    if (!vocabulary->fingerprint.empty() && vocabulary->fingerprint != read.vocabulary)
+      throw BadGrammar("the grammar was compiled for another vocabulary");
     auto automaton = std::make_shared<Automaton>(vocabulary->trie, std::move(read.expressions), bounds);
     *made = new stackmask_grammar{std::move(automaton), vocabulary->stop_ids};
   });

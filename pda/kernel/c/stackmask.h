@@ -51,7 +51,7 @@ typedef enum stackmask_status {
 } stackmask_status;
 
 typedef struct stackmask_bytes {
-  const char *data; /* NULL where size is 0 */
+  const char* data; /* NULL where size is 0 */
   size_t size;
 } stackmask_bytes;
 
@@ -64,43 +64,44 @@ typedef struct stackmask_limits {
 } stackmask_limits;
 
 STACKMASK_API uint32_t stackmask_version(void); /* STACKMASK_VERSION of the library */
-STACKMASK_API const char *stackmask_error(void); /* the last error of this thread, until its next one; "" if there was none */
+STACKMASK_API const char* stackmask_error(void); /* the last error of this thread, until its next one; "" if there was none */
 
 /* The vocabulary whose token i stands for tokens[i]; ids from `count` to below `size` have no text, nor have stop and special tokens, which a
  * grammar asks for by id. `fingerprint`: Vocabulary.fingerprint of the same vocabulary in Python; grammars compiled for another one are
  * refused then. NULL: this is not compared, and it is the caller's to see to it that the ids are the same. */
-STACKMASK_API stackmask_status stackmask_vocabulary_new(const stackmask_bytes *tokens, size_t count, size_t size, const uint32_t *stop_ids,
-                                                        size_t stop_count, const uint32_t *special_ids, size_t special_count,
-                                                        const char *fingerprint, stackmask_vocabulary **made);
-STACKMASK_API void stackmask_vocabulary_free(stackmask_vocabulary *vocabulary);
-STACKMASK_API size_t stackmask_vocabulary_words(const stackmask_vocabulary *vocabulary); /* of a mask: 32 tokens each */
+STACKMASK_API stackmask_status stackmask_vocabulary_new(const stackmask_bytes* tokens, size_t count, size_t size, const uint32_t* stop_ids,
+                                                        size_t stop_count, const uint32_t* special_ids, size_t special_count,
+                                                        const char* fingerprint, stackmask_vocabulary** made);
+STACKMASK_API void stackmask_vocabulary_free(stackmask_vocabulary* vocabulary);
+STACKMASK_API size_t stackmask_vocabulary_words(const stackmask_vocabulary* vocabulary); /* of a mask: 32 tokens each */
 
 /* The grammar of the bytes that CompiledGrammar.to_bytes() gave. `limits` may be NULL. */
-STACKMASK_API stackmask_status stackmask_grammar_new(const stackmask_vocabulary *vocabulary, const void *bytes, size_t size,
-                                                     const stackmask_limits *limits, stackmask_grammar **made);
-STACKMASK_API void stackmask_grammar_free(stackmask_grammar *grammar);
+STACKMASK_API stackmask_status stackmask_grammar_new(const stackmask_vocabulary* vocabulary, const void* bytes, size_t size,
+                                                     const stackmask_limits* limits, stackmask_grammar** made);
+STACKMASK_API void stackmask_grammar_free(stackmask_grammar* grammar);
 
 /* A matcher at the beginning of a text, and one in the same state as another, with the same history. */
-STACKMASK_API stackmask_status stackmask_matcher_new(const stackmask_grammar *grammar, stackmask_matcher **made);
-STACKMASK_API stackmask_status stackmask_matcher_fork(const stackmask_matcher *matcher, stackmask_matcher **made);
-STACKMASK_API void stackmask_matcher_free(stackmask_matcher *matcher);
+STACKMASK_API stackmask_status stackmask_matcher_new(const stackmask_grammar* grammar, stackmask_matcher** made);
+STACKMASK_API stackmask_status stackmask_matcher_fork(const stackmask_matcher* matcher, stackmask_matcher** made);
+STACKMASK_API void stackmask_matcher_free(stackmask_matcher* matcher);
 
 /* Writes the mask: bit i of word w says whether token 32 w + i may come next. `words` is stackmask_vocabulary_words(). */
-STACKMASK_API stackmask_status stackmask_matcher_fill(const stackmask_matcher *matcher, uint32_t *mask, size_t words);
+STACKMASK_API stackmask_status stackmask_matcher_fill(const stackmask_matcher* matcher, uint32_t* mask, size_t words);
 /* One step of the text: a token, or bytes. STACKMASK_REFUSED where the grammar does not allow it. */
-STACKMASK_API stackmask_status stackmask_matcher_accept_token(stackmask_matcher *matcher, uint32_t token);
-STACKMASK_API stackmask_status stackmask_matcher_accept_bytes(stackmask_matcher *matcher, const void *bytes, size_t size);
+STACKMASK_API stackmask_status stackmask_matcher_accept_token(stackmask_matcher* matcher, uint32_t token);
+STACKMASK_API stackmask_status stackmask_matcher_accept_bytes(stackmask_matcher* matcher, const void* bytes, size_t size);
 /* Takes back the last `steps` steps, and all of them. */
-STACKMASK_API stackmask_status stackmask_matcher_rollback(stackmask_matcher *matcher, size_t steps);
-STACKMASK_API stackmask_status stackmask_matcher_reset(stackmask_matcher *matcher);
+STACKMASK_API stackmask_status stackmask_matcher_rollback(stackmask_matcher* matcher, size_t steps);
+STACKMASK_API stackmask_status stackmask_matcher_reset(stackmask_matcher* matcher);
 
-STACKMASK_API size_t stackmask_matcher_steps(const stackmask_matcher *matcher); /* that were accepted and not taken back; 0 for NULL */
+STACKMASK_API size_t stackmask_matcher_steps(const stackmask_matcher* matcher); /* that were accepted and not taken back; 0 for NULL */
 /* Whether the text may end here: *is_completed is 1 or 0. Then every stop token is allowed. */
-STACKMASK_API stackmask_status stackmask_matcher_is_completed(const stackmask_matcher *matcher, int *is_completed);
+STACKMASK_API stackmask_status stackmask_matcher_is_completed(const stackmask_matcher* matcher, int* is_completed);
 /* Whether a stop token was accepted. */
-STACKMASK_API stackmask_status stackmask_matcher_is_terminated(const stackmask_matcher *matcher, int *is_terminated);
+STACKMASK_API stackmask_status stackmask_matcher_is_terminated(const stackmask_matcher* matcher, int* is_terminated);
 /* The bytes that must follow, at most 65,536: *size is how many there are, and as many as fit are written to `buffer`. */
-STACKMASK_API stackmask_status stackmask_matcher_forced_bytes(const stackmask_matcher *matcher, char *buffer, size_t capacity, size_t *size);
+STACKMASK_API stackmask_status stackmask_matcher_forced_bytes(const stackmask_matcher* matcher, char* buffer, size_t capacity,
+                                                              size_t* size);
 
 #ifdef __cplusplus
 }

@@ -16,7 +16,8 @@ namespace stackmask {
 
 class Completion {
  public:
-  Completion(RuleDfa& dfa, StackSet& stacks, Steps& steps, const Limits& limits) : dfa_(dfa), stacks_(stacks), steps_(steps), limits_(limits) {}
+  Completion(RuleDfa& dfa, StackSet& stacks, Steps& steps, const Limits& limits)
+      : dfa_(dfa), stacks_(stacks), steps_(steps), limits_(limits) {}
 
   u64 distance(u32 configuration);         // least bytes to completion, values that must differ aside; NONE for none
   std::string shortest(u32 configuration);

@@ -54,7 +54,8 @@ CountedLengths::CountedLengths(const Nfa& nfa, u32 id, std::vector<u32>& place, 
     for (std::size_t i = 0; i < queue.size(); i++) {
       deadline.check();
       ways_[queue[i]].push_back({to, depth[queue[i]]});
-      for (auto at = std::lower_bound(back.begin(), back.end(), std::pair<u32, u32>{queue[i], 0}); at != back.end() && at->first == queue[i]; ++at)
+      for (auto at = std::lower_bound(back.begin(), back.end(), std::pair<u32, u32>{queue[i], 0});
+           at != back.end() && at->first == queue[i]; ++at)
         if (depth[at->second] == NONE) depth[at->second] = depth[queue[i]] + 1, queue.push_back(at->second);
     }
     for (const u32 state : queue) depth[state] = NONE;
@@ -104,7 +105,9 @@ CountedLengths::CountedLengths(const Nfa& nfa, u32 id, std::vector<u32>& place, 
       if (repeats(period)) period_ = period;
     if (period_) break;
     if (rows_.size() > MOST_LENGTHS)
-      throw LimitExceeded("states", static_cast<double>(MOST_LENGTHS), "the least lengths of a pattern of at least " + std::to_string(minimum_) + " characters are more than " + std::to_string(MOST_LENGTHS) + " numbers");
+      throw LimitExceeded("states", static_cast<double>(MOST_LENGTHS),
+                          "the least lengths of a pattern of at least " + std::to_string(minimum_) + " characters are more than " +
+                              std::to_string(MOST_LENGTHS) + " numbers");
   }
 }
 
@@ -245,7 +248,8 @@ class Measure {
   u8 kind_of(u32 state, const Edge& edge) const {
     if (edge.kind != EDGE_CALL || !(edge.flags & EDGE_DISTINCT)) return 0;
     const auto& kinds = nfa_.scopes[nfa_.states[state].rule];
-    return static_cast<u8>(std::min<std::size_t>(static_cast<std::size_t>(std::find(kinds.begin(), kinds.end(), edge.data) - kinds.begin()) + 1, 255));
+    return static_cast<u8>(
+        std::min<std::size_t>(static_cast<std::size_t>(std::find(kinds.begin(), kinds.end(), edge.data) - kinds.begin()) + 1, 255));
   }
 
   // It lies in the body of a repetition or permutation, and measures to the body's end.
@@ -266,7 +270,8 @@ class Measure {
     nfa_.counted.clear();
     nfa_.counted.resize(nfa_.heads.size());
     for (const NfaState& state : nfa_.states)
-      if (state.head != NONE && nfa_.heads[state.head].automaton && !nfa_.counted[state.head]) nfa_.counted[state.head].emplace(nfa_, state.head, nfa_.counted_places, deadline_);
+      if (state.head != NONE && nfa_.heads[state.head].automaton && !nfa_.counted[state.head])
+        nfa_.counted[state.head].emplace(nfa_, state.head, nfa_.counted_places, deadline_);
   }
 
   void index() {
@@ -313,7 +318,8 @@ class Measure {
       closure.add(nfa_.rules[r].start, 0);
       closure.run();
       for (const Item& item : closure.result)
-        for (u32 e = nfa_.states[item.state].first; e != NONE; e = nfa_.edges[e].next) read(states_ + r, item.state, NONE, item.reg, nfa_.edges[e]);
+        for (u32 e = nfa_.states[item.state].first; e != NONE; e = nfa_.edges[e].next)
+          read(states_ + r, item.state, NONE, item.reg, nfa_.edges[e]);
     }
     begin_.assign(states_ + 1, 0);
     for (const auto& edge : edges) begin_[edge.first + 1]++;
@@ -335,7 +341,9 @@ class Measure {
     for (u32 e = nfa_.states[from].first; e != NONE; e = nfa_.edges[e].next)
       if (const Edge& edge = nfa_.edges[e]; edge.kind == EDGE_BYTE) std::fill(own + edge.lo, own + edge.hi + 1, true);
     for (u32 e = nfa_.states[target].first; e != NONE; e = nfa_.edges[e].next)
-      if (const Edge& edge = nfa_.edges[e]; edge.kind == EDGE_BYTE && !std::all_of(own + edge.lo, own + edge.hi + 1, [](bool byte) { return byte; })) f(edge.target);
+      if (const Edge& edge = nfa_.edges[e];
+          edge.kind == EDGE_BYTE && !std::all_of(own + edge.lo, own + edge.hi + 1, [](bool byte) { return byte; }))
+        f(edge.target);
   }
 
   // The states whose lengths make up that of a head.
@@ -397,7 +405,8 @@ class Measure {
   u64 surcharge(u32 rule) const {
     u64 more = 0;
     if (!counted_kind_ && rule < nfa_.scope_values.size())
-      for (const Nfa::Values& values : nfa_.scope_values[rule]) more += values.together - std::min<u64>(values.together, static_cast<u64>(values.count) * nfa_.rules[values.rule].shortest);
+      for (const Nfa::Values& values : nfa_.scope_values[rule])
+        more += values.together - std::min<u64>(values.together, static_cast<u64>(values.count) * nfa_.rules[values.rule].shortest);
     return more;
   }
 
@@ -486,7 +495,8 @@ u64 Nfa::distance(Item item, const std::vector<u32>& least) const {
   }
   // The member's use is not in the register yet.
   Registers& mutable_registers = const_cast<Registers&>(registers);
-  if (!(head.flags[state.member] & REPEATABLE) || (head.flags[state.member] & REQUIRED)) reg.used = mutable_registers.use(reg.used, state.member);
+  if (!(head.flags[state.member] & REPEATABLE) || (head.flags[state.member] & REQUIRED))
+    reg.used = mutable_registers.use(reg.used, state.member);
   reg.count++;
   return plus(here, distance_of_head(head, reg, least));
 }
@@ -500,7 +510,8 @@ u64 Completion::least(u32 configuration) {
   const u64 left = distance(configuration);
   if (left == NONE) throw BadGrammar(NO_COMPLETION);
   if (left > 4 * limits_.stack_depth)
-    throw CompletionLimit("stack_depth", static_cast<double>(limits_.stack_depth), "the shortest completion has " + std::to_string(left) + " bytes or more");
+    throw CompletionLimit("stack_depth", static_cast<double>(limits_.stack_depth),
+                          "the shortest completion has " + std::to_string(left) + " bytes or more");
   return left;
 }
 
@@ -721,7 +732,9 @@ u32 Completion::straight_down(u32 configuration, u64 left, std::vector<Straight>
   auto pending = [this](u32 found) {  // a value that must differ was begun and may go on
     for (u32 i = 0; i < stacks_.edge_count(found); i++)
       for (u32 k = 0, below = stacks_.edges(found)[i].below; stacks_.edges(found)[i].state != BOTTOM && k < stacks_.edge_count(below); k++)
-        if (const u32 guard = stacks_.edges(below)[k].state; guard != BOTTOM && (dfa_[guard].flags & STATE_GUARD) && dfa_.guard_text(guard) != 0) return true;
+        if (const u32 guard = stacks_.edges(below)[k].state;
+            guard != BOTTOM && (dfa_[guard].flags & STATE_GUARD) && dfa_.guard_text(guard) != 0)
+          return true;
     return false;
   };
   while (!stacks_.complete(here) && !(to_known && here != configuration && lengths_.find(here))) {
@@ -737,7 +750,8 @@ u32 Completion::straight_down(u32 configuration, u64 left, std::vector<Straight>
     for (u32 i = 0; i < stacks_.edge_count(here); i++)
       if (stacks_.edges(here)[i].state != BOTTOM) order.push_back(stacks_.edges(here)[i]);
     if (stacks_.guarded(here) & GUARD_BELOW)
-      std::stable_sort(order.begin(), order.end(), [this](const StackEdge& a, const StackEdge& b) { return stacks_.depth(a.below) < stacks_.depth(b.below); });
+      std::stable_sort(order.begin(), order.end(),
+                       [this](const StackEdge& a, const StackEdge& b) { return stacks_.depth(a.below) < stacks_.depth(b.below); });
     for (std::size_t i = 0; i < order.size() && !best; i++) {
       const u32 state = order[i].state;
       dfa_.build(state);
@@ -823,7 +837,8 @@ std::string Completion::search(u32 configuration) {
       std::reverse(text.begin(), text.end());
       for (const Straight& step : way) text.push_back(static_cast<char>(step.byte));
       if (!greedy) {
-        for (u32 node = at; node != 0; node = nodes[node].parent) lengths_.insert(nodes[node].configuration, static_cast<u32>(text.size() - nodes[node].length));
+        for (u32 node = at; node != 0; node = nodes[node].parent)
+          lengths_.insert(nodes[node].configuration, static_cast<u32>(text.size() - nodes[node].length));
         for (std::size_t i = 0; i < way.size(); i++) lengths_.insert(way[i].configuration, static_cast<u32>(way.size() - i));
       }
       lengths_.insert(configuration, static_cast<u32>(text.size()));
@@ -841,7 +856,8 @@ std::string Completion::search(u32 configuration) {
       }
     }
     if (nodes.size() > MOST_NODES + 8 * first)
-      throw CompletionLimit("states", static_cast<double>(MOST_NODES), "the search for a completion met more than " + std::to_string(MOST_NODES + 8 * first) + " states");
+      throw CompletionLimit("states", static_cast<double>(MOST_NODES),
+                            "the search for a completion met more than " + std::to_string(MOST_NODES + 8 * first) + " states");
     // Where a value begins that must differ, the cheapest new one at once: its beginnings are as many as the values that were seen.
     u64 any = LONG;
     way.clear();
@@ -875,7 +891,8 @@ std::string Completion::search(u32 configuration) {
 std::size_t Completion::bytes() const {
   std::size_t total = distances_.bytes() + lengths_.bytes() + scope_lengths_.bytes();
   for (const auto& lengths : dfa_.nfa().counted) total += lengths ? lengths->bytes() : 0;
-  for (const auto& [rule, cheap] : cheap_values_) total += cheap.nodes.capacity() * sizeof(SearchNode) + cheap.queue.size() * sizeof(SearchKey);
+  for (const auto& [rule, cheap] : cheap_values_)
+    total += cheap.nodes.capacity() * sizeof(SearchNode) + cheap.queue.size() * sizeof(SearchKey);
   return total;
 }
 

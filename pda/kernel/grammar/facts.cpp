@@ -12,7 +12,8 @@ constexpr u32 MOST_STATES = 1'000'000;
 class Finder {
  public:
   Finder(Expressions& expressions, const TokenTrie& trie, Nfa& nfa, Deadline& deadline)
-      : ex_(expressions), trie_(trie), nfa_(nfa), deadline_(deadline), nodes_(static_cast<u32>(ex_.nodes.size())), thresholds_(trie.thresholds()) {}
+      : ex_(expressions), trie_(trie), nfa_(nfa), deadline_(deadline), nodes_(static_cast<u32>(ex_.nodes.size())),
+        thresholds_(trie.thresholds()) {}
 
   Facts run() {
     facts_.unrolled = thresholds_.unrolled_states;
@@ -150,7 +151,8 @@ class Finder {
       case OP_CALL: return facts_.flags[body(operand(node))];
       case OP_GRAPH: {
         bool empty = false;  // some last edge may read nothing
-        for (std::size_t i = 1; i < n && !empty; i += 3) empty = ex_.arg(node, i + 1) == 1 && (ex_.arg(node, i + 2) < 0 || (of(i + 2) & NULLABLE));
+        for (std::size_t i = 1; i < n && !empty; i += 3)
+          empty = ex_.arg(node, i + 1) == 1 && (ex_.arg(node, i + 2) < 0 || (of(i + 2) & NULLABLE));
         return !leads(node, PRODUCTIVE) ? 0 : empty && leads(node, NULLABLE) ? BOTH : SOME;
       }
       case OP_AUTOMATON: return automaton(node);
@@ -221,7 +223,8 @@ class Finder {
     if (minimum > 0 || maximum >= 0) {
       std::vector<u32> least, most;
       automaton_lengths(ex_, node, least, &most);
-      const bool some = least[0] != NONE && (maximum < 0 || least[0] <= static_cast<u32>(maximum)) && (minimum <= 0 || most[0] >= static_cast<u32>(minimum));
+      const bool some = least[0] != NONE && (maximum < 0 || least[0] <= static_cast<u32>(maximum)) &&
+                        (minimum <= 0 || most[0] >= static_cast<u32>(minimum));
       return !some ? 0 : empty && minimum <= 0 ? PRODUCTIVE | NULLABLE : PRODUCTIVE;
     }
     if (empty) return PRODUCTIVE | NULLABLE;
@@ -361,7 +364,8 @@ class Finder {
         if (reached_[operand(vertex, i)]) add(operand(vertex, i + 2));
     } else if (vertex < nodes_ && op(vertex) == OP_PERMUTE) {
       bool empty = false;  // a member that reads nothing is followed by a separator
-      for (std::size_t i = 3; i < ex_.count(vertex); i += 2) add(operand(vertex, i)), empty = empty || facts_.is(operand(vertex, i), NULLABLE);
+      for (std::size_t i = 3; i < ex_.count(vertex); i += 2)
+        add(operand(vertex, i)), empty = empty || facts_.is(operand(vertex, i), NULLABLE);
       if (empty) add(operand(vertex));
     } else {
       each_child(vertex, add);
@@ -633,7 +637,8 @@ class Finder {
         if (ends_open(v)) flags |= OPEN;
       }
       if (facts_.is(v, INLINED) || recursive_[v] || !may_inline(v)) continue;
-      if (facts_.whole[v] <= thresholds_.inlined_states || (facts_.whole[v] <= thresholds_.inlined_open_states && facts_.is(v, OPEN))) flags |= INLINED;
+      if (facts_.whole[v] <= thresholds_.inlined_states || (facts_.whole[v] <= thresholds_.inlined_open_states && facts_.is(v, OPEN)))
+        flags |= INLINED;
     }
   }
 
@@ -701,7 +706,8 @@ class Finder {
     while (!work.empty()) {
       const u32 vertex = work.back();
       work.pop_back();
-      if (vertex < nodes_ && (op(vertex) == OP_TEMPERATURE || (op(vertex) == OP_LIMIT && (ex_.arg(vertex, 1) != 0 || !facts_.is(operand(vertex), NULLABLE)))))
+      if (vertex < nodes_ &&
+          (op(vertex) == OP_TEMPERATURE || (op(vertex) == OP_LIMIT && (ex_.arg(vertex, 1) != 0 || !facts_.is(operand(vertex), NULLABLE)))))
         throw BadGrammar("a LIMIT or a TEMPERATURE inside of a SCOPE");
       each_child(vertex, add);
     }

@@ -25,13 +25,13 @@ struct Facts {
   std::vector<u32> least;        // by node: bytes that it reads at least, as far as can be told without following calls
   std::vector<u32> whole;        // by vertex: states, with those of what is inlined
   std::vector<u32> rank;         // by vertex: smaller than that of anything that it may call before it has read something
-  std::vector<u8> endless;       // by vertex, where there is a DISTINCT: characters of a string in it repeat without end, as far as can be told
+  std::vector<u8> endless;  // by vertex, where there is a DISTINCT: characters of a string in it repeat without end, as far as can be told
   std::vector<std::pair<u32, u32>> token_sets;  // (node, index into those of the NFA), sorted
-  u64 unrolled = 0;              // states that a repetition may be unrolled to instead of counted
-  u64 states = 0;                // about how many all reached expressions take, each lowered once
+  u64 unrolled = 0;  // states that a repetition may be unrolled to instead of counted
+  u64 states = 0;  // about how many all reached expressions take, each lowered once
   bool left_recursive = false;
   bool root_called = false;
-  bool limited = false;          // a LIMIT is reached
+  bool limited = false;  // a LIMIT is reached
   bool nested_distinct = false;  // a DISTINCT lies where lowering may have to refuse it
 
   bool is(u32 vertex, u8 flag) const { return flags[vertex] & flag; }
@@ -51,7 +51,7 @@ struct ByTarget {
     u32 target, begin, end;  // its ranges lie there
   };
   std::vector<Group> groups;
-  std::vector<i32> ranges;   // lowest and highest code point, by turns
+  std::vector<i32> ranges;  // lowest and highest code point, by turns
 };
 std::size_t by_target(const Expressions& expressions, u32 node, std::size_t at, ByTarget& result);
 

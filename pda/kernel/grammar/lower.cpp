@@ -17,9 +17,10 @@ class Lowering final : public Source {
  public:
   // With `apart` calls stay calls, and counted repetitions are rules of their own: left recursion through counters would leave no way to
   // measure what is left to read.
-  Lowering(std::shared_ptr<const Expressions> expressions, std::shared_ptr<const Facts> facts, const Thresholds& thresholds, const Limits& limits, bool apart)
-      : expressions_(std::move(expressions)), known_(std::move(facts)), ex_(*expressions_), facts_(*known_), limits_(limits), few_states_(thresholds.few_states), apart_(apart),
-        budget_(std::max(facts_.states * INLINE_GROWTH, INLINE_FLOOR)) {}
+  Lowering(std::shared_ptr<const Expressions> expressions, std::shared_ptr<const Facts> facts, const Thresholds& thresholds,
+           const Limits& limits, bool apart)
+      : expressions_(std::move(expressions)), known_(std::move(facts)), ex_(*expressions_), facts_(*known_), limits_(limits),
+        few_states_(thresholds.few_states), apart_(apart), budget_(std::max(facts_.states * INLINE_GROWTH, INLINE_FLOOR)) {}
 
   void begin(Nfa& nfa) {
     nfa_ = &nfa;
@@ -76,7 +77,8 @@ class Lowering final : public Source {
   }
 
   std::size_t bytes() const override {
-    return ex_.bytes() + facts_.bytes() + deferred_.capacity() * sizeof(Deferred) + pieces_.capacity() * sizeof(Piece) + rule_of_.capacity() * sizeof(u32) + tails_.bytes() + escapes_.bytes();
+    return ex_.bytes() + facts_.bytes() + deferred_.capacity() * sizeof(Deferred) + pieces_.capacity() * sizeof(Piece) +
+           rule_of_.capacity() * sizeof(u32) + tails_.bytes() + escapes_.bytes();
   }
 
  private:
@@ -125,8 +127,9 @@ class Lowering final : public Source {
     std::size_t states, edges, heads, rules, origins, deferred, pieces;
     bool counts;
     Before(const Lowering& l, u32 s)
-        : at(s), state(l.nfa_->states[s]), states(l.nfa_->states.size()), edges(l.nfa_->edges.size()), heads(l.nfa_->heads.size()), rules(l.nfa_->rules.size()),
-          origins(l.nfa_->origins.size()), deferred(l.deferred_.size()), pieces(l.pieces_.size()), counts(l.nfa_->rules[state.rule].counts) {}
+        : at(s), state(l.nfa_->states[s]), states(l.nfa_->states.size()), edges(l.nfa_->edges.size()), heads(l.nfa_->heads.size()),
+          rules(l.nfa_->rules.size()), origins(l.nfa_->origins.size()), deferred(l.deferred_.size()), pieces(l.pieces_.size()),
+          counts(l.nfa_->rules[state.rule].counts) {}
     void restore(Lowering& l) const {
       Nfa& nfa = *l.nfa_;
       nfa.states.resize(states);
@@ -154,7 +157,8 @@ class Lowering final : public Source {
 
   u32 state() {
     if (nfa_->states.size() >= limits_.states)
-      throw LimitExceeded("states", static_cast<double>(limits_.states), "the grammar needs more than " + std::to_string(limits_.states) + " NFA states");
+      throw LimitExceeded("states", static_cast<double>(limits_.states),
+                          "the grammar needs more than " + std::to_string(limits_.states) + " NFA states");
     check();
     const u32 added = nfa_->add_state(current_);
     NfaState& made = nfa_->states[added];
@@ -177,11 +181,14 @@ class Lowering final : public Source {
     if (task.from == here_ || op == OP_LITERAL || op == OP_BYTES || op == OP_EMPTY) tasks_.push_back(task);
     else defer(task);
   }
-  void part(const Task& task, i32 node, u32 from, u32 to) { later({static_cast<u32>(node), from, to, task.body, task.member, task.origin}); }
+  void part(const Task& task, i32 node, u32 from, u32 to) {
+    later({static_cast<u32>(node), from, to, task.body, task.member, task.origin});
+  }
 
   u32 new_rule(u32 vertex, u32 node, u32 name, bool scope) {
     if (nfa_->states.size() + 2 > limits_.states)
-      throw LimitExceeded("states", static_cast<double>(limits_.states), "the grammar needs more than " + std::to_string(limits_.states) + " NFA states");
+      throw LimitExceeded("states", static_cast<double>(limits_.states),
+                          "the grammar needs more than " + std::to_string(limits_.states) + " NFA states");
     const u32 id = static_cast<u32>(nfa_->rules.size());
     Rule rule;
     rule.name = name;
@@ -227,7 +234,9 @@ class Lowering final : public Source {
     outlined_.emplace(key, made);
     return made;
   }
-  void call(const Task& task, u32 rule, u8 flags = 0) { nfa_->add_edge(task.from, EDGE_CALL, task.to, rule, 0, 0, static_cast<u8>(flags | (task.in_body() ? EDGE_IN_BODY : 0))); }
+  void call(const Task& task, u32 rule, u8 flags = 0) {
+    nfa_->add_edge(task.from, EDGE_CALL, task.to, rule, 0, 0, static_cast<u8>(flags | (task.in_body() ? EDGE_IN_BODY : 0)));
+  }
 
   // Whether a rule or a shared node becomes a part of what calls it here.
   bool merges(u32 vertex, const Task& task) const {
@@ -263,9 +272,7 @@ class Lowering final : public Source {
       case OP_BYTES:
         for (std::size_t i = 0; i < n; i += 2) bytes(task.from, task.to, ex_.arg(node, i), ex_.arg(node, i + 1));
         break;
-      case OP_CHARS:
-        chars(task.from, task.to, &ex_.ints[ex_.nodes[node].begin + 1], n - 1, ex_.arg(node, 0));
-        break;
+      case OP_CHARS: chars(task.from, task.to, &ex_.ints[ex_.nodes[node].begin + 1], n - 1, ex_.arg(node, 0)); break;
       case OP_SEQ: {
         if (task.in_body() && !task.whole && delimits_count(node)) return call(task, outline(node));
         u32 at = task.from;
@@ -305,9 +312,12 @@ class Lowering final : public Source {
         if (!scope_) throw BadGrammar("DISTINCT outside of a SCOPE of the same rule");
         call(task, outline(static_cast<u32>(ex_.arg(node, 0))), EDGE_NONEMPTY | EDGE_DISTINCT);
         break;
-      case OP_CAPTURE: later({static_cast<u32>(ex_.arg(node, 0)), task.from, task.to, task.body, task.member, task.origin, task.whole}); break;
+      case OP_CAPTURE:
+        later({static_cast<u32>(ex_.arg(node, 0)), task.from, task.to, task.body, task.member, task.origin, task.whole});
+        break;
       case OP_LIMIT:
-        if (ex_.arg(node, 1) == 0 && facts_.is(static_cast<u32>(ex_.arg(node, 0)), NULLABLE)) return epsilon(task.from, task.to);  // that spans no token
+        if (ex_.arg(node, 1) == 0 && facts_.is(static_cast<u32>(ex_.arg(node, 0)), NULLABLE))
+          return epsilon(task.from, task.to);  // that spans no token
         [[fallthrough]];
       case OP_TEMPERATURE: call(task, outline(node)); break;
       default: break;
@@ -413,7 +423,8 @@ class Lowering final : public Source {
     for (std::size_t i = 0; i < ex_.count(node); i++) {
       const u32 part = static_cast<u32>(ex_.arg(node, i));
       const i32 op = ex_.nodes[part].op;
-      if ((op == OP_REPEAT && counted_repeat(ex_, facts_, part)) || (op == OP_AUTOMATON && (ex_.arg(part, 2) > 0 || ex_.arg(part, 3) >= 0))) counts = true;
+      if ((op == OP_REPEAT && counted_repeat(ex_, facts_, part)) || (op == OP_AUTOMATON && (ex_.arg(part, 2) > 0 || ex_.arg(part, 3) >= 0)))
+        counts = true;
       else if (op != OP_LITERAL && op != OP_BYTES && op != OP_CHARS) return false;
     }
     return counts;
@@ -653,7 +664,8 @@ class Lowering final : public Source {
       }
       raw_json(from, to, lo, hi);
       if (escapes_known) continue;
-      static constexpr std::pair<i32, char> SHORT[] = {{'"', '"'}, {'\\', '\\'}, {'/', '/'}, {8, 'b'}, {12, 'f'}, {10, 'n'}, {13, 'r'}, {9, 't'}};
+      static constexpr std::pair<i32, char> SHORT[] = {{'"', '"'}, {'\\', '\\'}, {'/', '/'}, {8, 'b'},
+                                                       {12, 'f'},  {10, 'n'},    {13, 'r'},  {9, 't'}};
       for (const auto& [code, letter] : SHORT)
         if (lo <= code && code <= hi) nfa_->add_edge(backslash(), EDGE_BYTE, to, 0, static_cast<u8>(letter), static_cast<u8>(letter));
       if (encoding == JSON_ANY) {
@@ -661,7 +673,8 @@ class Lowering final : public Source {
       } else {
         static constexpr i32 LONG[][2] = {{0, 7}, {11, 11}, {14, 31}};  // control characters without a short escape
         for (const auto& control : LONG)
-          if (const i32 low = std::max(lo, control[0]), high = std::min(hi, control[1]); low <= high) unicode_escape(backslash(), to, low, high);
+          if (const i32 low = std::max(lo, control[0]), high = std::min(hi, control[1]); low <= high)
+            unicode_escape(backslash(), to, low, high);
       }
     }
     if (all_escapes && !escapes_known) escapes_.insert(key, escape);
@@ -682,7 +695,8 @@ class Lowering final : public Source {
     bool only_spaces = !every_other;
     for (std::size_t i = 0; i < count && only_spaces; i += 2)
       for (i32 code = std::max(ranges[i], 0x80); code <= ranges[i + 1] && only_spaces; code++)
-        only_spaces = std::find(std::begin(NON_ASCII_SPACES), std::end(NON_ASCII_SPACES), static_cast<u32>(code)) != std::end(NON_ASCII_SPACES);
+        only_spaces =
+            std::find(std::begin(NON_ASCII_SPACES), std::end(NON_ASCII_SPACES), static_cast<u32>(code)) != std::end(NON_ASCII_SPACES);
     if (every_other) nfa_->add_edge(from, EDGE_NON_ASCII, to, every_space ? 0 : 1);
     else if (only_spaces) nfa_->add_edge(from, EDGE_NON_ASCII, to, 2);
     else nfa_->states[from].partial_non_ascii = true;
@@ -726,9 +740,13 @@ class Lowering final : public Source {
     }
     if (lo > hi) return;
     if (lo == 0x80 && hi == 0x10FFFF) {
-      struct Group { u8 lo, hi; i32 kind, low, high; };
-      static constexpr Group GROUPS[] = {{0xC2, 0xDF, 1, 0x80, 0xBF}, {0xE0, 0xE0, 2, 0xA0, 0xBF}, {0xE1, 0xEC, 2, 0x80, 0xBF}, {0xED, 0xED, 2, 0x80, 0x9F},
-                                         {0xEE, 0xEF, 2, 0x80, 0xBF}, {0xF0, 0xF0, 3, 0x90, 0xBF}, {0xF1, 0xF3, 3, 0x80, 0xBF}, {0xF4, 0xF4, 3, 0x80, 0x8F}};
+      struct Group {
+        u8 lo, hi;
+        i32 kind, low, high;
+      };
+      static constexpr Group GROUPS[] = {{0xC2, 0xDF, 1, 0x80, 0xBF}, {0xE0, 0xE0, 2, 0xA0, 0xBF}, {0xE1, 0xEC, 2, 0x80, 0xBF},
+                                         {0xED, 0xED, 2, 0x80, 0x9F}, {0xEE, 0xEF, 2, 0x80, 0xBF}, {0xF0, 0xF0, 3, 0x90, 0xBF},
+                                         {0xF1, 0xF3, 3, 0x80, 0xBF}, {0xF4, 0xF4, 3, 0x80, 0x8F}};
       for (const Group& g : GROUPS) nfa_->add_edge(from, EDGE_BYTE, tail(to, g.kind, g.low, g.high), 0, g.lo, g.hi);
       return;
     }
@@ -847,16 +865,19 @@ void Expressions::validate(u32 vocabulary_size) const {
   if (rules.empty()) fail("no rules");
   if (root < 0 || static_cast<std::size_t>(root) >= rules.size()) fail("the root is not a rule");
   for (std::size_t r = 0; r < rules.size(); r++)
-    if (rules[r] < 0 || static_cast<std::size_t>(rules[r]) >= nodes.size()) fail("rule " + (r < names.size() ? std::string(names[r]) : std::to_string(r)) + " is not defined");
+    if (rules[r] < 0 || static_cast<std::size_t>(rules[r]) >= nodes.size())
+      fail("rule " + (r < names.size() ? std::string(names[r]) : std::to_string(r)) + " is not defined");
   if (names.size() != rules.size()) fail("there are not as many names as rules");
   for (u32 node = checked; node < nodes.size(); node++) {
     const std::size_t n = count(node);
     auto child = [&](std::size_t i) {
-      if (i >= n || arg(node, i) < 0 || static_cast<u32>(arg(node, i)) >= node) fail("node " + std::to_string(node) + " refers to a node that does not come before it");
+      if (i >= n || arg(node, i) < 0 || static_cast<u32>(arg(node, i)) >= node)
+        fail("node " + std::to_string(node) + " refers to a node that does not come before it");
     };
     auto ranges = [&](std::size_t from, std::size_t to, std::size_t step, i32 maximum) {
       for (std::size_t i = from; i + 1 < to; i += step) {
-        if (arg(node, i) < 0 || arg(node, i) > arg(node, i + 1) || arg(node, i + 1) > maximum) fail("node " + std::to_string(node) + " has a range out of order");
+        if (arg(node, i) < 0 || arg(node, i) > arg(node, i + 1) || arg(node, i + 1) > maximum)
+          fail("node " + std::to_string(node) + " has a range out of order");
         if (i > from && arg(node, i) <= arg(node, i - step + 1)) fail("node " + std::to_string(node) + " has ranges out of order");
       }
     };
@@ -904,13 +925,13 @@ void Expressions::validate(u32 vocabulary_size) const {
       case OP_EXCEPT:
         need(n >= 1 && arg(node, 0) >= UTF8 && arg(node, 0) <= JSON_ANY);
         for (std::size_t i = 2; i < n; i++)
-          if (literal(node, i - 1) >= literal(node, i))
-            fail("node " + std::to_string(node) + " has words out of order");
+          if (literal(node, i - 1) >= literal(node, i)) fail("node " + std::to_string(node) + " has words out of order");
         break;
       case OP_TOKENS:
         need(n >= 1);
         for (std::size_t i = 1; i < n; i++)
-          if (arg(node, i) < 0 || static_cast<u32>(arg(node, i)) >= vocabulary_size) fail("token " + std::to_string(arg(node, i)) + " is not in the vocabulary");
+          if (arg(node, i) < 0 || static_cast<u32>(arg(node, i)) >= vocabulary_size)
+            fail("token " + std::to_string(arg(node, i)) + " is not in the vocabulary");
         break;
       case OP_PERMUTE:
         need(n >= 3 && n % 2 == 1), bounds(1);
@@ -928,8 +949,8 @@ void Expressions::validate(u32 vocabulary_size) const {
 }
 
 std::size_t Expressions::bytes() const {
-  return nodes.capacity() * sizeof(Node) + (ints.capacity() + rules.capacity()) * sizeof(i32) + numbers.capacity() * sizeof(double) + literals.bytes() +
-         names.bytes() + generates.capacity();
+  return nodes.capacity() * sizeof(Node) + (ints.capacity() + rules.capacity()) * sizeof(i32) + numbers.capacity() * sizeof(double) +
+         literals.bytes() + names.bytes() + generates.capacity();
 }
 
 void Expressions::begin_as(const Expressions& other, std::size_t count) {
@@ -948,7 +969,8 @@ void Expressions::begin_as(const Expressions& other, std::size_t count) {
 }
 
 std::size_t Facts::bytes() const {
-  return flags.capacity() + endless.capacity() + 4 * (size.capacity() + least.capacity() + whole.capacity() + rank.capacity()) + token_sets.capacity() * sizeof(token_sets[0]);
+  return flags.capacity() + endless.capacity() + 4 * (size.capacity() + least.capacity() + whole.capacity() + rank.capacity()) +
+         token_sets.capacity() * sizeof(token_sets[0]);
 }
 
 std::vector<u32> Nfa::distinct_rules(u32 rule) {

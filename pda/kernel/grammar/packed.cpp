@@ -74,7 +74,8 @@ std::shared_ptr<Expressions> unpack(const char* data, std::size_t size) {
   Expressions& ex = *made;
   std::vector<i32> root;
   Unpacker unpacker(data + sizeof sum, size - sizeof sum);
-  unpacker.get(ex.nodes), unpacker.get(ex.ints), unpacker.get(ex.literals), unpacker.get(ex.numbers), unpacker.get(ex.rules), unpacker.get(ex.names);
+  unpacker.get(ex.nodes), unpacker.get(ex.ints), unpacker.get(ex.literals), unpacker.get(ex.numbers), unpacker.get(ex.rules),
+      unpacker.get(ex.names);
   unpacker.get(root);
   if (root.size() != 1 || !unpacker.at_end()) malformed("there are more bytes than were packed");
   ex.root = root[0];

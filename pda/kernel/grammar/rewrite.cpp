@@ -37,7 +37,8 @@ class Rewriter {
 
   void check_states() {
     if (nfa_.states.size() > limits_.states)
-      throw LimitExceeded("states", static_cast<double>(limits_.states), "the grammar needs more than " + std::to_string(limits_.states) + " NFA states");
+      throw LimitExceeded("states", static_cast<double>(limits_.states),
+                          "the grammar needs more than " + std::to_string(limits_.states) + " NFA states");
   }
 
   template <class F>
@@ -257,7 +258,8 @@ class Rewriter {
       for (const u32 r : component) {
         if (nfa_.rules[r].scope) throw BadGrammar("left recursion through a SCOPE");
         // Of a rule that is left recursive by itself alone all that begins at one place is one region.
-        if (nfa_.rules[r].is_region() && component.size() > 1) throw BadGrammar("left recursion of several rules through a LIMIT or a TEMPERATURE");
+        if (nfa_.rules[r].is_region() && component.size() > 1)
+          throw BadGrammar("left recursion of several rules through a LIMIT or a TEMPERATURE");
         closure.begin();
         closure.add(nfa_.rules[r].start, 0);
         closure.run();
@@ -287,7 +289,8 @@ class Rewriter {
             if (edge.kind == EDGE_CALL && inside[edge.data]) {
               if (edge.flags & EDGE_DISTINCT) throw BadGrammar("left recursion through a DISTINCT");
               nfa_.add_edge(at(nfa_.rules[edge.data].final), EDGE_SET, at(edge.target), seed.item.reg);
-            } else if (edge.kind == EDGE_BYTE || edge.kind == EDGE_DEFAULT || edge.kind == EDGE_TOKEN || edge.kind == EDGE_CALL || edge.kind == EDGE_NON_ASCII) {
+            } else if (edge.kind == EDGE_BYTE || edge.kind == EDGE_DEFAULT || edge.kind == EDGE_TOKEN || edge.kind == EDGE_CALL ||
+                       edge.kind == EDGE_NON_ASCII) {
               // That a call may read nothing is already in the closure: what follows it is a seed of its own.
               const u8 flags = edge.kind == EDGE_CALL ? edge.flags | EDGE_NONEMPTY : edge.flags;
               nfa_.add_edge(entry, edge.kind, at(edge.target), edge.data, edge.lo, edge.hi, flags);
@@ -369,7 +372,8 @@ class Rewriter {
       deadline_.check();
       for (u32 e = nfa_.states[states[i]].first; e != NONE; e = nfa_.edges[e].next) {
         const Edge edge = nfa_.edges[e];
-        nfa_.add_edge(copy[i], edge.kind, at(edge.target), edge.data, edge.lo, edge.hi, edge.kind == EDGE_CALL ? edge.flags | flags : edge.flags);
+        nfa_.add_edge(copy[i], edge.kind, at(edge.target), edge.data, edge.lo, edge.hi,
+                      edge.kind == EDGE_CALL ? edge.flags | flags : edge.flags);
       }
     }
     return copy;
@@ -529,6 +533,8 @@ class Rewriter {
 
 }  // namespace
 
-void rewrite(Nfa& nfa, const Thresholds& thresholds, const Limits& limits, Deadline& deadline) { Rewriter(nfa, thresholds, limits, deadline).run(); }
+void rewrite(Nfa& nfa, const Thresholds& thresholds, const Limits& limits, Deadline& deadline) {
+  Rewriter(nfa, thresholds, limits, deadline).run();
+}
 
 }  // namespace stackmask

@@ -116,7 +116,9 @@ class Json {
     blanks();
     if (at_ != end_) fail("the end");
   }
-  [[noreturn]] void fail(const std::string& wanted) const { malformed(wanted + " was expected at byte " + std::to_string(at_ - begin_) + " of its JSON"); }
+  [[noreturn]] void fail(const std::string& wanted) const {
+    malformed(wanted + " was expected at byte " + std::to_string(at_ - begin_) + " of its JSON");
+  }
 
  private:
   const char *begin_, *at_, *end_;

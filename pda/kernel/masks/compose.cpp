@@ -13,7 +13,7 @@ namespace stackmask {
 namespace {
 constexpr u32 MOST_VALUES = 100'000;  // more than any guard will have seen
 constexpr u32 FEW_PLACES = 16;        // that are searched one by one
-}
+}  // namespace
 
 class MaskComposer {
  public:
@@ -350,9 +350,10 @@ class MaskComposer {
 };
 
 TokenMasks::TokenMasks(const TokenTrie& trie, RuleDfa& dfa, TextCounts& counts, StackSet& stacks, CoarseStacks& coarse,
-                       SeenSpellings& spellings, NewValues& new_values, DeniedTokens& denied, StateMasks& state_masks, Statistics& statistics)
-    : trie_(trie), dfa_(dfa), counts_(counts), stacks_(stacks), coarse_(coarse), spellings_(spellings), new_values_(new_values), denied_(denied),
-      state_masks_(state_masks), statistics_(statistics) {
+                       SeenSpellings& spellings, NewValues& new_values, DeniedTokens& denied, StateMasks& state_masks,
+                       Statistics& statistics)
+    : trie_(trie), dfa_(dfa), counts_(counts), stacks_(stacks), coarse_(coarse), spellings_(spellings), new_values_(new_values),
+      denied_(denied), state_masks_(state_masks), statistics_(statistics) {
   ids_.reserve(64);
   masks_.reserve(32, 256);
 }

@@ -62,8 +62,8 @@ class CoveredTokens {
  private:
   const TokenTrie& trie_;
   const TokenTrie::Order& order_;
-  std::vector<u32> words_;     // by token: not covered yet
-  std::vector<u64> bits_;      // by place: covered
+  std::vector<u32> words_;  // by token: not covered yet
+  std::vector<u64> bits_;  // by place: covered
   std::vector<u32> excluded_;  // of add(), kept for its memory
   void cover(u32 token) {
     const u32 place = order_.place[token];

@@ -81,10 +81,10 @@ class CounterChain {
   StateMaskBuilder& mask_;
   u64 inside_;
   Scratch<u32> states_;
-  u32 tail_ = 0;         // the last of them
-  u32 cap_ = NONE;       // characters that the chain can take, NONE if it loops
+  u32 tail_ = 0;  // the last of them
+  u32 cap_ = NONE;  // characters that the chain can take, NONE if it loops
   bool counts_ = false;  // what follows the last state differs from it in its count alone
-  bool ends_ = false;    // the last state takes none of the class as a whole
+  bool ends_ = false;  // the last state takes none of the class as a whole
   u32 free_ = DEAD, needed_ = 0;  // where it counts: the last state far from its bounds, and the characters that it may still need
   LoopExits exits_;
   Scratch<u32> counts_before_;  // of leave_by(): characters before an exit
@@ -108,7 +108,8 @@ class CounterChain {
   bool only_ends(u32 state) {
     mask_.dfa.build(state);
     const u32 last = mask_.counters.advanced(state, cap_ - static_cast<u32>(states_.size() - 1));
-    return mask_.dfa[state].call_count == 0 && last != DEAD && (mask_.dfa[last].flags & STATE_FINAL) && !(mask_.dfa[last].flags & STATE_CALLS);
+    return mask_.dfa[state].call_count == 0 && last != DEAD && (mask_.dfa[last].flags & STATE_FINAL) &&
+           !(mask_.dfa[last].flags & STATE_CALLS);
   }
 
   // The states that leave, at the nodes that they are reached at; where the mask begins that is for its caller to do.
@@ -116,7 +117,8 @@ class CounterChain {
     for (u32 characters = 0; characters <= tail_; characters++) {
       if (!leaves(states_[characters])) continue;
       const u32 most = characters < tail_ ? characters : counts_ ? cap_ : ends_ ? tail_ : NONE;
-      if (const u32 least = std::max(characters, 1u); least <= most) mask_.leave_at(states_[characters], *mask_.index->loop_nodes(inside_, least, most));
+      if (const u32 least = std::max(characters, 1u); least <= most)
+        mask_.leave_at(states_[characters], *mask_.index->loop_nodes(inside_, least, most));
       mask_.statistics.leaving_chains++;
     }
   }

@@ -47,11 +47,11 @@ class TokenMasks {
   DeniedTokens& denied_;
   StateMasks& state_masks_;
   Statistics& statistics_;
-  Map64 ids_;       // by configuration; where nothing has to differ, by the coarse one
+  Map64 ids_;  // by configuration; where nothing has to differ, by the coarse one
   Interner masks_;  // state masks, NONE, sets of tokens, NONE, tokens that are denied
   std::optional<CoveredTokens> uncovered_tokens_;
   const CoveredTokens& uncovered_tokens();  // by nothing but the alphabet
-  u32 mask(u32 configuration);              // an index into masks_
+  u32 mask(u32 configuration);  // an index into masks_
   void add(const StateMask& mask, bool first, u32* row) const;
 };
 

@@ -11,8 +11,7 @@ bool member_available(const Registers& registers, const Head& head, const Regist
   if (!(head.flags[member] & REPEATABLE) && registers.used(reg.used, member)) return false;
   if (head.maximum == NONE) return true;
   u64 required = 0;
-  for (u32 i = 0; i < head.members.size(); i++)
-    required += (head.flags[i] & REQUIRED) && i != member && !registers.used(reg.used, i);
+  for (u32 i = 0; i < head.members.size(); i++) required += (head.flags[i] & REQUIRED) && i != member && !registers.used(reg.used, i);
   return reg.count + 1 + required <= head.maximum;
 }
 

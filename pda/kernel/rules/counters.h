@@ -23,14 +23,14 @@ class Counters {
   u32 saturated(u32 state);
   u32 saturated(u32 state, u32 bytes);
   u32 advanced(u32 state, u32 count);                     // the state with so many more counted
-  std::pair<u32, u32> with_free_counts(u32 state);        // far from its bounds, and how many characters an automaton in it may still need
+  std::pair<u32, u32> with_free_counts(u32 state);  // far from its bounds, and how many characters an automaton in it may still need
   // The state without the bounds of the automaton that it counts in: itself where there is none, DEAD where the bounds cannot be dropped.
-  u32 without_bounds(u32 state, u32* left);               // left: characters up to the maximum, NONE for no bound
-  std::pair<u32, u32> settled(u32 state) const;           // the range of NfaState::settled in it: characters that an automaton still needs
+  u32 without_bounds(u32 state, u32* left);  // left: characters up to the maximum, NONE for no bound
+  std::pair<u32, u32> settled(u32 state) const;  // the range of NfaState::settled in it: characters that an automaton still needs
   // `next`, the successor of a state under some class, differs from it by having counted one more, and so does each that follows, for
   // `more` steps from `state` on in all.
   bool differs_by_count(u32 state, u32 next, u64 inside, u32* more) const;
-  bool in_repetition(u32 state) const;                    // of something other than an automaton's characters
+  bool in_repetition(u32 state) const;  // of something other than an automaton's characters
   void clear() { saturated_ = {}; }
   std::size_t bytes() const { return saturated_.capacity() * sizeof(u32); }
 

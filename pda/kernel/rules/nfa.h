@@ -20,10 +20,12 @@ namespace stackmask {
 class TokenTrie;
 
 // The operators of pda/grammar.py, same numbers.
+// clang-format off
 enum Operator : i32 {
   OP_EMPTY, OP_NEVER, OP_LITERAL, OP_BYTES, OP_CHARS, OP_SEQ, OP_ALT, OP_REPEAT, OP_CALL, OP_GRAPH, OP_AUTOMATON, OP_TOKENS, OP_PERMUTE,
   OP_SCOPE, OP_DISTINCT, OP_LIMIT, OP_CAPTURE, OP_TEMPERATURE, OP_EXCEPT
 };
+// clang-format on
 enum Encoding : i32 { RAW, UTF8, JSON, JSON_ANY };
 constexpr i32 REQUIRED = 1, REPEATABLE = 2;
 constexpr i32 ANY_TOKEN = 2;  // of a negated set of tokens: those without text too
@@ -301,13 +303,13 @@ struct Nfa {
   // Once least lengths are measured.
   bool distinct = false;                                // some value must differ from others
   std::vector<std::vector<u32>> scopes;                 // by rule: what reads the values that must differ in it, their kinds
-  std::vector<u32> least_bytes;                         // by state: to the end of the rule, or of the body of a repetition or permutation
-  std::vector<std::vector<u32>> least_values;           // of each kind: how many values are still to be read, by state
+  std::vector<u32> least_bytes;  // by state: to the end of the rule, or of the body of a repetition or permutation
+  std::vector<std::vector<u32>> least_values;  // of each kind: how many values are still to be read, by state
   struct Values {
     u32 rule, count;
     u64 together;
   };
-  std::vector<std::vector<Values>> scope_values;        // by rule: what values of each kind take together in its shortest text
+  std::vector<std::vector<Values>> scope_values;  // by rule: what values of each kind take together in its shortest text
   std::vector<std::optional<CountedLengths>> counted;  // by head
   std::vector<u32> counted_places;
 

@@ -125,8 +125,7 @@ void TextCounts::find_unbounded_strings(u32 rule) {
   auto enter = [&](u32 s, const Head& head) {
     if (head.automaton || head.maximum == 0) return;
     if (!head.permutation) before.push_back({head.body, s});
-    const auto required = static_cast<u32>(
-        std::count_if(head.flags.begin(), head.flags.end(), [](u8 flags) { return flags & REQUIRED; }));
+    const auto required = static_cast<u32>(std::count_if(head.flags.begin(), head.flags.end(), [](u8 flags) { return flags & REQUIRED; }));
     for (u32 i = 0; i < head.members.size(); i++)
       if (!(head.flags[i] & NEVER_MEMBER) && (head.maximum == NONE || 1 + required - (head.flags[i] & REQUIRED) <= head.maximum))
         before.push_back({head.members[i], s});

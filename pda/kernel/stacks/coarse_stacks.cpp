@@ -20,7 +20,8 @@ u32 CoarseStacks::of(u32 configuration) {
       const StackEdge edge = stacks_.edges(node)[i];
       if (edge.state == BOTTOM) continue;
       if (const u32* below = coarse_.find(edge.below)) {
-        changes = changes || *below != edge.below || (dfa_[edge.state].flags & STATE_REGION) || counters_.saturated(edge.state) != edge.state;
+        changes =
+            changes || *below != edge.below || (dfa_[edge.state].flags & STATE_REGION) || counters_.saturated(edge.state) != edge.state;
       } else {
         todo.push_back(edge.below);
       }

@@ -34,7 +34,7 @@ class SeenSpellings {
   struct Counted {
     u32 state = DEAD;
     std::string before;
-    std::vector<u32> ids;                     // of the values, rising
+    std::vector<u32> ids;  // of the values, rising
     std::vector<std::pair<u32, u32>> counts;  // (node, spellings)
     u32 total = 0;
   };

@@ -7,7 +7,7 @@ namespace stackmask {
 namespace {
 constexpr u32 MOST_REGIONS = 1024;  // of one rule with a limit, or a text would take memory quadratic in its length
 constexpr u32 TOO_MANY_REGIONS = NONE;  // in place of a depth
-}
+}  // namespace
 
 StackSet::StackSet(RuleDfa& dfa, TextCounts& counts, const Limits& limits)
     : dfa_(dfa), counts_(counts), limits_(limits), limited_(dfa.nfa().limited) {
@@ -50,9 +50,9 @@ u32 StackSet::intern(std::vector<StackEdge>& list) {
   }
   // The node stays, so whoever comes to it again is refused again.
   if (depth_[id] == TOO_MANY_REGIONS)
-    throw LimitExceeded("states", MOST_REGIONS,
-                        "more than " + std::to_string(MOST_REGIONS) +
-                            " readings of a rule with a limit, begun at different places, go on at once");
+    throw LimitExceeded(
+        "states", MOST_REGIONS,
+        "more than " + std::to_string(MOST_REGIONS) + " readings of a rule with a limit, begun at different places, go on at once");
   if (depth_[id] > limits_.stack_depth)
     throw LimitExceeded("stack_depth", static_cast<double>(limits_.stack_depth),
                         "the stack grew past " + std::to_string(limits_.stack_depth) + " entries");

@@ -28,7 +28,7 @@ class Steps {
   // The configuration for raw edges: what ends is popped, what is called is entered, and what eats nothing itself is dropped.
   u32 close(std::vector<StackEdge>& raw);
   void live_bytes(u32 configuration, bool (&live)[256]);
-  bool reads_tokens(u32 configuration) const;             // by id
+  bool reads_tokens(u32 configuration) const;  // by id
   void clear() { steps_.clear(), token_steps_.clear(); }
   std::size_t bytes() const { return steps_.bytes() + token_steps_.bytes(); }
 

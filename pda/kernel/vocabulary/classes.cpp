@@ -54,7 +54,12 @@ enum Question : u32 { LOOP_MASK, LOOP_MASK_WITH_EXITS, LOOP_TOKENS, LOOP_NODES, 
 struct Key {
   u32 words[6];
   Key(u32 question, u32 node, u64 inside, u64 detail)
-      : words{question, node, static_cast<u32>(inside), static_cast<u32>(inside >> 32), static_cast<u32>(detail), static_cast<u32>(detail >> 32)} {}
+      : words{question,
+              node,
+              static_cast<u32>(inside),
+              static_cast<u32>(inside >> 32),
+              static_cast<u32>(detail),
+              static_cast<u32>(detail >> 32)} {}
   operator std::span<const u32>() const { return words; }
 };
 
@@ -162,7 +167,8 @@ std::shared_ptr<const std::vector<i32>> ClassIndex::loop_tokens(u64 inside, u32 
   });
 }
 
-std::shared_ptr<const LoopMask> ClassIndex::loop_mask_with_exits(u64 inside, u32 chars, const std::vector<std::pair<u32, u64>>& exits) const {
+std::shared_ptr<const LoopMask> ClassIndex::loop_mask_with_exits(u64 inside, u32 chars,
+                                                                 const std::vector<std::pair<u32, u64>>& exits) const {
   chars = std::min(chars, longest_loop(inside));
   const Key head(LOOP_MASK_WITH_EXITS, node_, inside, chars);
   Scratch<u32> key;
@@ -226,7 +232,8 @@ std::shared_ptr<const Paths> ClassIndex::exit_paths(u64 inside) const {
     std::string before, path;
     for (const u32 node : nodes) {
       path.assign(trie_.nodes()[node].depth - depth(), 0);
-      for (u32 at = node, i = static_cast<u32>(path.size()); i-- > 0; at = trie_.parent(at)) path[i] = static_cast<char>(trie_.nodes()[at].byte());
+      for (u32 at = node, i = static_cast<u32>(path.size()); i-- > 0; at = trie_.parent(at))
+        path[i] = static_cast<char>(trie_.nodes()[at].byte());
       const auto differs = std::mismatch(path.begin(), path.end(), before.begin(), before.end()).first;
       paths->ways.push_back({node, static_cast<u32>(paths->bytes.size()), static_cast<u16>(differs - path.begin())});
       paths->bytes.insert(paths->bytes.end(), differs, path.end());
@@ -244,7 +251,8 @@ std::shared_ptr<const NodeList> ClassIndex::loop_nodes(u64 inside, u32 low, u32 
   return memos_.get<std::shared_ptr<const NodeList>>(Key(LOOP_NODES, node_, inside, static_cast<u64>(low) << 32 | high), [&] {
     auto list = std::make_shared<NodeList>(next_list());
     for (u32 i = 1; i < node_chars_.size(); i++)
-      if ((node_signatures_[i] & ~(inside & ~SIG_INCOMPLETE)) == 0 && node_chars_[i] >= low && node_chars_[i] <= high && trie_.nodes()[node_ + i].skip() > 1)
+      if ((node_signatures_[i] & ~(inside & ~SIG_INCOMPLETE)) == 0 && node_chars_[i] >= low && node_chars_[i] <= high &&
+          trie_.nodes()[node_ + i].skip() > 1)
         list->nodes.push_back(node_ + i);
     const std::size_t bytes = bytes_of(*list);
     return made_with(std::move(list), bytes);

@@ -5,8 +5,8 @@
 
 namespace stackmask {
 
-TokenTrie::TokenTrie(const std::vector<std::pair<const char*, std::size_t>>& tokens, u32 size, std::size_t set_bytes, std::size_t class_bytes,
-                     const Thresholds& thresholds)
+TokenTrie::TokenTrie(const std::vector<std::pair<const char*, std::size_t>>& tokens, u32 size, std::size_t set_bytes,
+                     std::size_t class_bytes, const Thresholds& thresholds)
     : size_(size), thresholds_(thresholds), class_memos_(class_bytes), most_set_bytes_(set_bytes) {
   // Sort by the first eight bytes as a number, then by the rest: most comparisons never touch the text.
   struct Entry {
@@ -71,7 +71,8 @@ TokenTrie::TokenTrie(const std::vector<std::pair<const char*, std::size_t>>& tok
   nodes_[0].skip_byte = static_cast<u32>(nodes_.size()) << 8;
 
   heights_.assign(nodes_.size(), 0);
-  for (u32 node = static_cast<u32>(nodes_.size()); node-- > 1;) heights_[nodes_[node].parent] = std::max(heights_[nodes_[node].parent], static_cast<u16>(heights_[node] + 1));
+  for (u32 node = static_cast<u32>(nodes_.size()); node-- > 1;)
+    heights_[nodes_[node].parent] = std::max(heights_[nodes_[node].parent], static_cast<u16>(heights_[node] + 1));
 
   host.check();
   const ClassIndex* all = classes(0);
@@ -86,7 +87,8 @@ TokenTrie::TokenTrie(const std::vector<std::pair<const char*, std::size_t>>& tok
   for (u32 node = 0; node < nodes_.size() && tables < 0xFFFF; node++) {
     if (fanout[node] < thresholds_.wide_children) continue;
     wide_.resize(wide_.size() + 256, NONE);
-    for (u32 at = node + 1, end = node + nodes_[node].skip(); at < end; at += nodes_[at].skip()) wide_[tables * 256u + nodes_[at].byte()] = at;
+    for (u32 at = node + 1, end = node + nodes_[node].skip(); at < end; at += nodes_[at].skip())
+      wide_[tables * 256u + nodes_[at].byte()] = at;
     nodes_[node].wide = ++tables;
   }
   // No request is to wait for what is known now.
@@ -118,7 +120,8 @@ const NodeSet* TokenTrie::make_set(const u32* nodes, std::size_t count) const {
     const u32 node = nodes[i];
     (nodes_[node].skip() > 1 ? made->nodes : made->leaves).push_back(node);
     made->heavy = made->heavy || heavy(node);
-    for (u32 at = node + 1, end = node + nodes_[node].skip(); at < end; at += nodes_[at].skip()) made->bytes[nodes_[at].byte() >> 6] |= 1ull << (nodes_[at].byte() & 63);
+    for (u32 at = node + 1, end = node + nodes_[node].skip(); at < end; at += nodes_[at].skip())
+      made->bytes[nodes_[at].byte() >> 6] |= 1ull << (nodes_[at].byte() & 63);
     for (i32 token = nodes_[node].token; token >= 0; token = same(token)) made->tokens.push_back(token);
   }
   if (made->tokens.size() > thresholds_.set_tokens) {
