@@ -89,6 +89,22 @@ def test_single_questions(benchmark, capsys, name, arguments):
     assert "|---" in capsys.readouterr().out
 
 
+def test_keywords(benchmark, monkeypatch, capsys):
+    """A verdict is right, refused or wrong by jsonschema's, for every keyword and every engine that is there."""
+    keywords = benchmark("keywords")
+    cases = keywords.CASES
+    assert [keywords.verdict(keywords.stackmask_accepts, schema, text) for _, schema, text in cases] == ["right"] * len(cases)
+    schema, text = {"type": "integer"}, "1"
+    assert keywords.verdict(lambda schema, text: True, schema, text) == "right"
+    assert keywords.verdict(lambda schema, text: False, schema, text) == "**wrong**: refuses `1`"
+    assert keywords.verdict(lambda schema, text: True, schema, '"x"') == '**wrong**: accepts `"x"`'
+    assert keywords.verdict(keywords.stackmask_accepts, {"pattern": r"(.)\1"}, '"aa"') == "refused"
+    monkeypatch.setattr(keywords, "ENGINES", {"stackmask": keywords.stackmask_accepts})
+    monkeypatch.setattr(keywords, "CASES", cases[:2])
+    assert keywords.main() == 0
+    assert capsys.readouterr().out.splitlines()[2:] == ["| `not`         |     right |", "| `uniqueItems` |     right |"]
+
+
 def test_hostile(benchmark, tmp_path, capsys):
     """The two smallest inputs of each family are right or refused, and what was measured is not measured again."""
     hostile, families = benchmark("hostile"), benchmark("families").FAMILIES

@@ -7,12 +7,13 @@ Results go to standard output and everything else to standard error; an error is
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, version
-from typing import Final
+from typing import Any, Final, NoReturn
 
 from ...pda.exceptions import StackmaskError
 from ..answers.options import OTHER_NAMES
@@ -59,9 +60,24 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(str(error))
 
 
+class Parser(argparse.ArgumentParser):
+    """Names an unknown option instead of asking for one that is missing: who writes `--regexp` has given a specification, misspelt."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As argparse does, which parses the arguments of a command by the command's own parser."""
+        self._given = list(sys.argv[1:] if args is None else args)
+        return super().parse_known_args(args, namespace)
+
+    def error(self, message: str) -> NoReturn:
+        """Print the usage and the message, and exit."""
+        options = itertools.takewhile(lambda argument: argument != "--", self._given)
+        unknown = [option for option in options if option.startswith("--") and not self._get_option_tuples(option.partition("=")[0])]
+        super().error(_unknown(self, unknown) if unknown and "required" in message else message)
+
+
 def build_parser() -> argparse.ArgumentParser:
     """The parser of the whole command line."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="stackmask",
         description="Text from a language model that fits a JSON Schema, a regex or a grammar, by construction.",
         epilog=EXIT_CODES,

@@ -120,6 +120,10 @@ class TestCheck:
             assert f"unknown option {given.partition('=')[0]}; did you mean {right}?" in usage_error(capsys, "check", "--json", given)
         assert "did you mean --max-tokens?" in usage_error(capsys, "generate", "--json", "--max-new-tokens", "3")
         assert usage_error(capsys, "check", "--json", "--xyzzy").endswith("error: unknown option --xyzzy\n")
+        for given in ("--regexp", "--regexp=a+"):  # which leaves the command without the specification that it needs
+            assert usage_error(capsys, "check", given, "a+").endswith("error: unknown option --regexp; did you mean --regex?\n")
+        assert usage_error(capsys, "check", "--", "--regexp").endswith("is required\n")
+        assert "expected one argument" in usage_error(capsys, "check", "--regex", "--regexp")
 
     def test_the_last_line_end_is_the_editors(self, capsys, write):
         """One line end at the end of a file does not count, unless the grammar reads it; two do."""
