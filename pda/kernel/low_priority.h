@@ -1,5 +1,5 @@
-// Runs a callable in a thread whose priority drops after 20 ms of CPU time. A priority that was lowered cannot be raised again, so the thread is new; on
-// Linux every thread has a priority of its own, elsewhere the callable runs as any other.
+// Runs a callable in a thread whose priority drops after 20 ms of CPU time. A priority that was lowered cannot be raised again, so the
+// thread is new; on Linux every thread has a priority of its own, elsewhere the callable runs as any other.
 #pragma once
 
 #include <algorithm>
@@ -58,9 +58,10 @@ void run_low_priority(Call call) {
       left = {};
       if (counted && clock_gettime(clock, &worked) == 0)
         left = FULL_PRIORITY - std::chrono::seconds{worked.tv_sec} - std::chrono::nanoseconds{worked.tv_nsec};
-      if (left.count() > 0) continue;
-      if (id) setpriority(PRIO_PROCESS, id, LOWEST);
-      break;
+      if (left.count() <= 0) {
+        if (id) setpriority(PRIO_PROCESS, id, LOWEST);
+        break;
+      }
     }
   }
   thread.join();

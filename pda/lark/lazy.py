@@ -222,13 +222,18 @@ class Order:
         self.graphs: dict[Context, Graph] = {}
         self.callers: dict[Context, set[Context]] = {}
 
-    def users_of(self, rules: set[str]) -> set[str]:
-        """Some rules and those that call them, directly or not."""
-        callers: dict[str, set[str]] = {}
+    def calling_rules(self) -> dict[str, set[str]]:
+        """By rule, those that call it."""
+        calling: dict[str, set[str]] = {}
         for rule, body in self.bodies.items():
             for symbol in body.symbols:
                 if symbol.kind == RULE:
-                    callers.setdefault(str(symbol.key), set()).add(rule)
+                    calling.setdefault(str(symbol.key), set()).add(rule)
+        return calling
+
+    def users_of(self, rules: set[str]) -> set[str]:
+        """Some rules and those that call them, directly or not."""
+        callers = self.calling_rules()
         found, pending = set(rules), list(rules)
         for rule in pending:
             new = callers.get(rule, set()) - found
@@ -238,11 +243,7 @@ class Order:
 
     def find_leading(self) -> None:
         """Which rules may be empty, and which lazy rules may come first in them: a least fixed point."""
-        callers: dict[str, set[str]] = {}
-        for rule, body in self.bodies.items():
-            for symbol in body.symbols:
-                if symbol.kind == RULE:
-                    callers.setdefault(str(symbol.key), set()).add(rule)
+        callers = self.calling_rules()
         pending = dict.fromkeys(self.bodies)
         while pending:
             rule, _ = pending.popitem()

@@ -7,11 +7,11 @@ A keyword that no draft knows is an annotation by the specification; where it lo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ...pda.exceptions import SchemaError, shown
 from ..formats import is_known
@@ -36,8 +36,8 @@ DEEPEST: Final = 1_000
 KNOWN: Final = frozenset().union(*(dialect.keywords for dialect in DIALECTS.values()))
 """The keywords of all drafts."""
 _KNOWN: Final = sorted(KNOWN)
-
-
+_HOLDERS: Final = frozenset({*NAMED, *ONE, *MANY})
+"""The keywords that may have subschemas."""
 _ATOMS: Final = frozenset({str, int, float, bool, type(None)})
 _Path = tuple["_Path | None", Any]
 """A place in a schema: the place above it, and a key or an index there."""
@@ -150,28 +150,9 @@ class Report:
 
 def schema_entries(registry: Registry, formats: bool) -> Iterator[Entry]:
     """The entries of the root document, depth first in the order of the schema."""
-    for uri in dict.fromkeys(registry.unknown_dialects):
-        yield Entry("/$schema", "$schema", ANNOTATION, _unknown_dialect(uri, registry))
-    stack: list[tuple[Any, str, Scope, int]] = [(registry.root.resource.root, "", registry.root, 0)]
-    seen: set[int] = set()
-    while stack:
-        schema, place, scope, depth = stack.pop()
-        if not isinstance(schema, Mapping) or id(schema) in seen:
-            continue
-        seen.add(id(schema))
-        scope = registry.enter(scope, dict(schema) if not isinstance(schema, dict) else schema)
-        dialect = scope.resource.dialect
-        inner: list[tuple[Any, str, Scope, int]] = []
-        for keyword, value in schema.items():
-            at = f"{place}/{pointer_token(keyword)}"
-            entry = _entry(schema, keyword, value, at, dialect, formats)
-            below = [(member, f"{at}{step}", scope, depth + 1) for member, step in _subschemas(keyword, value)]
-            if below and depth >= DEEPEST:
-                yield replace(entry, note="what is below is not listed")
-                continue
-            yield entry
-            inner.extend(below)
-        stack.extend(reversed(inner))
+    yield from _unknown_dialects(registry)
+    for place in _places(registry):
+        yield from _entries(place, place.schema, formats)
 
 
 def may_warn(registry: Registry, formats: bool) -> bool:
@@ -219,30 +200,43 @@ def may_warn(registry: Registry, formats: bool) -> bool:
 
 def noted_entries(registry: Registry, formats: bool) -> Iterator[Entry]:
     """The entries of `schema_entries` that are warnings; only keywords that may have a note are looked at."""
-    for uri in dict.fromkeys(registry.unknown_dialects):
-        yield Entry("/$schema", "$schema", ANNOTATION, _unknown_dialect(uri, registry))
+    yield from _unknown_dialects(registry)
+    for place in _places(registry):
+        schema, dialect = place.schema, place.dialect
+        doubtful: Collection[Any] = schema.keys() - _plain(dialect)
+        if place.depth >= DEEPEST or (dialect.lone_reference and "$ref" in schema):
+            doubtful = schema.keys()
+        if doubtful:
+            keywords = [keyword for keyword in schema if keyword in doubtful]
+            yield from _entries(place, keywords, formats, warnings=True)
+
+
+class _Place(NamedTuple):
+    """A subschema of the root document; `depth` is how many subschemas are around it."""
+
+    schema: Mapping[str, Any]
+    path: _Path | None
+    dialect: Dialect
+    depth: int
+
+
+def _places(registry: Registry) -> Iterator[_Place]:
+    """Every subschema once, depth first in the order of the schema, down to DEEPEST."""
     stack: list[tuple[Any, _Path | None, Scope, int]] = [(registry.root.resource.root, None, registry.root, 0)]
     seen: set[int] = set()
     while stack:
         schema, path, scope, depth = stack.pop()
-        if (schema.__class__ is not dict and not isinstance(schema, Mapping)) or id(schema) in seen:
+        if not isinstance(schema, dict | Mapping) or id(schema) in seen:
             continue
         seen.add(id(schema))
         if "$id" in schema or "id" in schema:
             scope = registry.enter(scope, dict(schema) if not isinstance(schema, dict) else schema)
-        dialect = scope.resource.dialect
-        doubtful = schema.keys() - _plain(dialect)
-        if doubtful:
-            alone = dialect.lone_reference and "$ref" in schema
-            for keyword in schema if alone else [keyword for keyword in schema if keyword in doubtful]:
-                entry = _entry(schema, keyword, schema[keyword], f"/{keyword}" if path is None else "", dialect, formats)
-                if entry.is_warning:
-                    yield replace(entry, pointer=_pointer((path, keyword)))
+        yield _Place(schema, path, scope.resource.dialect, depth)
         if depth >= DEEPEST:
             continue
         inner: list[tuple[Any, _Path | None, Scope, int]] = []
         for keyword, value in schema.items():
-            if value.__class__ in _ATOMS:
+            if not _may_hold(keyword, value):
                 continue
             if isinstance(value, dict | Mapping):
                 if keyword in NAMED:
@@ -255,9 +249,30 @@ def noted_entries(registry: Registry, formats: bool) -> Iterator[Entry]:
         stack.extend(inner)
 
 
-def _unknown_dialect(uri: str, registry: Registry) -> str:
-    """The note on a `$schema` that names no dialect."""
-    return f"unknown dialect {shown(uri)}; read as draft {registry.root.resource.dialect.name}"
+def _may_hold(keyword: str, value: Any) -> bool:
+    """Whether there may be subschemas in the value of a keyword."""
+    return value.__class__ not in _ATOMS and keyword in _HOLDERS
+
+
+def _entries(place: _Place, keywords: Iterable[str], formats: bool, *, warnings: bool = False) -> Iterator[Entry]:
+    """The entries of some keywords of a subschema, or only those that are warnings."""
+    pointer: str | None = None
+    for keyword in keywords:
+        status, note = _status(place, keyword, formats)
+        if place.depth >= DEEPEST and _may_hold(keyword, place.schema[keyword]):
+            note = "what is below is not listed"
+        if warnings and (status == ENFORCED or not note):
+            continue
+        if pointer is None:
+            pointer = _pointer(place.path)
+        yield Entry(f"{pointer}/{pointer_token(keyword)}", keyword, status, note)
+
+
+def _unknown_dialects(registry: Registry) -> Iterator[Entry]:
+    """An entry for each `$schema` that names no dialect."""
+    for uri in dict.fromkeys(registry.unknown_dialects):
+        note = f"unknown dialect {shown(uri)}; read as draft {registry.root.resource.dialect.name}"
+        yield Entry("/$schema", "$schema", ANNOTATION, note)
 
 
 def _pointer(path: _Path | None) -> str:
@@ -276,39 +291,26 @@ def _plain(dialect: Dialect) -> frozenset[str]:
     return (ANNOTATIONS | dialect.keywords.keys()) - others
 
 
-def _subschemas(keyword: str, value: Any) -> Iterator[tuple[Any, str]]:
-    """The subschemas under a keyword, each with the rest of its pointer."""
-    if isinstance(value, Mapping):
-        if keyword in NAMED:
-            for name, member in value.items():
-                yield member, "/" + pointer_token(name)
-        elif keyword in ONE:
-            yield value, ""
-    elif keyword in MANY and isinstance(value, list | tuple):
-        for index, member in enumerate(value):
-            yield member, f"/{index}"
-
-
-def _entry(schema: Mapping[str, Any], keyword: str, value: Any, pointer: str, dialect: Dialect, formats: bool) -> Entry:
-    """What becomes of one keyword."""
+def _status(place: _Place, keyword: str, formats: bool) -> tuple[str, str]:
+    """What becomes of one keyword of a subschema, and a note on it."""
+    schema, dialect = place.schema, place.dialect
     if dialect.lone_reference and "$ref" in schema and keyword not in ("$ref", "$defs", "definitions", "$schema"):
         known = keyword in dialect.keywords and keyword not in ANNOTATIONS
-        return Entry(pointer, keyword, ANNOTATION, f"ignored beside $ref in {dialect.name}" if known else "")
+        return ANNOTATION, f"ignored beside $ref in {dialect.name}" if known else ""
     if keyword in ANNOTATIONS:
-        return Entry(pointer, keyword, ANNOTATION)
-    if pointer == f"/{NAME}":
-        return Entry(pointer, keyword, ENFORCED)
+        return ANNOTATION, ""
+    if keyword == NAME and place.path is None:
+        return ENFORCED, ""
     if keyword not in dialect.keywords:
-        return Entry(pointer, keyword, ANNOTATION, _unknown(keyword, dialect.name))
+        return ANNOTATION, _unknown(keyword, dialect.name)
     if keyword == "format":
         if not formats:
-            return Entry(pointer, keyword, ANNOTATION)
-        return (
-            Entry(pointer, keyword, ENFORCED) if is_known(value) else Entry(pointer, keyword, ANNOTATION, f"unknown format {shown(value)}")
-        )
+            return ANNOTATION, ""
+        name = schema[keyword]
+        return (ENFORCED, "") if is_known(name) else (ANNOTATION, f"unknown format {shown(name)}")
     if NEEDS.get(keyword, keyword) not in schema:
-        return Entry(pointer, keyword, ANNOTATION, f"no effect without {NEEDS[keyword]}")
-    return Entry(pointer, keyword, ENFORCED)
+        return ANNOTATION, f"no effect without {NEEDS[keyword]}"
+    return ENFORCED, ""
 
 
 @lru_cache(maxsize=1024)
