@@ -415,9 +415,7 @@ COMPONENTS: Final[Mapping[str, Schema]] = {
                 "type": "object",
                 "additionalProperties": either(
                     record({"type": one_of("noul"), "noul": PROBABILITY}),
-                    record(
-                        {"type": one_of("score"), "score": NUMBER, "legend": {"type": "object", "additionalProperties": TEXT}, **_LEVELS}
-                    ),
+                    record({"type": one_of("score"), "score": NUMBER, "legend": _LEGEND, **_LEVELS}),
                     record({"type": one_of("choice"), "choice": TEXT, **_LEVELS}),
                 ),
             },

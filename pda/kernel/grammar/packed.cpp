@@ -17,6 +17,7 @@ class Packer {
   }
   void put(const Texts& texts) {
     std::vector<u64> lengths;
+    lengths.reserve(texts.size());
     for (std::size_t i = 0; i < texts.size(); i++) lengths.push_back(texts[i].size());
     put(lengths);
     for (std::size_t i = 0; i < texts.size(); i++) data.append(texts[i]);

@@ -35,7 +35,7 @@ class NodeLists {
     const u32 root = 0;
     intern({&root, 1});
   }
-  std::size_t bytes() const { return lists_.bytes() + shared_.bytes() + sets_.capacity() * sizeof(sets_[0]); }
+  std::size_t bytes() const { return lists_.bytes() + shared_.bytes() + sets_.capacity() * sizeof(const NodeSet*); }
 
  private:
   const TokenTrie& trie_;

@@ -213,7 +213,7 @@ class Canonical {
     std::string all = whole + fraction;
     const std::size_t first = all.find_first_not_of('0');
     if (first == std::string::npos) {
-      out_ += "0";
+      out_ += '0';
       return true;
     }
     const std::size_t last = all.find_last_not_of('0');

@@ -265,7 +265,7 @@ u32 ClassIndex::longest_exit(u64 inside, u32 exit) const {
     const u64 outside = ~(inside & ~SIG_INCOMPLETE);
     for (const Occurrence& at : occurrences_[exit])
       if ((at.before & outside) == 0) longest = std::max(longest, at.chars);
-    return made_with(std::move(longest), 0);
+    return made_with(u32{longest}, 0);
   });
 }
 
@@ -274,7 +274,7 @@ u32 ClassIndex::longest_loop(u64 inside) const {
     u32 longest = 0;
     for (std::size_t i = 0; i < tokens_.size(); i++)
       if ((signatures_[i] & ~inside) == 0) longest = std::max(longest, static_cast<u32>(chars_[i]));
-    return made_with(std::move(longest), 0);
+    return made_with(u32{longest}, 0);
   });
 }
 
@@ -283,7 +283,7 @@ u32 ClassIndex::longest_path(u64 inside) const {
     u32 longest = 0;
     for (std::size_t i = 0; i < node_signatures_.size(); i++)
       if ((node_signatures_[i] & ~inside) == 0) longest = std::max<u32>(longest, node_chars_[i]);
-    return made_with(std::move(longest), 0);
+    return made_with(u32{longest}, 0);
   });
 }
 
