@@ -60,6 +60,11 @@ class KernelGrammar:
     def statistics(self) -> dict[str, int]:
         """Counts of what was built, for tests and benchmarks."""
 
+def pack_grammar(grammar: object) -> bytes:
+    """
+    A grammar as bytes that a KernelGrammar takes in its place, in a process of the same version on the same machine.
+    """
+
 class Matcher:
     """
     The text of one request so far, and what may follow it. Not for use by two threads at once.
@@ -151,9 +156,12 @@ class Matcher:
         The rules begun and not ended after `data`, innermost first; none where `data` is not allowed.
         """
 
-def pack_grammar(grammar: object) -> bytes:
+def fill_draft_bitmasks(matcher: Matcher, draft_token_ids: object, bitmask: object, row: int, parents: object | None = None) -> None:
     """
-    A grammar as bytes that a KernelGrammar takes in its place, in a process of the same version on the same machine.
+    Fill `row` with the mask now, and row + i + 1 with the mask after draft token i and those before it.
+
+    `parents[i]` is the draft token before token i, -1 for none; by default the drafts are a chain.
+    Rows at and below a refused draft token are all zeros. The matcher stays where it is.
     """
 
 def fill_bitmasks(matchers: object, bitmask: object, rows: object | None = None) -> None:
@@ -199,12 +207,4 @@ def mask_logits(logits: object, bitmask: object, forbidden: int, rows: Sequence[
 def best_tokens(logits: object, bitmask: object | None, rows: Sequence[int] | None = None) -> list[int]:
     """
     The token with the largest logit in each row, float32, of those that the bitmask allows if there is one; -1 where it allows none.
-    """
-
-def fill_draft_bitmasks(matcher: Matcher, draft_token_ids: object, bitmask: object, row: int, parents: object | None = None) -> None:
-    """
-    Fill `row` with the mask now, and row + i + 1 with the mask after draft token i and those before it.
-
-    `parents[i]` is the draft token before token i, -1 for none; by default the drafts are a chain.
-    Rows at and below a refused draft token are all zeros. The matcher stays where it is.
     """

@@ -86,7 +86,7 @@ def build(name: str, output: Path, work: Path, level: str = "2") -> None:
     work.mkdir(parents=True, exist_ok=True)
     wasm = name.startswith("wasm")
     target = ["-target", TARGETS[name], *(THROWING if wasm else ["-fPIC"] if "windows" not in name else [])]
-    sources = [path for path in sorted(KERNEL.rglob("*.cpp")) if path.name != "bindings.cpp"]
+    sources = [path for path in sorted(KERNEL.rglob("*.cpp")) if path.parent.name != "bindings"]
     jobs = [
         (path, work / f"{path.relative_to(KERNEL).as_posix().replace('/', '_')}.o", [*target, f"-O{level}", *STRICT]) for path in sources
     ]

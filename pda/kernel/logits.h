@@ -10,6 +10,8 @@
 #include <limits>
 #include <utility>
 
+#include "portable.h"
+
 namespace stackmask {
 
 // For every byte of a mask, eight lanes of all ones where the bit is set.

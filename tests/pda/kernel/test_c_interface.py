@@ -28,7 +28,7 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
         pytest.skip("needs a C and a C++ compiler")
     folder = tmp_path_factory.mktemp("objects")
     cached = [ccache] if (ccache := shutil.which("ccache")) else []
-    sources = [path for path in sorted(KERNEL.rglob("*.cpp")) if path.name != "bindings.cpp"]
+    sources = [path for path in sorted(KERNEL.rglob("*.cpp")) if path.parent.name != "bindings"]
 
     def compiled(source: Path) -> Path:
         made = folder / f"{source.parent.name}_{source.stem}.o"

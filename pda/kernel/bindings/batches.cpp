@@ -1,0 +1,141 @@
+// The matchers of a batch, one call for all.
+#include "batch.h"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+
+#include "background_filler.h"
+#include "bindings/bitmask_rows.h"
+#include "bindings/module.h"
+
+namespace stackmask {
+
+namespace {
+
+// The matchers of a batch, which stay alive while the GIL is let go.
+struct Batch {
+  std::vector<Matcher*> matchers;
+  std::vector<nb::object> alive;
+  explicit Batch(nb::handle given) {
+    for (nb::handle matcher : nb::iter(given)) {
+      if (!nb::isinstance<Matcher>(matcher)) throw nb::type_error("a matcher was expected");
+      matchers.push_back(nb::cast<Matcher*>(matcher));
+      alive.push_back(nb::borrow(matcher));
+    }
+  }
+};
+
+// Ids of the batch's rows: given, or 0, 1, 2 ...
+std::vector<i64> rows_of(nb::handle rows, std::size_t count) {
+  std::vector<i64> result;
+  if (rows.is_none()) {
+    for (std::size_t i = 0; i < count; i++) result.push_back(static_cast<i64>(i));
+    return result;
+  }
+  for (nb::handle row : nb::iter(rows)) result.push_back(nb::cast<i64>(row));
+  if (result.size() != count)
+    throw nb::value_error((std::to_string(count) + " matchers, but " + std::to_string(result.size()) + " rows").c_str());
+  std::vector<i64> sorted = result;
+  std::sort(sorted.begin(), sorted.end());
+  if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end()) throw nb::value_error("two matchers have the same row");
+  return result;
+}
+
+// What a call to fill bitmasks is about, checked.
+struct Fill {
+  Batch batch;
+  std::optional<BitmaskRows> target;
+  std::vector<u32*> rows;
+  Fill(nb::handle matchers, nb::handle bitmask, nb::handle places) : batch(matchers) {
+    const std::vector<Matcher*>& list = batch.matchers;
+    const std::vector<i64> wanted = rows_of(places, list.size());
+    for (const Matcher* matcher : list)
+      if (matcher->trie().size() != list[0]->trie().size()) throw nb::value_error("the matchers have vocabularies of different sizes");
+    if (list.empty()) return;
+    target.emplace(bitmask, list[0]->trie());
+    for (const i64 place : wanted) rows.push_back(target->row(place));
+  }
+};
+
+struct BitmaskFiller {
+  nb::object rows;
+  BackgroundFiller filler;  // ends before the rows that it fills are freed
+};
+
+}  // namespace
+
+void bind_batches(nb::module_& m) {
+  m.def(
+      "fill_bitmasks",
+      [](nb::handle matchers, nb::handle bitmask, nb::handle rows) {
+        const Fill fill(matchers, bitmask, rows);
+        const nb::gil_scoped_release release;
+        for (std::size_t i = 0; i < fill.rows.size(); i++) fill.batch.matchers[i]->fill(fill.rows[i]);
+      },
+      nb::arg("matchers"), nb::arg("bitmask"), nb::arg("rows") = nb::none(), "Fill the row of every matcher: `rows[i]`, or i.");
+
+  nb::class_<Fill>(m, "MatcherRows",
+                   "The matchers of a batch and their rows of a bitmask, `rows[i]` or i, checked once for any number of steps.")
+      .def(nb::init<nb::handle, nb::handle, nb::handle>(), nb::arg("matchers"), nb::arg("bitmask"), nb::arg("rows") = nb::none())
+      .def(
+          "take",
+          [](const Fill& self, nb::handle token_ids) {
+            const std::vector<Matcher*>& list = self.batch.matchers;
+            std::vector<u32> tokens;
+            tokens.reserve(list.size());
+            for (nb::handle id : nb::iter(token_ids)) {
+              if (tokens.size() < list.size()) tokens.push_back(checked_token(list[tokens.size()]->trie(), nb::cast<i64>(id)));
+              else throw nb::value_error("there are more tokens than matchers");
+            }
+            if (tokens.size() < list.size()) throw nb::value_error("there are fewer tokens than matchers");
+            const nb::gil_scoped_release release;
+            return accept_all(list, tokens);
+          },
+          nb::arg("token_ids"), nb::sig("def take(self, token_ids: object) -> list[int] | None"),
+          "Every matcher goes on by its token; the lengths in bytes of their shortest completions then, -1 where there is none.\n\n"
+          "None where a matcher refuses its token or runs into a limit: then none has gone on.");
+
+  nb::class_<BitmaskFiller>(m, "BitmaskFiller", "Fills bitmasks in a thread of its own while its caller does something else.")
+      .def(nb::init<>())
+      .def(
+          "begin",
+          [](BitmaskFiller& self, nb::object rows) {
+            if (self.rows.is_valid()) throw nb::value_error("it has begun already; call end first");
+            const Fill& fill = nb::cast<const Fill&>(rows);
+            self.filler.begin(fill.batch.matchers, fill.rows);
+            self.rows = std::move(rows);
+          },
+          nb::arg("rows"), nb::sig("def begin(self, rows: MatcherRows) -> None"),
+          "Begin to fill these rows. Until `end`, leave the matchers as they are and the rows unread.")
+      .def(
+          "end",
+          [](BitmaskFiller& self) {
+            if (!self.rows.is_valid()) throw nb::value_error("nothing has begun");
+            std::exception_ptr error;
+            {
+              const nb::gil_scoped_release release;
+              error = self.filler.end();
+            }
+            self.rows.reset();
+            if (error) std::rethrow_exception(error);
+          },
+          "Wait until the rows are filled; what went wrong is raised here.");
+
+  m.def(
+      "completion_lengths",
+      [](nb::handle matchers) {
+        const Batch batch(matchers);
+        std::vector<i64> lengths;
+        const nb::gil_scoped_release release;
+        for (const Matcher* matcher : batch.matchers) lengths.push_back(completion_length(*matcher));
+        return lengths;
+      },
+      nb::arg("matchers"), nb::sig("def completion_lengths(matchers: object) -> list[int]"),
+      "The length in bytes of what `shortest_completion` gives for every matcher, -1 where it raises an error.");
+}
+
+}  // namespace stackmask

@@ -1,0 +1,181 @@
+// The matcher of one request.
+#include "matcher.h"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "bindings/bitmask_rows.h"
+#include "bindings/module.h"
+
+namespace stackmask {
+
+void bind_matchers(nb::module_& m) {
+  nb::class_<Matcher>(m, "Matcher", "The text of one request so far, and what may follow it. Not for use by two threads at once.")
+      .def(
+          "__init__",
+          [](Matcher* self, const KernelGrammar& grammar, nb::object stop_token_ids) {
+            std::vector<u32> stops = checked_tokens(grammar.automaton->trie(), stop_token_ids);
+            new (self) Matcher(grammar.automaton, std::move(stops));
+          },
+          nb::arg("grammar"), nb::arg("stop_token_ids"))
+      .def("__repr__",
+           [](const Matcher& self) {
+             return "<Matcher after " + std::to_string(self.num_accepted()) + " tokens" + (self.is_terminated() ? ", terminated" : "") +
+                    ">";
+           })
+      .def_prop_ro("num_accepted", &Matcher::num_accepted, "How many steps rollback can undo.")
+      .def_prop_ro(
+          "temperature",
+          [](const Matcher& self) -> std::optional<double> {
+            const double value = self.temperature();
+            return value < 0 ? std::nullopt : std::optional<double>(value);
+          },
+          "The temperature that the next token is to be sampled at, None where the grammar does not say; the highest of several.")
+      .def_prop_ro(
+          "taken",
+          [](const Matcher& self) {
+            nb::list steps;
+            for (const auto& [token, text] : self.taken()) {
+              if (token >= 0) steps.append(nb::int_(token));
+              else steps.append(to_bytes(text));
+            }
+            return steps;
+          },
+          nb::for_getter(nb::sig("def taken(self) -> list[int | bytes]")),
+          "What was accepted, tokens by their ids and texts, without stop tokens nobody asked for; nothing where there is no CAPTURE.")
+      .def("is_terminated", &Matcher::is_terminated, "Whether a stop token was accepted.")
+      .def("is_completed", &Matcher::is_completed, "Whether the text may end here: then every stop token is allowed.")
+      .def(
+          "accept_token", [](Matcher& self, i64 token_id) { return self.accept_token(checked_token(self.trie(), token_id)); },
+          nb::arg("token_id"), "Go on by a token; False, and nothing changes, where it is not allowed.")
+      .def(
+          "accept_bytes", [](Matcher& self, nb::bytes data) { return self.accept_bytes(data.c_str(), data.size()); }, nb::arg("data"),
+          "Go on by a text, as one step; False, and nothing changes, where it is not allowed.")
+      .def(
+          "validate_tokens",
+          [](const Matcher& self, nb::object token_ids) { return self.validate_tokens(checked_tokens(self.trie(), token_ids)); },
+          nb::arg("token_ids"), "How many of these tokens could be accepted one after the other.")
+      .def(
+          "rollback",
+          [](Matcher& self, i64 n) {
+            if (n < 0) throw nb::value_error(("cannot roll back " + std::to_string(n) + " tokens").c_str());
+            self.rollback(n);
+          },
+          nb::arg("n"), "Undo the last n steps.")
+      .def(
+          "fork",
+          [](nb::handle self) {
+            nb::cast<const Matcher&>(self);  // a TypeError for what was never made
+            nb::object copy = nb::inst_alloc(self.type());
+            new (nb::inst_ptr<Matcher>(copy)) Matcher(*nb::inst_ptr<Matcher>(self));
+            nb::inst_mark_ready(copy);
+            return copy;
+          },
+          nb::sig("def fork(self) -> typing.Self"), "An independent matcher in the same state, with the same history.")
+      .def("reset", &Matcher::reset, "Back to the beginning, with no history.")
+      .def(
+          "fill_next_token_bitmask",
+          [](const Matcher& self, nb::handle bitmask, i64 index) {
+            const BitmaskRows rows(bitmask, self.trie());
+            u32* row = rows.row(index);
+            const nb::gil_scoped_release release;
+            return self.fill(row);
+          },
+          nb::arg("bitmask"), nb::arg("index") = 0,
+          "Write the row of a bitmask: bit i of word w is 1 if token 32 w + i is allowed. False if all of them are.")
+      .def(
+          "fill_by_trial",
+          [](const Matcher& self, nb::handle bitmask, i64 index) {
+            const BitmaskRows rows(bitmask, self.trie());
+            u32* row = rows.row(index);
+            const nb::gil_scoped_release release;
+            self.fill_by_trial(row);
+          },
+          nb::arg("bitmask"), nb::arg("index") = 0,
+          "The row that fill_next_token_bitmask is to write, by trying to accept every token: slow, for tests.")
+      .def(
+          "allowed_tokens",
+          [](const Matcher& self) {
+            std::vector<u32> row(self.trie().words());
+            {
+              const nb::gil_scoped_release release;
+              self.fill(row.data());
+            }
+            std::vector<u32> tokens;
+            for (u32 id = 0; id < self.trie().size(); id++)
+              if (row[id >> 5] >> (id & 31) & 1) tokens.push_back(id);
+            return tokens;
+          },
+          "The tokens that are allowed now.")
+      .def(
+          "find_jump_forward_bytes", [](const Matcher& self) { return to_bytes(self.jump_forward()); },
+          "The bytes that must follow, up to where there is a choice or the text is complete; no more than 65,536 at once.")
+      .def(
+          "find_jump_forward_string",
+          [](const Matcher& self) {
+            // The forced bytes are UTF-8 up to where they are cut or the grammar has raw bytes.
+            const std::string bytes = self.jump_forward();
+            const nb::object text = nb::steal(PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "strict"));
+            if (text.is_valid()) return nb::str(text);
+            nb::python_error error;
+            const Py_ssize_t start = nb::cast<Py_ssize_t>(nb::object(error.value().attr("start")));
+            return nb::str(bytes.data(), static_cast<std::size_t>(start));
+          },
+          "The longest start of the bytes that must follow that is text.")
+      .def(
+          "shortest_completion",
+          [](const Matcher& self) {
+            std::string text;
+            {
+              const nb::gil_scoped_release release;
+              text = self.shortest_completion();
+            }
+            return to_bytes(text);
+          },
+          "A shortest text that completes the text so far, read byte by byte.\n\n"
+          "A token that the grammar asks for by its id is no text: a completion passes through none. GrammarError where none completes without\n"
+          "one, LimitError where the text is too long to be written, or values that must differ leave too many ways to look at.")
+      .def(
+          "matching_prefix", [](const Matcher& self, nb::bytes data) { return self.matching_prefix(data.c_str(), data.size()); },
+          nb::arg("data"), "How many of these bytes can be accepted from here.")
+      .def(
+          "next_bytes", [](const Matcher& self, nb::bytes data) { return to_bytes(self.next_bytes(data.c_str(), data.size())); },
+          nb::arg("data") = nb::bytes("", 0), "Which bytes may follow after `data`, sorted; none where `data` is not allowed.")
+      .def(
+          "rule_names", [](const Matcher& self, nb::bytes data) { return self.rule_names(data.c_str(), data.size()); },
+          nb::arg("data") = nb::bytes("", 0),
+          "The rules begun and not ended after `data`, innermost first; none where `data` is not allowed.");
+
+  m.def(
+      "fill_draft_bitmasks",
+      [](const Matcher& matcher, nb::object draft_token_ids, nb::handle bitmask, i64 row, nb::object parents) {
+        const std::vector<u32> tokens = checked_tokens(matcher.trie(), draft_token_ids);
+        std::vector<i32> before;
+        if (parents.is_none()) {
+          for (std::size_t i = 0; i < tokens.size(); i++) before.push_back(static_cast<i32>(i) - 1);
+        } else {
+          for (nb::handle parent : nb::iter(parents)) before.push_back(nb::cast<i32>(parent));
+          if (before.size() != tokens.size())
+            throw nb::value_error(
+                (std::to_string(tokens.size()) + " draft tokens, but " + std::to_string(before.size()) + " parents").c_str());
+          for (std::size_t i = 0; i < before.size(); i++)
+            if (before[i] < -1 || before[i] >= static_cast<i32>(i))
+              throw nb::value_error(("the parent of draft token " + std::to_string(i) + " is " + std::to_string(before[i]) +
+                                     ", not -1 or a draft token before it")
+                                        .c_str());
+        }
+        const BitmaskRows rows(bitmask, matcher.trie());
+        u32* first = rows.row(row);
+        rows.row(row + static_cast<i64>(tokens.size()));
+        const nb::gil_scoped_release release;
+        matcher.fill_drafts(tokens, before, first);
+      },
+      nb::arg("matcher"), nb::arg("draft_token_ids"), nb::arg("bitmask"), nb::arg("row"), nb::arg("parents") = nb::none(),
+      "Fill `row` with the mask now, and row + i + 1 with the mask after draft token i and those before it.\n\n"
+      "`parents[i]` is the draft token before token i, -1 for none; by default the drafts are a chain.\n"
+      "Rows at and below a refused draft token are all zeros. The matcher stays where it is.");
+}
+
+}  // namespace stackmask

@@ -1,0 +1,26 @@
+// Python as the kernel meets it: its lock, its signals, its errors, and the arguments that all bindings check.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "vocabulary/trie.h"
+
+namespace stackmask {
+
+namespace nb = nanobind;
+
+// Makes Python the kernel's host (host.h), and the kernel's exceptions those of pda/exceptions.py. Once, by the module.
+void begin_host();
+bool holds_gil();
+// An exception where the main thread was interrupted.
+void check_signals();
+
+u32 checked_token(const TokenTrie& trie, i64 token);
+std::vector<u32> checked_tokens(const TokenTrie& trie, nb::handle ids);
+inline nb::bytes to_bytes(const std::string& text) { return nb::bytes(text.data(), text.size()); }
+
+}  // namespace stackmask
