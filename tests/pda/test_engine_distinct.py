@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections.abc import Callable
 from decimal import Decimal
 from itertools import permutations, product
@@ -294,6 +295,66 @@ def test_tokens_that_use_values_up(kernel: Engine, reference: Engine, seed: int)
             assert told.accept_token(token)
             if at.num_accepted > 8:
                 break
+
+
+PARTS: dict[str, tuple[dict[str, Any], tuple[str, ...], int]] = {
+    "lists of objects": (
+        {"type": "array", "maxItems": 2, "items": {"type": "object", "properties": {"d": {"const": 1}}, "additionalProperties": False}},
+        ("[]", *(f"[{a}]" for a in ("{}", '{"d":1}')), *(f"[{a},{b}]" for a, b in product(("{}", '{"d":1}'), repeat=2))),
+        4,
+    ),
+    "lists of different values": (
+        {"type": "array", "maxItems": 2, "uniqueItems": True, "items": {"enum": [1, 2, "a"]}},
+        ("[]", "[1]", "[2]", '["a"]', *(f"[{a},{b}]" for a, b in permutations(("1", "2", '"a"'), 2))),
+        3,
+    ),
+    "objects of objects": (
+        {
+            "type": "object",
+            "properties": {"a": {"type": "object", "properties": {"b": {"type": "boolean"}}, "additionalProperties": False}},
+            "required": ["a"],
+            "additionalProperties": False,
+        },
+        tuple(f'{{"a":{inner}}}' for inner in ("{}", '{"b":true}', '{"b":false}')),
+        4,
+    ),
+    "pairs behind endless strings": (
+        {
+            "type": "array",
+            "minItems": 2,
+            "prefixItems": [{"enum": ["a", "b"]}, {"type": "array", "maxItems": 1, "items": {"const": 0}}],
+            "items": False,
+        },
+        tuple(f'["{a}",{b}]' for a, b in product("ab", ("[]", "[0]"))),
+        4,
+    ),
+}
+"""By name: the schema of an item, the texts of all its values, and how many items the list has at most."""
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_a_part_that_ends_where_no_value_is_left(engine: Engine, name: str) -> None:
+    """A token that ends a part of a value, such as a member, is in no mask where what must follow completes values that were seen alone.
+
+    The oracle is the list of all texts: each token is allowed if some text begins with what was read and it.
+    """
+    items, values, most = PARTS[name]
+    texts = sorted("[" + ",".join(chosen) + "]" for count in range(most + 1) for chosen in permutations(values, count))
+    schema = {"type": "array", "uniqueItems": True, "items": items, "maxItems": most}
+    ends = ("}", "]", "}]", "},", "],", "]]", "}}", "],[", "},{", "[{}", ",{}")
+    tokens = sorted({*ends, *(character for text in texts for character in text)})
+    at = matcher(engine, json_schema_grammar(schema, whitespace="compact")[0], [*(token.encode() for token in tokens), None], [len(tokens)])
+
+    def begins(text: str) -> bool:
+        place = bisect_left(texts, text)
+        return place < len(texts) and texts[place].startswith(text)
+
+    for text in Random(1).sample(texts, min(len(texts), 6 if engine.__name__.endswith("reference") else 60)):
+        now = at.fork()
+        for place in range(len(text) + 1):
+            allowed = [tokens[token] for token in now.allowed_tokens() if token < len(tokens)]
+            assert allowed == [token for token in tokens if begins(text[:place] + token)], text[:place]
+            assert place == len(text) or now.accept_token(tokens.index(text[place]))
 
 
 @pytest.mark.parametrize("count", [3, 11, 12, 40, 200])

@@ -305,7 +305,7 @@ class MaskComposer {
         const u8 flags = dfa_[popped.state].flags;
         if (flags & STATE_REGION) pop(left.nodes, popped.below, at.passed, sole);
         else if (flags & STATE_GUARD) leave_guard({left.nodes, at.state, at.below, at.passed}, popped, sole);
-        else go_on(left.nodes, popped.state, popped.below, at.passed);
+        else go_on_in_caller(left.nodes, popped.state, popped.below, at.passed);
       }
     }
   }
@@ -331,13 +331,25 @@ class MaskComposer {
     }
     // Here the token ends with a value, behind which there may be too few others.
     if (counts_.scope_may_run_out(back)) add_nodes(nodes, unverified_);
-    go_on(nodes, back, popped.below, true);
+    go_on_in_caller(nodes, back, popped.below, true);
     if (dfa_[back].flags & STATE_FINAL) pop(nodes, popped.below, true, sole);
+  }
+
+  // A token that ends here leaves the value it is part of unfinished: all that may still complete it can be values that were seen, as
+  // after the last member of an object. The state masks record this for the states inside of a rule.
+  void go_on_in_caller(u32 nodes, u32 state, u32 below, bool passed) {
+    const bool watched = (stacks_.guarded(below) & GUARD_BELOW) && (passed || new_values_.guard_values(below, 1) > 0);
+    if (watched && few_texts(state)) add_nodes(nodes, unverified_);
+    go_on(nodes, state, below, passed);
   }
 
   bool few_values(u32 rule) {
     const u32 start = dfa_.start(rule);
-    return start != DEAD && !counts_.has_unbounded_strings(start) && !counts_.surely_more(counts_.min_text_count(start), all_values_);
+    return start != DEAD && few_texts(start);
+  }
+
+  bool few_texts(u32 state) {
+    return !counts_.has_unbounded_strings(state) && !counts_.surely_more(counts_.min_text_count(state), all_values_);
   }
 
   u32 return_to(u32 back, bool distinct, u32 below) { return stacks_.push(distinct ? dfa_.guard(back, IN_TOKEN) : back, below); }
