@@ -15,9 +15,9 @@
     engine/                                continuous batching of constrained requests
     inspector/                             why a text is refused and what may come next: data, a page, colours
     llama_cpp/                             GGUF models, run by llama.cpp
+    mlx/                                   models of mlx-lm, on Apple silicon
     server/                                an HTTP server over the engine, with OpenAI's interface
     cli/                                   the command line
-    mlx/                                   mlx-lm, on Apple silicon
     outlines/                              a back end of Outlines
     vllm/, sglang/, xgrammar/              backends of vLLM and SGLang, and XGrammar's Python interface
 

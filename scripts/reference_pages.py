@@ -66,7 +66,7 @@ INTEGRATIONS: Final = {
     "integration.processes": ("pool",),
     "integration.inspector": ("inspector",),
     "integration.llama_cpp": ("model", "sampler", "logits_processor"),
-    "integration.mlx": ("logits_processor",),
+    "integration.mlx": ("model", "vocabulary", "logits_processor"),
     "integration.outlines": ("backend",),
     "integration.vllm": ("patches",),
     "integration.distributed": (),

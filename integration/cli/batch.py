@@ -65,6 +65,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quiet", action="store_true", help="show no progress")
     parser.set_defaults(
         gguf=None,
+        mlx=None,
         context=None,
         torch_threads=None,
         grammar_timeout=30.0,

@@ -1,4 +1,4 @@
-"""`stackmask serve`: an OpenAI-compatible server over a Hugging Face model or a GGUF file, in which constraints hold."""
+"""`stackmask serve`: an OpenAI-compatible server over a Hugging Face model, a GGUF file or an MLX model, in which constraints hold."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
@@ -34,9 +35,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     model = parser.add_mutually_exclusive_group()
     model.add_argument("--model", metavar="DIR", help="a Hugging Face model (default: the demo model in the package)")
     model.add_argument("--gguf", metavar="FILE", help="a GGUF model, run by llama.cpp")
+    model.add_argument("--mlx", metavar="DIR", help="an MLX model, run by mlx-lm: a directory or a name of Hugging Face")
     model.add_argument("--demo", action="store_true", help="the demo model in the package")
     parser.add_argument(
-        "--draft-model", metavar="DIR", help="a smaller model with the same vocabulary, for speculative decoding; a file with --gguf"
+        "--draft-model", metavar="DIR", help="a smaller model of the same kind and vocabulary, for speculative decoding; a file with --gguf"
     )
     parser.add_argument("--context", type=integer(1), metavar="N", help="tokens of a request, with --gguf (default: up to 4096)")
     parser.add_argument("--dtype", default="auto", choices=DTYPES, help="numbers of the model (default: those of its files)")
@@ -57,7 +59,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--log-level", default="warning", choices=LEVELS, help="info logs every request (default: warning)")
     parser.add_argument("--log-format", default="text", choices=FORMATS, help="lines of text or JSON objects (default: text)")
-    parser.add_argument("--max-concurrent", type=integer(1), metavar="N", help="requests in a batch (default: 64, and 8 with --gguf)")
+    parser.add_argument(
+        "--max-concurrent", type=integer(1), metavar="N", help="requests in a batch (default: 64, and 8 with --gguf or --mlx)"
+    )
     parser.add_argument("--max-queue", type=integer(0), default=256, metavar="N", help="requests that wait; more get 429 (default: 256)")
     parser.add_argument("--max-tokens", type=integer(1), metavar="N", help="for requests that do not say (default: the model's context)")
     parser.add_argument("--max-body-bytes", type=integer(1), default=4 << 20, metavar="N", help="longest request (default: 4 MiB)")
@@ -179,10 +183,8 @@ def load_engine(arguments: argparse.Namespace) -> tuple[Any, str]:
 
     from ...pda.exceptions import LimitError
     from ...pda.limits import Limits
-    from ..demo import load_model
     from ..engine import Engine
     from ..llama_cpp.library import LibraryError
-    from ..llama_cpp.model import load_gguf
     from ..processes.pool import WorkerCompiler
     from ..tokenizers import model_vocabulary
 
@@ -191,17 +193,15 @@ def load_engine(arguments: argparse.Namespace) -> tuple[Any, str]:
     logging.disable_progress_bar()
     if arguments.context is not None and arguments.gguf is None:
         raise CommandError("--context means nothing without --gguf: the context of other models is their own")
+    is_torch = arguments.gguf is None and arguments.mlx is None
+    if not is_torch and (arguments.dtype != "auto" or arguments.device is not None):
+        raise CommandError("--dtype and --device are for models of transformers; a GGUF or MLX model has its own numbers and device")
     if arguments.torch_threads or arguments.model is None:
         torch.set_num_threads(arguments.torch_threads or 1)  # PERF: the demo model's matrices are too small for two threads
     try:
-        if arguments.gguf is not None:
-            options = {"context": arguments.context, "threads": arguments.torch_threads}
-            model, tokenizer = load_gguf(arguments.gguf, **options)
-            draft = load_gguf(arguments.draft_model, **options)[0] if arguments.draft_model else None
-        else:
-            where = {"dtype": arguments.dtype, "device": arguments.device}
-            model, tokenizer = load_model(arguments.model, **where)
-            draft = load_model(arguments.draft_model, **where)[0] if arguments.draft_model else None
+        load, path = _loader(arguments)
+        model, tokenizer = load(path)
+        draft = load(arguments.draft_model)[0] if arguments.draft_model else None
     except (OSError, ValueError, RuntimeError, LibraryError) as error:  # RuntimeError is torch's, of a device that is not there
         raise CommandError(f"cannot load a model: {str(error).splitlines()[0]}") from None
     compiler = WorkerCompiler(
@@ -214,17 +214,33 @@ def load_engine(arguments: argparse.Namespace) -> tuple[Any, str]:
         compiler.start_workers()
     except LimitError as error:
         raise CommandError(str(error)) from None
-    path = arguments.model or arguments.gguf
     name = "demo" if path is None else Path(path).resolve().name.removesuffix(".gguf")
     engine = Engine(
         model,
         tokenizer,
         compiler=compiler,
         draft_model=draft,
-        max_running=arguments.max_concurrent or (64 if arguments.gguf is None else 8),
+        max_running=arguments.max_concurrent or (64 if is_torch else 8),
         max_waiting=arguments.max_queue,
     )
     return engine, name
+
+
+def _loader(arguments: argparse.Namespace) -> tuple[Callable[[Any], tuple[Any, Any]], str | None]:
+    """The function that loads a model and its tokenizer, and where the model is; None is the demo model."""
+    if arguments.gguf is not None:
+        from ..llama_cpp.model import load_gguf
+
+        return partial(load_gguf, context=arguments.context, threads=arguments.torch_threads), arguments.gguf
+    if arguments.mlx is not None:
+        try:
+            from ..mlx.model import load_mlx
+        except ImportError as error:
+            raise CommandError(f"--mlx needs mlx-lm (pip install mlx-lm): {error}") from None
+        return load_mlx, arguments.mlx
+    from ..demo import load_model
+
+    return partial(load_model, dtype=arguments.dtype, device=arguments.device), arguments.model
 
 
 def read_template(path: str | None) -> str | None:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
@@ -32,6 +33,21 @@ MASKED = ("sdpa", "eager")  # the attention kernels that read a mask of (rows, 1
 
 class ModelError(StackmaskError):
     """The engine cannot run this kind of model."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelConfig:
+    """What the engine asks of a model's configuration: the width of its logits, and the longest text of a row, in tokens.
+
+    For models of another library; those of transformers have their own.
+    """
+
+    vocab_size: int
+    max_position_embeddings: int
+
+    def get_text_config(self) -> ModelConfig:
+        """Itself: it has no other part."""
+        return self
 
 
 class RowCache(Protocol):

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import os
 import weakref
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from ...pda.exceptions import StackmaskError
+from ..engine.kv_cache import ModelConfig
 from .cache import LlamaRows
 from .library import Library
 from .tokenizer import LlamaTokenizer
@@ -24,18 +24,6 @@ CONTEXT: Final = 4096  # tokens of a request, where nobody says and the model wa
 
 class GGUFError(StackmaskError, ValueError):
     """A file is no model that llama.cpp can run here."""
-
-
-@dataclass(frozen=True, slots=True)
-class LlamaConfig:
-    """What the engine asks of a model's configuration: the width of its logits, and the longest text of a row, in tokens."""
-
-    vocab_size: int
-    max_position_embeddings: int
-
-    def get_text_config(self) -> LlamaConfig:
-        """Itself: it has no other part."""
-        return self
 
 
 class Weights:
@@ -83,7 +71,7 @@ class LlamaModel:
         self._check_kind()
         self.vocab: int = self.library.llama_model_get_vocab(self.pointer)
         trained: int = self.library.llama_model_n_ctx_train(self.pointer)
-        self.config = LlamaConfig(self.library.llama_vocab_n_tokens(self.vocab), context or min(trained, CONTEXT))
+        self.config = ModelConfig(self.library.llama_vocab_n_tokens(self.vocab), context or min(trained, CONTEXT))
         self.threads = threads or _cores()
         self.can_take_back = not (self.library.llama_model_is_recurrent(self.pointer) or self.library.llama_model_is_hybrid(self.pointer))
 

@@ -21,17 +21,12 @@ from ...pda.exceptions import GrammarError
 from ...pda.matcher import allocate_token_bitmask
 from ..compiler import CompiledGrammar
 from ..follower import Follower
-from ..tokenizers import Vocabulary
 from .bitmask import apply_token_bitmask
+from .vocabulary import model_vocabulary
+
+__all__ = ["GrammarLogitsProcessor", "model_vocabulary"]
 
 KEPT: Final = 256  # texts; a batch has fewer rows, and guesses of speculative decoding are forgotten after as many
-
-
-def model_vocabulary(model: Any, tokenizer: Any) -> Vocabulary:
-    """The vocabulary of a model and tokenizer of `mlx_lm.load`, as wide as the model's logits."""
-    inner = getattr(tokenizer, "_tokenizer", tokenizer)
-    stops = getattr(tokenizer, "eos_token_ids", None)
-    return Vocabulary.from_transformers(inner, size=model.args.vocab_size, stop_token_ids=sorted(stops) if stops else None)
 
 
 @dataclass(slots=True)

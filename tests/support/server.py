@@ -16,7 +16,7 @@ class Server:
 
     def __init__(self, *arguments):
         path = os.pathsep.join([str(Path(stackmask.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
-        model = () if {"--model", "--gguf"} & set(arguments) else ("--demo",)
+        model = () if {"--model", "--gguf", "--mlx"} & set(arguments) else ("--demo",)
         self.process = subprocess.Popen(
             [sys.executable, "-m", "stackmask.integration.cli", "serve", *model, "--port", "0", *arguments],
             stderr=subprocess.PIPE,
