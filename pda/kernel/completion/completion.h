@@ -1,4 +1,4 @@
-// How a text can be completed: least lengths, and a shortest completion (measure.cpp).
+// How a text can be completed: least lengths, and a shortest completion.
 //
 // Lengths are measured once somebody asks: they lower all of the grammar, and cost as much as the rest of a compilation.
 //

@@ -802,4 +802,9 @@ Facts find_facts(Expressions& expressions, const TokenTrie& trie, Nfa& nfa, Dead
   return Finder(expressions, trie, nfa, deadline).run();
 }
 
+std::size_t Facts::bytes() const {
+  return flags.capacity() + endless.capacity() + 4 * (size.capacity() + least.capacity() + whole.capacity() + rank.capacity()) +
+         token_sets.capacity() * sizeof(token_sets[0]);
+}
+
 }  // namespace stackmask

@@ -1,10 +1,11 @@
-// Expressions to NFAs: Thompson's construction, with characters spelled out as bytes and long repetitions as counters.
+// Expressions to NFAs: Thompson's construction, with characters spelled out as bytes (spelling.h) and long repetitions as counters.
 #include <algorithm>
 #include <array>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "grammar/facts.h"
+#include "grammar/spelling.h"
 
 namespace stackmask {
 
@@ -13,7 +14,7 @@ namespace {
 constexpr u64 INLINE_GROWTH = 4;    // inlining small rules may multiply the states of a grammar by this
 constexpr u64 INLINE_FLOOR = 2048;  // ... or up to this many states in all
 
-class Lowering final : public Source {
+class Lowering final : public Source, private Spelling {
  public:
   // With `apart` calls stay calls, and counted repetitions are rules of their own: left recursion through counters would leave no way to
   // measure what is left to read.
@@ -78,7 +79,7 @@ class Lowering final : public Source {
 
   std::size_t bytes() const override {
     return ex_.bytes() + facts_.bytes() + deferred_.capacity() * sizeof(Deferred) + pieces_.capacity() * sizeof(Piece) +
-           rule_of_.capacity() * sizeof(u32) + tails_.bytes() + escapes_.bytes();
+           rule_of_.capacity() * sizeof(u32) + spelled_bytes();
   }
 
  private:
@@ -107,7 +108,6 @@ class Lowering final : public Source {
   u32 few_states_;  // an automaton of at most this many is lowered at once
   bool apart_;
   u64 budget_;                    // states up to which small rules are inlined
-  Nfa* nfa_ = nullptr;
   Deadline* deadline_ = nullptr;
   std::vector<u32> rule_of_;      // rules of the expressions -> rules of the NFA
   std::vector<u32> bodies_;       // by rule of the NFA: its node
@@ -145,8 +145,7 @@ class Lowering final : public Source {
       for (u32& rule : l.rule_of_)
         if (rule != NONE && rule >= rules) rule = NONE;
       std::erase_if(l.outlined_, [this](const auto& entry) { return entry.second >= rules; });
-      l.tails_.clear();
-      l.escapes_.clear();
+      l.forget_spelled();
     }
   };
 
@@ -155,7 +154,7 @@ class Lowering final : public Source {
     else nfa_->work.spend(4);
   }
 
-  u32 state() {
+  u32 state() override {
     if (nfa_->states.size() >= limits_.states)
       throw LimitExceeded("states", static_cast<double>(limits_.states),
                           "the grammar needs more than " + std::to_string(limits_.states) + " NFA states");
@@ -270,7 +269,7 @@ class Lowering final : public Source {
         break;
       }
       case OP_BYTES:
-        for (std::size_t i = 0; i < n; i += 2) bytes(task.from, task.to, ex_.arg(node, i), ex_.arg(node, i + 1));
+        for (std::size_t i = 0; i < n; i += 2) byte(task.from, task.to, ex_.arg(node, i), ex_.arg(node, i + 1));
         break;
       case OP_CHARS: chars(task.from, task.to, &ex_.ints[ex_.nodes[node].begin + 1], n - 1, ex_.arg(node, 0)); break;
       case OP_SEQ: {
@@ -513,7 +512,7 @@ class Lowering final : public Source {
     const i32* ranges = by_target_.ranges.data() + group.begin;
     const u32 count = group.end - group.begin;
     if (encoding == RAW)
-      for (u32 r = 0; r < count; r += 2) bytes(source, target, ranges[r], ranges[r + 1]);
+      for (u32 r = 0; r < count; r += 2) byte(source, target, ranges[r], ranges[r + 1]);
     else chars(source, target, ranges, count, encoding);
   }
 
@@ -624,382 +623,9 @@ class Lowering final : public Source {
     for (i32 more = lead < 0xE0 ? 1 : lead < 0xF0 ? 2 : 3; more > 0; more--) code = code << 6 | (static_cast<u8>(text[at++]) & 0x3F);
     return code;
   }
-
-  void bytes(u32 from, u32 to, i32 lo, i32 hi) {
-    nfa_->add_edge(from, EDGE_BYTE, to, 0, static_cast<u8>(lo), static_cast<u8>(hi));
-    if (hi > 0x7F) nfa_->states[from].partial_non_ascii = true;
-  }
-
-  // One code point out of the ranges, as bytes.
-  void chars(u32 from, u32 to, const i32* ranges, std::size_t count, i32 encoding) {
-    describe_non_ascii(from, to, ranges, count);
-    u32 escape = NONE;
-    // The escapes of all characters that have one are the same for every state that leads to `to` by all of them.
-    const bool all_escapes = encoding != UTF8 && contains(ranges, count, 0, 0x1F) && contains(ranges, count, '"', '"') &&
-                             contains(ranges, count, '/', '/') && contains(ranges, count, '\\', '\\') &&
-                             (encoding == JSON || contains(ranges, count, 0, 0x10FFFF));
-    const u64 key = static_cast<u64>(to) << 2 | static_cast<u64>(encoding);
-    if (all_escapes) {
-      if (const u32* found = escapes_.find(key)) {
-        nfa_->add_edge(from, EDGE_BYTE, *found, 0, '\\', '\\');
-        escape = *found;
-      }
-    }
-    const bool escapes_known = escape != NONE;
-    auto backslash = [&] {
-      if (escape == NONE) {
-        escape = state();
-        nfa_->add_edge(from, EDGE_BYTE, escape, 0, '\\', '\\');
-      }
-      return escape;
-    };
-    for (std::size_t i = 0; i < count; i += 2) {
-      const i32 lo = ranges[i];
-      i32 hi = ranges[i + 1];
-      // Ranges that only the surrogates part are one: surrogates have no UTF-8.
-      while (i + 2 < count && (ranges[i + 2] <= hi + 1 || (hi >= 0xD7FF && ranges[i + 2] <= 0xE000))) i += 2, hi = ranges[i + 1];
-      if (encoding == UTF8) {
-        utf8(from, to, lo, hi);
-        continue;
-      }
-      raw_json(from, to, lo, hi);
-      if (escapes_known) continue;
-      static constexpr std::pair<i32, char> SHORT[] = {{'"', '"'}, {'\\', '\\'}, {'/', '/'}, {8, 'b'},
-                                                       {12, 'f'},  {10, 'n'},    {13, 'r'},  {9, 't'}};
-      for (const auto& [code, letter] : SHORT)
-        if (lo <= code && code <= hi) nfa_->add_edge(backslash(), EDGE_BYTE, to, 0, static_cast<u8>(letter), static_cast<u8>(letter));
-      if (encoding == JSON_ANY) {
-        unicode_escape(backslash(), to, lo, hi);
-      } else {
-        static constexpr i32 LONG[][2] = {{0, 7}, {11, 11}, {14, 31}};  // control characters without a short escape
-        for (const auto& control : LONG)
-          if (const i32 low = std::max(lo, control[0]), high = std::min(hi, control[1]); low <= high)
-            unicode_escape(backslash(), to, low, high);
-      }
-    }
-    if (all_escapes && !escapes_known) escapes_.insert(key, escape);
-  }
-
-  // Which characters above U+007F lead to `to`: class loops know all, all but spaces, and spaces only.
-  void describe_non_ascii(u32 from, u32 to, const i32* ranges, std::size_t count) {
-    if (ranges[count - 1] < 0x80) return;
-    bool every_other = true, every_space = true;
-    i32 last = 0x7F;  // the characters up to here have been seen
-    for (const u32 space : NON_ASCII_SPACES) {
-      const i32 code = static_cast<i32>(space);
-      every_other = every_other && contains(ranges, count, last + 1, code - 1);
-      every_space = every_space && contains(ranges, count, code, code);
-      last = code;
-    }
-    every_other = every_other && contains(ranges, count, last + 1, 0x10FFFF);
-    bool only_spaces = !every_other;
-    for (std::size_t i = 0; i < count && only_spaces; i += 2)
-      for (i32 code = std::max(ranges[i], 0x80); code <= ranges[i + 1] && only_spaces; code++)
-        only_spaces =
-            std::find(std::begin(NON_ASCII_SPACES), std::end(NON_ASCII_SPACES), static_cast<u32>(code)) != std::end(NON_ASCII_SPACES);
-    if (every_other) nfa_->add_edge(from, EDGE_NON_ASCII, to, every_space ? 0 : 1);
-    else if (only_spaces) nfa_->add_edge(from, EDGE_NON_ASCII, to, 2);
-    else nfa_->states[from].partial_non_ascii = true;
-  }
-
-  // lo..hi lies in the ranges, surrogates apart.
-  static bool contains(const i32* ranges, std::size_t count, i32 lo, i32 hi) {
-    for (std::size_t i = 0; i < count && lo <= hi; i += 2) {
-      if (ranges[i] > lo) return false;
-      if (ranges[i + 1] >= lo) lo = ranges[i + 1] + 1;
-      if (lo >= 0xD800 && lo < 0xE000) lo = 0xE000;
-    }
-    return lo > hi;
-  }
-
-  void raw_json(u32 from, u32 to, i32 lo, i32 hi) {
-    static constexpr i32 PLAIN[][2] = {{0x20, 0x21}, {0x23, 0x5B}, {0x5D, 0x10FFFF}};
-    for (const auto& plain : PLAIN) {
-      const i32 low = std::max(lo, plain[0]), high = std::min(hi, plain[1]);
-      if (low <= high) utf8(from, to, low, high);
-    }
-  }
-
-  // What is left to read until `to`, by the kind of tail: shared by all that lead to it.
-  Map64 tails_, escapes_;
-  u32 tail(u32 to, i32 kind, i32 lo, i32 hi) {
-    const u64 key = static_cast<u64>(to) << 24 | static_cast<u64>(kind) << 16 | static_cast<u64>(lo) << 8 | static_cast<u64>(hi);
-    if (const u32* found = tails_.find(key)) return *found;
-    const u32 at = state();
-    tails_.insert(key, at);
-    nfa_->states[at].partial_non_ascii = true;
-    nfa_->add_edge(at, EDGE_BYTE, kind == 1 ? to : tail(to, kind - 1, 0x80, 0xBF), 0, static_cast<u8>(lo), static_cast<u8>(hi));
-    return at;
-  }
-
-  // UTF-8 byte ranges (RFC 3629), after Thompson's utf8 construction: split where the encoded length or a prefix changes.
-  void utf8(u32 from, u32 to, i32 lo, i32 hi) {
-    if (lo <= 0x7F) {
-      nfa_->add_edge(from, EDGE_BYTE, to, 0, static_cast<u8>(lo), static_cast<u8>(std::min(hi, 0x7F)));
-      lo = 0x80;
-    }
-    if (lo > hi) return;
-    if (lo == 0x80 && hi == 0x10FFFF) {
-      struct Group {
-        u8 lo, hi;
-        i32 kind, low, high;
-      };
-      static constexpr Group GROUPS[] = {{0xC2, 0xDF, 1, 0x80, 0xBF}, {0xE0, 0xE0, 2, 0xA0, 0xBF}, {0xE1, 0xEC, 2, 0x80, 0xBF},
-                                         {0xED, 0xED, 2, 0x80, 0x9F}, {0xEE, 0xEF, 2, 0x80, 0xBF}, {0xF0, 0xF0, 3, 0x90, 0xBF},
-                                         {0xF1, 0xF3, 3, 0x80, 0xBF}, {0xF4, 0xF4, 3, 0x80, 0x8F}};
-      for (const Group& g : GROUPS) nfa_->add_edge(from, EDGE_BYTE, tail(to, g.kind, g.low, g.high), 0, g.lo, g.hi);
-      return;
-    }
-    static constexpr i32 BLOCKS[][3] = {{0x80, 0x7FF, 2}, {0x800, 0xD7FF, 3}, {0xE000, 0xFFFF, 3}, {0x10000, 0x10FFFF, 4}};
-    for (const auto& block : BLOCKS) {
-      const i32 low = std::max(lo, block[0]), high = std::min(hi, block[1]);
-      if (low <= high) utf8_block(from, to, low, high, block[2]);
-    }
-  }
-
-  static u8 utf8_byte(i32 code, i32 length, i32 index) {
-    const i32 bits = code >> (6 * (length - 1 - index));
-    static constexpr i32 LEAD[] = {0, 0, 0xC0, 0xE0, 0xF0};
-    return static_cast<u8>(index == 0 ? LEAD[length] | bits : 0x80 | (bits & 0x3F));
-  }
-
-  void utf8_block(u32 from, u32 to, i32 lo, i32 hi, i32 length) {
-    // Peel the ends until all bytes after the first differing one span their whole range. At most 2 * length - 1 pieces.
-    for (i32 i = 1; i < length; i++) {
-      const i32 low_bits = (1 << (6 * i)) - 1;
-      if ((lo & ~low_bits) == (hi & ~low_bits)) continue;
-      if (lo & low_bits) {
-        utf8_block(from, to, lo, lo | low_bits, length);
-        return utf8_block(from, to, (lo | low_bits) + 1, hi, length);
-      }
-      if ((hi & low_bits) != low_bits) {
-        utf8_block(from, to, lo, (hi & ~low_bits) - 1, length);
-        return utf8_block(from, to, hi & ~low_bits, hi, length);
-      }
-    }
-    u32 at = from;
-    for (i32 i = 0; i < length; i++) {
-      const u8 low = utf8_byte(lo, length, i), high = utf8_byte(hi, length, i);
-      const i32 left = length - 1 - i;
-      bool full = true;  // the rest spans everything: share its states
-      for (i32 j = i + 1; j < length; j++) full = full && utf8_byte(lo, length, j) == 0x80 && utf8_byte(hi, length, j) == 0xBF;
-      if (i > 0) nfa_->states[at].partial_non_ascii = true;
-      if (left == 0) {
-        nfa_->add_edge(at, EDGE_BYTE, to, 0, low, high);
-      } else if (full) {
-        nfa_->add_edge(at, EDGE_BYTE, tail(to, left, 0x80, 0xBF), 0, low, high);
-        return;
-      } else {
-        const u32 next = state();
-        nfa_->add_edge(at, EDGE_BYTE, next, 0, low, high);
-        at = next;
-      }
-    }
-  }
-
-  // \uXXXX for lo..hi after the backslash; a surrogate pair above U+FFFF; lone surrogates never.
-  void unicode_escape(u32 from, u32 to, i32 lo, i32 hi) {
-    const u32 digits = state();
-    nfa_->add_edge(from, EDGE_BYTE, digits, 0, 'u', 'u');
-    static constexpr i32 BLOCKS[][2] = {{0, 0xD7FF}, {0xE000, 0xFFFF}};
-    for (const auto& block : BLOCKS) {
-      const i32 low = std::max(lo, block[0]), high = std::min(hi, block[1]);
-      if (low <= high) hexadecimal(digits, to, low, high, 4);
-    }
-    lo = std::max(lo, 0x10000) - 0x10000;
-    hi -= 0x10000;
-    while (lo <= hi) {  // high surrogates with the same range of low ones go together
-      const i32 high_first = lo >> 10, low_first = lo & 0x3FF;
-      i32 high_last = hi >> 10, low_last = hi & 0x3FF;
-      if (high_first != high_last) {
-        if (low_first != 0) high_last = high_first, low_last = 0x3FF;
-        else if (low_last != 0x3FF) high_last--, low_last = 0x3FF;
-      }
-      const u32 middle = state(), slash = state(), second = state();
-      hexadecimal(digits, middle, 0xD800 + high_first, 0xD800 + high_last, 4);
-      nfa_->add_edge(middle, EDGE_BYTE, slash, 0, '\\', '\\');
-      nfa_->add_edge(slash, EDGE_BYTE, second, 0, 'u', 'u');
-      hexadecimal(second, to, 0xDC00 + low_first, 0xDC00 + low_last, 4);
-      lo = ((high_last << 10) | low_last) + 1;
-    }
-  }
-
-  void hex_digits(u32 from, u32 to, i32 lo, i32 hi) {
-    if (lo <= 9) nfa_->add_edge(from, EDGE_BYTE, to, 0, static_cast<u8>('0' + lo), static_cast<u8>('0' + std::min(hi, 9)));
-    if (hi >= 10) {
-      const i32 low = std::max(lo, 10) - 10, high = hi - 10;
-      nfa_->add_edge(from, EDGE_BYTE, to, 0, static_cast<u8>('a' + low), static_cast<u8>('a' + high));
-      nfa_->add_edge(from, EDGE_BYTE, to, 0, static_cast<u8>('A' + low), static_cast<u8>('A' + high));
-    }
-  }
-
-  // The numbers lo..hi as `digits` hexadecimal digits.
-  void hexadecimal(u32 from, u32 to, i32 lo, i32 hi, i32 digits) {
-    if (digits == 1) return hex_digits(from, to, lo, hi);
-    const i32 span = 1 << (4 * (digits - 1));
-    i32 first = lo / span, last = hi / span;
-    if (first == last) {
-      const u32 next = state();
-      hex_digits(from, next, first, first);
-      return hexadecimal(next, to, lo % span, hi % span, digits - 1);
-    }
-    if (lo % span != 0) {
-      hexadecimal(from, to, lo, first * span + span - 1, digits);
-      first++;
-    }
-    if (hi % span != span - 1) {
-      hexadecimal(from, to, last * span, hi, digits);
-      last--;
-    }
-    if (first > last) return;
-    const u32 next = state();
-    hex_digits(from, next, first, last);
-    hexadecimal(next, to, 0, span - 1, digits - 1);
-  }
 };
 
 }  // namespace
-
-void Expressions::validate(u32 vocabulary_size) const {
-  auto fail = [](const std::string& what) { throw BadGrammar("malformed grammar: " + what); };
-  if (rules.empty()) fail("no rules");
-  if (root < 0 || static_cast<std::size_t>(root) >= rules.size()) fail("the root is not a rule");
-  for (std::size_t r = 0; r < rules.size(); r++)
-    if (rules[r] < 0 || static_cast<std::size_t>(rules[r]) >= nodes.size())
-      fail("rule " + (r < names.size() ? std::string(names[r]) : std::to_string(r)) + " is not defined");
-  if (names.size() != rules.size()) fail("there are not as many names as rules");
-  for (u32 node = checked; node < nodes.size(); node++) {
-    const std::size_t n = count(node);
-    auto child = [&](std::size_t i) {
-      if (i >= n || arg(node, i) < 0 || static_cast<u32>(arg(node, i)) >= node)
-        fail("node " + std::to_string(node) + " refers to a node that does not come before it");
-    };
-    auto ranges = [&](std::size_t from, std::size_t to, std::size_t step, i32 maximum) {
-      for (std::size_t i = from; i + 1 < to; i += step) {
-        if (arg(node, i) < 0 || arg(node, i) > arg(node, i + 1) || arg(node, i + 1) > maximum)
-          fail("node " + std::to_string(node) + " has a range out of order");
-        if (i > from && arg(node, i) <= arg(node, i - step + 1)) fail("node " + std::to_string(node) + " has ranges out of order");
-      }
-    };
-    auto need = [&](bool ok) {
-      if (!ok) fail("node " + std::to_string(node) + " has wrong arguments");
-    };
-    auto bounds = [&](std::size_t i) { need(arg(node, i) >= 0 && (arg(node, i + 1) == -1 || arg(node, i + 1) >= arg(node, i))); };
-    switch (nodes[node].op) {
-      case OP_EMPTY:
-      case OP_NEVER: break;
-      case OP_LITERAL: need(n == 1 && !literal(node, 0).empty()); break;
-      case OP_BYTES: need(n >= 2 && n % 2 == 0), ranges(0, n, 2, 255); break;
-      case OP_CHARS: need(n >= 3 && n % 2 == 1 && arg(node, 0) >= UTF8 && arg(node, 0) <= JSON_ANY), ranges(1, n, 2, 0x10FFFF); break;
-      case OP_SEQ:
-      case OP_ALT:
-        need(n >= 1);
-        for (std::size_t i = 0; i < n; i++) child(i);
-        break;
-      case OP_REPEAT:
-        need(n == 3), bounds(1);
-        child(0);
-        break;
-      case OP_CALL: need(n == 1 && arg(node, 0) >= 0 && static_cast<std::size_t>(arg(node, 0)) < rules.size()); break;
-      case OP_GRAPH:
-        need(n >= 1 && n % 3 == 1 && arg(node, 0) >= 2);
-        for (std::size_t i = 1; i < n; i += 3) {
-          need(arg(node, i) >= 0 && arg(node, i) < arg(node, 0) && arg(node, i + 1) >= 0 && arg(node, i + 1) < arg(node, 0));
-          if (arg(node, i + 2) != -1) child(i + 2);
-        }
-        break;
-      case OP_AUTOMATON: {
-        need(n >= 4 && arg(node, 0) >= RAW && arg(node, 0) <= JSON_ANY && arg(node, 1) >= 1), bounds(2);
-        std::size_t at = 4;
-        for (i32 s = 0; s < arg(node, 1); s++) {
-          need(at + 1 < n && arg(node, at + 1) >= 0);
-          const std::size_t transitions = static_cast<std::size_t>(arg(node, at + 1));
-          at += 2;
-          need(transitions <= (n - at) / 3);
-          ranges(at, at + 3 * transitions, 3, arg(node, 0) == RAW ? 255 : 0x10FFFF);
-          for (std::size_t t = 0; t < transitions; t++, at += 3) need(arg(node, at + 2) >= 0 && arg(node, at + 2) < arg(node, 1));
-        }
-        need(at == n);
-        break;
-      }
-      case OP_EXCEPT:
-        need(n >= 1 && arg(node, 0) >= UTF8 && arg(node, 0) <= JSON_ANY);
-        for (std::size_t i = 2; i < n; i++)
-          if (literal(node, i - 1) >= literal(node, i)) fail("node " + std::to_string(node) + " has words out of order");
-        break;
-      case OP_TOKENS:
-        need(n >= 1);
-        for (std::size_t i = 1; i < n; i++)
-          if (arg(node, i) < 0 || static_cast<u32>(arg(node, i)) >= vocabulary_size)
-            fail("token " + std::to_string(arg(node, i)) + " is not in the vocabulary");
-        break;
-      case OP_PERMUTE:
-        need(n >= 3 && n % 2 == 1), bounds(1);
-        child(0);
-        for (std::size_t i = 3; i < n; i += 2) child(i), need(arg(node, i + 1) >= 0 && arg(node, i + 1) <= (REQUIRED | REPEATABLE));
-        break;
-      case OP_SCOPE:
-      case OP_DISTINCT:
-      case OP_CAPTURE: need(n == 1), child(0); break;
-      case OP_LIMIT: need(n == 2 && arg(node, 1) >= 0), child(0); break;
-      case OP_TEMPERATURE: need(n == 2), child(0); break;
-      default: fail("node " + std::to_string(node) + " has an unknown operator");
-    }
-  }
-}
-
-std::size_t Expressions::bytes() const {
-  return nodes.capacity() * sizeof(Node) + (ints.capacity() + rules.capacity()) * sizeof(i32) + numbers.capacity() * sizeof(double) +
-         literals.bytes() + names.bytes() + generates.capacity();
-}
-
-void Expressions::begin_as(const Expressions& other, std::size_t count) {
-  // Texts and numbers are named in the order of the nodes.
-  std::size_t literal_count = other.literals.size(), number_count = other.numbers.size();
-  for (u32 node = static_cast<u32>(other.nodes.size()); node-- > count;) {
-    const i32 op = other.nodes[node].op;
-    if (op == OP_LITERAL) literal_count = static_cast<std::size_t>(other.arg(node, 0));
-    if (op == OP_EXCEPT && other.count(node) > 1) literal_count = static_cast<std::size_t>(other.arg(node, 1));
-    if (op == OP_TEMPERATURE) number_count = static_cast<std::size_t>(other.arg(node, 1));
-  }
-  nodes.assign(other.nodes.begin(), other.nodes.begin() + static_cast<std::ptrdiff_t>(count));
-  ints.assign(other.ints.begin(), other.ints.begin() + (count ? nodes.back().end : 0));
-  literals.assign(other.literals, literal_count);
-  numbers.assign(other.numbers.begin(), other.numbers.begin() + static_cast<std::ptrdiff_t>(number_count));
-}
-
-std::size_t Facts::bytes() const {
-  return flags.capacity() + endless.capacity() + 4 * (size.capacity() + least.capacity() + whole.capacity() + rank.capacity()) +
-         token_sets.capacity() * sizeof(token_sets[0]);
-}
-
-std::vector<u32> Nfa::distinct_rules(u32 rule) {
-  if (unlowered) return unlowered->distinct_rules(*this, rule);
-  std::vector<u32> found;
-  for (const u32 state : complete_rule(rule))
-    for (u32 e = states[state].first; e != NONE; e = edges[e].next)
-      if (edges[e].kind == EDGE_CALL && (edges[e].flags & EDGE_DISTINCT)) found.push_back(edges[e].data);
-  return found;
-}
-
-std::vector<u32> Nfa::complete_rule(u32 rule) {
-  std::vector<u32> found{rules[rule].start};
-  std::unordered_set<u32> seen{rules[rule].start};
-  auto add = [&](u32 state) {
-    if (seen.insert(state).second) found.push_back(state);
-  };
-  for (std::size_t i = 0; i < found.size(); i++) {
-    const u32 at = found[i];
-    expand(at);
-    for (u32 e = states[at].first; e != NONE; e = edges[e].next) add(edges[e].target);
-    if (states[at].head == NONE) continue;
-    const Head& head = heads[states[at].head];
-    add(head.body);
-    add(head.exit);
-    for (const u32 member : head.members) add(member);
-  }
-  return found;
-}
 
 Nfa lower(std::shared_ptr<Expressions> expressions, const TokenTrie& trie, const Limits& limits, Deadline& deadline) {
   Nfa nfa;

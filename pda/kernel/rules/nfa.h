@@ -1,11 +1,13 @@
 // A grammar as one NFA per rule, over bytes, calls and tokens: the result of lowering the expressions of pda/grammar.py.
 // States are made when a closure first comes to where they begin.
 //
-// facts.cpp    what generates a text and what the empty one, what becomes a rule and what is inlined, told from the expressions
-// lower.cpp    expressions -> states and edges (Thompson 1968), UTF-8 and JSON escapes included
-// rewrite.cpp  left recursion rewritten, in what was lowered to the end
-// measure.cpp  least lengths
-// closure.cpp  epsilon closures
+// expressions.cpp  what is malformed is refused
+// facts.cpp        what generates a text and what the empty one, what becomes a rule and what is inlined, read from the expressions
+// lower.cpp        expressions -> states and edges (Thompson 1968)
+// spelling.cpp     characters -> edges of bytes: UTF-8 and JSON's escapes
+// rewrite.cpp      left recursion rewritten, in what was lowered to the end
+// measure.cpp      least lengths
+// closure.cpp      epsilon closures
 #pragma once
 
 #include <memory>

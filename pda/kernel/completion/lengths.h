@@ -1,0 +1,14 @@
+// Sums of lengths that may be without bound.
+#pragma once
+
+#include <algorithm>
+
+#include "base.h"
+
+namespace stackmask {
+
+constexpr u64 LONG = 0xF0000000u;  // stands for all lengths that no text will have
+
+inline u64 plus(u64 a, u64 b) { return a >= NONE || b >= NONE ? NONE : std::min(a + b, LONG); }
+
+}  // namespace stackmask
