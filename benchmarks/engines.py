@@ -102,8 +102,8 @@ class Stackmask:
         self._compiler = self._module.Compiler(self._vocabulary)
 
     def compile(self, schema: str) -> Callable[[], Walk]:
-        """A compiled grammar, shared by its matchers."""
-        return self.compile_kind("json_schema", schema)
+        """A compiled grammar, shared by its matchers, with any blanks, as the other engines have them."""
+        return self.compile_kind("json_schema", schema, whitespace="flexible")
 
     def compile_kind(self, kind: str, specification: Any, **options: str) -> Callable[[], Walk]:
         """The method of this name."""

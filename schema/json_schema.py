@@ -24,7 +24,7 @@ from .dialect.pointers import check_size, find, locate, without
 from .dialect.references import NAMED, Registry
 from .dialect.report import APPROXIMATED, Entry, Report
 from .emit.direct import Compilation
-from .emit.json_parts import ROOT, STYLES, Fragments, built, fresh, install, template
+from .emit.json_parts import DEFAULT_WHITESPACE, ROOT, STYLES, Fragments, built, fresh, install, template
 from .errors import Excess, Inexact, Malformed
 
 DISTINCT_KEYS: Final = False
@@ -32,7 +32,6 @@ DISTINCT_KEYS: Final = False
 that occurs again replaces a value by one that is as good. Declared keys never occur twice."""
 MOST_PROBLEMS: Final = 100
 """How many keywords that cannot be exact one error lists."""
-DEFAULT_WHITESPACE: Final = "flexible"
 _BLANKS: Final = frozenset(b"\t\n\r ")  # RFC 8259, section 2
 _INVERTING: Final = frozenset({"not", "if", "oneOf"})
 _NO_DOCUMENTS: Final[Mapping[str, Any]] = {}
@@ -43,7 +42,7 @@ Run = Callable[[Compilation, RuleId, Any], NodeId]
 def json_schema_grammar(
     schema: dict[str, Any] | bool,
     *,
-    whitespace: str = "flexible",
+    whitespace: str = DEFAULT_WHITESPACE,
     property_order: str = "schema",
     documents: Mapping[str, Any] = _NO_DOCUMENTS,
     lenient: bool = False,
@@ -56,8 +55,9 @@ def json_schema_grammar(
 ) -> tuple[Grammar, Report]:
     """The grammar of the instances of a JSON Schema, and the report on its keywords.
 
-    `whitespace`: "flexible" (at most 40 blanks in a gap), "compact" (none), "single" (at most one behind `,` and `:`), "printed" (also
-    one before `:` and inside of brackets, and line breaks with indentation, as JSON printers write them), or a regex for every gap.
+    `whitespace`: "printed" (what JSON printers write: a gap is one blank at most, or inside of brackets and behind `,` one line break with
+    indentation), "single" (at most one blank behind `,` and `:`), "compact" (none), "flexible" (at most 40 in every gap), or a regex for
+    every gap.
     `property_order`: "schema" writes declared keys in their order and others after them, "any" takes every order.
     `documents`: schemas by URI for references; nothing is fetched.
     `lenient`: leaves out what cannot be exact and lists it in the report, instead of raising.
@@ -79,7 +79,7 @@ def json_schema_grammar(
         if whitespace != DEFAULT_WHITESPACE:
             raise SchemaError(f"/x-guidance: its whitespace is {shown(asked.whitespace)}, but whitespace={shown(whitespace)} is given too")
         whitespace = asked.whitespace
-    _check_whitespace(whitespace)
+    check_whitespace(whitespace)
     start = template(whitespace, escapes, distinct=distinct_keys)
     builder = fresh(start)
     root, report = _define(
@@ -116,7 +116,7 @@ def json_schema_grammar(
 def unsatisfiable(
     schema: dict[str, Any] | bool,
     *,
-    whitespace: str = "flexible",
+    whitespace: str = DEFAULT_WHITESPACE,
     property_order: str = "schema",
     documents: Mapping[str, Any] = _NO_DOCUMENTS,
     format: str = "enforce",
@@ -152,7 +152,7 @@ def unsatisfiable(
     return UnsatisfiableError(unsat_sentence(schema, found))
 
 
-def json_grammar(*, whitespace: str = "flexible", escapes: str = "needed") -> Grammar:
+def json_grammar(*, whitespace: str = DEFAULT_WHITESPACE, escapes: str = "needed") -> Grammar:
     """The grammar of any JSON value, of any depth."""
     start = template(whitespace, escapes)
     builder = fresh(start)
@@ -173,14 +173,16 @@ def json_schema_node(
     budget: Budget | None = None,
     run: Run = Compilation.run,
     extra_properties: str = "schema",
+    whitespace: str = DEFAULT_WHITESPACE,
 ) -> tuple[NodeId, Report]:
-    """A node of another grammar for the instances of a schema; `fragments` are those of `install` where the builder has them already.
+    """A node of another grammar for the instances of a schema.
 
+    `fragments` are those of `install`, with their whitespace, where the builder has them already.
     A budget says what a compilation that this is part of may still spend; it brings its own limits.
     """
     check_is_schema(schema)
     rule = builder.rule("schema")
-    made = install(builder) if fragments is None else fragments
+    made = install(builder, whitespace) if fragments is None else fragments
     root, report = _define(
         builder,
         made,
@@ -265,7 +267,7 @@ def _check_option(option: str, value: str, allowed: tuple[str, str]) -> None:
         raise SchemaError(f"{option} must be {' or '.join(map(repr, allowed))}, not {shown(value)}")
 
 
-def _check_whitespace(whitespace: str) -> None:
+def check_whitespace(whitespace: str) -> None:
     """Raise where the option is neither a word that it knows nor a regex of blanks, so that no misspelt word is read as a regex."""
     if whitespace in ("flexible", "compact", *STYLES):
         return

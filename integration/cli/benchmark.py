@@ -138,7 +138,7 @@ def _stackmask(vocabulary: Vocabulary) -> Walk:
     def walk(schema: str, tokens: list[int]) -> tuple[int, list[int]]:
         compiler = Compiler(vocabulary)
         start = time.perf_counter_ns()
-        matcher = compiler.json_schema(schema).matcher()
+        matcher = compiler.json_schema(schema, whitespace="flexible").matcher()
         compiled = time.perf_counter_ns() - start
         bitmask = allocate_token_bitmask(1, vocabulary.size)
         return compiled, _steps(lambda: matcher.fill_next_token_bitmask(bitmask), matcher.accept_token, tokens)

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
+from ...schema.emit.json_parts import DEFAULT_WHITESPACE
 from .command import OK, Command, CommandError, integer, note
 
 KINDS: Final = frozenset({"json_schema", "regex", "ebnf", "lark", "choice", "structural_tag"})
@@ -69,7 +70,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     grammar.add_argument(
         "--constraints", type=_kinds, metavar="KINDS", help="kinds that clients may send, such as json_schema,choice (default: all)"
     )
-    grammar.add_argument("--json-whitespace", default="flexible", metavar="HOW", help="flexible (default), compact, or a regex")
+    grammar.add_argument(
+        "--json-whitespace",
+        default=DEFAULT_WHITESPACE,
+        metavar="HOW",
+        help="blanks in JSON: printed (default), single, compact, flexible, or a regex",
+    )
     grammar.add_argument("--grammar-threads", type=integer(1), metavar="N", help="compilations at a time (default: half the cores, or 2)")
     grammar.add_argument(
         "--grammar-cache-bytes", type=integer(0), default=512 << 20, metavar="N", help="compiled grammars (default: 512 MiB)"

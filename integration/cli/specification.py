@@ -54,7 +54,7 @@ def add_specification(parser: argparse.ArgumentParser, *, required: bool = True)
     kinds.add_argument("--json", action="store_true", help="any JSON")
     kinds.add_argument("--choice", action="append", metavar="TEXT", help="one of these texts (repeatable: --choice yes --choice no)")
     options = parser.add_argument_group("options of JSON and of grammars")
-    options.add_argument("--whitespace", metavar="HOW", help="blanks in JSON: flexible (default), compact, single, printed, or a regex")
+    options.add_argument("--whitespace", metavar="HOW", help="blanks in JSON: printed (default), single, compact, flexible, or a regex")
     options.add_argument("--property-order", choices=("schema", "any"), help="keys in the schema's order (default), or in any")
     options.add_argument(
         "--extra-properties", choices=("schema", "closed"), help="undeclared keys where the schema allows them (default), or none"

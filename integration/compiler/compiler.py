@@ -47,6 +47,7 @@ from ...pda.packed import PackedGrammar
 from ...pda.regex import regex_grammar
 from ...pda.vocabulary import Vocabulary
 from ...schema.dialect.report import Report
+from ...schema.emit.json_parts import DEFAULT_WHITESPACE
 from ...schema.json_schema import json_schema_grammar, json_schema_node, unsatisfiable
 from ...schema.refusal import Refusals, choice_refusal
 from ...schema.structural_tag import StructuralTags
@@ -326,7 +327,7 @@ class Compiler:
         self,
         schema: Mapping[str, Any] | bool | str | type,
         *,
-        whitespace: str = "flexible",
+        whitespace: str = DEFAULT_WHITESPACE,
         property_order: str = "schema",
         documents: Mapping[str, Mapping[str, Any] | bool] = MappingProxyType({}),
         lenient: bool = False,
@@ -337,8 +338,8 @@ class Compiler:
     ) -> CompiledGrammar:
         """The instances of a JSON Schema: a mapping, a boolean, JSON text, or a type such as a pydantic model or a dataclass.
 
-        `whitespace` between the parts is "flexible" (bounded), "compact" (none), "single" (one blank behind `,` and `:`), "printed" (that
-        and line breaks with indentation) or a regex.
+        `whitespace` between the parts is "printed" (what JSON printers write: one blank or one line break with indentation), "single" (one
+        blank behind `,` and `:`), "compact" (none), "flexible" (at most 40 blanks in every gap) or a regex.
         `property_order` is "schema" or "any". `documents` are other schemas by the URI that a reference names; nothing is ever fetched.
         `lenient` turns keywords that cannot be enforced into entries of the report, instead of an error.
         `extra_properties` is "schema", which allows keys that are not declared where the schema does, or "closed", which allows none unless
@@ -364,7 +365,7 @@ class Compiler:
         warn_of(grammar.warnings)
         return grammar
 
-    def json(self, *, whitespace: str = "flexible", escapes: str = "needed") -> CompiledGrammar:
+    def json(self, *, whitespace: str = DEFAULT_WHITESPACE, escapes: str = "needed") -> CompiledGrammar:
         """Any JSON value of any depth."""
         return self.json_schema(True, whitespace=whitespace, escapes=escapes)
 
@@ -376,9 +377,12 @@ class Compiler:
         """The texts of a grammar in EBNF (GBNF and its relatives); it can name special tokens of the vocabulary."""
         return self._get(self.read("ebnf", text, root))
 
-    def lark(self, text: str, start: str = "start") -> CompiledGrammar:
-        """The texts of a grammar in Lark's language; it can name special tokens of the vocabulary."""
-        return self._get(self.read("lark", text, start))
+    def lark(self, text: str, start: str = "start", *, whitespace: str = DEFAULT_WHITESPACE) -> CompiledGrammar:
+        """The texts of a grammar in Lark's language; it can name special tokens of the vocabulary.
+
+        `whitespace` is that of the JSON that the text asks for by `%json`.
+        """
+        return self._get(self.read("lark", text, start, whitespace=whitespace))
 
     def choice(self, options: Sequence[str]) -> CompiledGrammar:
         """One of some texts."""
@@ -445,7 +449,7 @@ class Compiler:
         self,
         schema: object,
         *,
-        whitespace: str = "flexible",
+        whitespace: str = DEFAULT_WHITESPACE,
         property_order: str = "schema",
         documents: Mapping[str, object] = MappingProxyType({}),
         lenient: bool = False,
@@ -512,7 +516,7 @@ class Compiler:
 
         return Job("json_schema", identity, front_end, partial(read, unsatisfiable), tell)
 
-    def _json(self, *, whitespace: str = "flexible", escapes: str = "needed") -> Job:
+    def _json(self, *, whitespace: str = DEFAULT_WHITESPACE, escapes: str = "needed") -> Job:
         return self._json_schema(True, whitespace=whitespace, escapes=escapes)
 
     def _regex(self, pattern: str) -> Job:
@@ -525,16 +529,19 @@ class Compiler:
             raise EbnfError(f"the root is the name of a rule, not {shown(root)}")
         return self._text("ebnf", partial(ebnf_grammar, root=root, special=self._vocabulary.special), text, root)
 
-    def _lark(self, text: str, start: str = "start") -> Job:
+    def _lark(self, text: str, start: str = "start", *, whitespace: str = DEFAULT_WHITESPACE) -> Job:
         from ...pda.lark import lark_grammar
 
         if not isinstance(start, str):
             raise LarkError(f"the start is the name of a rule, not {shown(start)}")
+        if not isinstance(whitespace, str):
+            raise SchemaError(f"whitespace is a string, not {shown(whitespace)}")
 
         def json_node(builder: GrammarBuilder, schema: Any) -> NodeId:
-            return json_schema_node(builder, schema, limits=self._limits)[0]
+            return json_schema_node(builder, schema, whitespace=whitespace, limits=self._limits)[0]
 
-        return self._text("lark", partial(lark_grammar, start=start, special=self._vocabulary.special, json_node=json_node), text, start)
+        front_end = partial(lark_grammar, start=start, special=self._vocabulary.special, json_node=json_node)
+        return self._text("lark", front_end, text, start, whitespace)
 
     def _choice(self, options: Sequence[str]) -> Job:
         texts = options if isinstance(options, str | bytes) or not isinstance(options, Sequence) else tuple(options)

@@ -15,6 +15,7 @@ from outlines.backends.base import BaseBackend
 from outlines.models import MLXLM, LlamaCpp, SteerableModel, Transformers
 
 from ...pda.exceptions import StackmaskError
+from ...schema.emit.json_parts import DEFAULT_WHITESPACE
 from ..compiler import CompiledGrammar, Compiler
 from ..tokenizers import Vocabulary
 
@@ -38,7 +39,7 @@ class StackmaskBackend(BaseBackend):
 
         Objects have no keys but those that the schema declares, where it declares some, as with Outlines' own back end.
         """
-        whitespace = "flexible" if whitespace_pattern is None else whitespace_pattern
+        whitespace = DEFAULT_WHITESPACE if whitespace_pattern is None else whitespace_pattern
         return self.processor(self.compiler.json_schema(json_schema, whitespace=whitespace, extra_properties="closed"))
 
     def get_regex_logits_processor(self, regex: str) -> Any:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ...schema.emit.json_parts import DEFAULT_WHITESPACE
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerOptions:
     """Settings of a server.
 
-    `json_whitespace` is what the compiler calls `whitespace`: "flexible", "compact" or a regex; a request can ask for its own.
+    `json_whitespace` is what the compiler calls `whitespace`: "printed", "single", "compact", "flexible" or a regex; a request can
+    ask for its own.
     `grammar_timeout` bounds how long a request waits for its grammar.
     `max_body_values` bounds the values in the JSON of a body, token ids of a prompt aside that fit the model's context.
     `max_queue` requests wait while all places of the batch are taken; more are refused with 429.
@@ -23,7 +26,7 @@ class ServerOptions:
 
     model_name: str = "stackmask"
     api_key: str | None = None
-    json_whitespace: str = "flexible"
+    json_whitespace: str = DEFAULT_WHITESPACE
     grammar_timeout: float = 10.0
     max_queue: int = 256
     max_body_bytes: int = 4 << 20

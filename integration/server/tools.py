@@ -97,7 +97,7 @@ class Dialect:
                 special=self.special,
                 stops=self.stops,
                 reasoning=thinks or (False if self._has_reasoning_end else None),
-                compact=whitespace == "compact",
+                whitespace=whitespace,
                 answer=None if constraint is None else answer_format(constraint, field),
             )
         except ToolError as error:
@@ -110,8 +110,8 @@ def answer_format(constraint: Constraint, field: str | None) -> dict[str, Any]:
     """A constraint as a format inside a structural tag: that of an answer which is no call."""
     value, options = constraint.value, constraint.options
     match constraint.kind:
-        case "json_schema" if options.get("whitespace") in ("flexible", "compact") and not options.get("lenient"):
-            blanks = {"max_whitespace_cnt": 0} if options["whitespace"] == "compact" else {}
+        case "json_schema" if not options.get("lenient"):
+            blanks = {"whitespace": options["whitespace"]}
             order = {"any_order": True} if options.get("property_order") == "any" else {}
             try:
                 schema = json.loads(value) if isinstance(value, str) else value

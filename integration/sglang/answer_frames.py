@@ -61,7 +61,8 @@ def completed_tag(text: str, blanks: int | None, limits: Limits) -> Any:
             if isinstance(kind := place.get("type"), str) and kind in _SCHEMAS:
                 if place.get("json_schema") is None:
                     place["json_schema"] = {}
-                if blanks is not None and kind == "json_schema" and place.get("style") in (None, "json"):
+                is_json = kind == "json_schema" and place.get("style") in (None, "json")
+                if blanks is not None and is_json and place.get("whitespace") is None:
                     place.setdefault("max_whitespace_cnt", blanks)
             places.extend(value for key, value in place.items() if key != "json_schema")
     return tag

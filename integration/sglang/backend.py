@@ -31,9 +31,10 @@ from sglang.srt.environ import envs
 from sglang.srt.parser.reasoning_parser import ReasoningParser
 from sglang.srt.runtime_context import get_parallel, get_serving
 
-from ...pda.exceptions import GrammarError, LimitError, StructuralTagError
+from ...pda.exceptions import GrammarError, LimitError
 from ...pda.limits import Limits
 from ...pda.regex import regex_grammar
+from ...schema.emit.json_parts import DEFAULT_WHITESPACE
 from ..compiler import CompiledGrammar, Compiler
 from ..processes.pool import WorkerCompiler
 from ..tokenizers import Vocabulary
@@ -60,7 +61,7 @@ class Settings:
     `ranks_agree` says that failures for want of time are held back.
     """
 
-    whitespace: str = "flexible"
+    whitespace: str = DEFAULT_WHITESPACE
     blanks: int | None = None
     extra_properties: str = "schema"
     compile_seconds: float = 10.0
@@ -167,11 +168,9 @@ class Backend(_Ranked):
     def compile_framed_grammar(self, grammar: Grammar, frame: Callable[[dict[str, Any]], dict[str, Any]]) -> BaseGrammarObject:
         """A request's grammar in an answer frame, which may also hold the thinking before it."""
         try:
-            if grammar.kind == "json" and self._settings.whitespace != "flexible" and self._settings.blanks is None:
-                raise StructuralTagError("JSON with a pattern for whitespace cannot stand in an answer frame; a count can")
             content = content_of(grammar.kind, grammar.specification)
             if grammar.kind == "json":
-                content["extra_properties"] = self._settings.extra_properties
+                content |= {"extra_properties": self._settings.extra_properties, "whitespace": self._settings.whitespace}
             tag = json.dumps(frame(content))
             value = completed_tag(tag, self._settings.blanks, self._limits)
         except (GrammarError, LimitError) as error:
@@ -279,4 +278,4 @@ def _whitespace(serving: Any) -> tuple[str, int | None]:
         return str(pattern), None
     if blanks is not None:
         return rf"[ \t\n\r]{{0,{int(blanks)}}}", int(blanks)
-    return ("compact", 0) if compact else ("flexible", None)
+    return ("compact", 0) if compact else (DEFAULT_WHITESPACE, None)

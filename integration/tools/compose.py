@@ -22,7 +22,7 @@ _OBJECT: Final = NOTES | {"type", "properties", "required", "additionalPropertie
 _REFERENCES: Final = 32
 
 
-def compose_arguments(schema: Any, notation: Notation, compact: bool) -> Json:
+def compose_arguments(schema: Any, notation: Notation, whitespace: str) -> Json:
     """The arguments that a schema describes, as a format of structural tags."""
     properties, required = plain_object(schema, schema)
     if odd := [key for key in properties if re.search(r'["<>]', key)]:
@@ -30,7 +30,7 @@ def compose_arguments(schema: Any, notation: Notation, compact: bool) -> Json:
     elements = []
     for key, value in properties.items():
         begin, end = notation.pair.replace("$key", key).split("$value")
-        pair = {"type": "tag", "begin": begin, "content": _value(key, value, schema, end, compact), "end": end}
+        pair = {"type": "tag", "begin": begin, "content": _value(key, value, schema, end, whitespace), "end": end}
         elements.append(pair if key in required else {"type": "optional", "content": pair})
     if not elements:
         return {"type": "const_string", "value": ""}
@@ -80,12 +80,12 @@ def words(schema: Any) -> list[Any] | None:
     return [value for value in values if kinds_of(value) & allowed] or None
 
 
-def _value(key: str, schema: Any, root: Mapping[str, Any], end: str, compact: bool) -> Json:
+def _value(key: str, schema: Any, root: Mapping[str, Any], end: str, whitespace: str) -> Json:
     """One value."""
     schema = resolved(schema, root)
     found = kinds(schema, root)
     if "string" not in found:
-        return {"type": "json_schema", "json_schema": whole_schema(schema, root), **({"max_whitespace_cnt": 0} if compact else {})}
+        return {"type": "json_schema", "json_schema": whole_schema(schema, root), "whitespace": whitespace}
     values = words(schema)
     if values is not None and all(isinstance(value, str) and end not in value for value in values):
         return {"type": "or", "elements": [{"type": "const_string", "value": value} for value in values]}

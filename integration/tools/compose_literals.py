@@ -25,19 +25,19 @@ _KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ARRAY: Final = NOTES | {"type", "items", "minItems", "maxItems"}
 
 
-def compose_literals(schema: Any, notation: Notation, compact: bool) -> Json:
+def compose_literals(schema: Any, notation: Notation, whitespace: str) -> Json:
     """The arguments that a schema describes, as a format of structural tags."""
     assert notation.literals is not None
-    return _Composer(notation.literals, schema, compact).members(schema, notation.literals.assign, 0, is_argument=True)
+    return _Composer(notation.literals, schema, whitespace).members(schema, notation.literals.assign, 0, is_argument=True)
 
 
 class _Composer:
     """One tool's arguments in one notation."""
 
-    def __init__(self, literals: Literals, root: Any, compact: bool) -> None:
+    def __init__(self, literals: Literals, root: Any, whitespace: str) -> None:
         self.literals = literals
         self.root = root
-        self.blanks = {"max_whitespace_cnt": 0} if compact else {}
+        self.whitespace = whitespace
         self.parts = 0
 
     def members(self, schema: Any, assign: str, depth: int, *, is_argument: bool = False) -> Json:
@@ -83,7 +83,7 @@ class _Composer:
                 free_text(key, schema)
                 return {"type": "tag", "begin": self.literals.quote, "content": {"type": "any_text"}, "end": self.literals.quote}
             case "string" | "number" | "integer":
-                return {"type": "json_schema", "json_schema": whole_schema(schema, self.root), **self.blanks}
+                return {"type": "json_schema", "json_schema": whole_schema(schema, self.root), "whitespace": self.whitespace}
             case "boolean" | "null" if kinds(schema, self.root) and not schema.keys() - NOTES - {"type"}:
                 return _or([_text(word) for word in (self.literals.words[1:] if types == "boolean" else self.literals.words[:1])])
             case "array":

@@ -56,7 +56,7 @@ class Checker:
         if self._trie is None:
             self._trie = TokenTrie([*(bytes((byte,)) for byte in range(256)), None], 257)
         try:
-            grammar, _ = json_schema_grammar(whole, property_order="any", escapes="any", limits=limits)
+            grammar, _ = json_schema_grammar(whole, whitespace="flexible", property_order="any", escapes="any", limits=limits)
             return KernelGrammar(
                 self._trie,
                 grammar,

@@ -15,6 +15,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from ...schema.emit.json_parts import DEFAULT_WHITESPACE
 from ...schema.structural_tag.notations import NOTATIONS, STYLES
 from .compose import compose_arguments
 from .compose_literals import compose_literals
@@ -36,23 +37,24 @@ def structural_tag(
     special: Collection[str] = (),
     stops: Collection[str] = (),
     reasoning: bool | None = False,
-    compact: bool = False,
+    whitespace: str = DEFAULT_WHITESPACE,
     answer: Json | None = None,
 ) -> Json:
     """The structural tag of an answer.
 
     `special` are the names of the tokenizer's special tokens, `stops` those that end an answer: the tag leaves them out at its end.
     `reasoning`: the answer begins inside the model's reasoning, which is free text; None where it may begin with reasoning.
-    `compact`: no blanks in JSON. `answer`: the format of a text without calls, if it is not free.
+    `whitespace`: that of JSON, as the compiler takes it; in the styles of structural tags only "compact" has an effect.
+    `answer`: the format of a text without calls, if it is not free.
     """
-    return {"type": "structural_tag", "format": _Templates(format, choice, special, stops, compact, answer).answer(reasoning)}
+    return {"type": "structural_tag", "format": _Templates(format, choice, special, stops, whitespace, answer).answer(reasoning)}
 
 
 class _Templates:
     """One format for one choice of tools."""
 
     def __init__(
-        self, format: Format, choice: Choice, special: Collection[str], stops: Collection[str], compact: bool, answer: Json | None
+        self, format: Format, choice: Choice, special: Collection[str], stops: Collection[str], whitespace: str, answer: Json | None
     ) -> None:
         self.special = {*special, *stops}
         self.format = bind(format, self.special)
@@ -60,7 +62,7 @@ class _Templates:
         self.stops = stops
         self.choice = choice
         self.is_single = choice.is_single or format.is_single
-        self.compact = compact
+        self.whitespace = whitespace
         self.excludes = [
             text.replace("$name", tool.name) for text in format.excludes for tool in (choice.tools if "$name" in text else choice.tools[:1])
         ]
@@ -139,13 +141,13 @@ class _Templates:
             if self.notation.name != "json" and self.notation.name not in STYLES:
                 try:
                     compose = compose_arguments if self.notation.literals is None else compose_literals
-                    return compose(tool.parameters, self.notation, self.compact)
+                    return compose(tool.parameters, self.notation, self.whitespace)
                 except ToolError as error:
                     raise ToolError(f"tool {tool.name!r} in the format {self.format.name}: {error}") from None
-            blanks = {"max_whitespace_cnt": 0} if self.compact else {}
             if self.notation.name == "json":
                 closed = {"extra_properties": "closed"} if tool.is_strict else {}
-                return {"type": "json_schema", "json_schema": tool.parameters, **blanks, **closed}
+                return {"type": "json_schema", "json_schema": tool.parameters, "whitespace": self.whitespace, **closed}
+            blanks = {"max_whitespace_cnt": 0} if self.whitespace == "compact" else {}
             parameters = _closed(tool.parameters) if tool.is_strict else tool.parameters
             return {"type": "json_schema", "json_schema": parameters, "style": self.notation.name, **blanks}
         escape = {"escape": "json"} if spelling.slot == "string" else {}

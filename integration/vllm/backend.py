@@ -26,6 +26,7 @@ import torch
 from ...pda.exceptions import LimitError
 from ...pda.limits import Limits
 from ...pda.matcher import Matcher
+from ...schema.emit.json_parts import DEFAULT_WHITESPACE
 from ..compiler import CompiledGrammar, Compiler
 from ..compiler.cache_key import parse_json
 from ..tokenizers import Vocabulary
@@ -38,14 +39,14 @@ _LOGGER: Final = logging.getLogger("vllm.plugins.stackmask")
 class Settings:
     """What vLLM has no option for, read from the environment of its processes.
 
-    `STACKMASK_VLLM_WHITESPACE`: whitespace in JSON, "flexible" (bounded), "compact" (none) or a regex.
+    `STACKMASK_VLLM_WHITESPACE`: whitespace in JSON, "printed" (what JSON printers write), "single", "compact", "flexible" or a regex.
     `STACKMASK_VLLM_EXTRA_PROPERTIES`: "schema" allows undeclared keys where a schema does, "closed" allows none where it declares some.
     `STACKMASK_VLLM_COMPILE_SECONDS`: the budget of one compilation.
     `STACKMASK_VLLM_CACHE_MB`: what each process keeps of compiled grammars.
     `STACKMASK_VLLM_FORCED_DRAFTS`: 0 adds no forced text to the drafts of n-gram speculation.
     """
 
-    whitespace: str = "flexible"
+    whitespace: str = DEFAULT_WHITESPACE
     extra_properties: str = "schema"
     compile_seconds: float = 10.0
     cache_megabytes: int = 512

@@ -86,7 +86,7 @@ class GrammarCompiler:
 
     def compile_builtin_json_grammar(self) -> CompiledGrammar:
         """Any JSON value."""
-        return self._of(self._compiler.json())
+        return self._of(self._compiler.json(whitespace="flexible"))
 
     def compile_regex(self, regex: str) -> CompiledGrammar:
         """The texts that a regular expression matches as a whole."""
@@ -97,7 +97,7 @@ class GrammarCompiler:
         """A grammar in Lark's language; it can name special tokens."""
         refuse(named_grammars=named_grammars)
         with runtime_errors():
-            return self._of(self._compiler.lark(lark_string))
+            return self._of(self._compiler.lark(lark_string, whitespace="flexible"))
 
     def compile_structural_tag(self, *args: Any) -> CompiledGrammar:
         """A structural tag, or tags and triggers of the older form; it can name special tokens."""

@@ -100,7 +100,7 @@ class Grammar:
     @staticmethod
     def builtin_json_grammar() -> Grammar:
         """Any JSON value."""
-        return Grammar(json_schema_grammar(True)[0])
+        return Grammar(json_schema_grammar(True, whitespace="flexible")[0])
 
     @staticmethod
     def concat(*grammars: Grammar) -> Grammar:
@@ -179,7 +179,7 @@ def _combined(grammars: tuple[Grammar, ...], combine: Any) -> Grammar:
 
 def _json_node(builder: GrammarBuilder, schema: Any) -> NodeId:
     """What stands behind %json in a Lark text."""
-    return json_schema_node(builder, schema)[0]
+    return json_schema_node(builder, schema, whitespace="flexible")[0]
 
 
 def _printed(grammar: Grammar, asked: bool) -> Grammar:

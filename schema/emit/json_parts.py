@@ -22,6 +22,9 @@ BLANKS_IN_A_GAP: Final = 40
 STYLES: Final = frozenset({"single", "printed"})
 """Whitespace as printers write it: one blank behind `,` and `:`, and for "printed" line breaks with indentation too."""
 
+DEFAULT_WHITESPACE: Final = "printed"
+"""What JSON printers write, so that no model pads; who checks texts that others wrote asks for "flexible"."""
+
 
 class Fragments(NamedTuple):
     """Nodes of one builder."""
@@ -58,7 +61,7 @@ class Template(NamedTuple):
     memory: int
 
 
-def install(builder: GrammarBuilder, whitespace: str = "flexible", escapes: str = "needed", *, distinct: bool = False) -> Fragments:
+def install(builder: GrammarBuilder, whitespace: str = DEFAULT_WHITESPACE, escapes: str = "needed", *, distinct: bool = False) -> Fragments:
     """Add the fixed parts to `builder`; `distinct`: no key of an object comes twice.
 
     Blanks stand before and after every `{ } [ ] , :` inside the outermost value, but with STYLES only where printers write them.

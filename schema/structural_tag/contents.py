@@ -12,7 +12,7 @@ from ...pda.grammar import Grammar, GrammarBuilder, NodeId
 from ...pda.regex import no_text, parse, regex_grammar, regex_node
 from ..emit.direct import Compilation
 from ..emit.escaped import escaped
-from ..json_schema import json_schema_node, unsatisfiable
+from ..json_schema import check_whitespace, json_schema_node, unsatisfiable
 from .fields import Fields, kind, refusal
 from .notations import STYLES
 from .parameters import pattern_of, styled
@@ -25,10 +25,10 @@ def schema(w: Writer, fields: Fields, ends: tuple[str, ...] = ()) -> NodeId:
     """A json_schema format; `ends` are the texts that end the tag around it."""
     path = fields.path_of("json_schema")
     value = schema_value(path, fields.values.get("json_schema"))
-    fragments = w.arena.base(blanks(fields.count("max_whitespace_cnt")))
     style = fields.values.get("style", "json")
     if not isinstance(style, str) or (style != "json" and style not in STYLES):
         raise refusal(fields.path_of("style"), f"{style!r:.60} is not a style; the styles are {', '.join(sorted((*STYLES, 'json')))}")
+    fragments = w.arena.base(_whitespace(fields, style))
     order = "any" if fields.flag("any_order") else "schema"
     excluded = fields.texts("excludes", optional=True)
     extra = fields.values.get("extra_properties") or "schema"
@@ -70,7 +70,7 @@ def grammar(w: Writer, fields: Fields) -> NodeId:
             from ...pda.lark import lark_grammar
 
             def json_node(builder: GrammarBuilder, schema: Any) -> NodeId:
-                return json_schema_node(builder, schema, limits=w.budget.limits)[0]
+                return json_schema_node(builder, schema, whitespace=blanks(None), limits=w.budget.limits)[0]
 
             return _spliced(w, fields, lark_grammar(text, special=w.special.ids, json_node=json_node, limits=w.budget.limits))
     except (EbnfError, LarkError, RegexError) as error:
@@ -112,6 +112,23 @@ _CLEAN: Final = "stackmask:excludes"
 def blanks(most: int | None) -> str:
     """The option `whitespace` of a schema for a gap of at most `most` blanks; None for the usual bound."""
     return "flexible" if most is None else "compact" if most == 0 else f"[ \\t\\n\\r]{{0,{most}}}"
+
+
+def _whitespace(fields: Fields, style: str) -> str:
+    """The option `whitespace` of the schema of a json_schema format."""
+    most, path = fields.count("max_whitespace_cnt"), fields.path_of("whitespace")
+    whitespace = fields.values.get("whitespace")
+    if whitespace is None:
+        return blanks(most)
+    if most is not None or style != "json":
+        raise refusal(path, "goes with the style json only, and without max_whitespace_cnt")
+    if not isinstance(whitespace, str):
+        raise refusal(path, f"must be a string, not {kind(whitespace)}")
+    try:
+        check_whitespace(whitespace)
+    except (SchemaError, RegexError) as error:
+        raise refusal(path, str(error)) from None
+    return whitespace
 
 
 def schema_value(path: str, value: Any) -> Any:

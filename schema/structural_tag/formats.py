@@ -458,7 +458,9 @@ _TAG_FIELDS: Final = frozenset(("type", "begin", "content", "end"))
 FORMATS: Final[Mapping[str, tuple[Handler, frozenset[str]]]] = {
     "any_text": _entry(_any_text, "excludes", "max_tokens", "max_chars"),
     "const_string": _entry(_const_string, "value"),
-    "json_schema": _entry(_json_schema, "json_schema", "style", "any_order", "max_whitespace_cnt", "excludes", "extra_properties"),
+    "json_schema": _entry(
+        _json_schema, "json_schema", "style", "any_order", "max_whitespace_cnt", "whitespace", "excludes", "extra_properties"
+    ),
     "grammar": _entry(_grammar, "grammar", "syntax", "escape"),
     "regex": _entry(_regex, "pattern", "escape"),
     "qwen_xml_parameter": _entry(_qwen_xml_parameter, "json_schema"),

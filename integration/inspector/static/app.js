@@ -144,7 +144,8 @@ function Options({ kind, options, onChange }) {
       <label>Undeclared keys<select value=${options.extra_properties ?? ""} onChange=${(e) => set("extra_properties", e.target.value)}>
         <option value="">where the schema allows them</option><option value="closed">none</option></select></label>
       <label>Blanks<select value=${options.whitespace ?? ""} onChange=${(e) => set("whitespace", e.target.value)}>
-        <option value="">flexible</option><option value="compact">none</option></select></label>
+        <option value="">as printers write</option><option value="compact">none</option>
+        <option value="flexible">any</option></select></label>
       <label class="check"><input type="checkbox" checked=${!!options.lenient} onChange=${(e) => set("lenient", e.target.checked)} /> lenient</label>
     </div></details>`;
   }
