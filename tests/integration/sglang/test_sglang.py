@@ -290,7 +290,7 @@ class TestWhitespace:
     @pytest.mark.parametrize(
         ("options", "good", "wrong"),
         [
-            ({}, "[1,  2]", None),
+            ({}, "[1, 2]", "[1,  2]"),
             ({"constrained_json_disable_any_whitespace": True}, "[1,2]", "[1, 2]"),
             ({"constrained_json_max_whitespace_cnt": 1}, "[1, 2]", "[1,  2]"),
             ({"constrained_json_max_whitespace_cnt": 0}, "[1,2]", "[1, 2]"),
@@ -298,16 +298,16 @@ class TestWhitespace:
         ],
     )
     def test_options_are_enforced(self, server, tokenizer, options, good, wrong):
-        """JSON follows the option, and so does the JSON in tags where the option is a count."""
+        """JSON follows the option, and so does the JSON in tags where the option is a count; without one, tags have any blanks."""
         backend = server(**options)
         grammar = new(backend, "json", '{"const": [1, 2]}')
         assert accepts(grammar, ids(tokenizer, good))
-        assert wrong is None or not accepts(grammar, ids(tokenizer, wrong))
+        assert not accepts(grammar, ids(tokenizer, wrong))
         if "constrained_json_whitespace_pattern" not in options:
             tag = TAG | {"content": {"type": "json_schema", "json_schema": {"const": [1, 2]}}}
             grammar = new(backend, "structural_tag", json.dumps({"type": "structural_tag", "format": tag}))
             assert accepts(grammar, ids(tokenizer, f"<f>{good}</f>"))
-            assert wrong is None or not accepts(grammar, ids(tokenizer, f"<f>{wrong}</f>"))
+            assert accepts(grammar, ids(tokenizer, f"<f>{wrong}</f>")) == (not options)
 
     def test_two_options_are_refused(self, server):
         """Options that contradict each other stop the server, and so does a pattern that is wrong."""
@@ -637,18 +637,26 @@ class TestFrames:
         assert word in allowed(new(backend, "regex", "in"))
 
     def test_what_cannot_be_framed(self, server):
-        """A structural tag, and JSON with a pattern for whitespace, are refused with a reason."""
-        backend = server(constrained_json_whitespace_pattern=" ?")
+        """A structural tag is refused with a reason."""
+        backend = server()
         tag = new(backend, "structural_tag", json.dumps({"type": "structural_tag", "format": TAG}))
         assert "structural_tag" in backend.compile_framed_grammar(tag, self.frame).error_message
-        assert "whitespace" in backend.compile_framed_grammar(new(backend, "json", "true"), self.frame).error_message
 
-    def test_whitespace_in_a_frame(self, server, tokenizer):
-        """A count holds there too."""
-        backend = server(constrained_json_disable_any_whitespace=True)
+    @pytest.mark.parametrize(
+        ("options", "good", "wrong"),
+        [
+            ({}, "[1, 2]", "[1,  2]"),
+            ({"constrained_json_disable_any_whitespace": True}, "[1,2]", "[1, 2]"),
+            ({"constrained_json_max_whitespace_cnt": 2}, "[1,  2]", "[1,   2]"),
+            ({"constrained_json_whitespace_pattern": "\\n?"}, "[1,\n2]", "[1, 2]"),
+        ],
+    )
+    def test_whitespace_in_a_frame(self, server, tokenizer, options, good, wrong):
+        """The option holds there too."""
+        backend = server(**options)
         framed = backend.compile_framed_grammar(new(backend, "json", '{"const": [1, 2]}'), self.frame)
-        assert accepts(framed, [4, *ids(tokenizer, "[1,2]"), 6])
-        assert not accepts(framed, [4, *ids(tokenizer, "[1, 2]"), 6])
+        assert accepts(framed, [4, *ids(tokenizer, good), 6])
+        assert not accepts(framed, [4, *ids(tokenizer, wrong), 6])
 
 
 def token(index):
