@@ -175,7 +175,7 @@ class MatcherRows:
     def __init__(self, matchers: object, bitmask: object, rows: object | None = None) -> None: ...
     def take(self, token_ids: object) -> list[int] | None:
         """
-        Every matcher goes on by its token; the lengths in bytes of their shortest completions then, -1 where there is none.
+        Every matcher accepts its token; the lengths in bytes of their shortest completions then, -1 where there is none.
 
         None where a matcher refuses its token or runs into a limit: then none has gone on.
         """

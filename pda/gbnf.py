@@ -236,7 +236,7 @@ class _Lowering:
         return part if minimum == maximum == 1 else self.builder.node((REPEAT, part, minimum, maximum))
 
     def _counted(self, transitions: Automaton, accepting: Sequence[int], encoding: int, minimum: int, maximum: int) -> NodeId:
-        """The texts of an automaton of so many characters."""
+        """The texts of an automaton that have a given number of characters."""
         if encoding == RAW and any(high > 0x7F for row in transitions for _, high, _ in row):
             raise GrammarError(f"rule `{self._owner}`: bytes above 0x7F are no characters, and GBNF spells characters")
         if minimum <= 0 and maximum < 0:

@@ -34,8 +34,8 @@ Nodes are hash-consed: equal expressions have the same index.
                                                DISTINCT read before it in the innermost SCOPE around it
                                                (an engine sees for each DISTINCT that follows whether it has a value left, and not what
                                                one value takes from the others: a SCOPE counts where that could leave too few)
-    (LIMIT, node, tokens)                      the text that `node` reads spans at most so many tokens, as far as it may end in time:
-                                               once so many have contributed to it, it ends at the first boundary between two tokens
+    (LIMIT, node, tokens)                      the text that `node` reads spans at most `tokens` tokens, as far as it may end in time:
+                                               once that many have contributed to it, it ends at the first boundary between two tokens
                                                where it may end
     (CAPTURE, node, name)                      `node`, whose text can be asked for by this name
     (TEMPERATURE, node, value)                 `node`; tokens inside of it are to be sampled at this temperature
@@ -338,7 +338,7 @@ _TABLES: Final = {LITERAL: (1, 1), CHARS: (16, 1), TOKENS: (16, 1), GRAPH: (16, 
 
 
 def memory_of(nodes: Sequence[Node], rules: int) -> int:
-    """About how many bytes nodes take, by the tables in them, and so many rules; within a factor of two of the truth."""
+    """About how many bytes nodes take, by the tables in them, and a number of rules; within a factor of two of the truth."""
     size = _NODE_BYTES * (len(nodes) + rules)
     for node in nodes:
         if node[0] in _TABLES:

@@ -60,7 +60,7 @@ from .operators import (
 from .productive import productive
 
 LONGEST_COPY: Final = 24
-"""An expression that stands in several places and is longer than about so many characters becomes a rule."""
+"""An expression that stands in several places and is longer than about this many characters becomes a rule."""
 DEEPEST: Final = 12
 """An expression nested deeper than this becomes a rule."""
 LONGEST_LINE: Final = 100

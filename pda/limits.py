@@ -22,7 +22,7 @@ class Limits:
     32,768 bytes.
     `compile_seconds`: wall-clock budget of one compilation, checked often; endless by default, since clocks of two machines differ.
     `grammar_bytes`: memory of the lazily built tables of one grammar; past it they are dropped and rebuilt. What matchers hold of them
-    stays, and no matcher goes on while that alone is more.
+    stays, and no matcher continues while that alone is more.
     """
 
     specification_bytes: int = 16 << 20

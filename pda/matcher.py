@@ -131,7 +131,7 @@ class Matcher(engine.Matcher):
         """The tokens of the text that must come next, longest token first at every place; [] where more than one text can come.
 
         A token that the grammar asks for by its id is one of them where no text and no other token can come.
-        Where the model could choose a longer token, one that goes on past the forced text, it is left to choose, there and after.
+        Where the model could choose a longer token, one that continues past the forced text, it is left to choose, there and after.
         """
         tokens: list[int] = []
         forced = self.find_jump_forward_bytes()

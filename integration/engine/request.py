@@ -94,7 +94,7 @@ class Request:
     `reasoning_end`: the constraint begins after these tokens.
     `shown` are tokens without text that the answer's text shows nevertheless, and how: the delimiters of tool calls, say. Unless it is
     None, U+FDD0 in the text of other tokens becomes U+FFFD, because it marks the names of tokens (`stackmask.integration.tools.MARK`).
-    `min_tokens`: before so many tokens no stop token is chosen, `ignore_stop_tokens`: none of the vocabulary's ever is; unless the
+    `min_tokens`: before this many tokens no stop token is chosen, `ignore_stop_tokens`: none of the vocabulary's ever is; unless the
     constraint leaves nothing else.
     `logprobs`: how many alternatives to report with each token, None for no log-probabilities at all.
     """

@@ -187,7 +187,7 @@ class _Inspection:
             self.answer[view] = make()
 
     def at(self, here: int) -> Matcher:
-        """A matcher after so many characters of the text."""
+        """A matcher after a number of characters of the text."""
         matcher = self.grammar.matcher()
         if here:
             matcher.accept_bytes(self.request.text[:here].encode("utf-8", "surrogatepass"))

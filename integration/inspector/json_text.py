@@ -151,7 +151,7 @@ def _unquoted(piece: str) -> str:
 
 @lru_cache(4)
 def find_ranges(text: str, most: int = 200_000) -> Mapping[str, tuple[int, int]]:
-    r"""The range of each value of a JSON text by its pointer, and of each member's key by its pointer and "#"; at most so many.
+    r"""The range of each value of a JSON text by its pointer, and of each member's key by its pointer and "#"; at most a given number.
 
     >>> find_ranges('{"a": [1, 22]}')["/a/1"]
     (10, 12)

@@ -29,7 +29,7 @@ _CLOSING: Final = frozenset(b'"]},')
 
 
 def random_instance(matcher: Matcher, seed: int, deadline: float, most: int = 300) -> str | None:
-    """A random text from where the matcher stands, which it leaves; the shortest way to its end after so many bytes. None if there is none.
+    """A random text from where the matcher stands, which it leaves; the shortest way to its end after `most` bytes. None if there is none.
 
     Words stand where letters may, so that it can be read: it is one of the texts, not a fair draw from them.
     """

@@ -50,7 +50,7 @@ def _answer(inspector: Inspector, body: bytes) -> Answer:
         return failure(400, "the body is no JSON that can be read", "invalid_request")
     except MemoryError:
         os._exit(1)  # the other end makes a new process
-    except Exception as error:  # a fault of the inspector's: one request fails, the page goes on
+    except Exception as error:  # a fault of the inspector's: one request fails, the page continues
         logging.getLogger("stackmask.inspector").exception("error in an inspection")
         return failure(500, f"the inspector failed: {type(error).__name__}", "internal_error")
 

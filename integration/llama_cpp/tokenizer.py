@@ -76,7 +76,7 @@ class LlamaTokenizer:
         return {"input_ids": self._tokenize(text.encode(), add_special_tokens)}
 
     def continuation(self, text: str) -> list[int]:
-        """The token ids of a text that goes on after another: SentencePiece puts no blank before it."""
+        """The token ids of a text that continues after another: SentencePiece puts no blank before it."""
         if self._library.llama_vocab_type(self._vocab) != SENTENCEPIECE:
             return self._tokenize(text.encode(), special=False)
         mark = b"\n"

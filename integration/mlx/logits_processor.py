@@ -2,7 +2,7 @@
 
 mlx-lm tells a processor nothing but the tokens of one row, prompt included, as they are now. Rows of a `BatchGenerator` move and end, and
 all rows may share one processor; speculative decoding asks for places that it has passed already. So the state belongs to the tokens: a
-call goes on from the text that has all its tokens but the last, from a fork of one that has these and more, or begins a new text, whose
+call continues from the text that has all its tokens but the last, from a fork of one that has these and more, or begins a new text, whose
 prompt is all that is there.
 
 What of a text is prompt is told by its first call alone. A prompt that is an earlier prompt, some of its answer and one token more is

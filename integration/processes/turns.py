@@ -5,7 +5,7 @@
     BusyError   the work of others leaves no turn
 
 A call that waits comes next if its client has the fewest calls running, then if its client was served longest ago.
-A call that runs for SLOW_AFTER seconds is slow. Slow calls may have all places but one. One that is slow beyond that goes on only until
+A call that runs for SLOW_AFTER seconds is slow. Slow calls may have all places but one. One that is slow beyond that continues only until
 somebody else waits: then its worker is stopped, and the call begins again when one of the places of slow calls is free.
 So a new call waits at most about SLOW_AFTER seconds for each that came before it, whatever those do.
 """

@@ -76,7 +76,7 @@ class Encoder:
         self.longest_text = context * longest
 
     def check_size(self, size: int, param: str = "messages") -> None:
-        """Refuse texts of so many bytes that their prompt cannot fit, whatever a chat template leaves out of them."""
+        """Refuse texts with so many bytes that their prompt cannot fit, whatever a chat template leaves out of them."""
         if size > SHRINKS * self.longest_text + SLACK:
             raise self._too_long(f"texts of {size} bytes", param)
 

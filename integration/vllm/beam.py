@@ -1,4 +1,4 @@
-"""Offline beam search in vLLM, where a beam that goes on is a fork.
+"""Offline beam search in vLLM, where a beam that continues is a fork.
 
 vLLM compiles a grammar anew for every beam of every step and replays the beam's tokens into it.
 Here the compilation is remembered, and the grammar that is handed a beam's tokens forks that of the beam without its last token.

@@ -3,7 +3,7 @@
 //   bytes of a grammar -> rules: RuleDfa (states) -> stacks: StackSet, Steps (configurations) -> masks: StateMasks, TokenMasks (bitmasks)
 //
 // Whatever a text brings up is kept for the next: states, steps, state masks, masks. Past the memory limit all that no matcher holds is
-// dropped, and made again when it is needed. What matchers hold stays; if that alone is past the limit, no matcher goes on.
+// dropped, and made again when it is needed. What matchers hold stays; if that alone is past the limit, no matcher continues.
 //
 // A call of a matcher is a run(): it has the lock and a budget of work. One that spends more, or is stopped, or finds no memory, ends in an
 // exception, and the tables are those that matchers hold and no more.
@@ -38,7 +38,7 @@ class Automaton {
     holder_forks_ = host.forks;
     return locked;
   }
-  // body() with the lock and a budget: that of `steps` steps, and of reading a text of so many bytes. It may be run twice, so that it begins
+  // body() with the lock and a budget: that of `steps` steps, and of reading a text of `bytes` bytes. It may be run twice, so it begins
   // anew each time; an exception finds its matcher as it was.
   template <class Body>
   auto run(u64 steps, u64 bytes, Body body) -> decltype(body());
@@ -76,7 +76,7 @@ class Automaton {
   void collect() {  // L >= mutex_
     if (dfa_.size() > state_threshold_ || ++operations_ >= steps_to_collect_ || work().total() > work_to_collect_) look_at_memory();
   }
-  // Before a matcher goes on, which makes it hold more.
+  // Before a matcher continues, which makes it hold more.
   void check_held() {  // L >= mutex_
     if (overfull_) check_overfull();
   }

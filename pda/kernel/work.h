@@ -29,7 +29,7 @@ class Work {
   u32 nfa_state() const { return nfa_state_; }
   u32 dfa_state() const { return dfa_state_; }
 
-  // From begin() to end() is a call, by one thread. `tables` gives the bytes of all tables, which may take so many.
+  // From begin() to end() is a call, by one thread. `tables` gives the bytes of all tables, which may take `most_bytes`.
   void begin(u64 most) {
     spent_ = 0, most_ = most, next_look_ = std::min(most, LOOK);
     nfa_state_ = dfa_state_ = NONE;

@@ -87,7 +87,7 @@ class Lexemes:
         return node if self.ignored is None else self.ignored.before(node, first, lambda chars: None)
 
     def automaton(self, automaton: Dfa, most: int = -1) -> NodeId | None:
-        """The node of an automaton's texts, of at most so many characters; None where it has none."""
+        """The node of an automaton's texts, of at most a given number of characters; None where it has none."""
         bounds = language.length_bounds(automaton)
         if bounds is None or 0 <= most < bounds[0]:
             return None

@@ -1,6 +1,6 @@
 """Several matchers at once, and a matcher at every token of a draft.
 
-The kernel fills rows in parallel and in the background; here a loop does, before its caller goes on.
+The kernel fills rows in parallel and in the background; here a loop does, before its caller continues.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@
         until nothing is new, for each item (state, node):
             complete    if the rule of `node` may end in `state`:
                             add each item that waits for `node`
-            predict     for each call of a rule from `state` that goes on in `target`:
+            predict     for each call of a rule from `state` that continues in `target`:
                             callee = the node of that rule in this column, made with its item (start of the rule, callee) if it is new
                             let (target, node) wait for callee
                             if callee has ended in this column: add (target, node)

@@ -84,7 +84,7 @@ def value_at(schema: Any, pointer: str) -> Any:
 
 
 def _innermost(needed: list[str]) -> list[str]:
-    """The pointers that no other one goes on from."""
+    """The pointers that no other one continues from."""
     return [p for p in needed if not any(other != p and other.startswith(f"{p}/") for other in needed)]
 
 

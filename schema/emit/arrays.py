@@ -22,7 +22,7 @@ class Few(NamedTuple):
 
     values: Callable[[Conjunction], Values | None]
     number: Callable[[Conjunction, int], int]
-    """How many there are, at most so many."""
+    """How many there are, up to a bound."""
     has: Callable[[Conjunction, object], bool]
     constant: Callable[[object], Literal]
     any_of: Callable[[Iterable[Literal]], Literal]

@@ -291,7 +291,7 @@ class _Alike:
         return found
 
     def within(self, rest: int, digits: int) -> int:
-        """The same where at most so many digits follow: then all that matters is which of them make a divisor divide."""
+        """The same where at most a given number of digits follows: then all that matters is which of them make a divisor divide."""
         found = self.late.get((rest, digits))
         if found is None:
             said: set[tuple[int, int, int]] = set()
@@ -429,7 +429,7 @@ def _remembered(low: Exact, low_closed: bool, high: Exact | None, high_closed: b
 
 _SMALL_PERIOD: Final = 1000
 _COMPARED_WEIGHT: Final = 2
-"""A state with bounds or a fraction takes as long to make as so many that have a remainder only."""
+"""A state with bounds or a fraction takes as long to make as this many that have a remainder only."""
 MOST_LEFT: Final = 2
 """How many digits may be left to a number where remainders are compared by all that could follow, which are 10 to this power."""
 _MOST_COMPARED: Final = 4 * STATES

@@ -187,7 +187,7 @@ class OrderedGraph:
         return self.b.alt(*extras) if extras else never
 
     def before(self, source: int, state: State) -> None:
-        """The edges that write a declared member, and the one that goes on to the next."""
+        """The edges that write a declared member, and the one that continues to the next."""
         _, position, count, alive, room = state
         current = self.declared[position]
         if not current.required:

@@ -151,7 +151,7 @@ class ObjectWriter:
         a large graph.
 
         PERF: with 20 keys a graph of 2,000 states is given up after 0.1 s and one of 20,000 after some 20 s, where 500 alternatives
-        take 0.02 s and 5,000 take 0.3 s. So many alternatives are tried between the two graphs.
+        take 0.02 s and 5,000 take 0.3 s. This many alternatives are tried between the two graphs.
         """
         for most, states in ((MOST_OPTIONS, SMALL_GRAPH), (10 * MOST_OPTIONS, 10 * SMALL_GRAPH)):
             options = self.without_clauses(part, most)

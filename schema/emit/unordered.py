@@ -70,7 +70,7 @@ class Unordered:
         self.turns: dict[Left, list[tuple[NodeId, Left]]] = {}
 
     def node(self, low: int, high: int, states: int) -> NodeId | None:
-        """The objects of `low` to `high` members, -1 for no bound; None where the graph has more than so many states."""
+        """The objects of `low` to `high` members, -1 for no bound; None where the graph has more than `most` states."""
         b, f = self.b, self.f
         cap = high if high >= 0 else low
         start = (False, 0, self.first)

@@ -84,7 +84,7 @@ def _label() -> Dfa:
 
 @cache
 def plain_label(shortest: int, longest: int) -> Dfa:
-    """Labels of so many characters as IDNA has them: never with hyphens in the third and fourth place.
+    """Labels of a given number of characters as IDNA has them: never with hyphens in the third and fourth place.
 
     State 2 n - 1 stands behind n characters of which the last is a letter or digit, state 2 n behind a hyphen.
     """

@@ -20,7 +20,7 @@ LONGEST: Final = 60
 class Problem:
     """A value that a keyword refuses.
 
-    `path` leads to the value in the instance, `pointer` to the keyword in the schema; `said` goes on after the name of the value.
+    `path` leads to the value in the instance, `pointer` to the keyword in the schema; `said` continues after the name of the value.
     `wanted` are the types or values that the keyword would take, where it lists some.
     """
 

@@ -78,7 +78,7 @@ class TooDeepError(Exception):
 
 
 class _Stopped(Exception):  # noqa: N818 - no error, but an end of the reading
-    """The text goes on otherwise than JSON does, or ends."""
+    """The text continues otherwise than JSON does, or ends."""
 
     def __init__(self, position: int, wanted: str) -> None:
         self.position = position

@@ -297,7 +297,7 @@ def _with_one(row: Row, code: int, child: int) -> Row:
 
 
 def _spliced(row: Row, children: dict[int, int], rows: list[Row], accepting: list[bool]) -> Row:
-    """A row in which some characters, all of them in it and in order, lead elsewhere, or nowhere where nothing goes on from there."""
+    """A row in which some characters, all of them in it and in order, lead elsewhere, or nowhere where nothing continues from there."""
     result: list[tuple[int, int, int]] = []
     pending = iter(children.items())
     code, child = next(pending)

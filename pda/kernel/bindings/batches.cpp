@@ -96,7 +96,7 @@ void bind_batches(nb::module_& m) {
             return accept_all(list, tokens);
           },
           nb::arg("token_ids"), nb::sig("def take(self, token_ids: object) -> list[int] | None"),
-          "Every matcher goes on by its token; the lengths in bytes of their shortest completions then, -1 where there is none.\n\n"
+          "Every matcher accepts its token; the lengths in bytes of their shortest completions then, -1 where there is none.\n\n"
           "None where a matcher refuses its token or runs into a limit: then none has gone on.");
 
   nb::class_<BitmaskFiller>(m, "BitmaskFiller", "Fills bitmasks in a thread of its own while its caller does something else.")

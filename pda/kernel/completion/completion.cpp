@@ -102,7 +102,7 @@ u64 Completion::state_length(u32 state) {
   return best;
 }
 
-// What so many values of a rule take together, the cheapest of those that were not seen; a bound where there are too many to look at.
+// What `count` values of a rule take together, the cheapest of those that were not seen; a bound where there are too many to look at.
 u64 Completion::values_length(u32 rule, u32 count, std::span<const u32> seen) {
   CheapValues& cheap = cheap_values_[rule];
   u64 total = 0;

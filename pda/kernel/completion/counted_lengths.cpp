@@ -6,7 +6,7 @@
 
 namespace stackmask {
 
-// Backwards from the largest count: with so many characters counted, the least way from a state is one more character and the least way
+// Backwards from the largest count: with a number of characters counted, the least way from a state is one more character and the least way
 // from there on. The rows from the minimum on cease to change once every shortest text is short enough. Below the minimum each row is
 // mostly the next one and the length of some characters.
 CountedLengths::CountedLengths(const Nfa& nfa, u32 id, std::vector<u32>& place, Deadline& deadline) : place_(&place) {
@@ -114,7 +114,7 @@ u32 CountedLengths::after(u32 place, const u32* row) const {
   return static_cast<u32>(best);
 }
 
-// What stands, and what a character still leads to, after so many were counted.
+// What stands, and what a character still leads to, after `count` were counted.
 u64 CountedLengths::of(u32 state, u32 count) const {
   const u32 place = (*place_)[state], stand = stand_of_[place];
   const bool deep = count == COUNT_DEEP;

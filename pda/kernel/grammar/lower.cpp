@@ -96,7 +96,7 @@ class Lowering final : public Source, private Spelling {
     u32 next;
   };
   // A state of an automaton: where its arguments begin, and what the first one is. Of an EXCEPT: the words from `first` to before `last`,
-  // which begin alike by so many bytes, and the state of every text that has left them.
+  // which share their first `depth` bytes, and the state of every text that has left them.
   struct Piece {
     u32 first, last, depth, state;
   };
@@ -592,7 +592,7 @@ class Lowering final : public Source, private Spelling {
     if (i < at.last && word(i).size() == at.depth) i++;
     else epsilon(task.from, task.to);
     i32 low = 0;
-    bool bytes = encoding != JSON_ANY;  // each character that goes on in words is one byte and has one spelling
+    bool bytes = encoding != JSON_ANY;  // each character that continues in words is one byte and has one spelling
     while (i < at.last) {
       std::size_t end = at.depth;
       const i32 code = decode(word(i), end);

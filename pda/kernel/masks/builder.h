@@ -66,7 +66,7 @@ class StateMaskBuilder : public MaskContext {
   void take_bitmask(const std::shared_ptr<const LoopMask>& mask);
   void add_tokens(u32 node);         // those that end there
   void walk_child(u32 child, u32 state);
-  // Goes on in `state` at these sorted nodes: adds its moves, and what it takes below them. `shared`: the list that holds just these.
+  // Continues in `state` at these sorted nodes: adds its moves, and what it takes below them. `shared`: the list that holds just these.
   void go_on_at(const std::vector<u32>& nodes, u32 state, const NodeList* shared = nullptr);
   // A state that leaves is reached at these nodes: adds its moves.
   void leave_at(u32 state, const NodeList& nodes);

@@ -1,6 +1,6 @@
 // Composes the mask of a configuration: a work list of places, each a state above a stack, with the trie nodes at which it is reached.
 //
-// A place goes on at the nodes that are new to it alone (semi-naive evaluation, Bancilhon & Ramakrishnan 1986), and at all that have come
+// A place continues at the nodes that are new to it alone (semi-naive evaluation, Bancilhon & Ramakrishnan 1986), and at all that have come
 // together since it was visited last. So in an ambiguous grammar, where very many ways lead to a place, it is visited once for each length
 // of a token at most, and each of its nodes is looked at once.
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace stackmask {
 
 namespace {
 constexpr u32 MOST_VALUES = 100'000;  // more than any guard will have seen
-constexpr u32 FEW_PLACES = 16;        // that are searched one by one
+constexpr u32 FEW_PLACES = 16;  // that are searched one by one
 }  // namespace
 
 class MaskComposer {
@@ -53,10 +53,10 @@ class MaskComposer {
   struct Place {
     u32 state, below;
     bool passed;  // a guard: what its scope has seen is then more than its state knows
-    bool sole;    // of a stack that is left
+    bool sole;  // of a stack that is left
     u32 reached;  // the nodes at which it was reached, NONE for those in `all`
     u32 waiting;  // ... and those at which it is still to be visited, NONE for none
-    u32 all;      // index into all_nodes_
+    u32 all;  // index into all_nodes_
     bool is(u32 s, u32 b, bool p, bool o) const { return state == s && below == b && passed == p && sole == o; }
   };
   struct Visit {
@@ -78,18 +78,18 @@ class MaskComposer {
   NodeLists& lists_;
   Statistics& statistics_;
   u32 configuration_;
-  bool guarded_;       // some guard may refuse a value
-  u32 all_values_;     // that guards and scopes may have seen behind a token
+  bool guarded_;  // some guard may refuse a value
+  u32 all_values_;  // that guards and scopes may have seen behind a token
   Scratch<Place> places_;
-  Map64 place_of_;                        // once there are many
+  Map64 place_of_;  // once there are many
   std::vector<std::vector<u32>> all_nodes_;
-  Scratch<u32> visits_;                   // places
+  Scratch<u32> visits_;  // places
   std::size_t looked_at_ = 0, added_ = 0;
   std::optional<CoveredTokens> covered_;  // of used_[0, added_), once many nodes were looked at
-  Map64 narrowed_;                        // by list
-  Scratch<u32> used_, token_sets_;        // the mask: state masks, sets of tokens read by id
-  Scratch<u32> unverified_, refuted_;     // trie nodes, see denied_tokens.h
-  Scratch<u32> left_;                     // nodes at which the state of a sole stack is left
+  Map64 narrowed_;  // by list
+  Scratch<u32> used_, token_sets_;  // the mask: state masks, sets of tokens read by id
+  Scratch<u32> unverified_, refuted_;  // trie nodes, see denied_tokens.h
+  Scratch<u32> left_;  // nodes at which the state of a sole stack is left
   Scratch<std::pair<u32, u32>> spelled_;  // (node, spellings of seen values on the way) for spelled_below_
   u32 spelled_below_ = NONE;
   bool spelled_counted_ = false;
@@ -262,7 +262,7 @@ class MaskComposer {
     if (start != DEAD) go_on(move.nodes, start, return_to(move.back, move.distinct, at.below), at.passed);
   }
 
-  // Goes on in `state` at a set of trie nodes: there, and in whatever it calls before reading anything.
+  // Continues in `state` at a set of trie nodes: there, and in whatever it calls before reading anything.
   void go_on(u32 nodes, u32 state, u32 below, bool passed) {
     entering_.clear();
     enter(nodes, state, below, passed);
@@ -290,7 +290,7 @@ class MaskComposer {
     if (flags & STATE_CALLS) entering_.push_back({id, fresh});
   }
 
-  // Goes on in what stands below an ended state, through guards that let the value pass.
+  // Continues in what stands below an ended state, through guards that let the value pass.
   void leave(u32 from_nodes, u32 from_below, bool from_passed, bool sole) {
     leavings_.clear();
     pop(from_nodes, from_below, from_passed, sole);

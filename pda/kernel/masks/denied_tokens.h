@@ -25,7 +25,7 @@ class DeniedTokens {
   // Which of the nodes complete a value that the guard has seen.
   void find_seen(std::span<const u32> nodes, u32 guard, std::vector<u32>& kept, std::vector<u32>& seen);
   // Of a sole stack: keeps those nodes refuted at which the state may only end with values that were seen. Others become unverified: where
-  // the state goes on behind a value, or was left on the way, for what called or was called may read the same text.
+  // the state continues behind a value, or was left on the way, for what called or was called may read the same text.
   void split_refuted(u32 state, std::vector<u32>& left, std::vector<u32>& refuted, std::vector<u32>& unverified);
   void find_denied(u32 configuration, std::vector<u32>& unverified, std::vector<u32>& refuted, std::vector<i32>& denied);
 

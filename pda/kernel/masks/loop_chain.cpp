@@ -9,8 +9,9 @@
 //
 // A chain of a counted automaton stops at the first state that differs from the next by its count alone: the rest is arithmetic.
 //
-// States that leave, as those of a name without an end of its own, do so at all nodes that so many characters lead to: lists that the vocabulary
-// keeps. Where the mask begins its caller sees to that. Where the chain ends none of the class's ASCII is live; characters above U+007F may be, as in `.é`: their first bytes are exits there and nowhere else.
+// States that leave, as those of a name without an end of its own, do so at all nodes that a given number of characters leads to: lists
+// that the vocabulary keeps. Where the mask begins its caller sees to that. Where the chain ends none of the class's ASCII is live;
+// characters above U+007F may be, as in `.é`: their first bytes are exits there and nowhere else.
 //
 // Tested by tests/pda/test_mask_exits.py, classes x counts x exits.
 #include <algorithm>
@@ -48,7 +49,7 @@ class CounterChain {
       if (loops) break;
       if (states_.size() > longest + 1 && states_.size() > mask_.index->longest_path(inside_) + 1) break;  // no token is longer
       if (u32 more = 0; (!mask_.guarded || states_.size() > furthest + 1) && mask_.counters.differs_by_count(last, next, inside_, &more)) {
-        cap_ = static_cast<u32>(states_.size() - 1) + more;  // a counter goes on like this to its end
+        cap_ = static_cast<u32>(states_.size() - 1) + more;  // a counter continues like this to its end
         counts_ = true;
         break;
       }

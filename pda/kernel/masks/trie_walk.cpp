@@ -123,7 +123,7 @@ bool StateMaskBuilder::walk_set(const NodeSet* set, u32 state) {
     if (!dense && !taken.mask.empty()) dense = taken.mask.data(), statistics.set_masks++;
     else tokens.insert(tokens.end(), taken.tokens.begin(), taken.tokens.end());
   };
-  // The bytes of one range, read from the nodes of a set. Where no token goes on by them, nobody asks where they lead.
+  // The bytes of one range, read from the nodes of a set. Where no token continues by them, nobody asks where they lead.
   auto read = [&](const NodeSet& at, u32 from, u32 r) {
     const u8 lo = dfa.range(from, r).lo, hi = dfa.range(from, r).hi;
     if (at.nodes.size() == 1 && lo == hi) {

@@ -19,10 +19,10 @@ class Counters {
  public:
   Counters(RuleDfa& dfa, u32 longest_token) : dfa_(dfa), nfa_(dfa.nfa()), longest_token_(longest_token) {}
 
-  // Counts that no token, or no text of so many bytes, can exhaust are replaced by COUNT_DEEP and COUNT_FREE.
+  // Counts that no token, or no text of that many bytes, can exhaust are replaced by COUNT_DEEP and COUNT_FREE.
   u32 saturated(u32 state);
   u32 saturated(u32 state, u32 bytes);
-  u32 advanced(u32 state, u32 count);                     // the state with so many more counted
+  u32 advanced(u32 state, u32 count);                     // the state with `count` more counted
   std::pair<u32, u32> with_free_counts(u32 state);  // far from its bounds, and how many characters an automaton in it may still need
   // The state without the bounds of the automaton that it counts in: itself where there is none, DEAD where the bounds cannot be dropped.
   u32 without_bounds(u32 state, u32* left);  // left: characters up to the maximum, NONE for no bound

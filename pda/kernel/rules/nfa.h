@@ -45,7 +45,7 @@ class Texts {
   }
   std::size_t size() const { return ends_.size(); }
   std::size_t bytes() const { return bytes_.capacity() + ends_.capacity() * sizeof(std::size_t); }
-  void assign(const Texts& other, std::size_t count) {  // the first so many of another
+  void assign(const Texts& other, std::size_t count) {  // the first `count` of another
     ends_.assign(other.ends_.begin(), other.ends_.begin() + static_cast<std::ptrdiff_t>(count));
     bytes_.assign(other.bytes_, 0, count ? ends_.back() : 0);
   }
@@ -74,7 +74,7 @@ struct Expressions {
   std::vector<i32> rules;
   Texts names;
   i32 root = 0;
-  // A grammar that begins as another one did: so many nodes are well formed, and what these generate.
+  // A grammar that begins as another one did: how many nodes are well formed, and what these generate.
   u32 checked = 0;
   std::vector<u8> generates;
 
@@ -274,7 +274,7 @@ class CountedLengths {
   u32 minimum_ = 0, maximum_ = NONE;
   u32 width_ = 0;                        // places where characters begin and end
   u32 free_ = 0;                         // rows from the minimum on: the first is that of the maximum, the last stands for all before it
-  u32 period_ = 0, more_ = 0;            // below the last row a row is the one so many above it and so many bytes more
+  u32 period_ = 0, more_ = 0;            // below the last row a row is the one `period_` above it and `more_` bytes more
   std::vector<std::vector<std::pair<u32, u32>>> ways_;  // by place: where the character may end, after how many bytes
   std::vector<u32> stand_of_;            // by place: its column, NONE inside of characters
   std::vector<u32> rows_;

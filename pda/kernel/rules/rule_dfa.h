@@ -148,9 +148,9 @@ class RuleDfa {
   bool seen_any(u32 state) const { return seen_count(state) != 0; }
   u32 seen_count(u32 state) const;
   std::vector<u32> seen_ids(u32 state) const;  // rising
-  u32 seen_spellings(u32 state);               // at most so many texts spell them without needless escapes, NONE if unknown
+  u32 seen_spellings(u32 state);               // how many texts at most spell them without needless escapes, NONE if unknown
   // Regions: a state below those of a rule with a limit or a temperature, which ends as soon as they do. It says which rule it is and,
-  // for a limit, where its text began: after so many tokens, and so many bytes of one.
+  // for a limit, where its text began: after how many tokens, and how many bytes of one.
   u32 region(u32 rule, u32 tokens, u32 bytes);
   const Rule& region_rule(u32 region) const { return nfa_.rules[items_.at(region)[2]]; }
   u32 region_start(u32 region) const { return items_.at(region)[3]; }

@@ -3,8 +3,8 @@
 // A value that must be new can be ruled out only where few texts are left for it. Three answers, the cheap ones first:
 //
 //   has_unbounded_strings   the characters of a string repeat somewhere ahead, by the NFA    one search a rule, over all that it calls
-//   min_text_count          at least so many texts, by looking at some states ahead          at most 48 states
-//   text_count              exactly so many, counted from the ends                           at most 4,096 states; UNKNOWN_COUNT beyond
+//   min_text_count          a lower bound, by looking at some states ahead                   at most 48 states
+//   text_count              the exact number, counted from the ends                          at most 4,096 states; UNKNOWN_COUNT beyond
 //
 //   "(a|b|c)   from the quote on:  min_text_count 3, text_count 3;   "[a-z]*"  has_unbounded_strings
 //
@@ -27,7 +27,7 @@ class TextCounts {
   u32 min_text_count(u32 state, std::size_t look = LOOK_AHEAD);
   u32 text_count(u32 state);  // UNKNOWN_COUNT for very many, and where rules are called
   bool has_unbounded_strings(u32 state);
-  // So many texts are surely more values than these.
+  // Whether a number of texts is surely more values than these.
   bool surely_more(u32 texts, u32 values) const;
   bool scope_may_run_out(u32 state);  // a state of a scope that a token may leave without a value that is new
   void clear() { min_counts_ = {}, counts_ = {}; }
@@ -42,7 +42,7 @@ class TextCounts {
   std::vector<u32> min_counts_, counts_;   // by state, NONE until somebody asks
   std::vector<u8> unbounded_;              // by NFA state, of the rules that are known
   std::vector<u8> unbounded_known_;        // by rule: unbounded_ holds its states
-  std::vector<u32> scope_text_counts_;     // by rule: at least so many values may stand in its scope, UNBOUNDED for no end
+  std::vector<u32> scope_text_counts_;     // by rule: how many values at least may stand in its scope, UNBOUNDED for no end
   void find_unbounded_strings(u32 rule);
   u32& at(std::vector<u32>& counts, u32 state) {
     if (counts.size() <= state) counts.resize(dfa_.size(), NONE);

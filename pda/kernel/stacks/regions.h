@@ -1,7 +1,7 @@
 // Regions on the stacks: the temperature that the innermost ask for, and stacks that are dropped where a limit is spanned.
 //
 // A rule with a limit or a temperature leaves a region below its states, which knows where its text began. Nothing is counted while the
-// text goes on: a node knows when the first limit on its stacks is spanned, and a step that ends later drops what has expired.
+// text continues: a node knows when the first limit on its stacks is spanned, and a step that ends later drops what has expired.
 //
 //   limit of 2 tokens     [string] -> [region from token 5] -> [object]      after token 7, if the region may end, this stack is dropped
 //
@@ -19,7 +19,7 @@ class Regions {
   Regions(RuleDfa& dfa, StackSet& stacks) : dfa_(dfa), stacks_(stacks) {}
 
   double temperature(u32 configuration);  // the highest that a stack asks for, by its innermost rule; negative for none
-  // Without the stacks inside of the regions that have spanned their limit after so many tokens and are among `crossed`: those may end
+  // Without the stacks inside of the regions that have spanned their limit after `tokens` tokens and are among `crossed`: those may end
   // here. Sorts `crossed` and removes the others from it.
   u32 drop_expired(u32 configuration, u32 tokens, std::vector<u32>& crossed);
   void clear() { temperatures_.clear(); }

@@ -25,7 +25,7 @@ struct TrieNode {
   u8 byte() const { return static_cast<u8>(skip_byte); }
 };
 
-// Nodes of the trie that a walk stands at together, and where it goes on from there. Shared by all grammars, so that what many of them
+// Nodes of the trie that a walk stands at together, and where it continues from there. Shared by all grammars, so that what many of them
 // do at the same nodes, such as those behind a quote or the digits, is looked up rather than walked.
 struct NodeSet {
   std::vector<u32> nodes;   // rising; those without children are left out
@@ -89,7 +89,7 @@ class TokenTrie {
   const Order& order() const;
   // What class loops ask about the tokens below the root or a heavy node.
   const ClassIndex* classes(u32 node) const;
-  // Below a heavy node so many tokens stand that these are taken by classes, as those of the whole vocabulary are.
+  // Below a heavy node stand so many tokens that these are taken by classes, as those of the whole vocabulary are.
   bool heavy(u32 node) const { return nodes_[node].skip() >= thresholds_.heavy_nodes && whole_[node]; }
   // The set of these nodes, and that of the children that bytes of a range lead to from a set. Null where the memory for sets is spent.
   const NodeSet* set(const u32* nodes, std::size_t count) const;
