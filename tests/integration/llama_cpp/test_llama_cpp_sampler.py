@@ -168,7 +168,7 @@ def test_a_refused_token_ends_the_text(library, samplers, compilers, chain_of):
 
 
 def test_logits_processor(compilers):
-    """Called as llama-cpp-python calls it: ids with the prompt, scores in place; ids that get shorter are followed."""
+    """Called as llama-cpp-python calls it: ids with the prompt, a column of scores in place; ids that get shorter are followed."""
     compiler = compilers["demo"]
     tokens = compiler.vocabulary.tokens
     a, b, c = (tokens.index(letter) for letter in (b"a", b"b", b"c"))
@@ -176,7 +176,8 @@ def test_logits_processor(compilers):
     size = compiler.vocabulary.size
 
     def passing(*ids):
-        scores = np.linspace(-3, 3, size, dtype=np.single)
+        scores = np.zeros((size, 3), np.single)[:, 1] if len(ids) % 2 else np.zeros(size, np.single)
+        scores[:] = np.linspace(-3, 3, size)
         kept = scores.copy()
         result = processor(np.array([9, 9, *ids], np.intc), scores)
         assert result is scores
@@ -190,8 +191,17 @@ def test_logits_processor(compilers):
     assert passing(a, c) == {2}
     assert {a, b} <= passing()
     assert passing(b) == {2}
+    assert processor.error is None
+    scores = np.zeros(size, np.single)
     with pytest.raises(GrammarError, match="token 2 is refused"):
-        passing(c)
+        processor(np.array([9, 9, c], np.intc), scores)
+    assert np.flatnonzero(scores > -np.inf).tolist() == [2], "llama-cpp-python does not see the error"
+    assert "token 2 is refused" in str(processor.error)
+    processor.reset()
+    assert processor.error is None
+    assert {a, b} <= passing()
+    assert passing(a, c, c) == {b, c}, "the guesses are c and c; the first is asked for"
+    assert passing(a, c, c) == {2}, "it was right; the second is asked for"
     processor.reset()
     assert {a, b} <= passing()
     assert passing(a) == {b, c}, "the prompt is as long as before"
