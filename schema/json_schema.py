@@ -177,12 +177,18 @@ def json_schema_node(
 ) -> tuple[NodeId, Report]:
     """A node of another grammar for the instances of a schema.
 
-    `fragments` are those of `install`, with their whitespace, where the builder has them already.
+    `fragments` are those of `install`, with their whitespace, where the builder has them already; otherwise the schema's `x-guidance` may
+    ask for another whitespace than the one that is given, and for leniency.
     A budget says what a compilation that this is part of may still spend; it brings its own limits.
     """
     check_is_schema(schema)
-    rule = builder.rule("schema")
-    made = install(builder, whitespace) if fragments is None else fragments
+    rule, made = builder.rule("schema"), fragments
+    if made is None:
+        asked = read_guidance(schema)
+        lenient = lenient or asked.lenient is True
+        whitespace = whitespace if asked.whitespace is None else asked.whitespace
+        check_whitespace(whitespace)
+        made = install(builder, whitespace)
     root, report = _define(
         builder,
         made,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 from ..compiler import CompiledGrammar
 
 if TYPE_CHECKING:
+    from ...pda.grammar import Grammar
     from ..engine import Sampling
 
 
@@ -27,6 +28,7 @@ class TextConstraint(TypedDict, total=False):
     structural_tag: Mapping[str, Any] | str
     root: str
     start: str
+    grammars: Mapping[str, str | Mapping[str, Any] | bool | type | Grammar]
 
 
 class JsonFormat(TypedDict, total=False):
@@ -103,7 +105,7 @@ OPTIONS_OF: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
         "json_schema": frozenset(JsonFormat.__annotations__),
         "json": frozenset({"whitespace", "escapes"}),
         "ebnf": frozenset({"root"}),
-        "lark": frozenset({"start"}),
+        "lark": frozenset({"start", "grammars"}),
     }
 )
 OTHER_NAMES: Final[Mapping[str, str]] = MappingProxyType(

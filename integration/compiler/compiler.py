@@ -377,12 +377,21 @@ class Compiler:
         """The texts of a grammar in EBNF (GBNF and its relatives); it can name special tokens of the vocabulary."""
         return self._get(self.read("ebnf", text, root))
 
-    def lark(self, text: str, start: str = "start", *, whitespace: str = DEFAULT_WHITESPACE) -> CompiledGrammar:
+    def lark(
+        self,
+        text: str,
+        start: str = "start",
+        *,
+        grammars: Mapping[str, str | Mapping[str, Any] | bool | type | Grammar] = MappingProxyType({}),
+        whitespace: str = DEFAULT_WHITESPACE,
+    ) -> CompiledGrammar:
         """The texts of a grammar in Lark's language; it can name special tokens of the vocabulary.
 
-        `whitespace` is that of the JSON that the text asks for by `%json`.
+        `grammars` are those that the text knows as `@name`: Lark texts, JSON Schemas as mappings, booleans or types, or grammars. With a
+        grammar among them, the result is not cached.
+        `whitespace` is that of JSON that the text asks for.
         """
-        return self._get(self.read("lark", text, start, whitespace=whitespace))
+        return self._get(self.read("lark", text, start, grammars=grammars, whitespace=whitespace))
 
     def choice(self, options: Sequence[str]) -> CompiledGrammar:
         """One of some texts."""
@@ -529,19 +538,33 @@ class Compiler:
             raise EbnfError(f"the root is the name of a rule, not {shown(root)}")
         return self._text("ebnf", partial(ebnf_grammar, root=root, special=self._vocabulary.special), text, root)
 
-    def _lark(self, text: str, start: str = "start", *, whitespace: str = DEFAULT_WHITESPACE) -> Job:
+    def _lark(
+        self,
+        text: str,
+        start: str = "start",
+        *,
+        grammars: Mapping[str, object] = MappingProxyType({}),
+        whitespace: str = DEFAULT_WHITESPACE,
+    ) -> Job:
         from ...pda.lark import lark_grammar
 
         if not isinstance(start, str):
             raise LarkError(f"the start is the name of a rule, not {shown(start)}")
         if not isinstance(whitespace, str):
             raise SchemaError(f"whitespace is a string, not {shown(whitespace)}")
+        if not isinstance(grammars, Mapping) or not all(isinstance(name, str) for name in grammars):
+            raise LarkError(f"grammars are Lark texts, JSON Schemas or grammars by their names, not {shown(grammars)}")
+        texts = {name: part for name, part in grammars.items() if isinstance(part, str)}
+        ready = {name: part for name, part in grammars.items() if isinstance(part, Grammar)}
+        keys = {name: schema_key(part, self._limits) for name, part in grammars.items() if name not in texts and name not in ready}
+        named = {**texts, **ready, **{name: schema_of_key(key) for name, key in keys.items()}}
+        others = object() if ready else (tuple(sorted(texts.items())), tuple(sorted(keys.items())))
 
         def json_node(builder: GrammarBuilder, schema: Any) -> NodeId:
             return json_schema_node(builder, schema, whitespace=whitespace, limits=self._limits)[0]
 
-        front_end = partial(lark_grammar, start=start, special=self._vocabulary.special, json_node=json_node)
-        return self._text("lark", front_end, text, start, whitespace)
+        front_end = partial(lark_grammar, start=start, special=self._vocabulary.special, json_node=json_node, grammars=named)
+        return self._text("lark", front_end, text, start, whitespace, others)
 
     def _choice(self, options: Sequence[str]) -> Job:
         texts = options if isinstance(options, str | bytes) or not isinstance(options, Sequence) else tuple(options)
@@ -568,7 +591,7 @@ class Compiler:
 
         return Job("structural_tag", ("structural_tag", key), front_end)
 
-    def _text(self, kind: str, front_end: Callable[..., Grammar], specification: Any, *options: str) -> Job:
+    def _text(self, kind: str, front_end: Callable[..., Grammar], specification: Any, *options: Hashable) -> Job:
         """The key of a specification that is text, or texts, and how to compile it."""
         texts = specification if isinstance(specification, tuple) else (specification,)
         # what is no text is refused by the front end, whose error says more than that it cannot be hashed

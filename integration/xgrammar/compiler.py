@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from ...pda.exceptions import StackmaskError
 from ..compiler import compiler as own
-from .exception import DeserializeFormatError, refuse, runtime_errors
-from .grammar import Grammar, Schema, packed, schema_options, schema_value, unpacked
+from .exception import DeserializeFormatError, runtime_errors
+from .grammar import Grammar, Schema, named, packed, schema_options, schema_value, unpacked
 from .structural_tag import tag_of
 from .tokenizer_info import TokenizerInfo
 
@@ -94,10 +94,9 @@ class GrammarCompiler:
             return self._of(self._compiler.regex(regex))
 
     def compile_lark(self, lark_string: str, *, named_grammars: Mapping[str, Grammar | str] | None = None) -> CompiledGrammar:
-        """A grammar in Lark's language; it can name special tokens."""
-        refuse(named_grammars=named_grammars)
+        """A grammar in Lark's language; it can name special tokens, and the named grammars as @name, which are grammars or Lark texts."""
         with runtime_errors():
-            return self._of(self._compiler.lark(lark_string, whitespace="flexible"))
+            return self._of(self._compiler.lark(lark_string, grammars=named(named_grammars), whitespace="flexible"))
 
     def compile_structural_tag(self, *args: Any) -> CompiledGrammar:
         """A structural tag, or tags and triggers of the older form; it can name special tokens."""

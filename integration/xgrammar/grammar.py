@@ -85,11 +85,10 @@ class Grammar:
     def from_lark(
         lark_string: str, *, tokenizer_info: TokenizerInfo | None = None, named_grammars: Mapping[str, Grammar | str] | None = None
     ) -> Grammar:
-        """A grammar in Lark's language; with a tokenizer, it can name special tokens."""
-        refuse(named_grammars=named_grammars)
+        """A grammar in Lark's language, which knows the named ones as @name; with a tokenizer, it can name special tokens."""
         special = tokenizer_info.vocabulary.special if tokenizer_info else {}
         with runtime_errors():
-            return Grammar(lark_grammar(lark_string, special=special, json_node=_json_node))
+            return Grammar(lark_grammar(lark_string, special=special, json_node=_json_node, grammars=named(named_grammars)))
 
     @staticmethod
     def from_structural_tag(*args: Any, tokenizer_info: TokenizerInfo | None = None) -> Grammar:
@@ -128,6 +127,16 @@ class Grammar:
 def get_serialization_version() -> str:
     """What serialised objects say about themselves."""
     return _VERSION
+
+
+def named(grammars: Mapping[str, Grammar | str] | None) -> dict[str, str | ir.Grammar]:
+    """Grammars and Lark texts by the names that a Lark text knows them by; anything else is a TypeError, as in XGrammar."""
+    found: dict[str, str | ir.Grammar] = {}
+    for name, value in ({} if grammars is None else grammars).items():
+        if not isinstance(name, str) or not isinstance(value, Grammar | str):
+            raise TypeError("named_grammars are grammars, or Lark texts, by their names")
+        found[name] = value.ir if isinstance(value, Grammar) else value
+    return found
 
 
 def schema_value(schema: Schema, strict_mode: bool) -> Any:

@@ -49,6 +49,7 @@ from lark.visitors import Transformer_NonRecursive
 from ..automata.charset import from_chars
 from ..budget import Budget
 from ..ebnf.lexer import check_text
+from ..embed import splice
 from ..exceptions import LarkError, LimitError
 from ..grammar import Grammar, GrammarBuilder, NodeId, RuleId
 from ..limits import Limits
@@ -88,7 +89,7 @@ def lark_grammar(
     """The grammar that a Lark text describes.
 
     `special` gives the ids of tokens that the text names, as in <think>; `json_node` compiles what stands behind %json; `grammars` are
-    those that the text knows as @name, each a Lark text or a JSON Schema.
+    those that the text knows as @name, each a Lark text, a `Grammar` or a JSON Schema.
     Raises LarkError with line, column and caret.
 
     >>> print(lark_grammar('start: "(" start? ")"'))
@@ -184,6 +185,8 @@ class _Session:
             if isinstance(given, str):
                 check_text(given, self.budget.limits, LarkError)
                 self.named[name] = self.nested(Definitions(given, self.budget))
+            elif isinstance(given, Grammar):
+                self.named[name] = splice(self.builder, given)
             else:
                 self.named[name] = self.schema(given)
             self.open.pop()

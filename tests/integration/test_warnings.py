@@ -114,6 +114,53 @@ class TestGuidance:
         matcher = compiler.json_schema({"type": "object", "x-guidance": options}).matcher()
         assert matcher.explain(takes).accepted and not matcher.explain(refuses).accepted
 
+    @pytest.mark.parametrize("whitespace", ["printed", "flexible"])
+    @pytest.mark.parametrize(
+        ("options", "takes", "refuses"),
+        [
+            ({}, b'{"a": 1}', b"[]"),
+            ({"whitespace_flexible": False}, b'{"a":1}', b'{"a": 1}'),
+            ({"whitespace_flexible": True}, b'{"a":  1}', b"[]"),
+            ({"whitespace_pattern": "\\t?"}, b'{"a":\t1}', b'{"a": 1}'),
+        ],
+    )
+    def test_inside_a_lark_grammar(self, compiler, whitespace, options, takes, refuses):
+        """What stands behind %json, or has a name, has options of its own; they win over those of the grammar around it."""
+        schema = json.dumps({"type": "object", "x-guidance": options})
+        texts = (
+            f'start: "<" %json {schema} ">"',
+            json.dumps({"grammars": [{"lark_grammar": 'start: "<" @a ">"'}, {"name": "a", "json_schema": json.loads(schema)}]}),
+        )
+        for text in texts:
+            matcher = compiler.lark(text, whitespace=whitespace).matcher()
+            assert matcher.explain(b"<" + takes + b">").accepted and not matcher.explain(b"<" + refuses + b">").accepted
+
+    def test_two_whitespaces_inside_a_lark_grammar(self, compiler):
+        """Each part has its own."""
+        compact = {"x-guidance": {"whitespace_flexible": False}}
+        matcher = compiler.lark(f"start: %json {{}} %json {json.dumps(compact)}").matcher()
+        assert matcher.explain(b"[1, 2][1,2]").accepted and not matcher.explain(b"[1,2][1, 2]").accepted
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"max_items": 3}, "/x-guidance/max_items: unknown option; there are whitespace_flexible, "),
+            ({"whitespace_pattern": "x"}, "a regex that matches nothing but blanks"),
+        ],
+    )
+    def test_is_refused_inside_a_lark_grammar(self, compiler, options, message):
+        """By name, as in a schema by itself."""
+        with pytest.raises(SchemaError, match=message):
+            compiler.lark(f"start: %json {json.dumps({'x-guidance': options})}")
+
+    def test_lenient_inside_a_lark_grammar(self, compiler):
+        """What cannot be exact is left out there too, and an error without the option."""
+        schema = {"type": "string", "pattern": r"(a)\1"}
+        with pytest.raises(SchemaError):
+            compiler.lark(f"start: %json {json.dumps(schema)}")
+        lenient = json.dumps({**schema, "x-guidance": {"lenient": True}})
+        assert compiler.lark(f"start: %json {lenient}").matcher().explain(b'"b"').accepted
+
     def test_lenient(self, compiler):
         """As the option of that name."""
         schema = {"type": "string", "pattern": r"(a)\1", "x-guidance": {"lenient": True}}

@@ -29,6 +29,7 @@ from stackmask.integration.compiler.serialization import from_bytes, to_bytes
 from stackmask.pda import grammar as ir
 from stackmask.pda.exceptions import (
     GrammarError,
+    LarkError,
     LimitError,
     RegexError,
     SchemaError,
@@ -38,6 +39,7 @@ from stackmask.pda.exceptions import (
 )
 from stackmask.pda.grammar import Grammar, GrammarBuilder, memory_of
 from stackmask.pda.limits import Limits
+from stackmask.pda.regex import regex_grammar
 from stackmask.pda.vocabulary import Vocabulary
 from stackmask.schema.json_schema import json_schema_grammar
 
@@ -71,6 +73,27 @@ def test_every_kind(compiler):
     assert accepts(compiler.lark('top: "x" top | %json {"type": "boolean"}', start="top"), "xxtrue")
     assert accepts(compiler.choice(["yes", "no"]), "no")
     assert not accepts(compiler.choice(["yes", "no"]), "n")
+
+
+def test_named_grammars(compiler):
+    """A Lark text knows others as @name: Lark texts, JSON Schemas, types and grammars; equal ones are found in the cache."""
+    text = 'start: @word " " @flag " " @number " " @digits'
+    named = {"word": "start: /[a-z]+/", "flag": {"type": "boolean"}, "number": int, "digits": regex_grammar("[0-9]{2}")}
+    grammar = compiler.lark(text, grammars=named)
+    assert accepts(grammar, "ab true 7 42")
+    assert not any(accepts(grammar, other) for other in ("1 true 7 42", "ab yes 7 42", "ab true x 42", "ab true 7 4"))
+    plain = {"a": "start: @b", "b": {"const": "x"}}
+    assert compiler.lark("start: @a", grammars=plain) is compiler.lark("start: @a", grammars=dict(reversed(plain.items())))
+    assert accepts(compiler.lark("start: @a", grammars=plain), '"x"')
+    assert not accepts(compiler.lark("start: @a", grammars=plain | {"b": {"const": "y"}}), '"x"')
+    assert not accepts(compiler.lark("start: @a", grammars=plain | {"b": '{"const": "x"}'.join(["start: /", "/"])}), '"x"')
+    with pytest.raises(LarkError, match="no grammar is named @c; there are @a, @b"):
+        compiler.lark("start: @c", grammars=plain)
+    with pytest.raises(LarkError, match="leads to itself"):
+        compiler.lark("start: @a", grammars={"a": "start: @a"})
+    for wrong in ([], {1: "start: /a/"}):
+        with pytest.raises(LarkError, match="grammars are Lark texts, JSON Schemas or grammars by their names, not "):
+            compiler.lark("start: @a", grammars=wrong)
 
 
 def test_any_json(compiler):

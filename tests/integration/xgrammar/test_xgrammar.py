@@ -205,6 +205,29 @@ def test_grammars():
     assert "root" in str(word) or "begin" in str(word)
 
 
+def test_named_grammars(compiler):
+    """Lark texts and grammars by the names that a Lark text knows them by; XGrammar takes the same texts."""
+    theirs = pytest.importorskip("xgrammar")
+    from xgrammar.testing import _is_grammar_accept_string as original
+
+    text, texts = 'start: "<" @a @b ">"', ["<x12>", "<12x>", "<x>", "<xy12>", "<>", "<x12"]
+
+    def given(module):
+        return {"a": "start: /[a-z]/", "b": module.Grammar.from_ebnf("root ::= [0-9]+")}
+
+    expected = [original(theirs.Grammar.from_lark(text, named_grammars=given(theirs)), each) for each in texts]
+    assert expected == [True, False, False, False, False, False]
+    grammar = xgr.Grammar.from_lark(text, named_grammars=given(xgr))
+    compiled = compiler.compile_lark(text, named_grammars=given(xgr))
+    assert [accepts(grammar, each) for each in texts] == expected
+    found = [(at := xgr.GrammarMatcher(compiled)).accept_string(each) and at.is_completed() for each in texts]
+    assert found == expected
+    for wrong in ({1: "start: /a/"}, {"a": 1}):
+        for module in (theirs, xgr):
+            with pytest.raises(TypeError, match="named"):
+                module.Grammar.from_lark(text, named_grammars=wrong)
+
+
 def test_printing(capsys):
     """A grammar is printed where that is asked for."""
     xgr.Grammar.from_regex("ab", print_converted_ebnf=True)
@@ -598,8 +621,6 @@ def test_rule_options(compiler):
         ("indent", lambda c, m: xgr.Grammar.from_json_schema(SCHEMA, indent=2)),
         ("any_whitespace=False", lambda c, m: c.compile_json_schema(SCHEMA, any_whitespace=False)),
         ("separators", lambda c, m: c.compile_json_schema(SCHEMA, any_whitespace=False, separators=(";", ":"))),
-        ("named_grammars", lambda c, m: c.compile_lark('start: "a"', named_grammars={"x": 'start: "b"'})),
-        ("named_grammars", lambda c, m: xgr.Grammar.from_lark('start: "a"', named_grammars={})),
         ("debug_print", lambda c, m: m.accept_token(97, debug_print=True)),
         ("debug_print", lambda c, m: xgr.BatchGrammarMatcher().batch_fill_next_token_bitmask([m], None, debug_print=True)),
         ("backend", lambda c, m: xgr.apply_token_bitmask_inplace(torch.zeros(1, 3), xgr.allocate_token_bitmask(1, 3), backend="triton")),
