@@ -288,6 +288,7 @@ class _Run:
                 stop=stop,
                 finish_within_budget=options.get("finish_within_budget", False),
                 shown=None,
+                logprobs=0 if options.get("logprobs") else None,
             )
             try:
                 self.engine.submit(self.engine.prepare(request), partial(self._hear, row))
@@ -557,7 +558,10 @@ def _generation(
         raise answer.error
     reason: Literal["stop", "length"] = "stop" if answer.finish_reason == "stop" else "length"
     ending = (reason, answer.complete, answer.closed)
-    return Generation(answer.text, answer.token_ids, *ending, answer.prompt_tokens, stats, parser=parser, grammar=grammar)
+    logprobs = tuple(token.logprob for token in answer.logprobs)
+    return Generation(
+        answer.text, answer.token_ids, *ending, answer.prompt_tokens, stats, parser=parser, grammar=grammar, logprobs=logprobs
+    )
 
 
 def _parser(constraint: ConstraintOptions, grammar: CompiledGrammar | None) -> Reader | None:

@@ -27,10 +27,17 @@ def escape(text: str) -> str:
     return html.escape("".join(char if char.isprintable() or char == "\n" else f"\\x{ord(char):02x}" for char in text))
 
 
-def span(text: str, kind: str, title: str = "") -> str:
-    """A piece of text in the colour of its kind; `title` is shown when it is pointed at."""
+def span(text: str, kind: str, title: str = "", probability: float | None = None) -> str:
+    """A piece of text in the colour of its kind; `title` is shown when it is pointed at.
+
+    What was chosen by its probability is coloured by it, from red (0) over yellow to green (1), and the title says it.
+    """
+    style = COLOURS[kind]
+    if probability is not None:
+        title += f", probability {probability:.3g}"
+        style = f"background:hsl({130 * probability:.0f} 80% 45% / .3)" if kind == "chosen" else style
     shown = f' title="{escape(title)}"' if title else ""
-    return f'<span style="{COLOURS[kind]}"{shown}>{escape(text)}</span>'
+    return f'<span style="{style}"{shown}>{escape(text)}</span>'
 
 
 def block(content: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Generic, Literal, TypeVar
@@ -37,6 +38,8 @@ class Generation(Generic[T]):
     model's context did. `complete`: the text satisfies the constraint, which it always does after "stop" unless a stop text cut it.
     `closed`: `finish_within_budget` made it end early. `mass`: with `faithful`, the probability that the model, left to itself, gives a
     text that the constraint allows. `others` are the rest of the `n` answers to the same prompt.
+    `logprobs`, where they were asked for: the natural logarithm of the probability of each token but a stop token, among those that the
+    constraint allowed there.
     """
 
     text: str
@@ -50,6 +53,7 @@ class Generation(Generic[T]):
     parser: Callable[[str], T] | None = field(repr=False, default=None)
     grammar: CompiledGrammar | None = field(repr=False, default=None)
     mass: float | None = None
+    logprobs: tuple[float, ...] = ()
 
     @property
     def captures(self) -> list[tuple[str, str]]:
@@ -62,14 +66,14 @@ class Generation(Generic[T]):
         return [(name, data.decode("utf-8", "replace")) for name, data in matcher.get_captures()]
 
     def _repr_html_(self) -> str:
-        """For notebooks: the tokens, forced ones told from chosen ones where a grammar constrained them; see `stackmask.pda.html`."""
+        """For notebooks: the tokens where a grammar constrained them, forced ones apart, chosen ones by their probability if known."""
         ending = f"{self.finish_reason}, {len(self.token_ids)} tokens, {'complete' if self.complete else 'not complete'}"
         if self.grammar is None:
             return html.block(html.escape(self.text)) + html.table([("ended by", ending)])
         matcher = self.grammar.matcher()
         bitmask = allocate_token_bitmask(1, matcher.vocabulary.size)
         pieces = []
-        for token in self.token_ids[:SHOWN_TOKENS]:
+        for number, token in enumerate(self.token_ids[:SHOWN_TOKENS]):
             matcher.fill_next_token_bitmask(bitmask)
             allowed = int(np.unpackbits(bitmask.view(np.uint8), bitorder="little")[: matcher.vocabulary.size].sum())
             data = matcher.vocabulary.token_bytes(token)
@@ -77,7 +81,8 @@ class Generation(Generic[T]):
                 return html.block(html.escape(self.text)) + html.table([("ended by", ending)])
             text = data.decode("utf-8", "backslashreplace") if data is not None else f"token {token}"
             kind = "stop" if data is None else "forced" if allowed == 1 else "chosen"
-            pieces.append(html.span(text, kind, f"token {token}: {allowed} allowed"))
+            probability = math.exp(self.logprobs[number]) if number < len(self.logprobs) else None
+            pieces.append(html.span(text, kind, f"token {token}: {allowed} allowed", probability))
         return html.block("".join(pieces)) + html.table([("ended by", ending)])
 
     @property

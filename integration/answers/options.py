@@ -65,6 +65,7 @@ class SamplingOptions(TypedDict, total=False):
     `n`: that many answers to each prompt.
     `finish_within_budget`: near the end of the budget, allow only tokens after which the answer can still be completed, and refuse a budget
     that cannot hold the shortest answer. Off by default: then the budget cuts the answer where it ends.
+    `logprobs`: the answer has the log-probability of each of its tokens, which a notebook shows in colours.
     `faithful`: answers are draws from the model's own distribution among the texts that the constraint allows, which masks distort; at
     temperature 0 the most probable text. It takes constraints with few texts, and of the options above `temperature`, `seed` and `n`.
     """
@@ -82,6 +83,7 @@ class SamplingOptions(TypedDict, total=False):
     stop: str | Sequence[str]
     n: int
     finish_within_budget: bool
+    logprobs: bool
     faithful: bool
 
 

@@ -99,7 +99,7 @@ def measure(vocabulary: Vocabulary, engine: str, *, rounds: int = 10) -> list[Ti
 
 def _measure_case(vocabulary: Vocabulary, engine: str, walk: Walk, case: str, rounds: int) -> Timing:
     schema, document = CASES[case]
-    tokens = _tokens(vocabulary, json.dumps(document, ensure_ascii=False).encode())
+    tokens = _cutter(vocabulary)(json.dumps(document, ensure_ascii=False).encode())
     compiles, firsts, steps = [], [], []
     for _ in range(rounds):
         try:
@@ -122,16 +122,20 @@ def _measure_case(vocabulary: Vocabulary, engine: str, walk: Walk, case: str, ro
     )
 
 
-def _tokens(vocabulary: Vocabulary, text: bytes) -> list[int]:
-    """A text cut into the longest tokens."""
+def _cutter(vocabulary: Vocabulary) -> Callable[[bytes], list[int]]:
+    """Cuts texts into the longest tokens; llguidance calls it for each text that is forced, so that its table is made once."""
     ids = {token: index for index, token in enumerate(vocabulary.tokens) if token}
     longest = max(map(len, ids))
-    tokens, start = [], 0
-    while start < len(text):
-        piece = next(text[start:end] for end in range(start + longest, start, -1) if text[start:end] in ids)
-        tokens.append(ids[piece])
-        start += len(piece)
-    return tokens
+
+    def cut(text: bytes) -> list[int]:
+        tokens, start = [], 0
+        while start < len(text):
+            piece = next(text[start:end] for end in range(min(start + longest, len(text)), start, -1) if text[start:end] in ids)
+            tokens.append(ids[piece])
+            start += len(piece)
+        return tokens
+
+    return cut
 
 
 def _stackmask(vocabulary: Vocabulary) -> Walk:
@@ -168,6 +172,8 @@ def _llguidance(vocabulary: Vocabulary) -> Walk:
     import llguidance
     import llguidance.numpy
 
+    cut = _cutter(vocabulary)
+
     class Tokens:
         """The vocabulary as llguidance wants a tokenizer."""
 
@@ -178,7 +184,7 @@ def _llguidance(vocabulary: Vocabulary) -> Walk:
             self.tokens = [token if token is not None else f"\xff<{i}>".encode("latin-1") for i, token in enumerate(vocabulary.tokens)]
 
         def __call__(self, text: str | bytes) -> list[int]:
-            return _tokens(vocabulary, text.encode() if isinstance(text, str) else text)
+            return cut(text.encode() if isinstance(text, str) else text)
 
     tokenizer = llguidance.LLTokenizer(llguidance.TokenizerWrapper(Tokens()), n_vocab=vocabulary.size)
 
