@@ -24,7 +24,7 @@ from .dialect.pointers import check_size, find, locate, without
 from .dialect.references import NAMED, Registry
 from .dialect.report import APPROXIMATED, Entry, Report
 from .emit.direct import Compilation
-from .emit.json_parts import DEFAULT_WHITESPACE, ROOT, STYLES, Fragments, built, fresh, install, template
+from .emit.json_parts import DEFAULT_WHITESPACE, ROOT, STYLES, Fragments, Separators, Whitespace, built, fresh, install, template
 from .errors import Excess, Inexact, Malformed
 
 DISTINCT_KEYS: Final = False
@@ -32,7 +32,8 @@ DISTINCT_KEYS: Final = False
 that occurs again replaces a value by one that is as good. Declared keys never occur twice."""
 MOST_PROBLEMS: Final = 100
 """How many keywords that cannot be exact one error lists."""
-_BLANKS: Final = frozenset(b"\t\n\r ")  # RFC 8259, section 2
+_BLANK_TEXT: Final = "\t\n\r "  # RFC 8259, section 2
+_BLANKS: Final = frozenset(_BLANK_TEXT.encode())
 _INVERTING: Final = frozenset({"not", "if", "oneOf"})
 _NO_DOCUMENTS: Final[Mapping[str, Any]] = {}
 Run = Callable[[Compilation, RuleId, Any], NodeId]
@@ -42,7 +43,7 @@ Run = Callable[[Compilation, RuleId, Any], NodeId]
 def json_schema_grammar(
     schema: dict[str, Any] | bool,
     *,
-    whitespace: str = DEFAULT_WHITESPACE,
+    whitespace: Whitespace = DEFAULT_WHITESPACE,
     property_order: str = "schema",
     documents: Mapping[str, Any] = _NO_DOCUMENTS,
     lenient: bool = False,
@@ -56,8 +57,8 @@ def json_schema_grammar(
     """The grammar of the instances of a JSON Schema, and the report on its keywords.
 
     `whitespace`: "printed" (what JSON printers write: a gap is one blank at most, or inside of brackets and behind `,` one line break with
-    indentation), "single" (at most one blank behind `,` and `:`), "compact" (none), "flexible" (at most 40 in every gap), or a regex for
-    every gap.
+    indentation), "single" (at most one blank behind `,` and `:`), "compact" (none), "flexible" (at most 40 in every gap), a regex for
+    every gap, or fixed `Separators`.
     `property_order`: "schema" writes declared keys in their order and others after them, "any" takes every order.
     `documents`: schemas by URI for references; nothing is fetched.
     `lenient`: leaves out what cannot be exact and lists it in the report, instead of raising.
@@ -116,7 +117,7 @@ def json_schema_grammar(
 def unsatisfiable(
     schema: dict[str, Any] | bool,
     *,
-    whitespace: str = DEFAULT_WHITESPACE,
+    whitespace: Whitespace = DEFAULT_WHITESPACE,
     property_order: str = "schema",
     documents: Mapping[str, Any] = _NO_DOCUMENTS,
     format: str = "enforce",
@@ -152,7 +153,7 @@ def unsatisfiable(
     return UnsatisfiableError(unsat_sentence(schema, found))
 
 
-def json_grammar(*, whitespace: str = DEFAULT_WHITESPACE, escapes: str = "needed") -> Grammar:
+def json_grammar(*, whitespace: Whitespace = DEFAULT_WHITESPACE, escapes: str = "needed") -> Grammar:
     """The grammar of any JSON value, of any depth."""
     start = template(whitespace, escapes)
     builder = fresh(start)
@@ -173,7 +174,7 @@ def json_schema_node(
     budget: Budget | None = None,
     run: Run = Compilation.run,
     extra_properties: str = "schema",
-    whitespace: str = DEFAULT_WHITESPACE,
+    whitespace: Whitespace = DEFAULT_WHITESPACE,
 ) -> tuple[NodeId, Report]:
     """A node of another grammar for the instances of a schema.
 
@@ -273,8 +274,12 @@ def _check_option(option: str, value: str, allowed: tuple[str, str]) -> None:
         raise SchemaError(f"{option} must be {' or '.join(map(repr, allowed))}, not {shown(value)}")
 
 
-def check_whitespace(whitespace: str) -> None:
+def check_whitespace(whitespace: Whitespace) -> None:
     """Raise where the option is neither a word that it knows nor a regex of blanks, so that no misspelt word is read as a regex."""
+    if isinstance(whitespace, Separators):
+        if [isinstance(text, str) and text.strip(_BLANK_TEXT) for text in whitespace] != [",", ":"]:
+            raise SchemaError(f"separators are , and : with blanks of JSON around them, not {shown(tuple(whitespace))}")
+        return
     if whitespace in ("flexible", "compact", *STYLES):
         return
     for node in regex_grammar(whitespace).nodes:

@@ -15,6 +15,7 @@ from ..compiler import CompiledGrammar
 
 if TYPE_CHECKING:
     from ...pda.grammar import Grammar
+    from ...schema.emit.json_parts import Whitespace
     from ..engine import Sampling
 
 
@@ -34,7 +35,7 @@ class TextConstraint(TypedDict, total=False):
 class JsonFormat(TypedDict, total=False):
     """Options of `json_schema`; `whitespace` and `escapes` are also options of `json`. `Compiler.json_schema` describes them."""
 
-    whitespace: str
+    whitespace: Whitespace
     property_order: Literal["schema", "any"]
     documents: Mapping[str, Mapping[str, Any] | bool]
     lenient: bool

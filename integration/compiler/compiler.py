@@ -47,7 +47,7 @@ from ...pda.packed import PackedGrammar
 from ...pda.regex import regex_grammar
 from ...pda.vocabulary import Vocabulary
 from ...schema.dialect.report import Report
-from ...schema.emit.json_parts import DEFAULT_WHITESPACE
+from ...schema.emit.json_parts import DEFAULT_WHITESPACE, Separators, Whitespace
 from ...schema.json_schema import json_schema_grammar, json_schema_node, unsatisfiable
 from ...schema.refusal import Refusals, choice_refusal
 from ...schema.structural_tag import StructuralTags
@@ -327,7 +327,7 @@ class Compiler:
         self,
         schema: Mapping[str, Any] | bool | str | type,
         *,
-        whitespace: str = DEFAULT_WHITESPACE,
+        whitespace: Whitespace = DEFAULT_WHITESPACE,
         property_order: str = "schema",
         documents: Mapping[str, Mapping[str, Any] | bool] = MappingProxyType({}),
         lenient: bool = False,
@@ -339,7 +339,7 @@ class Compiler:
         """The instances of a JSON Schema: a mapping, a boolean, JSON text, or a type such as a pydantic model or a dataclass.
 
         `whitespace` between the parts is "printed" (what JSON printers write: one blank or one line break with indentation), "single" (one
-        blank behind `,` and `:`), "compact" (none), "flexible" (at most 40 blanks in every gap) or a regex.
+        blank behind `,` and `:`), "compact" (none), "flexible" (at most 40 blanks in every gap), a regex, or `Separators` that are fixed.
         `property_order` is "schema" or "any". `documents` are other schemas by the URI that a reference names; nothing is ever fetched.
         `lenient` turns keywords that cannot be enforced into entries of the report, instead of an error.
         `extra_properties` is "schema", which allows keys that are not declared where the schema does, or "closed", which allows none unless
@@ -365,7 +365,7 @@ class Compiler:
         warn_of(grammar.warnings)
         return grammar
 
-    def json(self, *, whitespace: str = DEFAULT_WHITESPACE, escapes: str = "needed") -> CompiledGrammar:
+    def json(self, *, whitespace: Whitespace = DEFAULT_WHITESPACE, escapes: str = "needed") -> CompiledGrammar:
         """Any JSON value of any depth."""
         return self.json_schema(True, whitespace=whitespace, escapes=escapes)
 
@@ -458,7 +458,7 @@ class Compiler:
         self,
         schema: object,
         *,
-        whitespace: str = DEFAULT_WHITESPACE,
+        whitespace: Whitespace = DEFAULT_WHITESPACE,
         property_order: str = "schema",
         documents: Mapping[str, object] = MappingProxyType({}),
         lenient: bool = False,
@@ -476,7 +476,7 @@ class Compiler:
             ("escapes", escapes),
             ("extra_properties", extra_properties),
         ):
-            if not isinstance(value, str):
+            if not isinstance(value, str) and not (option == "whitespace" and isinstance(value, Separators)):
                 raise SchemaError(f"{option} is a string, not {shown(value)}")
         if not isinstance(documents, Mapping) or not all(isinstance(uri, str) for uri in documents):
             raise SchemaError(f"documents are schemas by their URI, not {shown(documents)}")
@@ -517,15 +517,16 @@ class Compiler:
 
         @lru_cache(maxsize=1)
         def refusals() -> Refusals:
-            asked = {"whitespace": whitespace, "property_order": property_order, "format": format, "extra_properties": extra_properties}
-            return Refusals(schema_of_key(key), documents={uri: schema_of_key(other) for uri, other in others}, **asked)
+            asked = {"property_order": property_order, "format": format, "extra_properties": extra_properties}
+            known = {uri: schema_of_key(other) for uri, other in others}
+            return Refusals(schema_of_key(key), documents=known, whitespace=whitespace, **asked)
 
         def tell(data: bytes, position: int, rules: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
             return tuple(refusals()(data, position)), ()
 
         return Job("json_schema", identity, front_end, partial(read, unsatisfiable), tell)
 
-    def _json(self, *, whitespace: str = DEFAULT_WHITESPACE, escapes: str = "needed") -> Job:
+    def _json(self, *, whitespace: Whitespace = DEFAULT_WHITESPACE, escapes: str = "needed") -> Job:
         return self._json_schema(True, whitespace=whitespace, escapes=escapes)
 
     def _regex(self, pattern: str) -> Job:

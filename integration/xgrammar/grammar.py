@@ -16,6 +16,7 @@ from ...pda.lark import lark_grammar
 from ...pda.limits import Limits
 from ...pda.regex import regex_grammar
 from ...pda.vocabulary import MAX_SIZE
+from ...schema.emit.json_parts import Separators, Whitespace
 from ...schema.json_schema import json_schema_grammar, json_schema_node
 from ...schema.structural_tag import structural_tag_grammar
 from ..compiler.cache_key import schema_key, schema_of_key
@@ -24,7 +25,6 @@ from .exception import (
     DeserializeFormatError,
     DeserializeVersionError,
     InvalidJSONError,
-    UnsupportedOptionError,
     refuse,
     runtime_errors,
 )
@@ -149,13 +149,12 @@ def schema_options(
     any_whitespace: bool, indent: int | None, separators: tuple[str, str] | None, max_whitespace_cnt: int | None, any_order: bool
 ) -> dict[str, Any]:
     """XGrammar's options for JSON as stackmask's."""
-    refuse(indent=indent)
+    whitespace: Whitespace
     if any_whitespace:
         whitespace = "flexible" if max_whitespace_cnt is None else f"[ \\t\\n\\r]{{0,{max_whitespace_cnt}}}"
-    elif separators is not None and tuple(separators) == (",", ":"):
-        whitespace = "compact"
     else:
-        raise UnsupportedOptionError("stackmask writes any_whitespace=False with separators=(',', ':') only; see docs/xgrammar.md")
+        refuse(indent=indent)
+        whitespace = Separators() if separators is None else Separators(*separators)
     return {"whitespace": whitespace, "property_order": "any" if any_order else "schema"}
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from json.encoder import encode_basestring
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from ...pda.exceptions import SchemaError
 from ...pda.grammar import JSON, JSON_ANY, Grammar, GrammarBuilder, NodeId, RuleId, memory_of
@@ -21,6 +21,16 @@ BLANKS_IN_A_GAP: Final = 40
 
 STYLES: Final = frozenset({"single", "printed"})
 """Whitespace as printers write it: one blank behind `,` and `:`, and for "printed" line breaks with indentation too."""
+
+
+class Separators(NamedTuple):
+    """Whitespace that is fixed: the texts between members and behind keys, as `json.dumps` takes them, and no other blanks."""
+
+    item: str = ", "
+    key: str = ": "
+
+
+Whitespace: TypeAlias = str | Separators
 
 DEFAULT_WHITESPACE: Final = "printed"
 """What JSON printers write, so that no model pads; who checks texts that others wrote asks for "flexible"."""
@@ -61,7 +71,9 @@ class Template(NamedTuple):
     memory: int
 
 
-def install(builder: GrammarBuilder, whitespace: str = DEFAULT_WHITESPACE, escapes: str = "needed", *, distinct: bool = False) -> Fragments:
+def install(
+    builder: GrammarBuilder, whitespace: Whitespace = DEFAULT_WHITESPACE, escapes: str = "needed", *, distinct: bool = False
+) -> Fragments:
     """Add the fixed parts to `builder`; `distinct`: no key of an object comes twice.
 
     Blanks stand before and after every `{ } [ ] , :` inside the outermost value, but with STYLES only where printers write them.
@@ -70,13 +82,15 @@ def install(builder: GrammarBuilder, whitespace: str = DEFAULT_WHITESPACE, escap
     encoding = JSON if escapes == "needed" else JSON_ANY
     if whitespace == "flexible":
         blank = b.repeat(b.bytes((9, 10, 13, 13, 32, 32)), 0, BLANKS_IN_A_GAP)
-    elif whitespace == "compact" or whitespace in STYLES:
+    elif isinstance(whitespace, Separators) or whitespace == "compact" or whitespace in STYLES:
         blank = b.empty()
     else:
         blank = regex_node(b, whitespace, search=False)
     around = (lambda text: b.seq(blank, b.literal(text), blank)) if blank != b.empty() else b.literal
     comma, colon, quote = around(b","), around(b":"), b.literal(b'"')
-    if whitespace in STYLES:
+    if isinstance(whitespace, Separators):
+        comma, colon = b.literal(whitespace.item.encode()), b.literal(whitespace.key.encode())
+    elif whitespace in STYLES:
         space = b.optional(b.literal(b" "))
         if whitespace == "printed":
             line = b.seq(b.optional(b.literal(b"\r")), b.literal(b"\n"), b.repeat(b.bytes((9, 9, 32, 32)), 0, BLANKS_IN_A_GAP))
@@ -106,7 +120,7 @@ def install(builder: GrammarBuilder, whitespace: str = DEFAULT_WHITESPACE, escap
 
 
 @lru_cache(maxsize=16)
-def template(whitespace: str, escapes: str, *, distinct: bool = False) -> Template:
+def template(whitespace: Whitespace, escapes: str, *, distinct: bool = False) -> Template:
     """The fixed parts for these options; rule 0 is the root, yet undefined."""
     builder = GrammarBuilder()
     builder.rule("root")

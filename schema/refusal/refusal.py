@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from ..dialect.references import Registry
-from ..emit.json_parts import DEFAULT_WHITESPACE
+from ..emit.json_parts import DEFAULT_WHITESPACE, Whitespace
 from .evaluate import Evaluator, GivenUpError
 from .problems import Path, Problem, not_one_of, written
 from .reading import Part, Reading, TooDeepError, read
@@ -35,7 +35,7 @@ class Refusals:
         *,
         documents: Mapping[str, Any] = MappingProxyType({}),
         format: str = "enforce",
-        whitespace: str = DEFAULT_WHITESPACE,
+        whitespace: Whitespace = DEFAULT_WHITESPACE,
         property_order: str = "schema",
         extra_properties: str = "schema",
     ) -> None:
@@ -87,7 +87,8 @@ class Refusals:
         if inner in "{[":
             if text[place] in " \t\n\r":
                 most = "" if self._whitespace == "flexible" else '; whitespace="flexible" allows 40 in a gap'
-                return f'{_name(part.path)}: more blanks than whitespace="{self._whitespace}" allows{most}'
+                asked = self._whitespace if isinstance(self._whitespace, tuple) else f'"{self._whitespace}"'
+                return f"{_name(part.path)}: more blanks than whitespace={asked} allows{most}"
             return ""
         if inner == '"':
             return f'{_name(part.path)}: an escape of a character that is written as it is; escapes="any" takes every spelling'

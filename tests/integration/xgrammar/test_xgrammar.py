@@ -228,6 +228,51 @@ def test_named_grammars(compiler):
                 module.Grammar.from_lark(text, named_grammars=wrong)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"indent": 2},
+        {"separators": (",", ":")},
+        {"any_whitespace": False},
+        {"any_whitespace": False, "separators": (",", ":")},
+        {"any_whitespace": False, "separators": (" , ", " : ")},
+    ],
+)
+def test_separators(compiler, options):
+    """Without any whitespace, separators are fixed; with it, they and the indentation have no effect, as in XGrammar.
+
+    Its separators do not reach into values without a schema, so those are empty here where it is asked.
+    """
+    theirs = pytest.importorskip("xgrammar")
+    from xgrammar.testing import _is_grammar_accept_string as original
+
+    value = {"a": [1, 2], "b": {"c": None, "d": {}}, "e": []}
+    inner = {"type": "object", "properties": {"c": {"type": "null"}, "d": {"type": "object"}}, "required": ["c", "d"]}
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "array", "items": {"type": "integer"}}, "b": inner, "e": {"type": "array"}},
+        "required": ["a", "b", "e"],
+    }
+    texts = [json.dumps(value, separators=pair) for pair in ((", ", ": "), (",", ":"), (" , ", " : "), (", ", ":"), (",", ": "))]
+    texts += [json.dumps(value, indent=2), json.dumps(value).replace("[1", "[ 1"), json.dumps(value).replace("{}", "{ }")]
+    peer = theirs.Grammar.from_json_schema(json.dumps(schema), **options)
+    expected = [original(peer, text) for text in texts]
+    for given in (schema, {}):
+        assert [accepts(xgr.Grammar.from_json_schema(given, strict_mode=False, **options), text) for text in texts] == expected
+        compiled = compiler.compile_json_schema(given, strict_mode=False, **options)
+        assert [(at := xgr.GrammarMatcher(compiled)).accept_string(text) and at.is_completed() for text in texts] == expected
+        assert compiler.compile_json_schema(given, strict_mode=False, **options).compiled is compiled.compiled
+        assert any(expected)
+
+
+@pytest.mark.parametrize("separators", [(";", ":"), (",", "="), (", x", ":"), ("", ":"), (1, ":")])
+def test_wrong_separators(compiler, separators):
+    """What is no JSON is an error."""
+    with pytest.raises(RuntimeError, match="separators are , and : with blanks of JSON around them, not "):
+        compiler.compile_json_schema(SCHEMA, any_whitespace=False, separators=separators)
+
+
 def test_printing(capsys):
     """A grammar is printed where that is asked for."""
     xgr.Grammar.from_regex("ab", print_converted_ebnf=True)
@@ -617,10 +662,8 @@ def test_rule_options(compiler):
 @pytest.mark.parametrize(
     ("name", "call"),
     [
-        ("indent", lambda c, m: c.compile_json_schema(SCHEMA, indent=2)),
-        ("indent", lambda c, m: xgr.Grammar.from_json_schema(SCHEMA, indent=2)),
-        ("any_whitespace=False", lambda c, m: c.compile_json_schema(SCHEMA, any_whitespace=False)),
-        ("separators", lambda c, m: c.compile_json_schema(SCHEMA, any_whitespace=False, separators=(";", ":"))),
+        ("indent", lambda c, m: c.compile_json_schema(SCHEMA, any_whitespace=False, indent=2)),
+        ("indent", lambda c, m: xgr.Grammar.from_json_schema(SCHEMA, any_whitespace=False, indent=2)),
         ("debug_print", lambda c, m: m.accept_token(97, debug_print=True)),
         ("debug_print", lambda c, m: xgr.BatchGrammarMatcher().batch_fill_next_token_bitmask([m], None, debug_print=True)),
         ("backend", lambda c, m: xgr.apply_token_bitmask_inplace(torch.zeros(1, 3), xgr.allocate_token_bitmask(1, 3), backend="triton")),

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from stackmask import Compiler, SchemaError, StructuralTagError, Vocabulary
+from stackmask.schema.emit.json_parts import Separators
 
 VALUE = {"a": [1, {"b": None}, []], "c": {}, "d": {"e": "x"}}
 SCHEMA = {"type": "object", "properties": {"a": {"type": "array"}, "c": True, "d": {"type": "object"}}, "required": ["a"]}
@@ -49,6 +50,28 @@ def test_no_padding(compiler, text):
 def test_other_printers(compiler, text):
     """Printers of other languages put a blank before a colon or inside of brackets, and end lines in either way."""
     assert accepts(compiler, "printed", text) and json.loads(text)
+
+
+@pytest.mark.parametrize("pair", [(", ", ": "), (",", ":"), ("\r\n,", "\t: ")])
+def test_fixed_separators(compiler, pair):
+    """The texts that `json.dumps` writes with them, and no others."""
+    every = [json.dumps(VALUE, separators=other) for other in ((", ", ": "), (",", ":"), ("\r\n,", "\t: "), (", ", ":"), (",", ": "))]
+    every += [every[0].replace("{}", "{ }"), every[1].replace("{}", "{ }"), json.dumps(VALUE, indent=2)]
+    for schema in (SCHEMA, True):
+        assert [accepts(compiler, Separators(*pair), text, schema) for text in every] == [
+            text == json.dumps(VALUE, separators=pair) for text in every
+        ]
+    found = compiler.json_schema(SCHEMA, whitespace=Separators(",", ":")).matcher().explain(b'{ "a": []}').reasons
+    assert found == (
+        "the text: more blanks than whitespace=Separators(item=',', key=':') allows; whitespace=\"flexible\" allows 40 in a gap",
+    )
+
+
+@pytest.mark.parametrize("pair", [(";", ":"), (",", ""), ("\xa0,", ":"), (",", 1)])
+def test_wrong_separators(compiler, pair):
+    """What is no JSON is an error."""
+    with pytest.raises(SchemaError, match="separators are , and : with blanks of JSON around them, not "):
+        compiler.json_schema(SCHEMA, whitespace=Separators(*pair))
 
 
 def test_the_default(compiler):
