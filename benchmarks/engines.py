@@ -1,7 +1,7 @@
 """The engines that are compared, behind one interface: JSON Schema text or another specification in, masks out.
 
 Each is called by its public interface from one thread, with its cache off and its defaults otherwise, except that XGrammar's strict mode,
-which forbids what the schema leaves open, is off, as JSON Schema has it.
+which forbids what the schema leaves open, is off, as JSON Schema has it. `xgrammar-strict` has it on, and no blanks in JSON.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -121,6 +121,7 @@ class XGrammar:
     """XGrammar, compiling in one thread."""
 
     refusals: tuple[type[Exception], ...] = (Exception,)
+    schema_options: ClassVar[Mapping[str, Any]] = {"strict_mode": False}
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
@@ -144,7 +145,7 @@ class XGrammar:
             raise NotTakenError("any order of keys")
         text = as_text(kind, specification)
         if kind == "json_schema":
-            grammar = self._compiler.compile_json_schema(text, strict_mode=False)
+            grammar = self._compiler.compile_json_schema(text, **self.schema_options)
         elif kind in ("ebnf", "choice"):
             grammar = self._compiler.compile_grammar(f"root ::= {alternatives(text)}" if kind == "choice" else text)
         else:
@@ -157,6 +158,12 @@ class XGrammar:
             return Walk(mask.numpy()[0], lambda: fill(mask), matcher.accept_token)
 
         return start
+
+
+class StrictXGrammar(XGrammar):
+    """XGrammar, where objects have the declared keys only, and compact JSON has no blanks."""
+
+    schema_options: ClassVar[Mapping[str, Any]] = {"strict_mode": True, "any_whitespace": False, "separators": (",", ":")}
 
 
 class LLGuidance:
@@ -214,6 +221,57 @@ class LLGuidance:
         return matcher
 
 
+class OutlinesCore:
+    """outlines-core: a schema becomes a regular expression, and this an automaton over the tokens before the first mask."""
+
+    refusals: tuple[type[Exception], ...] = (Exception,)
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.tokenizer = tokenizer
+        import outlines_core
+
+        import stackmask
+
+        self._module = outlines_core
+        ids: dict[bytes, list[int]] = {}
+        vocabulary = stackmask.Vocabulary.from_transformers(tokenizer.backend, stop_token_ids=tokenizer.stop)
+        for token, data in enumerate(vocabulary.tokens):
+            if data:
+                ids.setdefault(data, []).append(token)
+        self._vocabulary = outlines_core.Vocabulary(tokenizer.stop, ids)
+        self._mask = np.zeros((vocabulary.size + 31) // 32, np.int32)
+
+    def fresh(self) -> None:
+        """Nothing is kept from one compilation to the next."""
+
+    def compile(self, schema: str) -> Callable[[], Walk]:
+        """An automaton over tokens, shared by the guides that walk it."""
+        return self.compile_kind("json_schema", schema)
+
+    def compile_kind(self, kind: str, specification: Any, **options: str) -> Callable[[], Walk]:
+        """Regular expressions, and schemas as such."""
+        if kind not in ("regex", "json_schema") or options.get("property_order", "schema") != "schema":
+            raise NotTakenError(f"{kind} {options}")
+        text = as_text(kind, specification)
+        if kind == "json_schema":
+            text = self._module.json_schema.build_regex_from_schema(text)
+        index, mask = self._module.Index(text, self._vocabulary), self._mask
+        address, count, width = mask.ctypes.data, mask.size, mask.itemsize
+
+        def start() -> Walk:
+            guide = self._module.Guide(index)
+
+            def accept(token: int) -> bool:
+                if token == self.tokenizer.stop:
+                    return bool(guide.is_finished())
+                guide.advance(token, return_tokens=False)
+                return True
+
+            return Walk(mask, lambda: guide.write_mask_into(address, count, width), accept)
+
+        return start
+
+
 def as_text(kind: str, specification: Any) -> Any:
     """A specification as servers get it: schemas and structural tags are JSON text."""
     if kind == "structural_tag":
@@ -237,7 +295,11 @@ ENGINES: Final[Mapping[str, Entry]] = {
     "stackmask": Entry("stackmask", Stackmask),
     "llguidance": Entry("llguidance", LLGuidance),
     "xgrammar": Entry("xgrammar", XGrammar),
+    "xgrammar-strict": Entry("xgrammar", StrictXGrammar),
+    "outlines-core": Entry("outlines-core", OutlinesCore),
 }
+MAIN: Final = ("stackmask", "llguidance", "xgrammar")
+"""Those that a benchmark runs if it is not asked for others."""
 
 
 def label(name: str) -> str | None:

@@ -27,7 +27,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from benchmarks.confined import Bounds, Confined, Outcome
-from benchmarks.engines import ENGINES, label
+from benchmarks.engines import ENGINES, MAIN, label
 from benchmarks.families import FAMILIES, Family
 from benchmarks.report import machine, markdown, number
 from benchmarks.timing import command_line, verdict
@@ -83,7 +83,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = command_line("hostile", __doc__)
     add = parser.add_argument
     bounds = Bounds()
-    add("--engines", nargs="+", choices=ENGINES, default=[*filter(label, ENGINES)], help="default: all that are installed")
+    add("--engines", nargs="+", choices=ENGINES, default=[*filter(label, MAIN)], help=f"default: of {', '.join(MAIN)} the installed ones")
     add("--families", nargs="+", metavar="WORD", help="only families whose names hold one of these words")
     add("--kinds", nargs="+", metavar="KIND", help="only these kinds of specifications")
     add("--sizes", type=int, metavar="N", help="only the N smallest sizes of each family")

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.engines import ENGINES, Tokenizer, label
+from benchmarks.engines import ENGINES, MAIN, Tokenizer, label
 from benchmarks.instances import DATA, Case, read_case, read_lines
 from benchmarks.isolation import Isolated, Outcome
 from benchmarks.report import Samples, machine, markdown, plot, summary, table
@@ -52,6 +52,11 @@ class Results:
         """All steps in microseconds, of all schemas or of some."""
         chosen = self.outcomes if ids is None else ids
         times: Samples = np.concatenate([np.zeros(0), *(self.outcomes[id].steps for id in chosen)])
+        return times / 1e3
+
+    def worst(self) -> Samples:
+        """The slowest step of each schema in microseconds."""
+        times: Samples = np.array([outcome.steps.max() for outcome in self.outcomes.values() if len(outcome.steps)], np.float64)
         return times / 1e3
 
     def compiled(self) -> set[str]:
@@ -102,7 +107,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     add("--count", type=int, metavar="N", help="as many schemas, picked by the seed (default: all)")
     add("--seed", type=int, default=0, metavar="S", help="what picks schemas and their order (default: 0)")
     add("--ids", nargs="+", metavar="ID", help="only these schemas")
-    add("--engines", nargs="+", choices=ENGINES, default=[*filter(label, ENGINES)], help="default: all that are installed")
+    add("--engines", nargs="+", choices=ENGINES, default=[*filter(label, MAIN)], help=f"default: of {', '.join(MAIN)} the installed ones")
     add("--only-accepted-by", choices=ENGINES, metavar="ENGINE", help="skip the schemas that this engine does not compile")
     add("--cpu-time", action="store_true", help="leave out the time that other processes of a busy machine take")
     add("--timeout", type=float, default=60, metavar="SECONDS", help="per schema and engine (default: 60)")
@@ -170,6 +175,7 @@ def show(results: dict[str, Results], options: argparse.Namespace, cases: dict[s
         times[f"step, {len(common):,} schemas that all compile"] = {names[name]: result.steps(common) for name, result in results.items()}
     for title, rows in times.items():
         print(table(title, rows), end="\n\n")
+    print(table("worst step of each schema", {names[name]: result.worst() for name, result in results.items()}), end="\n\n")
     print(verdicts(results, names))
     if options.slowest and "stackmask" in results:
         print(slowest(results["stackmask"], cases, Tokenizer(options.tokenizer), options))

@@ -2,7 +2,9 @@
 
 import importlib
 import json
+import re
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -77,6 +79,7 @@ def test_crashes_and_hangs_cost_one_schema(benchmark):
         ("vocabulary", ["--rounds", "1"]),
         ("apply", ["--rounds", "1"]),
         ("sampling", ["--rounds", "1"]),
+        ("growth", ["--rounds", "1", "--most", "300", "--seconds", "1"]),
     ],
 )
 def test_single_questions(benchmark, capsys, name, arguments):
@@ -237,7 +240,7 @@ def test_percentiles(benchmark, tmp_path):
 
 
 def test_pages_show_the_results(benchmark):
-    """README.md and benchmarks/README.md show the tables of the file of results."""
+    """README.md, benchmarks/README.md and docs/figures.md show the tables of the file of results, and charts are drawn from them."""
     assert benchmark("figures").main(["check"]) == 0
 
 
@@ -266,6 +269,61 @@ def test_figures_fill_pages(benchmark):
     for name in ("a / nothing", "b / table", "a / table", "a / s"):
         with pytest.raises(KeyError):
             figures.fill(f"<!-- figures: {name} -->\n<!-- end -->", runs)
+
+
+def test_charts(benchmark):
+    """A point stands where the logarithms of its values say, in the colour of its engine; text is escaped; no point is no chart."""
+    charts = benchmark("charts")
+    curves = {"stackmask": [(1, 1.0), (100, 100.0)], "llguidance 1.9.1": [(10, 10.0)]}
+    drawn = charts.draw([charts.Panel("a < b", "x", "y", curves)] * 2, "note & machine")
+    root = ElementTree.fromstring(drawn)
+    assert root.findtext("{*}title") == "a < b; a < b"
+    texts = [text.text for text in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert texts[:2] == ["stackmask", "llguidance 1.9.1"]
+    assert texts.count("100") == 4  # on both axes of both panels
+    assert texts[-1] == "note & machine"
+    paths = re.findall(r'class="curve" d="M([\d. ]+)L([\d. ]+)"', drawn)
+    left, low, right, high = (float(value) for pair in paths[0] for value in pair.split())
+    (middle,) = set(re.findall(r'<g class="b"><path class="curve" d="M([\d. ]+)"', drawn)[:1])
+    assert [float(value) for value in middle.split()] == pytest.approx([(left + right) / 2, (low + high) / 2], abs=0.1)
+    assert left < right
+    assert low > high
+    assert "prefers-color-scheme:dark" in drawn
+    for wrong in ({}, {"stackmask": []}, {"stackmask": [(1, 0.0)]}):
+        with pytest.raises(ValueError, match="a: no points"):
+            charts.draw([charts.Panel("a", "x", "y", wrong)], "")
+
+
+def test_charts_of_tables(benchmark):
+    """Percentiles are placed by how rare they are, sizes by themselves, and an empty cell has no point."""
+    figures = benchmark("figures")
+    percentiles = [["step", "p50", "p90", "p99.9", "max"], ["ours", "1.5", "1,000", "", "7"]]
+    curves, ticks = figures.percentile_curves(percentiles)
+    assert curves == {"ours": [(2.0, 1.5), (pytest.approx(10.0), 1000.0)]}
+    assert [label for _, label in ticks] == ["50", "90", "99.9"]
+    assert figures.size_curves([["rows", "ours", "theirs"], ["1", "2", ""], ["1,024", "3", "4.5"]]) == {
+        "ours": [(1.0, 2.0), (1024.0, 3.0)],
+        "theirs": [(1024.0, 4.5)],
+    }
+    runs = {"a": {"command": "run a", "date": "2026-01-02", "machine": "M", "tables": [[["rows", "stackmask"], ["1", "2"], ["2", "3"]]]}}
+    assert "2026-01-02, M</text>" in figures.chart([("a", "rows", "title", "rows")], runs)
+    with pytest.raises(KeyError, match="no run 'b'"):
+        figures.chart([("b", "rows", "title", "rows")], runs)
+
+
+def test_engines(benchmark):
+    """Each peer that is there compiles a schema, its masks take an instance, and what it has no grammars for is said."""
+    engines, isolation = benchmark("engines"), benchmark("isolation")
+    pytest.importorskip("transformers")
+    tokenizer = engines.Tokenizer(DEMO)
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}
+    for name in filter(engines.label, engines.ENGINES):
+        engine = engines.ENGINES[name].load(tokenizer)
+        outcome = isolation.measure(engine, json.dumps(schema), ((True, ('{"a":12}',)), (False, ('{"a":"x"}',))), cpu_time=False)
+        assert (name, outcome.status, outcome.over, outcome.under, outcome.torn) == (name, "compiled", [], [], 0)
+        if name != "stackmask":
+            with pytest.raises(engines.NotTakenError):
+                engine.compile_kind("json_schema", schema, property_order="any")
 
 
 def test_figures_of_a_run_are_kept(benchmark, monkeypatch, tmp_path, capfd):
