@@ -3,12 +3,17 @@
     python scripts/cross_compile.py wasm32-wasi --output stackmask.wasm     # examples/wasm/masks.mjs runs it in Node
     python scripts/cross_compile.py aarch64-macos --output libstackmask.dylib
     python scripts/cross_compile.py x86_64-windows --output stackmask.dll
+    python scripts/cross_compile.py x86_64-windows --bindings               # the Python module, compiled and not linked
 
 A warning is an error. Objects are kept in `--work` and compiled again where a source or a header is newer.
 
 WebAssembly (wasm32-wasi, one thread) throws by the exception handling proposal, which Node 17, Chrome 95, Firefox 100 and Safari 15.2 have.
 The clang of ziglang carries the sources of libc++abi and libunwind but builds them without exceptions for this target, so the parts that
 throw are compiled here.
+
+`--bindings` shows that nanobind and the bindings compile for the system without a warning, with its sizes of types and its C library.
+It does not show that the module links or loads. Python's headers are those of the Python that runs this, which are the same everywhere but
+for `pyconfig.h`; that one is written here, with the lines that the headers ask for.
 """
 
 from __future__ import annotations
@@ -16,8 +21,10 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -32,6 +39,21 @@ SUPPORT = {
     # There is one thread, and it never ends: nothing waits to be destroyed at its end.
     "thread.c": "int __cxa_thread_atexit(void (*f)(void *), void *a, void *d) { (void)f, (void)a, (void)d; return 0; }\n",
 }
+PYCONFIG = {
+    "all": {
+        "SIZEOF_SHORT": 2, "SIZEOF_INT": 4, "SIZEOF_LONG_LONG": 8, "SIZEOF_VOID_P": 8, "SIZEOF_SIZE_T": 8, "SIZEOF_TIME_T": 8,
+        "SIZEOF_FLOAT": 4, "SIZEOF_DOUBLE": 8, "SIZEOF_FPOS_T": 8,
+        "HAVE_SSIZE_T": 1, "HAVE_STDARG_PROTOTYPES": 1, "WITH_DOC_STRINGS": 1, "Py_ENABLE_SHARED": 1,
+    },
+    "aarch64-macos": {
+        "SIZEOF_LONG": 8, "SIZEOF_WCHAR_T": 4, "SIZEOF_PID_T": 4, "SIZEOF_OFF_T": 8, "HAVE_UNISTD_H": 1, "HAVE_PTHREAD_H": 1,
+    },
+    "x86_64-windows": {
+        "SIZEOF_LONG": 4, "SIZEOF_WCHAR_T": 2, "SIZEOF_PID_T": 8, "SIZEOF_OFF_T": 4,
+        "MS_WINDOWS": 1, "MS_WIN32": 1, "MS_WIN64": 1, "NT_THREADS": 1, "HAVE_DECLSPEC_DLL": 1,
+    },
+}  # fmt: skip
+"""What `pyconfig.h` says on each system, as far as Python's headers ask."""
 
 
 def clang(language: str, *arguments: str | Path) -> None:
@@ -99,20 +121,45 @@ def build(name: str, output: Path, work: Path, level: str = "2") -> None:
         clang("c++", *target, "-shared", *objects, "-o", output)
 
 
+def compile_bindings(name: str, output: Path, work: Path) -> None:
+    """Compiles the bindings for a target of PYCONFIG, all files as one, since nanobind's headers take most of the time."""
+    import nanobind
+
+    headers = work / "python"
+    shutil.copytree(sysconfig.get_paths()["include"], headers, dirs_exist_ok=True)
+    lines = {**PYCONFIG["all"], **PYCONFIG[name]}.items()
+    (headers / "pyconfig.h").write_text("".join(f"#define {macro} {value}\n" for macro, value in lines))
+    source = work / "bindings.cpp"
+    source.write_text("".join(f'#include "{path}"\n' for path in sorted((KERNEL / "bindings").glob("*.cpp"))))
+    # nanobind's headers shadow, convert, and use stdio without including it.
+    flags = [*STRICT, "-Wno-shadow", "-Wno-conversion", "-include", "cstdio", f"-I{headers}", "-isystem", nanobind.include_dir()]
+    clang("c++", "-target", TARGETS[name], "-c", "-O0", "-g0", "-fno-sanitize=undefined", *flags, source, "-o", output)
+
+
 def main() -> None:
     """Reads the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("target", choices=TARGETS)
-    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--output", type=Path, help="the library, or the object of the bindings")
+    parser.add_argument("--bindings", action="store_true", help="compile the bindings of Python, without the kernel")
     parser.add_argument("--work", type=Path, help="a folder for the objects (default: a temporary one)")
     parser.add_argument("--level", default="2", choices=["0", "1", "2", "3"], help="of optimisation")
     options = parser.parse_args()
+    if options.bindings and options.target not in PYCONFIG:
+        parser.error(f"bindings are compiled for {' and '.join(sorted(PYCONFIG.keys() - {'all'}))}")
+    if options.output is None and not options.bindings:
+        parser.error("--output is missing")
     with tempfile.TemporaryDirectory() as folder:
+        work = options.work or Path(folder)
+        output = options.output or work / "bindings.o"
         try:
-            build(options.target, options.output, options.work or Path(folder), options.level)
+            if options.bindings:
+                compile_bindings(options.target, output, work)
+            else:
+                build(options.target, output, work, options.level)
         except RuntimeError as error:
             sys.exit(str(error))
-    print(f"{options.output}: {options.output.stat().st_size:,} bytes for {TARGETS[options.target]}")
+        print(f"{output.name}: {output.stat().st_size:,} bytes for {TARGETS[options.target]}")
 
 
 if __name__ == "__main__":

@@ -14,9 +14,9 @@ ROOT = Path(__file__).resolve().parents[1]
 pytest.importorskip("ziglang", reason="needs the extra `cross`")
 
 
-def cross_compile(target: str, output: Path, level: str) -> Path:
-    """The library, built by the script."""
-    command = [sys.executable, str(ROOT / "scripts" / "cross_compile.py"), target, "--output", str(output), "--level", level]
+def cross_compile(target: str, output: Path, *options: str) -> Path:
+    """The library, or the object of the bindings, made by the script."""
+    command = [sys.executable, str(ROOT / "scripts" / "cross_compile.py"), target, "--output", str(output), *options]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return output
@@ -33,7 +33,7 @@ def test_webassembly(tmp_path: Path) -> None:
         node,
         "--no-warnings",
         ROOT / "examples" / "wasm" / "masks.mjs",
-        cross_compile("wasm32-wasi", tmp_path / "stackmask.wasm", "1"),
+        cross_compile("wasm32-wasi", tmp_path / "stackmask.wasm", "--level", "1"),
     ]
     vocabulary, states = write_vocabulary(tmp_path / "vocabulary"), 0
     for name, grammar in grammars().items():
@@ -54,4 +54,13 @@ def test_webassembly(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("target", "start"), [("aarch64-macos", b"\xcf\xfa\xed\xfe"), ("x86_64-windows", b"MZ")])
 def test_other_systems(tmp_path: Path, target: str, start: bytes) -> None:
     """The library compiles without a warning and links for macOS and Windows."""
-    assert cross_compile(target, tmp_path / "library", "0").read_bytes().startswith(start)
+    assert cross_compile(target, tmp_path / "library", "--level", "0").read_bytes().startswith(start)
+
+
+@pytest.mark.parametrize(("target", "start"), [("aarch64-macos", b"\xcf\xfa\xed\xfe"), ("x86_64-windows", b"\x64\x86")])
+def test_bindings_of_other_systems(tmp_path: Path, target: str, start: bytes) -> None:
+    """The bindings compile without a warning for macOS and Windows."""
+    pytest.importorskip("nanobind", reason="needs the extra `cross`")
+    found = cross_compile(target, tmp_path / "bindings.o", "--bindings").read_bytes()
+    assert found.startswith(start)
+    assert b"PyInit__kernel" in found
