@@ -357,6 +357,76 @@ def test_a_part_that_ends_where_no_value_is_left(engine: Engine, name: str) -> N
             assert place == len(text) or now.accept_token(tokens.index(text[place]))
 
 
+@pytest.mark.parametrize("count", [1, 6, 13])
+@pytest.mark.parametrize("whitespace", ["compact", "flexible", "[ ]{0,2}"])
+@pytest.mark.parametrize("options", [{}, {"property_order": "any"}, {"escapes": "any"}], ids=str)
+def test_the_search_for_a_new_value_is_exact(kernel: Engine, options: dict[str, str], whitespace: str, count: int) -> None:
+    """An object of which there is one value is in no mask once it was seen, however many texts it has."""
+    names = "abcdefghijklm"[:count]
+    only = {"type": "object", "properties": {name: {"const": "one"} for name in names}, "required": [*names], "additionalProperties": False}
+    schema = {"type": "array", "uniqueItems": True, "items": {"anyOf": [{"type": "string"}, only]}}
+    at = matcher(kernel, json_schema_grammar(schema, whitespace=whitespace, **options)[0])
+    item = ",".join(f'"{name}":"one"' for name in names)
+    assert at.accept_bytes(f'["x",{{{item}'.encode())
+    assert ord("}") in at.allowed_tokens()
+    assert at.accept_bytes(b'},"y",')
+    assert not {ord("{"), ord("}")} & set(at.allowed_tokens())
+    assert ord('"') in at.allowed_tokens()
+
+
+UNORDERED: tuple[tuple[dict[str, tuple[str, ...]], list[str], int, int], ...] = (
+    ({"b": ("1",), "c": ("1",)}, ["b", "c"], 0, 9),
+    ({"b": ("1", "2"), "c": ("1",)}, ["b"], 0, 9),
+    ({"a": ("1",), "b": ("1",), "c": ("1",)}, [], 2, 2),
+    ({"a": ("true", "false"), "b": ("1",), "c": ("1",)}, ["c"], 2, 9),
+    ({"a": ("1",), "b": ('{"d":1}', "{}"), "c": ("1",)}, ["a"], 2, 3),
+)
+"""Objects of few values: the texts of each member's value, the members that are required, and the least and largest number of members."""
+
+
+@pytest.mark.parametrize("number", range(len(UNORDERED)))
+def test_objects_of_few_values_in_any_order(kernel: Engine, number: int) -> None:
+    """Masks of lists of different objects whose members stand in any order, against the list of all texts."""
+    members, required, least, most = UNORDERED[number]
+    items = {
+        "type": "object",
+        "properties": {name: {"enum": [json.loads(value) for value in values]} for name, values in members.items()},
+        "required": required,
+        "minProperties": least,
+        "maxProperties": most,
+        "additionalProperties": False,
+    }
+    objects = [
+        "{" + ",".join(f'"{name}":{value}' for name, value in zip(names, values, strict=True)) + "}"
+        for count in range(least, min(most, len(members)) + 1)
+        for names in permutations(members, count)
+        if {*required} <= {*names}
+        for values in product(*(members[name] for name in names))
+    ]
+    by_value: dict[Value, list[str]] = {}
+    for text in objects:
+        by_value.setdefault(exact(text), []).append(text)
+    longest = 2 if len(by_value) > 4 else 3
+    texts = sorted(
+        "[" + ",".join(chosen) + "]"
+        for count in range(longest + 1)
+        for values in permutations(by_value, count)
+        for chosen in product(*(by_value[value] for value in values))
+    )
+    schema = {"type": "array", "uniqueItems": True, "items": items, "maxItems": longest}
+    at = matcher(kernel, json_schema_grammar(schema, whitespace="compact", property_order="any")[0])
+    for text in Random(number).sample(texts, min(len(texts), 40)):
+        now = at.fork()
+        for place in range(len(text) + 1):
+            expected = set()
+            for byte in '{}[]:,"abcdtrufls12e':
+                found = bisect_left(texts, text[:place] + byte)
+                if found < len(texts) and texts[found].startswith(text[:place] + byte):
+                    expected.add(ord(byte))
+            assert {token for token in now.allowed_tokens() if token < 256} == expected, text[:place]
+            assert place == len(text) or now.accept_token(ord(text[place]))
+
+
 @pytest.mark.parametrize("count", [3, 11, 12, 40, 200])
 def test_many_different_values_are_completed(kernel: Engine, count: int) -> None:
     """However many values must differ, the shortest completion takes the cheapest that are left: 0 to 9, then of two bytes, and so on."""

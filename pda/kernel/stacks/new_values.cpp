@@ -5,11 +5,56 @@
 namespace stackmask {
 
 namespace {
-constexpr std::size_t MOST_STACKS = 4096;  // of a search: so many ways on that it would be odd if all were seen
+constexpr std::size_t MOST_STATES = 4096;  // of a scope: so many ways on that it would be odd if none could end
+constexpr std::size_t MOST_DEEP = 4096;    // stacks that are searched depth first alone
 constexpr u32 MOST_VALUES = 1'000'000;
 
 // Larger for bytes that sooner end a JSON value: a comma goes on, a quote ends a string, and brackets end what holds it.
 u32 end_order(u8 byte) { return byte == ',' ? 0 : byte == '"' ? 2 : byte == ']' || byte == '}' ? 3 : 1; }
+
+// Whether the last key of a text, whose colon was read, is one of an object and comes for the first time in it.
+bool is_new_key(const std::string& text) {
+  struct Open {
+    bool object;
+    std::vector<std::string> keys;
+  };
+  std::vector<Open> open;
+  std::string last;
+  for (std::size_t i = 0; i < text.size(); i++) {
+    const char byte = text[i];
+    if (byte == '"') {
+      const std::size_t begin = i++;
+      while (i < text.size() && text[i] != '"') i += text[i] == '\\' ? 2 : 1;
+      last = text.substr(begin, i - begin);
+    } else if (byte == '{' || byte == '[') {
+      open.push_back({byte == '{', {}});
+    } else if (!open.empty() && (byte == '}' || byte == ']')) {
+      open.pop_back();
+    } else if (!open.empty() && byte == ':') {
+      open.back().keys.push_back(last);
+    }
+  }
+  if (open.empty() || !open.back().object) return false;
+  const std::vector<std::string>& keys = open.back().keys;
+  return !keys.empty() && std::find(keys.begin(), keys.end(), keys.back()) == keys.end() - 1;
+}
+
+// A quote read here begins a member of which the order does not matter.
+bool begins_member(const RuleDfa& dfa, u32 state) {
+  const Nfa& nfa = dfa.nfa();
+  bool begins = false;
+  for (const Item item : dfa.items(state)) {
+    const NfaState& at = nfa.states[item.state];
+    bool quote = false;
+    for (u32 e = at.first; e != NONE; e = nfa.edges[e].next)
+      quote = quote || (nfa.edges[e].kind == EDGE_BYTE && nfa.edges[e].lo <= '"' && nfa.edges[e].hi >= '"');
+    if (!quote) continue;
+    if (at.body == NONE || at.member == NONE || !nfa.heads[at.body].permutation) return false;
+    if (nfa.heads[at.body].members[at.member] != item.state) return false;
+    begins = true;
+  }
+  return begins;
+}
 }  // namespace
 
 u32 NewValues::guard_values(u32 node, u32 limit, bool scopes) {
@@ -55,7 +100,7 @@ bool NewValues::scope_can_finish(u32 state) {
     todo.pop_back();
     dfa_.build(at);
     dfa_.work().spend(4ull + dfa_[at].range_count);
-    if ((dfa_[at].flags & (STATE_FINAL | STATE_TOKENS)) || ++count > MOST_STACKS) result = true;
+    if ((dfa_[at].flags & (STATE_FINAL | STATE_TOKENS)) || ++count > MOST_STATES) result = true;
     // The last ones go first: calls, then punctuation, and blanks in the end.
     for (u32 r = 0; r < dfa_[at].range_count && !result; r++) add(dfa_.range_target(at, r));
     for (u32 c = 0; c < dfa_[at].call_count && !result; c++) {
@@ -103,19 +148,39 @@ bool NewValues::has_new_value(const StackEdge& edge) {
   return result;
 }
 
+// A digit read in a loop that leaves the value of a number as it is: a zero behind a fraction of which only zeros are left, a zero before
+// the digits of an exponent, or any digit of the exponent of zero.
+bool NewValues::repeats_value(u32 state, u32 text, u8 byte) {
+  if (byte < '0' || byte > '9' || dfa_.next(state, byte) != state) return false;
+  const std::string all = dfa_.texts().text(text);
+  const std::size_t before = all.find_last_not_of("0123456789.eE+-");
+  const std::string number = all.substr(before == std::string::npos ? 0 : before + 1);
+  const std::size_t exponent = number.find_first_of("eE");
+  if (exponent != std::string::npos) {
+    if (number.find_first_not_of("-0.") == exponent) return true;
+    return byte == '0' && number.back() == '0' && number.find_first_not_of("+-0", exponent + 1) == std::string::npos;
+  }
+  bool digits = false;
+  for (u8 digit = '1'; digit <= '9'; digit++) digits = digits || dfa_.next(state, digit) != DEAD;
+  return byte == '0' && !digits && number.find('.') != std::string::npos;
+}
+
 // A search over stacks of this one edge, by bytes, depth first until values have passed all guards: most texts differ from the values seen
-// by what has been read, so the first completion is one. Blanks between the parts of a value are left out at first: they make no other
-// value, though a grammar may ask for some. INVARIANT: nothing is interned as a configuration.
+// by what has been read, so the first completion is one. Where it is not found soon, every other stack is the oldest one, so that no
+// recursion without end hides an end. Blanks between the parts of a value are left out at first: they make no other value, though a
+// grammar may ask for some. Texts of one value are mostly one text (PendingTexts), so stacks that can only lead to the same values are
+// one. What is left is bounded by the work of a step. INVARIANT: nothing is interned as a configuration.
 bool NewValues::finds_new_value(const StackEdge& edge, u32 values, bool blanks, bool& skipped) {
   statistics_.searches++;
   struct Place {
     StackEdge at;
     u32 text;   // that the nearest guard has, before the byte
     u32 byte;   // to be read by the guards yet, NONE for none
+    bool key;   // of a member that may stand anywhere in its object: it is being read
   };
   Scratch<Place> pending;
   Map64 visited;
-  std::size_t count = 0;
+  std::size_t count = 0, oldest = 0;
   auto nearest_text = [&](u32 node) {
     for (;;) {
       for (u32 k = 0; k < stacks_.edge_count(node); k++)
@@ -127,23 +192,84 @@ bool NewValues::finds_new_value(const StackEdge& edge, u32 values, bool blanks, 
       node = below;
     }
   };
-  pending.push_back({edge, nearest_text(edge.below), NONE});
-  while (!pending.empty()) {
-    auto [at, text, byte] = pending.back();
-    pending.pop_back();
+  // What is left of an object whose members may stand in any order is read in one order, by rising numbers: every value has such a text.
+  // So a member is not read before one that is required, nor behind a later one that the search has read itself, nor where those behind
+  // it are too few. A key that comes twice is left alone: there the order decides which member counts.
+  std::vector<std::pair<u32, u32>> first_used;  // members that were read before the search: head, number
+  auto add_used = [&](u32 state) {
+    if (state == BOTTOM || (dfa_[state].flags & STATE_REGION)) return;
+    if (dfa_[state].flags & STATE_GUARD) state = dfa_.guard_back(state);
+    for (const Item item : dfa_.items(state)) {
+      const u32 body = dfa_.nfa().states[item.state].body;
+      if (body == NONE || !dfa_.nfa().heads[body].permutation) continue;
+      const Register reg = dfa_.nfa().registers.get(item.reg);
+      dfa_.work().spend(dfa_.nfa().heads[body].members.size());
+      for (u32 m = 0; m < dfa_.nfa().heads[body].members.size(); m++)
+        if (dfa_.nfa().registers.used(reg.used, m) || m == dfa_.nfa().states[item.state].member) first_used.push_back({body, m});
+    }
+  };
+  if (dfa_.nfa().permutes) {
+    Scratch<u32> below{edge.below};
+    Map64 looked_at;
+    add_used(edge.state);
+    while (!below.empty()) {
+      const u32 node = below.back();
+      below.pop_back();
+      if (looked_at.find(node)) continue;
+      looked_at.insert(node, 1);
+      dfa_.work().spend(2ull + stacks_.edge_count(node));
+      for (u32 k = 0; k < stacks_.edge_count(node); k++) {
+        add_used(stacks_.edges(node)[k].state);
+        if (stacks_.edges(node)[k].below != NO_STACK) below.push_back(stacks_.edges(node)[k].below);
+      }
+    }
+    std::sort(first_used.begin(), first_used.end());
+  }
+  auto out_of_order = [&](u32 state, u32 text) {  // of a member whose key was read
+    const Nfa& nfa = dfa_.nfa();
+    const NfaState& at = nfa.states[dfa_.items(state)[0].state];
+    if (at.body == NONE || at.member == NONE) return false;
+    const Head& head = nfa.heads[at.body];
+    dfa_.work().spend(head.members.size());
+    bool every = true;
+    for (const Item item : dfa_.items(state)) {
+      if (nfa.states[item.state].body != at.body || nfa.states[item.state].member != at.member) return false;
+      const Register reg = nfa.registers.get(item.reg);
+      bool wrong = false;
+      u64 most = reg.count + 1ull;  // members that the object can have if those behind this one follow
+      for (u32 m = 0; m < head.members.size(); m++) {
+        const bool used = nfa.registers.used(reg.used, m), again = head.flags[m] & REPEATABLE;
+        if (m >= at.member && !(head.flags[m] & NEVER_MEMBER)) most += again ? NONE : m > at.member && !used;
+        if (m < at.member) wrong = wrong || (!used && (head.flags[m] & REQUIRED));
+        else if (m > at.member) wrong = wrong || (used && !std::binary_search(first_used.begin(), first_used.end(), std::pair{at.body, m}));
+      }
+      wrong = wrong || most < head.minimum;
+      every = every && wrong;
+    }
+    return every && is_new_key(dfa_.texts().text(text) + ':');
+  };
+  pending.push_back({edge, nearest_text(edge.below), NONE, false});
+  while (oldest < pending.size()) {
+    const bool deep = count < MOST_DEEP || count % 2 == 0;
+    auto [at, text, byte, member] = deep ? pending.back() : pending[oldest++];
+    if (deep) pending.pop_back();
     if (byte != NONE) {
       at.below = stacks_.advance(at.below, static_cast<u8>(byte));
       if (text != IN_TOKEN) text = dfa_.texts().extend(text, static_cast<u8>(byte));
+      if (member && byte == '"' && text != IN_TOKEN && !dfa_.texts().inside_string(text)) {
+        if (out_of_order(at.state, text)) continue;
+        member = false;
+      }
     }
     const u64 key = static_cast<u64>(at.state) << 32 | at.below;
     if (visited.find(key)) continue;
     visited.insert(key, 1);
     dfa_.work().spend(20);
-    if (++count > MOST_STACKS) return true;  // so many ways on that it would be odd if all were seen
-    if (count > 1 && counts_.surely_more(counts_.min_text_count(at.state), values)) return true;
+    if (++count > 1 && counts_.surely_more(counts_.min_text_count(at.state), values)) return true;
     dfa_.build(at.state);
     const bool inside = text != IN_TOKEN && dfa_.texts().inside_string(text);
-    // PERF: the bytes that end something are pushed last and so read first; else a list without end is gone through up to MOST_STACKS.
+    const bool begins = text != IN_TOKEN && !inside && dfa_.nfa().permutes && begins_member(dfa_, at.state);
+    // PERF: the bytes that end something are pushed last and so read first; else a list without end is gone through.
     // One mask of unique objects that hold a list of words took a second, and takes 10 ms.
     for (u32 r = 0; r < dfa_[at.state].range_count; r++) dfa_.work().spend(4 + (dfa_.range(at.state, r).hi - dfa_.range(at.state, r).lo));
     for (const u32 order : {0u, 1u, 2u, 3u})
@@ -153,15 +279,16 @@ bool NewValues::finds_new_value(const StackEdge& edge, u32 values, bool blanks, 
         const Range range = dfa_.range(at.state, r);
         for (u32 b = range.lo; b <= range.hi; b++) {
           if (end_order(static_cast<u8>(b)) != order) continue;
-          if (inside || blanks || !is_blank(static_cast<u8>(b))) pending.push_back({{target, at.below}, text, b});
-          else skipped = true;
+          if (!inside && !blanks && is_blank(static_cast<u8>(b))) skipped = true;
+          else if (inside || text == IN_TOKEN || !repeats_value(at.state, text, static_cast<u8>(b)))
+            pending.push_back({{target, at.below}, text, b, member || (begins && b == '"')});
         }
       }
     for (u32 c = 0; c < dfa_[at.state].call_count; c++) {
       const Call call = dfa_.call(at.state, c);
       if (dfa_.start(call.rule) == DEAD) continue;
       const StackEdge called{dfa_.start(call.rule), stacks_.return_node(call, at.below)};
-      pending.push_back({called, call.distinct ? PendingTexts::EMPTY : text, NONE});
+      pending.push_back({called, call.distinct ? PendingTexts::EMPTY : text, NONE, member && !call.distinct});
     }
     if (!(dfa_[at.state].flags & STATE_FINAL)) continue;
     for (u32 k = 0; k < stacks_.edge_count(at.below); k++) {
@@ -173,7 +300,7 @@ bool NewValues::finds_new_value(const StackEdge& edge, u32 values, bool blanks, 
       if (next.state == DEAD) continue;
       if (!(stacks_.guarded(popped.below) & GUARD_BELOW)) return true;
       // What a value is part of may have been seen as well.
-      pending.push_back({next, guard ? nearest_text(popped.below) : text, NONE});
+      pending.push_back({next, guard ? nearest_text(popped.below) : text, NONE, member});
     }
   }
   return false;

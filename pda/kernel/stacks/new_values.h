@@ -3,8 +3,8 @@
 //   {true, true, ...} of booleans       [true, false,      no value is left: the stack that begins a third is dropped
 //
 // Asked of every stack that a step makes, so the cheap answers come first: no guard, nothing seen, endless strings ahead, more texts than
-// values; then counts of texts; then a search, depth first, of at most 4,096 stacks. Schemas count what several values take from each
-// other; this sees one value ahead.
+// values; then counts of texts; then a search, depth first. Schemas count what several values take from each other; this sees one value
+// ahead.
 //
 // Tested by tests/pda/test_engine_distinct.py.
 #pragma once
@@ -34,6 +34,7 @@ class NewValues {
   Map64 has_new_value_;      // by edge
   Map64 scope_can_finish_;   // by state
   bool spells_only_zero(const StackEdge& edge);
+  bool repeats_value(u32 state, u32 text, u8 byte);
   bool finds_new_value(const StackEdge& edge, u32 values, bool blanks, bool& skipped);
 };
 

@@ -3,8 +3,10 @@
 //   "a    "ab    "ac           "  <- a <- b          a text is a node; its bytes are read on the way to the root
 //                                       \ c
 //
-// Blanks between the parts of a JSON text are left out, so texts of one value do not differ by them. Blanks behind a number or a word are
-// one blank until a comma, colon or closing bracket follows. A byte more is one lookup.
+// A text is kept as one that spells the same value and goes on alike, so that texts of one value are mostly one text. Blanks between the
+// parts of a JSON text are left out; those behind a number or a word are one blank until a comma, colon or closing bracket follows. The
+// members of an object are sorted by their keys where one ends, in objects of up to 1 KB. Escapes become what they stand for; behind a
+// backslash stay the quote, the backslash, characters below U+0020 and surrogates that stand alone. A byte more is one lookup, once known.
 //
 // Tested by tests/pda/test_engine_distinct.py.
 #pragma once
@@ -28,6 +30,10 @@ class PendingTexts {
   Map64 children_;                                    // by text << 8 | byte
   std::vector<std::pair<u32, u8>> parents_{{0, 0}};   // by text: the text before its last byte, and that byte
   std::vector<u8> modes_{OUTSIDE};
+
+  u32 child(u32 text, u8 byte);
+  u32 sorted(u32 text);
+  u32 unescaped(u32 text, u8 byte);
 };
 
 }  // namespace stackmask
