@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
 import sys
 import tarfile
 import tomllib
+import zipfile
 import zlib
 from pathlib import Path
 
@@ -41,6 +43,36 @@ def test_source_distribution(tmp_path: Path) -> None:
     assert {name for name in held if name.endswith((".so", ".pyc"))} == set()
     assert {"LICENSE", "NOTICE", "CMakeLists.txt", "pyproject.toml", "README.md", "examples/masks.c", "scripts/smoke_test.py"} <= set(sizes)
     assert {name for name, size in sizes.items() if size > SMALL} == {"src/stackmask/integration/demo/model/model.safetensors"}
+
+
+def test_a_wheel_from_the_source_distribution(tmp_path: Path) -> None:
+    """Unpacked elsewhere, it builds a wheel that works alone; without the kernel here, which takes minutes to compile."""
+    pytest.importorskip("scikit_build_core")
+    environment = {**os.environ, "STACKMASK_KERNEL": "python"}
+    build = "import sys; from scikit_build_core import build; getattr(build, sys.argv[1])(sys.argv[2])"
+    subprocess.run([sys.executable, "-c", build, "build_sdist", str(tmp_path)], cwd=ROOT, check=True, capture_output=True)
+    (archive,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(archive) as opened:
+        opened.extractall(tmp_path, filter="data")
+    source = tmp_path / archive.name.removesuffix(".tar.gz")
+    subprocess.run(
+        [sys.executable, "-c", build, "build_wheel", str(tmp_path)], cwd=source, env=environment, check=True, capture_output=True
+    )
+    (wheel,) = tmp_path.glob("*-py3-none-any.whl")
+    installed = tmp_path / "installed"
+    with zipfile.ZipFile(wheel) as opened_wheel:
+        opened_wheel.extractall(installed)
+    program = """
+import stackmask
+print(stackmask.__file__)
+vocabulary = stackmask.Vocabulary.from_bytes([b"a", b"b", None], stop_token_ids=[2])
+print(list(stackmask.Compiler(vocabulary).regex("a+b").matcher().allowed_tokens()))
+"""
+    environment["PYTHONPATH"] = os.pathsep.join(
+        [str(installed), *sys.path]
+    )  # -S leaves out the editable package, and with it what is beside it
+    done = subprocess.run([sys.executable, "-S", "-c", program], cwd=tmp_path, env=environment, check=True, capture_output=True, text=True)
+    assert done.stdout.splitlines() == [str(installed / "stackmask" / "__init__.py"), "[0]"]
 
 
 def test_size() -> None:
