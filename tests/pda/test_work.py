@@ -221,8 +221,8 @@ def test_others_are_let_in(kernel: Engine) -> None:
 
 
 def schema(text: str, order: str = "any") -> Grammar:
-    """The grammar of a JSON schema."""
-    return json_schema_grammar(json.loads(text), property_order=order)[0]
+    """The grammar of a JSON schema, with any blanks."""
+    return json_schema_grammar(json.loads(text), property_order=order, whitespace="flexible")[0]
 
 
 def unique(items: str, order: str = "any") -> Grammar:
