@@ -2,7 +2,7 @@
 
     python -m benchmarks.figures run maskbench-600       # run a benchmark and keep its tables
     python -m benchmarks.figures run all                 # all of them, one after the other: about half an hour on a quiet machine
-    python -m benchmarks.figures publish                 # the runs of docs/figures.md and that page: about a quarter of an hour
+    python -m benchmarks.figures publish                 # the runs of docs/figures.md and that page: about half an hour on a busy machine
     python -m benchmarks.figures write                   # write the tables into the pages, and the charts
     python -m benchmarks.figures check                   # exit with 1 where a page differs from the results
 

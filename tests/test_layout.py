@@ -151,7 +151,12 @@ def modules_with_all() -> list[str]:
 @pytest.mark.parametrize("name", modules_with_all())
 def test_all_is_sorted_and_true(name: str) -> None:
     """`__all__` is sorted, and each of its names exists."""
-    module = importlib.import_module(name)
+    try:
+        module = importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("stackmask"):
+            raise
+        pytest.skip(f"{error.name} is not installed")
     assert module.__all__ == sorted(module.__all__)
     for public in module.__all__:
         getattr(module, public)
