@@ -264,7 +264,7 @@ LOOPS: Final[dict[str, tuple[Callable[[], Grammar], str, int]]] = {
     "unique objects": (
         lambda: unique('{"properties": {"a": {"enum": [1, 2]}, "b": {"items": {"enum": ["a", "b"]}}}, "additionalProperties": false}'),
         '[{"a":1},{"b":["a",',
-        6_390_000,
+        938_000,
     ),
     "members that differ": (
         lambda: schema('{"uniqueItems": true, "items": {"uniqueItems": true, "items": {"enum": [0, 1, 2]}, "minItems": 1}}'),
