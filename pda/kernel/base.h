@@ -196,7 +196,7 @@ struct Limits {
   u64 states = 2'000'000;
   u64 stack_depth = 4'000'000;
   u64 memory = 256ull << 20;
-  u64 step_work = 10'000'000;
+  u64 step_work = 100'000'000;
   double seconds = 30;
 };
 
