@@ -8,7 +8,7 @@ Its results, a file for each schema, go to `results`, and `scripts/maskbench_res
 To run it in many processes by `scripts/run_maskbench.py`, copy this file to `maskbench/maskbench/stackmask_engine.py` there, and let
 `get_engine` in `runner.py` return a `StackmaskEngine` for an option of your choice.
 
-Each schema is compiled by a compiler of its own, whose cache is empty. Blanks between the parts of JSON are allowed, as by default.
+Each schema is compiled by a compiler of its own, whose cache is empty. The blanks that JSON printers write are allowed, as by default.
 The runner never asks for the stop token: a number or an object that ends too early counts as accepted, for every engine.
 """
 

@@ -5,7 +5,7 @@
     ModelCaches   a cache of the model's own making for each row: a pass for each row, and nothing is taken back. For sliding windows,
                   states, and attention kernels that read no masks but their own.
 
-A model of another library brings its own (`make_cache`).
+A model of another library brings its own (`make_cache`), which may be `ChainRows`.
 
 In `Slots`, rows in use are 0 to `rows` - 1, so that a forward pass reads a view and copies nothing; when one is freed, the last takes its
 place.
@@ -145,8 +145,8 @@ class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]  # the library h
         return -1
 
 
-class _Rows:
-    """What both caches know of their rows: the tokens in each, and how many there may be."""
+class Rows:
+    """What a cache knows of its rows: the tokens in each, and how many there may be."""
 
     def __init__(self, model: Any, capacity: int) -> None:
         self.model = model
@@ -154,7 +154,6 @@ class _Rows:
         self.context: int = getattr(model.config.get_text_config(), "max_position_embeddings", None) or 1 << 20
         self.lengths: list[int] = []
         self.forwards = 0
-        self._last_only = _last_only(model)
 
     @property
     def rows(self) -> int:
@@ -167,8 +166,25 @@ class _Rows:
         self.lengths.append(0)
         return self.rows - 1
 
+    def _drop(self, row: int, *more: list[Any]) -> None:
+        """Let the last row move to the place of one, in the lengths and in other lists by row."""
+        for values in (self.lengths, *more):
+            values[row] = values[-1]
+            values.pop()
 
-class Slots(_Rows):
+
+class ChainRows(Rows):
+    """Rows of another library, whose drafts are chains: a tree would need a row for each of its branches."""
+
+    can_branch = False
+
+    def keep(self, row: int, start: int, places: Sequence[int]) -> None:
+        """Of what lies in a row from `start` on, keep these offsets, which are the first ones, and forget the rest."""
+        assert list(places) == list(range(len(places))), "drafts are chains"
+        self.lengths[row] = start + len(places)
+
+
+class Slots(Rows):
     """The cache of one model: lengths of rows, and forward passes over a range of them."""
 
     can_take_back = can_branch = True
@@ -177,6 +193,7 @@ class Slots(_Rows):
         if not has_full_attention(model):
             raise ModelError(f"{type(model).__name__} has layers other than full attention, whose cache cannot be cut back")
         super().__init__(model, capacity)
+        self._last_only = _last_only(model)
         config = model.config.get_text_config()
         self._adds_masks = config._attn_implementation == "eager"  # to the scores, where others select by them
         self.room = GROWTH
@@ -287,13 +304,14 @@ class Slots(_Rows):
         return positions, mask[:, None]
 
 
-class ModelCaches(_Rows):
+class ModelCaches(Rows):
     """A cache that the model makes for each row, as in its own `generate`."""
 
     can_take_back = can_branch = False
 
     def __init__(self, model: Any, capacity: int) -> None:
         super().__init__(model, capacity)
+        self._last_only = _last_only(model)
         self._caches: list[Any] = []
         self._has_positions = "position_ids" in inspect.signature(model.forward).parameters
 
@@ -304,9 +322,7 @@ class ModelCaches(_Rows):
 
     def remove(self, row: int) -> None:
         """Give a row back; the last row moves to its place."""
-        for values in (self.lengths, self._caches):
-            values[row] = values[-1]
-            values.pop()
+        self._drop(row, self._caches)
 
     def clear(self) -> None:
         """Forget all rows."""

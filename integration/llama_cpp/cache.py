@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from ..engine.kv_cache import ModelError
+from ..engine.kv_cache import ChainRows, ModelError
 from .library import Batch, Library
 
 if TYPE_CHECKING:
@@ -26,49 +26,34 @@ if TYPE_CHECKING:
 BATCH: Final = 512  # tokens that llama.cpp takes at once
 
 
-class LlamaRows:
-    """The cache of one model: lengths of rows, and forward passes over a range of them.
+class LlamaRows(ChainRows):
+    """The cache of one model: lengths of rows, and forward passes over a range of them."""
 
-    Drafts are chains: a tree would need a sequence for each of its branches.
-    """
-
-    can_branch = False
+    model: LlamaModel
 
     def __init__(self, model: LlamaModel, capacity: int) -> None:
         most = model.library.llama_max_parallel_sequences()
         if capacity > most:
             raise ModelError(f"llama.cpp runs at most {most} requests at a time, not {capacity}")
-        self.model = model
-        self.capacity = capacity
+        super().__init__(model, capacity)
         self.can_take_back = model.can_take_back
-        self.context = model.config.max_position_embeddings
-        self.lengths: list[int] = []
-        self.forwards = 0
         self._library = model.library
         self._sequences: list[int] = []
         self._computed: list[int] = []  # tokens that llama.cpp has of each row
         self._free = list(range(capacity))
         self._context: int | None = None
 
-    @property
-    def rows(self) -> int:
-        """Rows in use."""
-        return len(self.lengths)
-
     def add(self) -> int:
         """Take a row, empty."""
         self._sequences.append(heapq.heappop(self._free))
         self._computed.append(0)
-        self.lengths.append(0)
-        return self.rows - 1
+        return super().add()
 
     def remove(self, row: int) -> None:
         """Give a row back; the last row moves to its place."""
         self._forget(row, 0)
         heapq.heappush(self._free, self._sequences[row])
-        for values in (self.lengths, self._sequences, self._computed):
-            values[row] = values[-1]
-            values.pop()
+        self._drop(row, self._sequences, self._computed)
 
     def clear(self) -> None:
         """Forget all rows."""
@@ -77,11 +62,6 @@ class LlamaRows:
         self._free = list(range(self.capacity))
         for values in (self.lengths, self._sequences, self._computed):
             values.clear()
-
-    def keep(self, row: int, start: int, places: Sequence[int]) -> None:
-        """Of what lies in a row from `start` on, keep these offsets, which are the first ones, and forget the rest."""
-        assert list(places) == list(range(len(places))), "drafts are chains"
-        self.lengths[row] = start + len(places)
 
     def prefill(self, row: int, prompt: Sequence[int]) -> torch.Tensor:
         """Run a prompt in an empty row; the logits after its last token: (1, 1, vocabulary), float32."""

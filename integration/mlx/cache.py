@@ -18,42 +18,32 @@ import numpy as np
 import torch
 from mlx_lm.models.cache import KVCache, make_prompt_cache
 
+from ..engine.kv_cache import ChainRows
+
 if TYPE_CHECKING:
     from .model import MLXModel
 
 PREFILL_CHUNK: Final = 512  # tokens of a prompt that are computed at once
 
 
-class MLXRows:
-    """The cache of one model: lengths of rows, and forward passes over a range of them. Drafts are chains."""
+class MLXRows(ChainRows):
+    """The cache of one model: lengths of rows, and forward passes over a range of them."""
 
-    can_branch = False
+    model: MLXModel
 
     def __init__(self, model: MLXModel, capacity: int) -> None:
-        self.model = model
-        self.capacity = capacity
-        self.context = model.config.max_position_embeddings
+        super().__init__(model, capacity)
         self.can_take_back = all(type(layer) is KVCache for layer in make_prompt_cache(model.module))
-        self.lengths: list[int] = []
-        self.forwards = 0
         self._caches: list[list[Any]] = []
-
-    @property
-    def rows(self) -> int:
-        """Rows in use."""
-        return len(self.lengths)
 
     def add(self) -> int:
         """Take a row, empty."""
-        assert self.rows < self.capacity
         self._caches.append(make_prompt_cache(self.model.module))
-        self.lengths.append(0)
-        return self.rows - 1
+        return super().add()
 
     def remove(self, row: int) -> None:
         """Give a row back; the last row moves to its place."""
-        self.lengths[row], self._caches[row] = self.lengths[-1], self._caches[-1]
-        del self.lengths[-1], self._caches[-1]
+        self._drop(row, self._caches)
         mx.clear_cache()  # MLX keeps freed memory; a row's is of no other row's size
 
     def clear(self) -> None:
@@ -61,11 +51,6 @@ class MLXRows:
         self.lengths.clear()
         self._caches.clear()
         mx.clear_cache()
-
-    def keep(self, row: int, start: int, places: Sequence[int]) -> None:
-        """Of what lies in a row from `start` on, keep these offsets, which are the first ones, and forget the rest."""
-        assert list(places) == list(range(len(places))), "drafts are chains"
-        self.lengths[row] = start + len(places)
 
     def prefill(self, row: int, prompt: Sequence[int]) -> torch.Tensor:
         """Run a prompt in an empty row; the logits after its last token: (1, 1, vocabulary), float32."""

@@ -13,6 +13,7 @@ pytest.importorskip("transformers")
 
 import jsonschema  # noqa: E402
 from mlx_lm.models import llama  # noqa: E402
+from support.rows import check_passes, same_greedy_answers  # noqa: E402
 
 import stackmask  # noqa: E402
 from stackmask.integration.cli import main  # noqa: E402
@@ -62,34 +63,15 @@ def test_the_same_logits_as_transformers(loaded, model):
             left, right = (cache.prefill(cache.add(), prompt) for cache in (ours, theirs))
             assert left.shape == (1, 1, 1280)
             assert torch.allclose(left[0], right[0], atol=0.01)
-        steps = [[[20], [21], [22]], [[30, 31, 32], [33], [34, 35]], [[40], [41, 42], [43]]]
-        for place, step in enumerate(steps):
-            left, right = ours.forward(step), theirs.forward(step)
-            assert left.shape == right.shape
-            for row, tokens in enumerate(step):
-                assert torch.allclose(left[row, : len(tokens)], right[row, : len(tokens)], atol=0.01)
-            for cache in (ours, theirs):
-                if place == 1:
-                    cache.keep(0, len(prompts[0]) + 1, [0])  # two of three are refused
-                    cache.remove(1)  # row 2 takes its place
-                    cache.add()
-                    cache.prefill(2, [50, 51, 52])
+        check_passes(ours, theirs, prompts, 0.01)
         assert ours.lengths == theirs.lengths == [7, PREFILL_CHUNK + 105, 4]
-        assert ours.forwards == len(prompts) + 1 + len(steps)
         ours.clear()
         assert (ours.rows, ours.add()) == (0, 0)
 
 
 def test_greedy_answers_are_those_of_transformers(engine, model):
     """Masks, batches and MLX change nothing: a greedy answer is that of the engine over transformers, but for close ties."""
-    theirs = Engine(*model, max_running=8)
-    asks = [f"Write a person as JSON with name, age, tags. {number}" for number in range(8)]
-    found = [
-        one.generate_batch([request(one, ask, constraint=Constraint("json_schema", PERSON), sampling=GREEDY) for ask in asks])
-        for one in (engine, theirs)
-    ]
-    same = sum(left.token_ids == right.token_ids for left, right in zip(*found, strict=True))
-    assert same >= 7
+    assert same_greedy_answers(engine, Engine(*model, max_running=8), PERSON) >= 7
 
 
 def check(constraint, text):
