@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::size_t MOST_NAMES = 64;  // of rules, in a message
 constexpr u64 WORK_TO_COLLECT = 1'000'000;  // from one look at the memory to the next
-constexpr u64 WORK_TO_LET_IN = 100'000;     // after which others that wait have a turn
+constexpr u64 WORK_TO_LET_IN = 100'000;     // after which waiting threads have a turn
 constexpr u64 BYTES_A_STEP = 32'768;         // of a text, which may cost as much as a step
 constexpr u64 LEAST_MEMORY = 4 << 20;       // that matchers may hold, whatever the limit
 
@@ -40,7 +40,7 @@ bool Automaton::left_locked() {
   return false;
 }
 
-// Without what the program holds for the thread, which the one that has the mutex may wait for.
+// Gives up what the host holds for this thread (Python's GIL) while it waits: the thread that has the mutex may be waiting for it.
 void Automaton::wait(std::unique_lock<Mutex>& locked) {
   if (work().called_by_this_thread()) throw std::runtime_error("a handler of signals called a matcher of the grammar that it interrupted");
   if (left_locked()) throw std::runtime_error("the process forked while another thread was at work on this grammar: compile it again");
@@ -54,7 +54,7 @@ void Automaton::let_others_in() {
   if (waiting_ == 0 || work().total() < work_to_let_in_) return;
   const Work mine = work();
   mutex_.unlock();
-  // A mutex goes to whoever asks first, which would be this thread: it asks again once one of the others has had it.
+  // A mutex goes to the thread that asks first, which would be this one: it asks again once one of the others has had it.
   for (u32 i = 0; i < 200 && waiting_ != 0; i++) nap();
   host.lock(mutex_);
   work().go_on(mine);
@@ -145,7 +145,7 @@ void Automaton::check_overfull() {
   if (overfull_) fail_memory();
 }
 
-// Keeps the configurations that matchers hold, and what these stand on; everything else is made again when it is needed.
+// Keeps the configurations that matchers hold and the nodes and states below them; everything else is made again when it is needed.
 void Automaton::reclaim() {
   const Work::Free free(work());
   constexpr u32 FLAG = 0x80000000u;  // of the matcher's, in a configuration

@@ -1,12 +1,12 @@
-// The pushdown automaton of one grammar, and all that is remembered about it: shared by its matchers, built lazily, behind one lock.
+// The pushdown automaton of one grammar and everything computed from it so far: shared by its matchers, built lazily, behind one lock.
 //
 //   bytes of a grammar -> rules: RuleDfa (states) -> stacks: StackSet, Steps (configurations) -> masks: StateMasks, TokenMasks (bitmasks)
 //
-// Whatever a text brings up is kept for the next: states, steps, state masks, masks. Past the memory limit all that no matcher holds is
-// dropped, and made again when it is needed. What matchers hold stays; if that alone is past the limit, no matcher continues.
+// States, steps, state masks and masks that one text needs are kept for the next. Past the memory limit everything that no matcher holds is
+// dropped, and made again when it is needed. The configurations of matchers stay; if they alone exceed the limit, no matcher continues.
 //
-// A call of a matcher is a run(): it has the lock and a budget of work. One that spends more, or is stopped, or finds no memory, ends in an
-// exception, and the tables are those that matchers hold and no more.
+// A call of a matcher is a run(): it has the lock and a budget of work. A call that spends more, is stopped, or finds no memory ends in an
+// exception, and the tables keep only the entries that matchers hold.
 //
 // Tested by tests/pda/test_matcher.py, test_threads.py and test_statistics.py.
 #pragma once
@@ -43,7 +43,7 @@ class Automaton {
   template <class Body>
   auto run(u64 steps, u64 bytes, Body body) -> decltype(body());
   bool spent_half() const { return work().spent() > work().most() / 2; }  // L >= mutex_
-  // Between two steps of a long call, which hold what they need: lets those in who wait for the lock.
+  // Between two steps of a long call, whose configurations are held: lets threads in that wait for the lock.
   void let_others_in();  // L >= mutex_
 
   u32 initial() const { return initial_; }  // L >= mutex_
@@ -72,7 +72,7 @@ class Automaton {
   bool left_locked();  // a thread that a fork left behind has the lock, for good
   bool asked_by_this_thread() const { return work().called_by_this_thread(); }  // which has the lock and asks the host
   void release(std::size_t slot);  // L >= mutex_
-  // Past the memory limit, or half of the states allowed, drops what no matcher holds. Asked after every step.
+  // Past the memory limit, or half of the states allowed, drops everything that no matcher holds. Called after every step.
   void collect() {  // L >= mutex_
     if (dfa_.size() > state_threshold_ || ++operations_ >= steps_to_collect_ || work().total() > work_to_collect_) look_at_memory();
   }
@@ -97,7 +97,7 @@ class Automaton {
     std::vector<u32>* configurations;
     std::size_t* slot;  // where this stands in slots_
   };
-  // A run: its budget, and its end, for which the program around gets back what it gave up once the lock is free.
+  // A run: it begins with a budget; at its end the host takes back the lock that it gave up, once the mutex is free.
   struct Run {
     Automaton& automaton;
     std::unique_lock<Mutex> locked;
@@ -115,7 +115,7 @@ class Automaton {
   std::shared_ptr<const TokenTrie> trie_;
   Limits limits_;
   Statistics statistics_;
-  // Each stands on those before it.
+  // Each uses those before it.
   RuleDfa dfa_;
   Counters counters_;
   TextCounts counts_;

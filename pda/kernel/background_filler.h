@@ -1,5 +1,5 @@
-// A thread that fills rows of a bitmask while its owner does something else, such as a forward pass. It knows nothing of Python, so it never
-// waits for the interpreter.
+// A thread that fills rows of a bitmask while its owner does other work, such as a forward pass. It does not use Python, so it never waits
+// for the interpreter.
 #pragma once
 
 #include <condition_variable>
@@ -57,7 +57,7 @@ class BackgroundFiller {
     }
   }
 
-  // The error of the first row that has one, after which the others are as they were.
+  // The error of the first row that has one; the rows after it are unchanged.
   std::exception_ptr end() {
     if (forget_parent())
       return std::make_exception_ptr(std::runtime_error("the process forked while the bitmasks were filled: begin again"));
@@ -80,8 +80,8 @@ class BackgroundFiller {
   const std::vector<u32*>* rows_ = nullptr;
   std::exception_ptr error_;
 
-  // Where the system takes other cores for busy, as it does in a virtual machine whose idle cores are halted, a thread that is woken is put on
-  // the core of whoever woke it, and before it: then it would take from the step what it is there to save. So it interrupts nobody.
+  // Where the system takes other cores for busy, as in a virtual machine whose idle cores are halted, it puts a woken thread on the core of
+  // the thread that woke it, and ahead of it: the step would lose the time that this thread is there to save. So it does not preempt.
   // PERF: begin() took 75 us of a step, and takes 5 (AMD EPYC, two virtual cores).
   static void yield_to_waker() {
 #ifdef __linux__
@@ -90,7 +90,7 @@ class BackgroundFiller {
 #endif
   }
 
-  // A fork has no thread but the one that forked: the others, and what they hold, are left to the parent. Whether this was filling.
+  // A fork has no thread but the one that forked: the others, and the objects they hold, are left to the parent. Whether this was filling.
   bool forget_parent() {
     if (forks_ == host.forks) return false;
     forks_ = host.forks;

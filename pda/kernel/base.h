@@ -32,7 +32,7 @@ struct LimitExceeded : std::runtime_error {
       : std::runtime_error(message), limit(std::move(name)), value(bound) {}
 };
 
-// No completion could be found within a limit: nothing else is wrong.
+// No completion was found within a limit: nothing else is wrong.
 struct CompletionLimit : LimitExceeded {
   using LimitExceeded::LimitExceeded;
 };
@@ -42,7 +42,7 @@ struct Unsatisfiable : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// The grammar is not one that the kernel runs.
+// The kernel cannot run the grammar.
 struct BadGrammar : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -111,8 +111,8 @@ class Map64 {
   }
 };
 
-// A vector for the length of a function. It takes over the memory of one that ended before it, so that what is made and dropped many
-// times a step asks the heap for nothing, and stays where the caches have it.
+// A vector that lives as long as a function's call. It takes over the memory of an earlier one, so vectors that are made and dropped many
+// times a step ask the heap for nothing, and their memory stays in the caches.
 template <class T>
 class Scratch : public std::vector<T> {
  public:
@@ -134,7 +134,7 @@ class Scratch : public std::vector<T> {
 
  private:
   static constexpr std::size_t KEPT = 16, MOST_BYTES = 1 << 15;
-  // Without a constructor or destructor, so that nothing has to be asked before each use; the cleaner ends with the thread.
+  // Without a constructor or destructor, so that no use has to check whether it is initialized; the cleaner ends with the thread.
   struct Spare {
     alignas(std::vector<T>) std::byte kept[KEPT][sizeof(std::vector<T>)];
     std::size_t count;
@@ -145,7 +145,7 @@ class Scratch : public std::vector<T> {
     Cleaner() { spare_.cleaned = true; }
     ~Cleaner() {
       while (spare_.count) std::destroy_at(spare_.at(--spare_.count));
-      spare_.ended = true;  // what ends after this is not kept
+      spare_.ended = true;  // vectors that end after this are not kept
     }
   };
   static inline constinit thread_local Spare spare_{};
@@ -191,7 +191,7 @@ class Interner {
   }
 };
 
-// What a compilation may cost; checked often.
+// Limits of a compilation; checked often.
 struct Limits {
   u64 states = 2'000'000;
   u64 stack_depth = 4'000'000;

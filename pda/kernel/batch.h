@@ -1,4 +1,4 @@
-// What a step does for all matchers of a batch in one call.
+// The work of a step for all matchers of a batch, in one call.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
 // Applying a bitmask to logits of any type, as bits: kept & logit | ~kept & forbidden, eight lanes a byte of the mask.
-// And the largest logit that a bitmask allows, for which nothing need be written: blocks that hold nothing larger are passed over.
+// And the largest logit that a bitmask allows, found without writing: blocks that hold nothing larger are skipped.
 #pragma once
 
 #include <algorithm>
@@ -61,7 +61,7 @@ inline bool is_sparse(const std::uint32_t* mask, std::size_t words) {
 
 constexpr std::size_t BLOCK = 32;  // logits of a word of a mask
 
-// The best so far, while one goes through the blocks of a row.
+// The best so far, while the blocks of a row are read.
 struct Best {
   float value = -std::numeric_limits<float>::infinity();
   std::int64_t column = -1;
@@ -86,8 +86,8 @@ inline bool has_larger(const float* block, float value) {
   return is_larger;
 }
 
-// The first of the largest logits whose bits are set in `mask`, -1 where none is; all count where `mask` is null. What is no number is
-// smaller than all that is.
+// The first of the largest logits whose bits are set in `mask`, -1 where none is; all count where `mask` is null. A NaN is smaller than
+// every number.
 // PERF: where few tokens are allowed, only their logits are read; where most are, only the words of blocks with a larger logit. Either lie
 // apart, so they are asked for when their block comes and looked at a stretch later: waiting for each took 10 to 20 us for a row of 128,256
 // logits with some hundred allowed, and 1 us for one with most allowed, where a row takes 25 us without a mask (AMD EPYC, two cores).
@@ -119,7 +119,7 @@ inline std::int64_t best_of_row(const float* row, std::size_t columns, const std
     late_count = std::exchange(asked_count, 0);
   }
   if (BLOCK * blocks < columns) best.add(row, BLOCK * blocks, word(blocks) & ((1u << (columns % BLOCK)) - 1));
-  for (std::size_t column = 0; best.column < 0 && column < columns; ++column)  // they are all no numbers, or minus infinity
+  for (std::size_t column = 0; best.column < 0 && column < columns; ++column)  // they are all NaN or minus infinity
     if (word(column / BLOCK) >> (column % BLOCK) & 1) best.column = static_cast<std::int64_t>(column);
   return best.column;
 }

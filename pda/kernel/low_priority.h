@@ -1,5 +1,5 @@
 // Runs a callable in a thread whose priority drops after 20 ms of CPU time. A priority that was lowered cannot be raised again, so the
-// thread is new; on Linux every thread has a priority of its own, elsewhere the callable runs as any other.
+// thread is new; on Linux every thread has its own priority, elsewhere the callable runs as any other.
 #pragma once
 
 #include <algorithm>

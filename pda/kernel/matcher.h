@@ -18,7 +18,7 @@ class Matcher {
   u32 num_accepted() const { return static_cast<u32>(history_.size() - 1); }
   bool is_terminated() const { return history_.back() & TERMINATED; }
   bool is_completed() const;
-  // Ask for what accept_token reads first; its matcher was asked for a while before.
+  // Prefetch the memory that accept_token reads first; its matcher was prefetched a while before.
   void prefetch() const { stackmask::prefetch(history_.data() + history_.size() - 1), stackmask::prefetch(stop_.data()); }
   bool accept_token(u32 token);
   bool accept_bytes(const char* data, std::size_t count);

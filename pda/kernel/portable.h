@@ -1,4 +1,4 @@
-// What differs between systems, in one place: a hint to the cache, and a lock where there is only one thread.
+// Differences between systems, in one place: a hint to the cache, and a lock where there is only one thread.
 #pragma once
 
 #include <chrono>
@@ -20,7 +20,7 @@ inline void prefetch(const void* address) {
 }
 
 #if defined(__wasm__) && !defined(_REENTRANT)
-// WebAssembly without threads: the standard library has no mutex, and nobody to wait for.
+// WebAssembly without threads: the standard library has no mutex, and there is no thread to wait for.
 struct Mutex {
   void lock() {}
   bool try_lock() { return true; }

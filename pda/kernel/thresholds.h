@@ -1,4 +1,4 @@
-// From which sizes on the kernel takes which way to a mask. Masks are the same whatever they are; these are the fastest that were measured.
+// The sizes from which the kernel takes one way to a mask or another. Masks do not depend on them; these values measured fastest.
 // Tests lower them, so that every way is taken in small cases; they come with the vocabulary, which all grammars share.
 #pragma once
 
@@ -13,7 +13,7 @@ struct Thresholds {
   u32 set_tokens = 256;  // tokens from which a set of nodes has a bitmask
   u32 trimmed_characters = 12;  // bounds of a class loop from which its mask is that without a bound, less the few tokens that are longer
   // Parts of masks.
-  u32 covered_nodes = 1024;  // nodes that a mask has looked at, from which on what is allowed already is told
+  u32 covered_nodes = 1024;  // nodes that a mask has looked at, from which on it skips nodes whose tokens are all allowed already
   u32 listed_tokens = 1024;  // more tokens than this are a bitmask
   u32 many_nodes = 4;  // nodes from which on they are walked from together
   u32 few_nodes = 3;  // ... and up to which each is walked from by itself again

@@ -23,7 +23,7 @@ class Work {
   void spend(u64 units) {
     if ((spent_ += units) > next_look_) look();
   }
-  // What the call is at, for messages: a state of an NFA or of a DFA, NONE for the other.
+  // Where the call works, for messages: at a state of an NFA or of a DFA, NONE for the other.
   void at_nfa_state(u32 state) { nfa_state_ = state; }
   void at_dfa_state(u32 state) { dfa_state_ = state, nfa_state_ = NONE; }
   u32 nfa_state() const { return nfa_state_; }
@@ -35,13 +35,13 @@ class Work {
     nfa_state_ = dfa_state_ = NONE;
     paused_ = nullptr;
   }
-  // What the program gave up for the thread, to be resumed without the lock.
+  // The host's lock that the thread gave up, to be taken back without the mutex.
   void* end() {
     total_ += spent_, largest_ = std::max(largest_, spent_);
     spent_ = 0, next_look_ = UNLIMITED;
     return std::exchange(paused_, nullptr);
   }
-  // While this lives nothing is spent: what is begun has to come to its end.
+  // While this lives nothing is spent: the work in hand has to be finished.
   struct Free {
     Work& work;
     u64 spent, next_look;
@@ -49,7 +49,7 @@ class Work {
     Free(const Free&) = delete;
     ~Free() { work.spent_ = spent, work.next_look_ = next_look; }
   };
-  void go_on(const Work& before) {  // a call that others came between
+  void go_on(const Work& before) {  // a call that other calls interrupted
     const u64 total = total_, largest = largest_;
     *this = before;
     total_ = total, largest_ = largest;

@@ -45,7 +45,7 @@ std::vector<i64> rows_of(nb::handle rows, std::size_t count) {
   return result;
 }
 
-// What a call to fill bitmasks is about, checked.
+// The checked arguments of a call that fills bitmasks.
 struct Fill {
   Batch batch;
   std::optional<BitmaskRows> target;

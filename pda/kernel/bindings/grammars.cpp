@@ -1,4 +1,4 @@
-// A grammar made ready for a vocabulary, from Python's or from what was packed.
+// A grammar made ready for a vocabulary, from a grammar of Python or from packed bytes.
 #include <nanobind/stl/shared_ptr.h>
 
 #include "bindings/expressions.h"
@@ -56,7 +56,7 @@ void bind_grammars(nb::module_& m) {
                 std::vector<u32> row(automaton.trie().words());
                 automaton.run(1, 0, [&] { automaton.fill(automaton.initial(), row.data()); });
                 automaton.run(Matcher::COMPLETION_STEPS, 0, [&] { automaton.shortest_length(automaton.initial()); });
-              } catch (const std::exception&) {  // the first request meets it, too
+              } catch (const std::exception&) {  // the first request raises it, too
               }
             });
           },

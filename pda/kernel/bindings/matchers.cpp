@@ -67,7 +67,7 @@ void bind_matchers(nb::module_& m) {
       .def(
           "fork",
           [](nb::handle self) {
-            nb::cast<const Matcher&>(self);  // a TypeError for what was never made
+            nb::cast<const Matcher&>(self);  // a TypeError for a matcher whose __init__ never ran
             nb::object copy = nb::inst_alloc(self.type());
             new (nb::inst_ptr<Matcher>(copy)) Matcher(*nb::inst_ptr<Matcher>(self));
             nb::inst_mark_ready(copy);

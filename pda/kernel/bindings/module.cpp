@@ -1,4 +1,4 @@
-// The Python face of the kernel. It binds, checks arguments and lets go of the GIL; nothing else.
+// The Python bindings of the kernel. They bind, check arguments and release the GIL; nothing else.
 #include "bindings/module.h"
 
 NB_MODULE(_kernel, m) {

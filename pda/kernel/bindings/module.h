@@ -1,4 +1,4 @@
-// What each file of bindings adds to the module.
+// Each file of bindings adds its part to the module.
 #pragma once
 
 #include <memory>

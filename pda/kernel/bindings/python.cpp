@@ -17,9 +17,9 @@ PyObject* exception(const char* name) {
   return nb::object(module->attr(name)).release().ptr();
 }
 
-unsigned long main_thread;  // the one that handles signals
+unsigned long main_thread;  // which handles signals
 
-// Nobody waits for a grammar with the GIL, so that who has the grammar may wait for the GIL.
+// No thread waits for a grammar while it holds the GIL, so the thread that has the grammar may wait for the GIL.
 void lock_without_gil(Mutex& mutex) {
   if (!holds_gil()) return mutex.lock();
   const nb::gil_scoped_release release;

@@ -1,4 +1,4 @@
-// Python as the kernel meets it: its lock, its signals, its errors, and the arguments that all bindings check.
+// Python's lock, signals and errors for the kernel, and the arguments that all bindings check.
 #pragma once
 
 #include <nanobind/nanobind.h>

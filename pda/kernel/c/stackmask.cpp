@@ -12,7 +12,7 @@ using namespace stackmask;
 struct stackmask_vocabulary {
   std::shared_ptr<const TokenTrie> trie;
   std::vector<u32> stop_ids;
-  std::string fingerprint;  // empty where none is compared
+  std::string fingerprint;  // empty where it is not compared
 };
 
 struct stackmask_grammar {

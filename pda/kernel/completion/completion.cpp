@@ -67,8 +67,8 @@ u64 Completion::distance(u32 configuration) {
   return *distances_.find(configuration);
 }
 
-// Values that must differ take at least what as many of the cheapest that were not seen take. Of the ways to the end of a scope one with
-// the fewest values is measured: a longer one has no fewer to pay for.
+// Values that must differ take at least as many bytes as the same number of the cheapest values that were not seen. Of the ways to the end
+// of a scope one with the fewest values is measured: a longer one has no fewer to pay for.
 u64 Completion::state_length(u32 state) {
   if (!dfa_.nfa().distinct || state == BOTTOM || (dfa_[state].flags & STATE_REGION)) return dfa_.distance(state);
   bool begins = false;  // the value that a guard waits for is still to come as a whole
@@ -102,7 +102,7 @@ u64 Completion::state_length(u32 state) {
   return best;
 }
 
-// What `count` values of a rule take together, the cheapest of those that were not seen; a bound where there are too many to look at.
+// The bytes of the `count` cheapest values of a rule that were not seen; a bound where there are too many to look at.
 u64 Completion::values_length(u32 rule, u32 count, std::span<const u32> seen) {
   CheapValues& cheap = cheap_values_[rule];
   u64 total = 0;
@@ -117,7 +117,7 @@ u64 Completion::values_length(u32 rule, u32 count, std::span<const u32> seen) {
   return std::min(total + static_cast<u64>(count - taken) * std::max(cheap.least, dfa_.nfa().rules[rule].shortest), LONG);
 }
 
-// The cheapest value that a rule generates beyond those that are known: its texts in the order of their lengths, by A*.
+// The cheapest value that a rule generates besides the known ones: its texts in the order of their lengths, by A*.
 bool Completion::find_value(u32 rule, CheapValues& cheap) {
   constexpr std::size_t MOST_VALUES = 4096, MOST_NODES = 100'000, MOST_SPELLINGS = 1000;
   constexpr u32 MOST_AT_ONCE = 16;  // of one kind inside of another
@@ -314,8 +314,8 @@ u32 Completion::new_value(u32 configuration, u64& left, std::vector<Straight>& w
   return NO_STACK;
 }
 
-// A* (Hart, Nilsson & Raphael 1968) with the distance as its bound: a guard may refuse the shortest way, and then others are tried. What
-// is known of a node holds for those behind it (pathmax, Mero 1984). There may be very many that are equally good: after PATIENCE nodes
+// A* (Hart, Nilsson & Raphael 1968) with the distance as its bound: a guard may refuse the shortest way, and then others are tried. The
+// bound of a node holds for those behind it (pathmax, Mero 1984). There may be very many that are equally good: after PATIENCE nodes
 // the distance weighs more than the length so far, and the text found is short instead of shortest (Pohl 1970).
 std::string Completion::search(u32 configuration) {
   constexpr std::size_t PATIENCE = 20'000, MOST_ATTEMPTS = 500;

@@ -1,6 +1,6 @@
 // How a text can be completed: least lengths, and a shortest completion.
 //
-// Lengths are measured once somebody asks: they lower all of the grammar, and cost as much as the rest of a compilation.
+// Lengths are measured on first use: this lowers all of the grammar, and costs as much as the rest of a compilation.
 //
 // Tested by tests/pda/test_engine_interface.py and test_engine_distinct.py.
 #pragma once
@@ -47,7 +47,7 @@ class Completion {
   using SearchQueue = std::priority_queue<SearchKey, std::vector<SearchKey>, std::greater<>>;
   template <class F>
   void each_step(u32 here, bool every, F take);
-  // The values that a rule generates, the cheapest first, as far as somebody asked.
+  // The values that a rule generates, the cheapest first, as many as were needed so far.
   struct CheapValues {
     struct Value {
       u32 length, id, node;

@@ -114,7 +114,7 @@ u32 CountedLengths::after(u32 place, const u32* row) const {
   return static_cast<u32>(best);
 }
 
-// What stands, and what a character still leads to, after `count` were counted.
+// The places that stand, and those that a character still leads to, after `count` were counted.
 u64 CountedLengths::of(u32 state, u32 count) const {
   const u32 place = (*place_)[state], stand = stand_of_[place];
   const bool deep = count == COUNT_DEEP;

@@ -1,4 +1,4 @@
-// Sums of lengths that may be without bound.
+// Sums of lengths that may be infinite.
 #pragma once
 
 #include <algorithm>

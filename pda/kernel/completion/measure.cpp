@@ -1,8 +1,8 @@
-// Least lengths: of what every state still has to read, and of every rule's texts, tokens by their ids left out. Knuth's generalisation
-// of Dijkstra's algorithm (1977): values are settled in increasing order, a call's weight is known once its rule is settled.
+// Least lengths: how much every state still has to read, and how long every rule's texts are, tokens by id left out. Knuth's
+// generalisation of Dijkstra's algorithm (1977): values are settled in increasing order, and a call's weight once its rule is settled.
 //
-// A state in the body of a repetition or a permutation measures to the end of that body: what follows depends on the register, and is
-// added where one is at hand (Nfa::distance). Left recursion that was rewritten leads into bodies from outside of them, with registers
+// A state in the body of a repetition or a permutation measures to the end of that body: the rest depends on the register, and is added
+// where one is at hand (Nfa::distance). Left recursion that was rewritten leads into bodies from outside of them, with registers
 // that are known, and a rule may begin in one: such a way in is an Entrance. In a counted automaton lengths depend on the register
 // altogether, and CountedLengths has a row for each count.
 //
@@ -43,7 +43,7 @@ class Measure {
     u32 source, call;
     u8 weight, kind;  // kind: of the values of a scope that the call reads, from 1 on; 0 for other calls
   };
-  // A way from outside of a body into it, or from where a rule begins: what is read on it, and the register then.
+  // A way into a body from outside of it, or from the start of a rule: the text read on it, and the register behind it.
   struct Entrance {
     u32 source, call;
     u8 weight, kind;
@@ -53,7 +53,7 @@ class Measure {
   Deadline& deadline_;
   u32 states_ = 0;
   u32 counted_kind_ = 0;           // 0 where bytes are counted, else the values of this kind
-  std::vector<u32>* least_ = nullptr;  // what is being worked out, by state
+  std::vector<u32>* least_ = nullptr;  // the lengths being computed, by state
   std::vector<u32> begin_, best_;
   std::vector<Back> back_;
   std::vector<std::pair<u32, u32>> heads_;
@@ -137,7 +137,7 @@ class Measure {
   void index() {
     states_ = static_cast<u32>(nfa_.states.size());
     const u32 rules = static_cast<u32>(nfa_.rules.size());
-    // A seed of left recursion is a state of its own, which only an EDGE_SET leads to.
+    // A seed of left recursion is a separate state, which only an EDGE_SET leads to.
     std::vector<u32> register_of(states_, 0);
     for (u32 s = 0; s < states_; s++)
       for (u32 e = nfa_.states[s].first; e != NONE; e = nfa_.edges[e].next)
@@ -233,7 +233,7 @@ class Measure {
     for (std::size_t i = 1; i < watching_begin_.size(); i++) watching_begin_[i] += watching_begin_[i - 1];
   }
 
-  // By what is settled: the length from an entrance on falls as more is, and is never less than what is settled last.
+  // From the lengths settled so far: the length from an entrance falls as more are settled, and is never less than the last one settled.
   void enter(const Entrance& entrance) {
     const u64 read = entrance.call == NONE ? weight(entrance.weight) : called(entrance.call, entrance.kind);
     propose(entrance.source, plus(read, nfa_.distance(entrance.to, *least_)));

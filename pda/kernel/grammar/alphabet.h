@@ -1,4 +1,4 @@
-// Which classes of characters the texts of a grammar can have at all, told from its expressions.
+// Which classes of characters the texts of a grammar can have at all, computed from its expressions.
 // Tested by tests/pda/test_coarse_stacks.py.
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace stackmask {
 
-// Signature bits (classes.h) of all classes of which some text has a byte, and of what is made of them.
+// Signature bits (classes.h) of all classes of which some text has a byte, and of the characters made of such bytes.
 u64 alphabet(const Expressions& expressions);
 
 }  // namespace stackmask

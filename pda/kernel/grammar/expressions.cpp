@@ -1,4 +1,4 @@
-// Expressions as they come from Python, from bytes or from C: what is malformed is an error here, so that nothing after it looks again.
+// Expressions as they come from Python, from bytes or from C: malformed ones are an error here, so that no later code has to check them.
 #include "rules/nfa.h"
 
 namespace stackmask {

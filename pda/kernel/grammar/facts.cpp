@@ -35,7 +35,7 @@ class Finder {
   u32 nodes_;
   const Thresholds& thresholds_;
   Facts facts_;
-  std::vector<u32> order_;      // the vertices reached: what one refers to comes first, but for cycles
+  std::vector<u32> order_;      // the vertices reached: those that a vertex refers to come before it, but for cycles
   std::vector<u8> recursive_;   // by vertex
   std::vector<u8> calls_;       // by vertex: places that call it, saturated at 2
   std::vector<u8> distinct_;    // by node: holds a DISTINCT of a scope outside of it, which must stay in its rule
@@ -62,7 +62,7 @@ class Finder {
       if (const u32 c = child(vertex, i); c != NONE) f(c);
   }
 
-  // ---- what generates a text, and what the empty one
+  // ---- productive and nullable vertices
 
   // A least fixpoint. Nodes stand behind their operands, so a round over them all leaves only what calls a rule that is defined later.
   void find_productive() {
@@ -98,7 +98,7 @@ class Finder {
     for (u32 r = 0; r < ex_.rules.size(); r++) flags[nodes_ + r] = flags[body(r)];
   }
 
-  // The same by a queue of what may have changed, for rules that call each other in long rows.
+  // The same by a queue of vertices that may have changed, for rules that call each other in long rows.
   void propagate(const std::vector<u32>& calls) {
     auto source = [&](u32 node, u32 c) { return op(node) == OP_CALL ? body(operand(node)) : c; };
     std::vector<u32> begin(nodes_ + 1, 0);
@@ -261,7 +261,7 @@ class Finder {
     return (needed <= 1 || (facts_.flags[operand(node)] & flag)) && (members >= needed || repeatable);
   }
 
-  // ---- what is reached, and what calls itself (Tarjan 1972, with an explicit stack)
+  // ---- reachability and recursion (Tarjan 1972, with an explicit stack)
 
   void reach() {
     const u32 vertices = static_cast<u32>(facts_.flags.size());
@@ -431,7 +431,7 @@ class Finder {
     facts_.size.resize(nodes_);
     facts_.least.resize(nodes_);
     distinct_.assign(nodes_, 0);
-    std::vector<u8> held(nodes_, 0);  // holds something that counts and has a DISTINCT inside
+    std::vector<u8> held(nodes_, 0);  // holds a node that counts and has a DISTINCT inside
     for (u32 node = 0; node < nodes_; node++) {
       if (!facts_.is(node, REACHED)) {
         facts_.size[node] = 1, facts_.least[node] = 0;
@@ -451,7 +451,7 @@ class Finder {
     }
   }
 
-  // ---- what stands in several places, and what the NFA has of the whole grammar
+  // ---- shared nodes, and facts of the whole grammar for the NFA
 
   void share() {
     const u32 vertices = static_cast<u32>(facts_.flags.size());
@@ -514,7 +514,7 @@ class Finder {
   // A negated set holds tokens that have text, or all tokens.
   bool in_negated(u32 node, u32 id) const { return ex_.arg(node, 0) == ANY_TOKEN || trie_.has_text(id); }
 
-  // What a negated set stands for is resolved.
+  // Negated sets are resolved to bitmasks.
   void token_set(u32 node) {
     TokenSet set;
     set.negated = ex_.arg(node, 0) != 0;
@@ -530,7 +530,7 @@ class Finder {
     nfa_.token_sets.push_back(std::move(set));
   }
 
-  // Nothing is told of a GRAPH, of what counts, and of rules that call themselves.
+  // GRAPHs, counted repetitions, permutations and rules that call themselves are never found endless.
   void find_endless() {
     std::vector<u8>& endless = facts_.endless;
     endless.assign(facts_.flags.size(), 0);
@@ -613,15 +613,15 @@ class Finder {
     return false;
   }
 
-  // ---- what is inlined
+  // ---- inlining
 
-  // Calls of small rules, and of rules that are called once, become the callee's states: what is one state needs no stack, and a
+  // Calls of small rules, and of rules that are called once, become the callee's states: states of one rule need no stack, and a
   // rule that ends inside a large loop would hand over a large set of trie nodes.
   void wholes() {
     facts_.whole.assign(facts_.flags.size(), 1);
     for (const u32 vertex : order_)
       if (facts_.is(vertex, CALLED_ONCE) && may_inline(vertex)) facts_.flags[vertex] |= INLINED;
-    for (const u32 v : order_) {  // what is inlined comes before what it is inlined into
+    for (const u32 v : order_) {  // callees come before the vertices that they are inlined into
       u8& flags = facts_.flags[v];
       if (v >= nodes_) {
         const u32 node = body(v - nodes_);

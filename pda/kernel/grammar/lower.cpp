@@ -16,8 +16,8 @@ constexpr u64 INLINE_FLOOR = 2048;  // ... or up to this many states in all
 
 class Lowering final : public Source, private Spelling {
  public:
-  // With `apart` calls stay calls, and counted repetitions are rules of their own: left recursion through counters would leave no way to
-  // measure what is left to read.
+  // With `apart` calls stay calls, and counted repetitions become rules: with left recursion through counters, the least lengths could not
+  // be measured.
   Lowering(std::shared_ptr<const Expressions> expressions, std::shared_ptr<const Facts> facts, const Thresholds& thresholds,
            const Limits& limits, bool apart)
       : expressions_(std::move(expressions)), known_(std::move(facts)), ex_(*expressions_), facts_(*known_), limits_(limits),
@@ -95,8 +95,8 @@ class Lowering final : public Source, private Spelling {
     Task task;
     u32 next;
   };
-  // A state of an automaton: where its arguments begin, and what the first one is. Of an EXCEPT: the words from `first` to before `last`,
-  // which share their first `depth` bytes, and the state of every text that has left them.
+  // A state of an automaton: where its arguments begin, and the first of them. Of an EXCEPT: the words from `first` to before `last`, which
+  // share their first `depth` bytes, and the state of every text that has left them.
   struct Piece {
     u32 first, last, depth, state;
   };
@@ -120,7 +120,7 @@ class Lowering final : public Source, private Spelling {
   bool scope_ = false;
   u32 least_counted_ = 0, most_counted_ = NONE;  // of the states being made
 
-  // What an expansion may add to, so that one that fails can be undone.
+  // The sizes of all that an expansion may add to, so that a failed one can be undone.
   struct Before {
     u32 at;
     NfaState state;
@@ -195,7 +195,7 @@ class Lowering final : public Source, private Spelling {
     rule.nullable = facts_.is(node, NULLABLE);
     rule.rank = facts_.rank[vertex] * 2 + scope;
     rule.origin = static_cast<u32>(nfa_->origins.size());
-    // What a rule is as a whole is a property of the rule.
+    // A capture, limit or temperature around the whole text of a rule is a property of the rule.
     bool empty = false;
     for (i32 op = ex_.nodes[node].op; !empty && (op == OP_CAPTURE || op == OP_LIMIT || op == OP_TEMPERATURE); op = ex_.nodes[node].op) {
       const u32 inner = static_cast<u32>(ex_.arg(node, 0));
@@ -224,7 +224,7 @@ class Lowering final : public Source, private Spelling {
     if (found == NONE) found = new_rule(static_cast<u32>(ex_.nodes.size()) + index, static_cast<u32>(ex_.rules[index]), index, false);
     return found;
   }
-  // A rule of its own for a node.
+  // A separate rule for a node.
   u32 outline(u32 node, bool scope = false) {
     const u64 key = static_cast<u64>(node) << 1 | scope;
     const auto found = outlined_.find(key);
@@ -237,7 +237,7 @@ class Lowering final : public Source, private Spelling {
     nfa_->add_edge(task.from, EDGE_CALL, task.to, rule, 0, 0, static_cast<u8>(flags | (task.in_body() ? EDGE_IN_BODY : 0)));
   }
 
-  // Whether a rule or a shared node becomes a part of what calls it here.
+  // Whether a rule or a shared node becomes a part of its caller here.
   bool merges(u32 vertex, const Task& task) const {
     if (apart_ || !facts_.is(vertex, INLINED) || (task.in_body() && facts_.is(vertex, COUNTING))) return false;
     return facts_.is(vertex, CALLED_ONCE) || nfa_->states.size() + facts_.whole[vertex] <= budget_;
@@ -390,7 +390,7 @@ class Lowering final : public Source, private Spelling {
       }
       return;
     }
-    if (own_rule(task)) return;  // an item has one counter: a repetition inside of a counted one gets a rule of its own
+    if (own_rule(task)) return;  // an item has one counter: a repetition inside of a counted one gets a separate rule
     // A body that may read nothing counts for nothing: (body without the empty text){0,maximum}.
     const bool empty = facts_.is(body, NULLABLE);
     nfa_->rules[current_].counts = true;
@@ -415,8 +415,8 @@ class Lowering final : public Source, private Spelling {
     else later({body, start, end, id, 0, task.origin});
   }
 
-  // A sequence of what counts and of delimiters, such as the quotes of a string with a maxLength. Inside of a body it becomes a rule as a
-  // whole: were it only what counts, that rule could end behind every character, and every token would be handed over there.
+  // A sequence of a counted repetition and delimiters, such as the quotes of a string with a maxLength. Inside of a body the whole sequence
+  // becomes a rule: if only the repetition did, that rule could end behind every character, and every token would be handed over there.
   bool delimits_count(u32 node) const {
     bool counts = false;
     for (std::size_t i = 0; i < ex_.count(node); i++) {
@@ -429,7 +429,7 @@ class Lowering final : public Source, private Spelling {
     return counts;
   }
 
-  // What counts, in a body that is counted, or where it has to be a rule.
+  // An expression that counts, in a counted body, or where it has to be a rule.
   bool own_rule(const Task& task) {
     if (!task.in_body() && (!apart_ || task.whole || scope_)) return false;
     call(task, outline(task.node));
@@ -518,7 +518,7 @@ class Lowering final : public Source, private Spelling {
 
   // A DFA whose characters are counted in the register. Each of its states is three: where it stands, from where it reads, and where
   // it is reached, the character not counted yet. Each knows how many characters may still be counted, so that a closure leaves out
-  // what the bounds no longer allow.
+  // states that the bounds no longer allow.
   void counted_automaton(const Task& task) {
     if (own_rule(task)) return;
     const i32 encoding = ex_.arg(task.node, 0), count = ex_.arg(task.node, 1);

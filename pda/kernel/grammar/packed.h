@@ -10,10 +10,10 @@
 namespace stackmask {
 
 std::string pack(const Expressions& expressions);
-// BadGrammar where the bytes are cut off, damaged or name what is not there. The nodes themselves are checked by Expressions::validate.
+// BadGrammar where the bytes are cut off, damaged or name a missing entry. The nodes themselves are checked by Expressions::validate.
 std::shared_ptr<Expressions> unpack(const char* data, std::size_t size);
 
-// BadGrammar if a node lies outside of its tables, or names a literal or number that is not there.
+// BadGrammar if a node lies outside of its tables, or names a missing literal or number.
 void check_indices(const Expressions& expressions);
 
 }  // namespace stackmask

@@ -1,4 +1,4 @@
-// What makes left recursive NFAs fit for the run: no left recursion, and few calls.
+// Rewrites left recursive NFAs into NFAs without left recursion and with few calls, which the matchers can run.
 #include <algorithm>
 
 #include "rules/nfa.h"
@@ -291,14 +291,14 @@ class Rewriter {
               nfa_.add_edge(at(nfa_.rules[edge.data].final), EDGE_SET, at(edge.target), seed.item.reg);
             } else if (edge.kind == EDGE_BYTE || edge.kind == EDGE_DEFAULT || edge.kind == EDGE_TOKEN || edge.kind == EDGE_CALL ||
                        edge.kind == EDGE_NON_ASCII) {
-              // That a call may read nothing is already in the closure: what follows it is a seed of its own.
+              // That a call may read nothing is already in the closure: the states behind it are seeds themselves.
               const u8 flags = edge.kind == EDGE_CALL ? edge.flags | EDGE_NONEMPTY : edge.flags;
               nfa_.add_edge(entry, edge.kind, at(edge.target), edge.data, edge.lo, edge.hi, flags);
             }
           }
           nfa_.states[entry].partial_non_ascii = nfa_.states[seed.item.state].partial_non_ascii;
         }
-        // An end of its own, so that the empty text does not pass through the end that left calls continue from.
+        // A separate end, so that the empty text does not pass through the end that left calls continue from.
         const u32 end = nfa_.add_state(a);
         nfa_.add_edge(at(nfa_.rules[a].final), EDGE_EPSILON, end);
         if (nfa_.rules[a].nullable) nfa_.add_edge(start, EDGE_EPSILON, end);
@@ -334,7 +334,7 @@ class Rewriter {
     }
   }
 
-  // Copies of states with their edges among themselves; `flags` are added to the calls among them. copy_of_ then tells which is whose.
+  // Copies of states with their edges among themselves; `flags` are added to the calls among them. copy_of_ then maps states to copies.
   std::vector<u32> copy_states(const std::vector<u32>& states, u32 rule, u8 flags = 0) {
     std::vector<u32> copy(states.size());
     copy_of_.resize(nfa_.states.size() + states.size(), NONE);
@@ -410,7 +410,7 @@ class Rewriter {
   std::vector<std::vector<u32>> graph_;
   std::vector<u32> order_;
 
-  // Calls of small rules, and of rules that are called once, become the callee's states: what is one state needs no stack, and a
+  // Calls of small rules, and of rules that are called once, become the callee's states: states of one rule need no stack, and a
   // rule that ends inside a large loop would hand over a large set of trie nodes.
   void inline_rules() {
     const std::size_t count = nfa_.rules.size();
@@ -430,7 +430,7 @@ class Rewriter {
     for (const u32 caller : order) {
       if (nfa_.rules[caller].merged) continue;
       std::vector<u32>& states = rule_states_[caller];
-      for (std::size_t i = 0; i < states.size(); i++) {  // states grows: what comes in is searched too
+      for (std::size_t i = 0; i < states.size(); i++) {  // states grows: new ones are searched too
         u32* link = &nfa_.states[states[i]].first;
         while (*link != NONE) {
           const Edge edge = nfa_.edges[*link];

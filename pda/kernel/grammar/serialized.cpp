@@ -15,7 +15,7 @@ constexpr u64 VERSION = 1;
 
 [[noreturn]] void malformed(const std::string& what) { throw BadGrammar("the bytes are no grammar: " + what); }
 
-// JSON (RFC 8259), asked for piece by piece: whoever reads knows what comes.
+// JSON (RFC 8259), read piece by piece: the caller knows which piece comes next.
 class Json {
  public:
   Json(const char* data, std::size_t size) : begin_(data), at_(data), end_(data + size) {}
@@ -109,7 +109,7 @@ class Json {
       if ((next == ']' || next == '}') && (open.empty() || open.back() != next)) fail("a value");
       if (next == ']' || next == '}') open.pop_back();
       if (open.empty() && next != '"' && next != ']' && next != '}')
-        while (at_ != end_ && *at_ != ',' && *at_ != ']' && *at_ != '}') at_++;  // what is left of a number or a word
+        while (at_ != end_ && *at_ != ',' && *at_ != ']' && *at_ != '}') at_++;  // the rest of a number or a word
     } while (!open.empty());
   }
   void end() {

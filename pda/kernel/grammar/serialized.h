@@ -14,7 +14,7 @@ namespace stackmask {
 
 struct Serialized {
   std::shared_ptr<Expressions> expressions;
-  std::string vocabulary;  // the fingerprint of the one that the grammar was compiled for
+  std::string vocabulary;  // the fingerprint of the vocabulary that the grammar was compiled for
 };
 
 // BadGrammar where the bytes are no grammar of this version.

@@ -5,7 +5,7 @@
 
 namespace stackmask {
 
-// Who lowers derives from it: it adds edges, and asks for the states between them.
+// A base class of the lowering: it adds edges, and asks for the states between them.
 class Spelling {
  protected:
   ~Spelling() = default;
@@ -20,7 +20,7 @@ class Spelling {
   std::size_t spelled_bytes() const { return tails_.bytes() + escapes_.bytes(); }
 
  private:
-  Map64 tails_, escapes_;  // shared by all that lead to a state: by the kind of tail, and by the encoding
+  Map64 tails_, escapes_;  // shared by all edges that lead to a state: by the kind of tail, and by the encoding
   void describe_non_ascii(u32 from, u32 to, const i32* ranges, std::size_t count);
   void raw_json(u32 from, u32 to, i32 lo, i32 hi);
   u32 tail(u32 to, i32 kind, i32 lo, i32 hi);

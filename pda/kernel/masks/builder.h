@@ -1,12 +1,12 @@
 // A state mask while it is made: a walk over the trie, or a class loop with walks behind its exits.
 //
-// One object holds all that is being worked on, so that a mask which asks for another one, as loops do, starts with an object of its own.
+// One object holds the whole working state, so a mask that needs another one, as loops do, builds it in a second object.
 //
 //   trie, depth first:   root  a  a"  a",  "  ",  ","        walk in [string]: a stays; at a" and " the string may end, so they are
-//   [string] reads       .     .  hit .    hit .   .          hits of the state behind the quote; what follows them belongs to the caller
+//   [string] reads       .     .  hit .    hit .   .          hits of the state behind the quote; bytes after them belong to the caller
 //
 // A walk passes each node below whose byte is live, once; where few bytes are live and a node has many children these are looked up. Many
-// nodes at once are walked from by the vocabulary's sets of nodes. Subtrees that are large become state masks of their own.
+// nodes at once are walked from by the vocabulary's sets of nodes. Large subtrees become separate state masks.
 //
 // Tested by tests/pda/test_engine_masks.py.
 #pragma once
@@ -32,7 +32,7 @@ struct ScarceNode {
   u32 node, state, texts;
 };
 
-// What builders share.
+// Shared by all builders.
 struct MaskContext {
   const TokenTrie& trie;
   RuleDfa& dfa;

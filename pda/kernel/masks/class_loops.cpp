@@ -94,7 +94,7 @@ bool ClassLoops::reads_outside(u32 state, u64 inside) const {
   return false;
 }
 
-// What the counters say; several repetitions may count in step: the blanks before a comma and those before a brace.
+// A byte run by the counters alone; several repetitions may count in step: the blanks before a comma and those before a brace.
 ByteRun ClassLoops::counted_run(u32 state) const {
   ByteRun run;
   Scratch<std::pair<u32, AsciiSet>> bodies;  // (head, its bytes)
@@ -131,7 +131,7 @@ ByteRun ClassLoops::counted_run(u32 state) const {
   return run;
 }
 
-// What follows differs by the count alone; the start of a rule is never final, and its successor may be.
+// The states behind it differ by the count alone; the start of a rule is never final, and its successor may be.
 const ByteRun& ClassLoops::find_byte_run(u32 state) {
   if (run_of_.size() <= state) run_of_.resize(dfa_.size(), NONE);
   run_of_[state] = 0;

@@ -1,4 +1,4 @@
-// What a DFA state does with whole classes of characters, found once a state: its class loop, its byte run, its closed classes.
+// How a DFA state reads whole classes of characters, found once a state: its class loop, its byte run, its closed classes.
 //
 //   state of [^"\\]* in a JSON string        class_loop: inside = all classes but " and \, target = itself
 //   state of [ \t]{0,8} before a comma       byte_run: bytes = blank and tab, left = 8
@@ -32,7 +32,7 @@ struct ClosedClasses {
   bool known = false;
   bool outside = false;        // an item outside of the counted automaton reads these classes
   u64 inside = 0;
-  u32 low = NONE, high = 0;    // the range of what a counted automaton still needs in these states
+  u32 low = NONE, high = 0;    // the range of characters that a counted automaton still needs in these states
 };
 
 class ClassLoops {
@@ -59,7 +59,7 @@ class ClassLoops {
   Counters& counters_;
   Nfa& nfa_;
   u32 closed_states_;
-  std::vector<u32> loop_of_, run_of_;        // by state: indices into the next two, NONE until somebody asks
+  std::vector<u32> loop_of_, run_of_;        // by state: indices into the next two, NONE until computed
   std::vector<ClassLoop> loops_;
   std::vector<ByteRun> byte_runs_{ByteRun()};  // the first stands for states that are no run
   std::vector<ClosedClasses> closed_;        // by state

@@ -172,15 +172,15 @@ class MaskComposer {
     return left;
   }
 
-  // What is allowed already is told once many nodes were looked at. Guards have to know of each way to a node, also those that a token
-  // itself enters: the node of another way may be the one that completes a value seen before.
+  // Nodes whose tokens are all allowed already are skipped once many nodes were looked at. Guards have to know each way to a node, and so
+  // do guards that a token itself enters: the node of another way may be the one that completes a value seen before.
   bool tells_covered(u32 nodes) {
     if (dfa_.nfa().any_distinct) return false;
     looked_at_ += lists_[nodes].size();
     return looked_at_ >= trie_.thresholds().covered_nodes;
   }
 
-  // The nodes below which some token is not allowed yet, NONE where there are none.
+  // The nodes that have some token below them that is not allowed yet, NONE where there are none.
   u32 uncovered(u32 nodes) {
     const std::span<const u32> list = lists_[nodes];
     dfa_.work().spend(2 + list.size());
@@ -290,7 +290,7 @@ class MaskComposer {
     if (flags & STATE_CALLS) entering_.push_back({id, fresh});
   }
 
-  // Continues in what stands below an ended state, through guards that let the value pass.
+  // Continues in the states below an ended state, through guards that let the value pass.
   void leave(u32 from_nodes, u32 from_below, bool from_passed, bool sole) {
     leavings_.clear();
     pop(from_nodes, from_below, from_passed, sole);
@@ -335,7 +335,7 @@ class MaskComposer {
     if (dfa_[back].flags & STATE_FINAL) pop(nodes, popped.below, true, sole);
   }
 
-  // A token that ends here leaves the value it is part of unfinished: all that may still complete it can be values that were seen, as
+  // A token that ends here leaves the value it is part of unfinished: all its completions can be values that were seen, as
   // after the last member of an object. The state masks record this for the states inside of a rule.
   void go_on_in_caller(u32 nodes, u32 state, u32 below, bool passed) {
     const bool watched = (stacks_.guarded(below) & GUARD_BELOW) && (passed || new_values_.guard_values(below, 1) > 0);

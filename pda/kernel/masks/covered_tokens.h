@@ -3,9 +3,9 @@
 //   trie order   a  ab  abc  b  ...          covered   1 1 1 0 ...
 //   node ab      the tokens below it: abc    covered: whatever else leads to this node, it has nothing to add there
 //
-// So are tokens from the start that no text of the grammar holds, for a letter or a mark in them. In an ambiguous grammar thousands of ways
-// lead to places where everything is allowed already. A place is visited at the nodes alone below which some token is not: what follows
-// behind the others would only allow what is allowed.
+// Tokens with a letter or a mark that no text of the grammar holds are covered from the start. In an ambiguous grammar thousands of ways
+// lead to places where everything is allowed already. A place is visited only at nodes that have an uncovered token below them: the other
+// nodes would add no token.
 //
 // Tested by tests/pda/test_coarse_stacks.py and tests/fuzz.
 #pragma once

@@ -1,7 +1,7 @@
-// Tokens that a mask composed as if guards let everything pass has to lose again: those that complete a value which was seen, or leave only
-// such values.
+// Tokens that a mask loses again after it was composed as if guards let everything pass: those that complete a value which was seen, or
+// leave only such values.
 //
-//   refuted      nodes of the trie below which no token is allowed: all that is left there was seen
+//   refuted      nodes of the trie below which no token is allowed: all values left there were seen
 //   unverified   nodes below which some tokens may be refused: these are tried one by one
 //   denied       the tokens that result
 //
@@ -25,7 +25,7 @@ class DeniedTokens {
   // Which of the nodes complete a value that the guard has seen.
   void find_seen(std::span<const u32> nodes, u32 guard, std::vector<u32>& kept, std::vector<u32>& seen);
   // Of a sole stack: keeps those nodes refuted at which the state may only end with values that were seen. Others become unverified: where
-  // the state continues behind a value, or was left on the way, for what called or was called may read the same text.
+  // the state continues behind a value, or was left on the way, for a caller or a callee may read the same text.
   void split_refuted(u32 state, std::vector<u32>& left, std::vector<u32>& refuted, std::vector<u32>& unverified);
   void find_denied(u32 configuration, std::vector<u32>& unverified, std::vector<u32>& refuted, std::vector<i32>& denied);
 

@@ -32,7 +32,7 @@ bool take_absorbing_state(StateMaskBuilder& mask, u32 state, const ClassLoop& lo
   if (at_absorbing.live & ~at_absorbing.inside & SIG_WORDS) return false;
   if (mask.guarded && mask.counts.min_text_count(absorbing) < mask.trie.thresholds().guarded_texts) return false;
   const u64 inside = at_absorbing.inside & loop.live;
-  // With a space outside of the loop the paths below compare byte by byte what leaves it as a whole character.
+  // With a space outside of the loop, the paths below would compare byte by byte a character that leaves the loop as a whole.
   if (inside == 0 || ((inside & SIG_NON_ASCII) && !(inside & SIG_SPACE))) return false;
   const TrieNode* nodes = mask.trie.nodes();
   struct Pair {

@@ -9,7 +9,7 @@
 //
 // A chain of a counted automaton stops at the first state that differs from the next by its count alone: the rest is arithmetic.
 //
-// States that leave, as those of a name without an end of its own, do so at all nodes that a given number of characters leads to: lists
+// States that leave, as those of a name without a closing delimiter, do so at all nodes that a given number of characters leads to: lists
 // that the vocabulary keeps. Where the mask begins its caller sees to that. Where the chain ends none of the class's ASCII is live;
 // characters above U+007F may be, as in `.é`: their first bytes are exits there and nowhere else.
 //
@@ -60,7 +60,7 @@ class CounterChain {
     return cap_ != 0 && !(mask_.guarded && has_few_texts());
   }
 
-  // The mask: the tokens inside, and what follows each exit.
+  // The mask: the tokens inside, and the states behind each exit.
   void take() {
     if (counts_) std::tie(free_, needed_) = mask_.counters.with_free_counts(states_[tail_]);
     Scratch<u32> live;
@@ -84,7 +84,7 @@ class CounterChain {
   Scratch<u32> states_;
   u32 tail_ = 0;  // the last of them
   u32 cap_ = NONE;  // characters that the chain can take, NONE if it loops
-  bool counts_ = false;  // what follows the last state differs from it in its count alone
+  bool counts_ = false;  // the state after the last differs from it in its count alone
   bool ends_ = false;  // the last state takes none of the class as a whole
   u32 free_ = DEAD, needed_ = 0;  // where it counts: the last state far from its bounds, and the characters that it may still need
   LoopExits exits_;
@@ -141,8 +141,8 @@ class CounterChain {
     mask_.go_on_at(list->nodes, target, list.get());
   }
 
-  // An exit, grouped by where it leads. One out of what is counted leads to the same place from wherever it is taken (alike). One that
-  // stays in it leads to where the bound is out of reach, but near the end; only where it occurs does that matter.
+  // An exit, grouped by its targets. An exit out of the counted body leads to the same state from everywhere (alike). An exit that stays
+  // in it leads to a state whose bound is out of reach, except near the end; that matters only where the exit occurs.
   void leave_by(u32 exit) {
     const u32 far = std::min(mask_.index->longest_exit(inside_, exit), cap_);
     const u32 next = !counts_ || cap_ == tail_ ? DEAD : state_after(tail_ + 1);

@@ -1,9 +1,9 @@
 // Classes under which the states ahead are closed: all tokens of these classes, and the exits by following the path to each.
 //
 //   .*foo.*     states  [.]  [f]  [fo]  [foo]   each reads every character and leads to one of them: all tokens are in the bitmask, and
-//               nothing else is asked of the states but where the exits lead, such as the quote that ends a string
+//               only the targets of the exits are looked up in the states, such as that of the quote that ends a string
 //
-// Assumes that no state of the set ends or calls, and that nothing outside of a counted automaton reads the classes where it is bounded.
+// Assumes that no state of the set ends or calls, and that no item outside of a counted automaton reads the classes where it is bounded.
 //
 // Tested by tests/pda/test_class_loops.py ("foo in it").
 #include <algorithm>

@@ -1,4 +1,4 @@
-// A bounded run of single bytes, such as blanks: what can follow it does not depend on how many were read, so no state is made for each
+// A bounded run of single bytes, such as blanks: the states behind it do not depend on how many were read, so no state is made for each
 // count. It may be left behind each byte, as far as paths of the trie go, and these are longer than the longest token that is all blanks.
 //
 //   [ ]{0,3},      tokens   .  ..  ...  .,  ..,        (. a blank)      all but .... in one bitmask; exit "," at the nodes  .,  ..,

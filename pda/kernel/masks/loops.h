@@ -1,4 +1,4 @@
-// The ways to take a class loop: a state in which nearly every character of some classes leads to the same place takes whole classes of
+// The ways to take a class loop: a state that nearly every character of some classes leads to the same place from takes whole classes of
 // tokens without a walk.
 //
 // Tokens are known by their signature, a bit for each class of characters in them (vocabulary/classes.h). A loop over classes takes the
@@ -31,7 +31,7 @@ bool take_counter_chain(StateMaskBuilder& mask, u32 state, const ClassLoop& loop
 bool take_absorbing_state(StateMaskBuilder& mask, u32 state, const ClassLoop& loop);
 bool take_closed_classes(StateMaskBuilder& mask, u32 state);
 
-// The place that an exit of a loop is known by in a bitmask: the exit, and low << 32 | high, the characters before it.
+// The exits of a loop that a bitmask is keyed by: each exit, and low << 32 | high, the characters before it.
 using LoopExits = Scratch<std::pair<u32, u64>>;
 
 }  // namespace stackmask

@@ -6,7 +6,7 @@ StateMasks::StateMasks(const TokenTrie& trie, RuleDfa& dfa, Counters& counters, 
                        Statistics& statistics)
     : trie_(trie), counters_(counters), statistics_(statistics), lists_(trie),
       context_{trie, dfa, counters, counts, loops, lists_, statistics, *this} {
-  // What an everyday grammar comes to: growing step by step would copy it several times.
+  // The size for an everyday grammar: growing step by step would copy it several times.
   ids_.reserve(64);
   masks_.reserve(64);
   tokens_.reserve(1024);

@@ -1,4 +1,4 @@
-// State masks: what the tokens below a set of trie nodes do in one state of a rule, whatever the stack.
+// State masks: how one state of a rule reads the tokens below a set of trie nodes, whatever the stack.
 //
 // These are the context-independent masks of XGrammar (Dong et al. 2024). Tokens that leave the state move on the stack: a rule is called
 // (push) or ends (pop). Where they do, the state mask names the trie nodes at which the move is made, and compose.h continues there.

@@ -3,13 +3,14 @@
 //   configuration  [string] -> [array] -> bottom        text ["a
 //
 //   visit   [string] at {root}       its state mask takes a; pop at the nodes  "  a"
-//   leave   to [array] at {" a"}     visit: its state mask takes what follows a quote, push string behind a comma
+//   leave   to [array] at {" a"}     visit: its state mask takes the tokens that continue behind a quote, push string behind a comma
 //   go on   in [string] at {",}      visit: its state mask takes a string's tokens below  ",
 //
 //   mask    a  "  a"  a",  ","       a list of state masks, interned: level by level a deep structure has the same
 //
-// Configurations are made coarse first (coarse_stacks.h), and each node is visited once above a stack. Under guards, tokens that may complete a value which was seen, or leave none, are looked at
-// again (denied_tokens.h); masks without guards never try a token. A mask that is known is a lookup and a few copies of bitmasks.
+// Configurations are made coarse first (coarse_stacks.h), and each node is visited once above a stack. Under guards, tokens that may
+// complete a value which was seen, or leave none, are looked at again (denied_tokens.h); masks without guards never try a token. A known
+// mask is a lookup and a few copies of bitmasks.
 //
 //   compose.cpp   which state masks, sets of tokens read by id, and denied tokens a configuration's mask is made of
 //   fill.cpp      these as a bitmask

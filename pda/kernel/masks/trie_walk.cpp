@@ -111,8 +111,8 @@ void StateMaskBuilder::walk_byte_run(u32 node, u32 state) {
   }
 }
 
-// From many nodes at once, by the sets that they are followed by; single nodes become seeds. False where there are no more sets; then
-// nothing was done. In a bounded run of single bytes the run's other bytes are counted here, not by a state for each count.
+// From many nodes at once, by the sets that follow them; single nodes become seeds. False, with nothing changed, where there are no more
+// sets. In a bounded run of single bytes the run's other bytes are counted here, not by a state for each count.
 bool StateMaskBuilder::walk_set(const NodeSet* set, u32 state) {
   const std::size_t few = trie.thresholds().few_nodes;
   Scratch<std::pair<const NodeSet*, u32>> todo{{set, state}};
@@ -123,7 +123,7 @@ bool StateMaskBuilder::walk_set(const NodeSet* set, u32 state) {
     if (!dense && !taken.mask.empty()) dense = taken.mask.data(), statistics.set_masks++;
     else tokens.insert(tokens.end(), taken.tokens.begin(), taken.tokens.end());
   };
-  // The bytes of one range, read from the nodes of a set. Where no token continues by them, nobody asks where they lead.
+  // The bytes of one range, read from the nodes of a set. Where no token continues by them, their target is not resolved.
   auto read = [&](const NodeSet& at, u32 from, u32 r) {
     const u8 lo = dfa.range(from, r).lo, hi = dfa.range(from, r).hi;
     if (at.nodes.size() == 1 && lo == hi) {

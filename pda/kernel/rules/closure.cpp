@@ -115,7 +115,7 @@ void Closure::run() {
         case EDGE_MEMBER: {
           Register reg = registers_.get(item.reg);
           const Head& head = nfa_.heads[nfa_.states[edge.target].head];
-          // What may be repeated is only remembered where it is required: else every object of free keys would be a new state.
+          // Repeatable members are only remembered where they are required: otherwise every object of free keys would be a new state.
           nfa_.work.spend(4 + head.members.size() / 32);
           if (!(head.flags[edge.data] & REPEATABLE) || (head.flags[edge.data] & REQUIRED)) reg.used = registers_.use(reg.used, edge.data);
           reg.count++;

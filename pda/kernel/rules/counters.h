@@ -1,4 +1,4 @@
-// DFA states with other counts: what a mask may forget of a counter, and what a counter leads to.
+// DFA states with other counts: how far a mask may ignore a counter, and the states that counting on leads to.
 //
 // Registers make a state for each count: [0-9]{2,1000} has a thousand. Most of them do the same with every token, because no token is long
 // enough to reach a bound. In masks they are one state, whose counts are replaced:
@@ -38,7 +38,7 @@ class Counters {
   RuleDfa& dfa_;
   Nfa& nfa_;
   u32 longest_token_;
-  std::vector<u32> saturated_;  // by state, NONE until somebody asks
+  std::vector<u32> saturated_;  // by state, NONE until computed
   // The state with `change(item, nfa_state, head, register)` made to the register of each item in a body; the item goes where it is false.
   template <class F>
   u32 recounted(u32 state, F change);

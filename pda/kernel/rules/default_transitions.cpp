@@ -3,11 +3,11 @@
 // A text that must not be one of some words ("any key but these") has a state for each beginning of a word. It reads what the state behind
 // all words reads, but for the bytes that go on in a word:
 //
-//   not "id", "ids":    start --i--> [i] --d--> [id] --s--> [ids]      each has one range of its own and the default state [*],
+//   not "id", "ids":    start --i--> [i] --d--> [id] --s--> [ids]      each has one own range and the default state [*],
 //                         \___________\__________\___________\__ [*]   which reads all other characters, and stays
 //
 // Where a byte leads is asked of the few ranges first and of the default state then: two lookups. The edges of such a state are built
-// only when more is asked of it. Two states with one default state differ by their own bytes at most, so comparing them costs as little.
+// only when more of them are needed. Two states with one default state differ at most by their own bytes, so comparing them is as cheap.
 //
 // Tested by tests/pda/test_class_loops.py ("anything but words").
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What is asked of a rule as a whole, which lowers it.
+// Questions about a whole rule; the answer lowers all of it.
 #include "rules/nfa.h"
 
 #include <unordered_set>

@@ -1,11 +1,11 @@
 // A grammar as one NFA per rule, over bytes, calls and tokens: the result of lowering the expressions of pda/grammar.py.
 // States are made when a closure first comes to where they begin.
 //
-// expressions.cpp  what is malformed is refused
-// facts.cpp        what generates a text and what the empty one, what becomes a rule and what is inlined, read from the expressions
+// expressions.cpp  malformed expressions are refused
+// facts.cpp        which expressions are productive or nullable, which become rules and which are inlined
 // lower.cpp        expressions -> states and edges (Thompson 1968)
 // spelling.cpp     characters -> edges of bytes: UTF-8 and JSON's escapes
-// rewrite.cpp      left recursion rewritten, in what was lowered to the end
+// rewrite.cpp      left recursion rewritten, in grammars that were lowered to the end
 // measure.cpp      least lengths
 // closure.cpp      epsilon closures
 #pragma once
@@ -74,7 +74,7 @@ struct Expressions {
   std::vector<i32> rules;
   Texts names;
   i32 root = 0;
-  // A grammar that begins as another one did: how many nodes are well formed, and what these generate.
+  // A grammar that begins as another one did: how many nodes are well formed, and which of them are productive or nullable.
   u32 checked = 0;
   std::vector<u8> generates;
 
@@ -111,7 +111,7 @@ struct Expressions {
   std::string_view literal(u32 node, std::size_t i) const { return literals[static_cast<std::size_t>(arg(node, i))]; }
   void begin_as(const Expressions& other, std::size_t count);  // its first nodes, where there are none yet
   std::size_t bytes() const;
-  void validate(u32 vocabulary_size) const;  // BadGrammar for anything lower() could trip over
+  void validate(u32 vocabulary_size) const;  // BadGrammar for anything that lower() does not expect
 };
 
 struct Nfa;
@@ -144,7 +144,7 @@ struct Edge {
 
 struct NfaState {
   u32 first = NONE;     // first edge, NONE for none
-  u32 pending = NONE;   // what is still to be lowered from here, NONE for nothing: Source knows
+  u32 pending = NONE;   // the Source's number of the expression still to be lowered from here, NONE for none
   u32 rule = 0;         // the rule whose states it occurs in
   u32 origin = 0;       // where it was written, for messages: an index into origins
   u32 head = NONE;      // index into heads, NONE for ordinary states
@@ -196,7 +196,7 @@ struct TokenSet {
   bool contains(u32 id) const;
 };
 
-// What an item of a state carries besides its NFA state. Register 0 is all zero.
+// The part of an item besides its NFA state. Register 0 is all zero.
 struct Register {
   u32 count = 0;          // of a repetition or permutation
   u32 used = 0;           // members of a permutation, an id of Registers::sets
@@ -254,10 +254,10 @@ struct Origin {
 class Source {
  public:
   virtual ~Source() = default;
-  // Lowers what is pending at a state. It adds edges from this state and from new ones only, so closures made before stay right; an
+  // Lowers the pending expression of a state. It adds edges from this state and from new ones only, so earlier closures stay right; an
   // exception leaves the NFA as it was.
   virtual void expand(Nfa& nfa, u32 state, Deadline* deadline) = 0;
-  // The rules that a SCOPE's rule calls for values that differ, but for those that have no end of values as far as can be told.
+  // The rules that a SCOPE's rule calls for values that differ, but for those that surely have no end of values.
   virtual std::vector<u32> distinct_rules(Nfa& nfa, u32 rule) = 0;
   virtual std::size_t bytes() const = 0;
 };
@@ -300,18 +300,18 @@ struct Nfa {
   bool permutes = false;    // parts of some text may stand in any order
   bool any_distinct = false; // some value must differ from others
   bool captures = false;    // some part of a text can be asked for by a name
-  std::unique_ptr<Source> unlowered;  // of what is pending
+  std::unique_ptr<Source> unlowered;  // of pending expressions
   Work work;                          // of the call that runs
   // Once least lengths are measured.
   bool distinct = false;                                // some value must differ from others
-  std::vector<std::vector<u32>> scopes;                 // by rule: what reads the values that must differ in it, their kinds
+  std::vector<std::vector<u32>> scopes;                 // by rule: the rules that read the values that must differ in it, their kinds
   std::vector<u32> least_bytes;  // by state: to the end of the rule, or of the body of a repetition or permutation
   std::vector<std::vector<u32>> least_values;  // of each kind: how many values are still to be read, by state
   struct Values {
     u32 rule, count;
     u64 together;
   };
-  std::vector<std::vector<Values>> scope_values;  // by rule: what values of each kind take together in its shortest text
+  std::vector<std::vector<Values>> scope_values;  // by rule: the bytes of all values of each kind in its shortest text
   std::vector<std::optional<CountedLengths>> counted;  // by head
   std::vector<u32> counted_places;
 
@@ -380,13 +380,13 @@ class Closure {
   void expand_head(const Item& item, const Head& head);
 };
 
-// Members of a permutation that may come next: those that leave room for what is required.
+// Members of a permutation that may come next: those that leave room for required ones.
 bool member_available(const Registers& registers, const Head& head, const Register& reg, u32 member);
 
 // An NFA that is lowered as far as closures come. Where rules call themselves before they read anything, it is lowered to the end and
 // rewritten. Unsatisfiable if it generates nothing.
 Nfa lower(std::shared_ptr<Expressions> expressions, const TokenTrie& trie, const Limits& limits, Deadline& deadline);
 void rewrite(Nfa& nfa, const Thresholds& thresholds, const Limits& limits, Deadline& deadline);
-void measure(Nfa& nfa, Deadline& deadline);  // lowers all there is; fills what is known once least lengths are measured, and Rule::shortest
+void measure(Nfa& nfa, Deadline& deadline);  // lowers all there is; fills the fields of Nfa that need least lengths, and Rule::shortest
 
 }  // namespace stackmask

@@ -7,7 +7,7 @@ namespace stackmask {
 
 RuleDfa::RuleDfa(Nfa nfa, const Thresholds& thresholds, const Limits& limits)
     : nfa_(std::move(nfa)), limits_(limits), closure_(nfa_), dense_bytes_(thresholds.dense_bytes), lookups_(thresholds.lookups) {
-  // What an everyday grammar comes to: growing step by step would copy it several times.
+  // The size for an everyday grammar: growing step by step would copy it several times.
   items_.reserve(64, 512);
   states_.reserve(64);
   ranges_.reserve(256);

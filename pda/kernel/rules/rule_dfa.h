@@ -9,7 +9,7 @@
 //     [start] --a--> [count 0] --0..9--> [count 1] --0..9--> [count 2] --0..9--> [count 3] --b--> [end]
 //                                                               \___________b___________________/
 //
-// Edges of a state are built when one of them is asked for, and the target of a range when somebody goes there: a step costs a closure
+// Edges of a state are built when one of them is needed, and the target of a range when a step first goes there: a step costs a closure
 // once, and a search in a few ranges afterwards; states that read many bytes, often, get a table.
 //
 //   rule_dfa.cpp             the construction
@@ -34,7 +34,7 @@ constexpr u32 IN_TOKEN = NONE - 1;  // the text of a value that began inside of 
 constexpr u32 BOTTOM = 0;           // the state below the root: reaching it completes the text
 
 struct Range {
-  u32 target;      // state, or UNRESOLVED until somebody asks
+  u32 target;      // state, or UNRESOLVED until it is needed
   u32 begin, end;  // the NFA items it is the closure of
   u8 lo, hi;
 };
@@ -58,7 +58,7 @@ enum StateFlags : u8 {
   STATE_GUARD = 16,
   STATE_BUILT = 32,  // its edges are known
   STATE_REGION = 64,
-  STATE_LEAVES = 128,  // tokens may go on in another state, a caller's or a callee's. A root that no rule calls has nothing to return to
+  STATE_LEAVES = 128,  // tokens may continue in another state, a caller's or a callee's. A root that no rule calls has nothing to return to
 };
 
 struct DfaState {
@@ -66,9 +66,9 @@ struct DfaState {
   u32 ranges = 0, range_count = 0;
   u32 calls = 0, call_count = 0;
   u32 tokens = 0, token_count = 0;
-  bool dense = false;        // many bytes are live
-  u16 lookups = 0;           // of bytes in it, until it has a table
-  u32 table = NONE;          // 256 targets of a dense state that bytes are looked up in often
+  bool dense = false;  // many bytes are live
+  u16 lookups = 0;  // of bytes in it, until it has a table
+  u32 table = NONE;  // 256 targets of a dense state that bytes are looked up in often
   u32 default_state = DEAD;  // of a delta state: the state that it differs from by its own ranges; BOTTOM until that is known
   u32 deltas = 0, delta_count = 0;  // its own ranges
 };
@@ -78,7 +78,7 @@ class RuleDfa {
   RuleDfa(Nfa nfa, const Thresholds& thresholds, const Limits& limits);
   RuleDfa(const RuleDfa&) = delete;
 
-  u32 start(u32 rule);            // where a call of the rule begins; never final
+  u32 start(u32 rule);  // where a call of the rule begins; never final
   u32 next(u32 state, u8 byte) {  // DEAD if the byte is not live
     if (!(states_[state].flags & STATE_BUILT)) {
       if (is_delta(state)) return next_of_delta(state, byte);
@@ -103,7 +103,7 @@ class RuleDfa {
   };
   void differences(u32 a, u32 b, std::vector<Difference>& found);
 
-  // What follows reads the edges of a state, which build() makes.
+  // The functions below read the edges of a state, which build() makes.
   void build(u32 state) {
     if (!(states_[state].flags & STATE_BUILT)) build_edges(state);
   }
@@ -124,11 +124,11 @@ class RuleDfa {
   std::span<const Item> items(u32 state) const {  // until the next state is made
     return {reinterpret_cast<const Item*>(items_.at(state)), items_.length(state) / 2};
   }
-  u32 intern_items(std::span<const Item> items);      // sorted; DEAD for none
-  u32 closure_of(std::span<const Item> items);        // the state of their closure
+  u32 intern_items(std::span<const Item> items);  // sorted; DEAD for none
+  u32 closure_of(std::span<const Item> items);  // the state of their closure
   bool reads(const NfaState& nfa_state, u64 inside) const;  // characters of these classes
-  u64 distance(u32 state);                            // least bytes until the rule ends
-  u32 origin(u32 state) const;                        // where one of its items was written, for messages
+  u64 distance(u32 state);  // least bytes until the rule ends
+  u32 origin(u32 state) const;  // where one of its items was written, for messages
 
   // Guards: a state that waits for a value which must be new in its scope, with the value's text so far.
   u32 guard(u32 back, u32 text);
@@ -148,7 +148,7 @@ class RuleDfa {
   bool seen_any(u32 state) const { return seen_count(state) != 0; }
   u32 seen_count(u32 state) const;
   std::vector<u32> seen_ids(u32 state) const;  // rising
-  u32 seen_spellings(u32 state);               // how many texts at most spell them without needless escapes, NONE if unknown
+  u32 seen_spellings(u32 state);  // how many texts at most spell them without needless escapes, NONE if unknown
   // Regions: a state below those of a rule with a limit or a temperature, which ends as soon as they do. It says which rule it is and,
   // for a limit, where its text began: after how many tokens, and how many bytes of one.
   u32 region(u32 rule, u32 tokens, u32 bytes);
@@ -160,7 +160,7 @@ class RuleDfa {
   const Nfa& nfa() const { return nfa_; }
   std::size_t size() const { return states_.size(); }
   std::size_t table_count() const { return tables_.size(); }
-  u32 delta_count() const { return delta_states_; }  // states that were kept as what differs from another
+  u32 delta_count() const { return delta_states_; }  // states that were kept as differences from another
   std::size_t bytes() const;
   std::vector<u32> keep(std::vector<u8>& used);
 
@@ -169,16 +169,16 @@ class RuleDfa {
   Limits limits_;
   Closure closure_;
   u32 dense_bytes_, lookups_;  // thresholds
-  u32 base_registers_;         // those that the NFA was made with
+  u32 base_registers_;  // those that the NFA was made with
   u32 delta_states_ = 0;
-  Interner items_;             // by state; of guards and regions other words, which begin with NONE
+  Interner items_;  // by state; of guards and regions other words, which begin with NONE
   std::vector<DfaState> states_;
   std::vector<Range> ranges_;
   std::vector<Item> range_items_;
   std::vector<Call> calls_;
   std::vector<TokenEdge> token_edges_;
   std::vector<std::array<u32, 256>> tables_;
-  std::vector<u32> starts_;    // by rule
+  std::vector<u32> starts_;  // by rule
   PendingTexts texts_;
   SeenValues seen_;
   Map64 popped_, values_after_;  // by guard; by state and value

@@ -6,7 +6,7 @@
 namespace stackmask {
 
 // A bound by looking at some states ahead: where two bytes or more lead back to a state there is no end of texts; elsewhere every text
-// is one of a byte and what follows it. Blanks and zeros do not count: any number of them may make no other value (1.0, 1.00, 0.1e01).
+// is one byte and a text behind it. Blanks and zeros do not count: any number of them may make no other value (1.0, 1.00, 0.1e01).
 u32 TextCounts::min_text_count(u32 state, std::size_t look) {
   if (const u32 known = at(min_counts_, state); known != NONE) return known;
   if (dfa_[state].flags & STATE_GUARD) return at(min_counts_, state) = 0;
@@ -70,7 +70,7 @@ u32 TextCounts::text_count(u32 state) {
     dfa_.build(here);
     const DfaState& f = dfa_[here];
     const bool countable = !(f.flags & (STATE_GUARD | STATE_REGION | STATE_CALLS | STATE_TOKENS)) && ++looked <= MOST_STATES;
-    at(counts_, here) = UNKNOWN_COUNT;  // until all that follows is known
+    at(counts_, here) = UNKNOWN_COUNT;  // until all states behind it are known
     if (countable) path.push_back({here, 0, f.flags & STATE_FINAL ? 1u : 0u});
     return countable;
   };
@@ -121,7 +121,7 @@ void TextCounts::find_unbounded_strings(u32 rule) {
     list.insert(list.end(), states.begin(), states.end());
   }
   unbounded_.resize(nfa_.states.size(), 0);
-  // What is entered may begin with its body, or with any member that leaves room for what is required.
+  // An entered head may begin with its body, or with any member that leaves room for required ones.
   auto enter = [&](u32 s, const Head& head) {
     if (head.automaton || head.maximum == 0) return;
     if (!head.permutation) before.push_back({head.body, s});
@@ -136,7 +136,7 @@ void TextCounts::find_unbounded_strings(u32 rule) {
   for (const u32 s : list) {
     dfa_.work().spend(6);
     u32 letters = 0;
-    if (nfa_.states[s].head != NONE) before.push_back({nfa_.heads[nfa_.states[s].head].exit, s});  // what counts comes to its end
+    if (nfa_.states[s].head != NONE) before.push_back({nfa_.heads[nfa_.states[s].head].exit, s});  // a counted body comes to its end
     for (u32 e = nfa_.states[s].first; e != NONE; e = nfa_.edges[e].next) {
       const Edge& edge = nfa_.edges[e];
       const bool distinct = edge.kind == EDGE_CALL && (edge.flags & EDGE_DISTINCT);

@@ -39,7 +39,7 @@ class TextCounts {
   RuleDfa& dfa_;
   Nfa& nfa_;
   u32 longest_token_;
-  std::vector<u32> min_counts_, counts_;   // by state, NONE until somebody asks
+  std::vector<u32> min_counts_, counts_;   // by state, NONE until computed
   std::vector<u8> unbounded_;              // by NFA state, of the rules that are known
   std::vector<u8> unbounded_known_;        // by rule: unbounded_ holds its states
   std::vector<u32> scope_text_counts_;     // by rule: how many values at least may stand in its scope, UNBOUNDED for no end

@@ -34,7 +34,7 @@ u32 CoarseStacks::of(u32 configuration) {
   return *coarse_.find(configuration);
 }
 
-// What stands below the node's edges is coarse already.
+// The nodes below the node's edges are coarse already.
 u32 CoarseStacks::unite_coarse(u32 node) {
   Scratch<StackEdge> edges;
   u32 through_regions = NO_STACK;

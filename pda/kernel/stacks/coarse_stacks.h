@@ -1,12 +1,12 @@
 // A configuration as masks see it: stacks that no token can tell apart are united.
 //
 //   x{0,30} of rules       after many texts:  [x, 3 counted] -> 7   [x, 4 counted] -> 8      no token counts up to 30 from there:
-//                          as masks see it:   [x, some counted] -> 7 and 8                   one state above what stands below both
-//   limits                 [limit begun at token 3] -> 5   [at token 4] -> 6                 become what stands below them: 5 and 6
+//                          as masks see it:   [x, some counted] -> 7 and 8                   one state above the nodes below both
+//   limits                 [limit begun at token 3] -> 5   [at token 4] -> 6                 become the nodes below them: 5 and 6
 //
-// Counts are replaced by what counters.h makes of them, on the whole stack and not at its top alone, and regions, which masks do not see, are
-// left out. Ambiguous texts have very many stacks that differ in no more than that; a mask is composed for what is left of them, and
-// configurations that come to the same share it. A node is looked at once, so a step looks at those that it made.
+// Counts are replaced as counters.h describes, on the whole stack and not at its top alone, and regions, which masks do not see, are left
+// out. Ambiguous texts have very many stacks that differ only in counts and regions; a mask is composed for the coarse stacks, and
+// configurations with the same coarse stacks share it. A node is looked at once, so a step looks only at the nodes that it made.
 //
 // Tested by tests/pda/test_coarse_stacks.py.
 #pragma once

@@ -5,11 +5,11 @@
 namespace stackmask {
 
 namespace {
-constexpr std::size_t MOST_STATES = 4096;  // of a scope: so many ways on that it would be odd if none could end
+constexpr std::size_t MOST_STATES = 4096;  // of a scope: with as many ways ahead it would be odd if none could end
 constexpr std::size_t MOST_DEEP = 64;      // stacks that are searched depth first alone: 4,096 took half a second in lists of lists
 constexpr u32 MOST_VALUES = 1'000'000;
 
-// Larger for bytes that sooner end a JSON value: a comma goes on, a quote ends a string, and brackets end what holds it.
+// Larger for bytes that end a JSON value sooner: a comma continues, a quote ends a string, and brackets end the value around it.
 u32 end_order(u8 byte) { return byte == ',' ? 0 : byte == '"' ? 2 : byte == ']' || byte == '}' ? 3 : 1; }
 
 // Whether the last key of a text, whose colon was read, is one of an object and comes for the first time in it.
@@ -81,8 +81,8 @@ u32 NewValues::guard_values(u32 node, u32 limit, bool scopes) {
   return std::min(count, limit);
 }
 
-// A search over the states ahead, depth first. What is called is taken to end, but for values that the scope has run out of. That one
-// value takes from the next is not seen here: who writes a scope counts where that could leave too few.
+// A search over the states ahead, depth first. Called rules are taken to end, but for values that the scope has run out of. It does not
+// see that one value takes from the next: the schema that writes a scope counts values where that could leave too few.
 bool NewValues::scope_can_finish(u32 state) {
   if (!counts_.scope_may_run_out(state) || !dfa_.seen_any(state)) return true;
   if (const u32* found = scope_can_finish_.find(state)) return *found != 0;
@@ -126,7 +126,7 @@ bool NewValues::spells_only_zero(const StackEdge& edge) {
   return stacks_.edge_count(edge.below) > 0;
 }
 
-// Whether some completion of the value that the nearest guard waits for is one that it has not seen.
+// Whether the value that the nearest guard waits for has a completion that the guard has not seen.
 bool NewValues::has_new_value(const StackEdge& edge) {
   if (!(stacks_.guarded(edge.below) & GUARD_BELOW)) return true;
   const u32 values = guard_values(edge.below, MOST_VALUES);
@@ -166,10 +166,10 @@ bool NewValues::repeats_value(u32 state, u32 text, u8 byte) {
 }
 
 // A search over stacks of this one edge, by bytes, depth first until values have passed all guards: most texts differ from the values seen
-// by what has been read, so the first completion is one. Where it is not found soon, every other stack is the oldest one, so that no
+// in the part already read, so the first completion is new. Where none is found soon, every other stack is the oldest one, so that no
 // recursion without end hides an end. Blanks between the parts of a value are left out at first: they make no other value, though a
 // grammar may ask for some. Texts of one value are mostly one text (PendingTexts), so stacks that can only lead to the same values are
-// one. What is left is bounded by the work of a step. INVARIANT: nothing is interned as a configuration.
+// one. The rest of the search is bounded by the work of a step. INVARIANT: nothing is interned as a configuration.
 bool NewValues::finds_new_value(const StackEdge& edge, u32 values, bool blanks, bool& skipped) {
   statistics_.searches++;
   struct Place {
@@ -192,7 +192,7 @@ bool NewValues::finds_new_value(const StackEdge& edge, u32 values, bool blanks, 
       node = below;
     }
   };
-  // What is left of an object whose members may stand in any order is read in one order, by rising numbers: every value has such a text.
+  // The rest of an object whose members may stand in any order is read in one order, by rising numbers: every value has such a text.
   // So a member is not read before one that is required, nor behind a later one that the search has read itself, nor where those behind
   // it are too few. A key that comes twice is left alone: there the order decides which member counts.
   std::vector<std::pair<u32, u32>> first_used;  // members that were read before the search: head, number
@@ -269,7 +269,7 @@ bool NewValues::finds_new_value(const StackEdge& edge, u32 values, bool blanks, 
     dfa_.build(at.state);
     const bool inside = text != IN_TOKEN && dfa_.texts().inside_string(text);
     const bool begins = text != IN_TOKEN && !inside && dfa_.nfa().permutes && begins_member(dfa_, at.state);
-    // PERF: the bytes that end something are pushed last and so read first; else a list without end is gone through.
+    // PERF: the bytes that end something are pushed last and so read first; otherwise the search would walk a list without end.
     // One mask of unique objects that hold a list of words took a second, and takes 10 ms.
     for (u32 r = 0; r < dfa_[at.state].range_count; r++) dfa_.work().spend(4 + (dfa_.range(at.state, r).hi - dfa_.range(at.state, r).lo));
     for (const u32 order : {0u, 1u, 2u, 3u})
@@ -299,7 +299,7 @@ bool NewValues::finds_new_value(const StackEdge& edge, u32 values, bool blanks, 
       if (guard) next.state = dfa_.pop_guard(popped.state);
       if (next.state == DEAD) continue;
       if (!(stacks_.guarded(popped.below) & GUARD_BELOW)) return true;
-      // What a value is part of may have been seen as well.
+      // The value around this one may have been seen as well.
       pending.push_back({next, guard ? nearest_text(popped.below) : text, NONE, member});
     }
   }

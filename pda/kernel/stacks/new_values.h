@@ -18,7 +18,7 @@ class NewValues {
   NewValues(RuleDfa& dfa, TextCounts& counts, StackSet& stacks, SeenSpellings& spellings, Statistics& statistics)
       : dfa_(dfa), counts_(counts), stacks_(stacks), spellings_(spellings), statistics_(statistics) {}
 
-  bool has_new_value(const StackEdge& edge);  // some value that a guard below has not seen can still be read
+  bool has_new_value(const StackEdge& edge);  // some value can still be read that a guard below has not seen
   bool scope_can_finish(u32 state);           // its rule can end without a value that its scope has seen
   // How many values the guards on these stacks have seen, and the scopes on them if asked for; saturated at limit.
   u32 guard_values(u32 node, u32 limit, bool scopes = false);

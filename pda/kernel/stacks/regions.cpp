@@ -31,7 +31,7 @@ double Regions::temperature(u32 configuration) {
   return highest ? dfa_.nfa().temperatures[highest] : -1;
 }
 
-// What follows a region that ends is there already. INVARIANT: something is, for no region lies in a SCOPE.
+// The states that follow an ended region are there already. INVARIANT: there are some, for no region lies in a SCOPE.
 u32 Regions::drop_expired(u32 configuration, u32 tokens, std::vector<u32>& crossed) {
   std::sort(crossed.begin(), crossed.end());
   std::erase_if(crossed, [&](u32 region) {

@@ -1,7 +1,7 @@
-// Regions on the stacks: the temperature that the innermost ask for, and stacks that are dropped where a limit is spanned.
+// Regions on the stacks: the temperature of the innermost ones, and stacks that are dropped where a limit is spanned.
 //
 // A rule with a limit or a temperature leaves a region below its states, which knows where its text began. Nothing is counted while the
-// text continues: a node knows when the first limit on its stacks is spanned, and a step that ends later drops what has expired.
+// text continues: a node knows when the first limit on its stacks is spanned, and a step that ends later drops expired stacks.
 //
 //   limit of 2 tokens     [string] -> [region from token 5] -> [object]      after token 7, if the region may end, this stack is dropped
 //

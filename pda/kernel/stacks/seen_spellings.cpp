@@ -31,7 +31,7 @@ std::optional<u32> SeenSpellings::seen_texts(u32 below, u32 state, std::vector<s
     for (const u32 id : ids) total += count_spellings(dfa_.values().value(id), before, state, nullptr);
     return total;
   }
-  // What was counted before one more value was seen need not be counted again.
+  // Values that were counted before need not be counted again when one more is seen.
   auto known = std::find_if(counted_.begin(), counted_.end(), [&](const Counted& each) {
     return each.state == state && each.before == before && std::includes(ids.begin(), ids.end(), each.ids.begin(), each.ids.end());
   });
@@ -61,8 +61,8 @@ std::optional<u32> SeenSpellings::seen_texts(u32 below, u32 state, std::vector<s
   return known->total;
 }
 
-// How many texts spell what is left of a value behind its beginning, only those that the state reads if one is given, and how many of
-// them each node is on the way to.
+// How many texts spell the rest of a value behind its beginning, only those that the state reads if one is given, and how many of them
+// each node is on the way to.
 u32 SeenSpellings::count_spellings(const std::string& value, const std::string& before, u32 state,
                                    std::vector<std::pair<u32, u32>>* counts) {
   if (value.compare(0, before.size(), before) != 0) return 0;

@@ -22,7 +22,7 @@ class SeenSpellings {
   SeenSpellings(const TokenTrie& trie, RuleDfa& dfa, StackSet& stacks, Statistics& statistics)
       : trie_(trie), dfa_(dfa), stacks_(stacks), statistics_(statistics) {}
 
-  // One guard alone watches, and what it has seen is spelled without needless escapes.
+  // One guard alone watches, and the values that it has seen are spelled without needless escapes.
   bool spells_values(u32 below) const;
   // Where one guard alone watches and its value is a string: how many spellings of strings that it has seen can follow, only those that
   // the state reads if one is given, and how many of them each node is on the way to. Nothing where that cannot be counted.
@@ -30,7 +30,7 @@ class SeenSpellings {
   void clear() { counted_.clear(); }
 
  private:
-  // What seen_texts() counted last, by state and beginning.
+  // The last counts of seen_texts(), by state and beginning.
   struct Counted {
     u32 state = DEAD;
     std::string before;

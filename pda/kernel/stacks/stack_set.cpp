@@ -11,7 +11,7 @@ constexpr u32 TOO_MANY_REGIONS = NONE;  // in place of a depth
 
 StackSet::StackSet(RuleDfa& dfa, TextCounts& counts, const Limits& limits)
     : dfa_(dfa), counts_(counts), limits_(limits), limited_(dfa.nfa().limited) {
-  // What an everyday grammar comes to: growing step by step would copy it several times.
+  // The size for an everyday grammar: growing step by step would copy it several times.
   nodes_.reserve(64, 256);
   guarded_.reserve(64);
   depth_.reserve(64);
@@ -48,7 +48,7 @@ u32 StackSet::intern(std::vector<StackEdge>& list) {
     if (limited_) expires_at_.push_back(expires_at);
     depth_.push_back(regions > MOST_REGIONS ? TOO_MANY_REGIONS : list.empty() ? 0 : depth + 1);
   }
-  // The node stays, so whoever comes to it again is refused again.
+  // The node stays, so a stack that comes to it again is refused again.
   if (depth_[id] == TOO_MANY_REGIONS)
     throw LimitExceeded(
         "states", MOST_REGIONS,
@@ -171,7 +171,7 @@ u32 StackSet::advance(u32 node, u8 byte) {
 }
 
 void StackSet::mark_below(std::vector<u8>& used, std::vector<u8>& states_used) const {
-  for (u32 node = size(); node-- > 0;) {  // what is below has a smaller number
+  for (u32 node = size(); node-- > 0;) {  // nodes below have smaller numbers
     if (!used[node]) continue;
     for (u32 i = 0; i < edge_count(node); i++) {
       used[edges(node)[i].below] = 1;

@@ -1,18 +1,18 @@
 // Sets of stacks as nodes of a graph-structured stack (Tomita 1985): edges (state, node below), sorted by state, and interned.
 //
-//   S = "(" S ")" | "(" S | "x"        after "((" there are four stacks; two S's share what is below them
+//   S = "(" S ")" | "(" S | "x"        after "((" there are four stacks; two S's share the node below them
 //
 //     text  (        node 2: [S after "("] -> 1                          1: the empty stack, below it 0: no stack
 //     text  ((       node 3: [S after "("] -> 2
-//     text  ((x      node 4: [S after "x)"] -> 2    what may end is popped: [S after "x"] of node 3 brings the edges of node 2 along
+//     text  ((x      node 4: [S after "x)"] -> 2    an ended state is popped: [S after "x"] of node 3 brings the edges of node 2 along
 //
 // A configuration of the pushdown automaton is such a node. Equal sets of stacks have equal numbers, so a step from one is computed once,
-// and what a configuration allows is a function of a number.
+// and the tokens that a configuration allows are a function of a number.
 //
 // INVARIANT: a node is closed under popping (an edge whose state may end brings the edges of the node below along), holds a state once
-// (equal states unite what is below them), and of the states that only end none but regions. So ambiguous grammars keep one node for all
-// stacks that share their tops. A region stands for itself: what is below it is not brought along, so that stacks through it can be told
-// from others and dropped.
+// (equal states unite the nodes below them), and holds no state that can only end, regions aside. So ambiguous grammars keep one node for
+// all stacks that share their tops. A region brings no edges of the node below along, so that stacks through it can be distinguished from
+// others and dropped.
 //
 // A push is a lookup; a union goes down both stacks while they share states, with explicit lists of work: nothing recurses on depth.
 //
@@ -31,7 +31,7 @@ struct StackEdge {
 constexpr u32 NO_STACK = 0;
 constexpr u32 EMPTY_STACK = 1;
 
-// What lies on one of the stacks of a node.
+// Flags: what some stack of a node holds.
 enum StackFlags : u8 {
   GUARD_BELOW = 1,
   SCOPE_BELOW = 2,  // a scope whose values may run out
@@ -61,9 +61,9 @@ class StackSet {
   bool limited() const { return limited_; }
   void set_position(u32 tokens, u32 bytes) { position_tokens_ = tokens, position_bytes_ = bytes; }
   void begin_step() { entered_region_ = false; }
-  bool entered_region() const { return entered_region_; }  // since begin_step(): what was made depends on the position
+  bool entered_region() const { return entered_region_; }  // since begin_step(): the nodes made since then depend on the position
 
-  // Marks what the used nodes stand on as used, and the states on them.
+  // Marks the nodes below used nodes as used, and the states on them.
   void mark_below(std::vector<u8>& used, std::vector<u8>& states_used) const;
   std::vector<u32> keep(const std::vector<u8>& used, const std::vector<u32>& state_map);  // forgets the others; the new numbers
   std::size_t bytes() const;

@@ -3,7 +3,7 @@
 //   for each edge (state, below):    read the byte in the state; guards below read it, too
 //   while a state may end:           add the edges of the node below (pop), through guards that let the value pass
 //   for each call, callers first:    add the start of the called rule above the state to return to (push)
-//   drop                             what reads nothing itself, and values of which none is left
+//   drop                             states that read nothing themselves, and values of which none is left
 //
 // A step is remembered by configuration and byte, so it is computed once; a token is as many lookups as it has bytes. Rules have ranks that
 // grow along calls made before a byte is read, so each rule is entered once a step, with all its callers below it.
@@ -25,7 +25,7 @@ class Steps {
   // By id and by text, after `tokens` tokens: regions that have spanned their limit end where they may.
   u32 step_token(u32 configuration, u32 token, u32 tokens);
   u32 step_last(u32 configuration, u8 byte, u32 tokens);  // the last byte of a text that counts as a token
-  // The configuration for raw edges: what ends is popped, what is called is entered, and what eats nothing itself is dropped.
+  // The configuration for raw edges: ended states are popped, called rules entered, and states that read nothing themselves dropped.
   u32 close(std::vector<StackEdge>& raw);
   void live_bytes(u32 configuration, bool (&live)[256]);
   bool reads_tokens(u32 configuration) const;  // by id

@@ -1,5 +1,5 @@
 // JSON values in a canonical spelling, by which equal values are found (RFC 8259, RFC 8785 in spirit): numbers by value without rounding,
-// strings after unescaping, objects without the order of their keys. A text that is not JSON is a value of its own.
+// strings after unescaping, objects without the order of their keys. A text that is not JSON is its own canonical spelling.
 //
 //   1.50e1     ->  15e0            digits without zeros at either end, and an exponent of any size
 //   "\u0061"   ->  "a"             only the quote and the backslash stay escaped

@@ -1,11 +1,11 @@
-// The text of a value that is being read and must be new: a tree of bytes, so that texts which begin alike share what they share.
+// The text of a value that is being read and must be new: a tree of bytes, in which texts that begin alike share their beginnings.
 //
 //   "a    "ab    "ac           "  <- a <- b          a text is a node; its bytes are read on the way to the root
 //                                       \ c
 //
-// A text is kept as one that spells the same value and goes on alike, so that texts of one value are mostly one text. Blanks between the
+// A text is replaced by one that spells the same value and continues alike, so texts of one value are mostly one text. Blanks between the
 // parts of a JSON text are left out; those behind a number or a word are one blank until a comma, colon or closing bracket follows. The
-// members of an object are sorted by their keys where one ends, in objects of up to 1 KB. Escapes become what they stand for; behind a
+// members of an object are sorted by their keys where one ends, in objects of up to 1 KB. Escapes become their characters; behind a
 // backslash stay the quote, the backslash, characters below U+0020 and surrogates that stand alone. A byte more is one lookup, once known.
 //
 // Tested by tests/pda/test_engine_distinct.py.

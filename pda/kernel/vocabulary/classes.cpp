@@ -48,7 +48,7 @@ struct Path {
   u64 ended() const { return pending ? signature | SIG_INCOMPLETE : signature; }
 };
 
-// What the key of a memo is about. Values of different types may share one.
+// The question that the key of a memo stands for. Values of different types may share one.
 enum Question : u32 { LOOP_MASK, LOOP_MASK_WITH_EXITS, LOOP_TOKENS, LOOP_NODES, EXIT_PLACES, EXIT_PATHS, LOOP_EXITS /* and the exit */ };
 
 struct Key {
@@ -108,7 +108,7 @@ ClassIndex::ClassIndex(const TokenTrie& trie, u32 node, ClassMemos& memos) : tri
   std::vector<std::pair<u32, u32>> ends;  // (token, node)
   node_signatures_.assign(end - node, 0);
   node_chars_.assign(end - node, 0);
-  std::vector<u16> chars(end - node, 0);  // with the one that the node lies in
+  std::vector<u16> chars(end - node, 0);  // with the character that the node lies in
   for (u32 at = node + 1; at < end; at++) {
     const u32 level = nodes[at].depth - base;
     const Path& before = paths[level - 1];

@@ -2,7 +2,7 @@
 //
 // Per token and per node a 64-bit signature says which byte classes occur on the way to it. A loop over a character class X
 // takes every token whose signature lies in X, and leaves by bytes outside of X, whose occurrences are listed per byte together
-// with the signature of what stands before them.
+// with the signature of the path before them.
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,7 @@ constexpr u64 SIG_SPACE = 1ull << 60;       // one of NON_ASCII_SPACES
 constexpr u64 SIG_NON_ASCII = 1ull << 61;   // another complete, well-formed character above U+007F
 constexpr u64 SIG_INCOMPLETE = 1ull << 62;  // ends inside a character that may still become well-formed
 constexpr u64 SIG_MALFORMED = 1ull << 63;   // cannot be part of UTF-8 that starts at a character boundary
-// Characters that patterns single out by \s, \S and the dot: they have a bit of their own, and count as exits 256, 257, ... of a loop.
+// Characters that patterns single out by \s, \S and the dot: they share a separate bit, and count as exits 256, 257, ... of a loop.
 constexpr u32 NON_ASCII_SPACES[] = {0x85,   0xA0,   0x1680, 0x2000, 0x2001, 0x2002, 0x2003, 0x2004, 0x2005, 0x2006,
                                     0x2007, 0x2008, 0x2009, 0x200A, 0x2028, 0x2029, 0x202F, 0x205F, 0x3000, 0xFEFF};
 constexpr u32 EXITS = 256 + sizeof(NON_ASCII_SPACES) / sizeof(u32);
@@ -82,15 +82,15 @@ struct NodeSet;
 
 // A set of trie nodes, sorted, that have children.
 struct NodeList {
-  u64 number;               // no other list ever has it
+  u64 number;               // unique among all lists
   std::vector<u32> nodes;
   std::vector<u32> leaves;  // those left out because they have no children
   std::vector<i32> tokens;  // that end at all of them
   u32 height = 0;           // the largest number of bytes below one of them
-  mutable std::atomic<const NodeSet*> set = nullptr;  // of the nodes, once it was asked for
+  mutable std::atomic<const NodeSet*> set = nullptr;  // of the nodes, made on first use
 };
 
-// The ways to some nodes of the trie in its order, each with what it shares with the one before it left out.
+// The ways to some nodes of the trie in its order, each without the bytes that it shares with the one before it.
 struct Paths {
   struct Way {
     u32 node;
@@ -104,16 +104,16 @@ struct Paths {
 // Tokens as a bitmask.
 struct LoopMask {
   std::vector<u32> words;
-  mutable std::atomic<bool> forgotten = false;  // by the vocabulary: whoever holds it counts it
+  mutable std::atomic<bool> forgotten = false;  // by the vocabulary: its holder counts its bytes
 };
 
-// What class loops asked for, of the root and of all heavy nodes.
+// Answers to class loops, for the root and all heavy nodes.
 using ClassMemos = Memos<std::shared_ptr<const LoopMask>, std::shared_ptr<const NodeList>, std::shared_ptr<const std::vector<i32>>,
                          std::shared_ptr<const std::vector<u16>>, std::shared_ptr<const Paths>, u32>;
 
 class TokenTrie;
 
-// Whoever uses an answer keeps it: the memos may forget it meanwhile. For any number of threads.
+// The caller keeps an answer that it uses: the memos may forget it meanwhile. For any number of threads.
 class ClassIndex {
  public:
   ClassIndex(const TokenTrie& trie, u32 node, ClassMemos& memos);

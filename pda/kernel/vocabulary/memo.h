@@ -1,11 +1,11 @@
-// Memos that share one bound on their memory: what is asked for often stays, the rest is forgotten and made again.
+// Memos that share one bound on their memory: values that are used often stay, the rest is forgotten and made again.
 //
 // Two generations. A value that is added or found belongs to the young one. When the young values of all memos outgrow half of the bound,
 // they become the old ones, and those that were old are forgotten. So a value stays until half of the bound was spent on others since its
 // last use, a lookup is at most two lookups in hash tables, and no order of uses is kept. It is the second chance of the clock algorithm
 // (Corbato 1968), given to a whole generation at once.
 //
-// A value is a number or a shared pointer: whoever uses it keeps it, forgotten or not.
+// A value is a number or a shared pointer: its user keeps it, forgotten or not.
 #pragma once
 
 #include <algorithm>

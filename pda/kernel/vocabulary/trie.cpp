@@ -91,7 +91,7 @@ TokenTrie::TokenTrie(const std::vector<std::pair<const char*, std::size_t>>& tok
       wide_[tables * 256u + nodes_[at].byte()] = at;
     nodes_[node].wide = ++tables;
   }
-  // No request is to wait for what is known now.
+  // Made here, so that no request has to wait for it.
   for (u32 node = 1; node < nodes_.size(); node++)
     if (heavy(node)) classes(node);
 }

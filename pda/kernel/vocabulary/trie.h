@@ -25,8 +25,8 @@ struct TrieNode {
   u8 byte() const { return static_cast<u8>(skip_byte); }
 };
 
-// Nodes of the trie that a walk stands at together, and where it continues from there. Shared by all grammars, so that what many of them
-// do at the same nodes, such as those behind a quote or the digits, is looked up rather than walked.
+// Nodes of the trie that a walk visits together, and where it continues from there. Shared by all grammars: many of them take the same
+// steps at the same nodes, such as those behind a quote or the digits, and these steps are looked up rather than walked.
 struct NodeSet {
   std::vector<u32> nodes;   // rising; those without children are left out
   std::vector<u32> leaves;  // ... and listed here
@@ -57,7 +57,7 @@ struct NodeSet {
 class TokenTrie {
  public:
   // tokens[id] = bytes, or null data for an id without text; ids in [tokens.size(), size) are padding.
-  // Sets of nodes take no more than set_bytes, what class loops asked for no more than class_bytes.
+  // Sets of nodes take no more than set_bytes, the answers to class loops no more than class_bytes.
   TokenTrie(const std::vector<std::pair<const char*, std::size_t>>& tokens, u32 size, std::size_t set_bytes, std::size_t class_bytes,
             const Thresholds& thresholds = {});
 
@@ -80,14 +80,14 @@ class TokenTrie {
   u32 text_count() const { return static_cast<u32>(texts_.size()); }
   bool has_text(u32 token) const { return token < text_count() && !texts_[token].empty(); }
 
-  // The tokens in the order of the trie, depth first; made when it is first asked for.
+  // The tokens in the order of the trie, depth first; made on first use.
   struct Order {
     std::vector<u32> before;  // by node, and one for the end: how many tokens end at the nodes before it
     std::vector<u32> place;   // by token: its place
     u32 tokens = 0;
   };
   const Order& order() const;
-  // What class loops ask about the tokens below the root or a heavy node.
+  // Answers questions of class loops about the tokens below the root or a heavy node.
   const ClassIndex* classes(u32 node) const;
   // Below a heavy node stand so many tokens that these are taken by classes, as those of the whole vocabulary are.
   bool heavy(u32 node) const { return nodes_[node].skip() >= thresholds_.heavy_nodes && whole_[node]; }
