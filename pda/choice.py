@@ -11,22 +11,27 @@ construction of minimal acyclic finite-state automata", Computational Linguistic
 So a trie is never built, and time and memory are linear in the bytes that differ from text to text.
 Of long texts each byte would still be a state: they become a compressed trie (Morrison, "PATRICIA", Journal of the ACM 15, 1968), whose
 size is linear in the number of texts.
+
+Words in any case are rows of sets of characters. The sets are numbered, and the numbers are the bytes of a text.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
+from .automata.charset import CharSet, pairs, union
+from .automata.dfa import from_letters
 from .budget import Budget
 from .exceptions import GrammarError
-from .grammar import RAW, Grammar, GrammarBuilder, NodeId
+from .grammar import RAW, UTF8, Grammar, GrammarBuilder, NodeId
 from .limits import Limits
 
 _LIMITS = Limits()
 LONG: Final = 64
 """Texts that are longer on average share little but their beginnings, so they are a tree of literals."""
+_BYTES: Final = 256
 
 
 def choice_grammar(options: Sequence[str], *, limits: Limits = _LIMITS) -> Grammar:
@@ -56,6 +61,45 @@ def choice_node(builder: GrammarBuilder, texts: Sequence[bytes], budget: Budget)
         return _tree(builder, texts, budget)
     transitions, accepting = _Automaton(budget).build(texts)
     return builder.automaton(transitions, accepting, RAW)
+
+
+def words_node(builder: GrammarBuilder, words: Collection[Sequence[CharSet]], budget: Budget, *, prefix_free: bool = False) -> NodeId:
+    """The node of words whose letters are sets of characters, any two equal or disjoint; one word at least.
+
+    With `prefix_free`, words that begin with an earlier word are left out.
+
+    >>> builder = GrammarBuilder()
+    >>> words_node(builder, [((65, 65, 97, 97), (48, 57)), ((48, 57),)], Budget())
+    0
+    >>> builder.nodes[0][1]
+    (((48, 57, 2), (65, 65, 1), (97, 97, 1)), ((48, 57, 2),), ())
+    """
+    letters = sorted({letter for word in words for letter in word})
+    budget.spend(sum(map(len, words)) // 2 + sum(map(len, letters)))
+    if len(letters) > _BYTES:
+        automaton = from_letters(words, lambda letter: letter, budget, prefix_free=prefix_free)
+        return builder.automaton(automaton.transitions, automaton.accepting)
+    numbers = {letter: number for number, letter in enumerate(letters)}
+    texts = dict.fromkeys(bytes(map(numbers.__getitem__, word)) for word in words)
+    if prefix_free:
+        kept: dict[bytes, None] = {}
+        for text in texts:
+            if not any(text[:end] in kept for end in range(len(text))):
+                kept[text] = None
+        texts = kept
+    transitions, accepting = _Automaton(budget).build(sorted(texts))
+    single = [tuple(pairs(letter)) for letter in letters]
+    rows: list[tuple[tuple[int, int, int], ...]] = []
+    for row in transitions:
+        if len(row) == 1 and row[0][0] == row[0][1]:  # PERF: most states lead to one state by one letter
+            target = row[0][2]
+            rows.append(tuple([(low, high, target) for low, high in single[row[0][0]]]))
+            continue
+        by_target: dict[int, list[CharSet]] = {}
+        for first, last, target in row:
+            by_target.setdefault(target, []).extend(letters[first : last + 1])
+        rows.append(tuple(sorted((low, high, target) for target, found in by_target.items() for low, high in pairs(union(*found)))))
+    return builder.automaton(tuple(rows), accepting, UTF8)
 
 
 def _encoded(options: Sequence[str]) -> list[bytes]:

@@ -53,6 +53,7 @@ from ..embed import splice
 from ..exceptions import LarkError, LimitError
 from ..grammar import Grammar, GrammarBuilder, NodeId, RuleId
 from ..limits import Limits
+from ..regex.first_match import MANY_WORDS
 from ..useless_rules import barren_rule, unproductive_rules
 from .definitions import Definition, Definitions
 from .initial import without_initial
@@ -60,7 +61,7 @@ from .lazy_rules import in_order
 from .lexemes import Lexemes
 from .lexer import read_json
 from .parametric import ParameterError, read_condition, read_number
-from .terminals import Pattern, Terminal
+from .terminals import Pattern, Terminal, literal_pattern
 
 JsonNode: TypeAlias = Callable[[GrammarBuilder, object], NodeId]
 """Compiles a JSON Schema to a node."""
@@ -372,7 +373,10 @@ class _RuleBuilder(Transformer_NonRecursive[Token, Any]):
 
     def WORDS(self, token: Token) -> NodeId:  # noqa: N802
         """Literals that are alternatives."""
-        return self.builder.alt(*(self.terminal(literal, token) for literal in self.plan.literals(token)))
+        literals = self.plan.literals(token)
+        if len(literals) > MANY_WORDS and all(text for text, _ in literals):
+            return self.terminal(self.plan.of_literals(literals), token)
+        return self.builder.alt(*(self.terminal(literal_pattern(*literal), token) for literal in literals))
 
     def REGEXP(self, token: Token) -> NodeId:  # noqa: N802
         """A regular expression."""

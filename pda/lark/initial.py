@@ -87,7 +87,7 @@ class _First:
                 if part not in needed and part not in self.found:
                     needed.add(part)
                     pending.append(part)
-        for index in sorted(needed - self.found.keys()):
+        for index in sorted([index for index in needed if index not in self.found]):
             self.found[index] = self.without(index)
         return self.found[node]
 

@@ -83,7 +83,7 @@ _TOKEN: Final = re.compile(
     re.VERBOSE,
 )
 # PERF: literals that are alternatives one after the other are one token, where lark's parser would take a step for each.
-_WORDS: Final = re.compile(rf"{STRING}(?:\s*+\|\s*+{STRING}(?=\s*+\|)){{7,}}+")
+_WORDS: Final = re.compile(rf"{STRING}i?(?:\s*+\|\s*+{STRING}i?(?=\s*+\|)){{7,}}+")
 _BEFORE_WORDS: Final = ("_COLON", "_OR", "_LPAR", "_LBRA")
 _MARKS: Final = {
     "->": "_TO",

@@ -17,11 +17,11 @@ from lark import Token
 from lark.visitors import Transformer_NonRecursive
 
 from ..automata import dfa, nfa
-from ..automata.charset import CharSet, from_chars
+from ..automata.charset import CharSet, union
 from ..automata.dfa import Dfa
 from ..automata.suffix_automaton import substring_dfa
 from ..budget import Budget
-from ..choice import choice_node
+from ..choice import choice_node, words_node
 from ..exceptions import LarkError, LimitError, RegexError
 from ..grammar import GrammarBuilder, NodeId
 from ..regex.analysis import LONG, first_characters, widths
@@ -29,8 +29,12 @@ from ..regex.ast import Ast
 from ..regex.first_match import MANY_WORDS, preferred_dfa, preferred_node, whole_dfa
 from ..regex.parser import parse_python
 from ..regex.python_class import any_case
+from ..regex.words import are_disjoint, words_dfa
 from .ignore import first_of
 from .lexer import STRING, read_json
+
+Literal: TypeAlias = tuple[str, str]
+"""A text that is meant as it stands, and its flags: "i" in any case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +48,8 @@ class Pattern:
     longest: float = 0
     # Whether the text is alternatives without a group around them, which join with their neighbours.
     bare: bool = False
-    # The texts, where these are many literals as alternatives.
-    words: tuple[str, ...] = ()
+    # The literals, sorted, where these are many as alternatives; `text` is empty then.
+    words: tuple[Literal, ...] = ()
 
     def rank(self) -> tuple[float, int, int]:
         """What lark sorts alternatives by, since `re` prefers the first that matches: long ones come first."""
@@ -53,10 +57,19 @@ class Pattern:
 
     def joined(self) -> str:
         """The text to join with others, as lark writes it."""
-        text = re.escape(self.text) if self.literal else self.text
+        if self.words:  # long ones come first, so none hides another
+            return f"(?:{'|'.join([_escaped(*word) for word in sorted(self.words, key=lambda word: -len(word[0]))])})"
+        if self.literal:
+            return _escaped(self.text, self.flags)
+        text = self.text
         for flag in self.flags:
             text = f"(?{flag}:{text})"
         return text
+
+
+def _escaped(text: str, flags: str) -> str:
+    """A literal as a regular expression."""
+    return f"(?i:{re.escape(text)})" if flags else re.escape(text)
 
 
 Terminal: TypeAlias = Pattern | Dfa
@@ -66,6 +79,23 @@ _OPERATIONS: Final = {"*": (0, -1), "+": (1, -1), "?": (0, 1)}
 _ESCAPE: Final = re.compile(r"\\(?:U([0-9A-Fa-f]{8})|u([0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2})|([nftr])|(.)|$)", re.DOTALL)
 _CONTROLS: Final = {"n": "\n", "f": "\f", "t": "\t", "r": "\r"}
 _WORDS: Final = re.compile(r"\w+|[^\w\s]+|\s+")
+_LITERAL: Final = re.compile(f"{STRING}i?")
+
+
+def literal_pattern(text: str, flags: str) -> Pattern:
+    """A literal as a pattern."""
+    return Pattern(text, flags, literal=True, shortest=len(text), longest=len(text))
+
+
+def is_plain(words: tuple[Literal, ...]) -> bool:
+    """Whether no literal is in any case."""
+    return not any(flags for _, flags in words)
+
+
+def _letter(letter: str, flags: str) -> CharSet:
+    """A character of a literal."""
+    point = ord(letter)
+    return any_case((point, point), 0) if flags else (point, point)
 
 
 class Terminals:
@@ -79,31 +109,63 @@ class Terminals:
         """A literal "..." or "..."i; "" is the empty text."""
         folded = token[-1] == "i"
         text = self.unescape(token, token[1 : -2 if folded else -1]).replace("\\\\", "\\")
-        return Pattern(text, "i" if folded and text else "", literal=True, shortest=len(text), longest=len(text))
+        return literal_pattern(text, "i" if folded and text else "")
 
-    def literals(self, token: Token) -> list[Pattern]:
+    def literals(self, token: Token) -> list[Literal]:
         """The literals of a token of several as alternatives."""
-        if "\\" in token:
-            return [self.string(Token("STRING", text, token.start_pos)) for text in re.findall(STRING, token)]
-        return [Pattern(text, literal=True, shortest=len(text), longest=len(text)) for text in token.split('"')[1::2]]
+        if "\\" not in token:
+            parts = token.split('"')
+            return [(text, "i" if behind[:1] == "i" and text else "") for text, behind in zip(parts[1::2], parts[2::2], strict=True)]
+        found = []
+        for match in _LITERAL.finditer(token):
+            pattern = self.string(Token("STRING", match.group(), (token.start_pos or 0) + match.start()))
+            found.append((pattern.text, pattern.flags))
+        return found
 
     def words(self, token: Token) -> Pattern:
         """A token of several literals as alternatives."""
         return self.of_literals(self.literals(token))
 
-    def of_literals(self, literals: list[Pattern]) -> Pattern:
-        """Many literals as alternatives, long ones first."""
+    def of_literals(self, literals: list[Literal]) -> Pattern:
+        """Many literals as alternatives."""
         self.budget.spend(len(literals))
-        ordered = sorted(literals, key=Pattern.rank)
-        text = "|".join([re.escape(literal.text) for literal in ordered])
-        if len(text) > self.budget.limits.states:
+        lengths = [len(text) for text, _ in literals]
+        if sum(lengths) + len(lengths) > self.budget.limits.states:
             raise self.too_large("a terminal")
-        words = tuple(sorted({literal.text for literal in literals}))
-        return Pattern(f"(?:{text})", shortest=ordered[-1].shortest, longest=ordered[0].longest, words=words)
+        return Pattern("", shortest=min(lengths), longest=max(lengths), words=tuple(sorted(set(literals))))
+
+    def literals_of(self, patterns: list[Pattern]) -> list[Literal] | None:
+        """The literals of alternatives that are nothing else; None where one is."""
+        found: list[Literal] = []
+        for pattern in patterns:
+            if pattern.words:
+                found += pattern.words
+            elif pattern.literal:
+                found.append((pattern.text, pattern.flags))
+            else:
+                return None
+        return found
 
     def apart(self, pattern: Pattern) -> list[Pattern]:
         """The literals of a list of words, or a pattern as it is."""
-        return [Pattern(word, literal=True, shortest=len(word), longest=len(word)) for word in pattern.words] or [pattern]
+        return [literal_pattern(*word) for word in pattern.words] or [pattern]
+
+    def letters(self, terminal: Pattern) -> list[tuple[CharSet, ...]] | None:
+        """A list of words as sets of characters; None where two sets overlap, as those of "k"i and "k" do."""
+        sets: dict[str, dict[str, CharSet]] = {}
+        for flags in ("", "i"):
+            letters = set("".join([text for text, those in terminal.words if those == flags]))
+            sets[flags] = {letter: _letter(letter, flags) for letter in letters}
+        if not are_disjoint({*sets[""].values(), *sets["i"].values()}):
+            return None
+        return [tuple(map(sets[flags].__getitem__, text)) for text, flags in terminal.words]
+
+    def listed(self, terminal: Pattern) -> Dfa | None:
+        """The automaton of a list of words; None for a pattern that only a regular expression can say."""
+        if is_plain(terminal.words):
+            return dfa.from_strings([text for text, _ in terminal.words], budget=self.budget) if terminal.words else None
+        letters = self.letters(terminal)
+        return None if letters is None else words_dfa(letters, self.budget)
 
     def regexp(self, token: Token) -> Pattern:
         """A regular expression /.../ with its flags."""
@@ -198,9 +260,12 @@ class Terminals:
         """The node of a terminal's texts."""
         if isinstance(terminal, Pattern) and terminal.literal and not terminal.flags:
             return builder.literal(terminal.text.encode())
-        if isinstance(terminal, Pattern) and terminal.words:
-            return choice_node(builder, sorted([word.encode() for word in terminal.words]), self.budget)
         if isinstance(terminal, Pattern):
+            if terminal.words and is_plain(terminal.words):
+                return choice_node(builder, sorted([text.encode() for text, _ in terminal.words]), self.budget)
+            letters = self.letters(terminal) if terminal.words else None
+            if letters is not None:
+                return words_node(builder, letters, self.budget)
             try:
                 node = preferred_node(builder, self.parse(terminal, token), self.budget)
             except RegexError as error:
@@ -217,8 +282,9 @@ class Terminals:
         """The automaton of all texts that match a terminal as a whole."""
         if isinstance(terminal, Dfa):
             return terminal
-        if terminal.words:
-            return dfa.from_strings(terminal.words, budget=self.budget)
+        listed = self.listed(terminal)
+        if listed is not None:
+            return listed
         try:
             return whole_dfa(self.parse(terminal, token), self.budget)
         except RegexError as error:
@@ -228,8 +294,9 @@ class Terminals:
         """The automaton of a terminal's texts."""
         if isinstance(terminal, Dfa):
             return terminal
-        if terminal.words:  # long ones come first, so none hides another
-            return dfa.from_strings(terminal.words, budget=self.budget)
+        listed = self.listed(terminal)  # long ones come first, so none hides another
+        if listed is not None:
+            return listed
         try:
             return preferred_dfa(self.parse(terminal, token), self.budget)
         except RegexError as error:
@@ -242,10 +309,9 @@ class Terminals:
         if terminal.literal:
             if not terminal.text:
                 return ()
-            point = ord(terminal.text[0])
-            return any_case((point, point), 0) if terminal.flags else (point, point)
+            return _letter(terminal.text[0], terminal.flags)
         if terminal.words:
-            return from_chars({word[0] for word in terminal.words if word})
+            return union(*[_letter(*first) for first in {(text[0], flags) for text, flags in terminal.words if text}])
         return first_characters(self.parse(terminal, token))
 
 
@@ -295,10 +361,10 @@ class TerminalBuilder(Transformer_NonRecursive[Token, Any]):
         patterns = [child for child in children if isinstance(child, Pattern)]
         if len(patterns) < len(children):
             return dfa.union(*map(self.automaton, children), budget=self.terminals.budget)
-        literals = [literal for pattern in patterns for literal in self.terminals.apart(pattern)]
-        if len(literals) > MANY_WORDS and all(literal.literal and not literal.flags for literal in literals):
+        literals = self.terminals.literals_of(patterns)
+        if literals is not None and len(literals) > MANY_WORDS:
             return self.terminals.of_literals(literals)
-        patterns = sorted(literals, key=Pattern.rank)
+        patterns = sorted([part for pattern in patterns for part in self.terminals.apart(pattern)], key=Pattern.rank)
         lengths = (min(part.shortest for part in patterns), max(part.longest for part in patterns))
         return self.join("(?:", patterns, "|", ")", lengths)
 

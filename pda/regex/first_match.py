@@ -11,7 +11,7 @@ The preferred texts are found in the cheapest way that is open:
     all texts are preferred where each is read in one way only and no quantifier is lazy: the tree becomes nodes as it stands. The condition
     is that of Brueggemann-Klein, "Regular expressions into finite automata" (1993): the next character alone says which part of the
     expression it belongs to
-    a list of words loses those of which an earlier word is the beginning: words.py; many plain ones are a choice, without characters
+    a list of words loses those of which an earlier word is the beginning: words.py; many are a choice
     all texts are preferred where no text is the beginning of another, which the position automaton shows: to_nfa.py
     else the automaton is made of lists of threads, the preferred one first
 
@@ -41,7 +41,7 @@ from ..automata.charset import CharSet, contains, intersection, pairs, size, uni
 from ..automata.dfa import Dfa
 from ..automata.nfa import bits
 from ..budget import Budget
-from ..choice import choice_node
+from ..choice import choice_node, words_node
 from ..exceptions import LimitError, RegexError
 from ..grammar import UTF8, GrammarBuilder, NodeId
 from .analysis import one_character
@@ -60,6 +60,9 @@ def preferred_node(builder: GrammarBuilder, ast: Ast, budget: Budget) -> NodeId:
     if words is not None and len(words) > MANY_WORDS:
         budget.spend(sum(map(len, words)))
         return choice_node(builder, sorted([word.encode() for word in words]), budget)
+    listed = word_list(ast, ast.root)
+    if listed is not None and len(listed) > MANY_WORDS:
+        return words_node(builder, listed, budget, prefix_free=True)
     if is_deterministic(ast, budget):
         return emit(builder, ast, _all_of(ast), search=False, encoding=UTF8)
     automaton = preferred_dfa(ast, budget)

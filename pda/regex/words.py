@@ -7,6 +7,8 @@ linear time", Theoretical Computer Science 92, 1992).
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from ..automata.charset import CharSet, size, union
 from ..automata.dfa import Dfa, from_letters
 from ..budget import Budget
@@ -44,8 +46,12 @@ def word_list(ast: Ast, root: AstId) -> list[Word] | None:
             else:
                 return None
         words.append(tuple(word))
-    letters = {chars for word in words for chars in word}
-    return words if all(letters) and size(union(*letters)) == sum(map(size, letters)) else None
+    return words if are_disjoint({chars for word in words for chars in word}) else None
+
+
+def are_disjoint(letters: Set[CharSet]) -> bool:
+    """Whether no set is empty and no two share a character."""
+    return all(letters) and size(union(*letters)) == sum(map(size, letters))
 
 
 def plain_words(ast: Ast) -> list[str] | None:

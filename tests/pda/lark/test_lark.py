@@ -361,6 +361,63 @@ def test_pattern_errors(pattern: str, message: str) -> None:
     assert caught.value.message == message
 
 
+LETTERS = "abkKsSiIßé\\K\u017f\u0131\u0130"
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.tuples(st.text(LETTERS, max_size=3), st.sampled_from(["", "i"])), min_size=8, max_size=60),
+    st.lists(st.text(LETTERS, max_size=3), max_size=10),
+    st.sampled_from(["start: T\nT: {}", "start: {}", "start: ({}) | T\nT: {}", "start: T\nT: {} | /9/", "start: T\nT: ({}) /9?/"]),
+    st.booleans(),
+)
+def test_lists_of_words_are_what_re_matches(words: list[tuple[str, str]], samples: list[str], frame: str, ignoring: bool) -> None:
+    """Many literals as alternatives, some of them in any case, are the texts that `re` matches, in terminals and in rules."""
+    listed = " | ".join('"' + word.replace("\\", "\\\\") + '"' + flag for word, flag in words)
+    grammar = lark_grammar(frame.replace("{}", listed) + ("\n%ignore / +/" if ignoring else ""))
+    patterns = [re.compile(re.escape(word), re.IGNORECASE if flag else 0) for word, flag in words]
+    nine = "9" if "9" in frame else ""
+    alone = bool(nine) and "|" in frame.replace("{}", "")
+    for text in [*samples, *(word.swapcase() for word, _ in words), *(word for word, _ in words)]:
+        expected = any(pattern.fullmatch(text) for pattern in patterns)
+        assert generates(grammar, text) == expected, (text, words)
+        if nine and not alone:
+            assert generates(grammar, text + nine) == expected, (text, words)
+        if ignoring:
+            assert generates(grammar, text + " ") == expected, (text, words)
+
+
+def test_lists_of_words_of_many_letters() -> None:
+    """More than 256 different letters, and letters whose cases share no set with another's."""
+    words = [f"w{chr(0x4E00 + number)}z" for number in range(300)]
+    grammar = lark_grammar("start: T\nT: " + " | ".join(f'"{word}"i' for word in words))
+    assert all(generates(grammar, word.upper()) for word in words)
+    assert not generates(grammar, "w\u4dffz")
+
+
+def test_a_fault_in_a_list_of_words_has_its_place() -> None:
+    """The caret stands under the literal that is wrong, not under the first of the list."""
+    words = [f'"word{number}"i' for number in range(12)]
+    words[7] = r'"ab\xZ"i'
+    with pytest.raises(LarkError, match="takes more hexadecimal digits") as caught:
+        lark_grammar("start: T\nT: " + "\n  | ".join(words))
+    assert caught.value.line == 9
+    assert caught.value.column == 5
+
+
+def test_thousands_of_words_in_any_case_are_cheap() -> None:
+    """3,000 words in any case are a list and no pattern: they become one automaton, in tenths of a second at most."""
+    draw = random.Random(5)
+    words = ["".join(draw.choices("abcdefghijklmnopqrstuvwxyz", k=draw.randint(4, 10))) for _ in range(3000)]
+    listed = " | ".join(f'"{word}"i' for word in words)
+    for frame in ("start: T\nT: {}", "start: {}", "start: T\nT: /" + "|".join(words) + "/i"):
+        begin = time.process_time()
+        grammar = lark_grammar(frame.replace("{}", listed))
+        assert time.process_time() - begin < 2
+        assert len(grammar.nodes) < 30
+        assert generates(grammar, words[17].title())
+
+
 def test_json_is_compiled_by_the_caller() -> None:
     """%json hands its value to the caller's compiler, and stands in a rule like a terminal."""
     seen = []
