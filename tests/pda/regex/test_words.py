@@ -13,6 +13,7 @@ from stackmask.pda.automata import dfa
 from stackmask.pda.automata.language import accepts, enumerate_texts
 from stackmask.pda.budget import Budget
 from stackmask.pda.exceptions import LimitError
+from stackmask.pda.grammar import AUTOMATON, EMPTY, LITERAL, GrammarBuilder
 from stackmask.pda.lark import lark_grammar
 from stackmask.pda.limits import Limits
 from stackmask.pda.regex import first_match, regex_dfa, regex_grammar
@@ -26,6 +27,20 @@ def general(pattern: str, *, preferring: bool) -> dfa.Dfa:
     """The automaton by lists of threads."""
     budget = Budget()
     return first_match._Threads(first_match._Nfa(parse_python(pattern, budget), budget), budget, preferring=preferring).dfa()
+
+
+@given(words=st.lists(st.text("abcK", max_size=4), min_size=33, max_size=60), flag=st.sampled_from(["", "i"]))
+def test_many_words_are_a_choice(words: list[str], flag: str) -> None:
+    """The node of many words generates those that `re.match` finds whole, in any case too."""
+    pattern = f"(?{flag}:{'|'.join(words)})"
+    builder = GrammarBuilder()
+    node = first_match.preferred_node(builder, parse_python(pattern, Budget()), Budget())
+    operator, *payload = builder.nodes[node]
+    assert operator in (AUTOMATON, EMPTY, LITERAL)
+    whole = dfa.Dfa(payload[0], payload[1]) if operator == AUTOMATON else dfa.from_string(payload[0].decode() if payload else "")
+    for text in {*words, *(word.swapcase() for word in words), *(word[:-1] for word in words), *(word + "a" for word in words)}:
+        found = re.match(pattern, text)
+        assert accepts(whole, text) == (found is not None and found.end() == len(text)), text
 
 
 @given(words=WORDS, flag=st.sampled_from(["", "(?i)"]))
