@@ -61,7 +61,7 @@ from .lazy_rules import in_order
 from .lexemes import Lexemes
 from .lexer import read_json
 from .parametric import ParameterError, read_condition, read_number
-from .terminals import Pattern, Terminal, literal_pattern
+from .terminals import Literal, Pattern, Terminal, literal_pattern
 
 JsonNode: TypeAlias = Callable[[GrammarBuilder, object], NodeId]
 """Compiles a JSON Schema to a node."""
@@ -284,8 +284,42 @@ class _Compiler:
             choice = _Choice(self.definitions, parameter)
             bodies = [choice.transform(body) for body in bodies]
         builder = _RuleBuilder(self, definition, arguments, parameter)
-        body = self.builder.alt(*(builder.transform(body) for body in bodies))
-        return options.around(self.builder, body, str(definition.head))
+        alternatives = []
+        for body in bodies:
+            rest, literals = self.without_literals(body, definition)
+            if literals:
+                alternatives.append(builder.terminal(self.lexemes.plan(definition).of_literals(literals), definition.head))
+            if rest.children:
+                alternatives.append(builder.transform(rest))
+        return options.around(self.builder, self.builder.alt(*alternatives), str(definition.head))
+
+    def without_literals(self, body: Tree[Token], user: Definition) -> tuple[Tree[Token], list[Literal]]:
+        """A body without the alternatives that are a terminal of one literal each, and these literals; as it is where they are few.
+
+        PERF: many rules that begin alike cost the kernel a state for each set of them, where an automaton of the literals has one.
+        """
+        if len(body.children) <= MANY_WORDS:
+            return body, []
+        rest: list[Token | Tree[Token]] = []
+        literals: list[Literal] = []
+        for child in body.children:
+            literal = self.literal(child, user)
+            if literal is None:
+                rest.append(child)
+            else:
+                literals.append(literal)
+        return (Tree("expansions", rest), literals) if len(literals) > MANY_WORDS else (body, [])
+
+    def literal(self, alternative: Token | Tree[Token], user: Definition) -> Literal | None:
+        """The text of an alternative that is a terminal of one literal."""
+        token = alternative.children[0] if isinstance(alternative, Tree) and len(alternative.children) == 1 else None
+        if not isinstance(token, Token) or token.type != "TERMINAL":
+            return None
+        name, definition = self.definitions.find(token, user)
+        if definition.options:
+            return None
+        terminal = self.lexemes.build(definition, name)
+        return (terminal.text, terminal.flags) if isinstance(terminal, Pattern) and terminal.literal and terminal.text else None
 
     def plain(self, token: Token, definition: Definition) -> NodeId:
         """What stands in a rule under one token."""

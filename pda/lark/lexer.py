@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, Final
 
-from lark import Lark, Token, Tree, UnexpectedToken
+from lark import Lark, Token, Transformer, Tree, UnexpectedToken
 from lark.lexer import Lexer
 
 from ..budget import Budget
@@ -25,7 +25,7 @@ from ..exceptions import LarkError, LimitError
 
 _SYNTAX: Final = """
     start: (_statement _NL)*
-    _statement: definition | override | extend | ignore | import_ | declare | options
+    _statement: definition | DEFINED | override | extend | ignore | import_ | declare | options
     definition: MODIFIERS? (_name | TEMPLATE parameters | PARAMETRIC PARAMETER) attributes? priority? _COLON expansions
     _name: RULE | TERMINAL
     parameters: _LBRACE RULE (_COMMA RULE)* _RBRACE
@@ -52,11 +52,12 @@ _SYNTAX: Final = """
     _atom: _LPAR expansions _RPAR | maybe | negation | _value
     maybe: _LBRA expansions _RBRA
     negation: NOT _atom
-    _value: TERMINAL | RULE | STRING | WORDS | REGEXP | RANGE | SPECIAL | JSON | SUBSTRING | LARK | REFERENCE | template | parametric
+    _value: TERMINAL | NAMES | STRING | WORDS | REGEXP | RANGE | SUBSTRING | RULE | template | parametric | SPECIAL | JSON | LARK
+          | REFERENCE
     template: TEMPLATE _LBRACE _value (_COMMA _value)* _RBRACE
     parametric: PARAMETRIC PARAMETER
-    %declare MODIFIERS RULE ALIAS TEMPLATE PARAMETRIC PARAMETER CONDITION TERMINAL STRING WORDS REGEXP RANGE SPECIAL JSON SUBSTRING
-    %declare LARK REFERENCE
+    %declare MODIFIERS RULE ALIAS TEMPLATE PARAMETRIC PARAMETER CONDITION TERMINAL NAMES STRING WORDS REGEXP RANGE SPECIAL JSON
+    %declare SUBSTRING LARK REFERENCE DEFINED
     %declare OP COUNTS TILDE NOT AND NUMBER RELATIVE DECLARE OPTIONS
     %declare _NL _COLON _COMMA _EQUAL _DOT _DOTDOT _OR _TO _LPAR _RPAR _LBRA _RBRA _LBRACE _RBRACE
     %declare _OVERRIDE _EXTEND _IGNORE _IMPORT
@@ -82,9 +83,15 @@ _TOKEN: Final = re.compile(
     """.replace("{counts}", _COUNTS.pattern).replace("{string}", STRING),
     re.VERBOSE,
 )
-# PERF: literals that are alternatives one after the other are one token, where lark's parser would take a step for each.
-_WORDS: Final = re.compile(rf"{STRING}i?(?:\s*+\|\s*+{STRING}i?(?=\s*+\|)){{7,}}+")
-_BEFORE_WORDS: Final = ("_COLON", "_OR", "_LPAR", "_LBRA")
+# PERF: literals or names that are alternatives one after the other are one token, where lark's parser would take a step for each. So is
+# the definition of a terminal by one literal, which ends where the next line begins with something else than a blank, a comment or `|`.
+_LISTED: Final = r"{one}(?:\s*+\|\s*+{one}(?=\s*+\|)){{7,}}+"
+_NAME: Final = r"_*[A-Z](?:[A-Z0-9_]|-(?!>))*+(?![A-Za-z0-9_])"
+_WORDS: Final = re.compile(_LISTED.format(one=f"{STRING}i?"))
+_NAMES: Final = re.compile(_LISTED.format(one=_NAME))
+_ONE_NAME: Final = re.compile(_NAME)
+_DEFINED: Final = re.compile(rf"{_NAME}[ \t]*+:[ \t]*+{STRING}i?(?=[ \t]*+\r?\n[^\s|/#\\])")
+_BEFORE_LISTS: Final = ("_COLON", "_OR", "_LPAR", "_LBRA")
 _MARKS: Final = {
     "->": "_TO",
     "..": "_DOTDOT",
@@ -135,7 +142,36 @@ def parse(text: str, budget: Budget, begin: int = 0, end: int | None = None) -> 
 @cache
 def _parser() -> Lark:
     """The parser that lark makes of the syntax: without state, and made on first use since that takes some 20 ms."""
-    return Lark(_SYNTAX, parser="lalr", lexer=_LarkLexer, maybe_placeholders=False)
+    return Lark(_SYNTAX, parser="lalr", lexer=_LarkLexer, maybe_placeholders=False, transformer=_Unfolding())
+
+
+class _Unfolding(Transformer[Token, Tree[Token]]):
+    """Makes the trees of tokens that stand for several steps of the syntax."""
+
+    def start(self, children: list[Any]) -> Tree[Token]:
+        """All statements."""
+        return Tree("start", [_defined(child) if isinstance(child, Token) else child for child in children])
+
+    def expansions(self, children: list[Any]) -> Tree[Token]:
+        """A | B."""
+        alternatives: list[Any] = []
+        for child in children:
+            names = child.children[0] if child.data == "expansion" and child.children else None
+            if isinstance(names, Token) and names.type == "NAMES":
+                for match in _ONE_NAME.finditer(names):
+                    name = Token("TERMINAL", match.group(), (names.start_pos or 0) + match.start())
+                    alternatives.append(Tree("expansion", [name]))
+            else:
+                alternatives.append(child)
+        return Tree("expansions", alternatives)
+
+
+def _defined(token: Token) -> Tree[Token]:
+    """The definition NAME: "literal"."""
+    begin = token.start_pos or 0
+    at = token.index('"')
+    name = Token("TERMINAL", token[:at].rstrip(" \t:"), begin)
+    return Tree("definition", [name, Tree("expansions", [Tree("expansion", [Token("STRING", token[at:], begin + at)])])])
 
 
 def _syntax_error(source: _Source, error: UnexpectedToken) -> LarkError:
@@ -219,15 +255,24 @@ class _Source:
         kind, value, end = match.lastgroup, match.group(), match.end()
         assert kind is not None
         if kind == "WORD":
-            return self.word(value, start, end), end
+            if self.last == "_NL" and (defined := _DEFINED.match(self.text, start, self.end)):
+                return "DEFINED", defined.end()
+            return self.listed(_NAMES, start) or (self.word(value, start, end), end)
         if kind == "DIRECTIVE":
             return self.directive(value, start, end)
         if kind == "MARK":
             return self.mark(value, start), end
-        if kind == "STRING" and self.last in _BEFORE_WORDS and (words := _WORDS.match(self.text, start, self.end)):
-            self.budget.spend((words.end() - start) // 8)
-            return "WORDS", words.end()
+        if kind == "STRING":
+            return self.listed(_WORDS, start) or (kind, end)
         return kind, end
+
+    def listed(self, pattern: re.Pattern[str], start: int) -> tuple[str, int] | None:
+        """The list of alternatives that begins here, if one may and does."""
+        match = pattern.match(self.text, start, self.end) if self.last in _BEFORE_LISTS else None
+        if match is None:
+            return None
+        self.budget.spend((match.end() - start) // 8)
+        return "WORDS" if pattern is _WORDS else "NAMES", match.end()
 
     def word(self, word: str, start: int, end: int) -> str:
         """Rule, template or terminal, by the case of the name and by what follows."""

@@ -263,6 +263,8 @@ class Terminals:
         if isinstance(terminal, Pattern):
             if terminal.words and is_plain(terminal.words):
                 return choice_node(builder, sorted([text.encode() for text, _ in terminal.words]), self.budget)
+            if terminal.literal:
+                return builder.seq(*[builder.chars(_letter(letter, terminal.flags)) for letter in terminal.text])
             letters = self.letters(terminal) if terminal.words else None
             if letters is not None:
                 return words_node(builder, letters, self.budget)

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lark import Lark
+from lark import Lark, Token
 from lark.exceptions import LarkError as LarksOwnError
 
 from stackmask.pda.automata.language import accepts
@@ -24,7 +24,7 @@ from stackmask.pda.budget import Budget
 from stackmask.pda.engine import KernelGrammar, Matcher, TokenTrie
 from stackmask.pda.exceptions import LarkError, LimitError, RegexError
 from stackmask.pda.grammar import Grammar, GrammarBuilder, NodeId
-from stackmask.pda.lark import lark_grammar
+from stackmask.pda.lark import lark_grammar, lexer
 from stackmask.pda.limits import Limits
 from stackmask.pda.regex.first_match import is_deterministic, preferred_dfa, whole_dfa
 from stackmask.pda.regex.parser import parse_python
@@ -393,6 +393,66 @@ def test_lists_of_words_of_many_letters() -> None:
     grammar = lark_grammar("start: T\nT: " + " | ".join(f'"{word}"i' for word in words))
     assert all(generates(grammar, word.upper()) for word in words)
     assert not generates(grammar, "w\u4dffz")
+
+
+NAMED = "".join(f'K{number}: "w{number}"i\n' for number in range(40))
+NAMES = [f"K{number}" for number in range(40)]
+LISTED = [
+    "start: " + " | ".join(NAMES) + "\n" + NAMED,
+    "start: x\nx: " + "\n  | ".join(NAMES) + " -> last\n" + NAMED,
+    "start: (" + " | ".join(NAMES[:12]) + ")+ K13? | [" + "|".join(NAMES[14:]) + "]\n" + NAMED,
+    "start: T\nT: ~" + " | ".join(NAMES) + " & K0\n" + NAMED,
+    "start: " + " | ".join(NAMES) + " ~ 2\n" + NAMED.replace("\n", "\r\n"),
+    "start: " + " | ".join(NAMES) + "\n" + NAMED.replace('7"i\n', '7"i // seven\n  | "o"\n').replace('8"i\n', '8"i\n// eight\n|"p"\n'),
+    "start: " + " | ".join(NAMES) + "\n" + NAMED.replace('9"i\n', '9"i\n  | "o"\n').replace('6"i\n', '6"i\n| "p"\n'),
+    '%override A: "a"\nstart: A\nA: "a"i\n%extend A: "c"\nB.2 : "x"\n_C-D  :  "y"\nE: "z" "i"\nF: "z"..."i"\nG: "z"',
+]
+
+
+@pytest.mark.parametrize("text", [*LISTED, *(case["grammar"] for case in CASES if "error" not in case and not case.get("surrogate"))])
+def test_tokens_of_several_steps_make_the_trees_of_the_steps(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list of names and a definition by one literal are read as if each name and mark were a token of its own."""
+    try:
+        whole: Any = lexer.parse(text, Budget())
+    except LarkError as error:
+        whole = error.position
+    for pattern in ("_NAMES", "_DEFINED"):
+        monkeypatch.setattr(lexer, pattern, re.compile("(?!)"))
+    try:
+        stepwise: Any = lexer.parse(text, Budget())
+    except LarkError as error:
+        stepwise = error.position
+    assert whole == stepwise
+    if not isinstance(whole, int):
+        offsets = [
+            [token.start_pos for token in tree.scan_values(lambda value: isinstance(value, Token)) if token.type != "DEFINED"]
+            for tree in (whole, stepwise)
+        ]
+        assert offsets[0] == offsets[1]
+
+
+@pytest.mark.parametrize("blank", ["", " "])
+def test_lists_of_names_are_one_terminal(blank: str) -> None:
+    """Alternatives that are terminals of a literal each are one automaton, beside alternatives that are more."""
+    text = "start: (keyword | other)+\nkeyword: " + " | ".join(NAMES) + '\nother: "x" K1 | ' + " | ".join(NAMES) + "\n" + NAMED
+    grammar = lark_grammar(text + "%ignore / +/" * bool(blank))
+    accepted = [["w17"], ["W39"], ["w4", "W3"], ["x", "w1", "W3"], ["w17", "W18", "w0"]]
+    assert all(generates(grammar, blank.join(words)) for words in accepted)
+    assert not any(generates(grammar, blank.join(words)) for words in (["w40"], ["x", "w2"], ["w1", "x"], [], ["w1", "y"]))
+    assert generates(grammar, "w1 w2") == bool(blank)
+    assert len(grammar.nodes) < 40
+
+
+def test_a_fault_in_a_list_of_names_has_its_place() -> None:
+    """A name without a definition, or one that is defined twice, is shown where it stands."""
+    with pytest.raises(LarkError, match="`K77` is not defined") as caught:
+        lark_grammar("start: " + "\n  | ".join([*NAMES[:20], "K77", *NAMES[20:]]) + "\n" + NAMED)
+    assert (caught.value.line, caught.value.column) == (21, 5)
+    with pytest.raises(LarkError, match="`K3` is defined already on line 5") as caught:
+        lark_grammar("start: " + " | ".join(NAMES) + "\n" + NAMED + 'K3: "x"\nK50: "y"\n')
+    assert (caught.value.line, caught.value.column) == (42, 1)
+    with pytest.raises(LarkError, match="options stand behind the name of a rule, not of a terminal"):
+        lark_grammar("start: " + " | ".join(NAMES) + "\n" + NAMED.replace("K5:", "K5[lazy]:"))
 
 
 def test_a_fault_in_a_list_of_words_has_its_place() -> None:
