@@ -1,25 +1,25 @@
-"""The edge to everybody else's code: tokenizers, models, servers, engines.
+"""The interface to other people's code: tokenizers, models, servers, engines.
 
     torch                                  bitmasks applied to logits
-    tokenizers/                            vocabularies out of other libraries' tokenizers
+    tokenizers/                            vocabularies from other libraries' tokenizers
     compiler/                              specifications compiled once, cached and shared
-    processes/                             the same in processes of their own
+    processes/                             the same in separate processes
     follower                               a matcher that follows a list of tokens
     transformers/, transformers_batching   model.generate and continuous batching of transformers
     answers/                               options, types, partial values and pieces of generate's answers
     decisions/                             the probability of each text of a finite grammar, and exact draws
     generate                               generation for scripts: one prompt, several, asyncio
-    distributed                            ranks that agree on which grammars are ready
+    distributed                            agreement among ranks on which grammars are ready
     demo/                                  a model small enough to ship
-    tools/                                 how model families spell tool calls
+    tools/                                 the tool-call notations of model families
     engine/                                continuous batching of constrained requests
     inspector/                             why a text is refused and what may come next: data, a page, colours
     llama_cpp/                             GGUF models, run by llama.cpp
     mlx/                                   models of mlx-lm, on Apple silicon
     server/                                an HTTP server over the engine, with OpenAI's interface
     cli/                                   the command line
-    outlines/                              a back end of Outlines
-    vllm/, sglang/, xgrammar/              backends of vLLM and SGLang, and XGrammar's Python interface
+    outlines/                              a back end for Outlines
+    vllm/, sglang/, xgrammar/              backends for vLLM and SGLang, and XGrammar's Python interface
 
 >>> import stackmask
 >>> from stackmask.integration.demo import demo_vocabulary

@@ -1,13 +1,13 @@
 """Text from a Hugging Face model under a constraint, for scripts and the command line.
 
     generate        one prompt              generate_batch   several prompts in one batch
-    generate_async  one prompt, in a thread that the event loop waits for
+    generate_async  one prompt, in a thread that does not block the event loop
     stream          one prompt, piece by piece, for `for` and `async for`
 
-    Generator       what they share for one model: its vocabulary and a compiler with its cache
+    Generator       their shared state for one model: its vocabulary and a compiler with its cache
 
-Each call runs an engine (`stackmask.integration.engine`) of its own in the caller's thread, so that calls in several threads do not
-wait for each other. Servers submit their requests to one engine instead, which batches requests that come at different times.
+Each call runs its own engine (`stackmask.integration.engine`) in the caller's thread, so that calls in several threads do not
+wait for each other. Servers submit their requests to one engine instead, which batches requests that arrive at different times.
 This module imports neither torch nor the engine until a call needs them, because `import stackmask` imports it.
 """
 
@@ -56,7 +56,7 @@ T = TypeVar("T")
 
 
 class Generator:
-    """A model with its tokenizer, its vocabulary and a compiler whose grammars stay compiled between calls."""
+    """A model with its tokenizer, its vocabulary, and a compiler that keeps its grammars between calls."""
 
     def __init__(self, model: Any, tokenizer: Any, *, compiler: Compiler | None = None) -> None:
         self.model = model
@@ -71,7 +71,7 @@ class Generator:
         self._decider: Decider | None = None
 
     def compile(self, **constraint: Unpack[ConstraintOptions]) -> CompiledGrammar | None:
-        """The grammar of a constraint; None where there is none."""
+        """Compile a constraint; return its grammar, or None if there is no constraint."""
         check_names(constraint)
         kind = check_constraint(constraint)
         if kind is None or kind == "grammar":
@@ -115,7 +115,7 @@ class Generator:
     def generate(
         self, prompt: Prompt, *, on_text: Callable[[str], None] | None = None, **options: Unpack[GenerateOptions]
     ) -> Generation[Any]:
-        """One answer; `on_text` is called with each new piece of its text, and of no other answer's where `n` asks for more."""
+        """Generate one answer; `on_text` gets each new piece of its text. If `n` asks for more answers, it gets only the first one's."""
         check_names(options, {"on_text"})
         (answer,) = self._run([prompt], options, on_text, threading.Event())
         return answer
@@ -137,7 +137,7 @@ class Generator:
     def generate_batch(self, prompts: Sequence[Prompt], **options: Unpack[GenerateOptions]) -> list[Generation[Any]]: ...
 
     def generate_batch(self, prompts: Sequence[Prompt], **options: Unpack[GenerateOptions]) -> list[Generation[Any]]:
-        """An answer to each prompt under the same constraint, all in one batch; each has its own random numbers."""
+        """Answer each prompt under the same constraint, all in one batch; each answer has its own random numbers."""
         check_names(options)
         return self._run(prompts, options, None, threading.Event())
 
@@ -154,7 +154,7 @@ class Generator:
     async def generate_async(self, prompt: Prompt, **options: Unpack[GenerateOptions]) -> Generation[Any]: ...
 
     async def generate_async(self, prompt: Prompt, **options: Unpack[GenerateOptions]) -> Generation[Any]:
-        """One answer, made in another thread; cancelling stops that thread after its current step."""
+        """Generate one answer in another thread; cancelling stops that thread after its current step."""
         check_names(options)
         cancelled = threading.Event()
         try:
@@ -188,7 +188,7 @@ class Generator:
     def stream(self, prompt: Prompt, **options: Unpack[GenerateOptions]) -> Stream[Any]: ...
 
     def stream(self, prompt: Prompt, **options: Unpack[GenerateOptions]) -> Stream[Any]:
-        """The pieces of one answer as they are made; of several answers (`n`) those of the first."""
+        """Yield the pieces of one answer as they are made; with several answers (`n`), the pieces of the first."""
         check_names(options)
         if options.get("faithful"):
             raise ValueError("faithful answers come whole, so that there is nothing to stream; generate gives them")
@@ -258,7 +258,7 @@ class Generator:
 
 
 class _Run:
-    """The engine over some prompts, `n` rows for each; who made it calls `engine.step` until it is over."""
+    """The engine over some prompts, `n` rows for each; its owner calls `engine.step` until it is over."""
 
     def __init__(
         self, generator: Generator, prompts: Sequence[Prompt], options: GenerateOptions, listen: Callable[[int, Event], None]
@@ -385,10 +385,10 @@ def generate(
     on_text: Callable[[str], None] | None = None,
     **options: Unpack[GenerateOptions],
 ) -> Generation[Any]:
-    """Text from `model` that matches a constraint: `generate(model, tokenizer, "Anna, 31", json_schema=Person).parsed`.
+    """Generate text from `model` that matches a constraint: `generate(model, tokenizer, "Anna, 31", json_schema=Person).parsed`.
 
-    `gguf` is a GGUF file in the place of both: `generate(gguf="model.gguf", prompt="Anna, 31", json_schema=Person)`. It is loaded for this
-    call; for more than one, load it once (`stackmask.integration.llama_cpp.model.load_gguf`).
+    `gguf` names a GGUF file instead of both: `generate(gguf="model.gguf", prompt="Anna, 31", json_schema=Person)`. Each call loads the
+    file; for several calls, load it once (`stackmask.integration.llama_cpp.model.load_gguf`).
 
     `ConstraintOptions` and `SamplingOptions` of `stackmask.integration.answers.options` describe the options.
     To call it often, make a `Generator` once, or pass a `compiler`: both keep the vocabulary and the compiled grammars.
@@ -444,7 +444,7 @@ def generate_batch(
 def generate_batch(
     model: Any, tokenizer: Any, prompts: Sequence[Prompt], *, compiler: Compiler | None = None, **options: Unpack[GenerateOptions]
 ) -> list[Generation[Any]]:
-    """As `generate`, for several prompts in one batch."""
+    """Like `generate`, for several prompts in one batch."""
     check_names(options, {"compiler"})
     return Generator(model, tokenizer, compiler=compiler).generate_batch(prompts, **options)
 
@@ -488,7 +488,7 @@ async def generate_async(
 async def generate_async(
     model: Any, tokenizer: Any, prompt: Prompt, *, compiler: Compiler | None = None, **options: Unpack[GenerateOptions]
 ) -> Generation[Any]:
-    """As `generate`, without blocking the event loop."""
+    """Like `generate`, without blocking the event loop."""
     check_names(options, {"compiler"})
     return await Generator(model, tokenizer, compiler=compiler).generate_async(prompt, **options)
 
@@ -542,9 +542,9 @@ def stream(
 def stream(
     model: Any, tokenizer: Any, prompt: Prompt, *, compiler: Compiler | None = None, **options: Unpack[GenerateOptions]
 ) -> Stream[Any]:
-    """The pieces of an answer as they are made; `piece.partial` is the value so far, `piece.generation` the answer with the last.
+    """Yield the pieces of an answer as they are made: `piece.partial` is the value so far, `piece.generation` of the last the answer.
 
-    It takes the options of `generate`, and is read by `for` or `async for`.
+    It takes the options of `generate`; read it with `for` or `async for`.
     """
     check_names(options, {"compiler"})
     return Generator(model, tokenizer, compiler=compiler).stream(prompt, **options)
@@ -565,7 +565,7 @@ def _generation(
 
 
 def _parser(constraint: ConstraintOptions, grammar: CompiledGrammar | None) -> Reader | None:
-    """What makes a value of the text."""
+    """The function that parses the text into a value."""
     if grammar is None:
         return None
     if constraint.get("json_schema") is not None:

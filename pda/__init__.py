@@ -1,26 +1,26 @@
-"""From the text of a language to masks over tokens: grammars, automata, vocabularies, the engines. Knows no JSON Schema and no torch.
+"""From the description of a language to masks over tokens: grammars, automata, vocabularies, engines. Uses neither JSON Schema nor torch.
 
     regex, EBNF, Lark, choice --- front end ---> Grammar ----.
                                                              +--> KernelGrammar --> Matcher --> bitmask
     bytes of every token ----> Vocabulary --> TokenTrie -----'    shared            one a request
 
-Each line imports those above it only.
+Each line imports only those above it.
 
-    exceptions, limits, budget     the errors, and what hostile input runs into
+    exceptions, limits, budget     the errors, and the bounds that stop hostile input
     automata/                      sets of characters, deterministic and position automata
     operators                      the table of operators that grammars are made of
-    productive, useless_rules      does a grammar generate any text, and which of its rules take part
-    grammar, grammar_text          the intermediate representation that every front end emits and every engine runs, and its text
+    productive, useless_rules      whether a grammar generates any text, and which of its rules take part
+    grammar, grammar_text          the intermediate representation that every front end emits and every engine runs, and its printed form
     embed                          one grammar copied into another
-    free_text                      text up to a tag, watched for several tags at once
+    free_text                      text up to a tag, searched for several tags at once
     choice, regex/, ebnf/, lark/   the front ends
-    gbnf                           grammars for llama.cpp and what takes its notation
+    gbnf                           grammars in llama.cpp's notation
     reference/                     the engine in plain Python: the specification of the kernel
     kernel/, _kernel               the engine in C++
     engine                         picks one of the two
     packed                         a grammar on its way from another process
-    vocabulary, matcher            what people see of an engine
-    html                           text in colours for notebooks
+    vocabulary, matcher            the public face of an engine
+    html                           coloured text for notebooks
     captures                       the captured parts of a text, read again by the reference engine
 
 >>> from stackmask.pda.engine import KernelGrammar, Matcher, TokenTrie

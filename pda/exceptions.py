@@ -9,10 +9,10 @@
           UnsupportedSchemaError      every offending keyword with its JSON pointer, all at once
           UnsatisfiableError          no instance can satisfy the schema
         StructuralTagError
-      LimitError                      which limit, its value, what asked for more
+      LimitError                      which limit, its value, and the part that exceeds it
       VocabularyError(ValueError)
       RollbackError(ValueError)       asked for more tokens than were accepted
-    StackmaskWarning(UserWarning)     a part of a specification that looks as if it was meant, and has no effect
+    StackmaskWarning(UserWarning)     a part of a specification that has no effect but was probably meant to
 
 Leaves inherit the builtin that callers expect, so `except ValueError` around a request works.
 """
@@ -25,7 +25,7 @@ class StackmaskError(Exception):
 
 
 class GrammarError(StackmaskError, ValueError):
-    """A specification is wrong, or asks for something that has no exact automaton."""
+    """A specification is wrong, or has no exact automaton."""
 
 
 class _TextError(GrammarError):
@@ -61,7 +61,7 @@ class LarkError(_TextError):
 
 
 class SchemaError(GrammarError):
-    """A JSON Schema is malformed: a keyword has a value the specification forbids, or a reference leads nowhere."""
+    """A JSON Schema is malformed: a keyword has an invalid value, or a reference leads nowhere."""
 
 
 class UnsupportedSchemaError(SchemaError):
@@ -84,9 +84,9 @@ class StructuralTagError(GrammarError):
 
 
 class LimitError(StackmaskError):
-    """A limit was exceeded; `limit` is its name in `Limits`, `value` what it was set to.
+    """A limit was exceeded; `limit` is its name in `Limits`, `value` its value.
 
-    The message begins with the place that is to blame, where one is known: the pointer of a subschema, a rule, the path of a format.
+    The message begins with the place to blame, if it is known: the pointer of a subschema, a rule, the path of a format.
     """
 
     def __init__(self, message: str, *, limit: str = "", value: float | None = None) -> None:
@@ -109,22 +109,22 @@ class VocabularyError(StackmaskError, ValueError):
 
 
 class RollbackError(StackmaskError, ValueError):
-    """More tokens were to be rolled back than were accepted."""
+    """A rollback asked for more tokens than were accepted."""
 
 
 class StackmaskWarning(UserWarning):
-    """A part of a specification has no effect, though it looks as if it was meant to have one."""
+    """A part of a specification has no effect, but was probably meant to."""
 
 
 def shown(value: object, most: int = 60) -> str:
-    """A value for a message, whatever it is: Python refuses to print integers of many digits, and values that are nested deep.
+    """Any value as text for a message. Python refuses to print integers of many digits, and deeply nested values.
 
     >>> shown("a"), shown(10**5000)
     ("'a'", 'an int')
     """
     try:
         return f"{value!r:.{most}}"
-    except Exception:  # a value of somebody else's class may do anything here
+    except Exception:  # an instance of a foreign class may do anything here
         name = type(value).__name__
         return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 

@@ -1,8 +1,8 @@
-"""One request's position in a grammar: the engine's matcher, with what people ask of it on top.
+"""One request's position in a grammar: the engine's matcher, with methods for people on top.
 
 The calls made for every token are the engine's own, unwrapped.
-Added here are `explain`, which turns a refusal into a sentence, `forced_tokens`, which need the vocabulary beside the engine's state, and
-`get_captures`, which needs the grammar.
+This class adds `explain`, which turns a refusal into a sentence, `forced_tokens`, which needs the vocabulary besides the engine's state,
+and `get_captures`, which needs the grammar.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MOST_FORCED = 1 << 16  # forced_tokens gives no more than these at once
 
 
 def allocate_token_bitmask(batch_size: int, vocab_size: int) -> npt.NDArray[np.int32]:
-    """A bitmask of a row for each sequence of a batch, with every token allowed.
+    """A bitmask with a row for each sequence of a batch, with every token allowed.
 
     >>> allocate_token_bitmask(2, 40)
     array([[-1, -1],
@@ -45,15 +45,15 @@ there, sentences in the words of the specification, and places in it."""
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a token or a text is refused here, or that it is not; `str` says all of it, a line for each sentence.
+    """Whether a token or a text is accepted here, and if not, why; `str` gives all of it, a line for each sentence.
 
-    `reasons` say it in the words of the specification: for a JSON Schema the path in the instance, the value, and the keyword with its
-    pointer. `places` are the definitions of the rules of a grammar, with line and caret. `nearest` is the text up to the refused byte and
-    a shortest end to it. All three are known only at the start of a text, where the whole of it is at hand.
+    `reasons` explain it in terms of the specification: for a JSON Schema the path in the instance, the value, and the keyword with its
+    pointer. `places` are the definitions of the rules of a grammar, with line and caret. `nearest` is the text up to the refused byte with
+    a shortest completion. All three are known only if the matcher is at the start of a text, because they need the whole text.
 
-    `position` counts the bytes of `data` that fit, `byte` is the one that does not, `expected` are the bytes that would fit instead,
-    `rules` the rules that the text is in there, innermost first, and `complete` says whether the text may end there.
-    A token without text that is refused has no `byte`.
+    `position` counts the bytes of `data` that fit, `byte` is the first that does not, `expected` are the bytes that would fit instead,
+    `rules` the rules that the text is in there, innermost first, and `complete` whether the text may end there.
+    A refused token without text has no `byte`.
     """
 
     accepted: bool
@@ -106,11 +106,11 @@ class Matcher(engine.Matcher):
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """The vocabulary whose ids this matcher speaks of."""
+        """The vocabulary of this matcher's token ids."""
         return self._vocabulary
 
     def fork(self) -> Self:
-        """A matcher in the same state that goes its own way from here."""
+        """An independent matcher in the same state."""
         twin = super().fork()  # the engine's fork makes an instance of type(self)
         twin._vocabulary = self._vocabulary
         twin._captures = self._captures
@@ -124,14 +124,14 @@ class Matcher(engine.Matcher):
         return self.fork()
 
     def __reduce__(self) -> NoReturn:
-        """No matcher is pickled: it is a place in the tables of its process."""
+        """A matcher cannot be pickled, because it refers to the tables of its process."""
         raise TypeError("a Matcher cannot be pickled: send its grammar and the tokens that it accepted, and accept them there")
 
     def forced_tokens(self) -> list[int]:
-        """The tokens of the text that must come next, longest token first at every place; [] where more than one text can come.
+        """The tokens of the text that must come next, with the longest token at every place; [] if more than one text can come.
 
-        A token that the grammar asks for by its id is one of them where no text and no other token can come.
-        Where the model could choose a longer token, one that continues past the forced text, it is left to choose, there and after.
+        A token that the grammar asks for by its id is included if no text and no other token can come.
+        The list ends where the model could choose a longer token, one that continues past the forced text.
         """
         tokens: list[int] = []
         forced = self.find_jump_forward_bytes()
@@ -156,18 +156,18 @@ class Matcher(engine.Matcher):
         return tokens
 
     def get_captures(self, *, deduplicate: bool = True) -> list[tuple[str, bytes]]:
-        """The names and texts of the captured parts so far, in the order of their ends; those that are not ended are left out.
+        """The names and texts of the captured parts so far, in the order of their ends, without those that have not ended.
 
-        Where the text can be read in several ways, `stackmask.pda.captures` says which one is taken. With `deduplicate` captures of the
+        If the text can be read in several ways, `stackmask.pda.captures` describes which one counts. With `deduplicate`, captures of the
         same name at the same position count once.
         """
         steps = self.taken
         return self._captures.read(steps, deduplicate=deduplicate) if steps and self._captures is not None else []
 
     def explain(self, token_or_bytes: int | bytes, *, nearest: bool = True) -> Explanation:
-        """Whether a token or a text fits here and, if not, which byte is refused and what was expected in its place.
+        """Whether a token or a text fits here and, if not, which byte is refused and which bytes were expected.
 
-        `nearest` asks for the nearest text that fits, which can take a while where texts are long.
+        `nearest` asks for the nearest text that fits, which can take a while for long texts.
         """
         if isinstance(token_or_bytes, bytes):
             data, accepted, subject = token_or_bytes, False, f"the text {_quote(token_or_bytes[:SHOWN_BYTES])}"
@@ -200,14 +200,14 @@ class Matcher(engine.Matcher):
         )
 
     def missing(self, data: bytes) -> tuple[str, ...]:
-        """What a text lacks that fits and ends too early, in the words of the specification; of a matcher at the start."""
+        """What a text lacks that fits but ends too early, in terms of the specification; the matcher must be at the start."""
         if self._tell is None or self.num_accepted:
             return ()
         reasons, places = self._tell(data, len(data), self.rule_names(data))
         return (*reasons, *places)
 
     def _nearest(self, data: bytes) -> bytes | None:
-        """A text that fits with a shortest end to it; None where that needs tokens without text, is long, or is not found."""
+        """A text that fits, with a shortest completion; None if that needs tokens without text, is too long, or is not found."""
         twin = self.fork()
         if data and not twin.accept_bytes(data):
             return None
@@ -219,7 +219,7 @@ class Matcher(engine.Matcher):
             return None
 
     def _repr_html_(self) -> str:
-        """For notebooks: the rules begun, what must follow or may, and the shortest end; see `stackmask.pda.html`."""
+        """For notebooks: the open rules, the text that must or may follow, and the shortest completion; see `stackmask.pda.html`."""
         twin = self.fork()
         allowed = twin.allowed_tokens()
         try:

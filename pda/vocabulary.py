@@ -1,4 +1,4 @@
-"""The vocabulary of a model: which bytes each token id stands for, which ids end the text, and which have a name instead of text.
+"""The vocabulary of a model: the bytes of each token id, the ids that end the text, and the ids that have a name instead of text.
 
 An id is one of four things.
 A *text* token stands for bytes, and several ids may stand for the same bytes.
@@ -7,7 +7,7 @@ A *stop* token ends the text; it has no text either.
 Everything else, unused ids and the padding of the logits up to `size`, can never be generated.
 
 The engine's trie over the text tokens is built with the vocabulary and shared by every grammar.
-How the bytes are had from a tokenizer is the business of `stackmask.integration.tokenizers`.
+`stackmask.integration.tokenizers` extracts the bytes from a tokenizer.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ class Vocabulary:
         special: Mapping[str, int] = MappingProxyType({}),
         size: int | None = None,
     ) -> Self:
-        """The vocabulary whose token i stands for the bytes `tokens[i]`.
+        """The vocabulary in which token i stands for the bytes `tokens[i]`.
 
-        `None` and empty bytes say that an id has no text.
-        `special` names the ids of special tokens; a special token keeps no text even where `tokens` gives it some, and so do stop tokens.
-        `size` is the width of the model's logits, where that is more than `len(tokens)`.
+        `None` and empty bytes mean that an id has no text.
+        `special` names the ids of special tokens; special tokens and stop tokens have no text even if `tokens` gives them some.
+        `size` is the width of the model's logits, if that is more than `len(tokens)`.
         """
         return cls._make(list(tokens), stop_token_ids=stop_token_ids, special=special, named={}, size=size)
 
@@ -72,7 +72,7 @@ class Vocabulary:
         named: Mapping[str, int],
         size: int | None,
     ) -> Self:
-        """A vocabulary out of a list that it may keep; `named` are ids which have a name and keep their text."""
+        """A vocabulary from a list that it may keep; `named` are ids that have a name and keep their text."""
         size = len(tokens) if size is None else _integer("size", size)
         stops = tuple(sorted({_integer("a stop token id", stop) for stop in stop_token_ids}))
         if not 0 < size <= MAX_SIZE:
@@ -113,7 +113,7 @@ class Vocabulary:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Its tokens, from which the process that reads them makes the engine's trie."""
+        """Pickle the tokens; the process that reads them rebuilds the engine's trie."""
         return _restored, (type(self), self._tokens, self._stop_token_ids, dict(self._special), self._size)
 
     @property
@@ -123,7 +123,7 @@ class Vocabulary:
 
     @property
     def tokens(self) -> tuple[bytes | None, ...]:
-        """The bytes of each id, None where it has no text; ids past the end are padding."""
+        """The bytes of each id, None if it has no text; ids past the end are padding."""
         return self._tokens
 
     @property
@@ -143,13 +143,13 @@ class Vocabulary:
 
     @property
     def fingerprint(self) -> str:
-        """A hash of all that masks depend on, equal in every process: token bytes, named ids, stop tokens and size."""
+        """A hash of everything that masks depend on, equal in every process: token bytes, named ids, stop tokens and size."""
         if self._fingerprint is None:
             self._fingerprint = _fingerprint(self)
         return self._fingerprint
 
     def token_bytes(self, token_id: int) -> bytes | None:
-        """The bytes of a token, None where it has no text."""
+        """The bytes of a token, None if it has no text."""
         if not 0 <= token_id < self._size:
             raise ValueError(f"token id {token_id} is outside 0..{self._size - 1}")
         return self._tokens[token_id] if token_id < len(self._tokens) else None
@@ -168,7 +168,7 @@ def _integer(what: str, value: object) -> int:
 def _restored(
     kind: type[Vocabulary], tokens: tuple[bytes | None, ...], stops: tuple[int, ...], special: Mapping[str, int], size: int
 ) -> Vocabulary:
-    """A vocabulary that was pickled; what has a name keeps the text that it has."""
+    """A vocabulary from a pickle; named tokens keep their text."""
     return kind._make(list(tokens), stop_token_ids=stops, special={}, named=special, size=size)
 
 

@@ -1,20 +1,20 @@
-"""JSON Schema and structural tags, compiled to grammars. Imports pda, and nothing of integration.
+"""JSON Schema and structural tags, compiled to grammars. Imports pda, but not integration.
 
-    JSON Schema --- json_schema ---> emit/direct ----> nodes of a grammar       subschemas that say one thing
+    JSON Schema --- json_schema ---> emit/direct ----> nodes of a grammar       simple subschemas
                                         '--> algebra/ --> sets/ --> emit/       all others, by their normal form
     structural tag --- structural_tag/ ---> free text with such grammars in it
 
 Each line imports those above it.
 
-    errors               what a compilation raises inside itself
+    errors               internal errors of a compilation
     formats/             the formats, as automata in tables
     sets/                the values of one JSON type, closed under intersection, union and complement
     dialect/             drafts, keywords, references and the report
     algebra/             a subschema as a union of typed parts
     emit/                schemas and values as nodes
-    json_schema          the way in: json_schema_grammar
+    json_schema          the entry point: json_schema_grammar
     structural_tag/      structural tags
-    refusal/             why a text is no instance, in the words of its schema
+    refusal/             why a text is not an instance, in terms of its schema
 
 >>> from stackmask.schema.json_schema import json_schema_grammar
 >>> grammar, report = json_schema_grammar({"type": "array", "items": {"type": "integer", "minimum": 3}})

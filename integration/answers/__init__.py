@@ -1,9 +1,9 @@
-"""What `generate` takes and gives, apart from the model.
+"""The options and results of `generate`.
 
 options         the names and types of its options, and errors that name the right one
-    types           Python types as schemas, and what makes an object of the text
+    types           Python types as schemas, and the parsing of text into objects
     generation      an answer
-    partial         the value of JSON that is still being written
-    patch           its changes, for those who have no access to it
+    partial         the value of unfinished JSON
+    patch           its changes, for remote clients
     stream          the pieces of an answer
 """

@@ -34,11 +34,11 @@ class GenerationStats:
 class Generation(Generic[T]):
     """One answer; T is the type of the value that `parsed` gives.
 
-    `finish_reason` is "stop" where a stop token, a stop text or the end of the grammar ended it, "length" where `max_tokens` or the
-    model's context did. `complete`: the text satisfies the constraint, which it always does after "stop" unless a stop text cut it.
-    `closed`: `finish_within_budget` made it end early. `mass`: with `faithful`, the probability that the model, left to itself, gives a
-    text that the constraint allows. `others` are the rest of the `n` answers to the same prompt.
-    `logprobs`, where they were asked for: the natural logarithm of the probability of each token but a stop token, among those that the
+    `finish_reason` is "stop" if a stop token, a stop text or the end of the grammar ended the answer, "length" if `max_tokens` or the
+    model's context did. `complete`: the text satisfies the constraint; this is always true after "stop" unless a stop text cut it.
+    `closed`: `finish_within_budget` made it end early. `mass`: with `faithful`, the probability that the unconstrained model writes a
+    text that the constraint allows. `others`: the rest of the `n` answers to the same prompt.
+    `logprobs`: if requested, the natural logarithm of the probability of each token except stop tokens, relative to the tokens that the
     constraint allowed there.
     """
 
@@ -57,7 +57,7 @@ class Generation(Generic[T]):
 
     @property
     def captures(self) -> list[tuple[str, str]]:
-        """The names and texts of what the grammar captures, in the order of their ends: a fresh matcher reads the tokens again."""
+        """The names and texts of the grammar's captures, in the order of their ends; a fresh matcher reads the tokens again."""
         if self.grammar is None:
             return []
         matcher = self.grammar.matcher()
@@ -87,10 +87,10 @@ class Generation(Generic[T]):
 
     @property
     def parsed(self) -> T | None:
-        """The value of the text, None where the text is cut or nothing constrained it.
+        """The value of the text; None if the text is cut or had no constraint.
 
-        For a type that is an object of it, for a function its arguments by name, for other schemas and any JSON the JSON value; for a
-        regex, choices and grammars the text itself.
-        A type can ask for more than its schema says (a validator in Python); then this raises the type's own error.
+        For a type this is an object of it, for a function its arguments by name, for other schemas and any JSON the JSON value; for a
+        regex, choices and grammars it is the text itself.
+        A type can require more than its schema (a validator in Python); then this raises the type's own error.
         """
         return self.parser(self.text) if self.parser is not None and self.complete else None

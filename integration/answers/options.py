@@ -1,7 +1,7 @@
-"""The options of `generate` and its forms: names, types, and errors that name the right option for a wrong one.
+"""The options of `generate` and its variants: names, types, and errors that suggest the right option for a wrong one.
 
-Other libraries call the same things by other names, so a name that is none of these is looked up in a table first and then among
-names that are spelt alike.
+Other libraries use other names for the same options. So an unknown name is looked up first in a table of their names and then among
+similar names.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class TextConstraint(TypedDict, total=False):
-    """Constraints whose answer is a text, and their options; `choice` and the like are what the compiler's method of that name takes."""
+    """Constraints whose answer is a text, and their options. Each has the value that the compiler's method of that name takes."""
 
     regex: str
     ebnf: str
@@ -46,7 +46,7 @@ class JsonFormat(TypedDict, total=False):
 
 
 class ConstraintOptions(TextConstraint, JsonFormat, total=False):
-    """What the text must be: at most one constraint, and its options."""
+    """The constraint on the text: at most one, and its options."""
 
     json_schema: Any
     json: bool
@@ -54,7 +54,7 @@ class ConstraintOptions(TextConstraint, JsonFormat, total=False):
 
 
 class SamplingOptions(TypedDict, total=False):
-    """How tokens are chosen among those that the constraint allows, and what ends an answer.
+    """The choice among the tokens that the constraint allows, and the conditions that end an answer.
 
     `max_tokens`: the budget of an answer, 1024 by default; the model's context may leave less.
     `temperature`: 0, the default, takes the most likely token. `top_k` (0: all), `top_p` and `min_p` leave only likely tokens.
@@ -63,12 +63,12 @@ class SamplingOptions(TypedDict, total=False):
     `logit_bias`: added to the logits of tokens, by their ids, -100 to 100. It allows nothing that the constraint forbids.
     `seed`: the same seed gives the same answer; answer i of a call has the seed `seed` + i.
     `stop`: a text or several that end the answer and are not part of it.
-    `n`: that many answers to each prompt.
+    `n`: the number of answers to each prompt.
     `finish_within_budget`: near the end of the budget, allow only tokens after which the answer can still be completed, and refuse a budget
-    that cannot hold the shortest answer. Off by default: then the budget cuts the answer where it ends.
+    that cannot hold the shortest answer. It is off by default; then the budget simply cuts the answer.
     `logprobs`: the answer has the log-probability of each of its tokens, which a notebook shows in colours.
-    `faithful`: answers are draws from the model's own distribution among the texts that the constraint allows, which masks distort; at
-    temperature 0 the most probable text. It takes constraints with few texts, and of the options above `temperature`, `seed` and `n`.
+    `faithful`: draw answers from the model's own distribution over the texts that the constraint allows, which masks distort; at
+    temperature 0 take the most probable text. It needs a constraint with few texts, and supports only `temperature`, `seed` and `n`.
     """
 
     max_tokens: int
@@ -154,7 +154,7 @@ OTHER_NAMES: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def check_names(names: Iterable[str], others: Iterable[str] = ()) -> None:
-    """Raise TypeError for a name that is no option, naming the right one; `others` are arguments of the call that are no such options."""
+    """Raise TypeError for an unknown option and suggest the right one; `others` are further arguments of the call."""
     known = sorted(CONSTRAINT_NAMES | SAMPLING_NAMES | {*others})
     for name in names:
         if name not in known:
@@ -164,7 +164,7 @@ def check_names(names: Iterable[str], others: Iterable[str] = ()) -> None:
 
 
 def check_constraint(constraint: Mapping[str, Any]) -> str | None:
-    """The kind of the constraint, None where there is none; ValueError for two of them and for options of another kind."""
+    """The kind of the constraint, None if there is none; ValueError for two constraints and for options of another kind."""
     kinds = [kind for kind in KINDS if constraint.get(kind) is not None and (kind != "json" or constraint["json"])]
     options = [name for name in constraint if name not in KINDS]
     if len(kinds) > 1:
@@ -181,7 +181,7 @@ def check_constraint(constraint: Mapping[str, Any]) -> str | None:
 
 
 def sampling_of(options: Mapping[str, Any]) -> Sampling:
-    """The engine's sampling options; ValueError where one is out of range."""
+    """The engine's sampling options; ValueError if one is out of range."""
     from ..engine import Sampling
 
     names = Sampling.__dataclass_fields__

@@ -1,13 +1,13 @@
-"""The value of a JSON text that is still being written: what is finished of it, as the text comes in.
+"""The value of a JSON text that is still being written: its finished parts, as the text arrives.
 
-`PartialJson` reads each character once. Objects and arrays are there from their opening bracket on; a member or an item is put in when it
-ends and is final then: a string at its closing quote, a number when something follows it.
+`PartialJson` reads each character once. Objects and arrays appear at their opening bracket. A member or an item appears when it
+ends, and is then final: a string at its closing quote, a number when something follows it.
 
-`PartialObject` does the same with the objects of a type. Pydantic reads the text of each part that ended: members of models, dataclasses
-and TypedDicts, items of lists, values of dicts, down to `TYPED_DEPTH`; what is deeper appears with the part around it at that depth, so no
-character is read more often than that. A model before its end has its finished fields alone, and `model_fields_set` names them; a dataclass
-before its end is a dict. What a validator or `model_post_init` of a model
-can change, and a part whose type is a union, appear when all of it ended.
+`PartialObject` does the same with the objects of a type. Pydantic reads the text of each finished part: members of models, dataclasses
+and TypedDicts, items of lists, values of dicts, down to `TYPED_DEPTH`. Deeper parts appear with the part around them at that depth, so no
+character is read more often than that. An unfinished model has only its finished fields, and `model_fields_set` names them; an unfinished
+dataclass is a dict. Parts that a validator or `model_post_init` of a model
+can change, and parts whose type is a union, appear when they are complete.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _BLANKS: Final = " \t\n\r,:"
 
 
 class Frame:
-    """An object or array that is open: its value, where its text begins, and the name of the member at hand; `node` is its typed side."""
+    """An open object or array: its value, the start of its text, and the name of its current member; `node` is its typed side."""
 
     __slots__ = ("key", "node", "start", "value")
 
@@ -279,7 +279,7 @@ class PartialObject(PartialJson):
 
 
 def _bare(model: Any) -> Any:
-    """A model without any field, defaults included: what is not there yet must not look as if it were."""
+    """A model without any field, not even defaults: a missing field must not look present."""
     value = model.model_construct()
     value.__dict__.clear()
     return value
@@ -308,7 +308,7 @@ def _hinted_fields(schema: Any) -> Fields:
 
 
 def partial_reader(options: Mapping[str, Any]) -> Callable[[str, bool], Any] | None:
-    """What gives the value so far for each new piece of the text and whether it is the last; None where the text is no JSON."""
+    """A function from each new piece of the text, and whether it is the last, to the value so far; None if the text is not JSON."""
     schema, grammar = options.get("json_schema"), options.get("grammar")
     if schema is not None and not isinstance(schema, Mapping | bool | str):
         reader: PartialJson = PartialObject(read_type(schema)[0])

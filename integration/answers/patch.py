@@ -1,8 +1,8 @@
-"""The changes of a JSON value that is still being written, as JSON Patch (RFC 6902), for those who are far from the text.
+"""The changes of a JSON value that is still being written, as JSON Patch (RFC 6902), for remote clients.
 
-Every part is told once, when it is final: a string, number or name when it ended, an object or array empty at its opening bracket and its
-parts one by one. What stands deep or below long names comes with the part around it, so that the changes together are no longer than the
-text by more than a factor, however it is nested.
+Every part is sent once, when it is final: a string, number or literal when it has ended; an object or array as an empty value at its
+opening bracket, then its parts one by one. Parts at great depth or below long names come with the part around them, so that the total
+length of the changes is at most a constant factor times the length of the text, however it is nested.
 """
 
 from __future__ import annotations

@@ -16,10 +16,10 @@ T = TypeVar("T")
 class Piece(Generic[T]):
     """New text and its tokens.
 
-    A token can bring no text yet: the first part of a character, or what may be the beginning of a stop text.
+    A token may add no text yet: it can be the first part of a character, or the possible beginning of a stop text.
     `partial`: for JSON the value so far, whose finished parts are final (`stackmask.integration.answers.partial`); None for other text.
-    It is one value that grows: copy it to keep it as it is.
-    `generation`: the whole answer, with the last piece.
+    The same value grows from piece to piece: copy it to keep a state.
+    `generation`: the whole answer; only the last piece has it.
     """
 
     text: str
@@ -31,7 +31,7 @@ class Piece(Generic[T]):
 class Stream(Generic[T]):
     """The pieces of an answer; `generation` is the whole answer after the last.
 
-    The model runs while a piece is asked for, under `async for` in another thread; leaving early costs nothing more. It is read once.
+    The model runs only while you ask for a piece (under `async for` in another thread), so leaving early stops it. Read a stream only once.
     """
 
     def __init__(self, advance: Callable[[], Piece[T] | None]) -> None:

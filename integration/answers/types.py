@@ -1,4 +1,4 @@
-"""Python types as schemas: which specification the compiler gets for them, and what makes an object of the text.
+"""Python types as schemas: the specification for the compiler, and the function that parses the text into an object.
 
 A function stands for its arguments: pydantic validates them as for a call, and nothing is called.
 """
@@ -19,7 +19,7 @@ _BY_NAME: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KE
 
 
 def read_type(schema: Any) -> tuple[Any, Reader]:
-    """What the compiler gets for a schema or a type, and what reads an instance.
+    """The specification for the compiler, and the function that reads an instance.
 
     >>> read_type({"type": "integer"})[1]("7")
     7
@@ -47,7 +47,7 @@ def read_type(schema: Any) -> tuple[Any, Reader]:
 
 
 def _arguments(function: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
-    """A function of the same parameters that gives its arguments by name."""
+    """A function with the same parameters that returns its arguments by name."""
     signature = inspect.signature(function)
     for name, parameter in signature.parameters.items():
         if parameter.kind not in _BY_NAME:

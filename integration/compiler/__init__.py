@@ -1,12 +1,12 @@
-"""Specifications compiled to grammars for one vocabulary, once for all who ask, and kept.
+"""Specifications compiled to grammars for one vocabulary, each once, and cached.
 
     type_schema            JSON Schemas of Python types (imports pydantic)
-    cache_key              schemas as plain JSON values, and which are the same
-    structural_tag_key     the same for structural tags, and for the tags in them
-    cache                  grammars by key, made once, kept while they fit a number of bytes
+    cache_key              schemas as plain JSON values, with a key that equal schemas share
+    structural_tag_key     the same for structural tags and the tags in them
+    cache                  grammars by key, made once, kept within a number of bytes
     serialization          grammars as bytes
     rule_range             where the text of a grammar defines a rule
-    checking               what there is to say of a grammar and of a text in it
+    checking               facts about a grammar and a text in it
     compiler               Compiler and CompiledGrammar
 
 >>> from stackmask.integration.demo import demo_vocabulary

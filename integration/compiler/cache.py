@@ -1,11 +1,11 @@
-"""Compiled grammars by specification: made once however many ask at the same time, kept while they fit a number of bytes.
+"""Compiled grammars by specification: made once for any number of simultaneous callers, kept within a number of bytes.
 
-A specification that is being compiled is a future which everybody who asks for it waits on.
-A failure reaches all of them and is forgotten: whoever asks later compiles anew. Where all have cancelled, the compilation ends at its next
+A specification that is being compiled is a future on which all its callers wait.
+A failure reaches all of them and is then forgotten: a later call compiles again. If all callers cancel, the compilation ends at its next
 step.
-The least recently used grammars go first when the bytes are used up; a matcher keeps its grammar alive nevertheless.
-An exception that is kept holds the frames it came through, and so all that a compilation had made when it failed: these are cleared,
-and nothing here lets a future and its exception hold each other, which would last until the garbage collector comes.
+When the bytes are used up, the least recently used grammars are dropped; a matcher keeps its grammar alive nevertheless.
+A stored exception keeps its stack frames alive, and with them everything that the failed compilation had made. So the frames are cleared,
+and a future and its exception never refer to each other, since only the garbage collector would free such a cycle.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ...pda.budget import STOP
 
 
 class Sized(Protocol):
-    """What can be kept: something that knows its memory, which may grow."""
+    """A value that can be cached: it knows its memory, which may grow."""
 
     @property
     def size(self) -> int:
@@ -32,7 +32,7 @@ class Sized(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CacheInfo:
-    """What a cache holds and how often it helped; `waited` counts those who joined a compilation under way."""
+    """The contents of a cache, and its hits; `waited` counts the callers who joined a compilation in progress."""
 
     entries: int
     size: int
@@ -47,20 +47,20 @@ V = TypeVar("V")
 
 
 class SharedFuture(Future[V]):
-    """A future that also says when its turn has come: `begun` is done once somebody makes the value. Leave it uncancelled: it is shared."""
+    """A future that also reports its turn: `begun` is done once the value is being made. Do not cancel it, because it is shared."""
 
     def __init__(self, begun: Future[None] | None = None) -> None:
         super().__init__()
         self.begun: Future[None] = Future() if begun is None else begun
 
     def begin(self) -> None:
-        """Somebody makes the value, or it is there."""
+        """Note that the value is being made, or is ready."""
         if not self.begun.done():
             self.begun.set_result(None)
 
     @classmethod
     def ready(cls, value: V) -> Self:
-        """One whose value is there."""
+        """A future with a value."""
         future = cls()
         future.begin()
         future.set_result(value)
@@ -68,7 +68,7 @@ class SharedFuture(Future[V]):
 
     @classmethod
     def failed(cls, error: Exception) -> Self:
-        """One that has failed."""
+        """A failed future."""
         future = cls()
         future.begin()
         future.set_exception(error)
@@ -87,7 +87,7 @@ class Cache(Generic[S]):
         self._size = self._hits = self._misses = self._waited = 0
 
     def get(self, key: Hashable, make: Callable[[], S]) -> S:
-        """The value of `key`; made in this thread if nobody has made it or is making it."""
+        """The value of `key`; made in this thread unless it exists or is being made."""
         future: SharedFuture[S] | None = None
         with self._lock:
             found = self._found(key)
@@ -116,7 +116,7 @@ class Cache(Generic[S]):
         return value
 
     def submit(self, key: Hashable, make: Callable[[], S], executor: Executor) -> SharedFuture[S]:
-        """A future of the value of `key`, which is the caller's own: cancelling it leaves the others waiting."""
+        """A future of the value of `key` for this caller alone: cancelling it does not affect other callers."""
         with self._lock:
             found = self._found(key)
             if found is not None:
@@ -140,7 +140,7 @@ class Cache(Generic[S]):
 
     @property
     def capacity(self) -> int:
-        """The bytes that its values may take."""
+        """The maximal size of its values in bytes."""
         return self._capacity
 
     @property
@@ -156,7 +156,7 @@ class Cache(Generic[S]):
             self._size = 0
 
     def _found(self, key: Hashable) -> S | None:
-        """The value of `key` where it is ready; under the lock."""
+        """The value of `key` if it is ready; call under the lock."""
         found = self._ready.get(key)
         if found is None:
             return None
@@ -165,7 +165,7 @@ class Cache(Generic[S]):
         return found[0]
 
     def _joined(self, key: Hashable) -> SharedFuture[S]:
-        """The future of what is being made; under the lock."""
+        """The future of a value in the making; call under the lock."""
         self._waited += 1
         if key in self._wanted:
             self._wanted[key] += 1
@@ -176,7 +176,7 @@ class Cache(Generic[S]):
         return future
 
     def _make(self, key: Hashable, make: Callable[[], S], future: SharedFuture[S]) -> None:
-        """Make a value for those who wait for it, as long as there are any."""
+        """Make a value, as long as a caller waits for it."""
         future.begin()
         del future
         token = STOP.set(partial(self._unwanted, key))
@@ -200,17 +200,17 @@ class Cache(Generic[S]):
             STOP.reset(token)
 
     def _unwanted(self, key: Hashable) -> CancelledError | None:
-        """What ends a compilation that nobody waits for."""
+        """The exception that ends a compilation for which no caller waits."""
         return None if self._wanted.get(key) else CancelledError()
 
     def _leave(self, key: Hashable) -> None:
-        """One who waited waits no more."""
+        """Note that one caller has stopped waiting."""
         with self._lock:
             if self._wanted.get(key):
                 self._wanted[key] -= 1
 
     def _abandon(self, key: Hashable, error: CancelledError) -> bool:
-        """Forget what nobody waits for; False where somebody has come since it was given up."""
+        """Forget a value for which no caller waits; False if one has come since it was given up."""
         with self._lock:
             if self._wanted.get(key):
                 return False
@@ -219,12 +219,12 @@ class Cache(Generic[S]):
         return True
 
     def _forget(self, key: Hashable) -> SharedFuture[S] | None:
-        """The future of what is made no more, if anybody has asked for one; under the lock."""
+        """Remove a value in the making and return its future, if there is one; call under the lock."""
         self._wanted.pop(key, None)
         return self._pending.pop(key)
 
     def _finish(self, key: Hashable, value: S) -> None:
-        """Keep a value that was made, and give it to all who wait."""
+        """Cache a finished value, and pass it to all waiting callers."""
         with self._lock:
             future = self._forget(key)
             self._keep(key, value)
@@ -232,7 +232,7 @@ class Cache(Generic[S]):
             future.set_result(value)
 
     def _fail(self, key: Hashable, error: Exception) -> None:
-        """Tell all who wait why there is no value."""
+        """Pass an exception to all waiting callers."""
         with self._lock:
             future = self._forget(key)
         _clear(error)
@@ -240,7 +240,7 @@ class Cache(Generic[S]):
             future.set_exception(error)
 
     def _give_up(self, key: Hashable) -> None:
-        """Tell all who wait that nobody makes the value any more."""
+        """Tell all waiting callers that the value will not be made."""
         with self._lock:
             future = self._forget(key)
         if future is not None:
@@ -248,9 +248,9 @@ class Cache(Generic[S]):
             future.set_running_or_notify_cancel()
 
     def _keep(self, key: Hashable, value: S) -> None:
-        """Put a value at the young end with its size of now, and drop old ones while there are too many bytes; under the lock.
+        """Add a value as the most recent with its present size, and drop old ones while there are too many bytes; call under the lock.
 
-        One that is too large by itself is not kept, and drops nothing: else a single hostile specification would cost all others theirs.
+        A value that is too large by itself is not kept and drops nothing; otherwise one hostile specification would evict all others.
         """
         _, before = self._ready.pop(key, (None, 0))
         size = value.size
@@ -282,7 +282,7 @@ def _follow(future: SharedFuture[S]) -> SharedFuture[S]:
 
 
 def _clear(error: BaseException) -> None:
-    """Forget what the functions held that an exception came through, and those before it."""
+    """Clear the frames of an exception and of those that caused it."""
     seen: set[int] = set()
     todo: list[BaseException | None] = [error]
     while todo:

@@ -1,4 +1,4 @@
-"""Schemas as callers hand them over, turned into plain JSON values with a key that says which are the same.
+"""Schemas as callers pass them, turned into plain JSON values, with a key that equal schemas share.
 
 The key of a schema is its serialisation by `pickle` in fast mode, which knows neither object identity nor hash order and sees cycles:
 equal schemas with their members in the same order have equal keys (the order of properties is the order of the output, so it counts).
@@ -18,7 +18,7 @@ from ...pda.limits import Limits
 
 ANY_JSON: Final = "$$ANY$$"
 """What SGLang sends in place of a schema where it means any JSON."""
-_PROTOCOL: Final = 3  # the last one without frames and back references
+_PROTOCOL: Final = 3  # the last protocol without frames and back references
 _COPIED: Final = b"\x00"  # what the key of a schema begins with that had to be copied, and no pickle
 
 

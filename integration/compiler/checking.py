@@ -1,4 +1,4 @@
-"""What there is to say of a grammar and of a text in it, as plain values."""
+"""Facts about a grammar and a text in it, as plain values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LONGEST: Final = 4096  # bytes of a completion that is shown
 
 
 def check_text(grammar: CompiledGrammar, text: str | None) -> dict[str, Any]:
-    """What became of a specification, and where a text leaves it."""
+    """Describe how a specification was compiled, and where a text violates it."""
     stats = grammar.stats
     result: dict[str, Any] = {
         "kind": stats.kind,
@@ -39,7 +39,7 @@ def check_text(grammar: CompiledGrammar, text: str | None) -> dict[str, Any]:
 
 
 def _try(grammar: CompiledGrammar, text: str) -> dict[str, Any]:
-    """Where a text leaves a grammar, or what it lacks."""
+    """Where a text violates a grammar, or which part it lacks."""
     matcher = grammar.matcher()
     data = text.encode("utf-8", "surrogatepass")
     explanation = matcher.explain(data)
@@ -55,7 +55,7 @@ def _try(grammar: CompiledGrammar, text: str) -> dict[str, Any]:
 
 
 def _completion(matcher: Matcher) -> str | None:
-    """A shortest completion; None where it needs tokens that have no text, is long, or is not found within the limits."""
+    """A shortest completion; None if it needs tokens without text, is too long, or is not found within the limits."""
     if completion_lengths((matcher,))[0] > LONGEST:
         return None
     try:

@@ -1,7 +1,7 @@
 """Specifications compiled to grammars, for one vocabulary.
 
     Compiler           front ends, limits, a cache that all threads share
-    CompiledGrammar    immutable; makes one matcher a request
+    CompiledGrammar    immutable; makes one matcher per request
 
 A specification is normalised first, so that the same schema as text, as a mapping or as a pydantic model is compiled once.
 """
@@ -69,7 +69,7 @@ FrontEnd = Callable[[], tuple[Grammar, Report | None]]
 
 @dataclass(frozen=True, slots=True)
 class CompileStats:
-    """What a compilation took: wall-clock seconds in the front end and in the engine; and the size of the grammar between the two."""
+    """The cost of a compilation: wall-clock seconds in the front end and in the engine, and the size of the grammar between the two."""
 
     kind: str
     front_end_seconds: float
@@ -84,7 +84,7 @@ class CompileStats:
 
 
 class CompiledGrammar:
-    """A grammar ready for one vocabulary, shared by all requests that use it; `report` says what the keywords of JSON Schemas came to."""
+    """A grammar ready for one vocabulary, shared by all requests that use it; `report` lists how keywords of JSON Schemas are treated."""
 
     __slots__ = (
         "__weakref__",
@@ -127,26 +127,26 @@ class CompiledGrammar:
         self._captures = CaptureReader(grammar, vocabulary.size, vocabulary.token_bytes, self._limits)
 
     def matcher(self, stop_token_ids: Iterable[int] | None = None) -> Matcher:
-        """A matcher at the start of a text; `stop_token_ids` in place of the vocabulary's."""
+        """A matcher at the start of a text; `stop_token_ids` replaces the vocabulary's."""
         return Matcher(self._kernel, self._vocabulary, stop_token_ids, captures=self._captures, tell=self._tell)
 
     def described(self, tell: Tell | None) -> Self:
-        """Itself; from now on its matchers explain refusals by `tell`, in the words of the specification."""
+        """Return itself; from now on its matchers explain refusals with `tell`, in terms of the specification."""
         self._tell = tell
         return self
 
     def warm_up(self) -> None:
-        """Make what the first request would wait for; the interpreter is free all the while, and so are processors that others want."""
+        """Build the tables that the first request needs, without holding the interpreter and at a priority that yields to other threads."""
         self._kernel.warm_up()
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """The vocabulary that the masks are for."""
+        """The vocabulary of the masks."""
         return self._vocabulary
 
     @property
     def grammar(self) -> Grammar:
-        """The grammar as the front end made it; `str` and `to_ebnf` show it."""
+        """The front end's grammar; `str` and `to_ebnf` show it."""
         if isinstance(self._grammar, PackedGrammar):
             self._grammar = self._grammar.unpack()
         if self._is_shared:  # PERF: only people and files ask, and an engine reads what is not reached in no time
@@ -154,34 +154,34 @@ class CompiledGrammar:
         return self._grammar
 
     def to_gbnf(self) -> Gbnf:
-        """The grammar in GBNF, for llama.cpp and what takes its notation, with a report of what GBNF cannot say."""
+        """The grammar in llama.cpp's notation GBNF, with a report of the parts that GBNF cannot express."""
         return to_gbnf(self.grammar)
 
     @property
     def asks_for_tokens(self) -> bool:
-        """Whether it asks for tokens by their ids anywhere."""
+        """Whether any part of the grammar asks for tokens by their ids."""
         if isinstance(self._grammar, PackedGrammar) and not self._grammar.asks_for_tokens:
             return False
         return any(node[0] == TOKENS for node in self.grammar.nodes)
 
     @property
     def has_temperature(self) -> bool:
-        """Whether some part of the text asks for a temperature: then `matcher.temperature` says which, else it is None."""
+        """Whether any part of the grammar sets a temperature; if not, `matcher.temperature` is always None."""
         return self._kernel.has_temperature
 
     @property
     def stats(self) -> CompileStats:
-        """What the compilation took."""
+        """The cost of the compilation."""
         return self._stats
 
     @property
     def report(self) -> Report | None:
-        """What is enforced of a JSON Schema, or of those in a structural tag; None for other specifications."""
+        """How the keywords of a JSON Schema, or of those in a structural tag, are treated; None for other specifications."""
         return self._report
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What has no effect though it looks as if it was meant, a line for each: its JSON pointer in the schema, and why."""
+        """Parts of the schema that have no effect but were probably meant to: a line for each, with its JSON pointer and the reason."""
         return () if self._report is None else tuple(f"{entry.pointer}: {entry.note}" for entry in self._report.warnings)
 
     @property
@@ -193,16 +193,16 @@ class CompiledGrammar:
 
     @property
     def size(self) -> int:
-        """About how many bytes it takes: the grammar by its nodes, the engine's automata, and its tables, which grow with use."""
+        """Its approximate memory in bytes: the nodes of the grammar, the engine's automata, and its tables, which grow with use."""
         return self._static_size + self._kernel.memory
 
     def to_bytes(self) -> bytes:
-        """The grammar and its report, to be had back by `from_bytes` for the same vocabulary."""
+        """The grammar and its report as bytes, which `from_bytes` reads for the same vocabulary."""
         return to_bytes(self.grammar, self._report, vocabulary=self._vocabulary.fingerprint, kind=self._stats.kind)
 
     @classmethod
     def from_bytes(cls, data: bytes, vocabulary: Vocabulary, *, limits: Limits | None = None) -> Self:
-        """The grammar that `to_bytes` wrote. Safe for data from anywhere: it is checked, and bounded by `limits`."""
+        """Read a grammar that `to_bytes` wrote. Safe for untrusted data: it is checked, and bounded by `limits`."""
         limits = limits or Limits()
         start = time.monotonic()
         grammar, report, kind = from_bytes(data, vocabulary=vocabulary.fingerprint, size=vocabulary.size, limits=limits)
@@ -212,7 +212,7 @@ class CompiledGrammar:
     def build(
         cls, vocabulary: Vocabulary, kind: str, grammar: Grammar | PackedGrammar, report: Report | None, start: float, limits: Limits
     ) -> Self:
-        """The grammar in the engine, within what is left of the time that began at `start`."""
+        """Build the grammar in the engine, within the rest of the time that began at `start`."""
         middle = time.monotonic()
         left = limits.compile_seconds - (middle - start)
         if left <= 0:
@@ -243,7 +243,7 @@ class CompiledGrammar:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """As `to_bytes` writes it, with its vocabulary: the process that reads it makes the engine's tables."""
+        """Pickle the bytes of `to_bytes` and the vocabulary; the process that reads them rebuilds the engine's tables."""
         return _restored, (type(self), self.to_bytes(), self._vocabulary, self._limits)
 
     def __repr__(self) -> str:
@@ -260,7 +260,7 @@ class CompiledGrammar:
 
 
 class Job(NamedTuple):
-    """A specification that was read: what it is known by, what turns it into a grammar, what says why that is empty, or refuses a text."""
+    """A specification that was read: its key, its front end, and functions that explain an empty grammar or a refused text."""
 
     kind: str
     key: Hashable
@@ -270,7 +270,7 @@ class Job(NamedTuple):
 
 
 class Compiler:
-    """Compiles specifications for one vocabulary, each once: a cache of at most `cache_bytes` is shared by all threads.
+    """Compiles specifications for one vocabulary, each once: all threads share a cache of at most `cache_bytes`.
 
     `submit` compiles on up to `threads` threads; every other method compiles in the caller's.
     """
@@ -288,7 +288,7 @@ class Compiler:
         _COMPILERS.add(self)
 
     def _begin(self, cache_bytes: int) -> None:
-        """Start with nothing compiled, and with threads of this process."""
+        """Start with an empty cache, and with threads of this process."""
         self._cache: Cache[CompiledGrammar] = Cache(cache_bytes)
         special, tokens = self._vocabulary.special, self._vocabulary.tokens
         spelled = [name for name, token in special.items() if tokens[token] is None]
@@ -296,17 +296,17 @@ class Compiler:
         self._executor = ThreadPoolExecutor(self._threads, "stackmask-compile")
 
     def _begin_in_child(self) -> None:
-        """Start anew in a process that was forked: threads stay behind, and whatever they were at may be locked for ever."""
+        """Start again in a forked process: the parent's threads are gone, and may have left locks that are never released."""
         self._begin(self._cache.capacity)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Its vocabulary and its options; what it has compiled stays where it is."""
+        """Pickle its vocabulary and its options, but not its cache."""
         options: dict[str, Any] = {"limits": self._limits, "cache_bytes": self._cache.capacity, "threads": self._threads}
         return partial(type(self), self._vocabulary, **options), ()
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """The vocabulary that it compiles for."""
+        """The vocabulary of its grammars."""
         return self._vocabulary
 
     @property
@@ -316,7 +316,7 @@ class Compiler:
 
     @property
     def cache_info(self) -> CacheInfo:
-        """What the cache holds and how often it helped."""
+        """The contents of the cache, and its hits."""
         return self._cache.info
 
     def clear_cache(self) -> None:
@@ -338,14 +338,14 @@ class Compiler:
     ) -> CompiledGrammar:
         """The instances of a JSON Schema: a mapping, a boolean, JSON text, or a type such as a pydantic model or a dataclass.
 
-        `whitespace` between the parts is "printed" (what JSON printers write: one blank or one line break with indentation), "single" (one
-        blank behind `,` and `:`), "compact" (none), "flexible" (at most 40 blanks in every gap), a regex, or `Separators` that are fixed.
-        `property_order` is "schema" or "any". `documents` are other schemas by the URI that a reference names; nothing is ever fetched.
+        `whitespace` between the parts is "printed" (as JSON printers write: one blank or one line break with indentation), "single" (one
+        blank after `,` and `:`), "compact" (none), "flexible" (at most 40 blanks in every gap), a regex, or fixed `Separators`.
+        `property_order` is "schema" or "any". `documents` maps URIs that references name to other schemas; nothing is ever fetched.
         `lenient` turns keywords that cannot be enforced into entries of the report, instead of an error.
-        `extra_properties` is "schema", which allows keys that are not declared where the schema does, or "closed", which allows none unless
-        the schema speaks of them. It is "closed" for types if it is not given, and "schema" for all else.
-        Of a type no key of an object comes twice, since a dict of Python keeps one of them.
-        What has no effect though it looks as if it was meant, such as a misspelt keyword, is a `StackmaskWarning`; `strict_keywords` makes
+        `extra_properties` is "schema", which allows undeclared keys as the schema does, or "closed", which allows none unless
+        the schema mentions them. The default is "closed" for types, and "schema" otherwise.
+        For a type, no key of an object comes twice, since a Python dict keeps only one of them.
+        A keyword that has no effect but was probably meant to, such as a misspelt one, is a `StackmaskWarning`; `strict_keywords` makes
         it an error.
         """
         grammar = self._get(
@@ -370,11 +370,11 @@ class Compiler:
         return self.json_schema(True, whitespace=whitespace, escapes=escapes)
 
     def regex(self, pattern: str) -> CompiledGrammar:
-        """The texts that a regular expression matches as a whole."""
+        """The texts that match a regular expression as a whole."""
         return self._get(self.read("regex", pattern))
 
     def ebnf(self, text: str, root: str = "root") -> CompiledGrammar:
-        """The texts of a grammar in EBNF (GBNF and its relatives); it can name special tokens of the vocabulary."""
+        """The texts of a grammar in EBNF (GBNF and similar notations); it can name special tokens of the vocabulary."""
         return self._get(self.read("ebnf", text, root))
 
     def lark(
@@ -387,27 +387,27 @@ class Compiler:
     ) -> CompiledGrammar:
         """The texts of a grammar in Lark's language; it can name special tokens of the vocabulary.
 
-        `grammars` are those that the text knows as `@name`: Lark texts, JSON Schemas as mappings, booleans or types, or grammars. With a
-        grammar among them, the result is not cached.
-        `whitespace` is that of JSON that the text asks for.
+        `grammars` defines the names that the text uses as `@name`: Lark texts, JSON Schemas as mappings, booleans or types, or grammars.
+        If one of them is a grammar, the result is not cached.
+        `whitespace` applies to JSON inside the text.
         """
         return self._get(self.read("lark", text, start, grammars=grammars, whitespace=whitespace))
 
     def choice(self, options: Sequence[str]) -> CompiledGrammar:
-        """One of some texts."""
+        """Exactly one of the given texts."""
         return self._get(self.read("choice", options))
 
     def structural_tag(self, tag: Mapping[str, Any] | str) -> CompiledGrammar:
-        """Free text with tags whose content is constrained, as a mapping or JSON text; it can name special tokens of the vocabulary.
+        """Free text with constrained tags, given as a mapping or JSON text; it can name special tokens of the vocabulary.
 
-        Tags inside that were compiled before, as an agent's tools are in every request, are not compiled again.
+        Inner tags that were compiled before, such as an agent's tools in every request, are not compiled again.
         """
         return self._get(self.read("structural_tag", tag, held=True))
 
     def submit(self, kind: str, *arguments: Any, **options: Any) -> SharedFuture[CompiledGrammar]:
-        """What the method called `kind` gives, as a future; one compilation serves all who wait for the same specification.
+        """Call the method named `kind` in a thread and return a future; one compilation serves all callers with the same specification.
 
-        A specification that is wrong is an exception of the future, never of this call. Its `begun` is done when its turn has come.
+        A wrong specification is an exception of the future, never of this call. Its `begun` is done when the compilation starts.
         """
         try:
             job = self.read(kind, *arguments, **options)
@@ -416,7 +416,7 @@ class Compiler:
         return self.start(job, partial(self.compile, job))
 
     def check(self, text: str | None, kind: str, *arguments: Any, **options: Any) -> SharedFuture[dict[str, Any]]:
-        """What there is to say of a specification and of a text in it (`checking.py`), as a future; nothing of it is kept."""
+        """Facts about a specification and a text in it (`checking.py`), as a future; nothing is cached."""
         future: SharedFuture[dict[str, Any]] = SharedFuture()
 
         def work() -> None:
@@ -430,22 +430,22 @@ class Compiler:
         return future
 
     def start(self, job: Job, make: Callable[[], CompiledGrammar]) -> SharedFuture[CompiledGrammar]:
-        """The grammar of a specification, made by `make` on a thread of the compiler's unless it is there or being made already."""
+        """The grammar of a specification, made by `make` on one of the compiler's threads unless it exists or is being made."""
         return self._cache.submit(job.key, lambda: make().described(job.tell), self._executor)
 
     def run(self, call: Callable[[], object]) -> None:
-        """Make a call on a thread of the compiler's, when it comes to it; not at all once the compiler is closed."""
+        """Make a call on one of the compiler's threads when one is free, but not after the compiler is closed."""
         with contextlib.suppress(RuntimeError):
             self._executor.submit(call)
 
     def close(self) -> None:
-        """Take on nothing more in other threads; what waits for one is given up."""
+        """Start nothing more in other threads, and give up the calls that wait for one."""
         self._executor.shutdown(wait=False, cancel_futures=True)
 
     def read(self, kind: str, *arguments: Any, **options: Any) -> Job:
-        """The specification of the method called `kind`, checked and normalised, and no more: for who compiles in a place of his own.
+        """Only check and normalise the specification of the method named `kind`; for callers that compile elsewhere.
 
-        `job.front_end()` is its grammar, not made ready for the engine and kept nowhere, and the report on it.
+        `job.front_end()` returns its grammar, without the engine's tables and uncached, and the report on it.
         """
         prepare = _KINDS.get(kind)
         if prepare is None:
@@ -482,7 +482,7 @@ class Compiler:
             raise SchemaError(f"documents are schemas by their URI, not {shown(documents)}")
         lenient, strict_keywords = bool(lenient), bool(strict_keywords)
         key, held = read_schema(schema, self._limits)
-        # a dict of Python keeps one of two equal keys; only types with free keys differ from their schema in this
+        # a Python dict keeps one of two equal keys; only types with free keys differ from their schema in this
         distinct_keys = not isinstance(schema, Mapping | bool | str) and has_free_keys(schema_of_key(key))
         others = tuple(sorted((uri, schema_key(document, self._limits)) for uri, document in documents.items())) if documents else ()
 
@@ -580,22 +580,22 @@ class Compiler:
                 value = tag.model_dump(by_alias=True) if hasattr(tag, "model_dump") else tag
                 if isinstance(value, str):
                     value = parse_json(value, self._limits)
-                held = held or value is not tag  # a value made here is nobody else's
+                held = held or value is not tag  # no other code has a value that was made here
                 key, value = tag_key(value, self._limits)
             except SchemaError as error:
                 raise StructuralTagError(str(error)) from None
 
         def front_end() -> tuple[Grammar, Report]:
-            # PERF: a copy out of the key takes longer than all else where most tags are known
+            # PERF: if most tags are known, a copy out of the key takes longer than everything else
             grammar = self._tags.grammar(value if held else tag_of_key(key), key.parts)
             return grammar, Report.later(partial(entries_of_key, key))
 
         return Job("structural_tag", ("structural_tag", key), front_end)
 
     def _text(self, kind: str, front_end: Callable[..., Grammar], specification: Any, *options: Hashable) -> Job:
-        """The key of a specification that is text, or texts, and how to compile it."""
+        """The key of a specification that consists of texts, and how to compile it."""
         texts = specification if isinstance(specification, tuple) else (specification,)
-        # what is no text is refused by the front end, whose error says more than that it cannot be hashed
+        # the front end refuses values that are not text with a better error than that they cannot be hashed
         key = (kind, specification, *options) if all(isinstance(text, str) for text in texts) else object()
         tell: Tell | None = partial(_tell_rule, kind, specification) if kind in ("ebnf", "lark") else None
         if kind == "choice":
@@ -606,7 +606,7 @@ class Compiler:
         return self._cache.get(job.key, partial(self.compile, job))
 
     def compile(self, job: Job) -> CompiledGrammar:
-        """The grammar of a specification that was read, kept nowhere; where it generates nothing, the front end says why."""
+        """Compile a specification that was read, without caching it; if it generates nothing, the front end says why."""
         start = time.monotonic()
         grammar, report = job.front_end()
         try:
@@ -617,18 +617,18 @@ class Compiler:
 
 
 def _tell_rule(kind: str, text: str, data: bytes, position: int, rules: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Where a grammar defines the innermost rule that a refused text is in."""
+    """The definition of the innermost rule that a refused text is in."""
     found = rule_range(kind, text, rules)
     return (), () if found is None else (f"rule {found[0]}: {caret(text, found[1][0])}",)
 
 
 def _tell_choice(options: Sequence[str], data: bytes, position: int, rules: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Which of some texts a refused one is like."""
+    """The options that a refused text resembles."""
     return (choice_refusal(options, data),), ()
 
 
 def warn_of(messages: Iterable[str]) -> None:
-    """Give each message as a `StackmaskWarning` at the line that called the package."""
+    """Issue each message as a `StackmaskWarning` at the line that called the package."""
     for message in messages:
         level, frame = 1, sys._getframe(0)
         while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE:
@@ -638,9 +638,9 @@ def warn_of(messages: Iterable[str]) -> None:
 
 @contextlib.contextmanager
 def _own_errors() -> Iterator[None]:
-    """Turn what Python and the kernel raise where memory, the stack or their numbers end into a LimitError.
+    """Turn the errors of Python and the kernel about memory, the stack or large numbers into a LimitError.
 
-    Front ends check before they build and do not recurse on a specification; this is for what they have missed.
+    Front ends check before they build and do not recurse on a specification; this is for cases that they have missed.
     """
     try:
         yield
@@ -656,7 +656,7 @@ _COMPILERS: Final[WeakSet[Compiler]] = WeakSet()
 
 
 def _begin_in_child() -> None:
-    """What a fork does to compilers."""
+    """Reset compilers after a fork."""
     for compiler in list(_COMPILERS):
         compiler._begin_in_child()
 
@@ -666,12 +666,12 @@ if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
 
 
 def _restored(kind: type[CompiledGrammar], data: bytes, vocabulary: Vocabulary, limits: Limits) -> CompiledGrammar:
-    """A grammar that was pickled."""
+    """A grammar from a pickle."""
     return kind.from_bytes(data, vocabulary, limits=limits)
 
 
 def _guarded(front_end: FrontEnd) -> tuple[Grammar, Report | None]:
-    """What a front end gives, with no errors but stackmask's own."""
+    """The result of a front end, with only stackmask's own errors."""
     with _own_errors():
         return front_end()
 

@@ -5,7 +5,7 @@ r"""Grammars as bytes, for a file or another process, and back.
 The hash detects damage; it is not a signature.
 So the bytes may come from anywhere: every operand of a node is checked by its kind in the table of operators, and the nodes that a node
 refers to must lie before it, which excludes cycles.
-A grammar that passes is one that a front end could have made, and the limits of the engine bound it.
+A front end could have made any grammar that passes, and the limits of the engine bound it.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def from_bytes(data: bytes, *, vocabulary: str, size: int, limits: Limits) -> tu
 
 
 def _report(entries: Any) -> Report | None:
-    """A report out of its entries."""
+    """A report from its entries."""
     if entries is None:
         return None
     _require(isinstance(entries, list) and all(isinstance(entry, list) and len(entry) == 4 for entry in entries), "its report")
@@ -115,7 +115,7 @@ def _are_ranges(value: object, highest: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Context:
-    """The node that is read: it refers to nodes before `index`; rules, token ids and states are below these numbers."""
+    """The node being read: it refers to nodes before `index`; rules, token ids and states are below these numbers."""
 
     index: int
     rules: int
@@ -162,7 +162,7 @@ def _words(context: _Context, words: Any) -> bool:
 
 
 def _has_surrogate(word: str) -> bool:
-    """Whether a string is no text."""
+    """Whether a string contains a surrogate, and so is not text."""
     return not word.isascii() and any("\ud800" <= character <= "\udfff" for character in word)
 
 

@@ -1,8 +1,8 @@
-"""Structural tags as callers hand them over, with keys that say which are the same, and which of the tags in them are.
+"""Structural tags as callers pass them, with keys that equal tags, and equal inner tags, share.
 
-A structural tag is cut into parts, the tags inside it that can be kept, and what is left without them. Each is serialised once, as schemas
-are: the key of the whole is made of these, and a compiler finds a part again by its own.
-So where one of many tools has changed, the others are read once and no more.
+A structural tag is cut into parts, the inner tags that can be cached, and the rest. Each is serialised once, like schemas:
+the key of the whole consists of these keys, and a compiler finds a part by its own key.
+So if one of many tools has changed, the others are only read once.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _MOST_TRIES: Final = 20
 
 
 class TagKey(NamedTuple):
-    """The key of a structural tag: what is left without the parts, and the keys of these."""
+    """The key of a structural tag: the rest without the parts, and the keys of the parts."""
 
     rest: bytes
     parts: tuple[bytes, ...]
 
 
 def tag_key(tag: object, limits: Limits) -> tuple[TagKey, Any]:
-    """The key of a structural tag, and the tag with Parts in it, which share values with the caller's."""
+    """The key of a structural tag, and the tag with Parts in it, which share values with the caller's tag."""
     if (cut := _Cut.of(tag)) is None:
         # a value that is not plain, one that holds itself, or one that is deep
         copied = schema_key(tag, limits)
@@ -50,17 +50,17 @@ def tag_key(tag: object, limits: Limits) -> tuple[TagKey, Any]:
 
 
 def tag_of_key(key: TagKey) -> Any:
-    """The structural tag that has this key, with Parts in it, which nobody else has."""
+    """The structural tag with this key, with Parts in it, as a fresh copy."""
     return _opened(key, [Part(part, part, pickle.loads) for part in key.parts])
 
 
 def entries_of_key(key: TagKey) -> tuple[Entry, ...]:
-    """What became of the keywords of the schemas in the structural tag that has this key."""
+    """How the keywords of the schemas in the structural tag with this key are treated."""
     return tuple(tag_entries(_opened(key, list(map(pickle.loads, key.parts)))))
 
 
 def _opened(key: TagKey, parts: list[Any]) -> Any:
-    """The structural tag with this key and with these in the place of its parts."""
+    """The structural tag with this key, with these values in place of its parts."""
     # the key was made here, out of plain values: loading it runs nothing
     return _Opener(BytesIO(key.rest), parts).load() if is_plain(key.rest) else schema_of_key(key.rest)
 
@@ -82,7 +82,7 @@ class _Cut:
 
     @classmethod
     def of(cls, tag: object) -> _Cut | None:
-        """A structural tag in parts, None where it is not made of plain values."""
+        """A structural tag in parts; None if it does not consist of plain values."""
         if tag.__class__ is not dict:
             return None
         try:
@@ -91,7 +91,7 @@ class _Cut:
             return None
 
     def _cut(self, format: dict[str, Any]) -> None:
-        """Put parts and copies in the place of what a copy of a format holds."""
+        """Replace the contents of a copy of a format by parts and copies."""
         for name in _ONE:
             if name in format:
                 format[name] = self._inside(format[name], "format")
@@ -105,7 +105,7 @@ class _Cut:
             ]
 
     def _inside(self, value: Any, where: str) -> Any:
-        """What takes the place of a format or tag."""
+        """The replacement of a format or tag."""
         if value.__class__ is not dict:
             return value
         if where == "structures":

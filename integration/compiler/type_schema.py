@@ -1,7 +1,7 @@
-"""JSON Schemas of Python types: pydantic's, narrowed where pydantic itself reads less than its schema says.
+"""JSON Schemas of Python types: pydantic's, narrowed where pydantic itself reads less than its schema allows.
 
-A Decimal is a number with as many digits after the point as it may have. The numbers of a duration have at most six digits, since
-Python ends at a thousand million days. Keys that stand for an integer or a boolean are written as one, in one spelling, so that no two
+A Decimal is a number with at most as many digits after the point as its type allows. The numbers of a duration have at most six digits,
+since Python's timedelta ends at a thousand million days. Keys that stand for an integer or a boolean have one spelling, so that no two
 become the same key.
 """
 

@@ -1,11 +1,11 @@
-"""Questions with few answers, and how probable each is.
+"""Questions with few answers, and the probability of each answer.
 
     choices     one of several texts
     predicate   whether a statement is true: yes or no
     score       one of several levels, low to high, and their mean
 
-A `Decider` keeps the vocabulary, the compiled grammars and the keys and values of the last prompt, so that questions about the same text
-cost what is new in them.
+A `Decider` keeps the vocabulary, the compiled grammars and the keys and values of the last prompt, so that a question about the same text
+costs only its new part.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ MAX_PLACES: Final = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a model would answer, if it answered with one of the choices.
+    """The answer of a model that must choose one of the choices.
 
-    `probabilities` are those of the choices in their order, and sum to 1. `mass` is the probability that the model, left to itself, gives
-    one of the choices as its whole answer: where it is small, the prompt does not ask for them. `unexplored` bounds what it lacks.
-    `probability` is that of a predicate, `score` the mean of a score's levels, counted from 0; else None.
+    `probabilities` has the choices in their order, and sums to 1. `mass` is the probability that the unconstrained model writes
+    one of the choices as its whole answer: if it is small, the prompt does not ask for them. `unexplored` bounds the missing part of it.
+    `probability` belongs to a predicate; `score` is the mean of a score's levels, counted from 0. Both are None otherwise.
     """
 
     probabilities: dict[str, float]
@@ -51,12 +51,12 @@ class Decision:
 
     @property
     def best(self) -> str:
-        """The most probable choice; of equals the first."""
+        """The most probable choice; the first of equals."""
         return max(self.probabilities, key=self.probabilities.__getitem__)
 
     @property
     def confidence(self) -> float:
-        """How far the most probable choice stands above an even distribution: 0 where all are equal, 1 where one is certain."""
+        """The distance of the most probable choice from an even distribution: 0 if all are equal, 1 if one is certain."""
         even = 1 / len(self.probabilities)
         return 1.0 if even == 1 else min(1.0, max(0.0, (max(self.probabilities.values()) - even) / (1 - even)))
 
@@ -83,7 +83,7 @@ class Decider:
         tolerance: float = 0.0,
         max_places: int = MAX_PLACES,
     ) -> Distribution:
-        """The model's distribution over the texts of a grammar; LimitError where there are too many."""
+        """The model's distribution over the texts of a grammar; LimitError if there are too many."""
         import torch
 
         from .scorer import make_scorer
@@ -148,7 +148,7 @@ class Decider:
         return conclude(found, texts, given[0])
 
     def sample(self, found: Distribution, *, seed: int | None = None, n: int = 1) -> list[str]:
-        """Independent draws of texts from a distribution."""
+        """Draw texts independently from a distribution."""
         generator = random.Random(seed)
         vocabulary = self.compiler.vocabulary
         drawn = (found.sample(generator).tokens for _ in range(n))
@@ -175,14 +175,14 @@ def decide(
 ) -> Decision:
     """The probabilities of the answers to a question: `decide(model, tokenizer, "Blue sky? Answer yes or no.", ["yes", "no"])`.
 
-    One of three is asked for. `choices`: the answer is one of these texts. `predicate`: a statement about what the prompt says, asked
-    behind it and answered by yes or no. `score`: levels, low to high; the prompt asks for one, as with choices.
-    Each probability is that of the whole text and the end of the answer behind it, added up over all ways to cut the text into tokens
-    (`tokenizations="all"`) or over the tokenizer's own way alone ("canonical"), among the choices.
-    `temperature` divides the logits: fitted on labelled questions it calibrates a model that is too sure.
-    `tolerance`: leave out ways to cut the texts that have at most this share of the probability, which long texts need.
-    LimitError where more than `max_places` places in the tree of tokens would have to be looked at.
-    To ask often, make a `Decider` once: it keeps the vocabulary, the grammars, and what the model made of the last prompt.
+    Pass exactly one of three. `choices`: the answer is one of these texts. `predicate`: a statement about the prompt, appended to
+    it as a question and answered by yes or no. `score`: levels, low to high; the prompt asks for one, as with choices.
+    The probability of a choice is the probability of its whole text followed by the end of the answer, summed over all ways to cut the text
+    into tokens (`tokenizations="all"`) or for the tokenizer's own way only ("canonical"), and normalized among the choices.
+    `temperature` divides the logits; fitted on labelled questions, it calibrates an overconfident model.
+    `tolerance`: leave out tokenizations that hold at most this share of the probability. Long texts need it.
+    Raises LimitError if more than `max_places` nodes of the token tree would have to be evaluated.
+    To ask often, make a `Decider` once: it keeps the vocabulary, the grammars, and the keys and values of the last prompt.
     """
     return Decider(model, tokenizer, compiler=compiler).decide(
         prompt,
@@ -211,7 +211,7 @@ def conclude(found: Distribution, texts: Sequence[str], kind: str) -> Decision:
 
 
 def ask(prompt: Prompt, question: str) -> Prompt:
-    """The prompt with a question behind it, in the user's last message where there is one."""
+    """The prompt with a question appended, in the user's last message if there is one."""
     if isinstance(prompt, str):
         return f"{prompt}\n\n{question}"
     messages = [message for message in prompt if isinstance(message, Mapping)]

@@ -2,12 +2,12 @@
 
     waiting: places by the largest mass that can lie behind them, at first that of the prompt, 1
     while the mass behind the waiting places is above what may be left out:
-        take the places with the most, and places behind these as far as a pass holds them
+        take the places with the most, and as many places behind them as fit in a pass
         one pass of the model gives the probabilities after all of them
         tokens that end the text there add their mass to the text, others make new places with theirs
 
-Masses are probabilities of whole answers, end and all: exp of a sum of log-probabilities in float64. Each place is looked at once, its
-ancestors again in each pass, so that the passes are about the number of places over `PASS_TOKENS`.
+Masses are probabilities of whole answers including their end: exp of a sum of log-probabilities in float64. Each place is evaluated
+once, but its ancestors again in each pass, so the number of passes is about the number of places over `PASS_TOKENS`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ HEAP: Final = 50  # places that may wait for each that may be looked at, where t
 
 @dataclass(frozen=True, slots=True)
 class Spelling:
-    """One way to say a text: its tokens, without the one that ends it, and the log of its probability."""
+    """One tokenization of a text, without the stop token, and the log of its probability."""
 
     tokens: tuple[int, ...]
     logprob: float
@@ -43,9 +43,9 @@ class Spelling:
 class Distribution:
     """The probabilities of the texts of a grammar.
 
-    `masses`: the probability that the model, left to itself, gives each text as its whole answer. `mass` is their sum: how much of what the
-    model would say the grammar allows. `unexplored` is at most what is missing from it, 0 where the walk looked at everything.
-    `spellings` are the tokenizations of each text; `places` and `forwards` are what the walk took.
+    `masses`: the probability that the unconstrained model writes each text as its whole answer. `mass` is their sum, the share of the
+    model's answers that the grammar allows. `unexplored` is an upper bound on the missing mass, 0 if the walk evaluated everything.
+    `spellings` are the tokenizations of each text; `places` and `forwards` count the evaluated places and the passes of the model.
     """
 
     masses: dict[bytes, float]
@@ -71,7 +71,7 @@ class Distribution:
 
     @property
     def best(self) -> bytes:
-        """The most probable text; of equals the first."""
+        """The most probable text; the first of equals."""
         probabilities = self.probabilities
         return max(probabilities, key=probabilities.__getitem__)
 
@@ -175,9 +175,9 @@ def walk(
 
 
 def _take(waiting: list[tuple[float, int, _Place]], tree: Tree, order: count[int]) -> list[_Place]:
-    """The places for a pass, parents first: those with the most mass, and what follows them as far as there is room.
+    """The places for a pass, parents first: those with the most mass, and as many of their descendants as there is room for.
 
-    What mass follows is not known before the pass; it is taken to be shared out evenly, which decides the order alone.
+    The masses of descendants are unknown before the pass; they are assumed to be even, which only affects the order.
     """
     taken: list[_Place] = []
     guesses: list[tuple[float, int, _Place]] = []

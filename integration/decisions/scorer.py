@@ -3,7 +3,7 @@
     TreeScorer     the tree behind the prompt in one row of a cache: each token sees its ancestors. For models with full attention.
     BatchScorer    a row for each path, without a cache. For all other causal models.
 
-Prompts that begin alike share the keys and values of what they share.
+Prompts with a common beginning share its keys and values.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class TreeScorer:
         self.forwards = 0
 
     def begin(self, prompt: Sequence[int], temperature: float) -> Rows:
-        """Take up a prompt; what comes after it."""
+        """Start a prompt and return the logits after it."""
         shared = 0  # the last token runs anyway: its logits are asked for
         while shared < min(len(prompt), len(self._prompt) + 1) - 1 and prompt[shared] == self._prompt[shared]:
             shared += 1
@@ -61,7 +61,7 @@ class TreeScorer:
         return Rows(logits[0, -1:, : self._size], temperature)
 
     def after(self, tokens: Sequence[int], parents: Sequence[int], temperature: float) -> Rows:
-        """What comes after each token of a tree; `parents` are places in `tokens`, -1 for the prompt, each before its children."""
+        """The logits after each token of a tree; `parents` are indices into `tokens`, -1 for the prompt, each before its children."""
         logits = self._slots.forward([tokens], parents=[parents])
         self.forwards += 1
         self._slots.lengths[0] = len(self._prompt)
@@ -78,12 +78,12 @@ class BatchScorer:
         self.forwards = 0
 
     def begin(self, prompt: Sequence[int], temperature: float) -> Rows:
-        """Take up a prompt; what comes after it."""
+        """Start a prompt and return the logits after it."""
         self._prompt = list(prompt)
         return Rows(self._run([[]])[0, -1:], temperature)
 
     def after(self, tokens: Sequence[int], parents: Sequence[int], temperature: float) -> Rows:
-        """What comes after each token of a tree; `parents` are places in `tokens`, -1 for the prompt, each before its children."""
+        """The logits after each token of a tree; `parents` are indices into `tokens`, -1 for the prompt, each before its children."""
         paths: list[list[int]] = []
         for token, parent in zip(tokens, parents, strict=True):
             paths.append([*(paths[parent] if parent >= 0 else ()), token])
@@ -112,7 +112,7 @@ class BatchScorer:
 
 
 def make_scorer(model: Any, size: int) -> TreeScorer | BatchScorer:
-    """The scorer for a model whose vocabulary has `size` ids; ModelError where it is no module of transformers'."""
+    """The scorer for a model whose vocabulary has `size` ids; ModelError if it is not a module of transformers."""
     if not isinstance(model, torch.nn.Module):
         raise ModelError(f"decisions look at the logits of many places at once, which {type(model).__name__} does not give")
     return TreeScorer(model, size) if has_full_attention(model) else BatchScorer(model, size)

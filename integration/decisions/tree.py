@@ -1,4 +1,4 @@
-"""The tokens that spell the texts of a grammar: from each place the tokens that lead on, and those that end the text there.
+"""The tokens that spell the texts of a grammar: at each place the tokens that continue, and those that end the text.
 
     Spellings   every way to cut the texts into tokens: the places are those of a matcher
     Canonical   the tokenizer's own way alone: a trie over the tokens of each text

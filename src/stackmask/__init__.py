@@ -3,7 +3,7 @@
     vocabulary = stackmask.Vocabulary.from_transformers(tokenizer, size=model.config.vocab_size)
     grammar = stackmask.Compiler(vocabulary).json_schema({"type": "object", "properties": {"age": {"type": "integer"}}})
     matcher, bitmask = grammar.matcher(), stackmask.allocate_token_bitmask(1, vocabulary.size)
-    matcher.fill_next_token_bitmask(bitmask)  # bit i is set where token i may come next: apply it to the logits and sample
+    matcher.fill_next_token_bitmask(bitmask)  # bit i is set if token i may come next: apply it to the logits and sample
     matcher.accept_token(token_id)
 
 Grammars come from JSON Schema, regexes, EBNF, Lark, choices and structural tags; `stackmask.integration` connects them to engines.
@@ -72,7 +72,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> str:
-    """`__version__`, read when it is asked for: the metadata of packages takes a while to import."""
+    """Read `__version__` on first use, because importing package metadata takes a while."""
     if name != "__version__":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib.metadata import version
