@@ -95,6 +95,7 @@ def json_schema_grammar(
         Budget(limits),
         extra_properties=extra_properties,
         distinct_keys=distinct_keys,
+        repeats=not distinct_keys,
     )
     if root == start.fragments.never:
         raise unsatisfiable(
@@ -220,8 +221,9 @@ def _define(
     *,
     extra_properties: str = "schema",
     distinct_keys: bool = DISTINCT_KEYS,
+    repeats: bool = False,
 ) -> tuple[NodeId, Report]:
-    """Define `rule` as the grammar of a schema."""
+    """Define `rule` as the grammar of a schema; `repeats`: the report says where a key may come twice."""
     _check_option("property_order", property_order, ("schema", "any"))
     _check_option("format", format, ("enforce", "annotate"))
     _check_option("extra_properties", extra_properties, ("schema", "closed"))
@@ -262,7 +264,10 @@ def _define(
             if problems and not lenient:
                 raise _unsupported(problems)
             return node, Report(
-                registry if not problems else Registry(schema, documents), formats=format == "enforce", approximated=tuple(problems)
+                registry if not problems else Registry(schema, documents),
+                formats=format == "enforce",
+                approximated=tuple(problems),
+                repeats=repeats,
             )
         finally:
             compilation.release()

@@ -33,7 +33,7 @@ class TextConstraint(TypedDict, total=False):
 
 
 class JsonFormat(TypedDict, total=False):
-    """Options of `json_schema`; `whitespace` and `escapes` are also options of `json`. `Compiler.json_schema` describes them."""
+    """Options of `json_schema`, which `Compiler.json_schema` describes; `whitespace`, `escapes` and `distinct_keys` are also `json`'s."""
 
     whitespace: Whitespace
     property_order: Literal["schema", "any"]
@@ -43,6 +43,7 @@ class JsonFormat(TypedDict, total=False):
     escapes: Literal["needed", "any"]
     extra_properties: Literal["schema", "closed"]
     strict_keywords: bool
+    distinct_keys: bool
 
 
 class ConstraintOptions(TextConstraint, JsonFormat, total=False):
@@ -106,7 +107,7 @@ SAMPLING_NAMES: Final = frozenset(SamplingOptions.__annotations__)
 OPTIONS_OF: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     {
         "json_schema": frozenset(JsonFormat.__annotations__),
-        "json": frozenset({"whitespace", "escapes"}),
+        "json": frozenset({"whitespace", "escapes", "distinct_keys"}),
         "ebnf": frozenset({"root"}),
         "lark": frozenset({"start", "grammars"}),
     }

@@ -142,7 +142,7 @@ def _report(specification: Specification, grammar: CompiledGrammar, *, full: boo
     shown = entries if full or len(entries) <= SHOWN_ENTRIES else warnings
     for entry in shown:
         status = colour(f"{entry.status:12}", "yellow", sys.stdout) if entry.is_warning else f"{entry.status:12}"
-        print(f"  {status}{entry.pointer}{f'  {entry.note}' if entry.note else ''}")
+        print(f"  {status}{entry.pointer or '/'}{f'  {entry.note}' if entry.note else ''}")
     if len(shown) < len(entries):
         counts = Counter(entry.status for entry in entries)
         print(f"  {', '.join(f'{count} {status}' for status, count in counts.items())}; --full lists them")

@@ -61,6 +61,7 @@ def add_specification(parser: argparse.ArgumentParser, *, required: bool = True)
     )
     options.add_argument("--lenient", action="store_true", help="report keywords that cannot be enforced, instead of refusing the schema")
     options.add_argument("--strict-keywords", action="store_true", help="refuse a schema with misspelt keywords or unknown formats")
+    options.add_argument("--distinct-keys", action="store_true", help="no key of an object comes twice, undeclared ones included")
     options.add_argument("--root", metavar="RULE", help="where an EBNF or Lark grammar begins (default: root, or start for Lark)")
 
 
@@ -105,11 +106,12 @@ def _options(kind: str, arguments: argparse.Namespace) -> dict[str, Any]:
         "extra_properties": arguments.extra_properties,
         "lenient": arguments.lenient or None,
         "strict_keywords": arguments.strict_keywords or None,
+        "distinct_keys": arguments.distinct_keys or None,
         "root": arguments.root,
     }
     given = {name: value for name, value in given.items() if value is not None}
-    of_schemas = {"whitespace", "property_order", "extra_properties", "lenient", "strict_keywords"}
-    takes = {"json_schema": of_schemas, "json": {"whitespace"}, "ebnf": {"root"}, "lark": {"root"}}
+    of_schemas = {"whitespace", "property_order", "extra_properties", "lenient", "strict_keywords", "distinct_keys"}
+    takes = {"json_schema": of_schemas, "json": {"whitespace", "distinct_keys"}, "ebnf": {"root"}, "lark": {"root"}}
     for name in given.keys() - takes.get(kind, set()):
         raise CommandError(f"--{name.replace('_', '-')} means nothing with --{kind.replace('_', '-')}")
     if kind == "lark" and "root" in given:

@@ -335,6 +335,7 @@ class Compiler:
         escapes: str = "needed",
         extra_properties: str | None = None,
         strict_keywords: bool = False,
+        distinct_keys: bool | None = None,
     ) -> CompiledGrammar:
         """The instances of a JSON Schema: a mapping, a boolean, JSON text, or a type such as a pydantic model or a dataclass.
 
@@ -344,7 +345,8 @@ class Compiler:
         `lenient` turns keywords that cannot be enforced into entries of the report, instead of an error.
         `extra_properties` is "schema", which allows undeclared keys as the schema does, or "closed", which allows none unless
         the schema mentions them. The default is "closed" for types, and "schema" otherwise.
-        For a type, no key of an object comes twice, since a Python dict keeps only one of them.
+        `distinct_keys`: no key of an object comes twice, at the cost of remembering keys. The default is true for types, since a Python
+        dict keeps only one of the two, and false otherwise: then an undeclared key may come twice, and the report says where.
         A keyword that has no effect but was probably meant to, such as a misspelt one, is a `StackmaskWarning`; `strict_keywords` makes
         it an error.
         """
@@ -360,14 +362,15 @@ class Compiler:
                 escapes=escapes,
                 extra_properties=extra_properties,
                 strict_keywords=strict_keywords,
+                distinct_keys=distinct_keys,
             )
         )
         warn_of(grammar.warnings)
         return grammar
 
-    def json(self, *, whitespace: Whitespace = DEFAULT_WHITESPACE, escapes: str = "needed") -> CompiledGrammar:
-        """Any JSON value of any depth."""
-        return self.json_schema(True, whitespace=whitespace, escapes=escapes)
+    def json(self, *, whitespace: Whitespace = DEFAULT_WHITESPACE, escapes: str = "needed", distinct_keys: bool = False) -> CompiledGrammar:
+        """Any JSON value of any depth; with `distinct_keys` no key of an object comes twice."""
+        return self.json_schema(True, whitespace=whitespace, escapes=escapes, distinct_keys=distinct_keys)
 
     def regex(self, pattern: str) -> CompiledGrammar:
         """The texts that match a regular expression as a whole."""
@@ -466,6 +469,7 @@ class Compiler:
         escapes: str = "needed",
         extra_properties: str | None = None,
         strict_keywords: bool = False,
+        distinct_keys: bool | None = None,
     ) -> Job:
         if extra_properties is None:
             extra_properties = "schema" if isinstance(schema, Mapping | bool | str) else "closed"
@@ -482,8 +486,10 @@ class Compiler:
             raise SchemaError(f"documents are schemas by their URI, not {shown(documents)}")
         lenient, strict_keywords = bool(lenient), bool(strict_keywords)
         key, held = read_schema(schema, self._limits)
-        # a Python dict keeps one of two equal keys; only types with free keys differ from their schema in this
-        distinct_keys = not isinstance(schema, Mapping | bool | str) and has_free_keys(schema_of_key(key))
+        if distinct_keys is None:
+            # a Python dict keeps one of two equal keys; only types with free keys differ from their schema in this
+            distinct_keys = not isinstance(schema, Mapping | bool | str) and has_free_keys(schema_of_key(key))
+        distinct_keys = bool(distinct_keys)
         others = tuple(sorted((uri, schema_key(document, self._limits)) for uri, document in documents.items())) if documents else ()
 
         def read(compile: Callable[..., Any], **more: Any) -> Any:
@@ -526,8 +532,8 @@ class Compiler:
 
         return Job("json_schema", identity, front_end, partial(read, unsatisfiable), tell)
 
-    def _json(self, *, whitespace: Whitespace = DEFAULT_WHITESPACE, escapes: str = "needed") -> Job:
-        return self._json_schema(True, whitespace=whitespace, escapes=escapes)
+    def _json(self, *, whitespace: Whitespace = DEFAULT_WHITESPACE, escapes: str = "needed", distinct_keys: bool = False) -> Job:
+        return self._json_schema(True, whitespace=whitespace, escapes=escapes, distinct_keys=distinct_keys)
 
     def _regex(self, pattern: str) -> Job:
         return self._text("regex", regex_grammar, pattern)

@@ -1,5 +1,7 @@
 """What became of every keyword of a schema: enforced, an annotation, or approximated because the caller was lenient.
 
+A schema that leaves keys or items free has an entry without a keyword, "allowed", where a key of an object may come twice.
+
 The report is made when it is first looked at, from the schema itself, so that a compilation does not pay for it.
 It covers the schema that was compiled, not the documents it refers to.
 A keyword that no draft knows is an annotation by the specification; where it looks like a misspelt one, the report says so.
@@ -23,6 +25,9 @@ from .references import MANY, NAMED, ONE, Registry, Scope
 ENFORCED: Final = "enforced"
 ANNOTATION: Final = "annotation"
 APPROXIMATED: Final = "approximated"
+ALLOWED: Final = "allowed"
+REPEATED_KEYS: Final = "a key that is not declared may come twice, as JSON allows; distinct_keys=True prevents it"
+"""The note on a schema that leaves keys free."""
 
 ANNOTATIONS: Final = frozenset(
     {"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment"}
@@ -38,6 +43,12 @@ KNOWN: Final = frozenset().union(*(dialect.keywords for dialect in DIALECTS.valu
 _KNOWN: Final = sorted(KNOWN)
 _HOLDERS: Final = frozenset({*NAMED, *ONE, *MANY})
 """The keywords that may have subschemas."""
+_OF_OBJECTS: Final = frozenset(
+    {"properties", "additionalProperties", "patternProperties", "unevaluatedProperties", "propertyNames", "required"}
+    | {"minProperties", "maxProperties", "dependentRequired", "dependentSchemas", "dependencies"}
+)
+_ELSEWHERE: Final = frozenset({"$ref", "$dynamicRef", "$recursiveRef", "allOf", "anyOf", "oneOf", "then", "else"})
+"""Keywords whose subschemas say of a value what the schema itself does not."""
 _ATOMS: Final = frozenset({str, int, float, bool, type(None)})
 _Path = tuple["_Path | None", Any]
 """A place in a schema: the place above it, and a key or an index there."""
@@ -45,7 +56,10 @@ _Path = tuple["_Path | None", Any]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One occurrence of a keyword; `pointer` leads to the keyword, `note` says why it is not simply enforced."""
+    """One occurrence of a keyword; `pointer` leads to the keyword, `note` says why it is not simply enforced.
+
+    What a schema allows is an entry without a keyword, whose pointer leads to the schema.
+    """
 
     pointer: str
     keyword: str
@@ -55,7 +69,7 @@ class Entry:
     @property
     def is_warning(self) -> bool:
         """Whether the author of the schema probably meant something else."""
-        return bool(self.note) and self.status != ENFORCED
+        return bool(self.note) and self.status not in (ENFORCED, ALLOWED)
 
 
 class Report:
@@ -67,13 +81,15 @@ class Report:
     annotation  requried  /requried  unknown keyword; did you mean "required"?
     """
 
-    __slots__ = ("_approximated", "_entries", "_formats", "_make", "_registry", "_warnings")
+    __slots__ = ("_approximated", "_entries", "_formats", "_make", "_registry", "_repeats", "_warnings")
 
-    def __init__(self, registry: Registry, *, formats: bool = True, approximated: tuple[Entry, ...] = ()) -> None:
+    def __init__(self, registry: Registry, *, formats: bool = True, approximated: tuple[Entry, ...] = (), repeats: bool = False) -> None:
+        """`repeats`: whether keys that are left free may come twice, which is an entry then."""
         self._registry: Registry | None = registry
         self._make: Callable[[], tuple[Entry, ...]] | None = None
         self._formats = formats
         self._approximated = approximated
+        self._repeats = repeats
         self._entries: tuple[Entry, ...] | None = None
         self._warnings: tuple[Entry, ...] | None = None
 
@@ -82,7 +98,7 @@ class Report:
         """A report out of its entries alone."""
         report = cls.__new__(cls)
         report._registry, report._make, report._formats, report._approximated, report._entries = None, None, True, (), entries
-        report._warnings = None
+        report._warnings, report._repeats = None, False
         return report
 
     @classmethod
@@ -101,7 +117,8 @@ class Report:
         if self._entries is None:
             assert self._registry is not None
             replaced = {(entry.pointer, entry.keyword): entry for entry in self._approximated}
-            found = [replaced.pop((entry.pointer, entry.keyword), entry) for entry in schema_entries(self._registry, self._formats)]
+            listed = schema_entries(self._registry, self._formats, self._repeats)
+            found = [replaced.pop((entry.pointer, entry.keyword), entry) for entry in listed]
             self._entries = (*found, *replaced.values())
             self._registry = None
         return self._entries
@@ -138,7 +155,7 @@ class Report:
         return (Report.of, (self.entries,)) if self._make is None else (Report.later, (self._make,))
 
     def __repr__(self) -> str:
-        return f"<Report of {len(self)} keywords, {len(self.warnings)} warnings>"
+        return f"<Report of {sum(bool(entry.keyword) for entry in self)} keywords, {len(self.warnings)} warnings>"
 
     def __str__(self) -> str:
         rows = [("status", "keyword", "pointer", "note"), *((e.status, e.keyword, e.pointer or "/", e.note) for e in self.entries)]
@@ -148,10 +165,14 @@ class Report:
         )
 
 
-def schema_entries(registry: Registry, formats: bool) -> Iterator[Entry]:
+def schema_entries(registry: Registry, formats: bool, repeats: bool = False) -> Iterator[Entry]:
     """The entries of the root document, depth first in the order of the schema."""
     yield from _unknown_dialects(registry)
+    if repeats and registry.root.resource.root is True:
+        yield Entry("", "", ALLOWED, REPEATED_KEYS)
     for place in _places(registry):
+        if repeats and _leaves_keys_free(place, closes=bool(registry.root.closing)):
+            yield Entry(_pointer(place.path), "", ALLOWED, REPEATED_KEYS)
         yield from _entries(place, place.schema, formats)
 
 
@@ -266,6 +287,39 @@ def _entries(place: _Place, keywords: Iterable[str], formats: bool, *, warnings:
         if pointer is None:
             pointer = _pointer(place.path)
         yield Entry(f"{pointer}/{pointer_token(keyword)}", keyword, status, note)
+
+
+def _leaves_keys_free(place: _Place, *, closes: bool) -> bool:
+    """Whether a subschema alone lets a value have an object with keys that it does not name, two of them alike.
+
+    `closes`: whether an object that declares properties has no others where nothing is said of them.
+    """
+    dialect, path = place.dialect, place.path
+    said = {keyword: value for keyword, value in place.schema.items() if keyword in dialect.keywords}
+    if (dialect.lone_reference and "$ref" in said) or said.keys() & {"enum", "const"}:
+        return False
+    if path is not None and path[1] in ("not", "if") and (path[0] is None or path[0][1] not in NAMED):
+        return False
+    kinds = said.get("type")
+    kinds = [kinds] if isinstance(kinds, str) else kinds
+    elsewhere = bool(said.keys() & _ELSEWHERE)
+    if (kinds is None or "object" in kinds) and (said.keys() & _OF_OBJECTS or not elsewhere) and _has_free_keys(said, closes=closes):
+        return True
+    beyond = "additionalItems" if isinstance(said.get("items"), list) else "items"
+    items = said.get(beyond, elsewhere or said.get("unevaluatedItems", True))
+    return kinds is not None and "array" in kinds and items is True and not elsewhere and said.get("maxItems") != 0
+
+
+def _has_free_keys(said: Mapping[str, Any], *, closes: bool) -> bool:
+    """Whether an object may have two members of one key that these keywords do not name."""
+    others = said.get("additionalProperties", said.get("unevaluatedProperties"))
+    patterns = any(value is not False for value in said.get("patternProperties", {}).values())
+    closed = others is False or (others is None and closes and "properties" in said)
+    if (closed and not patterns) or said.get("propertyNames") is False:
+        return False
+    named = len(set(said.get("required", ())))
+    # Where members are counted, keys are told apart.
+    return bool(said.get("minProperties", 0) <= 0 and said.get("maxProperties", named + 2) >= named + 2)
 
 
 def _unknown_dialects(registry: Registry) -> Iterator[Entry]:

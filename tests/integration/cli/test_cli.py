@@ -146,6 +146,15 @@ class TestCheck:
         assert run(capsys, "check", "--json-schema", schema, "--extra-properties", "schema", text)[0] == 0
         assert run(capsys, "check", "--json-schema", schema, "--extra-properties", "closed", text)[0] == 1
 
+    def test_distinct_keys(self, capsys, write):
+        """A key that is not declared may come twice, which the report says, unless keys are to differ."""
+        schema, text = write('{"type": "object"}', "schema.json"), write('{"b": 1, "b": 2}')
+        for kind in (["--json-schema", schema], ["--json"]):
+            code, out, _ = run(capsys, "check", *kind, text)
+            assert code == 0 and "allowed     /  a key that is not declared may come twice" in out
+            code, out, _ = run(capsys, "check", *kind, "--distinct-keys", text)
+            assert code == 1 and "allowed" not in out
+
     def test_grammars_and_standard_input(self, capsys, write, monkeypatch, tmp_path):
         """EBNF and Lark from files, an instance from standard input, another start rule."""
         text = tmp_path / "text"

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from types import MappingProxyType
+from typing import Any
 
+import pytest
+
+from stackmask.pda.engine import KernelGrammar, Matcher, TokenTrie
+from stackmask.pda.grammar import Grammar
 from stackmask.schema.dialect.references import Registry
-from stackmask.schema.dialect.report import ANNOTATION, APPROXIMATED, DEEPEST, ENFORCED, Entry, Report
+from stackmask.schema.dialect.report import ALLOWED, ANNOTATION, APPROXIMATED, DEEPEST, ENFORCED, REPEATED_KEYS, Entry, Report
+from stackmask.schema.json_schema import json_schema_grammar
+
+TRIE = TokenTrie([bytes([byte]) for byte in range(256)], 257)
+
+
+def generates(grammar: Grammar, text: str) -> bool:
+    """Whether a text is one of the grammar's."""
+    matcher = Matcher(KernelGrammar(TRIE, grammar, states=500_000, stack_depth=100_000, memory=1 << 26, seconds=10.0), [256])
+    return bool(matcher.accept_bytes(text.encode()) and matcher.is_completed())
 
 
 def statuses(schema: object, **options: bool) -> dict[str, tuple[str, str]]:
@@ -133,3 +148,92 @@ def test_warnings_are_the_entries_with_a_note() -> None:
             assert lazily.warnings == tuple(entry for entry in whole.entries if entry.is_warning)
             noted += len(lazily.warnings)
     assert noted > 20
+
+
+INTEGER = {"type": "integer"}
+FREE = {"type": "object", "additionalProperties": INTEGER}
+OBJECTS = [
+    True,
+    {},
+    {"description": "anything"},
+    {"minLength": 2},
+    {"type": ["null", "object"]},
+    {"type": "string"},
+    FREE,
+    {"properties": {"a": INTEGER}},
+    {"properties": {"a": INTEGER}, "additionalProperties": False},
+    {"type": "object", "properties": {"a": INTEGER}, "unevaluatedProperties": False},
+    {"type": "object", "patternProperties": {"^b": INTEGER}, "additionalProperties": False},
+    {"type": "object", "patternProperties": {"^b": False}, "additionalProperties": False},
+    {"type": "object", "propertyNames": {"enum": ["b", "c"]}},
+    {"type": "object", "propertyNames": False},
+    {"const": {"b": 1}},
+    {"enum": [{"b": 1}, {}]},
+    {**FREE, "required": ["b"]},
+    {**FREE, "required": ["c"]},
+    {**FREE, "maxProperties": 1},
+    {**FREE, "maxProperties": 2},
+    {**FREE, "required": ["a", "c"], "maxProperties": 3},
+    {**FREE, "required": ["a", "c"], "maxProperties": 4},
+    {**FREE, "minProperties": 1},
+    {**FREE, "required": ["a"], "minProperties": 1},
+    {**FREE, "required": ["a"], "minProperties": 2},
+    {**FREE, "required": ["a", "b", "c"], "minProperties": 1},
+    {**FREE, "minProperties": 0},
+    {"anyOf": [{"type": "null"}, FREE]},
+    {"anyOf": [{"type": "null"}, {"type": "object", "additionalProperties": False}]},
+    {"type": "object", "oneOf": [{"required": ["a"], "additionalProperties": False}, {"maxProperties": 0}]},
+    {"type": "object", "not": {"required": ["c"]}},
+    {"type": "object", "if": {"required": ["c"]}, "then": {"required": ["a"]}},
+    {"$ref": "#/$defs/free", "$defs": {"free": FREE}},
+    {"$schema": "http://json-schema.org/draft-07/schema#", "$ref": "#/definitions/free", "definitions": {"free": FREE}},
+]
+
+
+@pytest.mark.parametrize("property_order", ["schema", "any"])
+@pytest.mark.parametrize("schema", OBJECTS, ids=json.dumps)
+def test_keys_that_may_come_twice(schema: Any, property_order: str) -> None:
+    """The report has an entry where the grammar takes a key twice that the schema does not name, and none where keys differ."""
+    texts = ['{"b":1,"b":2}', '{"a":1,"b":1,"b":2}', '{"a":1,"c":1,"b":1,"b":2}', '{"c":1,"b":1,"b":2}', '{"b":1,"d":1,"d":2}']
+    for distinct_keys in (False, True):
+        options: dict[str, Any] = {"property_order": property_order, "distinct_keys": distinct_keys}
+        grammar, report = json_schema_grammar(schema, **options)
+        taken = [text for text in texts if generates(grammar, text)]
+        noted = [entry for entry in report if entry.status == ALLOWED]
+        assert not distinct_keys or not (taken or noted)
+        # Subschemas that apply together may tell keys apart, or name them, where one of them alone does not.
+        assert bool(noted) == bool(taken) or (noted and "if" in schema), (taken, noted)
+        assert {entry.note for entry in noted} <= {REPEATED_KEYS}
+        assert not report.warnings
+        once = generates(json_schema_grammar(schema, property_order=property_order)[0], '{"a":1,"c":1,"b":1}')
+        assert generates(grammar, '{"a":1,"c":1,"b":1}') == once
+
+
+@pytest.mark.parametrize(
+    ("schema", "pointers"),
+    [
+        ({"type": "object", "properties": {"a": FREE, "b/c": {}}, "additionalProperties": False}, ["/properties/a", "/properties/b~1c"]),
+        ({"type": "array"}, [""]),
+        ({"type": "array", "items": FREE}, ["/items"]),
+        ({"type": "array", "items": INTEGER}, []),
+        ({"type": "array", "prefixItems": [INTEGER]}, [""]),
+        ({"type": "array", "prefixItems": [INTEGER], "items": False}, []),
+        ({"type": "array", "maxItems": 0}, []),
+        ({"type": "array", "unevaluatedItems": False}, []),
+        ({"properties": {"not": FREE}, "not": FREE, "type": "object", "additionalProperties": False}, ["/properties/not"]),
+        ({"$schema": "http://json-schema.org/draft-04/schema#", "type": "array", "items": [INTEGER]}, [""]),
+        ({"$schema": "http://json-schema.org/draft-04/schema#", "type": "array", "items": [INTEGER], "additionalItems": False}, []),
+    ],
+)
+def test_places_that_leave_keys_free(schema: Any, pointers: list[str]) -> None:
+    """Each subschema that leaves keys or items free is an entry at its pointer."""
+    report = json_schema_grammar(schema)[1]
+    assert [entry.pointer for entry in report if entry.status == ALLOWED] == pointers
+
+
+def test_closed_objects_leave_no_key_free() -> None:
+    """Where objects are read as closed, those that declare properties have no other keys."""
+    schema = {"type": "object", "properties": {"a": FREE, "b": {"type": "object", "properties": {"c": INTEGER}}}}
+    for extra_properties, pointers in (("schema", ["", "/properties/a", "/properties/b"]), ("closed", ["/properties/a"])):
+        report = json_schema_grammar(schema, extra_properties=extra_properties)[1]
+        assert [entry.pointer for entry in report if entry.status == ALLOWED] == pointers
