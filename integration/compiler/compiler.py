@@ -290,9 +290,7 @@ class Compiler:
     def _begin(self, cache_bytes: int) -> None:
         """Start with an empty cache, and with threads of this process."""
         self._cache: Cache[CompiledGrammar] = Cache(cache_bytes)
-        special, tokens = self._vocabulary.special, self._vocabulary.tokens
-        spelled = [name for name, token in special.items() if tokens[token] is None]
-        self._tags = StructuralTags(special, spelled=spelled, limits=self._limits)
+        self._tags = StructuralTags(self._vocabulary.special, spelled=spelled_names(self._vocabulary), limits=self._limits)
         self._executor = ThreadPoolExecutor(self._threads, "stackmask-compile")
 
     def _begin_in_child(self) -> None:
@@ -620,6 +618,11 @@ class Compiler:
                 return CompiledGrammar.build(self._vocabulary, job.kind, grammar, report, start, self._limits).described(job.tell)
         except UnsatisfiableError as error:
             raise error if job.explain is None else job.explain() from None
+
+
+def spelled_names(vocabulary: Vocabulary) -> list[str]:
+    """The names of special tokens that have no text: a structural tag that spells one means the token too."""
+    return [name for name, token in vocabulary.special.items() if vocabulary.tokens[token] is None]
 
 
 def _tell_rule(kind: str, text: str, data: bytes, position: int, rules: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:

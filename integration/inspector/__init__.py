@@ -6,6 +6,7 @@ Read in this order:
     specification    specifications compiled, or what is wrong and where
     json_text        the path of a position in JSON, and the ranges of its values
     schema_places    the keyword of a schema that is responsible, and what is left of bounds
+    tag_places       the format of a structural tag, and the place inside its content
     rule_places      the rule of a grammar, or the part of a pattern, that a position stands in
     trace            a text, character by character
     tokens           its tokens, and those that may follow

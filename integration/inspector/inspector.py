@@ -13,16 +13,19 @@ from typing import Any, Final
 from ...pda.exceptions import StackmaskError
 from ...pda.limits import Limits
 from ...pda.matcher import Matcher, show_bytes
+from ...schema.structural_tag.places import placed_grammar
 from ..compiler import CompiledGrammar, Compiler
+from ..compiler.compiler import spelled_names
 from ..compiler.rule_range import rule_range
 from .drawing import automaton_drawing, rules_drawing
-from .json_text import JsonPosition, find_ranges, read_position
+from .json_text import JsonPosition, find_ranges, inner_range, read_position
 from .request import InspectRequest, RequestError, Specification
 from .rule_places import live_parts
 from .samples import difference, random_instance
 from .schema_places import applying, bounds_at, responsible
 from .snippets import snippets
 from .specification import SpecificationError, TrialCompiler, compile_specification, value_of
+from .tag_places import TagReader
 from .tokens import Strip, Tokenizer, allowed_page, completion, decoded, nearest, try_next
 from .trace import Trace, trace
 
@@ -58,6 +61,7 @@ class Inspector:
         self._trials = TrialCompiler()
         self._strip: tuple[CompiledGrammar, Tokenizer, Strip] | None = None
         self._refusals: dict[Any, dict[str, Any] | None] = {}
+        self._placed: dict[Any, CompiledGrammar] = {}
 
     @property
     def tokenizers(self) -> list[dict[str, Any]]:
@@ -110,16 +114,22 @@ class Inspector:
             self._strip = grammar, tokenizer, Strip(grammar.matcher(), tokenizer)
         return self._strip[2]
 
-    def refusal_place(self, given: Specification, text: str, fits: int, rules: Sequence[str], deadline: float) -> dict[str, Any] | None:
+    def refusal_place(
+        self, given: Specification, tokenizer: Tokenizer, text: str, fits: int, rules: Sequence[str], deadline: float
+    ) -> dict[str, Any] | None:
         """What in the specification is responsible for the refusal of the character after `fits`; kept, since typing asks again."""
-        key = (given.key, text[: fits + 1])
+        key = (given.key, tokenizer.name, text[: fits + 1])
         if key not in self._refusals:
             while len(self._refusals) >= 256:
                 del self._refusals[next(iter(self._refusals))]
-            self._refusals[key] = self._find_place(given, text, fits, rules, deadline)
+            self._refusals[key] = self._find_place(given, tokenizer, text, fits, rules, deadline)
         return self._refusals[key]
 
-    def _find_place(self, given: Specification, text: str, fits: int, rules: Sequence[str], deadline: float) -> dict[str, Any] | None:
+    def _find_place(
+        self, given: Specification, tokenizer: Tokenizer, text: str, fits: int, rules: Sequence[str], deadline: float
+    ) -> dict[str, Any] | None:
+        if given.kind == "structural_tag":
+            return self.tag_place(given, tokenizer, text[:fits], text[fits : fits + 1], deadline)
         if given.kind != "json_schema":
             return rule_place(given, text[:fits], rules, deadline)
         if len(given.text) > MOST_BYTES_OF_SCHEMA:
@@ -141,6 +151,42 @@ class Inspector:
         if where is not None and value is not None:
             where = (where[0], value[1])
         return _place(given.text, where or value, pointer=found.pointer, keyword=found.keyword, reason=found.reason)
+
+    def tag_place(self, given: Specification, tokenizer: Tokenizer, before: str, refused: str, deadline: float) -> dict[str, Any] | None:
+        """Which part of a structural tag reads behind a text, or is responsible for the refusal of a character there."""
+        if len(given.text) > MOST_BYTES_OF_SCHEMA:
+            return None
+        tag = value_of(given)
+        try:
+            matcher = self._placed_grammar(given, tag, tokenizer).matcher()
+        except StackmaskError:
+            return None
+        reader = TagReader(tag, matcher, lambda other, data: self._trials.fits(given, other, {}, data))
+        found = reader.place(before, refused, min(deadline, time.monotonic() + 0.5))
+        if found is None:
+            return None
+        ranges = find_ranges(given.text)
+        where, key = ranges.get(found.pointer), ranges.get(f"{found.pointer}#")
+        if where is not None and key is not None and found.reason is not None:
+            where = (key[0], where[1])
+        more: dict[str, Any] = {"pointer": found.pointer, "reason": found.reason}
+        if found.rule is not None:
+            more["rule"] = found.rule
+        if found.parts and where is not None:
+            parts = [inner_range(given.text, where, part) for part in found.parts]
+            more["parts"], where = [list(part) for part in parts], parts[0]
+        return _place(given.text, where, **more)
+
+    def _placed_grammar(self, given: Specification, tag: Mapping[str, Any], tokenizer: Tokenizer) -> CompiledGrammar:
+        """The grammar of a structural tag whose rules are named by places; kept for the tags that were asked for last."""
+        key = (given.key, tokenizer.name)
+        if key not in self._placed:
+            while len(self._placed) >= 4:
+                del self._placed[next(iter(self._placed))]
+            vocabulary, start = tokenizer.vocabulary, time.monotonic()
+            grammar = placed_grammar(tag, special=vocabulary.special, spelled=spelled_names(vocabulary), limits=self._limits)
+            self._placed[key] = CompiledGrammar.build(vocabulary, given.kind, grammar, None, start, self._limits)
+        return self._placed[key]
 
 
 class _Inspection:
@@ -211,7 +257,7 @@ class _Inspection:
                 "expected_bytes": show_bytes(explanation.expected),
                 "expected": [decoded(bytes([byte])) if byte < 0x80 else f"0x{byte:02X}" for byte in explanation.expected],
                 "may_end": explanation.complete,
-                "place": self.inspector.refusal_place(self.given, text, fits, explanation.rules, self.deadline),
+                "place": self.inspector.refusal_place(self.given, self.tokenizer, text, fits, explanation.rules, self.deadline),
                 "nearest": nearest(self.grammar.matcher(), data[: explanation.position + 1], explanation.position),
             }
         return {"spans": found.spans, "fits": found.fits, "accepted": found.accepted, "complete": found.complete, "refusal": refusal}
@@ -248,7 +294,12 @@ class _Inspection:
                     for place in applying(schema, position.path)[:16]
                 ]
         else:
-            place = rule_place(self.given, before, rules, self.deadline)
+            is_tag = self.given.kind == "structural_tag"
+            place = (
+                self.inspector.tag_place(self.given, self.tokenizer, before, "", self.deadline)
+                if is_tag
+                else rule_place(self.given, before, rules, self.deadline)
+            )
             result["places"] = [place] if place is not None else []
         tried = self.request.try_token if self.request.try_token is not None else self.request.try_text
         if tried is not None:

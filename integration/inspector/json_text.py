@@ -13,6 +13,8 @@ from functools import lru_cache
 from typing import Final
 
 _STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
+_CHARACTER: Final = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|[^\\]", re.DOTALL)
+"""What stands for one code point in a string literal; two escapes may be the surrogates of one."""
 _SCALAR: Final = re.compile(r"[^\s\[\]{},:\"]+")
 _BLANK: Final = re.compile(r"[ \t\n\r]*")
 
@@ -192,6 +194,19 @@ def find_ranges(text: str, most: int = 200_000) -> Mapping[str, tuple[int, int]]
                 ranges[top.place if top is not None else ""] = found.span()
             at = found.end()
     return ranges
+
+
+def inner_range(text: str, where: tuple[int, int], inner: tuple[int, int]) -> tuple[int, int]:
+    r"""The range in a JSON text of a range in the value of the string literal at `where`.
+
+    >>> text = r'["a\nb"]'
+    >>> start, end = inner_range(text, (1, 7), (1, 2))
+    >>> text[start:end]
+    '\\n'
+    """
+    ends = [where[0] + 1]
+    ends += (found.end() for found in _CHARACTER.finditer(text, where[0] + 1, where[1] - 1))
+    return ends[min(inner[0], len(ends) - 1)], ends[min(inner[1], len(ends) - 1)]
 
 
 @dataclass(slots=True)

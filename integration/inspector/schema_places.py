@@ -214,7 +214,7 @@ def responsible(
             if keyword in schema:
                 rest = {key: value for key, value in schema.items() if key != keyword}
                 if would_fit(_replaced(root, place.pointer, rest)):
-                    return Responsible(f"{place.pointer}/{escaped(keyword)}", keyword, _reason(keyword, schema[keyword]))
+                    return Responsible(f"{place.pointer}/{escaped(keyword)}", keyword, keyword_reason(keyword, schema[keyword]))
     for place in places:
         if would_fit(_replaced(root, place.pointer, True)):
             return Responsible(place.pointer, None, "several keywords of this subschema refuse it together")
@@ -251,7 +251,7 @@ def _replaced(root: Any, pointer: str, value: Any) -> Any:
     return copy
 
 
-def _reason(keyword: str, value: Any) -> str:
+def keyword_reason(keyword: str, value: Any) -> str:
     """What a keyword says, shortly."""
     match keyword:
         case "additionalProperties" | "unevaluatedProperties" if value is False:

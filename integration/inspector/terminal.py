@@ -54,11 +54,11 @@ def trace_lines(answer: Mapping[str, Any], text: str, *, colours: bool) -> list[
         lines += [f"  {_plain(reason)}" for reason in refusal["reasons"]]
         place = refusal["place"]
         if place is not None:
-            name = (
-                place.get("pointer") if place.get("pointer") is not None else f"rule {place['rule']}" if "rule" in place else "the pattern"
-            )
+            names = [place["pointer"] or "/"] if "pointer" in place else []
+            names += [f"rule {place['rule']}"] if "rule" in place else []
+            name = ", ".join(names) or "the pattern"
             line = f" (line {place['line']}, column {place['column']})" if place.get("line") else ""
-            lines.append(f"  because of {_plain(name or '/')}{line}" + (f": {_plain(place['reason'])}" if place.get("reason") else ""))
+            lines.append(f"  because of {_plain(name)}{line}" + (f": {_plain(place['reason'])}" if place.get("reason") else ""))
         found = refusal["nearest"]
         if found["completion"] is not None:
             lines.append("  nearest accepted text: " + paint(_plain(found["kept"]), "dim") + paint(_plain(found["completion"]), "bold"))

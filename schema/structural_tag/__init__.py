@@ -7,6 +7,7 @@
     parameters     objects in the tagged notations of that table
     contents       the contents of a tag: schemas, grammars, patterns
     formats        a function for each type of format, in a table
+    places         a grammar whose rules say which format of a tag a text is in
     report         the fate of the keywords of the schemas inside
     compiler       structural_tag_grammar, and StructuralTags, which reuses tags compiled before
 

@@ -46,9 +46,18 @@ class StructuralTags:
     """Compiles structural tags that may name the same special tokens; Parts inside them that were seen before are not compiled again.
 
     `spelled` are the names of those that have no text, so that a text in a tag that spells one means the token too; None for all.
+    `writer` turns formats into nodes.
     """
 
-    def __init__(self, special: Mapping[str, int], *, spelled: Collection[str] | None = None, limits: Limits | None = None) -> None:
+    def __init__(
+        self,
+        special: Mapping[str, int],
+        *,
+        spelled: Collection[str] | None = None,
+        limits: Limits | None = None,
+        writer: type[Writer] = Writer,
+    ) -> None:
+        self._writer = writer
         self._special = SpecialTokens(special, spelled)
         self._limits = limits
         self._arenas = Arenas()
@@ -64,7 +73,7 @@ class StructuralTags:
         mark = arena.mark()
         used = 0
         try:
-            writer = Writer(arena, self._special, budget)
+            writer = self._writer(arena, self._special, budget)
             builder = arena.builder
             root = builder.rule("root")
             builder.define(root, _written(writer, fields))

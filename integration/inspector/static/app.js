@@ -174,7 +174,8 @@ function Verdict({ trace, onPlace, onApply }) {
   if (trace.refusal) {
     const { refusal } = trace;
     const place = refusal.place;
-    const name = place && (place.pointer !== undefined ? place.pointer || "the schema" : place.rule ? `rule ${place.rule}` : "the pattern");
+    const names = place ? [...(place.pointer !== undefined ? [place.pointer || "the whole"] : []), ...(place.rule ? [`rule ${place.rule}`] : [])] : [];
+  const name = names.join(", ") || "the pattern";
     const expected = [refusal.expected_bytes && `${refusal.expected.length > 1 ? "one of " : ""}${refusal.expected_bytes}`, refusal.may_end && "the end of the text"].filter(Boolean).join(" or ");
     return html`<div class="verdict bad" id="verdict" role="status">
       <p title=${refusal.sentence}><span class="badge bad">refused</span> line ${refusal.line}, column ${refusal.column}: <code class="char">${visible(refusal.character)}</code> cannot stand here${

@@ -14,6 +14,7 @@ from stackmask.integration.inspector import Inspector, RequestError, Tokenizer
 from stackmask.integration.inspector.json_text import find_ranges, read_position
 from stackmask.integration.inspector.request import FIELDS, VIEWS, read_request
 from stackmask.integration.inspector.rule_places import live_parts
+from stackmask.integration.inspector.terminal import trace_lines
 
 ORDER = {
     "type": "object",
@@ -382,3 +383,127 @@ def test_the_demo_tokenizer_spells_as_the_library_does():
     assert tokenizer.tokens_of(text) == backend.encode(text, add_special_tokens=False).ids
     longest = Tokenizer("demo", demo_vocabulary()).tokens_of(text)
     assert b"".join(demo_vocabulary().token_bytes(token) for token in longest).decode() == text
+
+
+CITY = {
+    "type": "object",
+    "properties": {"city": {"type": "string", "maxLength": 3}, "days": {"type": "integer", "minimum": 3}},
+    "required": ["city"],
+    "additionalProperties": False,
+}
+STEPS = [
+    {"type": "const_string", "value": "go "},
+    {"type": "regex", "pattern": r"[0-9]+\.x"},
+    {"type": "grammar", "grammar": 'root ::= a "z"\na ::= "y"+'},
+    {"type": "grammar", "syntax": "lark", "grammar": 'start: "[" WORD "]"\nWORD: /[a-z]+/'},
+]
+TAGS = {
+    "type": "structural_tag",
+    "format": {
+        "type": "triggered_tags",
+        "triggers": ["<f="],
+        "excludes": ["bad"],
+        "stop_after_first": True,
+        "tags": [
+            {"begin": "<f=json>", "content": {"type": "json_schema", "json_schema": CITY}, "end": "</f>"},
+            {"begin": "<f=steps>", "content": {"type": "sequence", "elements": STEPS}, "end": "</f>"},
+            {"begin": "<f=text>", "content": {"type": "any_text", "max_chars": 2}, "end": "</f>"},
+            {"begin": "<f=xml>", "content": {"type": "json_schema", "style": "qwen_xml", "json_schema": CITY}, "end": "</f>"},
+        ],
+    },
+}
+OLDER = {"type": "structural_tag", "structures": [{"begin": "<a>", "schema": CITY, "end": "</a>"}], "triggers": ["<a"]}
+UP_TO_TWO = {"type": "repeat", "min": 0, "max": 2, "content": {"type": "const_string", "value": "k"}}
+PAIRS = {
+    "type": "tags_with_separator",
+    "separator": ", ",
+    "at_least_one": True,
+    "tags": [
+        {"begin": "<a>", "content": {"type": "json_schema", "json_schema": {"enum": [[1]]}}, "end": "</a>"},
+        {
+            "begin": "<b>",
+            "content": {"type": "repeat", "min": 0, "max": 2, "content": {"type": "const_string", "value": "k"}},
+            "end": "</b>",
+        },
+    ],
+}
+EITHER = {"type": "or", "elements": [{"type": "const_string", "value": "abce"}, {"type": "const_string", "value": "abde"}]}
+IN_TAGS = [
+    (TAGS, "so bad", "/format/excludes", '"excludes": ["bad"]'),
+    (TAGS, "<f=q", "/format/tags", None),
+    (TAGS, "<f=jx", "/format/tags/0/begin", '"<f=json>"'),
+    (TAGS, "<f=json>[", "/format/tags/0/content/json_schema/type", '"type": "object"'),
+    (TAGS, 'hi <f=json>{"city": "Oslo', "/format/tags/0/content/json_schema/properties/city/maxLength", '"maxLength": 3'),
+    (TAGS, '<f=json>{"city": "Rio", "days": 1}', "/format/tags/0/content/json_schema/properties/days/minimum", '"minimum": 3'),
+    (TAGS, '<f=json>{"city": "Rio"}x', "/format/tags/0/end", '"</f>"'),
+    (TAGS, '<f=json>{"city": "Rio"}</x', "/format/tags/0/end", '"</f>"'),
+    (TAGS, '<f=json>{"city": "Rio"}</f> ', "/format/stop_after_first", '"stop_after_first": true'),
+    (TAGS, "<f=steps>s", "/format/tags/1/content/elements/0/value", '"go "'),
+    (TAGS, "<f=steps>go x", "/format/tags/1/content/elements/1/pattern", "[0-9]+"),
+    (TAGS, "<f=steps>go 1-", "/format/tags/1/content/elements/1/pattern", "[0-9]+"),
+    (TAGS, "<f=steps>go 1.y", "/format/tags/1/content/elements/1/pattern", "x"),
+    (TAGS, "<f=steps>go 1.xx", "/format/tags/1/content/elements/2/grammar", r"a ::= \"y\"+"),
+    (TAGS, "<f=steps>go 1.xy-", "/format/tags/1/content/elements/2/grammar", r"root ::= a \"z\""),
+    (TAGS, "<f=steps>go 1.xyz[0", "/format/tags/1/content/elements/3/grammar", "WORD: /[a-z]+/"),
+    (TAGS, "<f=text>abc", "/format/tags/2/content/max_chars", '"max_chars": 2'),
+    (TAGS, "<f=xml><parameter=city>\nOslo", "/format/tags/3/content/json_schema/properties/city/maxLength", '"maxLength": 3'),
+    (
+        TAGS,
+        "<f=xml>\n<parameter=city>\nRio\n</parameter>\n<parameter=days>\nx",
+        "/format/tags/3/content/json_schema/properties/days/type",
+        '"type": "integer"',
+    ),
+    (OLDER, '<a>{"city": 3', "/structures/0/schema/properties/city/type", '"type": "string"'),
+    (OLDER, '<a>{"city": "Rio"}.', "/structures/0/end", '"</a>"'),
+    (OLDER, "<ab", "/structures/0/begin", '"<a>"'),
+    (PAIRS, "x", "/tags", None),
+    (PAIRS, "<c", "/tags", None),
+    (PAIRS, "<a>[1]</a>;", "/separator", '", "'),
+    (PAIRS, "<a>[1]</a>, <a>[2", "/tags/0/content/json_schema/enum", '"enum": [[1]]'),
+    (PAIRS, "<b>kkk", "/tags/1/content/max", '"max": 2'),
+    (EITHER, "abx", "/elements", None),
+    (EITHER, "abcx", "/elements/0/value", '"abce"'),
+]
+
+
+@pytest.mark.parametrize(("tag", "text", "pointer", "lit"), IN_TAGS)
+def test_the_responsible_part_of_a_structural_tag(inspector, tag, text, pointer, lit):
+    """The format that reads there, a bound of one, or the place inside its content; the range is that of the pointer or inside it."""
+    specification = json.dumps(tag)
+    refusal = ask(inspector, "structural_tag", specification, text, views=["trace"])["trace"]["refusal"]
+    place = refusal["place"]
+    assert (refusal["position"], place["pointer"]) == (len(text) - 1, pointer)
+    start, end = place["range"]
+    if lit is None:
+        value = tag
+        for part in pointer.split("/")[1:]:
+            value = value[int(part) if isinstance(value, list) else part]
+        assert json.loads(specification[start:end]) == value
+    else:
+        assert specification[start:end] == lit
+
+
+def test_the_live_part_of_a_structural_tag(inspector):
+    """Where nothing is refused: the part that reads on at the cursor, which a schema's subschema or a grammar's rule may be."""
+    specification = json.dumps(TAGS)
+
+    def live(text):
+        (place,) = ask(inspector, "structural_tag", specification, text, views=["cursor"])["cursor"]["places"]
+        return place["pointer"], place.get("rule")
+
+    assert live('<f=json>{"city": "R') == ("/format/tags/0/content/json_schema/properties/city", None)
+    assert live("<f=steps>go 1.xy") == ("/format/tags/1/content/elements/2/grammar", "root")
+    assert live("<f=steps>go 1.xyz[a]") == ("/format/tags/1/end", None)
+
+
+def test_a_structural_tag_too_large_to_be_placed(inspector):
+    """The text is refused all the same, only the place is left out."""
+    tag = {"type": "sequence", "elements": [{"type": "const_string", "value": "a" * 300_000}, {"type": "const_string", "value": "b"}]}
+    refusal = ask(inspector, "structural_tag", json.dumps(tag), "x", views=["trace"])["trace"]["refusal"]
+    assert (refusal["position"], refusal["place"]) == (0, None)
+
+
+def test_the_terminal_names_the_part_of_a_structural_tag(inspector):
+    answer = ask(inspector, "structural_tag", json.dumps(TAGS), "<f=steps>go 1.xyx")
+    lines = trace_lines(answer, "<f=steps>go 1.xyx", colours=False)
+    assert any(line.startswith("  because of /format/tags/1/content/elements/2/grammar, rule root (line 1, column ") for line in lines)

@@ -165,6 +165,21 @@ def test_a_refused_text(shown):
     expect(shown.verdict).to_contain_text("complete")
 
 
+def test_a_structural_tag(wide):
+    """The format that refuses is named and lit, a rule inside its content too; the cursor's lights up where nothing is refused."""
+    content = {"type": "grammar", "grammar": 'root ::= "(" a ")"\na ::= [0-9]+'}
+    tag = {"type": "tag", "begin": "<call>", "content": content, "end": "</call>"}
+    spec = json.dumps({"type": "structural_tag", "format": tag}, indent=2)
+    wide.open("structural_tag", spec, "<call>(x")
+    expect(wide.verdict).to_contain_text("/format/content/grammar, rule a")
+    expect(wide.page.locator(".mark-responsible").first).to_have_text("a ::= [0-9]+")
+    wide.open("structural_tag", spec, "<call>(1)!")
+    expect(wide.verdict).to_contain_text("/format/end")
+    expect(wide.page.locator(".mark-responsible").first).to_have_text('"</call>"')
+    wide.open("structural_tag", spec, "<call>(1)")
+    expect(wide.page.locator(".mark-live").first).to_have_text('"</call>"')
+
+
 def test_typing(shown):
     """Every key is answered: fits so far, refused, complete."""
     shown.open()
