@@ -1,7 +1,7 @@
 """stackmask inside a real SGLang, on a CPU: `scripts/sglang_environment.sh DIR && DIR/bin/python scripts/sglang_check.py`.
 
 Each check drives SGLang's own code and compares what comes out with an oracle: the grammar walked token by token, `re` or `jsonschema`.
-There is no forward pass; tokens are drawn at random from what the mask allows.
+There is no forward pass but in `forced_drafts`; elsewhere tokens are drawn at random from what the mask allows.
 """
 
 from __future__ import annotations
@@ -721,6 +721,42 @@ def ranks_agree() -> str:
     assert "timed out" in failures[1]
     assert "timed out" in failures[4]
     return f"failures on both: {[failure for failure in failures if failure]}"
+
+
+def run_engine(mode: str) -> Any:
+    """The answers of SGLang's engine in a mode of `sglang_engine.py`, a process of its own."""
+    script = Path(__file__).with_name("sglang_engine.py")
+    done = subprocess.run([sys.executable, str(script), mode], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@check
+def forced_drafts() -> str:
+    """Forced text as drafts in SGLang's engine: the same answers as token by token, and as by n-grams alone, in fewer steps.
+
+    The answers are those of greedy decoding, with their log-probabilities, cut by a limit of tokens, ended by a text, streamed, and in a
+    batch with a request that has no grammar. `STACKMASK_FORCED_ANSWERS` is how many there are of each kind, 200.
+    """
+    plain, ngram, forced = map(run_engine, ("plain", "ngram", "forced"))
+    found = []
+    for name in ("tool calls", "schemas"):
+        for other in (ngram, forced):
+            for what in ("texts", "finish", "tokens", "short", "stopped", "streamed"):
+                assert plain[name][what] == other[name][what], f"{name}: other {what}"
+            for old, new in zip(plain[name]["logprobs"], other[name]["logprobs"], strict=True):
+                assert [token for _, token in old] == [token for _, token in new]
+                assert all(abs(a - b) < 1e-3 for (a, _), (b, _) in zip(old, new, strict=True)), f"{name}: other log-probabilities"
+        assert plain[name]["streamed"] == plain[name]["texts"][0]
+        counts = [mode[name]["steps"] for mode in (plain, ngram, forced)]
+        first = [mode[name]["first"] for mode in (plain, ngram, forced)]
+        found.append(f"{len(plain[name]['texts'])} {name} in {counts} steps, 8 alone, with an empty corpus, in {first}")
+        assert counts[2] < counts[1] < counts[0]
+        if name == "tool calls":
+            assert counts[0] >= 1.5 * counts[2]
+            assert first[1] >= 1.5 * first[2]
+    assert plain["mixed"] == ngram["mixed"] == forced["mixed"]
+    return "; ".join(found) + " (token by token, by n-grams, with forced text)"
 
 
 def main() -> int:

@@ -1,6 +1,7 @@
 """stackmask as a grammar backend of SGLang: `python -m sglang.launch_server --grammar-backend stackmask ...`.
 
-SGLang finds `register` through the entry point group `sglang.srt.plugins` and calls it in every process; it patches nothing.
+SGLang finds `register` through the entry point group `sglang.srt.plugins` and calls it in every process; it patches nothing
+but the n-gram proposer, by SGLang's own hooks, where a server speculates by it.
 docs/sglang.md says what is enforced, what is refused, and what it was measured at.
 
     plugin          which SGLang this was tested with, and telling it that there is a backend
@@ -8,6 +9,7 @@ docs/sglang.md says what is enforced, what is refused, and what it was measured 
     grammar         one request's place in a grammar, and masks
     grammar_table   the grammars that are kept
     answer_frames   the structural tags that SGLang makes
+    drafts          forced text as drafts of n-gram speculation
 
 Importing this package imports nothing of SGLang.
 """

@@ -29,7 +29,7 @@ from sglang.srt.constrained.base_grammar_backend import (
 from sglang.srt.constrained.reasoner_grammar_backend import ReasonerGrammarBackend
 from sglang.srt.environ import envs
 from sglang.srt.parser.reasoning_parser import ReasoningParser
-from sglang.srt.runtime_context import get_parallel, get_serving
+from sglang.srt.runtime_context import get_parallel, get_serving, get_spec
 
 from ...pda.exceptions import GrammarError, LimitError
 from ...pda.limits import Limits
@@ -38,6 +38,7 @@ from ...schema.emit.json_parts import DEFAULT_WHITESPACE
 from ..compiler import CompiledGrammar, Compiler
 from ..processes.pool import WorkerCompiler
 from ..tokenizers import Vocabulary
+from . import drafts
 from . import grammar as masks
 from .answer_frames import ANY_JSON, completed_tag, content_of
 from .grammar import Grammar
@@ -57,6 +58,7 @@ class Settings:
     `extra_properties` (EXTRA_PROPERTIES) is "schema", or "closed" for no undeclared keys where a schema declares some.
     `compile_seconds` (COMPILE_SECONDS) bounds a compilation, and is never more than half of SGLang's own time limit.
     `cache_bytes` (CACHE_MB, in MiB) bounds the grammars that are kept, and the engine's tables of these.
+    `forced_drafts` (FORCED_DRAFTS): 0 makes no drafts of forced text where the server speculates by n-grams.
     `workers` (WORKERS) is the number of processes that compile, started when they are needed; 0 compiles in a thread of the scheduler.
     `ranks_agree` says that failures for want of time are held back.
     """
@@ -66,6 +68,7 @@ class Settings:
     extra_properties: str = "schema"
     compile_seconds: float = 10.0
     cache_bytes: int = 512 << 20
+    forced_drafts: bool = True
     workers: int = 4
     ranks_agree: bool = False
 
@@ -84,6 +87,7 @@ class Settings:
             # INVARIANT: later pipeline stages do what the first decided, so they must not fail where it did not
             compile_seconds=seconds if first else 10 * seconds,
             cache_bytes=int(get("STACKMASK_SGLANG_CACHE_MB") or cls.cache_bytes >> 20) << 20,
+            forced_drafts=get("STACKMASK_SGLANG_FORCED_DRAFTS") != "0",
             workers=int(get("STACKMASK_SGLANG_WORKERS") or cls.workers),
             ranks_agree=server_args.tp_size > 1 and first,
         )
@@ -91,7 +95,10 @@ class Settings:
 
 def create(server_args: Any, tokenizer: Any, vocab_size: int, eos_token_ids: Collection[int] | None) -> BaseGrammarBackend:
     """The backend of a scheduler; where the server has a reasoning parser, in SGLang's wrapper, as SGLang does for its own."""
-    backend = Backend(tokenizer, vocab_size, eos_token_ids, Settings.from_server(server_args))
+    settings = Settings.from_server(server_args)
+    if settings.forced_drafts and get_spec().speculative_algorithm == "NGRAM":
+        drafts.install()
+    backend = Backend(tokenizer, vocab_size, eos_token_ids, settings)
     serving = get_serving()
     if not serving.reasoning_parser:
         return backend

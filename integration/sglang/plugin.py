@@ -29,7 +29,7 @@ _USED: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "sglang.srt.arg_groups.choices": ("GRAMMAR_BACKEND_CHOICES", "add_grammar_backend_choices"),
         "sglang.srt.environ": ("envs.SGLANG_GRAMMAR_POLL_INTERVAL", "envs.SGLANG_GRAMMAR_MAX_POLL_ITERATIONS"),
         "sglang.srt.parser.reasoning_parser": ("ReasoningParser",),
-        "sglang.srt.runtime_context": ("get_parallel", "get_serving"),
+        "sglang.srt.runtime_context": ("get_parallel", "get_serving", "get_spec"),
         _BASE: (
             "GRAMMAR_BACKEND_REGISTRY",
             "BaseGrammarBackend._init_value_dispatch",
@@ -122,11 +122,11 @@ def _release(version: str) -> tuple[int, ...]:
 
 def _check_names() -> None:
     """Raise unless SGLang has every name that is used, with the parameters that are counted on."""
-    missing = [f"{module}.{name}" for module, names in _USED.items() for name in names if _find(module, name) is None]
+    missing = [f"{module}.{name}" for module, names in _USED.items() for name in names if find(module, name) is None]
     if missing:
         raise IncompatibleVersionError(f"this SGLang has no {', '.join(missing)}; stackmask was tested with {TESTED[0]} to {TESTED[1]}")
     for (module, name), expected in _PARAMETERS.items():
-        found = _find(module, name)
+        found = find(module, name)
         actual = tuple(inspect.signature(found).parameters) if found is not None else ()
         if actual != expected:
             raise IncompatibleVersionError(
@@ -135,7 +135,8 @@ def _check_names() -> None:
             )
 
 
-def _find(module: str, name: str) -> Any:
+def find(module: str, name: str) -> Any:
+    """What a path in a module of SGLang's leads to, None where there is nothing."""
     try:
         found: Any = import_module(module)
     except ModuleNotFoundError as error:

@@ -29,8 +29,9 @@ from ...pda.matcher import Matcher
 from ...schema.emit.json_parts import DEFAULT_WHITESPACE
 from ..compiler import CompiledGrammar, Compiler
 from ..compiler.cache_key import parse_json
+from ..forced_drafts import Encode, forced_tokens
 from ..tokenizers import Vocabulary
-from .drafts import Encode, forced_tokens, most_forced
+from .drafts import most_forced
 
 _LOGGER: Final = logging.getLogger("vllm.plugins.stackmask")
 

@@ -8,17 +8,22 @@ The scheduler's side of the contract is here too, in the order in which SGLang m
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from enum import Enum
 from types import ModuleType, SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
 SERVING = SimpleNamespace()
+SPECULATION = SimpleNamespace()
 PARALLEL = SimpleNamespace()
 BUFFERS: dict[str, torch.Tensor] = {}
 
@@ -155,6 +160,9 @@ class ReasonerGrammarObject(BaseGrammarObject):
     def is_terminated(self) -> bool:
         return self.inside >= 0 and bool(self.grammar.is_terminated())
 
+    def _grammar_active(self) -> bool:
+        return self.inside >= 0
+
     def allocate_vocab_mask(self, vocab_size: int, batch_size: int, device: Any) -> torch.Tensor:
         return self.grammar.allocate_vocab_mask(vocab_size, batch_size, device)
 
@@ -193,6 +201,74 @@ class ReasoningParser:
         self.detector = SimpleNamespace(get_think_end_token_ids=lambda tokenizer: [] if model_type == "silent" else [tokenizer.think_end])
 
 
+class ScheduleBatch:
+    def __init__(self, reqs: list[Any]) -> None:
+        self.reqs = reqs
+        self.has_grammar = any(request.grammar for request in reqs)
+        self.is_synchronous = True
+
+    def grammar_needs_sync(self) -> bool:
+        return self.has_grammar and self.is_synchronous
+
+
+class NGRAMWorker:
+    """The n-gram proposer: `proposals` in place of the corpus, one list of paths for each request of a batch."""
+
+    def __init__(self, size: int, *, breadth: int = 10) -> None:
+        self.draft_token_num = size
+        self.topk = breadth
+        self.proposals: list[list[list[int]]] = []
+
+    def _prepare_draft_tokens(self, batch: ScheduleBatch) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        tokens, masks = [], []
+        for row, request in enumerate(batch.reqs):
+            paths: list[tuple[int, ...]] = [()]
+            for path in self.proposals[row] if row < len(self.proposals) else []:
+                paths += [place for end in range(1, len(path) + 1) if (place := tuple(path[:end])) not in paths]
+            del paths[self.draft_token_num :]
+            parents = [paths.index(path[:-1]) for path in paths] + [0] * (self.draft_token_num - len(paths))
+            mask = np.eye(self.draft_token_num, dtype=np.int64)
+            for node in range(1, self.draft_token_num):
+                mask[node] |= mask[parents[node]]
+            tokens.append([request.output_ids[-1], *(path[-1] for path in paths[1:]), *[0] * (self.draft_token_num - len(paths))])
+            masks.append(mask)
+        return np.array(tokens).ravel(), np.array(masks).ravel()
+
+
+class HookType(Enum):
+    AFTER = "after"
+    REPLACE = "replace"
+
+
+class HookRegistry:
+    hooks: ClassVar[dict[str, Any]] = {}
+
+    @classmethod
+    def register(cls, target: str, hook: Any, hook_type: HookType = HookType.AFTER, *, source: Any = None) -> None:
+        assert hook_type is HookType.AFTER
+        cls.hooks[target] = hook
+
+    @classmethod
+    def apply_hooks(cls) -> None:
+        """Errors are SGLang's to log; the target stays as it is then."""
+        while cls.hooks:
+            target, hook = cls.hooks.popitem()
+            module, owner, name = target.rsplit(".", 2)
+            _wrap(getattr(sys.modules[module], owner), name, hook)
+
+
+def _wrap(owner: type, name: str, hook: Any) -> None:
+    original = getattr(owner, name)
+
+    @functools.wraps(original)
+    def wrapped(*given: Any) -> Any:
+        result = original(*given)
+        changed = hook(result, *given)
+        return result if changed is None else changed
+
+    setattr(owner, name, wrapped)
+
+
 def _register_vocab_mask_buffer(name: str, vocab_mask: torch.Tensor, max_rows: int) -> torch.Tensor:
     return BUFFERS.setdefault(name, vocab_mask)
 
@@ -222,13 +298,22 @@ def _modules() -> dict[str, dict[str, Any]]:
             "register_grammar_backend": register_grammar_backend,
             "register_vocab_mask_buffer": _register_vocab_mask_buffer,
         },
-        "sglang.srt.constrained.reasoner_grammar_backend": {"ReasonerGrammarBackend": ReasonerGrammarBackend},
+        "sglang.srt.constrained.reasoner_grammar_backend": {
+            "ReasonerGrammarBackend": ReasonerGrammarBackend,
+            "ReasonerGrammarObject": ReasonerGrammarObject,
+        },
         "sglang.srt.environ": {
             "envs": SimpleNamespace(SGLANG_GRAMMAR_POLL_INTERVAL=_option(0.005), SGLANG_GRAMMAR_MAX_POLL_ITERATIONS=_option(10_000))
         },
+        "sglang.srt.managers": {},
+        "sglang.srt.managers.schedule_batch": {"ScheduleBatch": ScheduleBatch},
         "sglang.srt.parser": {},
         "sglang.srt.parser.reasoning_parser": {"ReasoningParser": ReasoningParser},
-        "sglang.srt.runtime_context": {"get_parallel": lambda: PARALLEL, "get_serving": lambda: SERVING},
+        "sglang.srt.plugins": {},
+        "sglang.srt.plugins.hook_registry": {"HookRegistry": type("HookRegistry", (HookRegistry,), {"hooks": {}}), "HookType": HookType},
+        "sglang.srt.runtime_context": {"get_parallel": lambda: PARALLEL, "get_serving": lambda: SERVING, "get_spec": lambda: SPECULATION},
+        "sglang.srt.speculative": {},
+        "sglang.srt.speculative.ngram_worker": {"NGRAMWorker": type("NGRAMWorker", (NGRAMWorker,), {})},
         "sglang.srt.utils": {},
         "sglang.srt.utils.common": {"is_pin_memory_available": lambda: False},
     }
@@ -245,6 +330,7 @@ def installed() -> Iterator[dict[str, ModuleType]]:
         constrained_json_max_whitespace_cnt=None,
     )
     PARALLEL.__dict__.update(pp_rank=0)
+    SPECULATION.__dict__.update(speculative_algorithm=None)
     before = {name: module for name, module in sys.modules.items() if _is_theirs(name)}
     for name in before:
         del sys.modules[name]
@@ -267,8 +353,10 @@ def _is_theirs(name: str) -> bool:
 class Request:
     """The fields of a request that have to do with its grammar."""
 
-    def __init__(self, kind: str, text: str, *, reasoning: bool = False) -> None:
+    def __init__(self, kind: str, text: str, *, reasoning: bool = False, tokenizer: Any = None) -> None:
         self.key, self.reasoning = (kind, text), reasoning
+        self.rid, self.tokenizer = f"{kind}-{text}", tokenizer
+        self.output_ids = [1]
         self.grammar: Any = None
         self.failure = ""
 
@@ -351,3 +439,21 @@ def commit(grammar: Any, tokens: Sequence[int]) -> tuple[list[int], str]:
     except ValueError as error:
         return kept, str(error)
     return kept, ""
+
+
+def verify(request: Any, tokens: Sequence[int], mask: npt.NDArray[Any], choose: Callable[..., int], vocab_size: int) -> None:
+    """One step of verification, whose tokens are accepted: `choose` is a model that takes one of the allowed tokens behind the others."""
+    size = len(tokens)
+    parents = [int(max(np.flatnonzero(mask[node][:node]), default=-1)) for node in range(size)]
+    child = [next((node for node in range(size) if parents[node] == parent), -1) for parent in range(size)]
+    sibling = [next((later for later in range(node + 1, size) if parents[later] == parents[node] >= 0), -1) for node in range(size)]
+    rows = request.grammar.allocate_vocab_mask(vocab_size=vocab_size, batch_size=size, device="cpu")
+    walk(tokens, child, sibling, request.grammar, rows)
+    node, taken = 0, []
+    while node >= 0:
+        allowed = {32 * place + bit for place, word in enumerate(rows[node].tolist()) for bit in range(32) if word >> bit & 1}
+        taken.append(choose([*request.output_ids, *taken], allowed))
+        node = child[node]
+        while node >= 0 and tokens[node] != taken[-1]:
+            node = sibling[node]
+    request.output_ids += commit(request.grammar, taken)[0]

@@ -884,6 +884,8 @@ def test_settings_from_the_environment(modules):
     given = Settings.from_server(ARGUMENTS, {"STACKMASK_SGLANG_CACHE_MB": "3", "STACKMASK_SGLANG_COMPILE_SECONDS": "1000"})
     assert (given.cache_bytes, given.compile_seconds, given.workers) == (3 << 20, 25.0, 4)
     assert Settings.from_server(ARGUMENTS, {}).compile_seconds == 10
+    assert Settings.from_server(ARGUMENTS, {}).forced_drafts
+    assert not Settings.from_server(ARGUMENTS, {"STACKMASK_SGLANG_FORCED_DRAFTS": "0"}).forced_drafts
 
 
 def test_logits_on_other_devices(modules, monkeypatch):

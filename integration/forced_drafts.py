@@ -1,0 +1,52 @@
+"""The text that a grammar forces, cut into the tokens that an engine verifies as drafts.
+
+A text can be cut into tokens in several ways. The model most likely goes on as its tokenizer would, so that is the cut.
+Drafts are verified, and a model that goes another way loses them and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from ..pda.matcher import Matcher
+from ..pda.vocabulary import Vocabulary
+
+TAIL: Final = 4  # tokens before the forced text that the tokenizer sees with it
+
+Encode = Callable[[str], Sequence[int]]
+
+
+def forced_tokens(matcher: Matcher, vocabulary: Vocabulary, encode: Encode) -> list[int]:
+    """The tokens of the text that must come next, cut as the tokenizer cuts it behind the last tokens.
+
+    The last token is left out: it could go on past the forced text.
+    """
+    found = cut_behind(matcher, matcher.find_jump_forward_bytes(), vocabulary, encode)[:-1]
+    return found[: matcher.validate_tokens(found)]
+
+
+def cut_behind(matcher: Matcher, text: bytes, vocabulary: Vocabulary, encode: Encode) -> list[int]:
+    """The tokens of a text that may come next, cut as the tokenizer cuts it behind the last tokens; [] where it cannot be cut there."""
+    if not text:
+        return []
+    old: list[int] = []
+    for token in reversed(matcher.taken[-TAIL:]):
+        if not isinstance(token, int) or vocabulary.token_bytes(token) is None:
+            break
+        old.insert(0, token)
+    for before in (old, []):  # where the model cut the text before otherwise than the tokenizer, the text by itself
+        tokens = _cut(b"".join(vocabulary.token_bytes(token) or b"" for token in before), text, vocabulary, encode)
+        if tokens[: len(before)] == before and len(tokens) > len(before):
+            return tokens[len(before) :]
+    return []
+
+
+def _cut(before: bytes, text: bytes, vocabulary: Vocabulary, encode: Encode) -> list[int]:
+    """The tokenizer's tokens of a text; none where it would change the text."""
+    try:
+        tokens = list(encode((before + text).decode("utf-8")))
+    except UnicodeDecodeError:
+        return []
+    same = b"".join(vocabulary.token_bytes(token) or b"" for token in tokens) == before + text
+    return tokens if same else []
