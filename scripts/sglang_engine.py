@@ -47,15 +47,15 @@ class Kernels(ModuleType):
         tree_mask: Any, seq_lens: Any, positions: Any, index: Any, next_token: Any, next_sibling: Any, batch: int, size: int
     ) -> None:
         """Positions and links of trees, by SGLang's description of its kernel in `kernels/ops/speculative/reconstruct_tree.py`."""
-        masks = tree_mask.reshape(batch, size, size)
-        for row in range(batch):
-            parents = [max((j for j in range(i) if masks[row, i, j]), default=-1) for i in range(size)]
-            for node in range(size):
-                positions[row * size + node] = seq_lens[row] + int(masks[row, node, :node].sum())
-                index[row, node] = row * size + node
-                next_token[row, node] = next((k for k in range(node + 1, size) if parents[k] == node), -1)
-                later = (k for k in range(node + 1, size) if parents[k] == parents[node])
-                next_sibling[row, node] = next(later, -1) if parents[node] >= 0 else -1
+        lengths = seq_lens.tolist()
+        for row, mask in enumerate(tree_mask.reshape(batch, size, size).tolist()):
+            parents = [max((j for j in range(i) if mask[i][j]), default=-1) for i in range(size)]
+            span = slice(row * size, (row + 1) * size)
+            later = [[k for k in range(node + 1, size) if parents[k] == parents[node] >= 0] for node in range(size)]
+            positions[span] = torch.tensor([lengths[row] + sum(mask[node][:node]) for node in range(size)])
+            index[row] = torch.arange(row * size, (row + 1) * size)
+            next_token[row] = torch.tensor([parents.index(node) if node in parents else -1 for node in range(size)])
+            next_sibling[row] = torch.tensor([siblings[0] if siblings else -1 for siblings in later])
 
     @staticmethod
     def assign_extend_cache_locs_cpu(rows: Any, table: Any, start: Any, end: Any, out: Any, _: int) -> None:

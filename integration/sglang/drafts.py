@@ -1,14 +1,15 @@
 """Forced text as drafts: where a grammar leaves one continuation, SGLang verifies it in one step in the place of a step for each token.
 
 SGLang's n-gram proposer gives each request a tree of drafts, of a size that is fixed, and fills what it does not need with padding.
-Behind it, SGLang's hooks for plug-ins call `add_drafts`, which writes the tree of a request anew:
+SGLang's hooks for plug-ins then call `add_drafts`, which makes a new tree for each request with a grammar of ours. It takes, in this order:
 
-1. the text that must come next,
-2. the proposer's drafts that the grammar allows, each with the text that must come behind it,
-3. where the next byte is one of a few, each of the texts that can begin there, as far as they are forced,
+1. the text that must come next. If the last tokens are not those that the tokenizer makes of their text, the model may go on in that way:
+   then the other tokens by which the text can begin come too, in at most half of the tree;
+2. the proposer's drafts that the grammar allows, each with the text that must come after it;
+3. if the next byte is one of a few, each of the texts that can begin there, as far as it is forced,
 
-until the tree is full. They are verified as any draft is, so the distribution is the model's own. The proposer's tree is a chain where the
-attention kernel takes chains only; then so is this one.
+until the tree is full. SGLang verifies them like any other draft, so the distribution is the model's own. The proposer's tree is a chain
+where the attention kernel supports only chains; then so is this one.
 
 Drafts are proposed before a step, so the grammar has to stand where the request does. SGLang runs the n-gram proposer in that way, and
 says so by `grammar_needs_sync`.
@@ -28,7 +29,7 @@ import numpy.typing as npt
 
 from ...pda.exceptions import LimitError
 from ...pda.matcher import Matcher
-from ..forced_drafts import Encode, cut_behind, forced_tokens
+from ..forced_drafts import TAIL, Cut, Encode, cut_behind, forced_tokens
 from .grammar import Grammar
 from .plugin import IncompatibleVersionError, find
 
@@ -76,19 +77,18 @@ def install() -> None:
 
 
 def add_drafts(result: tuple[npt.NDArray[Any], npt.NDArray[Any]], worker: Any, batch: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """What the proposer made for a batch, with the trees of the requests that have a grammar of ours written anew.
+    """What the proposer made for a batch, with new trees for the requests that have a grammar of ours.
 
-    The tokens have the shape (requests * size,), the first of each tree being the last token of the request; the mask has
-    (requests * size * size,), 1 where the second node is the first or an ancestor of it.
+    The tokens have the shape (requests * size,); the first of each tree is the last token of the request. The mask has the shape
+    (requests * size * size,); of a tree, entry (i, j) is 1 where node j is node i or an ancestor of it.
     """
     size = worker.draft_token_num
     if not batch.has_grammar or not batch.grammar_needs_sync() or size < 2:
         return result
     tokens, mask = (array.copy() for array in result)
     if tokens.shape != (len(batch.reqs) * size,) or mask.shape != (len(batch.reqs) * size * size,):
-        _warn(
-            f"{PROPOSER} gave tokens and a mask of the shapes {tokens.shape} and {mask.shape} for {len(batch.reqs)} requests of {size} drafts"
-        )
+        count = len(batch.reqs)
+        _warn(f"{PROPOSER} gave arrays of the shapes {tokens.shape} and {mask.shape} for {count} requests of {size} drafts")
         return result
     trees, masks = tokens.reshape(-1, size), mask.reshape(-1, size, size)
     for row, request in enumerate(batch.reqs):
@@ -97,7 +97,8 @@ def add_drafts(result: tuple[npt.NDArray[Any], npt.NDArray[Any]], worker: Any, b
             continue
         try:
             tree = Tree(int(trees[row, 0]), size, is_chain=worker.topk == 1)
-            grow(tree, grammar.matcher, paths_of(trees[row], masks[row]), encoder(request.tokenizer))
+            before = request.output_ids[-TAIL:]
+            grow(tree, grammar.matcher, before, paths_of(trees[row], masks[row]), encoder(request.tokenizer))
             trees[row], masks[row] = tree.padded()
         except LimitError as error:  # of the engine, met by a draft: the request may never come there
             _LOGGER.debug("no drafts for %s: %s", request.rid, error)
@@ -107,7 +108,7 @@ def add_drafts(result: tuple[npt.NDArray[Any], npt.NDArray[Any]], worker: Any, b
 @functools.cache
 def _warn(reason: str) -> None:
     """Say once that forced text is left out, since an exception would end the scheduler."""
-    _LOGGER.error("forced text becomes no drafts: %s", reason)
+    _LOGGER.error("forced text does not become drafts: %s", reason)
 
 
 class Tree:
@@ -152,12 +153,16 @@ def paths_of(tokens: npt.NDArray[Any], mask: npt.NDArray[Any]) -> list[list[int]
     return [[int(tokens[place]) for place in np.flatnonzero(mask[node]) if place] for node in range(1, len(tokens))]
 
 
-def grow(tree: Tree, matcher: Matcher, proposed: Sequence[Sequence[int]], encode: Encode) -> None:
-    """Fill a tree with drafts that the grammar allows behind a matcher, the likeliest first."""
+def grow(tree: Tree, matcher: Matcher, before: Sequence[int], proposed: Sequence[Sequence[int]], encode: Encode) -> None:
+    """Fill a tree with drafts that the grammar allows behind a matcher, whose last tokens are `before`, the likeliest first."""
     if matcher.is_terminated():
         return
     forced, *others = _texts(matcher, LONGEST_TOKEN * tree.size)
-    sure = _cut(matcher, forced, encode)
+    sure, is_usual = _cut(matcher, before, forced, encode)
+    if not is_usual:
+        tree.add(sure[:1])
+        for token in _beginnings(matcher, forced.data)[: tree.size // 2]:
+            tree.add([token])
     tree.add(sure if forced.is_whole else sure[:-1])  # the last token could go on past the forced text
     kept = [path for path in proposed if matcher.validate_tokens(path) == len(path)]
     for path in kept:
@@ -167,11 +172,11 @@ def grow(tree: Tree, matcher: Matcher, proposed: Sequence[Sequence[int]], encode
             return
         twin = matcher.fork()
         if all(map(twin.accept_token, path)) and not twin.is_terminated():
-            tree.add([*path, *forced_tokens(twin, twin.vocabulary, encode)])
+            tree.add([*path, *forced_tokens(twin, [*before, *path], twin.vocabulary, encode)])
     for text in others:
         if tree.is_full:
             return
-        tree.add(_cut(matcher, text, encode))
+        tree.add(_cut(matcher, before, text, encode).tokens)
     tree.add(sure)
 
 
@@ -221,11 +226,17 @@ def _text(matcher: Matcher, data: bytes, most: int) -> _Text:
     return _Text(data, is_whole=True, behind=tuple(behind) if len(behind) == 1 else ())
 
 
-def _cut(matcher: Matcher, text: _Text, encode: Encode) -> list[int]:
-    """The tokens of a text, and the token that must follow it; [] where it cannot be cut behind the last tokens."""
-    tokens = cut_behind(matcher, text.data, matcher.vocabulary, encode)
+def _cut(matcher: Matcher, before: Sequence[int], text: _Text, encode: Encode) -> Cut:
+    """The tokens of a text, and the token that must follow it; none where it cannot be cut behind the last tokens."""
+    tokens, is_usual = cut_behind(before, text.data, matcher.vocabulary, encode)
     whole = [*tokens, *text.behind] if tokens or not text.data else []
-    return whole[: matcher.validate_tokens(whole)]
+    return Cut(whole[: matcher.validate_tokens(whole)], is_usual)
+
+
+def _beginnings(matcher: Matcher, text: bytes) -> list[int]:
+    """The tokens by which a text can begin, the longest first."""
+    sizes = {token: len(matcher.vocabulary.token_bytes(token) or b"") for token in matcher.allowed_tokens()}
+    return sorted((token for token, size in sizes.items() if 0 < size <= len(text)), key=lambda token: (-sizes[token], token))
 
 
 def _active(grammar: Any) -> Grammar | None:

@@ -193,7 +193,7 @@ class Grammar:
             twin = self._matcher.fork()
             if most <= 0 or not all(twin.accept_token(token) for token in drafts) or twin.is_terminated():
                 return []
-            return forced_tokens(twin, twin.vocabulary, encode)[:most]
+            return forced_tokens(twin, twin.taken, twin.vocabulary, encode)[:most]
         except (LimitError, ValueError) as error:
             self._report(error)
             return []

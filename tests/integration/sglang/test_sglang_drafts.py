@@ -258,16 +258,33 @@ class TestDrafts:
         request.grammar.accept_token(tokenizer.think_end)
         assert prepare(worker(5), request)[0][0][1:4] == ids(tokenizer, "abcabcabc")[:3]
 
-    def test_a_text_that_the_tokenizer_would_not_cut_so(self, server, worker, tokenizer):
-        """Behind a token that the tokenizer would not have made there, the forced text is cut by itself."""
+    def test_the_cut_sees_the_tokens_before(self, server, worker, tokenizer):
+        """Wherever a model that cuts text as the tokenizer does stands in a forced text, its next tokens are the drafts."""
+        text = '<f>{"name": "get_weather", "arguments": {"city": "Oslo"}}</f>'
+        whole = [*ids(tokenizer, text), 2]
+        request = new(server(), tokenizer, "ebnf", f"root ::= {json.dumps(text)}")
+        made = worker(len(whole) + 1)
+        for place, token in enumerate(whole):
+            ((tokens, _),) = prepare(made, request)
+            assert tokens[1 : len(whole) - place + 1] == whole[place:]
+            request.grammar.accept_token(token)
+            request.output_ids.append(token)
+
+    def test_a_model_that_cuts_otherwise(self, server, worker, tokenizer):
+        """After a token that the tokenizer would not have made, the other tokens by which the text can begin are drafts too."""
         request = new(server(), tokenizer, "regex", "temperature and temperature")
-        matcher = request.grammar.matcher
-        first = next(token for token in matcher.allowed_tokens() if matcher.vocabulary.token_bytes(token) == b"t")
+        first = tokenizer.convert_tokens_to_ids("t")
         request.grammar.accept_token(first)
+        request.output_ids.append(first)
         ((tokens, mask),) = prepare(worker(20), request)
         found = paths(tokens, mask)
-        assert found
-        assert all(whole(request, path) for path in found)
+        rest = ids(tokenizer, "emperature and temperature")
+        assert [*rest, 2] in found
+        beginnings = [token for token in range(SIZE) if (text := tokenizer.decode([token])) and "emperature and".startswith(text)]
+        assert len(beginnings) > 2
+        assert sorted(path[0] for path in found if len(path) == 1) == sorted(beginnings)
+        ((tokens, mask),) = prepare(worker(4), request)
+        assert len({path[0] for path in paths(tokens, mask)}) <= 3, "no more than half of the tree, and the first of the tokenizer's"
 
     def test_long_text_is_cut_in_parts(self, server, worker, tokenizer):
         """Of a long forced text only what can become drafts is cut, and no character is split."""
