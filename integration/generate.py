@@ -229,10 +229,10 @@ class Generator:
         values: Mapping[str, Any] = options
         constraint: Any = {name: value for name, value in values.items() if name in CONSTRAINT_NAMES}
         if idle := sorted(values.keys() - {*constraint, "faithful", "temperature", "seed", "n"}):
-            raise ValueError(f"{idle[0]} does not go with faithful, whose answers are whole texts of the model's own distribution")
+            raise ValueError(f"{idle[0]} cannot be combined with faithful, whose answers are whole texts of the model's own distribution")
         sampling, n = sampling_of(options), options.get("n", 1)
         if not isinstance(n, int) or n < 1:
-            raise ValueError(f"n is {n!r}, which is no number of answers")
+            raise ValueError(f"n is {n!r}, which is not a number of answers")
         start = time.perf_counter()
         grammar = self.compile(**constraint)
         if grammar is None:
@@ -270,7 +270,7 @@ class _Run:
         encoded = [encode_prompt(generator.tokenizer, prompt) for prompt in prompts]
         sampling, stop, self.n = sampling_of(options), stop_texts(options.get("stop", ())), options.get("n", 1)
         if not isinstance(self.n, int) or self.n < 1:
-            raise ValueError(f"n is {self.n!r}, which is no number of answers")
+            raise ValueError(f"n is {self.n!r}, which is not a number of answers")
         start = time.perf_counter()
         self.grammar = generator.compile(**constraint)
         self.stats = GenerationStats(compile=time.perf_counter() - start)

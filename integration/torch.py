@@ -106,11 +106,11 @@ def _is_plain(rows: torch.Tensor, mask: torch.Tensor) -> bool:
 
 def _check_logits(logits: torch.Tensor) -> None:
     if not isinstance(logits, torch.Tensor):
-        raise TypeError(f"logits are a torch.Tensor, not {type(logits).__name__}")
+        raise TypeError(f"logits must be a torch.Tensor, not {type(logits).__name__}")
     if logits.dtype not in INTEGERS:
-        raise TypeError(f"logits are float32, bfloat16, float16 or float64, not {logits.dtype}")
+        raise TypeError(f"logits must be float32, bfloat16, float16 or float64, not {logits.dtype}")
     if logits.dim() not in (1, 2):
-        raise ValueError(f"logits have one or two dimensions, not the shape {tuple(logits.shape)}")
+        raise ValueError(f"logits must have one or two dimensions, not the shape {tuple(logits.shape)}")
     if any(stride == 0 and length > 1 for stride, length in zip(logits.stride(), logits.shape, strict=True)):
         raise ValueError(f"several of the logits share memory (strides {logits.stride()}): clone an expanded tensor first")
 
@@ -118,9 +118,9 @@ def _check_logits(logits: torch.Tensor) -> None:
 def _checked_mask(bitmask: Bitmask, logits: torch.Tensor) -> torch.Tensor:
     """The bitmask as a tensor of two dimensions on the device of the logits."""
     if not isinstance(bitmask, torch.Tensor | np.ndarray):
-        raise TypeError(f"a bitmask is a torch.Tensor or a NumPy array, not {type(bitmask).__name__}")
+        raise TypeError(f"a bitmask must be a torch.Tensor or a NumPy array, not {type(bitmask).__name__}")
     if bitmask.dtype not in (torch.int32, np.int32):
-        raise TypeError(f"a bitmask is int32, not {bitmask.dtype}")
+        raise TypeError(f"a bitmask must be int32, not {bitmask.dtype}")
     if bitmask.ndim not in (1, 2) or bitmask.ndim > logits.dim():
         raise ValueError(f"a bitmask of the shape {tuple(bitmask.shape)} does not fit logits of the shape {tuple(logits.shape)}")
     if isinstance(bitmask, np.ndarray):
@@ -136,11 +136,11 @@ def _checked_indices(indices: Sequence[int] | torch.Tensor, rows: int) -> list[i
     """Row numbers as a list, each within the logits and the bitmask."""
     if isinstance(indices, torch.Tensor | np.ndarray):
         if indices.dtype in (torch.bool, np.bool_) or indices.ndim != 1:
-            raise TypeError("indices are a sequence of row numbers")
+            raise TypeError("indices must be a sequence of row numbers")
         indices = indices.tolist()
     for index in indices:
         if isinstance(index, bool) or not isinstance(index, int):
-            raise TypeError(f"a row number is an int, not {type(index).__name__}")
+            raise TypeError(f"a row number must be an int, not {type(index).__name__}")
         if not 0 <= index < rows:
             raise IndexError(f"row {index} is outside the {rows} rows of logits and bitmask")
     return list(indices)

@@ -43,7 +43,7 @@ def choice_grammar(options: Sequence[str], *, limits: Limits = _LIMITS) -> Gramm
     5
     """
     if isinstance(options, str | bytes) or not isinstance(options, Sequence):
-        raise GrammarError(f"a choice is a list of texts, not {type(options).__name__}")
+        raise GrammarError(f"a choice must be a list of texts, not {type(options).__name__}")
     if not options:
         raise GrammarError("a choice needs at least one option")
     texts = _encoded(options)

@@ -48,7 +48,7 @@ else:
 
         warnings.warn(
             "stackmask was installed without its compiled kernel and runs the reference engine, which is far slower; "
-            "STACKMASK_KERNEL=python says that this is meant",
+            "set STACKMASK_KERNEL=python to confirm this",
             StackmaskWarning,
             stacklevel=2,
         )

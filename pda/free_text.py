@@ -144,7 +144,7 @@ def _check(watch: Watch, tags: Sequence[str], words: Sequence[str]) -> None:
             state = watch.moves[state][character]
             contained = [words[n] for n in watch.complete[state] if n < len(words) and (length < len(tag) or n >= len(tags))]
             if contained:
-                raise DispatchError(f"tag {tag!r} can never be completed, since it holds {min(contained)!r}")
+                raise DispatchError(f"tag {tag!r} can never be completed, because it contains {min(contained)!r}")
 
 
 def aho_corasick(words: Sequence[str], budget: Budget) -> Watch:

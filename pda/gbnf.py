@@ -147,11 +147,11 @@ class _Lowering:
                 return builder.never()
             case (op, data) if op == LITERAL:
                 if not _is_text(data):
-                    raise GrammarError(f"rule `{self._owner}`: the bytes {data!r} are no UTF-8, and GBNF spells characters")
+                    raise GrammarError(f"rule `{self._owner}`: the bytes {data!r} are not UTF-8, and GBNF spells characters")
                 return builder.literal(data)
             case (op, ranges) if op == BYTES:
                 if any(byte > 0x7F for byte in ranges):
-                    raise GrammarError(f"rule `{self._owner}`: bytes above 0x7F are no characters, and GBNF spells characters")
+                    raise GrammarError(f"rule `{self._owner}`: bytes above 0x7F are not characters, and GBNF spells characters")
                 return builder.chars(ranges)
             case (op, ranges, encoding) if op == CHARS:
                 return self._chars(ranges, encoding)
@@ -238,7 +238,7 @@ class _Lowering:
     def _counted(self, transitions: Automaton, accepting: Sequence[int], encoding: int, minimum: int, maximum: int) -> NodeId:
         """The texts of an automaton that have a given number of characters."""
         if encoding == RAW and any(high > 0x7F for row in transitions for _, high, _ in row):
-            raise GrammarError(f"rule `{self._owner}`: bytes above 0x7F are no characters, and GBNF spells characters")
+            raise GrammarError(f"rule `{self._owner}`: bytes above 0x7F are not characters, and GBNF spells characters")
         if minimum <= 0 and maximum < 0:
             return self._automaton(transitions, accepting, encoding)
         if len(transitions) == 1 and accepting[0]:

@@ -79,7 +79,7 @@ class Vocabulary:
             raise VocabularyError(f"the size is {size}, outside 1..{MAX_SIZE}")
         for name, token in [*special.items(), *named.items()]:
             if not isinstance(name, str):
-                raise VocabularyError(f"the name of a special token is a string, not {type(name).__name__}")
+                raise VocabularyError(f"the name of a special token must be a string, not {type(name).__name__}")
             if not 0 <= _integer(f"the id of special token {name!r}", token) < size:
                 raise VocabularyError(f"special token {name!r} has the id {token}, outside 0..{size - 1}")
         for stop in stops:
@@ -88,7 +88,7 @@ class Vocabulary:
         if len(tokens) > size:
             raise VocabularyError(f"{len(tokens)} tokens do not fit the size {size}")
         if foreign := set(map(type, tokens)) - {bytes, type(None)}:
-            raise VocabularyError(f"a token is bytes or None, not {', '.join(sorted(kind.__name__ for kind in foreign))}")
+            raise VocabularyError(f"a token must be bytes or None, not {', '.join(sorted(kind.__name__ for kind in foreign))}")
         tokens += [None] * (max((-1, *special.values(), *named.values())) + 1 - len(tokens))  # what has a name is no padding
         for token in (*special.values(), *stops):
             if token < len(tokens):
@@ -161,7 +161,7 @@ class Vocabulary:
 def _integer(what: str, value: object) -> int:
     """`value` as an int; booleans and everything that is not an integer are refused."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise VocabularyError(f"{what} is an integer, not {type(value).__name__}")
+        raise VocabularyError(f"{what} must be an integer, not {type(value).__name__}")
     return int(value)
 
 

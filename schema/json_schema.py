@@ -283,7 +283,7 @@ def check_whitespace(whitespace: Whitespace) -> None:
     """Raise where the option is neither a word that it knows nor a regex of blanks, so that no misspelt word is read as a regex."""
     if isinstance(whitespace, Separators):
         if [isinstance(text, str) and text.strip(_BLANK_TEXT) for text in whitespace] != [",", ":"]:
-            raise SchemaError(f"separators are , and : with blanks of JSON around them, not {shown(tuple(whitespace))}")
+            raise SchemaError(f"separators must be , and : with blanks of JSON around them, not {shown(tuple(whitespace))}")
         return
     if whitespace in ("flexible", "compact", *STYLES):
         return

@@ -37,7 +37,7 @@ def main() -> int:
     arguments = parser.parse_args()
     kinds = tuple(arguments.kinds.split(","))
     if unknown := set(kinds) - set(KINDS):
-        parser.error(f"there is no kind {', '.join(sorted(unknown))}; there are {', '.join(KINDS)}")
+        parser.error(f"there is no kind {', '.join(sorted(unknown))}; available: {', '.join(KINDS)}")
     plan = Plan(
         kinds=kinds,
         seed=arguments.seed,

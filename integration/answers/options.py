@@ -160,8 +160,8 @@ def check_names(names: Iterable[str], others: Iterable[str] = ()) -> None:
     for name in names:
         if name not in known:
             right = OTHER_NAMES.get(name) or next(iter(difflib.get_close_matches(name, known, 1)), None)
-            hint = f"did you mean {right}?" if right else f"there are {', '.join(known)}"
-            raise TypeError(f"{name!r} is no option; {hint}")
+            hint = f"did you mean {right}?" if right else f"available: {', '.join(known)}"
+            raise TypeError(f"{name!r} is not an option; {hint}")
 
 
 def check_constraint(constraint: Mapping[str, Any]) -> str | None:
@@ -171,7 +171,7 @@ def check_constraint(constraint: Mapping[str, Any]) -> str | None:
     if len(kinds) > 1:
         raise ValueError(f"one constraint at a time, not {' and '.join(kinds)}")
     if options and (not kinds or kinds == ["grammar"]):
-        raise ValueError(f"{', '.join(options)}: options of a constraint that is not there")
+        raise ValueError(f"{', '.join(options)}: options without a constraint")
     for kind in kinds:
         own = OPTIONS_OF.get(kind, frozenset())
         for name in options:
@@ -193,5 +193,5 @@ def stop_texts(stop: str | Sequence[str]) -> tuple[str, ...]:
     """The texts that end an answer."""
     texts = (stop,) if isinstance(stop, str) else tuple(stop)
     if not all(isinstance(text, str) for text in texts):
-        raise ValueError(f"stop is a text or several, not {stop!r}")
+        raise ValueError(f"stop must be a text or several texts, not {stop!r}")
     return texts

@@ -53,10 +53,10 @@ class ServerGoneError(Exception):
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("input", metavar="IN.jsonl", help="requests, one a line")
-    parser.add_argument("output", metavar="OUT.jsonl", help="answers; those that are there are kept and not asked for again")
+    parser.add_argument("output", metavar="OUT.jsonl", help="answers; existing ones are kept and not requested again")
     parser.add_argument("--model", metavar="DIR", help="a Hugging Face model (default: the demo model in the package)")
     parser.add_argument("--draft-model", metavar="DIR", help="a smaller model with the same vocabulary, for speculative decoding")
-    parser.add_argument("--dtype", default="auto", choices=DTYPES, help="numbers of the model (default: those of its files)")
+    parser.add_argument("--dtype", default="auto", choices=DTYPES, help="number type of the model (default: that of its files)")
     parser.add_argument("--device", metavar="DEVICE", help="where the model runs, such as cuda:1 (default: the GPU, if there is one)")
     parser.add_argument("--chat-template", metavar="FILE", help="a chat template in Jinja, in place of the model's")
     parser.add_argument("--url", metavar="URL", help="a server's base URL, such as http://127.0.0.1:8000/v1, in place of a model here")
@@ -85,12 +85,12 @@ def run(arguments: argparse.Namespace) -> int:
     done = finished(output)
     left = [job for job in jobs if job.custom_id not in done]
     if done:
-        note(f"{len(jobs) - len(left)} of {len(jobs)} are there already")
+        note(f"{len(jobs) - len(left)} of {len(jobs)} are done already")
     with output.open("a", encoding="utf-8") as file:
         try:
             failed = asyncio.run(_run(left, file, arguments, Progress(len(left), quiet=arguments.quiet)))
         except ServerGoneError as error:
-            raise CommandError(f"{error}; run the same command again to go on") from None
+            raise CommandError(f"{error}; run the same command again to continue") from None
         except asyncio.CancelledError:
             return INTERRUPTED
     if failed:
@@ -125,7 +125,7 @@ def finished(path: Path) -> set[str]:
         try:
             done.add(json.loads(line)["custom_id"])
         except (ValueError, KeyError, TypeError):
-            raise CommandError(f"{path}: line {number} is no answer of a batch; nothing was changed") from None
+            raise CommandError(f"{path}: line {number} is not an answer of a batch; nothing was changed") from None
     if whole < len(data):
         os.truncate(path, whole)
     return done

@@ -26,8 +26,10 @@ MEASURED = (
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     vocabulary = parser.add_mutually_exclusive_group()
-    vocabulary.add_argument("--tokenizer", metavar="PATH", help="the vocabulary of a tokenizer.json, or of a directory that has one")
-    vocabulary.add_argument("--model", metavar="DIR", help="that of a Hugging Face model (default: the demo model's, which is small)")
+    vocabulary.add_argument("--tokenizer", metavar="PATH", help="the vocabulary of a tokenizer.json, or of a directory that contains one")
+    vocabulary.add_argument(
+        "--model", metavar="DIR", help="the vocabulary of a Hugging Face model (default: the demo model's, which is small)"
+    )
     parser.add_argument("--rounds", type=integer(1), default=10, metavar="N", help="compile each schema N times (default: 10)")
     parser.add_argument("--engine", action="append", choices=ENGINES, help="only this engine (default: all that are installed)")
     parser.add_argument("--as-json", action="store_true", help="print JSON instead of a table")
@@ -93,4 +95,4 @@ def table(timings: list[Timing]) -> str:
     return "\n".join(lines)
 
 
-COMMAND = Command("bench", "measure compilation and masks on a few schemas, beside other engines where they are installed", configure, run)
+COMMAND = Command("bench", "measure compilation and masks on a few schemas, beside other installed engines", configure, run)

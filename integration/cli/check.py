@@ -148,4 +148,4 @@ def _report(specification: Specification, grammar: CompiledGrammar, *, full: boo
         print(f"  {', '.join(f'{count} {status}' for status, count in counts.items())}; --full lists them")
 
 
-COMMAND = Command("check", "compile a specification, say what it enforces, accept or refuse instances", configure, run)
+COMMAND = Command("check", "compile a specification, show what it enforces, and accept or refuse instances", configure, run)

@@ -18,8 +18,8 @@ BROKEN_PIPE: Final = 141
 
 EXIT_CODES: Final = f"""exit codes:
   {OK}    done
-  {REFUSED}    check: an instance was refused; generate, bench: a result that is wrong
-  {BAD_INPUT}    bad usage, a bad specification, a file or a package that is not there
+  {REFUSED}    check: an instance was refused; generate, bench: a wrong result
+  {BAD_INPUT}    bad usage, a bad specification, a missing file or package
   {CUT}    generate: cut off by --max-tokens before the text was complete
   {INTERRUPTED}  interrupted"""
 

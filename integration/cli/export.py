@@ -15,7 +15,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_specification(parser)
     parser.add_argument("--gbnf", action="store_true", required=True, help="the notation of llama.cpp, LM Studio and KoboldCpp")
-    parser.add_argument("--exact", action="store_true", help="fail where the notation cannot say all of it")
+    parser.add_argument("--exact", action="store_true", help="fail if the notation cannot express all of it")
 
 
 def run(arguments: argparse.Namespace) -> int:

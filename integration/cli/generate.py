@@ -23,14 +23,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     model = parser.add_mutually_exclusive_group()
     model.add_argument("--model", metavar="DIR", help="a Hugging Face model (default: the demo model in the package)")
     model.add_argument("--gguf", metavar="FILE", help="a GGUF model, run by llama.cpp")
-    parser.add_argument("--prompt", metavar="TEXT", help="what to ask for (default: made from the specification)")
+    parser.add_argument("--prompt", metavar="TEXT", help="the prompt (default: made from the specification)")
     parser.add_argument("--max-tokens", type=integer(1), default=400, metavar="N", help="stop after N tokens (default: 400)")
     parser.add_argument(
-        "--seed", type=integer(0), default=0, metavar="S", help="random numbers; the same seed gives the same text (default: 0)"
+        "--seed", type=integer(0), default=0, metavar="S", help="seed of the random numbers; the same seed gives the same text (default: 0)"
     )
     parser.add_argument("--temperature", type=_temperature, default=0.7, metavar="T", help="0 is greedy (default: 0.7)")
     parser.add_argument("--num", type=integer(1), default=1, metavar="N", help="N texts, with the seeds S, S+1, ... (default: 1)")
-    parser.add_argument("--stats", action="store_true", help="say where the time went")
+    parser.add_argument("--stats", action="store_true", help="show where the time went")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -196,7 +196,7 @@ def _temperature(text: str) -> float:
     try:
         value = float(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
     if not 0 <= value < float("inf"):
         raise argparse.ArgumentTypeError(f"{text} is not a temperature of 0 or more")
     return value

@@ -25,7 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_specification(parser, required=False)
     parser.add_argument("--text", metavar="TEXT", help="show this text in the specification, in the terminal")
     parser.add_argument("--text-file", metavar="FILE", help="the same for the text in FILE ('-' is standard input)")
-    parser.add_argument("--as-json", action="store_true", help="print what POST /v1/grammar/inspect answers")
+    parser.add_argument("--as-json", action="store_true", help="print the answer of POST /v1/grammar/inspect")
     drawings = parser.add_mutually_exclusive_group()
     drawings.add_argument("--svg", choices=("rules", "automaton"), help="print the rules, or the automaton at the end of the text, as SVG")
     drawings.add_argument("--dot", choices=("rules", "automaton"), help="print the same for Graphviz")

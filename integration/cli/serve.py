@@ -42,10 +42,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--draft-model", metavar="DIR", help="a smaller model of the same kind and vocabulary, for speculative decoding; a file with --gguf"
     )
     parser.add_argument("--context", type=integer(1), metavar="N", help="tokens of a request, with --gguf (default: up to 4096)")
-    parser.add_argument("--dtype", default="auto", choices=DTYPES, help="numbers of the model (default: those of its files)")
+    parser.add_argument("--dtype", default="auto", choices=DTYPES, help="number type of the model (default: that of its files)")
     parser.add_argument("--device", metavar="DEVICE", help="where the model runs, such as cuda:1 (default: the GPU, if there is one)")
     parser.add_argument("--chat-template", metavar="FILE", help="a chat template in Jinja, in place of the model's")
-    parser.add_argument("--served-model-name", metavar="NAME", help="what clients call it (default: the directory's name, or demo)")
+    parser.add_argument("--served-model-name", metavar="NAME", help="the model's name for clients (default: the directory's name, or demo)")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")
     parser.add_argument("--port", type=integer(0), default=8000, help="port to listen on, 0 for any free one (default: 8000)")
     key = parser.add_mutually_exclusive_group()
@@ -56,15 +56,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="ORIGIN",
-        help="pages that may ask from browsers, * for all; repeatable",
+        help="origin whose browser pages may send requests, * for all; repeatable",
     )
     parser.add_argument("--log-level", default="warning", choices=LEVELS, help="info logs every request (default: warning)")
     parser.add_argument("--log-format", default="text", choices=FORMATS, help="lines of text or JSON objects (default: text)")
     parser.add_argument(
         "--max-concurrent", type=integer(1), metavar="N", help="requests in a batch (default: 64, and 8 with --gguf or --mlx)"
     )
-    parser.add_argument("--max-queue", type=integer(0), default=256, metavar="N", help="requests that wait; more get 429 (default: 256)")
-    parser.add_argument("--max-tokens", type=integer(1), metavar="N", help="for requests that do not say (default: the model's context)")
+    parser.add_argument("--max-queue", type=integer(0), default=256, metavar="N", help="waiting requests; more get 429 (default: 256)")
+    parser.add_argument("--max-tokens", type=integer(1), metavar="N", help="for requests that set no limit (default: the model's context)")
     parser.add_argument("--max-body-bytes", type=integer(1), default=4 << 20, metavar="N", help="longest request (default: 4 MiB)")
     grammar = parser.add_argument_group("grammars")
     grammar.add_argument(
@@ -85,11 +85,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     decoding = parser.add_argument_group("decoding")
     decoding.add_argument("--speculation", type=integer(0), default=0, metavar="N", help="draft tokens a step (default: 0)")
     decoding.add_argument("--jump-forward", action="store_true", help="append forced text without a step for each token")
-    decoding.add_argument("--reasoning-end", metavar="TEXT", help="what ends the model's reasoning, such as </think>")
-    decoding.add_argument("--tool-format", metavar="NAME", help="how the model spells tool calls (default: told by the tokenizer)")
+    decoding.add_argument("--reasoning-end", metavar="TEXT", help="text that ends the model's reasoning, such as </think>")
+    decoding.add_argument("--tool-format", metavar="NAME", help="the model's tool-call notation (default: derived from the tokenizer)")
     decoding.add_argument("--torch-threads", type=integer(1), metavar="N", help="threads of one operation (default: 1 for the demo model)")
     parser.add_argument(
-        "--grace", type=_positive, default=3.0, metavar="S", help="seconds to finish what runs when told to stop (default: 3)"
+        "--grace", type=_positive, default=3.0, metavar="S", help="seconds for running requests to finish on shutdown (default: 3)"
     )
 
 
@@ -102,7 +102,7 @@ def run(arguments: argparse.Namespace) -> int:
     from ..tools import FORMATS
 
     if arguments.tool_format is not None and arguments.tool_format not in FORMATS:
-        raise CommandError(f"no tool format is called {arguments.tool_format!r}; there are {', '.join(FORMATS)}")
+        raise CommandError(f"no tool format is called {arguments.tool_format!r}; available: {', '.join(FORMATS)}")
     key, text = _api_key(arguments), read_template(arguments.chat_template)
     engine, name = load_engine(arguments)
     template = set_chat_template(engine.tokenizer, arguments.chat_template, text)
@@ -286,7 +286,7 @@ def _kinds(text: str) -> frozenset[str]:
     """Kinds of constraints, separated by commas."""
     kinds = frozenset(kind for kind in text.split(",") if kind)
     if unknown := sorted(kinds - KINDS):
-        raise argparse.ArgumentTypeError(f"no constraint is called {unknown[0]!r}; there are {', '.join(sorted(KINDS))}")
+        raise argparse.ArgumentTypeError(f"no constraint is called {unknown[0]!r}; available: {', '.join(sorted(KINDS))}")
     return kinds
 
 
@@ -294,10 +294,10 @@ def _positive(text: str) -> float:
     try:
         value = float(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
     if not 0 < value < float("inf"):
         raise argparse.ArgumentTypeError(f"{text} is not more than 0")
     return value
 
 
-COMMAND = Command("serve", "serve a model by OpenAI's interface, with constraints that hold", configure, run)
+COMMAND = Command("serve", "serve a model with OpenAI's interface and enforced constraints", configure, run)

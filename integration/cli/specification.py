@@ -48,21 +48,21 @@ def add_specification(parser: argparse.ArgumentParser, *, required: bool = True)
     """Declare the arguments: one kind of specification, and the options of those kinds that have some."""
     kinds = parser.add_argument_group("what the text must be (one of these)").add_mutually_exclusive_group(required=required)
     kinds.add_argument("--json-schema", metavar="FILE", help="an instance of the JSON Schema in FILE ('-' is standard input)")
-    kinds.add_argument("--regex", metavar="REGEX", help="a text that REGEX matches as a whole")
+    kinds.add_argument("--regex", metavar="REGEX", help="a text that matches REGEX as a whole")
     kinds.add_argument("--ebnf", metavar="FILE", help="a text of the grammar in FILE: GBNF, XGrammar's or the W3C's EBNF")
     kinds.add_argument("--lark", metavar="FILE", help="a text of the Lark grammar in FILE")
     kinds.add_argument("--json", action="store_true", help="any JSON")
     kinds.add_argument("--choice", action="append", metavar="TEXT", help="one of these texts (repeatable: --choice yes --choice no)")
     options = parser.add_argument_group("options of JSON and of grammars")
     options.add_argument("--whitespace", metavar="HOW", help="blanks in JSON: printed (default), single, compact, flexible, or a regex")
-    options.add_argument("--property-order", choices=("schema", "any"), help="keys in the schema's order (default), or in any")
+    options.add_argument("--property-order", choices=("schema", "any"), help="keys in the schema's order (default), or in any order")
     options.add_argument(
         "--extra-properties", choices=("schema", "closed"), help="undeclared keys where the schema allows them (default), or none"
     )
     options.add_argument("--lenient", action="store_true", help="report keywords that cannot be enforced, instead of refusing the schema")
     options.add_argument("--strict-keywords", action="store_true", help="refuse a schema with misspelt keywords or unknown formats")
     options.add_argument("--distinct-keys", action="store_true", help="no key of an object comes twice, undeclared ones included")
-    options.add_argument("--root", metavar="RULE", help="where an EBNF or Lark grammar begins (default: root, or start for Lark)")
+    options.add_argument("--root", metavar="RULE", help="start rule of an EBNF or Lark grammar (default: root, or start for Lark)")
 
 
 def has_specification(arguments: argparse.Namespace) -> bool:

@@ -137,7 +137,7 @@ def parse_json(text: str, limits: Limits) -> Any:
 def schema_of_type(annotation: Any) -> Any:
     """The JSON Schema of a pydantic model, a dataclass, a TypedDict, a TypeAdapter or any other type that pydantic knows."""
     if annotation is None or isinstance(annotation, int | float | bytes | bytearray | list | tuple | set):
-        raise SchemaError(f"a schema is a mapping, a boolean, JSON text or a type, not {type(annotation).__name__}")
+        raise SchemaError(f"a schema must be a mapping, a boolean, JSON text or a type, not {type(annotation).__name__}")
     try:
         from pydantic import BaseModel, TypeAdapter
         from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
@@ -202,11 +202,11 @@ def _plain_value(value: object) -> tuple[Any, list[tuple[str | None, object]] | 
         return float.__float__(value), None
     if isinstance(value, Mapping):
         if odd := [key for key in value if not isinstance(key, str)]:
-            raise SchemaError(f"a key of a schema is a string, not {shown(odd[0])}")
+            raise SchemaError(f"a key of a schema must be a string, not {shown(odd[0])}")
         return {}, [(str.__str__(key), member) for key, member in value.items()]
     if isinstance(value, list | tuple):
         return [], [(None, member) for member in value]
-    raise SchemaError(f"a schema holds JSON values, not {type(value).__name__}")
+    raise SchemaError(f"a schema must contain JSON values, not {type(value).__name__}")
 
 
 def check_size(size: int, limits: Limits) -> None:
@@ -220,7 +220,7 @@ def check_size(size: int, limits: Limits) -> None:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON value")
+    raise ValueError(f"{name} is not a JSON value")
 
 
 _DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant)

@@ -450,7 +450,7 @@ class Compiler:
         """
         prepare = _KINDS.get(kind)
         if prepare is None:
-            raise ValueError(f"no specification is called {kind!r}; there are {', '.join(_KINDS)}")
+            raise ValueError(f"no specification is called {kind!r}; available: {', '.join(_KINDS)}")
         with _own_errors():
             job = prepare(self, *arguments, **options)
         return job._replace(front_end=partial(_guarded, job.front_end))
@@ -479,9 +479,9 @@ class Compiler:
             ("extra_properties", extra_properties),
         ):
             if not isinstance(value, str) and not (option == "whitespace" and isinstance(value, Separators)):
-                raise SchemaError(f"{option} is a string, not {shown(value)}")
+                raise SchemaError(f"{option} must be a string, not {shown(value)}")
         if not isinstance(documents, Mapping) or not all(isinstance(uri, str) for uri in documents):
-            raise SchemaError(f"documents are schemas by their URI, not {shown(documents)}")
+            raise SchemaError(f"documents must map URIs to schemas, not {shown(documents)}")
         lenient, strict_keywords = bool(lenient), bool(strict_keywords)
         key, held = read_schema(schema, self._limits)
         if distinct_keys is None:
@@ -540,7 +540,7 @@ class Compiler:
         from ...pda.ebnf import ebnf_grammar  # PERF: lark takes a third of the time that `import stackmask` would take with it
 
         if not isinstance(root, str):
-            raise EbnfError(f"the root is the name of a rule, not {shown(root)}")
+            raise EbnfError(f"the root must be the name of a rule, not {shown(root)}")
         return self._text("ebnf", partial(ebnf_grammar, root=root, special=self._vocabulary.special), text, root)
 
     def _lark(
@@ -554,11 +554,11 @@ class Compiler:
         from ...pda.lark import lark_grammar
 
         if not isinstance(start, str):
-            raise LarkError(f"the start is the name of a rule, not {shown(start)}")
+            raise LarkError(f"the start must be the name of a rule, not {shown(start)}")
         if not isinstance(whitespace, str):
-            raise SchemaError(f"whitespace is a string, not {shown(whitespace)}")
+            raise SchemaError(f"whitespace must be a string, not {shown(whitespace)}")
         if not isinstance(grammars, Mapping) or not all(isinstance(name, str) for name in grammars):
-            raise LarkError(f"grammars are Lark texts, JSON Schemas or grammars by their names, not {shown(grammars)}")
+            raise LarkError(f"grammars must map names to Lark texts, JSON Schemas or grammars, not {shown(grammars)}")
         texts = {name: part for name, part in grammars.items() if isinstance(part, str)}
         ready = {name: part for name, part in grammars.items() if isinstance(part, Grammar)}
         keys = {name: schema_key(part, self._limits) for name, part in grammars.items() if name not in texts and name not in ready}

@@ -93,7 +93,7 @@ class Decider:
         if not 0 <= tolerance < 1:
             raise ValueError(f"tolerance is {tolerance}, which is no share of the mass: at least 0 and below 1")
         if tokenizations not in ("all", "canonical"):
-            raise ValueError(f'tokenizations is {tokenizations!r}; there are "all" and "canonical"')
+            raise ValueError(f'tokenizations is {tokenizations!r}; available: "all" and "canonical"')
         ids = encode_prompt(self.tokenizer, prompt)
         room = None if self.context is None else self.context - len(ids)
         if room is not None and room < 1:

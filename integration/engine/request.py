@@ -33,7 +33,7 @@ class Constraint:
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
-            raise RequestError(f"no constraint is called {self.kind!r}; there are {', '.join(KINDS)}", "constraint")
+            raise RequestError(f"no constraint is called {self.kind!r}; available: {', '.join(KINDS)}", "constraint")
 
     @property
     def arguments(self) -> tuple[Any, ...]:
@@ -128,7 +128,7 @@ class Request:
             if value is None and high is None:
                 continue
             if not isinstance(value, int) or isinstance(value, bool):
-                raise RequestError(f"{name} is {value!r}, which is no whole number", name)
+                raise RequestError(f"{name} is {value!r}, which is not a whole number", name)
             if value < low or (high is not None and value > high):
                 bounds = f"below {low}" if high is None else f"outside {low} to {high}"
                 raise RequestError(f"{name} is {value}, {bounds}", name)

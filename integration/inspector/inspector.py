@@ -100,7 +100,7 @@ class Inspector:
         if name is None:
             return next(iter(self._tokenizers.values()))
         if name not in self._tokenizers:
-            raise RequestError(f"there is no tokenizer {name[:80]!r}; there are {', '.join(self._tokenizers)}", "tokenizer")
+            raise RequestError(f"there is no tokenizer {name[:80]!r}; available: {', '.join(self._tokenizers)}", "tokenizer")
         return self._tokenizers[name]
 
     def _compiler(self, tokenizer: Tokenizer) -> Compiler:

@@ -145,7 +145,7 @@ def _specification(value: object, name: str) -> Specification:
     given = _object(value, name, {"kind": {}, "text": {}, "options": {}})
     kind, text = given.get("kind"), given.get("text")
     if kind not in KINDS:
-        raise RequestError(f"{name}.kind is {shown(kind)}; there are {', '.join(KINDS)}", f"{name}.kind")
+        raise RequestError(f"{name}.kind is {shown(kind)}; available: {', '.join(KINDS)}", f"{name}.kind")
     _check(text, {"type": "string", "maxLength": MOST_SPECIFICATION}, f"{name}.text")
     options = given.get("options") or {}
     takes = OPTIONS[kind]
@@ -157,12 +157,12 @@ def _specification(value: object, name: str) -> Specification:
 
 def _object(value: object, name: str, known: Mapping[str, object]) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise RequestError(f"{name} is an object, not {shown(value)}", name)
+        raise RequestError(f"{name} must be an object, not {shown(value)}", name)
     for key in value:
         if key not in known:
             place = key if name == "the body" else f"{name}.{key}"
             names = ", ".join(known) or "none"
-            raise RequestError(f"unknown field {shown(place)}: no field is ignored here; there are {names}", str(place)[:80])
+            raise RequestError(f"unknown field {shown(place)}: no field is ignored here; available: {names}", str(place)[:80])
     return value
 
 
@@ -173,9 +173,9 @@ def _check(value: object, schema: Mapping[str, Any], name: str) -> None:
     """Refuse a value that the description of its field does not allow."""
     kind = schema.get("type")
     if kind is not None and (not isinstance(value, _TYPES[kind]) or (kind == "integer" and isinstance(value, bool))):
-        raise RequestError(f"{name} is {'an' if kind[0] in 'aeiou' else 'a'} {kind}, not {shown(value)}", name)
+        raise RequestError(f"{name} must be {'an' if kind[0] in 'aeiou' else 'a'} {kind}, not {shown(value)}", name)
     if "enum" in schema and value not in schema["enum"]:
-        raise RequestError(f"{name} is {shown(value)}; there are {', '.join(map(str, schema['enum']))}", name)
+        raise RequestError(f"{name} is {shown(value)}; available: {', '.join(map(str, schema['enum']))}", name)
     if isinstance(value, str) and len(value) > schema.get("maxLength", len(value)):
         raise RequestError(f"{name} has {len(value)} characters; it may have {schema['maxLength']}", name)
     if isinstance(value, int) and not schema.get("minimum", value) <= value <= schema.get("maximum", value):

@@ -34,7 +34,7 @@ def compile_specification(compiler: Compiler, given: Specification) -> CompiledG
     try:
         return compile_value(compiler, given, value_of(given))
     except json.JSONDecodeError as error:
-        message = f"this is no JSON: {error.msg} (line {error.lineno}, column {error.colno})"
+        message = f"this is not JSON: {error.msg} (line {error.lineno}, column {error.colno})"
         return SpecificationError("json", message, ((message, None, (error.pos, min(error.pos + 1, len(given.text)))),))
     except RecursionError:
         return SpecificationError("limit", "the JSON is nested too deep to be read", ())

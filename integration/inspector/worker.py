@@ -47,7 +47,7 @@ def _answer(inspector: Inspector, body: bytes) -> Answer:
     except RequestError as error:
         return failure(400, str(error), "invalid_request", error.field)
     except (ValueError, RecursionError):
-        return failure(400, "the body is no JSON that can be read", "invalid_request")
+        return failure(400, "the body is not readable JSON", "invalid_request")
     except MemoryError:
         os._exit(1)  # the other end makes a new process
     except Exception as error:  # a fault of the inspector's: one request fails, the page continues

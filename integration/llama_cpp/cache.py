@@ -149,7 +149,7 @@ class LlamaRows(ChainRows):
             self._library.errors.clear()
             context = self._library.llama_init_from_model(self.model.pointer, params)
             if context is None:
-                raise ModelError(f"llama.cpp makes no context: {'; '.join(self._library.errors) or 'it does not say why'}")
+                raise ModelError(f"llama.cpp cannot create a context: {'; '.join(self._library.errors) or 'it does not say why'}")
             weakref.finalize(self, _free, self._library, context, self.model.weights)
             self._context = context
         return context

@@ -63,7 +63,7 @@ def fetch(directory: Path | None = None, *, timeout: float = 60.0) -> Path:
     except OSError as error:
         raise FetchError(f"cannot fetch {url}: {error}") from None
     if base64.b64encode(hashlib.sha512(data).digest()).decode() != integrity:
-        raise FetchError(f"{url} has another content than the one that is pinned")
+        raise FetchError(f"{url} does not have the pinned content")
     return _unpack(data, target)
 
 

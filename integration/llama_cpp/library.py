@@ -229,7 +229,7 @@ class Library:
             try:
                 function = getattr(self.native, name)
             except AttributeError:
-                raise LibraryError(f"{self.path} has no {name}: it is no libllama, or older than v0.5.0") from None
+                raise LibraryError(f"{self.path} has no {name}: it is not a libllama, or older than v0.5.0") from None
             function.restype = result
             function.argtypes = [self._params.get(argument, argument) if isinstance(argument, str) else argument for argument in arguments]
 

@@ -105,7 +105,7 @@ def _check_file(path: Path) -> None:
     except OSError as error:
         raise GGUFError(f"cannot read {path}: {error.strerror}") from None
     if magic != b"GGUF":
-        raise GGUFError(f"{path} is no GGUF file: it begins with {magic!r}")
+        raise GGUFError(f"{path} is not a GGUF file: it begins with {magic!r}")
 
 
 def _cores() -> int:

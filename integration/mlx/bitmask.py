@@ -31,7 +31,7 @@ def apply_token_bitmask(logits: mx.array, bitmask: npt.NDArray[np.int32]) -> mx.
     [0.0, -inf, 0.0]
     """
     if bitmask.dtype != np.int32:
-        raise TypeError(f"a bitmask is int32, not {bitmask.dtype}")
+        raise TypeError(f"a bitmask must be int32, not {bitmask.dtype}")
     if bitmask.ndim != logits.ndim or bitmask.shape[:-1] != logits.shape[:-1]:
         raise ValueError(f"a bitmask of the shape {bitmask.shape} does not fit logits of the shape {tuple(logits.shape)}")
     masked: mx.array = _mask(logits, mx.array(bitmask.view(np.uint32)))

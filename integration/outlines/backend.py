@@ -102,4 +102,4 @@ def _adapter(model: SteerableModel) -> tuple[Callable[[CompiledGrammar], Any], V
         from ..mlx import logits_processor as mlx
 
         return mlx.GrammarLogitsProcessor, mlx.model_vocabulary(model.model, model.mlx_tokenizer)
-    raise OutlinesError(f"{type(model).__name__} is no model of transformers, llama.cpp or MLX")
+    raise OutlinesError(f"{type(model).__name__} is not a model of transformers, llama.cpp or MLX")

@@ -124,7 +124,7 @@ class Turns(Executor):
         if full or not event.wait(None if self._patience == inf else self._patience):
             with self._lock:
                 if self._stopped.pop(turn, None) is not None or full:
-                    raise BusyError("grammars of others that take long have been compiling all the while")
+                    raise BusyError("slow grammars of other clients took the whole time")
 
     # under the lock
 

@@ -48,7 +48,7 @@ class Completion:
         if best_of > self.n and body.stream:
             raise ApiError("best_of answers are compared when they are complete; they cannot be streamed", param="best_of")
         if body.echo and body.logprobs is not None:
-            raise ApiError("the log-probabilities of prompts are not computed: echo and logprobs do not go together", param="echo")
+            raise ApiError("the log-probabilities of prompts are not computed: echo and logprobs cannot be combined", param="echo")
         limit = body.max_tokens
         if limit is None and constraint is None:
             limit = DEFAULT_MAX_TOKENS  # a constrained answer ends by itself

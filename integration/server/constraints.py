@@ -76,7 +76,7 @@ def _response_format(format: Mapping[str, Any], options: Mapping[str, Any], fiel
             _known(format, {"type", "choice"}, field)
             choice = format.get("choice")
             if not isinstance(choice, list) or not all(isinstance(text, str) for text in choice):
-                raise ApiError(f"{field}.choice is a list of texts", param=field)
+                raise ApiError(f"{field}.choice must be a list of texts", param=field)
             return [(field, Constraint("choice", choice))]
         case "structural_tag":
             return [(field, Constraint("structural_tag", dict(format)))]
@@ -84,7 +84,7 @@ def _response_format(format: Mapping[str, Any], options: Mapping[str, Any], fiel
             raise ApiError(f"{field} has no type", param=field)
         case other:
             kinds = "text, json_object, json_schema, regex, ebnf, lark, choice and structural_tag"
-            raise ApiError(f"{field}.type is {str(other)[:60]!r}; there are {kinds}", param=field)
+            raise ApiError(f"{field}.type is {str(other)[:60]!r}; available: {kinds}", param=field)
 
 
 def _schema(format: Mapping[str, Any], field: str) -> tuple[Any, bool]:
@@ -95,10 +95,10 @@ def _schema(format: Mapping[str, Any], field: str) -> tuple[Any, bool]:
             raise ApiError(f"{field}.json_schema is missing", param=field)
         return _checked_schema(format["schema"], field), False
     if not isinstance(inner, Mapping):
-        raise ApiError(f"{field}.json_schema is an object with a name and a schema", param=field)
+        raise ApiError(f"{field}.json_schema must be an object with a name and a schema", param=field)
     _known(inner, {"name", "description", "schema", "strict"}, f"{field}.json_schema")
     if inner.get("strict") not in (True, False, None):
-        raise ApiError(f"{field}.json_schema.strict is true, false or null", param=field)
+        raise ApiError(f"{field}.json_schema.strict must be true, false or null", param=field)
     if inner.get("schema") is None:
         raise ApiError(f"{field}.json_schema.schema is missing", param=field)
     return _checked_schema(inner["schema"], field), inner.get("strict") is True
@@ -106,7 +106,7 @@ def _schema(format: Mapping[str, Any], field: str) -> tuple[Any, bool]:
 
 def _checked_schema(schema: Any, field: str) -> Any:
     if not isinstance(schema, Mapping | bool):
-        raise ApiError(f"the schema of {field} is an object or a boolean, not {type(schema).__name__}", param=field)
+        raise ApiError(f"the schema of {field} must be an object or a boolean, not {type(schema).__name__}", param=field)
     return schema
 
 
@@ -144,7 +144,7 @@ def _grammar(text: str) -> Constraint:
 def _text(format: Mapping[str, Any], names: tuple[str, str], field: str) -> str:
     given = [format[name] for name in names if format.get(name) is not None]
     if len(given) != 1 or not isinstance(given[0], str):
-        raise ApiError(f"{field}.{names[0]} is a text", param=field)
+        raise ApiError(f"{field}.{names[0]} must be a text", param=field)
     return given[0]
 
 

@@ -52,7 +52,7 @@ def api_error(error: Exception, param: str | None = None) -> ApiError:
         case StackmaskError():
             return ApiError(_named(error, param), param=param)
         case UnicodeError():
-            return ApiError(_named(ValueError("a text has half of a surrogate pair, which is no character"), param), param=param)
+            return ApiError(_named(ValueError("a text has half of a surrogate pair, which is not a character"), param), param=param)
         case _:
             return ApiError("internal error", status=500)
 

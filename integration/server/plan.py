@@ -301,7 +301,7 @@ def _stops(fields: SamplingFields) -> list[str]:
     """The texts that end an answer."""
     stops = [fields.stop] if isinstance(fields.stop, str) else fields.stop or []
     if len(stops) > 16 or any(not stop or len(stop) > 1000 for stop in stops):
-        raise ApiError("stop is at most 16 texts of 1 to 1000 characters", param="stop")
+        raise ApiError("stop must be at most 16 texts of 1 to 1000 characters", param="stop")
     return stops
 
 
@@ -318,7 +318,7 @@ def _sampling(fields: SamplingFields) -> Sampling:
         try:
             given["logit_bias"] = {int(token): bias for token, bias in fields.logit_bias.items()}
         except ValueError:
-            raise ApiError("the keys of logit_bias are token ids", param="logit_bias") from None
+            raise ApiError("the keys of logit_bias must be token ids", param="logit_bias") from None
     try:
         return Sampling(**given)
     except Exception as error:

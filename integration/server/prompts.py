@@ -24,7 +24,7 @@ def plain_messages(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]
     for index, message in enumerate(messages):
         role = message.get("role")
         if role not in ROLES:
-            raise ApiError(f"messages[{index}].role is {str(role)[:60]!r}; there are {', '.join(ROLES)}", param="messages")
+            raise ApiError(f"messages[{index}].role is {str(role)[:60]!r}; available: {', '.join(ROLES)}", param="messages")
         plain = {**message, "content": _content(message.get("content"), f"messages[{index}].content")}
         calls = message.get("tool_calls")
         if calls is not None:
@@ -121,7 +121,7 @@ def _content(content: Any, where: str) -> str:
     if isinstance(content, str):
         return content
     if not isinstance(content, list):
-        raise ApiError(f"{where} is a text or a list of parts", param="messages")
+        raise ApiError(f"{where} must be a text or a list of parts", param="messages")
     texts = []
     for part in content:
         if not isinstance(part, Mapping) or part.get("type") not in ("text", "input_text", "output_text", "refusal"):

@@ -251,7 +251,7 @@ def input_messages(items: str | Sequence[Json], instructions: str | None = None)
                 messages.append({"role": "tool", "tool_call_id": item.get("call_id"), "content": content})
             case other:
                 raise ApiError(
-                    f"input[{index}].type is {str(other)[:60]!r}; there are message, function_call, custom_tool_call and their outputs",
+                    f"input[{index}].type is {str(other)[:60]!r}; available: message, function_call, custom_tool_call and their outputs",
                     param="input",
                 )
     if not messages:

@@ -126,7 +126,7 @@ def answer_format(constraint: Constraint, field: str | None) -> dict[str, Any]:
         case "structural_tag" if isinstance(value, Mapping) and "format" in value:
             return dict(value["format"])
         case _:
-            raise ApiError(f"{field} and tools that may be called do not go together", param=field, code="conflicting_constraints")
+            raise ApiError(f"{field} and tools that may be called cannot be combined", param=field, code="conflicting_constraints")
 
 
 def checked_tools(definitions: Sequence[Mapping[str, Any]] | None) -> tuple[Tool, ...]:

@@ -72,7 +72,7 @@ def _newer(tag: dict[str, Any]) -> dict[str, Any]:
     """A tag of the older form in the newer one."""
     unknown = tag.keys() - {"type", "structures", "triggers", "at_least_one"}
     if unknown:
-        raise StructuralTagError(f"{sorted(unknown)[0]!r:.60} is no field of a structural tag with structures")
+        raise StructuralTagError(f"{sorted(unknown)[0]!r:.60} is not a field of a structural tag with structures")
     if not isinstance(tag["structures"], list) or not all(isinstance(item, dict) for item in tag["structures"]):
         raise StructuralTagError("structures: a list of objects is expected")
     tags = []

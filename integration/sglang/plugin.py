@@ -115,7 +115,7 @@ def _release(version: str) -> tuple[int, ...]:
     numbers = []
     for part in version.split("+")[0].split(".")[:3]:
         if not part.isdigit():
-            raise IncompatibleVersionError(f"SGLang calls its version {version!r}, which is no release")
+            raise IncompatibleVersionError(f"SGLang calls its version {version!r}, which is not a release")
         numbers.append(int(part))
     return tuple(numbers)
 

@@ -117,7 +117,7 @@ class GrammarLogitsProcessor(LogitsProcessor):
         begin = self._prompt.shape[1]
         grown = length <= self._longest + 1 or self._given_length is not None
         if count != len(self._rows) or not grown or not (self._given_length or torch.equal(input_ids[:, :begin], self._prompt)):
-            raise ValueError("these ids do not go on from those before: a processor serves one call of generate, or reset() between two")
+            raise ValueError("these ids do not continue the earlier ones: a processor serves one call of generate, or reset() between two")
         self._longest = max(self._longest, length)
         return begin
 
@@ -161,4 +161,4 @@ class GrammarLogitsProcessor(LogitsProcessor):
             row = self._rows[place]
             if row is not None and not self._bitmask[place].any():
                 expected = row.matcher.explain(b"\x00" if row.matcher.next_bytes()[:1] != b"\x00" else b"\x01")
-                raise GrammarError(f"no token of the vocabulary can go on in row {place}: {expected}")
+                raise GrammarError(f"no token of the vocabulary fits in row {place}: {expected}")

@@ -67,11 +67,11 @@ class DraftTree:
 def checked(value: Any, name: str, dimensions: int, dtype: torch.dtype, length: int | None = None) -> torch.Tensor:
     """A tensor, or an array as a tensor of the same memory. Raise RuntimeError for another shape or dtype, TypeError for other objects."""
     if not hasattr(value, "__dlpack__"):
-        raise TypeError(f"{name} is a tensor, not {type(value).__name__}")
+        raise TypeError(f"{name} must be a tensor, not {type(value).__name__}")
     tensor = torch.as_tensor(value)
     if tensor.dim() != dimensions or tensor.dtype != dtype or tensor.device.type != "cpu":
         raise RuntimeError(
-            f"{name} is a tensor of {dimensions} dimensions and {dtype} on the CPU, not {tuple(tensor.shape)}, {tensor.dtype}"
+            f"{name} must be a tensor of {dimensions} dimensions and {dtype} on the CPU, not {tuple(tensor.shape)}, {tensor.dtype}"
         )
     if length is not None and len(tensor) != length:
         raise RuntimeError(f"{name} has {len(tensor)} elements for a draft tree of {length} nodes")

@@ -134,7 +134,7 @@ def named(grammars: Mapping[str, Grammar | str] | None) -> dict[str, str | ir.Gr
     found: dict[str, str | ir.Grammar] = {}
     for name, value in ({} if grammars is None else grammars).items():
         if not isinstance(name, str) or not isinstance(value, Grammar | str):
-            raise TypeError("named_grammars are grammars, or Lark texts, by their names")
+            raise TypeError("named_grammars must map names to grammars or Lark texts")
         found[name] = value.ir if isinstance(value, Grammar) else value
     return found
 
@@ -175,7 +175,7 @@ def unpacked(kind: str, text: str) -> bytes:
     try:
         return base64.b64decode(value[kind], validate=True)
     except (KeyError, TypeError, ValueError) as error:
-        raise DeserializeFormatError(f"this is no serialised {kind}") from error
+        raise DeserializeFormatError(f"this is not a serialised {kind}") from error
 
 
 def _combined(grammars: tuple[Grammar, ...], combine: Any) -> Grammar:

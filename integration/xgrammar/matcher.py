@@ -38,7 +38,7 @@ class GrammarMatcher:
         self._without_stop = terminate_without_stop_token
         self._temperature = None if default_temperature is None else float(default_temperature)
         if self._temperature is not None and not 0 <= self._temperature < inf:
-            raise RuntimeError(f"default_temperature is a finite number from 0 on, not {default_temperature!r}")
+            raise RuntimeError(f"default_temperature must be a finite number of at least 0, not {default_temperature!r}")
 
     @property
     def matcher(self) -> Matcher:

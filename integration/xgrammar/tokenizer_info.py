@@ -132,7 +132,7 @@ class TokenizerInfo:
                 add_prefix_space=values["add_prefix_space"],
             )
         except (KeyError, ValueError) as error:
-            raise DeserializeFormatError(f"these are no metadata of a tokenizer: {error}") from error
+            raise DeserializeFormatError(f"this is not the metadata of a tokenizer: {error}") from error
 
     def serialize_json(self) -> str:
         """The vocabulary as JSON."""
@@ -156,7 +156,7 @@ class TokenizerInfo:
             )
             return TokenizerInfo._of(vocabulary, VocabType(values["vocab_type"]), bool(values["add_prefix_space"]))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise DeserializeFormatError(f"this is no tokenizer: {error}") from error
+            raise DeserializeFormatError(f"this is not a tokenizer: {error}") from error
 
 
 def _decode(pieces: Sequence[bytes | str], vocab_type: VocabType) -> list[bytes | None]:

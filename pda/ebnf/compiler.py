@@ -89,7 +89,7 @@ def ebnf_grammar(text: str, *, root: str = "root", special: Mapping[str, int] = 
     root ::= ("(" root ")")?
     """
     if not isinstance(text, str):
-        raise EbnfError(f"an EBNF grammar is text, not {type(text).__name__}")
+        raise EbnfError(f"an EBNF grammar must be text, not {type(text).__name__}")
     check_text(text, limits, EbnfError)
     source = Source(text, limits)
     emitter = _Emitter(source, special)
@@ -133,7 +133,7 @@ def _syntax_error(source: Source, error: UnexpectedToken) -> EbnfError:
     elif "RULE" in expected and "NAME" not in expected:
         message = "expected a rule, `name ::= expression`"
     elif token.type == "QUANTIFIER":
-        message = f"nothing stands before `{token}` that it could repeat"
+        message = f"nothing to repeat before `{token}`"
     else:
         message = f"unexpected `{token}`" if token else "the text ends in the middle of a rule"
     return EbnfError(message, source.text, position)

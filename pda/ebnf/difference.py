@@ -92,7 +92,7 @@ def define_regular(builder: GrammarBuilder, regular: Regular, budget: Budget) ->
         if bounds is None or (0 <= most < bounds[0]) or (bounds[1] is not None and bounds[1] < least):
             raise DifferenceError("this rule generates no text" + (" of this length" if least > 0 or most >= 0 else ""), rule)
         if encoding == RAW and any(high > 0xFF for row in automaton.transitions for _, high, _ in row):
-            raise DifferenceError("this rule generates characters above U+00FF, which are no bytes", rule)
+            raise DifferenceError("this rule generates characters above U+00FF, which are not bytes", rule)
         builder.define(rule, builder.automaton(automaton.transitions, automaton.accepting, encoding, minimum=least, maximum=most))
 
 
@@ -124,15 +124,15 @@ class Automata:
                 open_vertices.discard(vertex)
                 if vertex not in self.found:
                     if vertex >= 0 and self.builder.nodes[vertex][0] in (TOKENS, GRAPH):
-                        raise DifferenceError("what stands here must be text, but there are tokens or tags in it", rule)
+                        raise DifferenceError("this must be text, but it contains tokens or tags", rule)
                     self.found[vertex] = self.combine(vertex)
                 continue
             if vertex < 0 and vertex != first and RuleId(-1 - vertex) in self.regular.others:
                 part = RuleId(-1 - vertex)
                 option = self.regular.others[part]
-                raise DifferenceError(f"what stands here must be text, but rule `{self.builder.names[part]}` has {option}", rule)
+                raise DifferenceError(f"this must be text, but rule `{self.builder.names[part]}` has {option}", rule)
             if vertex in open_vertices:
-                raise DifferenceError("what stands here must be regular, but a rule in it calls itself", rule)
+                raise DifferenceError("this must be regular, but a rule in it calls itself", rule)
             open_vertices.add(vertex)
             stack += missing
         return self.found[first]

@@ -62,7 +62,7 @@ def check_text(text: str, limits: Limits, error: type[EbnfError] | type[LarkErro
     try:
         size = len(text.encode())
     except UnicodeEncodeError as reason:
-        raise error("a lone surrogate is no character of any text", text, reason.start) from None
+        raise error("a lone surrogate is not a character of any text", text, reason.start) from None
     if size > limits.specification_bytes:
         message = f"the grammar text has {size} bytes, more than {limits.specification_bytes}"
         raise LimitError(message, limit="specification_bytes", value=limits.specification_bytes)
@@ -147,7 +147,7 @@ class Source:
         if kind == "STRING":
             return "TEXT"
         raise EbnfError(
-            f"`{value[:40]}` is no value of a macro; there are texts, integers, true, false, rule names and tuples", self.text, start
+            f"`{value[:40]}` is not a macro value; available: texts, integers, true, false, rule names and tuples", self.text, start
         )
 
     def words(self, word: str, start: int) -> Iterator[Token]:
@@ -184,7 +184,7 @@ class Source:
         elif character in ":=":
             message = "a rule is defined by `name ::= expression`"
         elif character == "!":
-            message = "`!` stands only before a token, as in !<[5]> or !<name>"
+            message = "`!` must be followed by a token, as in !<[5]> or !<name>"
         elif character in "%/":
             message = f"unexpected {character!r}: is this a Lark grammar?"
         else:

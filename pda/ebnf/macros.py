@@ -162,7 +162,7 @@ def _token_tag_dispatch(values: Sequence[Any], named: dict[str, Any], emitter: E
 def _typed(value: Any, kind: str) -> Token:
     """A value of one kind."""
     if not isinstance(value, Token) or value.type != kind:
-        raise MacroError(f"here stands {_KINDS[kind]}", value if isinstance(value, Token) else None)
+        raise MacroError(f"expected {_KINDS[kind]}", value if isinstance(value, Token) else None)
     return value
 
 
@@ -170,7 +170,7 @@ def _text(value: Any, emitter: Emitter) -> str:
     """A text that is not empty."""
     text = emitter.text(_typed(value, "TEXT"))
     if not text:
-        raise MacroError("here stands a text that is not empty", value)
+        raise MacroError("expected a text that is not empty", value)
     return text
 
 
@@ -185,7 +185,7 @@ def _id(value: Any) -> int:
 def _ids(values: Sequence[Any]) -> tuple[int, ...]:
     """One id of a token or more."""
     if not values:
-        raise MacroError("here stands at least one id of a token")
+        raise MacroError("expected at least one id of a token")
     return tuple(sorted({_id(value) for value in values}))
 
 
@@ -199,7 +199,7 @@ def _pair(value: Any) -> tuple[Any, Any]:
 def _tuple(value: Any) -> tuple[Any, ...]:
     """A tuple of values."""
     if not isinstance(value, tuple):
-        raise MacroError("here stands a tuple, as in (1, 2) or (1,)", value)
+        raise MacroError("expected a tuple, as in (1, 2) or (1,)", value)
     return value
 
 

@@ -87,16 +87,16 @@ def read_options(text: str) -> Options:
             raise OptionError("options are written name or name=value, with commas between them")
         key, value = match.groups()
         if key not in _READERS:
-            raise OptionError(f"there is no rule option `{key}`; there are {', '.join(_READERS)}")
+            raise OptionError(f"there is no rule option `{key}`; available: {', '.join(_READERS)}")
         if key in found:
-            raise OptionError(f"the option `{key}` stands here twice")
+            raise OptionError(f"the option `{key}` is given twice")
         found[key] = value
         position = match.end()
     values: dict[str, Any] = {key: _READERS[key](key, value) for key, value in found.items()}
     if "min_chars" in values and "encoding" not in values:
-        raise OptionError("the option min_chars stands only beside encoding")
+        raise OptionError("the option min_chars needs the option encoding")
     if "lazy" in values and "encoding" in values:
-        raise OptionError("the options lazy and encoding do not go together")
+        raise OptionError("the options lazy and encoding cannot be combined")
     return Options(**values)
 
 

@@ -98,7 +98,7 @@ def lark_grammar(
     start ::= "(" start? ")"
     """
     if not isinstance(text, str):
-        raise LarkError(f"a Lark grammar is text, not {type(text).__name__}")
+        raise LarkError(f"a Lark grammar must be text, not {type(text).__name__}")
     check_text(text, limits, LarkError)
     main: object = text
     if text.lstrip()[:1] == "{":
@@ -124,7 +124,7 @@ def _read_list(text: str) -> tuple[object, dict[str, object]]:
     begin = len(text) - len(text.lstrip())
     value, end = read_json(text, begin)
     if text[end:].strip():
-        raise LarkError("a text that begins with { is a list of grammars as JSON, and nothing stands behind it", text, end)
+        raise LarkError("a text that begins with { must be a list of grammars as JSON, with nothing after it", text, end)
     listed = value.get("grammars")
     if list(value) != ["grammars"] or not isinstance(listed, list) or not listed:
         raise LarkError('a list of grammars is written {"grammars": [{"lark_grammar": "..."}, ...]}', text, begin)
@@ -270,7 +270,7 @@ class _Compiler:
         """What a rule or a terminal generates."""
         if definition.head.type == "TERMINAL":
             if definition.options:
-                raise self.definitions.error("options stand behind the name of a rule, not of a terminal", definition.head)
+                raise self.definitions.error("options follow the name of a rule, not of a terminal", definition.head)
             return self.lexemes.node(self.lexemes.build(definition), self.lexemes.plan(definition), definition.head)
         options = self.lexemes.options(definition)
         if options.is_lexeme:
@@ -484,7 +484,7 @@ class _RuleBuilder(Transformer_NonRecursive[Token, Any]):
         session, name = self.compiler.session, str(token[1:])
         if name not in session.grammars:
             known = ", ".join(f"@{other}" for other in list(session.grammars)[:10]) or "none"
-            raise self.plan.error(f"no grammar is named {token}; there are {known}", token)
+            raise self.plan.error(f"no grammar is named {token}; available: {known}", token)
         if len(session.open) >= _MOST_NESTED:
             raise LimitError(f"grammars are nested more than {_MOST_NESTED} deep", limit="nesting", value=_MOST_NESTED)
         try:

@@ -104,7 +104,7 @@ class Definitions:
         name = str(definition.head)
         twice = _repeated(tree)
         if twice is not None:
-            raise self.error(f"the option `{twice}` stands here twice", twice)
+            raise self.error(f"the option `{twice}` is given twice", twice)
         if definition.parametric and _parameter(tree) != "::_":
             raise self.error(f"a rule with a number is defined as `{name}::_`", definition.head)
         before = self.by_name.get(name)
@@ -148,7 +148,7 @@ class Definitions:
             raise self.error(f"{directive} takes an object", token)
         for key, setting in value.items():
             if key not in _SETTINGS:
-                raise self.error(f"there is no option {shown(key)}; there are {', '.join(_SETTINGS)}", token)
+                raise self.error(f"there is no option {shown(key)}; available: {', '.join(_SETTINGS)}", token)
             if not any(setting is known or (setting == known and isinstance(known, str)) for known in _SETTINGS[key]):
                 known = " or ".join(json.dumps(known) for known in _SETTINGS[key])
                 raise self.error(f"the option {key} is {known} here, not {shown(setting)}", token)
@@ -158,7 +158,7 @@ class Definitions:
         """The names that a text imports from one grammar, and what they depend on."""
         if relative or grammar not in BUNDLED:
             known = ", ".join(BUNDLED)
-            raise self.error(f"no grammar `{'.' * relative}{grammar}` can be imported: files are not read; there are {known}", statement)
+            raise self.error(f"no grammar `{'.' * relative}{grammar}` can be imported: files are not read; available: {known}", statement)
         library = _load(grammar, _renaming(grammar, aliases, str))
         todo = list(aliases.values())
         for name, alias in aliases.items():

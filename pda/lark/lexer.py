@@ -187,7 +187,7 @@ def _syntax_error(source: _Source, error: UnexpectedToken) -> LarkError:
     elif token.type == "_COLON":
         message = "unexpected `:`: a definition begins on a line of its own"
     elif token.type in ("OP", "COUNTS", "TILDE"):
-        message = f"nothing stands before `{token}` that it could repeat; after another repetition put parentheses"
+        message = f"nothing to repeat before `{token}`; after another repetition put parentheses"
     else:
         message = f"unexpected `{token[:40]}`"
     return LarkError(message, source.text, position)
@@ -351,7 +351,7 @@ class _Source:
             message = "`::=` defines rules of an EBNF grammar, and this is read as a Lark grammar, which writes `name: expression`"
             raise LarkError(message, self.text, start)
         elif mark == ":" and self.text.startswith("::", start):
-            raise LarkError("behind `::` stands a number, `_` or a function of it, as in name::0 or name::set_bit(0)", self.text, start)
+            raise LarkError("expected a number, `_` or a function of it after `::`, as in name::0 or name::set_bit(0)", self.text, start)
         elif mark == "." and self.last == "_IMPORT":
             return "RELATIVE"
         return _MARKS[mark]
@@ -384,6 +384,6 @@ def read_json(text: str, at: int) -> tuple[Any, int]:
     try:
         return json.JSONDecoder().raw_decode(text, at)
     except json.JSONDecodeError as error:
-        raise LarkError(f"no JSON value stands here: {error.msg}", text, min(error.pos, len(text))) from None
+        raise LarkError(f"expected a JSON value: {error.msg}", text, min(error.pos, len(text))) from None
     except RecursionError:
         raise LimitError("the JSON value is nested too deeply to be read", limit="nesting") from None

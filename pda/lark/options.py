@@ -82,7 +82,7 @@ def read_options(written: Mapping[str, Token | None], head: Token, error: ErrorA
     """The options behind the name `head` of a rule."""
     for key in written:
         if key not in _KNOWN:
-            raise error(f"there is no option `{key}`; there are {', '.join(_KNOWN)}", head)
+            raise error(f"there is no option `{key}`; available: {', '.join(_KNOWN)}", head)
     if "suffix" in written and "stop" in written:
         raise error("suffix and stop are two names for one thing; a rule has one of them", head)
     key = "stop" if "stop" in written else "suffix"
@@ -91,7 +91,7 @@ def read_options(written: Mapping[str, Token | None], head: Token, error: ErrorA
         raise error(f'{key} takes a value, as in {key}=";"', head)
     empty = ending is not None and ending.type == "STRING" and ending[:2] == '""'
     if empty and key == "suffix":
-        raise error('suffix="" is no ending; stop="" asks for the end of all text', head)
+        raise error('suffix="" is not an ending; stop="" asks for the end of all text', head)
     if empty and "lazy" in written:
         raise error('lazy asks for the shortest text, and stop="" for all text up to the end', head)
     if "stop_capture" in written and (ending is None or empty):

@@ -199,7 +199,7 @@ class Terminals:
             if digits:
                 point = int(digits, 16)
                 if point > 0x10FFFF or 0xD800 <= point <= 0xDFFF:
-                    raise self.error(f"{match.group()} is no character of any text", token)
+                    raise self.error(f"{match.group()} is not a character of any text", token)
                 return chr(point)
             if match.group(4):
                 return _CONTROLS[match.group(4)]

@@ -115,7 +115,7 @@ def escaped_set(pattern: str, at: int, flags: int) -> tuple[CharSet, int] | None
         chars = property_set(name)
         if chars is None:
             raise Fault(
-                f"no Unicode property {name!r}; there are general categories (Lu, Letter), scripts (Script=Greek, scx=Grek) "
+                f"no Unicode property {name!r}; available: general categories (Lu, Letter), scripts (Script=Greek, scx=Grek) "
                 "and binary properties (Alphabetic, Emoji)",
                 at - 1,
             )
@@ -164,7 +164,7 @@ def _code_point(pattern: str, at: int, match: re.Match[str]) -> tuple[int, int]:
     if point > 0x10FFFF:
         raise Fault("the last code point is 10FFFF", at - 1)
     if 0xD800 <= point <= 0xDFFF:
-        raise Fault(r"a lone surrogate is no character of any text; write a pair such as \uD83D\uDE00, or \u{1F600}", at - 1)
+        raise Fault(r"a lone surrogate is not a character of any text; write a pair such as \uD83D\uDE00, or \u{1F600}", at - 1)
     return point, end
 
 
@@ -280,7 +280,7 @@ def _read_nested(pattern: str, at: int, flags: int) -> ClassMatch | int:
         posix = _POSIX_CLASS.match(pattern, index) if character == "[" and levels else None
         if posix is not None:
             if posix[2] not in _POSIX:
-                raise Fault(f"no POSIX class {posix[2]!r}; there are {', '.join(_POSIX)}", index)
+                raise Fault(f"no POSIX class {posix[2]!r}; available: {', '.join(_POSIX)}", index)
             chars = case_closure(_POSIX[posix[2]]) if flags & IGNORE_CASE else _POSIX[posix[2]]
             levels[-1].sets.append(complement(chars) if posix[1] else chars)
             operators += 1

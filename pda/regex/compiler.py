@@ -97,7 +97,7 @@ def regex_grammar(pattern: str, *, limits: Limits | None = None) -> Grammar:
     budget = Budget(limits)
     ast = parse(pattern, limits=budget.limits)
     if "\0" in pattern:
-        raise RegexError(r"the pattern holds a NUL character; write \0", pattern, pattern.index("\0"))
+        raise RegexError(r"the pattern contains a NUL character; write \0", pattern, pattern.index("\0"))
     check_atoms(ast, budget)
     branches = outer_branches(ast)
     builder = GrammarBuilder()

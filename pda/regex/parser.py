@@ -77,7 +77,7 @@ def parse(pattern: str, *, limits: Limits | None = None) -> Ast:
     (Text(text='b'), Repeat(body=0, minimum=1, maximum=-1, lazy=False), Text(text='a'), Alt(parts=(1, 2)))
     """
     if not isinstance(pattern, str):
-        raise RegexError(f"a regular expression is a str, not {type(pattern).__name__}")
+        raise RegexError(f"a regular expression must be a str, not {type(pattern).__name__}")
     limits = Limits() if limits is None else limits
     return _parse(pattern, limits) if len(pattern) < 1000 else _parse.__wrapped__(pattern, limits)
 
@@ -95,7 +95,7 @@ def _parse(pattern: str, limits: Limits) -> Ast:
         try:
             pattern.encode()
         except UnicodeEncodeError as error:
-            raise RegexError("the pattern holds a lone surrogate, which is no character of any text", pattern, error.start) from None
+            raise RegexError("the pattern contains a lone surrogate, which is not a character of any text", pattern, error.start) from None
     return _Parser(pattern, ECMA, Budget(limits)).run()
 
 
@@ -390,7 +390,7 @@ class _Parser:
             if not match["python"] and not self.flavour.short_names:
                 raise Fault("a group name is written (?P<name>...)", start)
             if not match["name"].replace("$", "_").isidentifier():
-                raise Fault(f"{match['name']!r} is no name for a group", start)
+                raise Fault(f"{match['name']!r} is not a group name", start)
         elif match["end"]:
             if match["on"].startswith("R"):
                 self.refuse_group()
@@ -415,7 +415,7 @@ class _Parser:
             raise Fault(_REFUSED_GROUPS[1][1], self.at)
         if self.pattern.startswith("(*", self.at):
             raise Fault(r"verbs such as (*FAIL) are not supported; for the character write \*", self.at)
-        raise Fault(f"unknown kind of group; there are {self.flavour.groups}", self.at)
+        raise Fault(f"unknown kind of group; available: {self.flavour.groups}", self.at)
 
     def flags(self, match: re.Match[str], flags: int) -> int:
         on, off = match["on"], match["off"] or ""
@@ -424,7 +424,7 @@ class _Parser:
         switches = self.flavour.switches
         for letter in on + off:
             if letter not in switches:
-                raise Fault(f"unknown flag {letter!r}; there are {self.flavour.flag_names}", self.at)
+                raise Fault(f"unknown flag {letter!r}; available: {self.flavour.flag_names}", self.at)
         for letter in on:
             flags = (flags | switches[letter][0]) & ~switches[letter][1]
         for letter in off:

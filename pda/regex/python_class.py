@@ -94,7 +94,7 @@ def escaped_character(pattern: str, at: int) -> tuple[int, int]:
         except (KeyError, TypeError):
             raise Fault(f"no character is named {name[:40]}", at - 1) from None
     if point > 0x10FFFF or 0xD800 <= point <= 0xDFFF:
-        raise Fault(f"\\{match[0]} is no character of any text", at - 1)
+        raise Fault(f"\\{match[0]} is not a character of any text", at - 1)
     return point, match.end()
 
 

@@ -247,7 +247,7 @@ class Keywords:
             elif isinstance(value, int | float | Decimal):
                 numerals.append(value)
             else:
-                raise SchemaError(f"a {type(value).__name__} is no JSON value")
+                raise SchemaError(f"a {type(value).__name__} is not a JSON value")
         try:
             numbers = NumberSet.of(numerals) if numerals else NONE.numbers
         except ValueError as error:  # NaN and infinity

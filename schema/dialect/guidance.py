@@ -48,6 +48,6 @@ def read_guidance(schema: Any) -> Guidance:
                     raise SchemaError(f"/{NAME}/{name}: {shown(value)} is not supported, only {_SEPARATORS[name]!r} with blanks around it")
             case _:
                 names = "whitespace_flexible, whitespace_pattern, item_separator, key_separator, coerce_one_of, lenient"
-                raise SchemaError(f"/{NAME}/{name}: unknown option; there are {names}")
+                raise SchemaError(f"/{NAME}/{name}: unknown option; available: {names}")
     whitespace = None if flexible is None else "flexible" if flexible else "compact"
     return Guidance(whitespace if pattern is None else pattern, lenient)

@@ -194,7 +194,7 @@ def same_value(value: object) -> object:
         return "#", Decimal(repr(value))
     if isinstance(value, int | Decimal):
         return "#", value
-    raise SchemaError(f"a {type(value).__name__} is no JSON value")
+    raise SchemaError(f"a {type(value).__name__} is not a JSON value")
 
 
 def _flat_key(value: object) -> str:
@@ -219,7 +219,7 @@ def _flat_key(value: object) -> str:
         elif isinstance(item, int | float | Decimal):
             parts.append(_number_key(item))
         else:
-            raise SchemaError(f"a {type(item).__name__} is no JSON value")
+            raise SchemaError(f"a {type(item).__name__} is not a JSON value")
     return " ".join(parts)
 
 

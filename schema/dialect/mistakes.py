@@ -19,7 +19,7 @@ def check_is_schema(schema: Any) -> None:
     >>> check_is_schema({"name": "Anna", "age": 31})
     Traceback (most recent call last):
     stackmask.pda.exceptions.SchemaError: no member of the object is a keyword of JSON Schema: 'name', 'age'; \
-an instance is no schema, whose form would be {"type": "object", "properties": {"name": ...}}
+this looks like an instance; a schema has the form {"type": "object", "properties": {"name": ...}}
     """
     if not isinstance(schema, Mapping) or not schema:
         return
@@ -27,13 +27,13 @@ an instance is no schema, whose form would be {"type": "object", "properties": {
     if found is not None:
         what, path, strict = found
         closed = ', and extra_properties="closed" for "strict": true' if strict else ""
-        raise SchemaError(f"this is {what}, which is no schema: pass the value of {path}{closed}")
+        raise SchemaError(f"this is {what}, not a schema: pass the value of {path}{closed}")
     if KNOWN.isdisjoint(schema) and not all(isinstance(name, str) and name.startswith("x-") for name in schema):
         names = list(schema)
         more = ", ..." if len(names) > 5 else ""
         raise SchemaError(
             f"no member of the object is a keyword of JSON Schema: {', '.join(shown(name) for name in names[:5])}{more}; "
-            f'an instance is no schema, whose form would be {{"type": "object", "properties": {{"{names[0]}": ...}}}}'
+            f'this looks like an instance; a schema has the form {{"type": "object", "properties": {{"{names[0]}": ...}}}}'
         )
 
 

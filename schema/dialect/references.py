@@ -192,7 +192,7 @@ class Registry:
             except LookupError as error:
                 raise Malformed(schema, keyword, f"{shown(reference)} leads nowhere: {error.args[0]}") from None
             if not isinstance(found[0], dict | bool):
-                raise Malformed(schema, keyword, f"{shown(reference)} names a value that is no schema")
+                raise Malformed(schema, keyword, f"{shown(reference)} names a value that is not a schema")
         return found
 
     def _found(self, resource: Resource, reference: str) -> tuple[Any, Resource]:

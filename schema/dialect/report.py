@@ -371,7 +371,7 @@ def _status(place: _Place, keyword: str, formats: bool) -> tuple[str, str]:
 def _unknown(keyword: str, dialect: str) -> str:
     """The note on a keyword that a dialect does not have; SchemaError where it is no text, which JSON has no keys but."""
     if not isinstance(keyword, str):
-        raise SchemaError(f"{shown(keyword)} is no keyword: the keys of JSON are strings")
+        raise SchemaError(f"{shown(keyword)} is not a keyword: the keys of JSON are strings")
     others = [name for name, other in DIALECTS.items() if keyword in other.keywords]
     if others:
         return f"no keyword of {dialect}, but of {', '.join(others)}"

@@ -153,6 +153,6 @@ def quoted(text: str) -> bytes:
     try:
         return encode_basestring(text).encode()
     except UnicodeEncodeError:
-        raise SchemaError(f"{text!a} holds a lone surrogate, which no text in UTF-8 does") from None
+        raise SchemaError(f"{text!a} contains a lone surrogate, which UTF-8 cannot encode") from None
     except TypeError:
-        raise SchemaError(f"{text!r} is no name of a property: JSON has strings there") from None
+        raise SchemaError(f"{text!r} is not a property name: JSON requires a string") from None

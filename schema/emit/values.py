@@ -80,7 +80,7 @@ def scalar_node(b: GrammarBuilder, f: Fragments, value: object) -> NodeId:
     if isinstance(value, bool):
         return f.true if value else f.false
     if not isinstance(value, int | float | Decimal):
-        raise SchemaError(f"a {type(value).__name__} is no JSON value")
+        raise SchemaError(f"a {type(value).__name__} is not a JSON value")
     try:
         number = exact(value)
     except ValueError as error:

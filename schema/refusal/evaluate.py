@@ -271,7 +271,7 @@ class _Place:
                 self.refuse(open_low, f": {shown} is {words[1]} {written(bound)}")
         step = self.get("multipleOf")
         if _is_number(step) and value % exact(step):
-            self.refuse("multipleOf", f": {shown} is no multiple of {written(step)}")
+            self.refuse("multipleOf", f": {shown} is not a multiple of {written(step)}")
 
     def string(self) -> None:
         """Lengths, patterns and formats."""
@@ -282,7 +282,7 @@ class _Place:
             self.refuse("pattern", f": {shown} does not match {pattern}")
         name = self.get("format")
         if name is not None and self.evaluator.formats and is_known(name) and not format_accepts(name, value):
-            self.refuse("format", f": {shown} is no {name}")
+            self.refuse("format", f": {shown} is not a valid {name}")
 
     def count(self, least: str, most: str, number: int, subject: str, unit: str) -> None:
         """Compare a count with its two bounds."""
@@ -364,7 +364,7 @@ class _Place:
             for index, item in enumerate(value):
                 before = seen.setdefault(same_value(item), index)
                 if before != index:
-                    self.refuse("uniqueItems", f": {written(item)} is there already, as item {before}", index)
+                    self.refuse("uniqueItems", f": {written(item)} repeats item {before}", index)
         if self.has("contains"):
             self.contains()
         if self.has("unevaluatedItems"):

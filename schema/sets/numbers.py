@@ -75,7 +75,7 @@ def scale(value: Exact) -> int:
         rest //= 5
         fives += 1
     if rest != 1:
-        raise ValueError(f"{value} is no decimal number")
+        raise ValueError(f"{value} is not a decimal number")
     return max(twos, fives)
 
 

@@ -180,13 +180,13 @@ def test_prompts(generator):
     ("arguments", "message"),
     [
         ({"json": True, "regex": "a"}, "json and regex"),
-        ({"whitespace": "compact"}, "whitespace: options of a constraint that is not there"),
+        ({"whitespace": "compact"}, "whitespace: options without a constraint"),
         ({"regex": "a", "max_tokens": 0}, "max_tokens"),
         ({"regex": "a", "temperature": -1.0}, "temperature"),
         ({"regex": "a", "temperature": float("nan")}, "temperature"),
         ({"regex": "a", "repetition_penalty": 0.0}, "repetition_penalty"),
         ({"regex": "a", "n": 0}, "n is 0"),
-        ({"regex": "a", "stop": [7]}, "stop is a text or several"),
+        ({"regex": "a", "stop": [7]}, "stop must be a text or several"),
         ({"regex": "a", "stop": ""}, "stop text is empty"),
         ({"regex": "a", "whitespace": "compact"}, "whitespace is an option of json_schema and json, not of regex"),
         ({"json": True, "root": "r"}, "root is an option of ebnf, not of json"),
@@ -243,9 +243,9 @@ def test_a_wrong_option_names_the_right_one(model, generator, name, right):
         lambda: generate_batch(*model, ["Hi"], compiler=generator.compiler, **{name: 1}),
         lambda: asyncio.run(generate_async(*model, "Hi", compiler=generator.compiler, **{name: 1})),
     ):
-        with pytest.raises(TypeError, match=f"'{name}' is no option; did you mean {right}"):
+        with pytest.raises(TypeError, match=f"'{name}' is not an option; did you mean {right}"):
             call()
-    with pytest.raises(TypeError, match="'xyzzy' is no option; there are choice, "):
+    with pytest.raises(TypeError, match="'xyzzy' is not an option; available: choice, "):
         generator.generate("Hi", xyzzy=1)
     with pytest.raises(TypeError, match="did you mean regex"):
         generator.compile(pattern="a")

@@ -121,5 +121,5 @@ def test_probabilities_of_a_model():
         assert (value == 0) == (matcher.allowed_tokens() == [token])
         matcher.accept_token(token)
     assert stackmask.generate(model, tokenizer, "Yes?", **options).logprobs == ()
-    with pytest.raises(ValueError, match="logprobs does not go with faithful"):
+    with pytest.raises(ValueError, match="logprobs cannot be combined with faithful"):
         stackmask.generate(model, tokenizer, "Yes?", choice=["a"], faithful=True, logprobs=True)

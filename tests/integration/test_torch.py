@@ -132,7 +132,7 @@ def test_strides():
         (torch.zeros(1, 1, 32), np.zeros((1, 1), np.int32), {}, ValueError, "one or two dimensions"),
         (torch.zeros(()), np.zeros(1, np.int32), {}, ValueError, "one or two dimensions"),
         (torch.zeros(1, 32).expand(2, 32), np.zeros((2, 1), np.int32), {}, ValueError, "share memory"),
-        (torch.zeros(32), [1], {}, TypeError, "bitmask is a torch.Tensor or a NumPy array, not list"),
+        (torch.zeros(32), [1], {}, TypeError, "bitmask must be a torch.Tensor or a NumPy array, not list"),
         (torch.zeros(32), np.zeros(1, np.int64), {}, TypeError, "int32, not int64"),
         (torch.zeros(32), np.zeros(1, ">i4"), {}, TypeError, "int32, not >i4"),
         (torch.zeros(32), torch.zeros(1, dtype=torch.bool), {}, TypeError, "int32, not torch.bool"),

@@ -81,7 +81,7 @@ def test_what_lenient_leaves_out_is_a_warning(compiler):
         ({"type": "json_schema", "json_schema": {"name": "p", "schema": {}}}, "response_format, .*: pass the value of json_schema.schema"),
         ({"type": "function", "function": {"name": "f", "parameters": {}}}, "definition of a tool.* function.parameters"),
         ({"type": "function", "name": "f", "parameters": {}}, "definition of a function.* pass the value of parameters"),
-        ({"name": "Anna", "age": 31}, "no member of the object is a keyword of JSON Schema: 'name', 'age'; an instance is no schema"),
+        ({"name": "Anna", "age": 31}, "no member of the object is a keyword of JSON Schema: 'name', 'age'; this looks like an instance"),
         ({"a": 1, "b": 2, "c": 3, "d": 4, "e": 5, "f": 6}, "'d', 'e', ...;"),
     ],
 )  # fmt: skip
@@ -144,7 +144,7 @@ class TestGuidance:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"max_items": 3}, "/x-guidance/max_items: unknown option; there are whitespace_flexible, "),
+            ({"max_items": 3}, "/x-guidance/max_items: unknown option; available: whitespace_flexible, "),
             ({"whitespace_pattern": "x"}, "a regex that matches nothing but blanks"),
         ],
     )
@@ -171,7 +171,7 @@ class TestGuidance:
         ("options", "message"),
         [
             (3, "^/x-guidance: must be an object, not 3"),
-            ({"max_items": 3}, "^/x-guidance/max_items: unknown option; there are whitespace_flexible, "),
+            ({"max_items": 3}, "^/x-guidance/max_items: unknown option; available: whitespace_flexible, "),
             ({"lenient": 1}, "^/x-guidance/lenient: must be true or false, not 1"),
             ({"whitespace_pattern": 1}, "^/x-guidance/whitespace_pattern: must be a regex, not 1"),
             ({"item_separator": ", "}, "^/x-guidance/item_separator: ', ' is not supported, only ',' with blanks"),

@@ -22,7 +22,7 @@ from stackmask.pda.grammar import JSON, JSON_ANY, REPEATABLE, REQUIRED, UTF8, Gr
 from stackmask.pda.lark import lark_grammar
 from stackmask.schema.json_schema import json_schema_grammar
 
-REFUSED = "left-recursive|may be empty|no UTF-8|above 0x7F|generates no text"
+REFUSED = "left-recursive|may be empty|not UTF-8|above 0x7F|generates no text"
 
 
 def read_back(text: str) -> Grammar:
@@ -179,7 +179,7 @@ def test_what_llama_cpp_does_not_take() -> None:
     ):
         with pytest.raises(GrammarError, match=words):
             to_gbnf(ebnf_grammar(text))
-    with pytest.raises(GrammarError, match="no UTF-8"):
+    with pytest.raises(GrammarError, match="not UTF-8"):
         to_gbnf(one_rule(lambda b: b.literal(b"\xff")))
     with pytest.raises(GrammarError, match="above 0x7F"):
         to_gbnf(one_rule(lambda b: b.bytes((0x80, 0x81))))

@@ -239,7 +239,7 @@ def check_block(block: Block, session: Session) -> str | None:
 def run_block(block: Block, session: Session) -> list[Output]:
     """Run a block; the places at which it shows what is printed."""
     if block.language not in LANGUAGES:
-        raise BlockError(f"{block}: no rule for blocks of the language {block.language!r}; there are {', '.join(LANGUAGES)}")
+        raise BlockError(f"{block}: no rule for blocks of the language {block.language!r}; available: {', '.join(LANGUAGES)}")
     with contextlib.chdir(session.directory(block)):
         return LANGUAGES[block.language](block, session)
 

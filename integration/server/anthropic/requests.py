@@ -108,7 +108,7 @@ def _format(body: CountTokensRequest) -> Json | None:
         raise ApiError("output_config.format and output_format are the same field; send one", param="output_format")
     ((name, format),) = given.items()
     if format.get("type") != "json_schema" or not isinstance(format.get("schema"), Mapping) or len(format) > 2:
-        raise ApiError(f"{name} is {{type: json_schema, schema: an object}}", param=name)
+        raise ApiError(f"{name} must be {{type: json_schema, schema: an object}}", param=name)
     return {"type": "json_schema", "json_schema": {"name": "answer", "schema": format["schema"]}}
 
 
@@ -118,13 +118,13 @@ def _thinking(body: CountTokensRequest, can_think: bool) -> Json:
         return {}
     kind, display = body.thinking.get("type"), body.thinking.get("display")
     if kind not in ("enabled", "adaptive", "disabled"):
-        raise ApiError(f"thinking.type is {str(kind)[:60]!r}; there are enabled, adaptive and disabled", param="thinking")
+        raise ApiError(f"thinking.type is {str(kind)[:60]!r}; available: enabled, adaptive and disabled", param="thinking")
     if display not in (None, "summarized", "omitted"):
-        raise ApiError(f"thinking.display is {str(display)[:60]!r}; there are summarized and omitted", param="thinking")
+        raise ApiError(f"thinking.display is {str(display)[:60]!r}; available: summarized and omitted", param="thinking")
     if kind == "enabled":
         budget, limit = body.thinking.get("budget_tokens"), getattr(body, "max_tokens", None)
         if not isinstance(budget, int) or budget < 1024 or (limit is not None and budget >= limit):
-            raise ApiError("thinking.budget_tokens is at least 1024 and less than max_tokens", param="thinking")
+            raise ApiError("thinking.budget_tokens must be at least 1024 and less than max_tokens", param="thinking")
         if not can_think:
             message = "this server does not know where the model's reasoning ends; its operator sets --reasoning-end"
             raise ApiError(message, param="thinking", code="no_reasoning_end")
@@ -145,9 +145,9 @@ def _tools(tools: Sequence[Json] | None) -> list[Json] | None:
             raise ApiError(f"unknown field {where}.{unknown[0]}: no field is ignored here", param="tools")
         schema = tool.get("input_schema")
         if not isinstance(schema, Mapping) or schema.get("type") != "object":
-            raise ApiError(f"{where}.input_schema is a JSON Schema of type object", param="tools")
+            raise ApiError(f"{where}.input_schema must be a JSON Schema of type object", param="tools")
         if tool.get("strict") not in (True, False, None):
-            raise ApiError(f"{where}.strict is true or false", param="tools")
+            raise ApiError(f"{where}.strict must be true or false", param="tools")
         described = {"description": tool["description"]} if tool.get("description") else {}
         found.append({"type": "function", "function": {"name": tool.get("name"), **described, "parameters": schema}})
     return found or None
@@ -164,7 +164,7 @@ def _tool_choice(choice: Json | None) -> Json:
     if kind == "tool":
         return {"tool_choice": {"type": "function", "function": {"name": choice.get("name")}}, **parallel}
     if kind not in _CHOICES:
-        raise ApiError(f"tool_choice.type is {str(kind)[:60]!r}; there are auto, any, tool and none", param="tool_choice")
+        raise ApiError(f"tool_choice.type is {str(kind)[:60]!r}; available: auto, any, tool and none", param="tool_choice")
     return {"tool_choice": _CHOICES[kind], **parallel}
 
 
@@ -179,7 +179,7 @@ def _messages(body: CountTokensRequest) -> list[Json]:
             raise ApiError(f"unknown field {where}.{unknown[0]}: no field is ignored here", param="messages")
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
         if not isinstance(blocks, list) or not all(isinstance(block, Mapping) for block in blocks):
-            raise ApiError(f"{where}.content is a text or a list of blocks", param="messages")
+            raise ApiError(f"{where}.content must be a text or a list of blocks", param="messages")
         match role:
             case "user":
                 messages += _user(blocks, where, messages)
@@ -188,7 +188,7 @@ def _messages(body: CountTokensRequest) -> list[Json]:
             case "system":
                 messages.append({"role": "system", "content": _text(blocks, f"{where}.content")})
             case _:
-                raise ApiError(f"{where}.role is {str(role)[:60]!r}; there are user, assistant and system", param="messages")
+                raise ApiError(f"{where}.role is {str(role)[:60]!r}; available: user, assistant and system", param="messages")
     if messages[-1]["role"] == "assistant":
         raise ApiError("the last message is the assistant's; this server does not continue one", param="messages", code="no_prefill")
     return _merged(messages)
@@ -205,7 +205,7 @@ def _user(blocks: Sequence[Json], where: str, before: Sequence[Json]) -> list[Js
             continue
         name = block.get("tool_use_id")
         if name not in called:
-            raise ApiError(f"{place}.tool_use_id is {str(name)[:60]!r}, which is no tool_use before it", param="messages")
+            raise ApiError(f"{place}.tool_use_id is {str(name)[:60]!r}, which is not an earlier tool_use", param="messages")
         said = _text(block.get("content") or "", f"{place}.content")
         results.append({"role": "tool", "tool_call_id": name, "content": f"Error: {said}" if block.get("is_error") else said})
     return [*results, *([{"role": "user", "content": "\n".join(texts)}] if texts else [])]

@@ -128,9 +128,9 @@ def _format(format: Any) -> Json | None:
         try:
             format = json.loads(format)
         except ValueError:
-            raise ApiError(f'format is {format[:60]!r}; there are "json" and a JSON Schema', param="format") from None
+            raise ApiError(f'format is {format[:60]!r}; available: "json" and a JSON Schema', param="format") from None
     if not isinstance(format, Mapping):
-        raise ApiError('format is "json" or a JSON Schema, which is an object', param="format")
+        raise ApiError('format must be "json" or a JSON Schema, which is an object', param="format")
     return {"type": "json_schema", "json_schema": {"name": "answer", "schema": format}}
 
 

@@ -63,7 +63,7 @@ def test_each_line_has_its_constraint_and_its_error(tmp_path, capsys):
     before = target.read_bytes()
     assert main(["batch", str(source), str(target)]) == 0
     assert target.read_bytes() == before
-    assert "7 of 7 are there already" in capsys.readouterr().err
+    assert "7 of 7 are done already" in capsys.readouterr().err
 
 
 def test_killed_and_taken_up_again(tmp_path):
@@ -126,7 +126,7 @@ def test_files_that_are_no_batches(tmp_path):
     with pytest.raises(CommandError, match="line 2"):
         list(read_jobs(source))
     target.write_text("important\n")
-    with pytest.raises(CommandError, match="no answer of a batch"):
+    with pytest.raises(CommandError, match="not an answer of a batch"):
         finished(target)
     assert main(["batch", str(source), str(source)]) == 2
     assert target.read_text() == "important\n"

@@ -87,12 +87,12 @@ def test_named_grammars(compiler):
     assert accepts(compiler.lark("start: @a", grammars=plain), '"x"')
     assert not accepts(compiler.lark("start: @a", grammars=plain | {"b": {"const": "y"}}), '"x"')
     assert not accepts(compiler.lark("start: @a", grammars=plain | {"b": '{"const": "x"}'.join(["start: /", "/"])}), '"x"')
-    with pytest.raises(LarkError, match="no grammar is named @c; there are @a, @b"):
+    with pytest.raises(LarkError, match="no grammar is named @c; available: @a, @b"):
         compiler.lark("start: @c", grammars=plain)
     with pytest.raises(LarkError, match="leads to itself"):
         compiler.lark("start: @a", grammars={"a": "start: @a"})
     for wrong in ([], {1: "start: /a/"}):
-        with pytest.raises(LarkError, match="grammars are Lark texts, JSON Schemas or grammars by their names, not "):
+        with pytest.raises(LarkError, match="grammars must map names to Lark texts, JSON Schemas or grammars, not "):
             compiler.lark("start: @a", grammars=wrong)
 
 
@@ -308,7 +308,7 @@ def test_types_are_closed(compiler):
     assert not accepts(loaded, '{"ends": [], "more": 1}')
     with pytest.raises(SchemaError, match="extra_properties must be 'schema' or 'closed', not 'open'"):
         compiler.json_schema(Line, extra_properties="open")
-    with pytest.raises(SchemaError, match="extra_properties is a string"):
+    with pytest.raises(SchemaError, match="extra_properties must be a string"):
         compiler.json_schema(Line, extra_properties=False)
 
 
@@ -358,7 +358,7 @@ def test_schemas_that_are_not_plain(compiler):
     ("schema", "message"),
     [
         ("{", r"not JSON: Expecting .*\nline 1, column 2"),
-        ('{"a": NaN}', "NaN is no JSON value"),
+        ('{"a": NaN}', "NaN is not a JSON value"),
         ("1" * 5000, "not JSON"),
         ("\ufeff{}", r"not JSON: it begins with a byte order mark\nline 1, column 1"),
         ("[]", "not list"),

@@ -175,7 +175,7 @@ def test_values_that_are_not_plain() -> None:
     held["elements"] = [held, held]
     with pytest.raises(LimitError, match="nested more than"):
         tag_key(held, LIMITS)
-    with pytest.raises(SchemaError, match="holds JSON values, not set"):
+    with pytest.raises(SchemaError, match="must contain JSON values, not set"):
         tag_key({"type": {1}, "format": object()}, LIMITS)
     with pytest.raises(LimitError, match="bytes, more than 50"):
         tag_key(TAG, Limits(specification_bytes=50))

@@ -225,7 +225,7 @@ def test_faithful_answers():
     (best,) = generator.generate_batch([[1, 2]], choice=texts, faithful=True)
     assert best.text == found.best == generator.generate([1, 2], choice=texts, faithful=True, on_text=said.append).text == said[0]
     for options, error in (
-        ({"choice": texts, "top_p": 0.5}, "top_p does not go with faithful"),
+        ({"choice": texts, "top_p": 0.5}, "top_p cannot be combined with faithful"),
         ({}, "needs a constraint"),
         ({"choice": texts, "n": 0}, "n is 0"),
     ):

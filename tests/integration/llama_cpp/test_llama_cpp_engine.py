@@ -201,7 +201,7 @@ def test_what_cannot_be_served(loaded, files, tmp_path):
         engine.prepare(request(engine, speculation=2, draft_tree=2))
     with pytest.raises(ModelError, match="at most 256 requests"):
         model.make_cache(257)
-    with pytest.raises(GGUFError, match="no GGUF file"):
+    with pytest.raises(GGUFError, match="not a GGUF file"):
         load_gguf(__file__)
     with pytest.raises(GGUFError, match="cannot read"):
         load_gguf(tmp_path / "none.gguf")

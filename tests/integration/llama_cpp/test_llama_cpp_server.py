@@ -68,4 +68,4 @@ def test_generate_on_the_command_line(library, files, monkeypatch, capsys):
     assert main([*command, str(files["spm"])]) == 0
     assert re.fullmatch("[ab]{3}\n", capsys.readouterr().out)
     assert main([*command, __file__]) == 2
-    assert "no GGUF file" in capsys.readouterr().err
+    assert "not a GGUF file" in capsys.readouterr().err

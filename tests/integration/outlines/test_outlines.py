@@ -97,7 +97,7 @@ def test_llama_cpp_and_others(switched, monkeypatch, tmp_path):
     from stackmask.integration.llama_cpp.logits_processor import GrammarLogitsProcessor
     from stackmask.integration.llama_cpp.model import LlamaModel
 
-    with pytest.raises(OutlinesError, match="SimpleNamespace is no model"):
+    with pytest.raises(OutlinesError, match="SimpleNamespace is not a model"):
         StackmaskBackend(SimpleNamespace())
     if (path := fetched_library()) is None:
         pytest.skip("there is no llama.cpp: python -m stackmask.integration.llama_cpp.fetch")

@@ -185,7 +185,9 @@ def test_a_conversation_with_tools(client):
     ]
     message = create(client, history, tools=TOOLS, tool_choice={"type": "any"}, max_tokens=120)
     assert message.content[0].type == "tool_use"
-    with pytest.raises(anthropic.BadRequestError, match=r"messages\[1\].content\[0\].tool_use_id is 'toolu_0', which is no tool_use"):
+    with pytest.raises(
+        anthropic.BadRequestError, match=r"messages\[1\].content\[0\].tool_use_id is 'toolu_0', which is not an earlier tool_use"
+    ):
         create(client, [*WEATHER_ASK, {"role": "user", "content": results[:1]}])
 
 
@@ -242,13 +244,13 @@ def test_refusals(client):
         ({"messages": [{"role": "user", "content": [image]}]}, r"messages\[0\].content\[0\] has a block of type 'image'"),
         ({"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "{"}]}, "does not continue"),
         ({"tools": [{"type": "bash_20250124", "name": "bash"}]}, r"tools\[0\].type is 'bash_20250124'"),
-        ({"tools": [{"name": "x", "input_schema": {"type": "string"}}]}, "input_schema is a JSON Schema of type object"),
+        ({"tools": [{"name": "x", "input_schema": {"type": "string"}}]}, "input_schema must be a JSON Schema of type object"),
         ({"tools": [{"name": "x", "input_schema": CITY, "grammar": "a"}]}, r"unknown field tools\[0\].grammar"),
         ({"tools": TOOLS, "tool_choice": {"type": "some"}}, "tool_choice.type is 'some'"),
         ({"tools": TOOLS, "tool_choice": {"type": "tool", "name": "fly"}}, "tool_choice names 'fly'"),
         ({"thinking": {"type": "enabled", "budget_tokens": 10}}, "at least 1024"),
         ({"thinking": {"type": "between_tools"}}, "thinking.type is 'between_tools'"),
-        ({"output_config": {"format": {"type": "regex"}}}, "output_config.format is"),
+        ({"output_config": {"format": {"type": "regex"}}}, "output_config.format must be"),
         ({"output_config": {"format": {"type": "json_schema", "schema": {"type": "strin"}}}}, "strin"),
         ({"extra": {"logit_bias": {}}}, "unknown field 'logit_bias'"),
         ({"extra": {"temperature": 1.5}}, "temperature"),

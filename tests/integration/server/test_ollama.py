@@ -190,7 +190,7 @@ def test_refusals(client):
         (lambda: client.chat("demo", ASK, format={"type": "strin"}), "strin"),
         (lambda: raw(client, [{"role": "user", "content": "hi", "name": "y"}]), r"unknown field messages\[0\].name"),
         (lambda: raw(client, [{"role": "assistant", "tool_calls": [{"function": {"name": "x"}}]}]), "name and arguments"),
-        (lambda: raw(client, ASK, format="yaml"), 'there are "json" and a JSON Schema'),
+        (lambda: raw(client, ASK, format="yaml"), 'available: "json" and a JSON Schema'),
     ):
         with pytest.raises(ollama.ResponseError, match=error) as caught:
             call()

@@ -125,7 +125,7 @@ class TestRegistration:
         from stackmask.integration.sglang import IncompatibleVersionError, register
 
         modules["sglang.version"].__version__ = version
-        with pytest.raises(IncompatibleVersionError, match=r"tested with SGLang 0\.5\.23 to 0\.5\.23|no release"):
+        with pytest.raises(IncompatibleVersionError, match=r"tested with SGLang 0\.5\.23 to 0\.5\.23|not a release"):
             register()
         assert "stackmask" not in modules["sglang.srt.arg_groups.choices"].GRAMMAR_BACKEND_CHOICES
 

@@ -240,7 +240,7 @@ def test_a_vocabulary_without_the_bytes():
     vocabulary = Vocabulary.from_bytes([b"a", b"b", None], stop_token_ids=[2])
     processor = GrammarLogitsProcessor(Compiler(vocabulary).regex("ac"), prompt_length=0)
     processor(torch.tensor([[]], dtype=torch.long), torch.zeros(1, 3))
-    with pytest.raises(GrammarError, match=r"no token of the vocabulary can go on in row 0: .* expected is 'c'"):
+    with pytest.raises(GrammarError, match=r"no token of the vocabulary fits in row 0: .* expected is 'c'"):
         processor(torch.tensor([[0]]), torch.zeros(1, 3))
 
 

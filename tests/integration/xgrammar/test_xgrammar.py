@@ -269,7 +269,7 @@ def test_separators(compiler, options):
 @pytest.mark.parametrize("separators", [(";", ":"), (",", "="), (", x", ":"), ("", ":"), (1, ":")])
 def test_wrong_separators(compiler, separators):
     """What is no JSON is an error."""
-    with pytest.raises(RuntimeError, match="separators are , and : with blanks of JSON around them, not "):
+    with pytest.raises(RuntimeError, match="separators must be , and : with blanks of JSON around them, not "):
         compiler.compile_json_schema(SCHEMA, any_whitespace=False, separators=separators)
 
 

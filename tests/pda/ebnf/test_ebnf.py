@@ -77,7 +77,7 @@ def test_unused_rule_warning() -> None:
 
 def test_not_text() -> None:
     """Bytes, None and other things that are no text are refused."""
-    with pytest.raises(EbnfError, match="an EBNF grammar is text, not bytes"):
+    with pytest.raises(EbnfError, match="an EBNF grammar must be text, not bytes"):
         ebnf_grammar(b"root ::= 'a'")  # type: ignore[arg-type]
 
 

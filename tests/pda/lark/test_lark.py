@@ -337,17 +337,17 @@ def test_lookaheads_that_later_characters_settle(pattern: str) -> None:
         ("(?#a", "this comment has no closing )"),
         (
             "(?~a)",
-            "unknown kind of group; there are (?:...), (?=...), (?!...), (?<=...), (?<!...), (?P<name>...), (?>...) and (?aims-x:...)",
+            "unknown kind of group; available: (?:...), (?=...), (?!...), (?<=...), (?<!...), (?P<name>...), (?>...) and (?aims-x:...)",
         ),
         ("(?<n>a)", "a group name is written (?P<name>...)"),
         ("a*+a", ATOMIC),
         ("(?>a|ab)c", ATOMIC),
         (r"a\12", "a back-reference describes no regular language; write out the alternatives"),
         ("(?i-i:a)", "flag 'i' cannot be switched off here"),
-        ("(?L)a", "unknown flag 'L'; there are a (ASCII), i (any case), m (lines), s (dot is any character), u (Unicode) and x (blanks)"),
+        ("(?L)a", "unknown flag 'L'; available: a (ASCII), i (any case), m (lines), s (dot is any character), u (Unicode) and x (blanks)"),
         ("\\", "the pattern ends in a backslash"),
         (r"\q", r"unknown escape \q"),
-        (r"\ud800", r"\ud800 is no character of any text"),
+        (r"\ud800", r"\ud800 is not a character of any text"),
         (r"\N{NO SUCH}", "no character is named NO SUCH"),
         (r"c(?<=abc)", "an assertion asks for text outside of this terminal; put that text into the terminal"),
         (r"(?=a(?=bc))", "a lookaround inside another is supported where it asks for one character"),
@@ -451,7 +451,7 @@ def test_a_fault_in_a_list_of_names_has_its_place() -> None:
     with pytest.raises(LarkError, match="`K3` is defined already on line 5") as caught:
         lark_grammar("start: " + " | ".join(NAMES) + "\n" + NAMED + 'K3: "x"\nK50: "y"\n')
     assert (caught.value.line, caught.value.column) == (42, 1)
-    with pytest.raises(LarkError, match="options stand behind the name of a rule, not of a terminal"):
+    with pytest.raises(LarkError, match="options follow the name of a rule, not of a terminal"):
         lark_grammar("start: " + " | ".join(NAMES) + "\n" + NAMED.replace("K5:", "K5[lazy]:"))
 
 
@@ -503,7 +503,7 @@ def test_error_has_line_and_column() -> None:
 
 def test_not_text() -> None:
     """Bytes, None and other things that are no text are refused."""
-    with pytest.raises(LarkError, match="a Lark grammar is text, not bytes"):
+    with pytest.raises(LarkError, match="a Lark grammar must be text, not bytes"):
         lark_grammar(b'start: "a"')  # type: ignore[arg-type]
 
 

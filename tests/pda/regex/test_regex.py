@@ -356,7 +356,7 @@ def test_limits(limits: Limits) -> None:
 @pytest.mark.parametrize("pattern", [None, 3, b"a", ["a"]])
 def test_no_text(pattern: Any) -> None:
     """A pattern that is no text is refused."""
-    with pytest.raises(RegexError, match="a regular expression is a str"):
+    with pytest.raises(RegexError, match="a regular expression must be a str"):
         parse(pattern)
 
 

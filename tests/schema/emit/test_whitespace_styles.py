@@ -70,7 +70,7 @@ def test_fixed_separators(compiler, pair):
 @pytest.mark.parametrize("pair", [(";", ":"), (",", ""), ("\xa0,", ":"), (",", 1)])
 def test_wrong_separators(compiler, pair):
     """What is no JSON is an error."""
-    with pytest.raises(SchemaError, match="separators are , and : with blanks of JSON around them, not "):
+    with pytest.raises(SchemaError, match="separators must be , and : with blanks of JSON around them, not "):
         compiler.json_schema(SCHEMA, whitespace=Separators(*pair))
 
 
@@ -81,7 +81,7 @@ def test_the_default(compiler):
     for grammar in (compiler.json(), compiler.lark("start: %json {}"), compiler.lark("start: %json {}", whitespace="single")):
         assert grammar.matcher().accept_bytes(b"[1, 2]") and not grammar.matcher().accept_bytes(b"[1,  2]")
     assert compiler.lark("start: %json {}", whitespace="flexible").matcher().accept_bytes(b"[1,  2]")
-    with pytest.raises(SchemaError, match="whitespace is a string, not 1"):
+    with pytest.raises(SchemaError, match="whitespace must be a string, not 1"):
         compiler.lark("start: %json {}", whitespace=1)
 
 
