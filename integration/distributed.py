@@ -1,14 +1,14 @@
 """Grammars on several ranks of `torch.distributed`: ready on all, failed on any.
 
-Every rank compiles the same specification to the same grammar, so ranks need to talk about when, not about what.
+Every rank compiles the same specification to the same grammar, so ranks only need to agree on when a grammar is ready.
 `poll` is for a scheduler that runs on every rank and must admit a request at the same step everywhere.
-`broadcast` is for engines that would rather compile on one rank only.
+`broadcast` is for engines that prefer to compile on one rank only.
 
     pending = {request_id: compiler.submit("json_schema", schema)}        the same requests on every rank
     ready, failed = poll(pending, group)                                  the same answer on every rank
 
-What ranks exchange are fingerprints and messages of errors, by a group that takes objects, such as gloo on the CPU.
-Objects are unpickled: a group is made of ranks that trust each other. What a grammar's bytes hold is checked nevertheless.
+Ranks exchange fingerprints and error messages, through a group that accepts objects, such as gloo on the CPU.
+Objects are unpickled, so the ranks of a group must trust each other. The bytes of a grammar are checked nevertheless.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Key = TypeVar("Key")
 
 
 class RankError(StackmaskError):
-    """A grammar cannot be used on every rank; `ranks` says what each of those that failed reported."""
+    """A grammar cannot be used on every rank; `ranks` has the report of each rank that failed."""
 
     def __init__(self, ranks: Mapping[int, str]) -> None:
         self.ranks = dict(ranks)
@@ -36,10 +36,10 @@ class RankError(StackmaskError):
 
 
 def poll(pending: Mapping[Key, Future[CompiledGrammar]], group: Any = None) -> tuple[dict[Key, CompiledGrammar], dict[Key, RankError]]:
-    """The grammars that every rank has by now, and those that some rank has failed to compile; the rest is still pending.
+    """The grammars that every rank has by now, and those that some rank has failed to compile; the others are still pending.
 
     All ranks of the group call it together, with the same keys in the same order, and get the same keys back.
-    It waits for the other ranks to call it, and for no compilation.
+    It waits for the other ranks to call it, but not for a compilation.
     """
     reports = _exchange({key: _report(future) for key, future in pending.items()}, group)
     if any(list(report) != list(pending) for report in reports):
@@ -61,7 +61,7 @@ def poll(pending: Mapping[Key, Future[CompiledGrammar]], group: Any = None) -> t
 def broadcast(
     compile: Callable[[], CompiledGrammar], vocabulary: Vocabulary, *, source: int = 0, group: Any = None, limits: Limits | None = None
 ) -> CompiledGrammar:
-    """The grammar that one rank compiles, on every rank; where compiling or reading it fails on one, it fails on all."""
+    """The grammar that one rank compiles, on every rank; if compiling or reading it fails on one, it fails on all."""
     grammar: CompiledGrammar | None = None
     error: str | None = None
     rank = dist.get_rank(group)

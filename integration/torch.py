@@ -1,7 +1,7 @@
 """Token bitmasks applied to PyTorch logits.
 
-On a CPU the engine does it in one pass over the words of the mask, where the logits lie in memory column by column.
-What it cannot take (columns spread out, logits that autograd follows) and other devices go through `masked_fill_`.
+On a CPU the engine masks in one pass over the words of the mask, if the columns of the logits are contiguous in memory.
+Other logits (strided columns, logits that autograd follows, other devices) go through `masked_fill_`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def apply_token_bitmask_inplace(
 
     Bit i of word w of a bitmask row says whether token 32 w + i may come next.
     `logits` is (rows, width) or (width,), `bitmask` int32 (rows, words) or (words,), on the device of the logits or a NumPy array.
-    Columns that the mask has no bit for are forbidden, and so are those from `vocab_size` on where it is given.
+    Columns without a bit in the mask are forbidden, and so are those from `vocab_size` on, if it is given.
     With `indices`, only these rows of the logits are masked, each by the row of the bitmask with the same number.
 
     >>> logits = torch.zeros(3)
@@ -57,7 +57,7 @@ def apply_token_bitmask_inplace(
 
 
 def best_tokens(logits: torch.Tensor, bitmask: Bitmask | None, *, indices: Sequence[int]) -> list[int]:
-    """The token with the largest logit in each of the rows `indices`, of those that the bitmask's row allows; -1 where it allows none.
+    """The allowed token with the largest logit in each of the rows `indices`; -1 if the bitmask's row allows none.
 
     The logits stay as they are.
 

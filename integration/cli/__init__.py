@@ -1,11 +1,11 @@
 """The command line: `stackmask generate`, `stackmask check` and more.
 
-    command                          what the commands share: table entry, exit codes, errors
+    command                          the common parts of commands: table entry, exit codes, errors
     specification                    the arguments that name a specification
     tokenizer                        a tokenizer by its file
     generate, check, inspect, export, serve, batch
                                      a command each
-    bench, benchmark                 a command, and what it measures
+    bench, benchmark                 a command, and its measurements
     entry                            the table of commands, and main
 
 >>> main(["check", "--regex", "[0-9]+", "--quiet"])

@@ -4,9 +4,9 @@ A line is the body of a chat completion, or OpenAI's batch form `{"custom_id", "
 An answer is OpenAI's batch form: `{"id", "custom_id", "response": {"status_code", "request_id", "body"}, "error": null}`.
 Without a `custom_id` a line is called by its number, `line-1` for the first.
 
-The file can be interrupted at any time, by a kill too: answers are appended as they come, and a later run does what is not there.
-A last line that was cut in the writing is taken off first. Answers come in the order in which they finish.
-The requests run in this process, or with `--url` on a server, where a server that goes away ends the run, to be taken up later.
+The run can be interrupted at any time, even by a kill: answers are appended as they come, and a later run does the rest.
+A partly written last line is removed first. Answers come in the order in which they finish.
+The requests run in this process, or with `--url` on a server. If that server stops answering, the run ends and can be continued later.
 """
 
 from __future__ import annotations

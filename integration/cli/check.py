@@ -1,4 +1,4 @@
-"""`stackmask check`: what a specification enforces, and where a text leaves it."""
+"""`stackmask check`: shows what a specification enforces, and where a text violates it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def judge(grammar: CompiledGrammar, data: bytes) -> str | None:
-    """None for a text of the grammar, else where it leaves the grammar and what was expected there.
+    """None for a text of the grammar; otherwise the place where it leaves the grammar and the expected bytes.
 
     The line end that editors put at the end of a file is not taken for part of the text, unless the grammar wants one.
     """

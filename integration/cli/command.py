@@ -1,4 +1,4 @@
-"""What the commands of the command line share: their table entry, exit codes, errors, and the terminal."""
+"""The common parts of all commands: their table entry, exit codes, errors, and the terminal."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _COLOURS: Final = {"red": "31", "green": "32", "yellow": "33", "dim": "2", "bold
 
 
 class CommandError(Exception):
-    """Something the person at the terminal can put right; shown as one line, exit code 2."""
+    """An error that the user can correct; shown as one line, exit code 2."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from .command import CommandError, colour, note
 
 @dataclass(frozen=True, slots=True)
 class Specification:
-    """What the text must be: the compiler's method, its argument and options, and a name for messages."""
+    """A constraint on the text: the compiler's method, its argument and options, and a name for messages."""
 
     kind: str
     value: Any

@@ -16,15 +16,15 @@ from ..tokenizers.decoders import decode_pieces
 
 
 def demo_model_path() -> Path:
-    """The directory of the demo model, to be given to whatever loads Hugging Face models."""
+    """The directory of the demo model, for any library that loads Hugging Face models."""
     return Path(__file__).parent / "model"
 
 
 def load_model(directory: str | Path | None = None, *, dtype: str = "auto", device: str | None = None) -> tuple[Any, Any]:
-    """The model and the tokenizer in a directory or under a name, ready to generate; the demo model where none is given.
+    """The model and the tokenizer in a directory or under a name, ready to generate; by default the demo model.
 
-    `dtype` is a name of torch's, such as "bfloat16", or "auto" for that of the file, but no halves on a processor. `device` is one of
-    torch's; None for the GPU where there is one.
+    `dtype` is a torch dtype name, such as "bfloat16", or "auto" for the dtype of the file, except half precision on a CPU. `device` is a
+    torch device; None means the GPU if there is one.
     """
     import torch
     from transformers import AutoModelForCausalLM
@@ -38,7 +38,7 @@ def load_model(directory: str | Path | None = None, *, dtype: str = "auto", devi
 
 
 def load_tokenizer(directory: str | Path | None = None) -> Any:
-    """The tokenizer in a directory or under a name; the demo model's where none is given."""
+    """The tokenizer in a directory or under a name; by default the demo model's."""
     from transformers import AutoTokenizer
 
     return AutoTokenizer.from_pretrained(directory or demo_model_path())

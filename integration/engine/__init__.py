@@ -1,4 +1,4 @@
-"""Continuous batching of constrained and free requests over a Hugging Face model.
+"""Continuous batching of constrained and unconstrained requests over a Hugging Face model.
 
     model, tokenizer = load_model()
     with Engine(model, tokenizer) as engine:
@@ -9,13 +9,13 @@ Read in this order:
 
     engine          the loop: admit, draft, forward, choose, deliver
     admission       requests on their way into the batch
-    batch_layout    which rows of a step are whose
+    batch_layout    the rows of each request in a step
     masks           the masks of a step, filled while the model runs
     select          masks over the logits of a step, and a token for each row
-    request         what is asked for, and what comes back
+    request         requests and answers
     sequence        one answer in the making
     text            its text, piece by piece
-    guide           its place in the grammar, where there is one
+    guide           its place in the grammar, if there is one
     kv_cache        keys and values, a row for each sequence; for models that cannot share a pass, a cache for each
     sampler         one token from one row of logits
     drafts          guesses that one forward pass verifies

@@ -30,7 +30,7 @@ class EngineClosedError(StackmaskError):
 
 
 class Admission:
-    """The queue in front of a batch of `max_running` rows; `changed` is notified when somebody arrives, leaves or is ready.
+    """The queue in front of a batch of `max_running` rows; `changed` is notified when a request arrives, leaves or is ready.
 
     `max_waiting` requests may wait beyond the free rows.
     """
@@ -87,7 +87,7 @@ class Admission:
             future.add_done_callback(lambda _: self.wake())
 
     def next_ready(self) -> tuple[Sequence | None, CompiledGrammar | None, Exception | None]:
-        """The first in the queue whose grammar is compiled, with that grammar or the error of it."""
+        """The first request in the queue whose grammar is compiled, with that grammar or its error."""
         with self.changed:
             for place, (sequence, future) in enumerate(self._waiting):
                 if future is None or future.done():
@@ -101,14 +101,14 @@ class Admission:
         return None, None, None
 
     def cancel(self, sequence: Sequence) -> None:
-        """Have it ended at the next step."""
+        """End it at the next step."""
         with self.changed:
             if sequence.finish_reason is None:
                 self._cancelled.add(sequence)
                 self.changed.notify_all()
 
     def take_cancelled(self, running: list[Sequence]) -> list[Sequence]:
-        """Those to end now: out of the queue, and out of those that run."""
+        """The requests to end now, from the queue and from the batch."""
         with self.changed:
             cancelled, self._cancelled = self._cancelled, set()
             if not cancelled:
@@ -119,7 +119,7 @@ class Admission:
         return [*waiting, *(sequence for sequence in running if sequence in cancelled)]
 
     def close(self, running: list[Sequence]) -> None:
-        """Take nothing more, and cancel everything."""
+        """Accept nothing more, and cancel everything."""
         with self.changed:
             self.is_closing = True
             self._cancelled.update(running, (sequence for sequence, _ in self._waiting))
@@ -127,7 +127,7 @@ class Admission:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nobody waits."""
+        """Whether no request waits."""
         return not self._waiting
 
     @property
@@ -136,13 +136,13 @@ class Admission:
         return bool(self._cancelled) or any(future is None or future.done() for _, future in self._waiting)
 
     def count(self) -> tuple[int, int]:
-        """How many wait for a row, and how many for their grammar."""
+        """The number of requests that wait for a row, and the number that wait for their grammar."""
         with self.changed:
             compiling = sum(future is not None and not future.done() for _, future in self._waiting)
             return len(self._waiting) - compiling, compiling
 
     def wake(self) -> None:
-        """Notify those who wait for a change."""
+        """Notify the threads that wait for a change."""
         with self.changed:
             self.changed.notify_all()
 

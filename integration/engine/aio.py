@@ -33,15 +33,15 @@ class AsyncEngine:
             return await stream.answer()
 
     async def compile(self, constraint: Constraint) -> CompiledGrammar:
-        """The grammar of a constraint, compiled elsewhere."""
+        """The grammar of a constraint, compiled outside the event loop."""
         return await asyncio.wrap_future(self.engine.compile(constraint))
 
     def close(self) -> None:
-        """Hear no more of the engine's steps."""
+        """Stop listening to the engine's steps."""
         self.engine.remove_step_hook(self._after_step)
 
     def _after_step(self) -> None:
-        """In the engine's thread, after each step: wake those that got something."""
+        """In the engine's thread, after each step: wake the streams with new events."""
         if self._moved:
             moved, self._moved = self._moved, set()
             self._loop.call_soon_threadsafe(_wake, moved)

@@ -1,6 +1,6 @@
-"""Which rows of a step are whose, and what becomes of each; the same from step to step while the same requests run without drafts.
+"""The rows of each request in a step, and their treatment; constant from step to step while the same requests run without drafts.
 
-PERF: asking every request in every step what to do with it takes longer than all that is then done for it.
+PERF: asking every request in every step what to do with it takes longer than doing it.
 """
 
 from __future__ import annotations

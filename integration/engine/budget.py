@@ -1,7 +1,7 @@
-"""How many tokens the shortest completion takes, so that an answer can be closed before its budget ends.
+"""The number of tokens in the shortest completion, so that an answer can be closed before its budget ends.
 
-The shortest completion in bytes is spelt in as few tokens as can be (a shortest path over its positions).
-Another completion, longer in bytes, could take fewer tokens; so the number is a bound that can always be kept, not the least one.
+The shortest completion in bytes is spelt in as few tokens as possible (a shortest path over its positions).
+Another completion, longer in bytes, could take fewer tokens; so the number is an upper bound, not the minimum.
 
 A grammar that asks for tokens by their ids may have no completion in bytes. Its completions are those of a shadow, in which a mark of some
 bytes stands beside every such token: the shadow reads what the grammar reads, and its shortest completion says which tokens are needed.
@@ -31,7 +31,7 @@ _MARK: Final = re.compile(rb"\xff([0-9a-f]{6})")
 
 
 class ShortestTokenization:
-    """Spells bytes in as few tokens as can be; one for each vocabulary."""
+    """Spells bytes in as few tokens as possible; one for each vocabulary."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._shadows: WeakKeyDictionary[CompiledGrammar, CompiledGrammar | None] = WeakKeyDictionary()
@@ -74,7 +74,7 @@ class ShortestTokenization:
         return not data.translate(None, self._bytes)
 
     def spell(self, data: bytes, room: int) -> list[int] | None:
-        """At most `room` tokens that spell `data`; None where that many do not, or none do."""
+        """At most `room` tokens that spell `data`; None if it needs more, or cannot be spelt."""
         if len(data) > room * self.longest:
             return None
         if data in self._spelt:

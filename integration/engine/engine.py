@@ -1,17 +1,17 @@
 """The loop: admit, draft, forward, mask, sample, deliver.
 
-Hugging Face has a manager for continuous batching. It is not used, because it cannot serve what requests ask for here: its temperature,
-top-k and top-p are one setting for all or a default that must not be neutral, whether to sample at all is one setting for all, there are no
-seeds, biases or log-probabilities, its logits processors see one position a request, so that drafts cannot be verified, and nothing can be
-taken back from its cache. What is left of an engine without these is a batch of rows and a loop, which is what this is: the model,
-its attention and its kernels are Hugging Face's.
+Hugging Face has a manager for continuous batching. It is not used, because it lacks features that requests need here. Its temperature,
+top-k and top-p are one setting for all requests or a default that must not be neutral, and so is the choice between sampling and greedy
+decoding. It has no seeds, biases or log-probabilities. Its logits processors see one position per request, so drafts cannot be verified,
+and nothing can be taken back from its cache. Without these parts an engine is a batch of rows and a loop, and that is this module: the
+model, its attention and its kernels are Hugging Face's.
 
     step:   admit     waiting requests whose grammar is compiled, each prompt in a pass of its own
             draft     guesses, cut at the first that the grammar forbids
             forward   one pass over all rows, while the masks of all rows and positions are filled beside it (`masks.py`)
-            choose    masks applied in one call, before temperature, top-k and top-p; a token a row, and on along the guesses while they
-                      are what was drawn (`select.py`)
-            jump      on over text that the grammar forces, for those who asked
+            choose    masks applied in one call, before temperature, top-k and top-p; a token per row, and further along the guesses while
+                      they equal the drawn tokens (`select.py`)
+            jump      over text that the grammar forces, for requests that asked for it
             deliver   text to the listeners
 
 A request without a constraint costs one `is None` in every step.
@@ -47,7 +47,7 @@ PREFILL_TOKENS: Final = 512  # prompts of more tokens than this in all wait for 
 
 @dataclass(frozen=True, slots=True)
 class EngineInfo:
-    """What the engine is doing, and what it has done since it began; seconds are those of its own thread."""
+    """The engine's present load and its totals since it began; seconds are those of its own thread."""
 
     running: int
     waiting: int
@@ -80,8 +80,8 @@ class Engine:
     """A model, a compiler, and a thread that serves requests; as a context manager it starts and stops.
 
     `max_running` requests run at a time and `max_waiting` wait; more raise EngineBusyError.
-    Where the model's logits are wider than the vocabulary, ids beyond it are never chosen.
-    `draft_model` shares the vocabulary of `model`; requests that speculate use it in place of looking drafts up.
+    If the model's logits are wider than the vocabulary, ids beyond it are never chosen.
+    `draft_model` shares the vocabulary of `model`; requests that speculate use it instead of looking drafts up.
     """
 
     def __init__(
@@ -122,13 +122,13 @@ class Engine:
     # what others call, from any thread
 
     def encode(self, prompt: Any) -> list[int]:
-        """The token ids of a text, through the chat template where there is one, or of the messages of a chat."""
+        """The token ids of a text, through the chat template if there is one, or of the messages of a chat."""
         return encode_prompt(self.tokenizer, prompt)
 
     def prepare(self, request: Request) -> Sequence:
-        """A request checked and ready for `submit`, which takes it once; RequestError where it cannot be served.
+        """A request checked and ready for `submit`, which takes it once; RequestError if it cannot be served.
 
-        Its budget can only be checked where its constraint is a compiled grammar.
+        Its budget can only be checked if its constraint is a compiled grammar.
         """
         return self._admission.prepare(request)
 
@@ -136,8 +136,8 @@ class Engine:
         """Queue a request, or one that `prepare` made; the engine's thread calls `listener` with each event, the last with the answer.
 
         A full queue raises EngineBusyError, unless the caller is `patient`.
-        What is wrong with the request by itself raises RequestError. An error in its grammar comes as an answer whose `finish_reason` is
-        "error"; to have it before, call `compile` first.
+        A wrong request raises RequestError. An error in its grammar comes as an answer whose `finish_reason` is
+        "error"; to get it earlier, call `compile` first.
         """
         sequence = request if isinstance(request, Sequence) else self._admission.check(request)
         self._admission.submit(sequence, listener, len(self._running), patient=patient)
@@ -181,12 +181,12 @@ class Engine:
         self._after_step = [*self._after_step, call]
 
     def remove_step_hook(self, call: Callable[[], None]) -> None:
-        """Call it no more."""
+        """Stop calling it."""
         self._after_step = [other for other in self._after_step if other != call]
 
     @property
     def info(self) -> EngineInfo:
-        """What it is doing."""
+        """Its load and its totals."""
         waiting, compiling = self._admission.count()
         return EngineInfo(
             len(self._running), waiting, compiling, self._finished, self._steps, self.slots.forwards, self._selector.tokens,
@@ -202,7 +202,7 @@ class Engine:
             self._thread.start()
 
     def close(self, *, grace: float = 0.0) -> None:
-        """Take no more requests, give those at hand `grace` seconds to end, then cancel what is left, and stop."""
+        """Accept no more requests, give the running ones `grace` seconds to end, then cancel the rest, and stop."""
         deadline = perf_counter() + grace
         admission = self._admission
         with admission.changed:
@@ -257,7 +257,7 @@ class Engine:
         while True:
             try:
                 busy = self.step()
-            except Exception as error:  # whatever it is, nobody is left without an answer
+            except Exception as error:  # after any error, every request gets an answer
                 self._fail_all(error)
                 busy = True
             admission = self._admission

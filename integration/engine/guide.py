@@ -1,6 +1,6 @@
-"""A request's place in its grammar: which tokens may come, and what is left of the budget.
+"""A request's place in its grammar: the tokens that may come, and the rest of the budget.
 
-With `reasoning_end`, the grammar begins after these tokens. Before them everything is allowed but the end of the text.
+With `reasoning_end`, the grammar begins after these tokens. Before them everything is allowed except the end of the text.
 Rolling back counts tokens of either part, so it crosses the boundary.
 """
 
@@ -60,7 +60,7 @@ class Guide:
 
     @property
     def temperature(self) -> float | None:
-        """What the grammar wants the next token to be sampled at, None where it does not say."""
+        """The temperature that the grammar sets for the next token, None if it sets none."""
         return self.matcher.temperature if self.has_temperature and self.is_active else None
 
     def fill(self, bitmask: Bitmask, row: int, drafts: Sequence[int], parents: Sequence[int] | None) -> None:

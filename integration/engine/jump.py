@@ -1,8 +1,8 @@
-"""Text that the grammar forces, as the tokens that the tokenizer would make of it.
+"""Text that the grammar forces, as the tokenizer's tokens.
 
 Forced text rarely begins where a token begins: after `{` the model may have gone on with `"na` where the tokenizer has `{"` as one token.
-So the last tokens are taken back, and their text together with the forced text is cut into tokens anew.
-Where the forced text ends, the last token could have gone on past it; it is left to the model, unless the text ends there.
+So the last tokens are taken back, and their text together with the forced text is tokenized again.
+At the end of the forced text, the model might prefer a longer token; so the last token is left to the model, unless the text ends there.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
-"""Keys and values of a batch: one row a sequence, each filled from the left to its own length.
+"""Keys and values of a batch: one row per sequence, each filled from the left to its own length.
 
-    RowCache      what the engine asks of a cache
+    RowCache      the interface of a cache to the engine
     Slots         one tensor a layer for all rows: one pass serves the batch, and rows can be cut back. For models with full attention.
     ModelCaches   a cache of the model's own making for each row: a pass for each row, and nothing is taken back. For sliding windows,
                   states, and attention kernels that read no masks but their own.
 
-A model of another library brings its own (`make_cache`), which may be `ChainRows`.
+A model of another library has its own cache (`make_cache`), which may be a `ChainRows`.
 
 In `Slots`, rows in use are 0 to `rows` - 1, so that a forward pass reads a view and copies nothing; when one is freed, the last takes its
 place.
-A pass appends to each row its own number of tokens. Shorter rows of a pass are padded, and what the padding writes lies behind the
-row's length, where nobody looks before it is overwritten.
+A pass appends to each row its own number of tokens. Shorter rows of a pass are padded; the padding is written after the
+row's length, where it is overwritten before it is read.
 Rolling a row back is a smaller length. A tree of drafts leaves its accepted branch scattered; `keep` moves it together.
 """
 
@@ -37,7 +37,7 @@ class ModelError(StackmaskError):
 
 @dataclass(frozen=True, slots=True)
 class ModelConfig:
-    """What the engine asks of a model's configuration: the width of its logits, and the longest text of a row, in tokens.
+    """The configuration that the engine needs of a model: the width of its logits, and the longest text of a row, in tokens.
 
     For models of another library; those of transformers have their own.
     """

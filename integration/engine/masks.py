@@ -1,6 +1,6 @@
 """The bitmask of a batch, filled by a thread of the kernel's while the model runs.
 
-Which rows there will be is known before the forward pass. So masks take no time from a step, unless filling them takes longer than that.
+The rows of a step are known before the forward pass. So masks take no time from a step, unless filling them takes longer than the pass.
 Rows of drafts, and of requests whose grammar has not begun, are filled by their requests.
 """
 

@@ -1,4 +1,4 @@
-"""What is asked of the engine, and what comes back."""
+"""Requests to the engine, and its answers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class RequestError(StackmaskError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """What the text must be: the name of a compiler's method, its argument (None for "json") and its options."""
+    """A constraint on the text: the name of a compiler's method, its argument (None for "json") and its options."""
 
     kind: str
     value: Any = None
@@ -43,7 +43,7 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
-    """How tokens are chosen among those allowed. Temperature 0 takes the most likely; `top_k` 0 means all.
+    """The choice among the allowed tokens. Temperature 0 takes the most likely token; `top_k` 0 means all.
 
     The presence and frequency penalties are subtracted from the logits of the answer's tokens. `repetition_penalty` is that of CTRL
     (Keskar et al. 2019) as transformers has it: it divides the positive and multiplies the negative logits of tokens of prompt and answer.
@@ -87,7 +87,7 @@ class Request:
     """One answer to one prompt.
 
     `stop` are texts that end the answer and are not part of it; `stop_token_ids` end it beside those of the vocabulary.
-    `max_tokens`: None for what the model's context leaves.
+    `max_tokens`: None for the rest of the model's context.
     `finish_within_budget`: near `max_tokens`, allow only tokens after which the shortest completion still fits.
     `speculation`: drafts a forward pass, 0 for none; they come from the engine's draft model, or else from the text so far (`lookup`).
     `jump_forward`: append text that the grammar forces without a forward pass for each token.
@@ -147,7 +147,7 @@ class TokenLogprob:
 
 @dataclass(slots=True)
 class RequestStats:
-    """What one request took. Seconds are wall-clock; those of a batch are shared out among its rows.
+    """The cost of one request. Seconds are wall-clock; those of a batch are divided among its rows.
 
     `forwards` are the forward passes that it took part in after its prompt;
     `mask_seconds` is waiting for masks and applying them.
@@ -170,7 +170,7 @@ class RequestStats:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A piece of an answer as it is delivered: text, its tokens, and with the last piece the reason and the whole answer."""
+    """A piece of an answer: text and its tokens; the last piece also has the reason and the whole answer."""
 
     text: str = ""
     reasoning: str = ""
@@ -183,10 +183,10 @@ class Event:
 class Answer:
     """A finished answer.
 
-    `finish_reason` is "stop" where a stop token, a stop text or the end of the grammar ended it, "length" where the budget did.
-    `complete` says whether the constraint is satisfied by the text as it stands; `closed` that the budget made it end early.
-    `stop` is the stop text that ended it, the longest of those that begin at its place.
-    `error` is set where `finish_reason` is "error".
+    `finish_reason` is "stop" if a stop token, a stop text or the end of the grammar ended it, "length" if the budget did.
+    `complete`: the text satisfies the constraint; `closed`: the budget made it end early.
+    `stop` is the stop text that ended it, the longest that begins at its place.
+    `error` is set if `finish_reason` is "error".
     """
 
     text: str

@@ -1,11 +1,11 @@
 """One token from one row of logits: temperature, top-k, top-p, min-p, then chance or the maximum.
 
-Only the tokens that the mask allows are looked at, so a draw costs as much as there are such tokens: `allowed_tokens` reads them off a row
+Only allowed tokens are considered, so the cost of a draw grows with their number: `allowed_tokens` reads them off a row
 of a bitmask without a pass over the vocabulary, and `Sampler.draw` gathers their logits.
 Top-p sorts only the tokens above a bound that hold enough of the probability, found in at most four passes.
 Weights are float32, their sums float64.
 
-Each request draws from a generator of its own, one number a token, so that its text does not depend on who shares the batch.
+Each request has its own generator and draws one number per token, so that its text does not depend on the rest of the batch.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Sampler:
     def adjust(self, logits: torch.Tensor, tokens: Sequence[int]) -> None:
         """Add the biases, then the repetition penalty and the other penalties, in place, given the tokens of the answer so far.
 
-        What the grammar forbids stays at minus infinity.
+        Forbidden tokens stay at minus infinity.
         """
         if self._bias is not None:
             ids, values = self._bias
@@ -73,7 +73,7 @@ class Sampler:
     def draw(self, logits: torch.Tensor, temperature: float | None = None, allowed: TokenIds | None = None) -> int:
         """A token of `logits`, shape (vocabulary,), any float type and device.
 
-        `temperature` is what the grammar asks for; None leaves it to the request.
+        `temperature` is set by the grammar; None leaves it to the request.
         `allowed` are the ids to choose among, in rising order; None for all.
         One of them comes back even where all their logits are minus infinity, which is the caller's to notice.
         """

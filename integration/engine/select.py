@@ -24,7 +24,7 @@ from .sequence import MaskClock, Sequence
 
 
 class TokenSelector:
-    """How tokens are taken; it counts both what was taken and the seconds that masks and the rest took."""
+    """Takes tokens, and counts them and the seconds that masks and the rest took."""
 
     def __init__(self, vocabulary: Vocabulary, slots: RowCache, masks: Masks) -> None:
         self.tokens = 0

@@ -1,4 +1,4 @@
-"""One answer in the making: its tokens, its text, its place in the grammar, and what is still to be run through the model."""
+"""One answer in the making: its tokens, its text, its place in the grammar, and the tokens that the model has not read yet."""
 
 from __future__ import annotations
 

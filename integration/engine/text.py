@@ -1,7 +1,7 @@
 """The text of an answer, piece by piece: bytes to characters, and texts that end it.
 
 A piece is held back while it could be the beginning of a stop text or of a character.
-Names of tokens that have no text are put in as they are. Where the mark stands before such names, it is replaced in the text of other
+Names of tokens without text are inserted unchanged. If a mark precedes such names, it is replaced in the text of other
 tokens, so that no text can spell a name.
 """
 

@@ -1,9 +1,9 @@
-"""Grammars compiled in processes of their own, so that a slow one takes no time from the caller's process.
+"""Grammars compiled in separate processes, so that a slow one takes no time from the caller's process.
 
 Read in this order:
 
-    task       what a process does with a specification
+    task       the work of a process on a specification
     worker     the process: runs as a file, and lowers its priority when a task takes long
-    turns      whose specification comes next, and which has to wait because it takes long
+    turns      the order of specifications, and the waiting of slow ones
     pool       WorkerCompiler: a Compiler whose submit works in such processes
 """

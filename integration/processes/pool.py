@@ -1,12 +1,12 @@
-"""Grammars compiled in processes of their own, so that a slow one takes no time from the engine's thread.
+"""Grammars compiled in separate processes, so that a slow one takes no time from the engine's thread.
 
 Front ends are Python: a thread that runs one holds the interpreter, and every operation of the engine's step would wait for it.
 So a worker process turns the specification into a grammar and sends that back, packed; the engine's tables are built from it here.
-What takes long there takes little from this process: `worker.py` says how.
-A worker that overruns its time or its memory is ended, and costs its own request an error; the next request gets a new one.
-A worker that grew over a large specification is replaced too, since Python gives little of its memory back,
-and this process gives free memory back to the system after a large grammar.
-Whose specification comes next, and which has to begin again because it takes long while others wait, `turns.py` says.
+Long work there takes little from this process; `worker.py` explains how.
+A worker that exceeds its time or its memory is ended, and its request gets an error; the next request gets a new worker.
+A worker that grew over a large specification is replaced too, since Python returns little of its memory,
+and this process returns free memory to the system after a large grammar.
+`turns.py` decides which specification comes next, and which slow one must begin again because others wait.
 """
 
 from __future__ import annotations
@@ -106,15 +106,15 @@ class WorkerCompiler(Compiler):
         return future
 
     def start_workers(self) -> None:
-        """Start all workers now, so that the first specification does not wait for them; LimitError where one cannot be started.
+        """Start all workers now, so that the first specification does not wait for them; LimitError if one cannot be started.
 
-        Without it they start when they are first needed, at the lowest priority: a second of work that a busy machine may take long for.
+        Otherwise they start when they are first needed, at the lowest priority: a second of work, which may take long on a busy machine.
         """
         self._nursery.start()
         self._workers.fill()
 
     def close(self) -> None:
-        """End the workers; what they are doing fails."""
+        """End the workers; their present work fails."""
         super().close()
         self._workers.close()
         self._nursery.close()

@@ -1,13 +1,13 @@
-"""Whose turn it is: a few places for work that may take long, shared by client and by age.
+"""Turns at long work: a few places, shared by client and by age.
 
     Turns       runs calls on threads, at most `places` of them at a time
-    CLIENT      who asks, as the code that asks says it
-    BusyError   the work of others leaves no turn
+    CLIENT      the client, set by the calling code
+    BusyError   the work of other clients leaves no turn
 
 A call that waits comes next if its client has the fewest calls running, then if its client was served longest ago.
-A call that runs for SLOW_AFTER seconds is slow. Slow calls may have all places but one. One that is slow beyond that continues only until
-somebody else waits: then its worker is stopped, and the call begins again when one of the places of slow calls is free.
-So a new call waits at most about SLOW_AFTER seconds for each that came before it, whatever those do.
+A call that runs for SLOW_AFTER seconds is slow. Slow calls may have all places but one. A further slow call continues only until
+another call waits: then its worker is stopped, and the call begins again when a place for slow calls is free.
+So a new call waits at most about SLOW_AFTER seconds for each earlier call, whatever those do.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MOST_SLOW: Final = 16  # calls that wait for a place of slow ones
 
 
 class BusyError(StackmaskError):
-    """The work of others leaves no turn; try again later."""
+    """The work of other clients leaves no turn; try again later."""
 
 
 class Turn:

@@ -1,4 +1,4 @@
-"""An HTTP server with OpenAI's, Anthropic's and Ollama's interfaces over the engine, in which a constraint is never ignored.
+"""An HTTP server over the engine with OpenAI's, Anthropic's and Ollama's interfaces, which never ignores a constraint.
 
     app = create_app(Engine(*load_model()), ServerOptions(model_name="demo"))
     uvicorn.run(app)
@@ -7,24 +7,24 @@ Read in this order:
 
     gate            before every route: the API key, the limit on bodies, a request id
     routes          the routes, and errors in OpenAI's form
-    options         what an operator can set
+    options         the operator's settings
     protocol        requests, field by field
-    constraints     the one constraint of a request, whichever of its spellings it uses
-    tools           tool definitions and choices as constraints, and calls out of text
+    constraints     the one constraint of a request, in any of its spellings
+    tools           tool definitions and choices as constraints, and calls read from text
     prompts         messages as token ids
-    plan            from a request's body to what the engine runs
+    plan            from a request's body to the engine's requests
     serving         from there to events and answers
     chat, completions, responses, check
                     the answers' shapes
     partials        the parts of a JSON answer as they end, in streams
     described       the answers in OpenAPI
-    protocols       what is served beside OpenAI's interface, and the form of errors by path
+    protocols       the interfaces beside OpenAI's, and the form of errors by path
         turn        one turn of a chat, which these protocols read and write
         anthropic   the Messages API
-        decisions   typed questions: OpenAI's Decisions API and System One, as Ollama's client has it
+        decisions   typed questions: OpenAI's Decisions API, and System One of Ollama's client
         ollama      Ollama's interface
     inspection      the inspector's page, and the route behind it
-    summary         what an operator reads at the start
+    summary         the server's lines for the operator on start-up
     pages           the landing page, and the routes for people
     logs            lines for people or JSON for programs, and the access log
     metrics         counters and histograms for Prometheus

@@ -1,4 +1,4 @@
-"""/v1/grammar/check: what became of a constraint, and where a text leaves it."""
+"""/v1/grammar/check: how a constraint was compiled, and where a text violates it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from .protocol import CheckRequest
 
 
 async def check(planner: Planner, body: CheckRequest) -> dict[str, Any]:
-    """The report on a constraint; one that is wrong is an error of status 400 like in any request.
+    """The report on a constraint; a wrong constraint is an error of status 400, as in any request.
 
-    All of it is worked out in a process of its own, which is ended when it takes longer than a grammar may.
+    A separate process makes it, and is ended when it takes longer than a grammar may.
     """
     constraint, field = find_constraint(body, planner.options.json_whitespace)
     if constraint is None:

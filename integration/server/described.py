@@ -1,6 +1,6 @@
-"""What the answers look like, for `/openapi.json`: a JSON Schema for every body and every event of a stream, kept by hand.
+"""The form of the answers, for `/openapi.json`: a JSON Schema for every body and every event of a stream, maintained by hand.
 
-Tests hold real answers to it, and every object is closed, so a field that is added to an answer without a word here fails them.
+Tests compare real answers with it, and every object is closed, so a field that is added to an answer but not here fails them.
 An event of a stream is described by its data. Streams of OpenAI's protocol end with the data `[DONE]`, but for those of responses.
 """
 

@@ -1,4 +1,4 @@
-"""What an operator can set."""
+"""The operator's settings."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from ...schema.emit.json_parts import DEFAULT_WHITESPACE
 class ServerOptions:
     """Settings of a server.
 
-    `json_whitespace` is what the compiler calls `whitespace`: "printed", "single", "compact", "flexible" or a regex; a request can
-    ask for its own.
+    `json_whitespace` is the compiler's `whitespace`: "printed", "single", "compact", "flexible" or a regex; a request can
+    set its own.
     `grammar_timeout` bounds how long a request waits for its grammar.
-    `max_body_values` bounds the values in the JSON of a body, token ids of a prompt aside that fit the model's context.
+    `max_body_values` bounds the values in the JSON of a body, not counting token ids of a prompt that fit the model's context.
     `max_queue` requests wait while all places of the batch are taken; more are refused with 429.
-    `cors_origins` are the origins whose pages may ask the server from a browser; "*" for all.
-    `constraints` are the kinds of constraints that clients may send, of `stackmask.integration.engine.request.KINDS`; None for all. A
-    structural tag may hold any kind.
-    `reasoning_end` is the text that ends a model's reasoning, which is then reported apart and under no constraint.
-    `tool_format` is how the model spells tool calls, one of `stackmask.integration.tools.FORMATS`; None tells it by the tokenizer.
-    `speculation` and `jump_forward` are the defaults of requests that do not say.
+    `cors_origins` are the origins whose browser pages may send requests; "*" for all.
+    `constraints` are the kinds of constraints that clients may send, from `stackmask.integration.engine.request.KINDS`; None for all. A
+    structural tag may contain any kind.
+    `reasoning_end` is the text that ends a model's reasoning, which is then reported separately and unconstrained.
+    `tool_format` is the model's tool-call notation, one of `stackmask.integration.tools.FORMATS`; None derives it from the tokenizer.
+    `speculation` and `jump_forward` are the defaults of requests that leave them out.
     """
 
     model_name: str = "stackmask"

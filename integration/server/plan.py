@@ -1,6 +1,6 @@
-"""From a request's body to what the engine runs: its prompts, its one constraint, compiled, and its sequences, checked.
+"""From a request's body to the engine's requests: its prompts, its one compiled constraint, and its checked sequences.
 
-RequestPlan       what a route asks for
+RequestPlan       the plan of a route
 PreparedRequest   a request that can be served
 Planner           from one to the other
 """
@@ -37,7 +37,7 @@ TEXTS: Final = 2  # long texts that are worked on at a time
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestPlan:
-    """What a route asks for: `n` answers to each prompt.
+    """The plan of a route: `n` answers to each prompt.
 
     `field` is the request's field that the constraint comes from. `tools` reads the calls in the answers.
     `reasoning`: the answers may begin with reasoning.
@@ -57,7 +57,7 @@ class RequestPlan:
 
 @dataclass(frozen=True, slots=True)
 class PreparedRequest:
-    """A request that can be served: what the engine gets, and what the answer needs to know."""
+    """A request that can be served: the engine's requests, and the data for the answer."""
 
     sequences: tuple[EngineSequence, ...]
     tools: ToolPlan | None
@@ -68,7 +68,7 @@ class PreparedRequest:
 
 
 class Planner:
-    """What a server knows of its model and of its limits before anything is generated.
+    """A server's knowledge of its model and its limits before anything is generated.
 
     `in_flight` counts the answers that run or wait.
     """
@@ -191,7 +191,7 @@ class Planner:
     async def compile(self, constraint: Constraint, field: str | None) -> tuple[CompiledGrammar, bool]:
         """The grammar of a constraint and whether it was there already; an error in it is an answer of status 400.
 
-        Where the grammars of others leave it no turn, the server is busy: status 429.
+        If the grammars of other clients leave it no turn, the server is busy: status 429.
         """
         # the key of a large schema takes time too
         future, hit = await asyncio.to_thread(self._submit, constraint, field)

@@ -1,7 +1,7 @@
-"""Requests as they come: every field that means something is named here, and every other one is refused.
+"""Request bodies: every meaningful field is named here, and every other field is refused.
 
-A server that ignores a field it does not know ignores a constraint the day a client spells one differently.
-Fields of OpenAI's that change nothing here (such as `user`) are named and accepted.
+A server that ignores unknown fields ignores a constraint as soon as a client spells it differently.
+OpenAI's fields without effect here (such as `user`) are named and accepted.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class StructuredOutputs(Model):
 
 
 class Extension(Model):
-    """What only this server has, under the name `stackmask`."""
+    """The extensions of this server, under the name `stackmask`."""
 
     finish_within_budget: bool | None = None
     speculation: int | None = Field(default=None, ge=0, le=64)
@@ -122,7 +122,7 @@ class Constrained(Model):
 
 
 class SamplingFields(Model):
-    """How tokens are chosen."""
+    """Sampling options."""
 
     temperature: float | None = Field(default=None, ge=0, le=2)
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
@@ -141,7 +141,7 @@ class SamplingFields(Model):
 
 
 class Common(Constrained, SamplingFields):
-    """What chat and text completions share."""
+    """The common fields of chat and text completions."""
 
     model: str | None = None
     n: int | None = Field(default=None, ge=1, le=128)

@@ -1,4 +1,4 @@
-"""What a server is, for the operator who started it: a line for each thing that decides how it answers."""
+"""The server's settings for the operator who started it, one line each."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Tools: what a model may call, as a constraint on its text, and the calls in that text.
+"""Tools: the functions that a model may call, as a constraint on its text, and the calls in that text.
 
-How calls are spelled is the business of `stackmask.integration.tools`; here it meets the model that is served.
+`stackmask.integration.tools` knows the notations of calls; this module applies them to the served model.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FORMATS_OF_TEXT: Final = ("response_format", "text.format")
 
 @dataclass(frozen=True, slots=True)
 class ToolPlan:
-    """What may be called, and what reads the calls."""
+    """The tools that may be called, and the reader of the calls."""
 
     dialect: Dialect
     choice: Choice

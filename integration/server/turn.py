@@ -1,6 +1,6 @@
 """One turn of a chat for the protocols beside OpenAI's: the request in OpenAI's form, the answer in pieces.
 
-Each protocol reads its requests into a `ChatRequest`, the form that can say most, and writes its answers from `Text` and `Call`.
+Each protocol reads its requests into a `ChatRequest`, the most expressive form, and writes its answers from `Text` and `Call`.
 """
 
 from __future__ import annotations

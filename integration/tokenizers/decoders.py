@@ -1,8 +1,8 @@
 """From the strings that a tokenizer lists as its tokens to the bytes that they stand for.
 
 A token list is text in some alphabet: GPT-2's stand-ins for bytes, or SentencePiece's pieces with `▁` for a blank and `<0x0A>` for a byte.
-What turns it back into text is the tokenizer's *decoder*, a pipeline of steps whose description every Hugging Face tokenizer carries.
-Here the same steps run on all tokens at once: the tokens are joined by a character that none of them holds, so that a step is one
+The tokenizer's *decoder* turns it back into text: a pipeline of steps, which every Hugging Face tokenizer describes.
+Here the same steps run on all tokens at once: the tokens are joined by a character that none of them contains, so that a step is one
 `str.replace` or one table lookup, and not a call for each of 128,000 tokens.
 
 Only decoders under which a token has the same bytes in every context have an exact answer.

@@ -1,10 +1,10 @@
-"""Vocabularies out of tokenizers: Hugging Face, tiktoken, SentencePiece and mistral-common.
+"""Vocabularies from tokenizers: Hugging Face, tiktoken, SentencePiece and mistral-common.
 
-What a token stands for is read from the tokenizer's own tables and decoder, never from its name or class, so that
+The bytes of a token come from the tokenizer's own tables and decoder, never from its name or class, so that
 `b"".join(vocabulary.token_bytes(i) for i in ids)` is the text that the tokenizer decodes from these ids.
-Tokens marked as special are no text; added tokens that are not marked are text like any other, and can be named by a grammar too.
+Tokens marked as special are not text; unmarked added tokens are text like any other, and a grammar can name them too.
 
-None of these libraries is imported here: whoever has a tokenizer to hand over has imported its library.
+This module imports none of these libraries: a caller with a tokenizer has imported its library.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ StopTokens = int | Iterable[int] | None
 class Vocabulary(pda.Vocabulary):
     """The tokens of a model, immutable and shared by every grammar compiled for it.
 
-    Without `stop_token_ids`, the stop tokens are those the tokenizer calls its end of text, and those of the
-    `generation_config.json` beside it where there is one.
-    `size` is the width of the model's logits, which is often padded to a multiple of 64 or 128; ids that do not fit are left out.
+    Without `stop_token_ids`, the stop tokens are those that the tokenizer calls its end of text, and those of the
+    `generation_config.json` beside it if there is one.
+    `size` is the width of the model's logits, which is often padded to a multiple of 64 or 128; ids beyond it are left out.
     """
 
     __slots__ = ()
@@ -48,7 +48,7 @@ class Vocabulary(pda.Vocabulary):
     def from_tiktoken(
         cls, encoding: Any, size: int | None = None, stop_token_ids: StopTokens = None, special: Mapping[str, int] | None = None
     ) -> Self:
-        """The vocabulary of a `tiktoken.Encoding`; `special` is for special tokens that the encoding does not know of.
+        """The vocabulary of a `tiktoken.Encoding`; `special` adds special tokens that the encoding does not know.
 
         Without `stop_token_ids`, the stop token is `<|endoftext|>`.
         """

@@ -1,4 +1,4 @@
-"""Tool calls, by a table of how model families spell them.
+"""Tool calls, by a table of the notations of model families.
 
     formats                        the table
     spelling                       its templates, taken apart

@@ -1,4 +1,4 @@
-r"""How model families spell tool calls: a table.
+r"""A table of the tool-call notations of model families.
 
 A format is data: `templates.structural_tag` makes a constraint of it, and `parser.CallParser` reads the model's text by it.
 In the templates of a call

@@ -5,7 +5,7 @@
 
 Read in this order:
 
-    logits_processor         for model.generate, with all that it can do
+    logits_processor         for model.generate, in all its modes
     continuous_batching      for continuous batching, where each request has a grammar of its own;
                              imported as stackmask.integration.transformers_batching
 """

@@ -5,12 +5,12 @@
     manager.start()
     manager.add_request(ids, grammar=compiler.json_schema(schema))
 
-A processor of `generate` sees nothing here but the last token of each row.
-What the library calls its per-request processors see the requests themselves, with all their tokens.
-There is no public way to add one, so `attach` puts it into the manager's list, after a check that it is the list that was tested.
+A processor for `generate` would see only the last token of each row here.
+The library's per-request processors see the requests themselves, with all their tokens.
+There is no public way to add one, so `attach` checks the manager's list against the tested version and adds the processor to it.
 
-Under pressure the library drops a request's keys and values and begins it anew, with what was generated as part of the prompt.
-The new request has no matcher yet, and one is made that accepts all of it.
+Under pressure the library drops a request's keys and values and restarts it, with the generated tokens as part of the prompt.
+The new request has no matcher yet, so one is made that accepts all of these tokens.
 
 This is not `GrammarLogitsProcessor`, which serves `model.generate`.
 """

@@ -30,17 +30,17 @@ from ..torch import apply_token_bitmask_inplace
 
 
 class GrammarLogitsProcessor(LogitsProcessor):
-    """Keeps what `model.generate` produces inside a grammar; one instance serves one call of `generate`.
+    """Keeps the output of `model.generate` inside a grammar; one instance serves one call of `generate`.
 
-    One grammar serves every row of the batch; a list has one for each input, None for an input that is free.
+    One grammar serves every row of the batch; a list has one for each input, None for an unconstrained input.
     Beams and `num_return_sequences` repeat their input's grammar.
-    The prompt ends where the ids of the first call end, unless `prompt_length` says where.
+    The prompt ends where the ids of the first call end, unless `prompt_length` gives its length.
 
     Rows whose text has left the grammar, as drafts of an assistant model do, are not masked.
     Neither are scores of another width than the vocabulary: they are those of an assistant model with other tokens.
 
-    Where a grammar asks for a temperature, the scores of the row are scaled so that `generate` samples at it: `temperature` is what
-    `generate` itself is called with, whose own scaling comes after. Greedy decoding and beam search have no temperature.
+    If a grammar sets a temperature, the scores of the row are scaled so that `generate` samples at it: pass the `temperature` of the
+    call of `generate`, whose own scaling comes after. Greedy decoding and beam search have no temperature.
     """
 
     supports_continuous_batching = False
