@@ -26,7 +26,7 @@ PARTS: Final = 2
 
 Stop = Callable[[], BaseException | None]
 STOP: Final[ContextVar[Stop | None]] = ContextVar("STOP", default=None)
-"""What compilations that begin in this context ask at every step: the exception to end with, or None to go on."""
+"""A function that compilations begun in this context call at every step: it returns the exception to end with, or None to continue."""
 
 
 class Budget:
@@ -44,7 +44,7 @@ class Budget:
         self.stop = STOP.get()
 
     def spend(self, work: int = 1) -> None:
-        """Count steps that were taken or are to be taken, and raise where these are too many, or the time is over."""
+        """Count steps before or after they are taken, and raise if they are too many, or the time is over."""
         self.work += work
         if self.work > self.end:
             most = self.limits.compile_work
@@ -83,7 +83,7 @@ class Budget:
 
 
 class Part:
-    """One part of a compilation, with a share of the work of its own; so have parts inside of it."""
+    """One part of a compilation, with its own share of the work, like the parts inside it."""
 
     __slots__ = ("before", "budget", "start", "what")
 

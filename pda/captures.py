@@ -1,4 +1,4 @@
-"""The captured parts of a text: what was read by each CAPTURE of a grammar, in one way to read the text.
+"""The captured parts of a text: the text that each CAPTURE of a grammar read, in one reading of the text.
 
 The kernel keeps no record of how it came to where it is, and few people ask for captures, and once a text.
 So the accepted steps are read again by the reference engine, which notes why each item came about; then the ways are followed back from

@@ -55,7 +55,7 @@ def extend(builder: GrammarBuilder, nodes: Iterable[Node], renumbered: list[Node
 
 
 def compact(grammar: Grammar) -> Grammar:
-    """The same grammar without what its root does not reach, numbered by how it is reached: equal for equal grammars.
+    """The same grammar without unreachable parts, numbered in the order in which they are reached: equal for equal grammars.
 
     >>> from stackmask.pda.choice import choice_grammar
     >>> b = GrammarBuilder()

@@ -1,7 +1,7 @@
 """The errors stackmask raises.
 
     StackmaskError
-      GrammarError(ValueError)        where (line:column with a caret, or a JSON pointer), what, what is supported instead
+      GrammarError(ValueError)        the place (line:column with a caret, or a JSON pointer), the problem, the supported alternative
         RegexError
         EbnfError
         LarkError

@@ -221,7 +221,7 @@ class _Lowering:
         return self.builder.seq(self._exactly(self._times(part, BLOCK, BLOCK), blocks), self._times(part, rest, rest))
 
     def _up_to(self, part: NodeId, count: int) -> NodeId:
-        """At most `count`: some blocks of b, and then at most b and what is left over, so that no number of blocks leaves a gap."""
+        """At most `count`: some blocks of b, and then at most b and the remainder, so that no number of blocks leaves a gap."""
         if count <= REPETITIONS:
             return self._times(part, 0, count)
         block = min(isqrt(count), BLOCK)
@@ -351,7 +351,7 @@ def _below(nodes: Sequence[Node], root: int, done: dict[int, NodeId]) -> list[in
             seen.add(index)
             found.append(index)
             waiting += operands(nodes[index])
-    return sorted(found)  # parts stand before what they are parts of
+    return sorted(found)  # parts precede the nodes that contain them
 
 
 def _all_but(words: Sequence[str]) -> tuple[Automaton, list[bool]]:

@@ -1,4 +1,4 @@
-r"""The intermediate representation: what every front end emits, and what the kernel and the reference engine run.
+r"""The intermediate representation, which every front end emits, and which the kernel and the reference engine run.
 
 A grammar is a table of expression nodes and a table of rules, each rule one expression.
 A node is a plain tuple whose first element is its operator, and refers to other nodes by index.
@@ -38,7 +38,7 @@ Nodes are hash-consed: equal expressions have the same index.
                                                once that many have contributed to it, it ends at the first boundary between two tokens
                                                where it may end
     (CAPTURE, node, name)                      `node`, whose text can be asked for by this name
-    (TEMPERATURE, node, value)                 `node`; tokens inside of it are to be sampled at this temperature
+    (TEMPERATURE, node, value)                 `node`; tokens inside it are sampled at this temperature
 
 A counted automaton stands for the product of a DFA with a counter, which nobody has to build.
 least(s) and greatest(s) are the lengths of the shortest and the longest text that the DFA accepts from state s.
@@ -290,7 +290,7 @@ class GrammarBuilder:
         return self.node((CAPTURE, node, name))
 
     def temperature(self, node: NodeId, value: float) -> NodeId:
-        """`node`, inside of which tokens are to be sampled at this temperature."""
+        """`node`; tokens inside it are sampled at this temperature."""
         return self.node((TEMPERATURE, node, float(value)))
 
     def rule(self, name: str) -> RuleId:

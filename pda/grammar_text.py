@@ -64,7 +64,7 @@ LONGEST_COPY: Final = 24
 DEEPEST: Final = 12
 """An expression nested deeper than this becomes a rule."""
 LONGEST_LINE: Final = 100
-"""A rule longer than this has each of its alternatives on a line of its own."""
+"""A rule longer than this has each of its alternatives on a separate line."""
 
 _WRAPPERS: Final = (DISTINCT, SCOPE, LIMIT, TEMPERATURE, CAPTURE)  # from the inside to the outside, as the options of a rule apply
 _RESERVED: Final = re.compile(r"i|true|false|[0-9].*|-.*|(?:Any|Exclude)?Token|Regex|Substring|Permute|(?:Token)?TagDispatch")
@@ -73,12 +73,12 @@ _ESCAPES: Final = {"\n": r"\n", "\r": r"\r", "\t": r"\t", "\\": r"\\"}
 
 
 class Text(NamedTuple):
-    """An expression as text; `level` says what it is, and `choices` are its alternatives or it alone."""
+    """An expression as text; `level` is its kind, and `choices` are its alternatives, or only itself."""
 
     text: str
     level: int
     choices: tuple[str, ...] = ()
-    literal: str | None = None  # what it spells, where it is no more than a literal
+    literal: str | None = None  # its text, if it is only a literal
 
 
 ALTERNATIVES, SEQUENCE, REPETITION, ATOM = range(4)

@@ -277,6 +277,6 @@ def _byte(value: int) -> str:
 
 
 def _quote(data: bytes) -> str:
-    """Bytes as a quoted string, with escapes for what is not UTF-8 or not printable."""
+    """Bytes as a quoted string, with escapes for bytes that are not UTF-8 or not printable."""
     text = data.decode("utf-8", "backslashreplace")
     return '"' + "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text) + '"'

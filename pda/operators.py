@@ -1,8 +1,8 @@
-"""The operators of the intermediate representation: a number, a name, and what stands behind them in a node.
+"""The operators of the intermediate representation: a number, a name, and their operands in a node.
 
 One table serves everything that reads nodes: the printer, the serialiser and its checks, embedding, the analyses and the reference engine.
 The kernel has the same numbers in the same order (`Operator` in kernel/rules/nfa.h).
-grammar.py says what each operator means.
+grammar.py describes each operator.
 
 >>> SIGNATURES[Op.REPEAT].operands
 (<Operand.NODE: 'node'>, <Operand.MINIMUM: 'minimum'>, <Operand.MAXIMUM: 'maximum'>)
@@ -133,7 +133,7 @@ REPEATABLE: Final = 2
 
 
 def operands(node: Node) -> Sequence[int]:
-    """The nodes that a node refers to, in their order; a rule that it calls is none of them."""
+    """The nodes that a node refers to, in their order, without a rule that it calls."""
     return _REFERENCES[node[0]](node)
 
 

@@ -1,4 +1,4 @@
-"""A grammar as it travels between processes: what the engine reads of it without the interpreter, and the rest unopened.
+"""A grammar as it travels between processes: the part that the engine reads without the interpreter, and the rest unopened.
 
 A large grammar is hundreds of thousands of objects. Who unpickles them holds the interpreter for as long as that takes, and most are never
 looked at: the engine has its own form, and only people, files and captures ask for the other.
@@ -14,7 +14,7 @@ from .grammar import TOKENS, Grammar
 
 
 class PackedGrammar:
-    """A grammar, packed: `for_engine` is what a KernelGrammar takes in its place.
+    """A grammar, packed: a KernelGrammar accepts `for_engine` in its place.
 
     `rules` and `nodes` say how many there are, `asks_for_tokens` whether one of these is of tokens by their ids.
     """

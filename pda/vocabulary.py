@@ -89,7 +89,7 @@ class Vocabulary:
             raise VocabularyError(f"{len(tokens)} tokens do not fit the size {size}")
         if foreign := set(map(type, tokens)) - {bytes, type(None)}:
             raise VocabularyError(f"a token must be bytes or None, not {', '.join(sorted(kind.__name__ for kind in foreign))}")
-        tokens += [None] * (max((-1, *special.values(), *named.values())) + 1 - len(tokens))  # what has a name is no padding
+        tokens += [None] * (max((-1, *special.values(), *named.values())) + 1 - len(tokens))  # a named token is not padding
         for token in (*special.values(), *stops):
             if token < len(tokens):
                 tokens[token] = None

@@ -68,7 +68,7 @@ def json_schema_grammar(
     and nothing that applies with it speaks of others.
     `distinct_keys`: undeclared keys of one object differ, at the cost of remembering them; otherwise only where an instance could become
     invalid by a key that is there twice.
-    `strict_keywords`: what is a warning in the report is an error: misspelt keywords, unknown formats and the like.
+    `strict_keywords`: warnings of the report become errors: misspelt keywords, unknown formats and the like.
     """
     _check_option("escapes", escapes, ("needed", "any"))
     if lenient and strict_keywords:
@@ -181,7 +181,7 @@ def json_schema_node(
 
     `fragments` are those of `install`, with their whitespace, where the builder has them already; otherwise the schema's `x-guidance` may
     ask for another whitespace than the one that is given, and for leniency.
-    A budget says what a compilation that this is part of may still spend; it brings its own limits.
+    A budget bounds the rest of the enclosing compilation, and brings its own limits.
     """
     check_is_schema(schema)
     rule, made = builder.rule("schema"), fragments

@@ -5,7 +5,7 @@ are one dictionary lookup after their first use.
 
 Two characters are in one class where no state tells them apart, so patterns have few classes, however many ranges these are of (the
 `alphabet` of Rust's regex crate; minterms in the literature on symbolic automata).
-A row by classes is a tuple of targets, one for each class, and -1 where there is none.
+A row by classes is a tuple of targets, one for each class, and -1 if there is none.
 Automata that are read side by side share the common refinement of their classes.
 A step of a product is then one addition for each class, and a signature of a state one lookup for each, all of it in loops of the
 interpreter that are written in C: a state of a product takes 10 us where rows of ranges take 30.
@@ -32,7 +32,7 @@ NO_LABEL: Final = LabelId(0)
 class Labels:
     """The code point sets of one operation, by number; number 0 is the empty set.
 
-    `effort` counts the ranges that were sorted for partitions: what a determinisation spends beside its steps.
+    `effort` counts the ranges that were sorted for partitions: the cost of a determinisation besides its steps.
     """
 
     __slots__ = ("_complements", "_ids", "_meets", "_partitions", "_unions", "effort", "sets")

@@ -116,7 +116,7 @@ def size(chars: CharSet) -> int:
 
 
 def case_closure(chars: CharSet) -> CharSet:
-    """The set with every character that differs from one of its own by case only.
+    """The set with every character that differs from a member only by case.
 
     >>> case_closure((97, 97)) == (65, 65, 97, 97)
     True

@@ -170,7 +170,7 @@ def union(*automata: Dfa, budget: Budget | None = None) -> Dfa:
 
 
 def _word(automaton: Dfa) -> str | None:
-    """The one text that an automaton accepts, None where there are none or more; looks at canonical automata only."""
+    """The only text that an automaton accepts; None if it accepts none or several, or is not canonical."""
     text = []
     for state, row in enumerate(automaton.transitions[:-1]):
         if len(row) != 1 or row[0][0] != row[0][1] or row[0][2] != state + 1 or automaton.accepting[state]:

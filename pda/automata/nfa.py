@@ -201,7 +201,7 @@ class Steps:
         """The positions from which any text at all leads to acceptance, and one that stays so.
 
         All sets that hold such a position are the same state.
-        Without that an unanchored pattern would go on looking for more matches after the first.
+        Without that an unanchored pattern would continue to look for matches after the first.
         """
         universal = self.masks.get(self.labels.intern(charset.ANY), 0) & self.loop & last
         # A position of `universal` follows itself (loop), its neighbour (shift), or any of the rest.

@@ -35,7 +35,7 @@ from ..grammar import (
 )
 
 Difference: TypeAlias = tuple[RuleId, NodeId, tuple[NodeId, ...]]
-"""A rule, the left side of the difference that is its body, and what is taken away from it."""
+"""A rule, the left side of the difference that is its body, and the subtracted part."""
 
 
 class DifferenceError(Exception):
@@ -47,7 +47,7 @@ class DifferenceError(Exception):
 
 
 class Regular(NamedTuple):
-    """What is to become automata, and in `others` the rules with options that no automaton can carry."""
+    """The parts that become automata, and in `others` the rules with options that no automaton can carry."""
 
     differences: Sequence[Difference]
     lazy: Collection[RuleId]

@@ -58,7 +58,7 @@ _TOKEN_WORK: Final = 5
 
 
 def check_text(text: str, limits: Limits, error: type[EbnfError] | type[LarkError]) -> None:
-    """Refuse a grammar text that is too long, or holds what no text can: a NUL, where other readers stop, or half a surrogate pair."""
+    """Refuse a grammar text that is too long, or contains a NUL, where other readers stop, or half a surrogate pair."""
     try:
         size = len(text.encode())
     except UnicodeEncodeError as reason:

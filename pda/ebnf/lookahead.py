@@ -30,12 +30,12 @@ from ..grammar import ALT, CALL, EMPTY, GRAPH, REPEAT, SEQ, GrammarBuilder, Node
 from .difference import Automata, DifferenceError
 
 Ways: TypeAlias = dict[Dfa | None, NodeId]
-"""The texts of a node by what is still asked of the text behind them: an automaton that any text behind a text of it stays in."""
+"""The texts of a node by the remaining demand on the text after them: an automaton that the text after must stay in."""
 
 State: TypeAlias = tuple[int, Dfa | None]
 """A state of a graph, and the texts asked for there."""
 
-DEPTH: Final = 100  # rules and groups inside one another that are opened to find what follows
+DEPTH: Final = 100  # nested rules and groups that are opened to find the following text
 UNROLLED: Final = 16  # iterations of a loop with bounds
 
 
@@ -235,7 +235,7 @@ class _Lookaheads:
         return self.merged(found)
 
     def beginning_with(self, node: NodeId, asked: Dfa | None, depth: int) -> Ways:
-        """The texts of a node that begin with what is asked, or are the beginning of it, by what is left of it then."""
+        """The texts of a node that begin with the demanded text, or are a prefix of it, by the rest of the demand."""
         if asked is None or self.builder.nodes[node][0] == EMPTY:
             return {asked: node}
         try:
@@ -299,7 +299,7 @@ class _Lookaheads:
         return dfa.intersection(left, right, budget=self.budget)
 
     def merged(self, ways: Sequence[tuple[Dfa | None, NodeId]]) -> Ways:
-        """Ways that ask for the same as one; those that ask for what cannot be are none."""
+        """Ways with the same demand merged into one, without those whose demand cannot be met."""
         nodes: dict[Dfa | None, dict[NodeId, None]] = {}
         for asked, node in ways:
             if asked != NOTHING:

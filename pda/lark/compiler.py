@@ -26,7 +26,7 @@ A lazy rule ends where it first can, and with it the terminals that stand beside
 An assertion in a terminal (`^`, `$`, `\b`, lookaround) sees the text of this terminal alone. lark shows it the whole input.
 
 Modifiers (`?rule`, `!rule`), aliases and priorities change lark's trees, not its language, and are read over.
-A text that is captured or bounded by a rule's options begins with what is ignored before its first terminal.
+A text that is captured or bounded by a rule's options includes ignored text before its first terminal.
 A grammar inside another ignores text between its own terminals alone.
 Refused by name: %declare, whose terminals have no text; bytes that are no text (`allow_invalid_utf8`).
 
@@ -207,7 +207,7 @@ class _Compiler:
         self.queue: list[tuple[RuleId, Definition, dict[str, Value], int | None]] = []
 
     def root(self, start: str, *, nested: bool = False) -> RuleId:
-        """The rule of the texts of the start rule, with what is ignored around them."""
+        """The rule of the texts of the start rule, with ignored text around them."""
         definitions, builder = self.definitions, self.builder
         self.check_names()
         if start not in definitions.by_name:

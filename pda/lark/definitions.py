@@ -155,7 +155,7 @@ class Definitions:
         self.options |= value
 
     def load_import(self, grammar: str, relative: bool, statement: Token, aliases: dict[str, str]) -> None:
-        """The names that a text imports from one grammar, and what they depend on."""
+        """The names that a text imports from one grammar, and their dependencies."""
         if relative or grammar not in BUNDLED:
             known = ", ".join(BUNDLED)
             raise self.error(f"no grammar `{'.' * relative}{grammar}` can be imported: files are not read; available: {known}", statement)

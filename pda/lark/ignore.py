@@ -42,7 +42,7 @@ class Ignored:
         self.ends = frozenset(chars for chars in self.barred if chars is not None)
 
     def before(self, node: NodeId, first: CharSet, restricted: Callable[[CharSet], NodeId | None]) -> NodeId:
-        """A terminal with what may be ignored before it.
+        """A terminal with optional ignored text before it.
 
         `first` holds the characters that it may begin with; `restricted` gives its texts that begin with one out of a set, None for none.
         """

@@ -301,7 +301,7 @@ class Order:
         return root
 
     def explore(self, context: Context) -> Graph:
-        """The graph of a rule in a context, with what is known of those that it calls."""
+        """The graph of a rule in a context, given the known facts about the rules that it calls."""
         body = self.bodies[context.rule]
         states = {(_BEGIN, context.before): 0}
         edges: list[Edge] = []

@@ -192,7 +192,7 @@ class _LazyRules:
         return self.without[lazies]
 
     def matters(self) -> bool:
-        """Whether a lazy rule ends anything; warns of what it cannot end."""
+        """Whether a lazy rule ends anything; warns of terminals that it cannot end."""
         found = False
         others: dict[object, Lazies] = {}
         for graph in self.graphs.values():

@@ -1,4 +1,4 @@
-"""Terminals and the rules that are read as such, with what may be ignored before them, as nodes of a grammar.
+"""Terminals, and rules that are read as terminals, with optional ignored text before them, as nodes of a grammar.
 
 A rule with `lazy`, `suffix` or `stop` is a terminal that ends as soon as it can, and one with `max_chars` a terminal of bounded length.
 """
@@ -74,7 +74,7 @@ class Lexemes:
         return replace(options, lazy=False) if options.lazy and options.ending is None and _ends_in_a_token(definition) else options
 
     def node(self, terminal: Terminal, plan: Terminals, token: Token) -> NodeId:
-        """A terminal, with what may be ignored before it."""
+        """A terminal, with optional ignored text before it."""
         node = plan.node(self.builder, terminal, token)
         if self.ignored is None or node == self.builder.empty():
             return node
@@ -83,7 +83,7 @@ class Lexemes:
         )
 
     def opaque(self, node: NodeId, first: CharSet) -> NodeId:
-        """A node that is no terminal's but stands like one, with what may be ignored before it."""
+        """A node that is used like a terminal, with optional ignored text before it."""
         return node if self.ignored is None else self.ignored.before(node, first, lambda chars: None)
 
     def automaton(self, automaton: Dfa, most: int = -1) -> NodeId | None:

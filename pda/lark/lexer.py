@@ -275,7 +275,7 @@ class _Source:
         return "WORDS" if pattern is _WORDS else "NAMES", match.end()
 
     def word(self, word: str, start: int, end: int) -> str:
-        """Rule, template or terminal, by the case of the name and by what follows."""
+        """Rule, template or terminal, by the case of the name and by the next token."""
         if _RULE_NAME.fullmatch(word):
             if self.last == "_TO":
                 return "ALIAS"

@@ -3,7 +3,7 @@
 lark joins the parts of a terminal as texts of one regular expression, and so does this module, since definitions depend on it: the
 lookbehind in `common.ESCAPED_STRING` looks at the part before.
 So a part /a|b/ is not grouped: "x" /a|b/ is /xa|b/.
-Where a definition uses what no regular expression can say (`&`, `~`, runs of chunks), its parts become automata first.
+If a definition uses operators that no regular expression has (`&`, `~`, runs of chunks), its parts become automata first.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _letter(letter: str, flags: str) -> CharSet:
 
 
 class Terminals:
-    """The steps that make terminals, and what they share: how to report an error, and what may still be spent."""
+    """The steps that make terminals, and their shared state: how to report an error, and the remaining budget."""
 
     def __init__(self, error: ErrorAt, budget: Budget) -> None:
         self.error = error

@@ -1,4 +1,4 @@
-"""Bitmasks as arrays: the checks of an array that a caller passes, and what is done to logits with it.
+"""Bitmasks as arrays: the checks of a caller's array, and its use on logits.
 
 Bit i of word w in a row stands for token 32 w + i; 1 is allowed.
 """
@@ -20,7 +20,7 @@ class Tensor(Protocol):
 
 
 def checked_rows(bitmask: Any, size: int, rows: Sequence[int]) -> npt.NDArray[np.int32]:
-    """The bitmask as a two-dimensional array that has these rows; an error says what is wrong with it."""
+    """The bitmask as a two-dimensional array that has these rows; a wrong array is an error."""
     if not isinstance(bitmask, np.ndarray):
         device = getattr(getattr(bitmask, "device", None), "type", "cpu")
         if not hasattr(bitmask, "numpy"):

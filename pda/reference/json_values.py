@@ -2,7 +2,7 @@
 
 Numbers are equal by value without any rounding, strings after unescaping, objects without regard to the order of their keys; true is not 1.
 A value is named by a digest, so that a value nested 100,000 deep costs neither recursion nor more than 32 bytes once it is read.
-A text that is not JSON is a value of its own, equal to itself only.
+A text that is not JSON is a separate value, equal only to itself.
 """
 
 from __future__ import annotations

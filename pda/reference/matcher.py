@@ -100,7 +100,7 @@ class KernelGrammar:
 
     @property
     def statistics(self) -> dict[str, int]:
-        """Counts of what was built, which this engine does not keep."""
+        """Counts of built objects, which this engine does not keep."""
         return {}
 
     @property

@@ -48,7 +48,7 @@ class Vocabulary(Protocol):
 
 @dataclass(slots=True)
 class State:
-    """A state, and what it can read; `kind` says whether its rule is an NFA or has a register."""
+    """A state, and the characters that it can read; `kind` says whether its rule is an NFA or has a register."""
 
     rule: int
     kind: int = PLAIN

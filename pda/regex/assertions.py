@@ -194,7 +194,7 @@ class AlternatingAutomaton:
         return canonical(rows, accepting, labels, self.budget)
 
     def moment(self, previous: int, behinds: tuple[ThreadsId, ...], following: int) -> Moment:
-        """The moment with these properties, with what is known of it."""
+        """The moment with these properties, and the known facts about it."""
         key = (previous, behinds, following)
         found = self.moments.get(key)
         if found is None:

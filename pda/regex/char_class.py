@@ -243,7 +243,7 @@ def _read_plain(pattern: str, at: int, flags: int, tried: int) -> ClassMatch:
 
 
 class _Level:
-    """A class being read: what stands before the last operator, that operator, and the union being collected after it."""
+    """A class being read: the part before the last operator, that operator, and the union being collected after it."""
 
     __slots__ = ("left", "negated", "operator", "sets")
 
@@ -254,7 +254,7 @@ class _Level:
         self.sets: list[CharSet] = []
 
     def close_operand(self, operator: str) -> None:
-        """Apply the last operator to what was collected, and begin the operand of the next one."""
+        """Apply the last operator to the collected set, and begin the operand of the next one."""
         right = union(*self.sets) if self.sets else ()
         match self.operator:
             case "&&":

@@ -29,7 +29,7 @@ from .to_nfa import branches_dfa, check_atoms, small_dfa
 
 __all__ = ["Ast", "parse", "regex_dfa", "regex_grammar", "regex_node"]
 
-# A pattern that stands alone is determinised while this is cheap; past it the kernel, which goes only where a text leads, does better.
+# A pattern that stands alone is determinised while this is cheap; beyond it the kernel, which only follows the text, is faster.
 # It also counts large repetitions without a state for each count.
 _MODEST_COUNT: Final = 32
 # Steps of work that an error may take to find the assertion that is to blame, and among how many.
@@ -40,7 +40,7 @@ _MOST_BLAMED: Final = 20
 def regex_dfa(pattern: str, *, search: bool, limits: Limits | None = None, budget: Budget | None = None) -> Dfa:
     """The canonical automaton of all texts that match, as a whole or with `search` somewhere in the text.
 
-    A budget says what a compilation that this is part of may still spend; it brings its own limits.
+    A budget bounds the rest of the enclosing compilation, and brings its own limits.
 
     >>> regex_dfa("^a+$|b", search=False)
     <Dfa of 3 states, 3 transitions>

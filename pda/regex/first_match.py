@@ -55,7 +55,7 @@ MANY_WORDS: Final = 32
 
 
 def preferred_node(builder: GrammarBuilder, ast: Ast, budget: Budget) -> NodeId:
-    """A node for the preferred texts of a tree, NEVER where there are none."""
+    """A node for the preferred texts of a tree, NEVER if there are none."""
     words = plain_words(ast)
     if words is not None and len(words) > MANY_WORDS:
         budget.spend(sum(map(len, words)))
@@ -310,7 +310,7 @@ class _Nfa:
             raise RegexError("`$` inside a lookaround is supported at its end; write \\Z")
 
     def look(self, look: Look, entry: int, leave: int, nested: bool) -> None:
-        """A lookaround: a test where it asks for one character, else an NFA of its own."""
+        """A lookaround: a test if it asks for one character, otherwise a separate NFA."""
         behind, negated = not look.ahead, look.negated
         chars = one_character(self.nodes[look.body])
         if chars is not None:
@@ -438,7 +438,7 @@ class _Threads:
     def closure(
         self, state: int, before: int, after: int, behind: Mapping[int, bool | None], seen: set[Step]
     ) -> Iterator[tuple[int, frozenset[int]]]:
-        """In order of preference what a thread comes to: MATCHED or the state behind the next character; and the lookaheads it passed.
+        """The results of a thread in order of preference: MATCHED or the state after the next character, and the lookaheads it passed.
 
         `behind` says which lookbehinds hold, None for those that would with other text before this one.
         `seen` are the steps of threads before this one, from which nothing new comes.
@@ -532,7 +532,7 @@ class _Threads:
         return found
 
     def outcomes(self, moment: Moment, after: int) -> Iterator[tuple[int, Obligations]]:
-        """In order of preference what the threads come to; a match without obligations is the last."""
+        """The results of the threads in order of preference; a match without obligations is the last."""
         before, threads, _ = moment
         behind = self.look_behind(moment, after)
         seen: defaultdict[Obligations, set[Step]] = defaultdict(set)

@@ -116,7 +116,7 @@ def parse_python(pattern: str, budget: Budget) -> Ast:
 
 
 class _Group:
-    """An open group: what it is, where it began, its finished branches, and the branch being read."""
+    """An open group: its kind, its start, its finished branches, and the branch being read."""
 
     __slots__ = ("branches", "flags", "items", "kind", "position", "repeatable")
 

@@ -31,7 +31,7 @@ _CODE: Final = re.compile(r"x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8}
 
 
 def any_case(chars: CharSet, flags: int) -> CharSet:
-    """The set with every character that `re` takes for one of its own under flag i; with flag a, only letters of ASCII have cases.
+    """The set with every character that `re` identifies with a member under flag i; with flag a, only letters of ASCII have cases.
 
     >>> any_case((0x69, 0x69), 0) == (0x49, 0x49, 0x69, 0x69, 0x130, 0x131)
     True

@@ -24,7 +24,7 @@ _ESCAPED: Final = re.compile(r'[\x00-\x1f"\\/]')
 
 
 class Branch(NamedTuple):
-    """An outermost branch without its anchors: what it is made of, and whether it has to begin and end where the text does."""
+    """An outermost branch without its anchors: its parts, and whether it must begin and end with the text."""
 
     parts: tuple[AstId, ...]
     starts: bool

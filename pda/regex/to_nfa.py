@@ -1,7 +1,7 @@
 """From a regular expression to a position automaton, and to the Dfa that is determinised from it.
 
 The tree is unfolded with an explicit stack into positions of automata/nfa.py, a counted part once for every time it may occur.
-Patterns with assertions inside go on to assertions.py.
+Patterns with inner assertions continue in assertions.py.
 
 A possessive quantifier or an atomic group changes the language in general: `a*+a` matches nothing.
 It is taken where it makes no difference: around a part that matches in one way only, and around repetitions of one character set when no

@@ -50,7 +50,7 @@ _TEXT: Final = ("minLength", "maxLength", "pattern", "format")
 
 
 class UpperBound(NamedTuple):
-    """A superset of what a subschema allows."""
+    """A superset of the values that a subschema allows."""
 
     types: int
     """As bits."""

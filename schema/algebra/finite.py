@@ -1,6 +1,6 @@
 """The values of a conjunction, one by one, where they are few.
 
-Where values may not repeat, what can still follow depends on how many there are.
+Where values may not repeat, the rest of the text depends on their number.
 Constants, numbers and strings come from the sets that their parts hold; arrays and objects are put together out of the values of their
 items and members, and those that a count, a clause or a bound forbids are left out.
 Membership of an item or member in a further literal is asked of its values, not of the test of emptiness, which looks a few levels deep.
@@ -20,7 +20,7 @@ from ..sets.types import Array, Atom, Conjunction, Literal, Object, Parts, Value
 from .algebra import Algebra
 
 FEW_VALUES: Final = 256
-"""No more values than these are told one by one."""
+"""The maximal number of values that are listed one by one."""
 LOOKS: Final = 16 * FEW_VALUES
 """Arrays and objects that are looked at to find those that hold."""
 
@@ -33,7 +33,7 @@ class Finite:
         self.found: dict[Conjunction, Values | None] = {}
 
     def values(self, conjunction: Conjunction) -> Values | None:
-        """All values that meet a conjunction, None where they are more than FEW_VALUES or that cannot be told."""
+        """All values that meet a conjunction; None if they are more than FEW_VALUES, or if that is unknown."""
         if conjunction not in self.found:
             self.found[conjunction] = None  # while it is being worked out: a value inside of itself has no end of values
             self.found[conjunction] = self._values(conjunction)
@@ -63,7 +63,7 @@ class Finite:
         return values if len(values) <= FEW_VALUES else None
 
     def number(self, conjunction: Conjunction, enough: int) -> int:
-        """How many values there are, at most `enough`, and `enough` where it cannot be told that there are fewer."""
+        """The number of values, at most `enough`; `enough` unless there are surely fewer."""
         found = self.values(conjunction)
         if found is not None:
             return min(len(found), enough)

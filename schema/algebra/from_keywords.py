@@ -284,5 +284,5 @@ def required_names(schema: Schema, keyword_groups: Mapping[str, int]) -> Iterato
 
 
 def _countable(high: int) -> int:
-    """An upper bound, -1 where it is none or above all counts."""
+    """An upper bound; -1 if there is none, or if it is above all counts."""
     return high if high <= MOST_COUNTED else -1

@@ -59,7 +59,7 @@ Case = tuple[Parts, Evaluated]
 Request = tuple[bool, Literal]
 """(whether cases are wanted, a positive literal)"""
 Steps = Generator[Request, Any, Any]
-"""A computation that yields what it needs to know and is sent the answer; see `Algebra.evaluate`."""
+"""A computation that yields its questions and is sent the answers; see `Algebra.evaluate`."""
 
 
 class Unevaluated:
@@ -164,7 +164,7 @@ class Unevaluated:
         return self.grouped(result)
 
     def any_cases(self, branches: Sequence[list[Case]]) -> list[Case]:
-        """For every set of branches that some value meets together, what they evaluate together."""
+        """For every set of branches that some value meets together, the parts that they evaluate together."""
         silent = [branch for branch in branches if all(seen == Evaluated() for _, seen in branch)]
         telling = [branch for branch in branches if any(seen != Evaluated() for _, seen in branch)]
         if len(telling) > MOST_BRANCHES:

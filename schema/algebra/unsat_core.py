@@ -1,6 +1,6 @@
 """The unsatisfiable core of a schema, by deletion: a smallest set of constraints that contradict each other.
 
-Leave out one keyword after the other: what is still unsatisfiable without it stays without it. Definitions are looked at where a
+Leave out one keyword after the other: if the schema is still unsatisfiable without it, it stays out. Definitions are looked at where a
 reference into them is needed.
 This compiles the schema once for every keyword, so it is tried on small schemas only, and for a short time.
 """

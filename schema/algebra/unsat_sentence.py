@@ -1,4 +1,4 @@
-"""Constraints that contradict each other, as a sentence: what the value and each of its parts would have to be.
+"""Constraints that contradict each other, as a sentence about the value and each of its parts.
 
 >>> print(unsat_sentence({"type": "integer", "minimum": 3, "maximum": 2}, ["/type", "/minimum", "/maximum"]))
 no instance can satisfy the schema: the value must be an integer (/type), be at least 3 (/minimum) and be at most 2 (/maximum)
@@ -14,7 +14,7 @@ from ..dialect.keyword_values import pointer_token
 from .unsat_core import local_target, value_at
 
 _OPAQUE: Final = frozenset({"not", "if", "then", "else", "dependentSchemas", "dependencies", "dependentRequired"})
-"""Keywords that are named as a whole: what stands inside of them is no plain demand on an instance."""
+"""Keywords that are named as a whole, because their contents are not plain demands on an instance."""
 _PARTS: Final = {
     "items": "each item",
     "additionalItems": "each further item",
@@ -92,7 +92,7 @@ def unsat_sentence(schema: Any, core: Sequence[str]) -> str:
 
 
 def _clause(schema: Any, pointer: str) -> tuple[str, str, str]:
-    """What a constraint is about, the pointer of its keyword, and what it asks for."""
+    """The subject of a constraint, the pointer of its keyword, and its demand."""
     steps = [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]]
     value, place, base, path = schema, "", "", ""
 

@@ -1,4 +1,4 @@
-"""Keyword values read and checked: each function takes a subschema and gives what its keywords say, or raises Malformed.
+"""Keyword values read and checked: each function takes a subschema and returns the values of its keywords, or raises Malformed.
 
 Forms that only an older draft allows, such as `items` as an array or `exclusiveMinimum: true`, are read in every dialect: they have
 one meaning, and schemas that name no dialect mix them freely.

@@ -1,4 +1,4 @@
-"""What is handed over as a schema and is none: OpenAI's objects around a schema, definitions of tools, instances."""
+"""Values that are passed as a schema but are not: OpenAI's objects around a schema, definitions of tools, instances."""
 
 from __future__ import annotations
 

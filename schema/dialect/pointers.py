@@ -41,7 +41,7 @@ def locate(wanted: object, keyword: str, schema: object, documents: Mapping[str,
 
 
 def without(schema: Any, pointer: str) -> Any:
-    """A copy of the schema without what a pointer names; what is not on the way there is shared."""
+    """A copy of the schema without the part that a pointer names; parts off that path are shared."""
     steps = [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]]
     root = dict(schema)
     current: Any = root

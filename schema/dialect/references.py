@@ -5,7 +5,7 @@ A reference resolves against the resource it stands in.  Its fragment is a JSON 
 A scope is the resource in which the compiler stands, and those entered on the way there, outermost first, as far as they have dynamic
 anchors: `$dynamicRef` looks there.  Scopes compare by value, so that a subschema in a scope is a key to compile it once by.
 
-Nothing is fetched: what is not in the schema, in `documents` or among the bundled metaschemas leads nowhere, and that is an error.
+Nothing is fetched: a reference out of the schema, `documents` and the bundled metaschemas leads nowhere, which is an error.
 Nothing is searched before it is needed: a pointer is followed step by step, and a document is gone through for identifiers and anchors
 only once a reference asks for one.
 
@@ -196,7 +196,7 @@ class Registry:
         return found
 
     def _found(self, resource: Resource, reference: str) -> tuple[Any, Resource]:
-        """As `_target`; a LookupError says what is missing."""
+        """Like `_target`; a LookupError names the missing part."""
         uri, _, fragment = reference.partition("#")
         if uri:
             resource = self._resource(resolve_uri(resource.uri, uri))
@@ -275,7 +275,7 @@ class Registry:
         yield from self.opened
 
     def _open(self, uri: str, schema: Any) -> Document:
-        """Take in a document under the URI it was asked for, and under that of its own identifier."""
+        """Add a document under the requested URI, and under that of its own identifier."""
         dialect = self._dialect(schema, self.default)
         identifier = schema.get(dialect.identifier) if isinstance(schema, dict) else None
         own = uri

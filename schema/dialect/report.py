@@ -48,7 +48,7 @@ _OF_OBJECTS: Final = frozenset(
     | {"minProperties", "maxProperties", "dependentRequired", "dependentSchemas", "dependencies"}
 )
 _ELSEWHERE: Final = frozenset({"$ref", "$dynamicRef", "$recursiveRef", "allOf", "anyOf", "oneOf", "then", "else"})
-"""Keywords whose subschemas say of a value what the schema itself does not."""
+"""Keywords whose subschemas say something about a value that the schema itself does not."""
 _ATOMS: Final = frozenset({str, int, float, bool, type(None)})
 _Path = tuple["_Path | None", Any]
 """A place in a schema: the place above it, and a key or an index there."""
@@ -125,7 +125,7 @@ class Report:
 
     @property
     def warnings(self) -> tuple[Entry, ...]:
-        """The entries with a note: what is not enforced, though it looks as if it was meant to be."""
+        """The entries with a note: parts that are not enforced but were probably meant to be."""
         if self._warnings is None:
             if self._registry is None or self._approximated:
                 self._warnings = tuple(entry for entry in self.entries if entry.is_warning)

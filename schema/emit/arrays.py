@@ -62,7 +62,7 @@ class ArrayWriter:
 
     @property
     def few(self) -> Few:
-        """What is asked where items are to be unique, which not all writers can write."""
+        """The demands on unique items, which not all writers can write."""
         assert self._few is not None
         return self._few
 
@@ -202,7 +202,7 @@ class ArrayWriter:
         return result
 
     def written(self, stage: list[Outcome], *, distinct: bool) -> list[Turn]:
-        """What an item may be, first in the array and behind a comma, what it adds to each count, and its kind."""
+        """The node of an item, first in the array and after a comma, its contribution to each count, and its kind."""
         result = []
         for value, tally, kind in stage:
             node = self.value(value)
@@ -226,7 +226,7 @@ class ArrayWriter:
         return result
 
     def outcomes(self, item: Conjunction, position: int, counts: tuple[Count, ...]) -> list[Outcome]:
-        """How an item may turn out: what it meets, and how much that adds to each count.
+        """The possible outcomes of an item: the subschemas that it meets, and its contribution to each count.
 
         Where a count has no upper bound and the complement of its literal is large, an item that adds to it may also go uncounted.
         """

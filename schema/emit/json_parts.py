@@ -64,7 +64,7 @@ class Fragments(NamedTuple):
 
 
 class Template(NamedTuple):
-    """A builder with the fixed parts that nobody changes, to copy from; `memory` is what they take."""
+    """A builder with the fixed parts that nobody changes, to copy from; `memory` is their size."""
 
     builder: GrammarBuilder
     fragments: Fragments

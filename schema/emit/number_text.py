@@ -41,7 +41,7 @@ STATES: Final = 100_000
 
 LOWEST_EXPONENT: Final = -323
 HIGHEST_EXPONENT: Final = 308
-"""The exponents of doubles: programs read a number beyond them as 0 or infinity, which may not be what the schema allows."""
+"""The exponents of doubles: programs read a number beyond them as 0 or infinity, which the schema may not allow."""
 
 PLAIN: Final[Term] = (0, ())
 INTEGRAL: Final[Term] = (1, ())
@@ -607,7 +607,7 @@ class _DigitMachine:
         return _trimmed(rows, [machine.accepts(state) for state in states])
 
     def only_remainders(self, state: _State) -> bool:
-        """Whether a state is one of many that differ in the remainder alone; what follows a digit are such states too."""
+        """Whether a state is one of many that differ only in the remainder; a digit leads to such states too."""
         return (
             self.period > 10 and not self.bounded and state.phase == 2 and state.low > 0 and state.read == self.digits and state.rest >= 0
         )

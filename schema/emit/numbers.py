@@ -88,7 +88,7 @@ def _piece_nodes(builder: GrammarBuilder, piece: Piece, budget: Budget) -> list[
             is_first = term[0] >= 1 and term[0].denominator == 1 and low > 0 and not start[1]
             is_first = is_first and (next_member(term, ZERO_CUTS[1]) if term[1] else term[0]) >= low
             nodes.extend(number_text.interval_nodes(builder, 1 if is_first else low, not start[1], high, bool(end[1]), term, states))
-    # Automata that are remembered count as if they were made, so that no verdict depends on what was compiled before.
+    # Cached automata count as if they were newly made, so that no verdict depends on earlier compilations.
     made = [node for node in (*(builder.nodes[node] for node in nodes), *builder.nodes[before:]) if node[0] == AUTOMATON]
     budget.spend(len(nodes) + _STATE_WORK * sum(len(node[2]) for node in made))
     return nodes

@@ -23,7 +23,7 @@ _PLACE: Final = itemgetter(0, 1)
 
 
 class Member(NamedTuple):
-    """A declared key, or a class of undeclared ones: the node that reads key and colon, and what the value must meet."""
+    """A declared key, or a class of undeclared ones: the node that reads key and colon, and the demands on the value."""
 
     name: str | None
     inside: frozenset[int]
@@ -235,7 +235,7 @@ class OrderedGraph:
                 self.edges += (source, self.number((True, following, after, target, left)), node)
 
     def outcomes(self, current: Member, alive: tuple[int, ...]) -> Iterator[tuple[Conjunction, tuple[int, ...]]]:
-        """How a member may turn out: what its value meets, and which atoms are then alive."""
+        """The possible outcomes of a member: the subschemas that its value meets, and the atoms that are then alive."""
         relevant: dict[Literal, None] = {}
         touched: list[tuple[int, int, Atom]] = []
         for entry in self.concerning(current):

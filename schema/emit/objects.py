@@ -22,14 +22,14 @@ from .values import separated
 FEW_KEYS: Final = 1_024
 """A set of no more undeclared keys may run out before the members that have to be there are; of more keys there are always others."""
 FEW_NAMES: Final = 64
-"""Of a set of no more undeclared keys each is a member of its own where keys come in any order."""
+"""If keys come in any order, each key of a set of at most this many undeclared keys is a separate member."""
 MOST_OPTIONS: Final = 500
 """An object whose keys come in any order is a union of at most this many alternatives, or a graph (`emit.unordered`)."""
 SMALL_GRAPH: Final = 2_000
 """States that such a graph may have before ten times as many alternatives are tried."""
 _TIMES: Final = itemgetter(1)
 Witnesses = tuple[tuple[frozenset[int], Conjunction], ...]
-"""Undeclared keys that there have to be: the languages that each is in, and what its value meets."""
+"""Required undeclared keys: the languages of each, and the subschemas that its value meets."""
 
 
 class ObjectWriter:

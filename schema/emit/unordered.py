@@ -1,4 +1,4 @@
-"""Objects with clauses whose keys come in any order, as one graph over what the clauses still ask for.
+"""Objects with clauses whose keys come in any order, as one graph over the open demands of the clauses.
 
 An object as a union of objects without clauses (`objects.Writer.without_clauses`) is quick to run where these are few.
 They multiply where each of many clauses may be met by many keys; this graph has a state for each set of clauses that are left instead.
@@ -28,7 +28,7 @@ Split = Callable[[Conjunction, tuple[Literal, ...]], list[tuple[Conjunction, fro
 
 
 class Key(NamedTuple):
-    """A declared key, or a set of others: the node that reads key and colon, what the value must meet, and the atoms that speak of it.
+    """A declared key, or a set of others: the node that reads key and colon, the demands on the value, and the atoms about it.
 
     `lasts`: there is always one more key, so that an atom which asks for one can still be met at any time.
     """
@@ -109,7 +109,7 @@ class Unordered:
         return all(clause & self.universal for clause in left)
 
     def members(self, left: Left) -> list[tuple[NodeId, Left]]:
-        """The members that may come, and what each leaves of the clauses."""
+        """The members that may come, and the clauses that each leaves open."""
         found = self.turns.get(left)
         if found is None:
             found = self.turns[left] = []

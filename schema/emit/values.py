@@ -1,4 +1,4 @@
-"""Constants as nodes, and what the writers of arrays and objects share."""
+"""Constants as nodes, and the common parts of the writers of arrays and objects."""
 
 from __future__ import annotations
 

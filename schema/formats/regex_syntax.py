@@ -3,7 +3,7 @@ r"""The format `regex`: the syntax of ECMA-262 regular expressions with the u fl
 Groups nest, so the language is not regular, and the grammar is a rule that calls itself.
 Checked are the brackets, what a quantifier may stand behind, every escape, the order of the bounds in `{2,5}` and of the ends in `[a-f]`.
 
-What no context-free grammar can know, and what is rare, is decided so:
+These are the decisions on properties that no context-free grammar can express, and on rare ones:
 
 - a back reference by number is refused; one by name is taken, whether the group exists is not checked, nor that names are used once;
 - `\p{...}` is checked by its form, not by the list of properties;
@@ -28,7 +28,7 @@ _NAME: Final = "$$09AZ__az"
 FLAT: Final = "regex-without-groups"
 """Where the tables of automata have the regular expressions without groups."""
 DEPTH: Final = 2
-"""How deep groups may be nested where a regular expression has to be told by an automaton."""
+"""The maximal nesting of groups if an automaton has to recognize a regular expression."""
 
 
 def ascii_text(builder: GrammarBuilder, text: str, encoding: int) -> NodeId:
@@ -80,7 +80,7 @@ def regex_syntax_node(builder: GrammarBuilder, encoding: int = UTF8) -> NodeId:
 
 
 def disjunction(c: Characters, group: NodeId, looking: NodeId) -> NodeId:
-    """A whole regular expression, given what stands for a group and for a lookaround."""
+    """A whole regular expression, given the nodes for a group and for a lookaround."""
     b = c.builder
     digit = c.between("0", "9")
     name = c.sequence("<", c.between(*_NAME_BEGINS), b.repeat(c.between(*_NAME)), ">")

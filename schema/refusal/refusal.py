@@ -1,7 +1,7 @@
 """The sentences for a text that the grammar of a schema refuses at some byte.
 
 Where the text is JSON, the evaluator says which keywords its value offends; the parts at the refused byte come first. Where it is not, or
-not yet, only what has ended counts. A value that offends nothing is written in another way than the grammar's: its keys in another
+not yet, only finished parts count. A value that offends nothing is written in another way than the grammar's: its keys in another
 order, say, or with blanks where none may be.
 """
 
@@ -96,7 +96,7 @@ class Refusals:
 
 
 def choice_refusal(options: Sequence[str], data: bytes) -> str:
-    """The sentence for a text that is none of some texts."""
+    """The sentence for a text that is not one of the given texts."""
     return "the text" + not_one_of(data[:LONGEST_TEXT].decode("utf-8", "replace"), options)
 
 

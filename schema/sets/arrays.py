@@ -16,7 +16,7 @@ FREE: Final = Array()
 
 
 def intersect(a: Array, b: Array) -> Array | None:
-    """Arrays of both parts, None where there are none by their counts alone."""
+    """Arrays of both parts; None if their counts alone exclude each other."""
     if a == FREE:
         return b
     if b == FREE:

@@ -1,4 +1,4 @@
-"""Sets of numbers: what the number keywords of a JSON Schema describe, closed under intersection, union and complement.
+"""Sets of numbers: the sets that the number keywords of a JSON Schema describe, closed under intersection, union and complement.
 
 A set is a sorted row of disjoint pieces, each an interval and a lattice: which of the interval's numbers belong.
 A lattice is a disjoint union of terms (step, excluded): the multiples of `step` (every number where it is 0) that are multiples

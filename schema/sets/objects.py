@@ -105,7 +105,7 @@ def _needed(atoms: Iterable[Atom], clauses: Iterable[Clause]) -> tuple[Clause, .
 
 
 class _Demands(NamedTuple):
-    """A part as what it asks for, to be compared with others."""
+    """A part as a set of demands, for comparison with others."""
 
     part: Object
     atoms: frozenset[Atom]

@@ -407,7 +407,7 @@ _MOST_COMMON: Final = 16
 def _shortest_common(automata_of_tests: Sequence[Dfa], budget: Budget) -> tuple[int, str | None]:
     """The length of a shortest text that all automata accept, or a lower one where that is long to find, -1 for none; and the text.
 
-    The text is None where there is none, and where the search is long or leaves out an automaton.
+    The text is None if there is none, or if the search takes too long or leaves out an automaton.
     Breadth first over tuples of states, so it stops at the first text and never builds the product; without automata that are very large.
     """
     known = [(table, automaton.accepting) for automaton in automata_of_tests if (table := by_classes(automaton)) is not None]

@@ -1,4 +1,4 @@
-"""Typed parts: what a subschema says about each JSON type, the normal form that the algebra of schemas computes with.
+"""Typed parts: the demands of a subschema on each JSON type, the normal form of the algebra of schemas.
 
 Subschemas inside a part stay unevaluated: a *literal* is the number of a subschema, negative for its complement, and a *conjunction* is
 a set of literals.
@@ -16,7 +16,7 @@ from .numbers import NOTHING, NUMBERS, NumberSet
 Literal: TypeAlias = int
 Conjunction: TypeAlias = frozenset[int]
 Values: TypeAlias = Mapping[object, Any]
-"""JSON values by what makes them equal."""
+"""JSON values in a form in which equal values are identical."""
 
 TRUE: Final[Literal] = 1
 """The subschema `true`; its complement -1 is `false`."""
@@ -141,5 +141,5 @@ def reduced(literals: Conjunction) -> Conjunction:
 
 
 def high_bound(a: int, b: int) -> int:
-    """The lower of two upper bounds, of which -1 is none."""
+    """The lower of two upper bounds, where -1 means none."""
     return b if a < 0 else a if b < 0 else min(a, b)

@@ -196,7 +196,7 @@ class Writer:
         return found
 
     def tag_parts(self, fields: Fields) -> TagSteps:
-        """A tag, with its content as a format of its own."""
+        """A tag, with its content as a separate format."""
         fields.only(_TAG_FIELDS, "tag")
         if fields.values.get("type", "tag") != "tag":
             raise refusal(fields.path_of("type"), "must be `tag`: no other format is allowed here")

@@ -45,7 +45,7 @@ class PlacedWriter(Writer):
         return self._placed(inner.path, found) if isinstance(found, int) else self._finished(inner.path, found)
 
     def tag_parts(self, fields: Fields) -> TagSteps:
-        """The same, with a rule for what follows the beginning, which knows the path of the tag."""
+        """The same, with a rule for the text after the beginning, which knows the path of the tag."""
         tag = yield from super().tag_parts(fields)
         return _PlacedTag(tag.begin, self._placed(fields.path, tag.rest), fields.path_of("begin"))
 
@@ -55,7 +55,7 @@ class PlacedWriter(Writer):
         return around, self._placed(fields.path_of("end"), node)
 
     def after(self, tag: Tag, length: int = 0) -> NodeId:
-        """The same, with a rule for what is left of the beginning."""
+        """The same, with a rule for the rest of the beginning."""
         assert isinstance(tag, _PlacedTag)
         rest = self.literal(tag.begin[length:]) if isinstance(tag.begin, str) else self.builder.tokens((tag.begin,))
         return self.builder.seq(self._placed(tag.path, rest), tag.rest)
