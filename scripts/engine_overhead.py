@@ -4,9 +4,10 @@
     python scripts/engine_overhead.py --demo --batch 1 --temperature 1 --top-p 0.95
 
 A model of the demo model's size with random weights and as many logits as the tokenizer has ids, or the demo model itself; greedy, or
-with the engine's sampler on both sides; `batch` requests of which all or none have a JSON Schema. Both run in turns. Times are those of
-the CPU that the engine's thread had, so that whatever else the machine does counts little. Masks are filled by a thread beside it, which
-counts where the step has to wait for it, by the clock.
+with the engine's sampler on both sides; `batch` requests of which all or none have a JSON Schema. Two engines make their steps in turns,
+so that each step without a constraint has one beside it with one, and the median of their differences counts. Times are those of the CPU
+that the engine's thread had, so that other load on the machine counts little. Masks are filled by a thread beside it, which counts where
+the step has to wait for it, by the clock.
 
 With `--pause` there is no model: a forward pass is a pause of so many seconds, and its logits are made in advance. So steps are the same
 but for the constraint, and can be held against each other by the clock, which is what a request sees. The thread asks for the time until
@@ -20,9 +21,10 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
@@ -95,8 +97,12 @@ class Step:
     masks: float
 
 
-def run(engine: Engine, clock: Clock | None, batch: int, steps: int, constraint: Constraint | None, sampling: Sampling) -> list[Step]:
-    """The steps of a full batch."""
+Pair: TypeAlias = tuple[Step, Step]
+"""A step without a constraint, and the one beside it with one."""
+
+
+def start(engine: Engine, batch: int, steps: int, constraint: Constraint | None, sampling: Sampling) -> list[Any]:
+    """Fill the batch."""
     request = Request(
         prompt=engine.encode("Write a person as JSON."),
         constraint=constraint,
@@ -107,21 +113,35 @@ def run(engine: Engine, clock: Clock | None, batch: int, steps: int, constraint:
     tickets = [engine.submit(request, lambda event: None, patient=True) for _ in range(batch)]
     while engine.info.running < batch:
         engine.step()
-    times = []
-    for _ in range(steps):
-        masks = engine.info.mask_seconds
-        if clock is not None:
-            clock.seconds = 0.0
-        began, start = time.perf_counter(), time.thread_time()
-        engine.step()
-        taken, cpu = time.perf_counter() - began, time.thread_time() - start
-        times.append(Step(taken, cpu, cpu - (clock.seconds if clock is not None else 0.0), engine.info.mask_seconds - masks))
-        if engine.info.running < batch:
-            break
-    for ticket in tickets:
-        ticket.cancel()
+    return tickets
+
+
+def step(engine: Engine, clock: Clock | None) -> Step:
+    """One step, timed."""
+    masks = engine.info.mask_seconds
+    if clock is not None:
+        clock.seconds = 0.0
+    began, start = time.perf_counter(), time.thread_time()
     engine.step()
-    return times
+    taken, cpu = time.perf_counter() - began, time.thread_time() - start
+    return Step(taken, cpu, cpu - (clock.seconds if clock is not None else 0.0), engine.info.mask_seconds - masks)
+
+
+def run(engines: Sequence[Engine], clock: Clock | None, batch: int, steps: int, constraint: Constraint, sampling: Sampling) -> list[Pair]:
+    """The steps of a full batch without the constraint and of one with it, in turns."""
+    tickets = [start(engine, batch, steps, wanted, sampling) for engine, wanted in zip(engines, (None, constraint), strict=True)]
+    pairs = []
+    for number in range(steps):
+        order = (0, 1) if number % 2 else (1, 0)
+        times = {place: step(engines[place], clock) for place in order}
+        if any(engine.info.running < batch for engine in engines):
+            break
+        pairs.append((times[0], times[1]))
+    for engine, those in zip(engines, tickets, strict=True):
+        for ticket in those:
+            ticket.cancel()
+        engine.step()
+    return pairs
 
 
 def make_model(arguments: argparse.Namespace) -> tuple[Any, Any]:
@@ -159,29 +179,26 @@ def main() -> None:
     torch.manual_seed(0)
     model, tokenizer = load_model() if arguments.demo else make_model(arguments)
     sampling = Sampling(temperature=arguments.temperature, top_p=arguments.top_p, seed=0)
-    engine = Engine(model, tokenizer, max_running=arguments.batch)
+    engines = [Engine(model, tokenizer, max_running=arguments.batch) for _ in range(2)]
     clock = None if arguments.pause else Clock(model)
     constraint = Constraint("json_schema", SCHEMA)
-    free: list[Step] = []
-    guided: list[Step] = []
+    pairs: list[Pair] = []
     for number in range(arguments.rounds + 1):
-        plain = run(engine, clock, arguments.batch, arguments.steps, None, sampling)
-        masked = run(engine, clock, arguments.batch, arguments.steps, constraint, sampling)
-        if number:  # the first round warms up
-            free += plain
-            guided += masked
+        found = run(engines, clock, arguments.batch, arguments.steps, constraint, replace(sampling, seed=number))
+        pairs += found if number else []  # the first round warms up
 
     def both(name: str) -> tuple[float, float, float]:
-        without, with_one = (1e3 * statistics.median(getattr(step, name) for step in steps) for steps in (free, guided))
-        return without, with_one, with_one - without
+        times = [(1e3 * getattr(free, name), 1e3 * getattr(guided, name)) for free, guided in pairs]
+        differences = statistics.median(guided - free for free, guided in times)
+        return statistics.median(free for free, _ in times), statistics.median(guided for _, guided in times), differences
 
-    print(f"batch {arguments.batch}, {len(tokenizer)} ids, medians of {len(free)} and {len(guided)} steps; milliseconds")
+    print(f"batch {arguments.batch}, {len(tokenizer)} ids, medians of {len(pairs)} pairs of steps and of their differences; milliseconds")
     print("a step by the clock: {:.3f} without a constraint, {:.3f} with one, {:+.3f}".format(*both("clock")))
     print("processor time of its thread: {:.3f} and {:.3f}, {:+.3f}; outside of the model".format(*both("cpu")), end=" ")
     print("{:.3f} and {:.3f}, {:+.3f}".format(*both("rest")))
-    step = both("clock" if arguments.pause else "cpu")[0]
+    whole = both("clock" if arguments.pause else "cpu")[0]
     added = both("clock" if arguments.pause else "rest")[2]
-    print(f"a constraint adds {added:.3f}: {100 * added / step:.2f} % of the step")
+    print(f"a constraint adds {added:.3f}: {100 * added / whole:.2f} % of the step")
     print(f"of which waiting for masks and applying them: {both('masks')[1]:.3f}")
 
 

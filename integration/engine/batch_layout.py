@@ -103,7 +103,7 @@ class Layout:
             else:
                 self.plain.append(sequence)
                 self.rows.append(row)
-            if not sequence.greedy_first:
+            if not sequence.masked_late:
                 self.masked += rows
         if not sequence.greedy_first or draft.tokens or (guide is not None and not guide.is_direct):
             self.single.append(place)

@@ -1,6 +1,7 @@
 """Masks over the logits of a step, and a token for each row.
 
-Rows that are sampled are masked in one call, before temperature, top-k and top-p.
+A draw looks at the allowed tokens alone, so a row is masked only where a token was refused, or where all of its logits count: for
+log-probabilities, and for stop tokens that are held back. These are masked in one call.
 Greedy rows are not written to: their best allowed tokens are found in one call, and taken and measured for their budgets in another, so
 that a constraint costs the interpreter nothing a row. What these calls leave over is gone through one by one, as are sampled rows.
 """
@@ -154,7 +155,7 @@ class TokenSelector:
 
         def forbid(token: int) -> None:
             nonlocal forbidden
-            if greedy_first and not forbidden:
+            if sequence.masked_late and not forbidden:
                 apply_token_bitmask_inplace(table[None], self._masks.bits[row : row + 1])
             forbidden = True
             table[token] = -torch.inf

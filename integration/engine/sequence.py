@@ -35,6 +35,7 @@ class Sequence:
     """The state of a request from its preparation to its answer.
 
     `greedy_first`: its most likely token is looked at before its row is masked.
+    `masked_late`: its row is masked only where a token is refused: the tokens are looked for among those that the mask allows.
     """
 
     def __init__(self, request: Request, vocabulary: Vocabulary, room: int) -> None:
@@ -47,6 +48,7 @@ class Sequence:
         self.guide: Guide | None = None
         self.holds_stops = request.min_tokens > 0 or request.ignore_stop_tokens
         self.greedy_first = self.sampler.is_greedy and not self.sampler.changes_logits and not self.holds_stops and request.logprobs is None
+        self.masked_late = self.greedy_first or not (self.sampler.is_greedy or self.holds_stops or request.logprobs is not None)
         self.tokens: list[int] = []
         self.pending: list[int] = []
         self.row = -1
@@ -84,7 +86,8 @@ class Sequence:
     def begin(self, grammar: CompiledGrammar, tokenization: ShortestTokenization) -> None:
         """Take up the compiled grammar; RequestError where the budget cannot hold even the shortest answer."""
         self.guide = Guide(grammar, self.stops, self.request.reasoning_end, tokenization)
-        self.greedy_first &= not self.guide.has_temperature
+        if self.greedy_first and self.guide.has_temperature:
+            self.greedy_first = self.masked_late = False
         self.stats.kind = grammar.stats.kind
         self.stats.compile_seconds = grammar.stats.seconds
         if self.is_bounded and not self.guide.can_close(self.max_tokens):
