@@ -1,6 +1,6 @@
 """Curves on logarithmic axes as SVG, from tables of results: the same tables give the same bytes, on any machine.
 
-A chart is a row of panels with one legend. Each engine has its colour and its mark in all charts, so that they can be told apart without
+A chart is a row of panels with one legend. Each engine has its colour and its mark in all charts, so that they can be distinguished without
 colours too. The style follows the reader's light or dark scheme.
 """
 

@@ -1,4 +1,4 @@
-"""One hostile input in a process of its own, with limits of memory and time: a hang or a crash costs one input and no more.
+"""One hostile input in a separate process, with limits of memory and time: a hang or a crash costs one input and no more.
 
 `benchmarks.isolation` keeps one process for all schemas, since those are harmless; here each input gets a fork of one that has loaded
 the engine and its vocabulary.

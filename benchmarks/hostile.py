@@ -6,9 +6,9 @@ No text that a family knows to be right is rejected, and nothing crashes or hang
 
     python -m benchmarks.hostile --json hostile.jsonl --check --plot hostile.png
 
-The families are in `benchmarks.families`; each input runs in a process of its own (see `benchmarks.confined`).
+The families are in `benchmarks.families`; each input runs in a separate process (see `benchmarks.confined`).
 `--json` names a file to which each result is added as a line; what is in it already is not measured again, so that a run that was
-interrupted goes on where it stopped.
+interrupted continues where it stopped.
 llguidance reads EBNF through its own conversion to Lark; an engine skips the kinds of specifications that it does not have ("not taken").
 "wrong" is a text that the family knows to be right and whose tokens the engine does not allow; llguidance may ask for other tokens of the
 same text where the text is forced.

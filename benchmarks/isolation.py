@@ -1,4 +1,4 @@
-"""One engine in a process of its own, fed schema by schema, so that a crash or a hang costs one schema and no more.
+"""One engine in a separate process, fed schema by schema, so that a crash or a hang costs one schema and no more.
 
 All timing happens inside the process:
 

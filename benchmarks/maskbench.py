@@ -9,7 +9,7 @@ llguidance and XGrammar, measured in the same run, are slower at every percentil
     python -m benchmarks.maskbench --count 600 --only-accepted-by stackmask --check
 
 All engines take each schema in turn, in an order that rotates, so that a busy machine hits all alike.
-Each runs in a process of its own (see `benchmarks.isolation`).
+Each runs in a separate process (see `benchmarks.isolation`).
 Percentiles of steps are over all steps of all schemas that the engine compiled.
 """
 

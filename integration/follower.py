@@ -29,7 +29,7 @@ class Follower:
         self.go_to(tokens, common_prefix(self.tokens, tokens))
 
     def go_to(self, tokens: list[int], common: int) -> None:
-        """The same where the first `common` tokens are known to be accepted already; what follows a stop token is padding."""
+        """The same where the first `common` tokens are known to be accepted already; tokens after a stop token are padding."""
         self.matcher.rollback(len(self.tokens) - common)
         del self.tokens[common:]
         size = self.matcher.vocabulary.size

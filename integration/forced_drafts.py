@@ -1,6 +1,6 @@
 """The text that a grammar forces, cut into the tokens that an engine verifies as drafts.
 
-A text can be cut into tokens in several ways. The model most likely goes on as its tokenizer would, so that is the cut.
+A text can be cut into tokens in several ways. The model most likely continues as its tokenizer would, so that is the cut.
 Drafts are verified, and a model that goes another way loses them and nothing else.
 """
 

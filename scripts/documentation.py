@@ -43,7 +43,7 @@ def write_reference(arguments: argparse.Namespace) -> None:
 
 
 def write_outputs(arguments: argparse.Namespace) -> None:
-    """Run the blocks of some pages and write what they print."""
+    """Run the blocks of some pages and write their output."""
     servers: list[Server] = []
 
     def server() -> str:

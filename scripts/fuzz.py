@@ -62,7 +62,7 @@ def main() -> int:
 
 
 def summary(result: Result, seconds: float) -> None:
-    """Print what was tried and how often each way was taken."""
+    """Print the tried cases, and how often each strategy ran."""
     print(
         f"{result.tried.total()} cases in {seconds:.0f} s: {', '.join(f'{count} {name}' for name, count in sorted(result.tried.items()))}"
     )

@@ -5,7 +5,7 @@
     python scripts/json_schema_docs.py --run stackmask    runs the suite for an engine (or xgrammar, llguidance, outlines-core), keeps the
                                                           counts in docs/json_schema_suite.json, and writes the tables
 
-Each schema of a run has a process of its own, so that an engine that crashes or hangs loses that schema alone.
+Each schema of a run has a separate process, so that an engine that crashes or hangs loses that schema alone.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def run(name: str) -> None:
 
 
 def judged(candidate: suite.Candidate, chosen: Any) -> dict[str, list[int]]:
-    """The verdicts by file, each schema in a process of its own."""
+    """The verdicts by file, each schema in a separate process."""
     context = multiprocessing.get_context("fork")
     found: Verdicts = {}
     for _, group in itertools.groupby(chosen, key=lambda case: id(case.schema)):

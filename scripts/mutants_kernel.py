@@ -110,7 +110,7 @@ class Mutant:
     path: str
     line: int
     change: str
-    """The line, with what it was and what it becomes in it."""
+    """The line, with its old and its new text."""
     edits: tuple[tuple[int, str, int], ...]
     """(offset, text, characters replaced), where {id} in the text is the number of the mutant."""
     id: int = -1

@@ -130,7 +130,7 @@ def make(module: Module, operator: Operator, node: Any, index: int, line: int, c
 
 
 def difference(old: str, new: str) -> str:
-    """A line with what it was and what it becomes in it."""
+    """A line with its old and its new text."""
     begin = 0
     while begin < min(len(old), len(new)) and old[begin] == new[begin]:
         begin += 1

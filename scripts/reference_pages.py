@@ -132,7 +132,7 @@ def api() -> str:
 
 
 def integration(package: str, modules: tuple[str, ...]) -> Iterator[str]:
-    """A package of an engine or a library: what it exports."""
+    """The exports of a package for an engine or a library."""
     yield f"### `stackmask.{package}`"
     tree = module(package)
     yield first_paragraph(ast.get_docstring(tree) or "")
@@ -257,7 +257,7 @@ def errors() -> str:
 
 
 def example(name: str) -> str:
-    """A program that meets the error, with what it prints."""
+    """A program that raises the error, with its output."""
     import stackmask
     from stackmask.integration.demo import demo_vocabulary
 

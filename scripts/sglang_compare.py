@@ -4,7 +4,7 @@
     DIR/bin/python scripts/sglang_compare.py --tokenizer FOLDER --schemas FILE
     DIR/bin/python scripts/sglang_compare.py --constraints
 
-Each backend runs in a process of its own, made by SGLang's `create_grammar_backend` from SGLang's command line.
+Each backend runs in a separate process, made by SGLang's `create_grammar_backend` from SGLang's command line.
 Compiling is SGLang's `_init_value_dispatch` on an empty cache, filling `fill_vocab_mask`, accepting `accept_token`; all is wall-clock time,
 and of several rounds the least is taken, since machines have other things to do.
 

@@ -286,7 +286,7 @@ TYPES: dict[str, Any] = {
 
 
 def check(generator: stackmask.Generator, name: str, seed: int, num: int = 1, *, max_tokens: int = 300) -> list[str]:
-    """Generate objects of a type in one batch; what is wrong with those that are wrong."""
+    """Generate objects of a type in one batch; return the problems of the wrong ones."""
     first = generator.generate(
         f"Write {name} as JSON.",
         json_schema=TYPES[name],
@@ -323,7 +323,7 @@ def _problem(name: str, answer: stackmask.Generation[Any]) -> str:
 
 
 def main() -> int:
-    """Check every type and print what is wrong."""
+    """Check every type and print the problems."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--num", type=int, default=20, help="objects of each type (default: 20)")
     parser.add_argument("--seed", type=int, default=0)

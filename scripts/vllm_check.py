@@ -101,7 +101,7 @@ def is_object(text: str) -> bool:
 
 
 def fits(pattern: str) -> Callable[[str], bool]:
-    """Whether a text is what a regular expression describes, by Python's."""
+    """Whether a text matches a regular expression, by Python's `re`."""
     return lambda text: re.fullmatch(pattern, text, re.DOTALL) is not None
 
 
@@ -435,7 +435,7 @@ def tools(check: Checks, url: str) -> None:
 
 
 def main() -> int:
-    """Run what is asked for; each in a process of its own, since one process has one engine."""
+    """Run what is asked for; each in a separate process, since one process has one engine."""
     parts = {"offline": offline, "drafts": drafts, "forced": forced, "serve": serve}
     if len(sys.argv) == 1:
         codes = [subprocess.run([sys.executable, __file__, part], check=False).returncode for part in parts]

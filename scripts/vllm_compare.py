@@ -358,7 +358,7 @@ def times(results: dict[str, Any]) -> str:
 
 
 def constraints(results: dict[str, Any]) -> str:
-    """The table of what is enforced."""
+    """The table of enforced constraints."""
 
     def verdict(good: str, bad: str) -> str:
         if good.startswith("refused") or bad.startswith("refused"):
@@ -384,7 +384,7 @@ def insert(document: Path, name: str, table: str) -> None:
 
 
 def main() -> int:
-    """Measure each backend in a process of its own, and print the tables."""
+    """Measure each backend in a separate process, and print the tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--schemas", type=int, default=300, help="how many schemas of MaskBench; 0 for the table of constraints alone")
     parser.add_argument("--docs", type=Path, help="write the tables into this document")

@@ -85,7 +85,7 @@ class Harness:
         return {"version": PROTOCOL, "implementation": implementation}
 
     def run(self, case: Json) -> Json:
-        """A verdict on each instance, or why there is none."""
+        """A verdict on each instance, or the reason why there is none."""
         schema, documents = case["schema"], case.get("registry") or {}
         if isinstance(schema, dict) and self._dialect is not None:
             schema = {"$schema": self._dialect, **schema}

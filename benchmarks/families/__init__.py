@@ -1,4 +1,4 @@
-"""Hostile inputs in families: each is a function of a size that returns a specification and a text that it generates.
+"""Hostile inputs in families: each is a function of a size, n below, that returns a specification and a text that it generates.
 
 The sizes of a family are a geometric row, so that its cost against size shows as a line: flat, linear, or worse.
 The text may also be the beginning of one that the specification generates.

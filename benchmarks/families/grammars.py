@@ -16,7 +16,7 @@ def counted_rule_that_calls_itself(size: int, random: Random) -> Case:
 
 @family("ebnf", *row(3, 300))
 def counted_rules_in_counted_rules(size: int, random: Random) -> Case:
-    """Rules counted from two to so many, nested twice, over ambiguous items."""
+    """Rules counted from two to n, nested twice, over ambiguous items."""
     return f'root ::= x{{2,{size}}}\nx ::= y{{2,{size}}}\ny ::= "a" | "ab" | "b" | "(" root ")"', word(random, min(size**2, 500), "ab")
 
 
@@ -28,7 +28,7 @@ def counted_brackets(size: int, random: Random) -> Case:
 
 @family("ebnf", *row(30, 8000))
 def palindromes(size: int, random: Random) -> Case:
-    """A text of so many letters, of which each could be in the first half or in the second."""
+    """A text of n letters, of which each could be in the first half or in the second."""
     half = word(random, size // 2, "ab")
     return 'root ::= "a" root "a" | "b" root "b" | ""', half + half[::-1]
 
@@ -41,19 +41,19 @@ def palindromes_of_one_letter(size: int, random: Random) -> Case:
 
 @family("ebnf", *row(30, 8000))
 def hidden_left_recursion(size: int, random: Random) -> Case:
-    """A rule that calls itself behind one that may be empty, over a text of so many letters."""
+    """A rule that calls itself behind one that may be empty, over a text of n letters."""
     return 'root ::= maybe root "a" | "a"\nmaybe ::= "" | "b"', word(random, size // 20, "b") + "a" * size
 
 
 @family("ebnf", *row(30, 8000))
 def many_derivations(size: int, random: Random) -> Case:
-    """`S ::= S S | S S S | a`, over a text of so many letters."""
+    """`S ::= S S | S S S | a`, over a text of n letters."""
     return 'root ::= root root | root root root | "a"', "a" * size
 
 
 @family("ebnf", *row(30, 8000))
 def ambiguous_sums(size: int, random: Random) -> Case:
-    """Sums and products without precedence, of so many terms."""
+    """Sums and products without precedence, of n terms."""
     operators = random.choices("+*", k=size)
     text = "".join(f"{random.randint(1, 99)}{operator}" for operator in operators)
     return 'root ::= root "+" root | root "*" root | "(" root ")" | [0-9]+', f"({text}1)"
@@ -61,7 +61,7 @@ def ambiguous_sums(size: int, random: Random) -> Case:
 
 @family("ebnf", *row(30, 8000))
 def matched_or_not(size: int, random: Random) -> Case:
-    """`S ::= a S b | a S | a`: the dangling else, with so many letters."""
+    """`S ::= a S b | a S | a`: the dangling else, with n letters."""
     return 'root ::= "a" root "b" | "a" root | "a"', "a" * (size - size // 3) + "b" * (size // 3)
 
 
@@ -82,7 +82,7 @@ def rules_in_a_chain(size: int, random: Random) -> Case:
 
 @family("ebnf", *row(10, 20_000))
 def rules_as_alternatives(size: int, random: Random) -> Case:
-    """A choice of so many rules, each a word and a number."""
+    """A choice of n rules, each a word and a number."""
     names = words(random, size)
     rules = [f'r{number} ::= "{name}" [0-9]+ ("," root)?' for number, name in enumerate(names)]
     text = ",".join(f"{name}{random.randint(0, 999)}" for name in random.choices(names, k=100))
@@ -91,7 +91,7 @@ def rules_as_alternatives(size: int, random: Random) -> Case:
 
 @family("ebnf", *row(10, 2000))
 def rules_that_may_be_empty(size: int, random: Random) -> Case:
-    """A sequence of so many rules, each of which may be empty or anything of the others' letters."""
+    """A sequence of n rules, each of which may be empty or anything of the others' letters."""
     rules = [f'r{number} ::= "" | [ab] r{number}' for number in range(size)]
     return f"root ::= {' '.join(f'r{number}' for number in range(size))}\n" + "\n".join(rules), word(random, 500, "ab")
 
@@ -120,7 +120,7 @@ def limits_in_limits(size: int, random: Random) -> Case:
 
 @family("ebnf", *row(10, 3000))
 def lookahead_after_a_name(size: int, random: Random) -> Case:
-    """A name that one of so many words must follow, where the words are letters as well."""
+    """A name that one of n words must follow, where the words are letters as well."""
     followers = words(random, size)
     follow = " | ".join(f'"{text}"' for text in followers)
     return f"root ::= (name ({follow}) [;])+\nname ::= [a-z]+ (= {follow})", "".join(
@@ -140,7 +140,7 @@ def keywords_in_any_case(size: int, random: Random) -> Case:
 
 @family("lark", *row(100, 100_000))
 def substrings(size: int, random: Random) -> Case:
-    """Any part of a text of so many characters."""
+    """Any part of a text of n characters."""
     text = " ".join(words(random, max(2, size // 7)))
     return f"start: S\nS: %regex {{{json.dumps('substring_chars')}: {json.dumps(text)}}}", text[: LONGEST_TEXT // 4]
 

@@ -60,7 +60,7 @@ def alternatives_that_begin_alike(size: int, random: Random) -> Case:
 
 @family("regex", *row(10, 2000))
 def count_searched_in_text(size: int, random: Random) -> Case:
-    """A run of so many letters anywhere in a text."""
+    """A run of n letters anywhere in a text."""
     runs = (word(random, random.randint(1, size - 1)) for _ in range(max(3, 6000 // size)))
     return f".*[a-zA-Z0-9_-]{{{size}}}.*", (" ".join(runs)[:6000] + " " + word(random, size))[:LONGEST_TEXT]
 
@@ -85,7 +85,7 @@ def letters_and_others_counted(size: int, random: Random) -> Case:
 
 @family("regex", *row(10, 30_000))
 def negated_category_repeated(size: int, random: Random) -> Case:
-    r"""`\P{Lu}` so many times and once more."""
+    r"""`\P{Lu}` n times and once more."""
     return rf"\P{{Lu}}(?:\P{{Lu}}){{{size - 1}}}", word(random, size, "abc дé1")
 
 
@@ -111,7 +111,7 @@ def large_class_counted(size: int, random: Random) -> Case:
 
 @family("regex", *row(1000, 1_000_000))
 def long_literal(size: int, random: Random) -> Case:
-    """A literal of so many letters, with one choice at its end; the text of the longest ones is sampled."""
+    """A literal of n letters, with one choice at its end; the text of the longest ones is sampled."""
     text = word(random, size)
     return f"{text}(?:1|2)", text + "1" if size < LONGEST_TEXT else None
 

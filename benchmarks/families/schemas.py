@@ -10,7 +10,7 @@ from benchmarks.families.family import Case, closed, compact, family, row, shuff
 
 @family("both_orders", *row(10, 1000))
 def unique_items_with_finite_parts(size: int, random: Random) -> Case:
-    """An array of so many different texts and objects, where the objects hold parts of which there are only few."""
+    """An array of n different texts and objects, where the objects hold parts of which there are only few."""
     env = {"type": "array", "items": {"enum": ["web", "console"]}}
     items = {"oneOf": [{"type": "string"}, closed({"file": {"type": "string"}, "env": env}, ["file"])]}
     names = words(random, size)
@@ -20,27 +20,27 @@ def unique_items_with_finite_parts(size: int, random: Random) -> Case:
 
 @family("json_schema", *row(100, 10_000))
 def unique_integers(size: int, random: Random) -> Case:
-    """An array of so many different integers."""
+    """An array of n different integers."""
     return {"type": "array", "uniqueItems": True, "items": {"type": "integer"}}, compact(random.sample(range(10 * size), size))
 
 
 @family("json_schema", *row(4, 256))
 def unique_items_of_an_enum(size: int, random: Random) -> Case:
-    """An array of all values of an enum of so many."""
+    """An array of all values of an enum of n."""
     options = words(random, size)
     return {"type": "array", "uniqueItems": True, "items": {"enum": options}, "minItems": size // 2}, compact(random.sample(options, size))
 
 
 @family("json_schema", *row(10, 2000))
 def unique_strings_of_a_pattern(size: int, random: Random) -> Case:
-    """An array of so many different strings of a pattern."""
+    """An array of n different strings of a pattern."""
     schema = {"type": "array", "uniqueItems": True, "items": {"type": "string", "pattern": "^[a-z]{1,8}(-[0-9]{1,3})?$"}}
     return schema, compact(words(random, size))
 
 
 @family("json_schema", *row(10, 10_000))
 def arrays_that_contain(size: int, random: Random) -> Case:
-    """An array with at least so many ones among other integers."""
+    """An array with at least n ones among other integers."""
     schema = {"type": "array", "items": {"type": "integer"}, "contains": {"const": 1}, "minContains": size, "maxContains": 2 * size}
     value = [1] * size + [2, 3] * (size // 2)
     return schema, compact(random.sample(value, len(value)))
@@ -48,7 +48,7 @@ def arrays_that_contain(size: int, random: Random) -> Case:
 
 @family("json_schema", *row(10, 3000))
 def tuples(size: int, random: Random) -> Case:
-    """An array of so many items, each with its own schema."""
+    """An array of n items, each with its own schema."""
     kinds: list[tuple[Any, Any]] = [({"type": "integer"}, 7), ({"type": "string", "maxLength": 9}, "text"), ({"type": "boolean"}, True)]
     picked = random.choices(kinds, k=size)
     return {"type": "array", "prefixItems": [schema for schema, _ in picked], "items": False}, compact([value for _, value in picked])
@@ -56,7 +56,7 @@ def tuples(size: int, random: Random) -> Case:
 
 @family("json_schema", *row(3, 300))
 def arrays_in_counted_arrays(size: int, random: Random) -> Case:
-    """Arrays of at most so many items, four deep, of integers."""
+    """Arrays of at most n items, four deep, of integers."""
     schema: Any = {"type": "integer"}
     for _ in range(4):
         schema = {"type": "array", "items": schema, "minItems": 1, "maxItems": size}
@@ -104,7 +104,7 @@ def union_of_closed_objects(size: int, random: Random) -> Case:
 
 @family("both_orders", *row(2, 50))
 def union_of_large_objects(size: int, random: Random) -> Case:
-    """Any of so many open objects of forty keys, some of them shared."""
+    """Any of n open objects of forty keys, some of them shared."""
     shared = words(random, 20)
     own = [words(random, 20, 7) for _ in range(size)]
     branches = [
@@ -146,7 +146,7 @@ def conditions_over_shared_references(size: int, random: Random) -> Case:
 
 @family("json_schema", *row(2, 30, 4))
 def nested_unions_with_pattern_keys(size: int, random: Random) -> Case:
-    """Closed objects with patterns of keys, so many in a `oneOf`, three levels of them."""
+    """Closed objects with patterns of keys, n in a `oneOf`, three levels of them."""
     schema: Any = {"type": "string"}
     for level in range(3):
         branches = [
@@ -180,7 +180,7 @@ def dependent_keys(size: int, random: Random) -> Case:
 
 @family("json_schema", *row(3, 100))
 def names_of_a_pattern(size: int, random: Random) -> Case:
-    """Keys of a pattern, at most so many, none of some others."""
+    """Keys of a pattern, at most n, none of some others."""
     schema = {
         "type": "object",
         "propertyNames": {"pattern": "^[a-z][a-z0-9_]{2,40}$", "not": {"enum": words(random, size)}},
@@ -215,7 +215,7 @@ def json_text(schema: Any, size: int) -> Any:
 
 @family("json_schema", *row(3, 300))
 def trees_with_unevaluated_keys(size: int, random: Random) -> Case:
-    """A tree whose nodes refer to the root through so many `allOf` parts, and have no other keys."""
+    """A tree whose nodes refer to the root through n `allOf` parts, and have no other keys."""
     names = words(random, size)
     parts = [{"properties": {name: {"anyOf": [{"$ref": "#"}, {"type": "null"}]}}} for name in names]
     schema = {"type": "object", "allOf": parts, "unevaluatedProperties": False}

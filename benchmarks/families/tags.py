@@ -15,7 +15,7 @@ def tag(begin: str, content: Any, end: str) -> dict[str, Any]:
 
 @family("structural_tag", *row(3, 300))
 def repeated_tags(size: int, random: Random) -> Case:
-    """Tags repeated at most so many times, three deep."""
+    """Tags repeated at most n times, three deep."""
     content: Any = {"type": "any_text"}
     text = "some words"
     for name in "abc":
@@ -26,7 +26,7 @@ def repeated_tags(size: int, random: Random) -> Case:
 
 @family("structural_tag", *row(3, 300))
 def repeated_texts(size: int, random: Random) -> Case:
-    """Texts of a pattern repeated at most so many times, three deep, with nothing between them."""
+    """Texts of a pattern repeated at most n times, three deep, with nothing between them."""
     content: Any = {"type": "regex", "pattern": "[a-z]{1,9} ?"}
     for _ in range(3):
         content = {"type": "repeat", "min": 1, "max": size, "content": content}
@@ -35,7 +35,7 @@ def repeated_texts(size: int, random: Random) -> Case:
 
 @family("structural_tag", *row(2, 2000))
 def texts_of_some_tokens(size: int, random: Random) -> Case:
-    """Free texts of so many tokens at most, one or more of them."""
+    """Free texts of n tokens at most, one or more of them."""
     return {
         "type": "plus",
         "content": {"type": "any_text", "max_tokens": size},
@@ -44,7 +44,7 @@ def texts_of_some_tokens(size: int, random: Random) -> Case:
 
 @family("structural_tag", *row(10, 3000))
 def many_tools(size: int, random: Random) -> Case:
-    """Free text with so many tools, all behind one trigger."""
+    """Free text with n tools, all behind one trigger."""
     names = words(random, size)
     schema = closed({"city": {"type": "string"}, "days": {"type": "integer"}})
     tags = [tag(f"<f={name}>", {"type": "json_schema", "json_schema": schema}, "</f>") for name in names]
@@ -54,7 +54,7 @@ def many_tools(size: int, random: Random) -> Case:
 
 @family("structural_tag", *row(10, 3000))
 def many_triggers(size: int, random: Random) -> Case:
-    """Free text with so many triggers, words like any other."""
+    """Free text with n triggers, words like any other."""
     names = words(random, size, 4)
     tags = [tag(f"{name}(", {"type": "regex", "pattern": "[0-9]+"}, ")") for name in names]
     text = "".join(f"once upon a time {name}({number}) " for number, name in enumerate(random.choices(names, k=40)))
@@ -63,13 +63,13 @@ def many_triggers(size: int, random: Random) -> Case:
 
 @family("structural_tag", *row(10, 10_000))
 def many_exclusions(size: int, random: Random) -> Case:
-    """Free text that holds none of so many words, with a bound on its characters."""
+    """Free text that holds none of n words, with a bound on its characters."""
     return {"type": "any_text", "excludes": [f"{text}!" for text in words(random, size)], "max_chars": 5000}, "The quick brown fox. " * 60
 
 
 @family("structural_tag", *row(2, 200))
 def dispatch_in_dispatch(size: int, random: Random) -> Case:
-    """Free text with so many patterns, each of which begins free text with so many others."""
+    """Free text with n patterns, each of which begins free text with n others."""
     inner: list[tuple[str, dict[str, str]]] = [
         (f"{name}:", {"type": "const_string", "value": name[::-1]}) for name in words(random, size, 5)
     ]
@@ -81,7 +81,7 @@ def dispatch_in_dispatch(size: int, random: Random) -> Case:
 
 @family("choice", *row(100, 50_000))
 def long_choices(size: int, random: Random) -> Case:
-    """Two hundred texts of so many characters; a text is sampled where it would be too long."""
+    """Two hundred texts of n characters; a text is sampled where it would be too long."""
     options = [word(random, size) for _ in range(200)]
     return options, options[100] if size < LONGEST_TEXT else None
 

@@ -9,7 +9,7 @@ from benchmarks.families.family import LONGEST_TEXT, Case, compact, family, row,
 
 @family("json_schema", *row(10, 3000))
 def format_regex(size: int, random: Random) -> Case:
-    """A string that has to be a regular expression, of so many groups."""
+    """A string that has to be a regular expression, of n groups."""
     return {"type": "string", "format": "regex"}, compact(
         "".join(f"(?:{word(random, 3)}|[a-{word(random, 1)}z]+)*" for _ in range(size))[:6000]
     )
@@ -17,35 +17,35 @@ def format_regex(size: int, random: Random) -> Case:
 
 @family("json_schema", *row(10, 1000))
 def pattern_count_searched(size: int, random: Random) -> Case:
-    """A string with a run of so many letters somewhere in it."""
+    """A string with a run of n letters somewhere in it."""
     runs = (word(random, random.randint(1, size - 1)) for _ in range(max(3, 3000 // size)))
     return {"type": "string", "pattern": f"[a-zA-Z0-9_-]{{{size}}}"}, compact(" ".join(runs)[:3000] + " " + word(random, size))
 
 
 @family("json_schema", *row(2, 60))
 def overlapping_patterns_in_one_of(size: int, random: Random) -> Case:
-    """Exactly one of so many patterns that overlap."""
+    """Exactly one of n patterns that overlap."""
     letters = words(random, size, 3)
     return {"oneOf": [{"type": "string", "pattern": f"^.*{text}[a-z]*$"} for text in letters]}, None
 
 
 @family("json_schema", *row(2, 120))
 def patterns_in_all_of(size: int, random: Random) -> Case:
-    """All of so many patterns that are searched for."""
+    """All of n patterns that are searched for."""
     texts = words(random, size, 3)
     return {"type": "string", "allOf": [{"pattern": f"{text}[0-9]"} for text in texts]}, compact(" ".join(f"{text}7" for text in texts))
 
 
 @family("json_schema", *row(10, 10_000))
 def negated_category_with_lengths(size: int, random: Random) -> Case:
-    """A string with so many characters that are no capital letters, and lengths on top."""
+    """A string with n characters that are no capital letters, and lengths on top."""
     schema = {"type": "string", "pattern": rf"\P{{Lu}}(?:\P{{Lu}}){{{size - 1}}}", "minLength": size, "maxLength": 2 * size}
     return schema, compact(word(random, size + size // 2, "abc дé1")[:LONGEST_TEXT])
 
 
 @family("json_schema", *row(10, 100_000))
 def lengths(size: int, random: Random) -> Case:
-    """A string of at least so many characters, and at most twice as many."""
+    """A string of at least n characters, and at most twice as many."""
     return {"type": "string", "minLength": size, "maxLength": 2 * size}, compact(word(random, min(size, LONGEST_TEXT), "abc дé1\n"))
 
 
@@ -63,21 +63,21 @@ def multiples_of_a_fraction(size: int, random: Random) -> Case:
 
 @family("json_schema", *row(100, 100_000))
 def enum_of_words(size: int, random: Random) -> Case:
-    """One of so many words."""
+    """One of n words."""
     options = words(random, size, 8)
     return {"enum": options}, compact(options[size // 2])
 
 
 @family("json_schema", *row(30, 10_000))
 def enum_of_objects(size: int, random: Random) -> Case:
-    """One of so many objects."""
+    """One of n objects."""
     options = [{"id": n, "name": name, "tags": [name[:2], name[2:]]} for n, name in enumerate(words(random, size))]
     return {"enum": options}, compact(options[size // 2])
 
 
 @family("json_schema", *row(4, 400))
 def words_excluded_by_not(size: int, random: Random) -> Case:
-    """Any string of letters but so many words and what begins with so many others."""
+    """Any string of letters but n words and what begins with n others."""
     excluded = words(random, size)
     schema = {
         "type": "string",

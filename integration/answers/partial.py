@@ -89,7 +89,7 @@ class PartialJson:
                 self._end_scalar(self._read)
 
     def _continue(self, text: str, place: int) -> int:
-        """Read on in a string, number or name; the place behind what was read."""
+        """Read on in a string, number or name; return the place after it."""
         if self._escaped:
             self._scalar.append(text[place])
             self._escaped = False

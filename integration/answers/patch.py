@@ -14,7 +14,7 @@ from ...schema.dialect.keyword_values import pointer_token
 from .partial import Frame, PartialJson
 
 LONGEST_PATH: Final = 200
-"""Characters of the path of an object or array whose parts are told one by one."""
+"""Characters of the path of an object or array whose parts are sent one by one."""
 
 
 class PartialPatch(PartialJson):
@@ -33,7 +33,7 @@ class PartialPatch(PartialJson):
         self._changes: list[dict[str, Any]] = []
         self._paths: list[str] = []  # of the open objects and arrays
         self._path = ""
-        self._held: tuple[int, str, Any] | None = None  # the part that is told as a whole: how deep it stands, its path and value
+        self._held: tuple[int, str, Any] | None = None  # the part that is sent as a whole: how deep it stands, its path and value
 
     def changes(self, text: str, *, final: bool = False) -> list[dict[str, Any]]:
         """Read on; the changes that the text makes. `final` says that no text follows."""

@@ -77,7 +77,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Answer what has no answer yet."""
+    """Answer the requests that have no answer yet."""
     if Path(arguments.input).resolve() == Path(arguments.output).resolve():
         raise CommandError("the answers cannot go into the file of the requests")
     jobs = list(read_jobs(Path(arguments.input)))
@@ -99,7 +99,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def read_jobs(path: Path) -> Iterator[Job]:
-    """The requests of a file; a line that is none is a job with a problem, so that it has its answer too."""
+    """The requests of a file; a malformed line is a job with a problem, so that it has an answer too."""
     seen: set[str] = set()
     with path.open("rb") as file:
         for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), b""), 1):
@@ -115,7 +115,7 @@ def read_jobs(path: Path) -> Iterator[Job]:
 
 
 def finished(path: Path) -> set[str]:
-    """The names of the answers that a file holds; what was cut in the writing is taken off it."""
+    """The names of the answers in a file; a partly written last line is removed from it."""
     if not path.exists():
         return set()
     data = path.read_bytes()

@@ -36,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Measure the engines one after the other and print what they took."""
+    """Measure the engines one after the other and print their times."""
     name, vocabulary = read_vocabulary(arguments)
     note(f"vocabulary of {name}: {vocabulary.size:,} tokens; Python {platform.python_version()} on {platform.machine()}; {_kernel()}")
     timings: list[Timing] = []
@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def read_vocabulary(arguments: argparse.Namespace) -> tuple[str, Vocabulary]:
-    """The vocabulary to measure with, and what it is called."""
+    """The vocabulary to measure with, and its name."""
     if arguments.tokenizer is not None:
         name, vocabulary, _ = read_tokenizer(arguments.tokenizer)
     elif arguments.model is not None:

@@ -74,7 +74,7 @@ def judge(grammar: CompiledGrammar, data: bytes) -> str | None:
 
 
 def refusal(matcher: Matcher, data: bytes, fits: int) -> str:
-    """The place where a text is refused, its line with a caret below, and what was expected."""
+    """The place where a text is refused, its line with a caret below, and the expected bytes."""
     explanation = matcher.explain(data)
     reasons = explanation.reasons if fits < len(data) else matcher.missing(data)
     lines = [*(f"  {reason}" for reason in reasons), f"  {place(data, fits)}"]
@@ -134,7 +134,7 @@ def _completes(matcher: Matcher, data: bytes) -> bool:
 
 
 def _report(specification: Specification, grammar: CompiledGrammar, *, full: bool) -> None:
-    """What was compiled, and what is enforced of it."""
+    """The compiled specification, and how it is enforced."""
     stats = grammar.stats
     name = NAMES[specification.kind]
     print(f"{specification.label}: {name}, {stats.rules} rules, {stats.nodes} nodes, compiled in {seconds(stats.seconds)}")

@@ -1,6 +1,6 @@
 """The command line: `stackmask generate`, `stackmask check` and more, one table of commands.
 
-Commands import what is heavy (torch, transformers) only when they run.
+Commands import heavy modules (torch, transformers) only when they run.
 Results go to standard output and everything else to standard error; an error is a message without a traceback.
 """
 

@@ -19,7 +19,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Compile, print, and say what is lost."""
+    """Compile, print, and report the lost parts."""
     specification = read_specification(arguments)
     vocabulary = Vocabulary.from_bytes([*(bytes([byte]) for byte in range(256)), None], stop_token_ids=[256])
     try:

@@ -94,7 +94,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Serve until told to stop."""
+    """Serve until stopped."""
     import uvicorn
 
     from ..server import ServerOptions, create_app
@@ -161,7 +161,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 @contextmanager
 def _announce(server: Any, app: Any, template: str) -> Iterator[None]:
-    """Say where the server listens, as soon as it does, and what it serves."""
+    """Print the server's address as soon as it listens, and its settings."""
     from ..server.summary import summary
 
     def wait() -> None:

@@ -25,7 +25,7 @@ class Specification:
     label: str
 
     def compile(self, compiler: Compiler, *, quiet: bool = False) -> CompiledGrammar:
-        """The grammar for one vocabulary; what is odd about it but does no harm is noted unless `quiet`."""
+        """The grammar for one vocabulary; harmless oddities are reported unless `quiet`."""
         arguments = [] if self.kind == "json" else [self.value]
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")

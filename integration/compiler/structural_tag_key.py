@@ -134,7 +134,7 @@ class _Cut:
 
 
 def _is_part(content: Any) -> bool:
-    """Whether what stands in a tag holds no list of tags or rules."""
+    """Whether the contents of a tag include no list of tags or rules."""
     todo = [content]
     for format in todo:
         name = format.get("type") if format.__class__ is dict else None

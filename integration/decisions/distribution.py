@@ -102,7 +102,7 @@ class _Place:
         self.children: dict[int, _Place] = {}
 
     def enter(self, tree: Tree) -> None:
-        """Find out what follows."""
+        """Find the tokens that follow."""
         self.place = tree.root if self.parent is None else tree.step(self.parent.place, self.token)
         self.options = tree.options(self.place)
 
@@ -133,7 +133,7 @@ def walk(
     found, places = 0.0, 1
 
     def look(place: _Place, rows: Any, row: int) -> None:
-        """Add up what ends at a place, and pass its mass on to what follows."""
+        """Add up the texts that end at a place, and pass its mass on to the places after it."""
         nonlocal found
         assert place.logprob is not None
         leading, ending = place.options

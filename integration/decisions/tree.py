@@ -74,7 +74,7 @@ class Canonical:
             node.ends = True
 
     def options(self, place: _Node) -> tuple[list[int], list[int]]:
-        """The tokens of the texts that go on from here."""
+        """The tokens of the texts that continue from here."""
         return list(place.next), self._stops if place.ends else []
 
     def step(self, place: _Node, token: int) -> _Node:

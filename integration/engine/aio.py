@@ -48,7 +48,7 @@ class AsyncEngine:
 
 
 class Stream:
-    """The events of one request; leaving it as a context manager cancels what is not over."""
+    """The events of one request; leaving it as a context manager cancels unfinished requests."""
 
     def __init__(self, engine: AsyncEngine, request: Request | Sequence) -> None:
         self._engine = engine

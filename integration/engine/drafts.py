@@ -4,7 +4,7 @@
     DraftModel   a smaller model's most likely tokens among those that the grammar allows
 
 A guess is one token at each place, never a distribution. The verifying pass draws from the target's distribution at each place and
-continues while what it drew is what was guessed. So every token is drawn from the target's own distribution, by the same random numbers
+continues while the drawn token equals the guess. So every token is drawn from the target's own distribution, by the same random numbers
 in the same order as without drafts: the text is the same, for sampling as for greedy decoding, up to rounding in the batched pass.
 """
 

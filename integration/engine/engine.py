@@ -119,7 +119,7 @@ class Engine:
         self._steps = self._finished = 0
         self._seconds = {"model": 0.0, "prefill": 0.0}
 
-    # what others call, from any thread
+    # the public methods, for any thread
 
     def encode(self, prompt: Any) -> list[int]:
         """The token ids of a text, through the chat template if there is one, or of the messages of a chat."""
@@ -352,7 +352,7 @@ class Engine:
         ]
 
     def _deliver(self, sequences: list[Sequence]) -> None:
-        """Tell the listeners, and free the rows of what is over."""
+        """Tell the listeners, and free the rows of finished requests."""
         for sequence in sequences:
             sequence.emit()
         for sequence in sequences:
@@ -400,7 +400,7 @@ class Engine:
 
 
 def _before_stop(branch: list[int], stops: tuple[int, ...]) -> list[int]:
-    """A branch up to its first stop token: what comes after it is never needed."""
+    """A branch up to its first stop token; later tokens are never needed."""
     return branch[: next((place for place, token in enumerate(branch) if token in stops), len(branch))]
 
 

@@ -43,7 +43,7 @@ class Jumper:
         return jumped
 
     def _jump(self, answer: Answer, guide: Guide) -> bool:
-        """Append what one grammar forces, where that saves passes and leaves room for an end."""
+        """Append the text that one grammar forces, if that saves passes and leaves room for an end."""
         jump = find_jump(guide, answer.tokens, self._vocabulary, self.encode)
         if jump is None or jump.saved >= answer.room:
             return False
@@ -105,7 +105,7 @@ def find_jump(guide: Guide, tokens: Sequence[int], vocabulary: Vocabulary, encod
         return None  # a border inside a character: nothing to cut into tokens
     new = encode(text)
     if b"".join(vocabulary.token_bytes(token) or b"" for token in new) != before + forced:
-        return None  # a tokenizer that normalises text would change what was said
+        return None  # a tokenizer that normalises text would change the sent text
     old = list(tokens[len(tokens) - len(pieces) :])
     new = new[:-1]  # it could have gone on past the forced text
     common = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))

@@ -114,7 +114,7 @@ class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]  # the library h
         self.is_initialized = True
 
     def update(self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        """Write what a pass computed and return all that it may look at."""
+        """Write the results of a pass and return everything that it may look at."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         if self.keys.shape[2] < self.slots.room:

@@ -18,7 +18,7 @@ from .sequence import Sequence
 
 
 class Masks:
-    """The rows of a step: `bits` are those of `layout`, filled after `end`; `seconds` is what the caller waited for them."""
+    """The rows of a step: `bits` are those of `layout`, filled after `end`; `seconds` is the caller's waiting time."""
 
     def __init__(self, vocabulary: Vocabulary, rows: int) -> None:
         self.bits = allocate_token_bitmask(rows, vocabulary.size)

@@ -16,7 +16,7 @@ KINDS: Final = ("json_schema", "json", "regex", "ebnf", "lark", "choice", "struc
 
 
 class RequestError(StackmaskError, ValueError):
-    """A request cannot be served as it is; `field` names what is wrong with it."""
+    """A request cannot be served; `field` names the wrong field."""
 
     def __init__(self, message: str, field: str | None = None) -> None:
         self.field = field

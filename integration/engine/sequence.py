@@ -97,7 +97,7 @@ class Sequence:
 
     @property
     def is_bounded(self) -> bool:
-        """Whether the answer is to be complete before its budget ends."""
+        """Whether the answer must be complete before its budget ends."""
         return self.guide is not None and self.request.finish_within_budget
 
     @property
@@ -227,7 +227,7 @@ class Sequence:
         return b"".join(self.vocabulary.token_bytes(token) or b"" for token in tokens)
 
     def _is_complete(self, guide: Guide, ended: bool) -> bool:
-        """Whether the grammar is satisfied by the text as it is handed out, without what a stop text cut off."""
+        """Whether the delivered text, without the part that a stop text cut off, satisfies the grammar."""
         if not self._stream.cut:
             return guide.is_completed or (ended and guide.is_terminated)
         cut, kept = self._stream.cut, len(self.tokens)

@@ -1,11 +1,11 @@
-"""The inspector: why a text is refused, what may come next, and what a specification means, as data, a page, and text in colours.
+"""The inspector: it explains why a text is refused, what may come next, and what a specification means, as data, a page, and coloured text.
 
 Read in this order:
 
-    request          what is asked, field by field, with a limit on each
-    specification    specifications compiled, or what is wrong and where
+    request          requests, field by field, with a limit on each
+    specification    compiled specifications, or their errors with places
     json_text        the path of a position in JSON, and the ranges of its values
-    schema_places    the keyword of a schema that is responsible, and what is left of bounds
+    schema_places    the responsible keyword of a schema, and the remaining counts of bounds
     tag_places       the format of a structural tag, and the place inside its content
     rule_places      the rule of a grammar, or the part of a pattern, that a position stands in
     trace            a text, character by character
@@ -15,7 +15,7 @@ Read in this order:
     snippets         a specification as code for its clients
     terminal         an answer as text in colours
     inspector        Inspector: a request answered
-    service, worker  the same in a process of its own, with limits on time and memory
+    service, worker  the same in a separate process, with limits on time and memory
     page, local      the page's files, and a small HTTP server for it alone
 
 >>> from stackmask.integration.demo import demo_vocabulary

@@ -122,7 +122,7 @@ def _callees(grammar: Grammar, node: int) -> list[int]:
 
 
 def automaton_drawing(grammar: CompiledGrammar, text: str, deadline: float) -> dict[str, Any] | None:
-    """The automaton of the rule that the text stands in at its end; None where that cannot be told in time."""
+    """The automaton of the rule that the text stands in at its end; None if that takes too long."""
     drawing = draw_automaton(grammar, text, deadline)
     return None if drawing is None else drawing.as_json()
 
@@ -488,7 +488,7 @@ svg{color-scheme:light dark;--ink:#1f2430;--soft:#8a93a6;--paper:#fff;--box:#f3f
 
 
 def to_svg(drawing: Drawing) -> str:
-    """The drawing as a picture of its own, for light and dark."""
+    """The drawing as a standalone picture, for light and dark."""
     width, height = max(drawing.width, 60), max(drawing.height, 40)
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" '

@@ -1,6 +1,6 @@
 """A request to the inspector answered: `Inspector.inspect`, the one function behind the route, the page and the command.
 
-An answer is plain JSON. Offsets into texts count code points, offsets into tokens bytes; what is long is cut to a limit that is named here.
+An answer is plain JSON. Offsets into texts count code points, offsets into tokens bytes; long values are cut to a limit that is named here.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .tokens import Strip, Tokenizer, allowed_page, completion, decoded, nearest
 from .trace import Trace, trace
 
 SECONDS: Final = 2.0
-"""Time of one answer beside the compilation; what is not done by then is left out and named in `late`."""
+"""Time of one answer besides the compilation; views that are late are left out and named in `late`."""
 MOST_ENTRIES: Final = 2_000
 """Entries of a report."""
 MOST_FORCED: Final = 2_000
@@ -263,7 +263,7 @@ class _Inspection:
         return {"spans": found.spans, "fits": found.fits, "accepted": found.accepted, "complete": found.complete, "refusal": refusal}
 
     def cursor(self, here: int, *, is_beyond: bool) -> dict[str, Any]:
-        """Where the cursor stands: the stack, what is allowed, forced and missing, and what is left of bounds."""
+        """The state at the cursor: the stack, the allowed tokens, forced and missing text, and the remaining counts of bounds."""
         matcher = self.at(here)
         before = self.request.text[:here]
         forced = matcher.find_jump_forward_bytes()

@@ -34,7 +34,7 @@ class Container:
 
 @dataclass(frozen=True, slots=True)
 class JsonPosition:
-    """Where a JSON text ends: the containers around its end, and what is being read there.
+    """The end of a JSON text: the containers around it, and the value being read there.
 
     `path` is that of the value that the end stands in. `partial` is the text of a string, key or scalar that has begun there.
     `in_key`: it is the key of a member.

@@ -46,7 +46,7 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = 30
 
     def do_GET(self) -> None:  # the base class names it
-        """The page, its files, and what the inspector has."""
+        """Serve the page, its files, and the inspector's data."""
         if not self._is_for_us():
             return
         path = urlsplit(self.path).path

@@ -70,7 +70,7 @@ FIELDS: Final[Mapping[str, Mapping[str, Any]]] = {
 
 
 class RequestError(StackmaskError, ValueError):
-    """A request that the inspector cannot read; `field` is what is wrong."""
+    """A request that the inspector cannot read; `field` is the wrong field."""
 
     def __init__(self, message: str, field: str | None = None) -> None:
         self.field = field
@@ -97,7 +97,7 @@ class InspectRequest:
 
     `cursor` counts code points of `text`; None is its end. `query`, `offset` and `limit` choose a page of the allowed tokens.
     `try_token` is a token, and `try_text` a text, to be tried at the cursor. `seed` chooses the random instance.
-    `prompt` is what the model was asked, where its probabilities are wanted. `other` is a specification to compare with.
+    `prompt` is the model's prompt, if its probabilities are wanted. `other` is a specification to compare with.
     """
 
     specification: Specification

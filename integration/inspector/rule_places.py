@@ -18,7 +18,7 @@ from ...pda.regex import regex_dfa
 from ..compiler.rule_range import Range
 
 MOST_PATTERN: Final = 2_000
-"""Characters of a pattern whose parts are told apart."""
+"""The maximal length of a pattern whose parts are distinguished."""
 MOST_TEXT: Final = 2_000
 MOST_PARTS: Final = 100
 
@@ -35,7 +35,7 @@ class _Part:
 
 
 def live_parts(pattern: str, text: str, deadline: float) -> list[Range]:
-    """The ranges of the pattern's parts that read the end of this text, or could go on there; none where that cannot be told in time."""
+    """The ranges of the pattern's parts that read the end of this text, or could continue there; none if that takes too long."""
     if len(pattern) > MOST_PATTERN or len(text) > MOST_TEXT:
         return []
     try:

@@ -114,7 +114,7 @@ def difference(
 
 
 def _schemas(compiler: Compiler, first: Specification, second: Specification) -> Difference | None:
-    """By the algebra of schemas: the instances of one that are none of the other."""
+    """By the algebra of schemas: the instances of one that are not instances of the other."""
     if {first.kind, second.kind} != {"json_schema"}:
         return None
     documents = {"urn:inspect:one": value_of(first), "urn:inspect:other": value_of(second)}
@@ -130,7 +130,7 @@ def _schemas(compiler: Compiler, first: Specification, second: Specification) ->
 
 
 def _patterns(compiler: Compiler, first: Specification, second: Specification) -> Difference | None:
-    """By automata: the texts of one pattern, or list of choices, that are none of the other."""
+    """By automata: the texts of one pattern, or list of choices, that the other does not match."""
     if not {first.kind, second.kind} <= {"regex", "choice"}:
         return None
     limits = Limits(compile_seconds=0.5, states=20_000)

@@ -235,7 +235,7 @@ def _candidates(root: Any, position: JsonPosition) -> list[Subschema]:
 
 
 def _replaced(root: Any, pointer: str, value: Any) -> Any:
-    """A copy of the schema with another value at a pointer; what is not on the way there is shared."""
+    """A copy of the schema with another value at a pointer; parts off that path are shared."""
     parts = [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
     if not parts:
         return value

@@ -1,4 +1,4 @@
-"""The inspector in a process of its own, so that no specification can stop the process that serves.
+"""The inspector in a separate process, so that no specification can stop the process that serves.
 
 The process has limits on time and memory; one that overruns them is ended, and the next request gets a new one.
 Requests are answered one after the other, and more than a few that wait are refused at once.
@@ -87,7 +87,7 @@ class InspectorService:
         return self.submit(body).result()
 
     def close(self) -> None:
-        """End the process; what it is doing fails."""
+        """End the process; its present work fails."""
         self._end()
         self._executor.shutdown(wait=False, cancel_futures=True)
 

@@ -1,4 +1,4 @@
-"""Specifications compiled for the inspector: a grammar, or what is wrong and where it stands in the specification's text."""
+"""Specifications compiled for the inspector: a grammar, or the errors with their places in the specification's text."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class SpecificationError:
 
 
 def compile_specification(compiler: Compiler, given: Specification) -> CompiledGrammar | SpecificationError:
-    """The grammar of a specification, or what is wrong with it."""
+    """The grammar of a specification, or its errors."""
     try:
         return compile_value(compiler, given, value_of(given))
     except json.JSONDecodeError as error:

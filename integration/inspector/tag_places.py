@@ -294,7 +294,7 @@ def _formats(path: Path, value: Any, *, below: bool) -> Iterator[tuple[Path, Map
 
 
 def _replaced(value: Any, path: Path, other: Any) -> Any:
-    """A copy with another value at a path; what is not on the way there is shared."""
+    """A copy with another value at a path; parts off that path are shared."""
     if not path:
         return other
     copy = value.copy()

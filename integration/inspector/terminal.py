@@ -92,7 +92,7 @@ def _cursor_lines(cursor: Mapping[str, Any], paint: Any) -> list[str]:
 
 
 def _token_lines(strip: Mapping[str, Any], paint: Any, text: str) -> list[str]:
-    """A row for each token: what it is, how many were allowed, and what mask and step took."""
+    """A row for each token: its text, the number of allowed tokens, and the times of mask and step."""
     data = text.encode("utf-8", "surrogatepass")
     lines = [paint(f"  {'token':>24}  {'':8} {'allowed':>8} {'mask us':>8} {'step us':>8}", "dim")] if strip["tokens"] else []
     flags = {"forced": "forced", "chosen": "fits", "refused": "refused", "after": "rest", "unknown": "unknown"}

@@ -43,7 +43,7 @@ class Tokenizer:
     _blanks: npt.NDArray[np.bool_] | None = None
 
     def tokens_of(self, text: str) -> list[int]:
-        """The ids of a text; what has no token is left out at its end."""
+        """The ids of a text; bytes at its end that no token spells are left out."""
         data = text.encode("utf-8", "surrogatepass")
         if self.encode is not None:
             try:
@@ -103,7 +103,7 @@ class Tokenizer:
         return self._blanks
 
     def prepare(self) -> None:
-        """Make what the first answer would wait for."""
+        """Build the tables that the first answer needs."""
         _ = self.first_bytes, self.blanks
 
 

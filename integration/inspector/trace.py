@@ -1,4 +1,4 @@
-"""A text in a grammar, character by character: what fits, what is forced, and the first character that is refused."""
+"""A text in a grammar, character by character: fitting and forced characters, and the first refused one."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def llama_vocabulary(llm: Any) -> Vocabulary:
 
 
 class GrammarLogitsProcessor:
-    """Keeps what one call of `create_completion` produces inside a grammar; the prompt ends where the ids of the first call end.
+    """Keeps the output of one call of `create_completion` inside a grammar; the prompt ends where the ids of the first call end.
 
     `error` is why an answer ended before it was complete; None where there was no error.
     """
@@ -82,7 +82,7 @@ class GrammarLogitsProcessor:
         return scores
 
     def _fill(self, ids: npt.NDArray[np.intc], begin: int) -> None:
-        """Fill the bitmask of what may follow these ids, of which the answer begins at `begin`."""
+        """Fill the bitmask of the tokens that may follow these ids; the answer begins at `begin`."""
         self._follower.follow(ids[begin:].tolist())
         matcher = self._follower.matcher
         if not self._follower.fits:

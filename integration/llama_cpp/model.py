@@ -39,7 +39,7 @@ class Weights:
 class LlamaModel:
     """The weights of a GGUF file, loaded by llama.cpp.
 
-    `context` is the number of tokens that a request may have, prompt included; by default what the model was trained for, at most 4,096.
+    `context` is the number of tokens that a request may have, prompt included; by default the model's training context, at most 4,096.
     `threads` compute a step, by default as many as the process has cores. `gpu_layers` are offloaded where the library has a GPU, by
     default all of them.
     """

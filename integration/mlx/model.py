@@ -22,7 +22,7 @@ UNBOUNDED: Final = 1 << 20  # tokens of a request, where the model's configurati
 
 
 class MLXModel:
-    """A module of mlx-lm, and what the engine asks of its configuration.
+    """A module of mlx-lm, and the configuration that the engine needs.
 
     `config` is the model's `config.json`, which says how long a text may be.
     """

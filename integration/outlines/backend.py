@@ -28,7 +28,7 @@ class OutlinesError(StackmaskError):
 
 
 class StackmaskBackend(BaseBackend):
-    """An Outlines model's compiler, and what makes a logits processor of its kind out of a grammar."""
+    """An Outlines model's compiler, and the function that turns a grammar into a logits processor of its kind."""
 
     def __init__(self, model: SteerableModel) -> None:
         self.processor, vocabulary = _adapter(model)

@@ -120,7 +120,7 @@ class WorkerCompiler(Compiler):
         self._nursery.close()
 
     def _read(self, kind: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> tuple[Job, Task]:
-        """A specification, checked and normalised, and what a worker is sent of it."""
+        """A specification, checked and normalised, and the task for a worker."""
         if self._forked:
             raise RuntimeError("the process forked, and the workers of this compiler are its parent's: make a compiler in the child")
         if kind == "json":
@@ -370,7 +370,7 @@ class _WorkerProcess:
         return found
 
     def stop(self) -> None:
-        """Have the process end at once; who waits for its answer learns that it is lost."""
+        """Have the process end at once; a caller that waits for its answer learns that it is lost."""
         with contextlib.suppress(OSError):  # it has ended
             if sys.platform == "linux":
                 signal.pidfd_send_signal(self._handle, signal.SIGKILL)
@@ -427,6 +427,6 @@ def _task(job: Job, kind: str, arguments: tuple[Any, ...], options: dict[str, An
 
 
 def _trim() -> None:
-    """Give what is free to the system, where the C library can: else it keeps what lies between what is in use."""
+    """Give what is free to the system, where the C library can: otherwise it keeps the gaps between memory in use."""
     with contextlib.suppress(AttributeError, OSError):
         ctypes.CDLL(None).malloc_trim(0)

@@ -16,7 +16,7 @@ from ..compiler.cache_key import schema_of_key
 from ..compiler.checking import check_text
 
 GROWTH: Final = 32 << 20  # bytes that a worker may have grown by before another takes its place
-ROOM: Final = 32 << 20  # bytes that a worker needs beside what is loaded
+ROOM: Final = 32 << 20  # bytes that a worker needs besides the loaded modules
 LARGE: Final = 1 << 16  # bytes of a buffer that goes by the file
 
 
@@ -74,7 +74,7 @@ class Worker:
 
 
 def _answer(compiler: Compiler, task: Task) -> Any:
-    """The grammar, packed, and its report, or what a check says, or an error in parts: not every error can be made from its arguments."""
+    """The packed grammar and its report, or the result of a check, or an error in parts: not every error can be made from its arguments."""
     kind, arguments, options, purpose, text = task
     try:
         if kind == "json_schema":

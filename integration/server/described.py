@@ -64,7 +64,7 @@ FINISH: Final = one_of("stop", "length", "tool_calls", None)
 
 
 def _calls(*, delta: bool) -> Schema:
-    """Calls of tools in a message, or what an event adds to them."""
+    """Calls of tools in a message, or the additions of an event to them."""
     kinds = []
     for kind, field in (("function", "arguments"), ("custom", "input")):
         if delta:

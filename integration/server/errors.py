@@ -35,7 +35,7 @@ class ApiError(Exception):
 
 
 def api_error(error: Exception, param: str | None = None) -> ApiError:
-    """Any error of ours as one for the client; what is nobody's fault but ours has status 500."""
+    """Any of our errors as an error for the client; our own faults have status 500."""
     match error:
         case ApiError():
             return error

@@ -1,4 +1,4 @@
-"""/v1/grammar/inspect and the page before it; `integration.inspector` makes the answers, in a process of its own.
+"""/v1/grammar/inspect and the page before it; `integration.inspector` makes the answers, in a separate process.
 
 What needs the model is added here: how likely it takes the tokens of a text, before and after the mask.
 """

@@ -1,4 +1,4 @@
-"""Two pages for people: what is here, and what every route takes and gives. They need no script and nothing of another server."""
+"""Two pages for people: an overview, and the fields and answers of every route. They need no script and load nothing from other servers."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def add_pages(app: FastAPI) -> None:
 
     @app.get("/", include_in_schema=False)
     async def landing(http: Request) -> Response:
-        """Say what is here to a browser, and to clients of Ollama that the server is up."""
+        """Show an overview to a browser, and tell clients of Ollama that the server is up."""
         return home if "text/html" in http.headers.get("accept", "") else PlainTextResponse("stackmask is running")
 
     @app.get("/docs", include_in_schema=False)
@@ -63,7 +63,7 @@ def add_pages(app: FastAPI) -> None:
 
 
 def describe_routes(openapi: Json) -> str:
-    """An OpenAPI description as HTML: for each route what it does, its fields, and its statuses."""
+    """An OpenAPI description as HTML: for each route its purpose, its fields, and its statuses."""
     parts = ['<h1>Routes</h1><p><a href="./">Home</a> · <a href="openapi.json">openapi.json</a></p>']
     schemas: Json = openapi.get("components", {}).get("schemas", {})
     for path, methods in openapi["paths"].items():

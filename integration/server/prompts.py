@@ -19,7 +19,7 @@ SLACK: Final = 1 << 16
 
 
 def plain_messages(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Messages whose content is one text each; what is no text is refused."""
+    """Messages whose content is one text each; other parts are refused."""
     result = []
     for index, message in enumerate(messages):
         role = message.get("role")
@@ -150,7 +150,7 @@ def _calls(calls: Any, where: str) -> list[dict[str, Any]]:
 
 
 def _arguments(arguments: Any) -> Any:
-    """Arguments as a value; what is no JSON object stays as it is."""
+    """Arguments as a value; text that is not a JSON object stays unchanged."""
     if not isinstance(arguments, str):
         return arguments
     try:

@@ -1,4 +1,4 @@
-"""Protocols beside OpenAI's, each in a folder of its own: their routes, and the form of errors by path."""
+"""Protocols beside OpenAI's, each in a separate folder: their routes, and the form of errors by path."""
 
 from __future__ import annotations
 

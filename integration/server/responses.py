@@ -122,7 +122,7 @@ class Response:
         ]
 
     def _delta(self, item: Json, items: list[Json], piece: Piece) -> bytes | None:
-        """The event of what a piece adds to an item."""
+        """The event for a piece that is added to an item."""
         if isinstance(piece, Text):
             if not piece.text:
                 return None

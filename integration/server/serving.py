@@ -26,7 +26,7 @@ class ClientGoneError(Exception):
 
 
 class Serving:
-    """The engine behind a server, as one event loop sees it; `planner` makes what it runs."""
+    """The engine behind a server, as one event loop sees it; `planner` prepares its requests."""
 
     def __init__(self, engine: Engine, options: ServerOptions, metrics: Metrics) -> None:
         self.engine = engine
@@ -111,11 +111,11 @@ class Serving:
         return {"token": text, "logprob": value, "bytes": data}
 
     def warnings(self, prepared: PreparedRequest) -> dict[str, Any]:
-        """The field of an answer for what has no effect in its constraint though it looks as if it was meant."""
+        """The field of an answer for parts of its constraint that have no effect but were probably meant to."""
         return {"warnings": list(prepared.warnings)} if prepared.warnings else {}
 
     def usage(self, prepared: PreparedRequest, answers: list[Answer], n: int = 1) -> dict[str, Any]:
-        """Tokens counted, and what they took where that is asked for; `n` answers share a prompt."""
+        """Token counts, and their cost if requested; `n` answers share a prompt."""
         prompt = sum(answer.prompt_tokens for answer in answers[::n])
         completion = sum(len(answer.token_ids) for answer in answers)
         usage: dict[str, Any] = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}

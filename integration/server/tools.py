@@ -130,7 +130,7 @@ def answer_format(constraint: Constraint, field: str | None) -> dict[str, Any]:
 
 
 def checked_tools(definitions: Sequence[Mapping[str, Any]] | None) -> tuple[Tool, ...]:
-    """The tools of a request; what is wrong with them is an answer of status 400."""
+    """The tools of a request; wrong tools are an answer of status 400."""
     try:
         return read_tools(definitions)
     except ToolError as error:

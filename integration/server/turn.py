@@ -99,7 +99,7 @@ class RawTurn(Turn):
 
 
 def read_chat(fields: Mapping[str, Any]) -> ChatRequest:
-    """A chat request of these fields; what is wrong with them is an answer of status 400."""
+    """A chat request of these fields; wrong fields are an answer of status 400."""
     try:
         return ChatRequest(**fields)
     except ValidationError as error:

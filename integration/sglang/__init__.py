@@ -2,7 +2,7 @@
 
 SGLang finds `register` through the entry point group `sglang.srt.plugins` and calls it in every process; it patches nothing
 but the n-gram proposer, by SGLang's own hooks, where a server speculates by it.
-docs/sglang.md says what is enforced, what is refused, and what it was measured at.
+docs/sglang.md lists the enforced and refused constraints, and measurements.
 
     plugin          which SGLang this was tested with, and telling it that there is a backend
     backend         grammars out of what requests ask for, and SGLang's wrapper for reasoning around them

@@ -1,4 +1,4 @@
-"""The structural tags that SGLang makes: what its tool-call detectors leave out, and grammars inside its answer frames.
+"""The structural tags that SGLang makes: the parts that its tool-call detectors leave out, and grammars inside its answer frames.
 
 A detector without a schema for a tool writes null in its place, which stands for any JSON value, `{}`.
 The older form of a tag may ask for at least one call, which only the newer form has a field for; so it is written in the newer form.

@@ -1,6 +1,6 @@
 """Grammars for SGLang out of what requests ask for: JSON, regular expressions, EBNF and structural tags.
 
-Front ends run in processes of their own: in a thread they would hold the interpreter, and the scheduler would wait for it at every step.
+Front ends run in separate processes: in a thread they would hold the interpreter, and the scheduler would wait for it at every step.
 What cannot be enforced is refused: the request gets the reason, and nothing is generated.
 
 A server's ranks have to agree on which request fails. SGLang makes them agree on a grammar that is not ready in time, and takes for granted
@@ -52,7 +52,7 @@ LOCAL_LIMITS: Final = frozenset({"compile_seconds", "memory"})
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What the backend is told by SGLang's options, and by its own: environment variables that begin with `STACKMASK_SGLANG_`.
+    """The backend's settings from SGLang's options, and from its own: environment variables that begin with `STACKMASK_SGLANG_`.
 
     `whitespace` in JSON follows SGLang's `--constrained-json-...` options; `blanks` is the same as a number, where it is one.
     `extra_properties` (EXTRA_PROPERTIES) is "schema", or "closed" for no undeclared keys where a schema declares some.

@@ -83,7 +83,7 @@ class Grammar(BaseGrammarObject):  # type: ignore[misc]
         return allocate_vocab_mask(vocab_size, batch_size, device)
 
     def fill_vocab_mask(self, vocab_mask: torch.Tensor, idx: int) -> None:
-        """Overwrite a row with what may come next."""
+        """Overwrite a row with the tokens that may come next."""
         try:
             self.matcher.fill_next_token_bitmask(vocab_mask.numpy(), idx)  # PERF: 2.5 us in all, where the tensor itself takes 6
         except LimitError as error:

@@ -6,7 +6,7 @@ In the templates of a call
     $name        the tool's name; where it occurs again, the same name
     $arguments   the arguments, in the format's notation, a row of `stackmask.schema.structural_tag.notations`
     $index       a number, which the model counts up
-    $line        a newline; whoever reads takes any blanks, or none
+    $line        a newline; readers accept any blanks, or none
     $space       the same with a space
     $gap         optional blanks: a newline, and up to four spaces
     $string      the input of a custom tool as a JSON string

@@ -2,12 +2,12 @@
 
 vLLM finds `plugin` in the entry point group `vllm.general_plugins` and calls it in every process.
 It has no registry of backends, so `register` patches five places of it, once it has checked that they are what they were in the tests.
-docs/vllm.md says what is enforced, what is refused, and what it was measured at.
+docs/vllm.md lists the enforced and refused constraints, and measurements.
 
     backend    Backend and Grammar, which vLLM calls; neither imports vLLM
     beam       the same for offline beam search, where beams are forks
     drafts     forced text as drafts
-    patches    what is checked and what is patched
+    patches    the checks and the patches
 """
 
 from __future__ import annotations

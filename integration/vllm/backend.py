@@ -43,7 +43,7 @@ class Settings:
     `STACKMASK_VLLM_WHITESPACE`: whitespace in JSON, "printed" (what JSON printers write), "single", "compact", "flexible" or a regex.
     `STACKMASK_VLLM_EXTRA_PROPERTIES`: "schema" allows undeclared keys where a schema does, "closed" allows none where it declares some.
     `STACKMASK_VLLM_COMPILE_SECONDS`: the budget of one compilation.
-    `STACKMASK_VLLM_CACHE_MB`: what each process keeps of compiled grammars.
+    `STACKMASK_VLLM_CACHE_MB`: the size of each process's cache of compiled grammars.
     `STACKMASK_VLLM_FORCED_DRAFTS`: 0 adds no forced text to the drafts of n-gram speculation.
     """
 
@@ -55,7 +55,7 @@ class Settings:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Self:
-        """The settings, with the defaults for what is not set."""
+        """The settings, with defaults for those that are not set."""
         get = (os.environ if environment is None else environment).get
         return cls(
             whitespace=get("STACKMASK_VLLM_WHITESPACE") or cls.whitespace,

@@ -33,7 +33,7 @@ class BeamBackend(Backend):
         return _Beam(self, self._compiled[key], stop_token_ids)
 
     def destroy(self) -> None:
-        """Forget the beams; what is compiled stays for the next search."""
+        """Forget the beams; compiled grammars stay for the next search."""
         self._compiled.clear()
         self._beams.clear()
 

@@ -58,7 +58,7 @@ class CompiledGrammar:
 
 
 class GrammarCompiler:
-    """Compiles for one vocabulary. A limit of -1 for the cache is none."""
+    """Compiles for one vocabulary. -1 means no limit on the cache."""
 
     def __init__(
         self, tokenizer_info: TokenizerInfo, *, max_threads: int = 8, cache_enabled: bool = True, cache_limit_bytes: int = -1
@@ -112,7 +112,7 @@ class GrammarCompiler:
             return self._of(own.CompiledGrammar.build(vocabulary, "grammar", grammar.ir, None, time.monotonic(), limits))
 
     def clear_cache(self) -> None:
-        """Forget what is cached."""
+        """Clear the cache."""
         self._compiler.clear_cache()
 
     def get_cache_size_bytes(self) -> int:

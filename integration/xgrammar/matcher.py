@@ -75,7 +75,7 @@ class GrammarMatcher:
 
         The tensors of the tree are int64 and have an element for each node, `token_bitmask` (int32) has a row for each.
         The row of a refused draft is all zeros. Rows below it, and those of nodes that node 0 does not lead to, stay as they were.
-        `temperatures` (float32) gets the temperature of each node, -1 where there is none.
+        `temperatures` (float32) gets the temperature of each node, -1 if it has none.
         """
         start = time.monotonic()
         tree = DraftTree.of(retrieve_next_token, retrieve_next_sibling, draft_tokens)

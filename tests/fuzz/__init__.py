@@ -6,7 +6,7 @@
     session          runs a program on both engines at once and compares what they say
     draw             a program, call by call, each drawn where the calls before it have led
     shrink           a smaller case that disagrees in the same way
-    campaign         many cases, in processes of their own
+    campaign         many cases, in separate processes
 
 What is compared: the kernel with the reference engine, masks with what is accepted, drafts with what they foretell, matchers that were
 rolled back, forked, packed or serialised with those that were not. `scripts/fuzz.py` is the command line.

@@ -1,4 +1,4 @@
-"""Many cases, one after the other, in processes of their own: a crash of one is a finding too, and what takes very long is given up."""
+"""Many cases, one after the other, in separate processes: a crash of one is a finding too, and what takes very long is given up."""
 
 from __future__ import annotations
 

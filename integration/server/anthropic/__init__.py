@@ -1,7 +1,7 @@
 """Anthropic's Messages API: `/v1/messages` and `/v1/messages/count_tokens`.
 
-- requests: what comes, as a chat request
-- answers: what goes out, which is messages, the events of a stream and errors
+- requests: request bodies, read into chat requests
+- answers: messages, the events of a stream and errors
 """
 
 from .answers import Message, count_tokens, error_body

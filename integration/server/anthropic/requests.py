@@ -249,7 +249,7 @@ def _thought(block: Json, where: str) -> str:
 
 
 def _text(content: str | Sequence[Json], where: str) -> str:
-    """The text of a content; what is no text is refused by name."""
+    """The text of a content; other parts are refused by name."""
     if isinstance(content, str):
         return content
     texts = []

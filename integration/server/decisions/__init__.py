@@ -1,7 +1,7 @@
 """Typed questions with few answers: `/v1/decisions`, OpenAI's, and `/v1/systemone`, as Ollama's client has it.
 
-- requests: what comes, as questions with the texts of their answers
-- answers: how probable each answer is, and the bodies that say so
+- requests: request bodies, read into questions with the texts of their answers
+- answers: the probability of each answer, and the response bodies
 """
 
 from .answers import Court, decisions_body, system_one_body

@@ -1,6 +1,6 @@
 """How probable each answer is, and the bodies that say so.
 
-Decisions run beside the batch, in a cache of their own and one request at a time; the questions of a request share what the model made of
+Decisions run beside the batch, in a separate cache and one request at a time; the questions of a request share what the model made of
 its input. A question is put in the user's last message, and models that can think are asked not to.
 """
 

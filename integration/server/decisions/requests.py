@@ -206,7 +206,7 @@ def _put(instructions: str, answers: Sequence[tuple[str, str | None]], order: st
 
 
 def _instructions(instructions: str | Sequence[Json], where: str) -> str:
-    """Instructions as a text; what is no text is refused by name."""
+    """Instructions as a text; other parts are refused by name."""
     if isinstance(instructions, str):
         return instructions
     texts = []

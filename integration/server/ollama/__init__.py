@@ -1,7 +1,7 @@
 """Ollama's interface: `/api/chat`, `/api/generate`, `/api/tags`, `/api/show`, `/api/ps` and `/api/version`.
 
-- requests: what comes, as a chat request
-- answers: what goes out, which is objects, streams of JSON lines, descriptions of the model and errors
+- requests: request bodies, read into chat requests
+- answers: objects, streams of JSON lines, descriptions of the model and errors
 """
 
 from .answers import VERSION, Reply, describe_model, error_body, list_models

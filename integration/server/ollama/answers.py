@@ -93,7 +93,7 @@ class Reply:
         return {"model": self.body.model, "created_at": _now(), **inner, **logprobs, **end}
 
     def _end(self, answer: Answer) -> Json:
-        """Why the answer ended, and what it took."""
+        """Why the answer ended, and its cost."""
         stats = answer.stats
         return {
             "done": True,

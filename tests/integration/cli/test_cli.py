@@ -410,7 +410,7 @@ class TestBench:
 
 
 class TestProcess:
-    """What only shows in a process of its own."""
+    """What only shows in a separate process."""
 
     def start(self, *arguments, stdin=None):
         """A process that runs stackmask."""

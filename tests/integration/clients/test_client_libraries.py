@@ -43,7 +43,7 @@ def is_person(value):
 
 @pytest.fixture(scope="module")
 def url():
-    """Where `stackmask serve --demo` listens, in a process of its own."""
+    """Where `stackmask serve --demo` listens, in a separate process."""
     path = os.pathsep.join([str(Path(stackmask.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     command = [sys.executable, "-m", "stackmask.integration.cli", "serve", "--demo", "--port", "0"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path})
