@@ -96,7 +96,8 @@ void Automaton::fail_memory() const {
 
 // The configuration of the empty text.
 u32 Automaton::start() {
-  const u32 root = dfa_.nfa().root, state = dfa_.start(root);
+  const RuleId root = dfa_.nfa().root;
+  const u32 state = dfa_.start(root);
   const bool nullable = dfa_.nfa().rules[root].nullable, is_region = dfa_.nfa().rules[root].is_region();
   std::vector<StackEdge> edges;
   if (state != DEAD) edges.push_back({state, is_region ? stacks_.region_node(root, EMPTY_STACK) : EMPTY_STACK});

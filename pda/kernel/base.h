@@ -22,7 +22,7 @@ using u64 = std::uint64_t;
 using i32 = std::int32_t;
 using i64 = std::int64_t;
 
-constexpr u32 NONE = 0xFFFFFFFFu;
+enum None : u32 { NONE = 0xFFFFFFFFu };  // in place of a number: there is none
 
 // A limit of pda/limits.py was exceeded; `limit` is its name there.
 struct LimitExceeded : std::runtime_error {

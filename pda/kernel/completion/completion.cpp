@@ -94,7 +94,7 @@ u64 Completion::state_length(u32 state) {
       if (count == 0 || count >= NONE) continue;
       const u64 together = values_length(kinds[kind], static_cast<u32>(count), seen);
       const u64 plain = count * nfa.rules[kinds[kind]].shortest;
-      length = together >= NONE ? NONE : plus(length, together - std::min(together, plain));
+      length = together >= NONE ? u64{NONE} : plus(length, together - std::min(together, plain));
     }
     best = std::min(best, length);
   }
@@ -103,7 +103,7 @@ u64 Completion::state_length(u32 state) {
 }
 
 // The bytes of the `count` cheapest values of a rule that were not seen; a bound where there are too many to look at.
-u64 Completion::values_length(u32 rule, u32 count, std::span<const u32> seen) {
+u64 Completion::values_length(RuleId rule, u32 count, std::span<const u32> seen) {
   CheapValues& cheap = cheap_values_[rule];
   u64 total = 0;
   u32 taken = 0;
@@ -118,7 +118,7 @@ u64 Completion::values_length(u32 rule, u32 count, std::span<const u32> seen) {
 }
 
 // The cheapest value that a rule generates besides the known ones: its texts in the order of their lengths, by A*.
-bool Completion::find_value(u32 rule, CheapValues& cheap) {
+bool Completion::find_value(RuleId rule, CheapValues& cheap) {
   constexpr std::size_t MOST_VALUES = 4096, MOST_NODES = 100'000, MOST_SPELLINGS = 1000;
   constexpr u32 MOST_AT_ONCE = 16;  // of one kind inside of another
   if (cheap.ended || cheap.left || cheap.busy || extending_ >= MOST_AT_ONCE || cheap.values.size() >= MOST_VALUES) return false;
@@ -173,9 +173,10 @@ bool Completion::values_take_more() {
   Nfa& nfa = dfa_.nfa();
   bool more = false;
   nfa.scope_values.assign(nfa.rules.size(), {});
-  for (u32 rule = 0; rule < nfa.rules.size(); rule++)
+  for (const RuleId rule : nfa.each_rule())
     for (u32 kind = 0; kind < std::min(nfa.scopes[rule].size(), nfa.least_values.size()); kind++) {
-      const u32 count = nfa.least_values[kind][nfa.rules[rule].start], value = nfa.scopes[rule][kind];
+      const u32 count = nfa.least_values[kind][nfa.rules[rule].start];
+      const RuleId value = nfa.scopes[rule][kind];
       if (count < 2 || count == NONE) continue;
       const u64 together = std::min(values_length(value, count, {}), LONG);
       nfa.scope_values[rule].push_back({value, count, together});
@@ -291,7 +292,7 @@ u32 Completion::new_value(u32 configuration, u64& left, std::vector<Straight>& w
       if (guard == BOTTOM || !(dfa_[guard].flags & STATE_GUARD) || dfa_.guard_text(guard) != 0) continue;
       const u32 back = dfa_.guard_back(guard);
       const auto& kinds = dfa_.nfa().scopes[dfa_.rule(back)];
-      const auto kind = std::find_if(kinds.begin(), kinds.end(), [&](u32 rule) { return dfa_.start(rule) == edge.state; });
+      const auto kind = std::find_if(kinds.begin(), kinds.end(), [&](RuleId rule) { return dfa_.start(rule) == edge.state; });
       if (kind == kinds.end()) continue;
       CheapValues& cheap = cheap_values_[*kind];
       const std::vector<u32> seen = dfa_.seen_ids(back);

@@ -40,12 +40,14 @@ class Measure {
   static constexpr std::size_t MOST_KINDS = 4;  // of values in one scope that are counted
   // Nodes: the states, then one for each rule: its shortest text that is not empty.
   struct Back {
-    u32 source, call;
+    u32 source;
+    RuleId call;
     u8 weight, kind;  // kind: of the values of a scope that the call reads, from 1 on; 0 for other calls
   };
   // A way into a body from outside of it, or from the start of a rule: the text read on it, and the register behind it.
   struct Entrance {
-    u32 source, call;
+    u32 source;
+    RuleId call;
     u8 weight, kind;
     Item to;
   };
@@ -86,7 +88,7 @@ class Measure {
       deadline_.check();
       if (settled_[node]) continue;
       settled_[node] = 1;
-      if (node >= states_) settle_rule(node - states_, distance);
+      if (node >= states_) settle_rule(RuleId(node - states_), distance);
       else settle_state(node, distance);
       for (u32 i = watching_begin_[node]; i < watching_begin_[node + 1]; i++) enter(entrances_[watching_[i]]);
     }
@@ -102,14 +104,14 @@ class Measure {
         if (edge.kind != EDGE_CALL || !(edge.flags & EDGE_DISTINCT)) continue;
         nfa_.distinct = true;
         auto& kinds = nfa_.scopes[state.rule];
-        if (std::find(kinds.begin(), kinds.end(), edge.data) == kinds.end()) kinds.push_back(edge.data);
+        if (std::find(kinds.begin(), kinds.end(), edge.callee()) == kinds.end()) kinds.push_back(edge.callee());
       }
   }
   u8 kind_of(u32 state, const Edge& edge) const {
     if (edge.kind != EDGE_CALL || !(edge.flags & EDGE_DISTINCT)) return 0;
     const auto& kinds = nfa_.scopes[nfa_.states[state].rule];
     return static_cast<u8>(
-        std::min<std::size_t>(static_cast<std::size_t>(std::find(kinds.begin(), kinds.end(), edge.data) - kinds.begin()) + 1, 255));
+        std::min<std::size_t>(static_cast<std::size_t>(std::find(kinds.begin(), kinds.end(), edge.callee()) - kinds.begin()) + 1, 255));
   }
 
   // It lies in the body of a repetition or permutation, and measures to the body's end.
@@ -136,23 +138,22 @@ class Measure {
 
   void index() {
     states_ = static_cast<u32>(nfa_.states.size());
-    const u32 rules = static_cast<u32>(nfa_.rules.size());
     // A seed of left recursion is a separate state, which only an EDGE_SET leads to.
     std::vector<u32> register_of(states_, 0);
     for (u32 s = 0; s < states_; s++)
       for (u32 e = nfa_.states[s].first; e != NONE; e = nfa_.edges[e].next)
         if (nfa_.edges[e].kind == EDGE_SET) register_of[nfa_.edges[e].target] = nfa_.edges[e].data;
     std::vector<std::pair<u32, Back>> edges;
-    auto lead = [&](u32 source, u32 body, u32 reg, u32 target, u32 call, u8 weight, u8 kind) {
+    auto lead = [&](u32 source, u32 body, u32 reg, u32 target, RuleId call, u8 weight, u8 kind) {
       if (nfa_.states[target].body == body) edges.push_back({target, {source, call, weight, kind}});
       else entrances_.push_back({source, call, weight, kind, {target, reg}});
     };
     auto read = [&](u32 source, u32 from, u32 body, u32 reg, const Edge& edge) {
       if (edge.kind == EDGE_BYTE) lead(source, body, reg, edge.target, NONE, 1, 0);
-      else if (edge.kind == EDGE_CALL) lead(source, body, reg, edge.target, edge.data, 0, kind_of(from, edge));
+      else if (edge.kind == EDGE_CALL) lead(source, body, reg, edge.target, edge.callee(), 0, kind_of(from, edge));
       else if (edge.kind == EDGE_DEFAULT) each_default(from, edge.target, [&](u32 target) { lead(source, body, reg, target, NONE, 1, 0); });
     };
-    std::vector<u8> wanted(rules, 0);  // what may read nothing must read something in some call
+    std::vector<u8> wanted(nfa_.rules.size(), 0);  // what may read nothing must read something in some call
     for (u32 s = 0; s < states_; s++) {
       if (in_automaton(s)) continue;
       const u32 body = nfa_.states[s].body;
@@ -162,12 +163,12 @@ class Measure {
         if (edge.kind == EDGE_EPSILON || edge.kind == EDGE_ENTER || edge.kind == EDGE_SET)
           lead(s, body, edge.kind == EDGE_SET ? edge.data : register_of[s], edge.target, NONE, 0, 0);
         if (edge.kind != EDGE_CALL) continue;
-        if (nfa_.rules[edge.data].nullable && !(edge.flags & EDGE_NONEMPTY)) lead(s, body, register_of[s], edge.target, NONE, 0, 0);
-        else wanted[edge.data] = 1;
+        if (nfa_.rules[edge.callee()].nullable && !(edge.flags & EDGE_NONEMPTY)) lead(s, body, register_of[s], edge.target, NONE, 0, 0);
+        else wanted[edge.callee()] = 1;
       }
     }
     Closure closure(nfa_);
-    for (u32 r = 0; r < rules; r++) {
+    for (const RuleId r : nfa_.each_rule()) {
       if (nfa_.rules[r].merged) continue;
       if (!nfa_.rules[r].nullable) {
         edges.push_back({nfa_.rules[r].start, {states_ + r, NONE, 0, 0}});
@@ -240,9 +241,9 @@ class Measure {
   }
   u64 weight(u8 bytes) const { return counted_kind_ ? 0 : bytes; }
   // Of a call; of values each counts as one, whatever it is.
-  u64 called(u32 rule, u8 kind) const {
+  u64 called(RuleId rule, u8 kind) const {
     if (!counted_kind_) return nfa_.rules[rule].shortest;
-    return nfa_.rules[rule].shortest == NONE ? NONE : kind == counted_kind_;
+    return nfa_.rules[rule].shortest == NONE ? u64{NONE} : kind == counted_kind_;
   }
 
   void settle_state(u32 t, u32 distance) {
@@ -250,7 +251,7 @@ class Measure {
     for (u32 i = begin_[t]; i < begin_[t + 1]; i++) {
       const Back& back = back_[i];
       if (back.call == NONE) {
-        propose(back.source, plus(distance, weight(back.weight) + (back.source < states_ ? 0 : surcharge(back.source - states_))));
+        propose(back.source, plus(distance, weight(back.weight) + (back.source < states_ ? 0 : surcharge(RuleId(back.source - states_)))));
       } else if (counted_kind_ || settled_[states_ + back.call]) {
         propose(back.source, plus(distance, called(back.call, back.kind)));
       } else {
@@ -262,7 +263,7 @@ class Measure {
   }
 
   // What the values of a scope take more for having to differ.
-  u64 surcharge(u32 rule) const {
+  u64 surcharge(RuleId rule) const {
     u64 more = 0;
     if (!counted_kind_ && rule < nfa_.scope_values.size())
       for (const Nfa::Values& values : nfa_.scope_values[rule])
@@ -270,7 +271,7 @@ class Measure {
     return more;
   }
 
-  void settle_rule(u32 rule, u32 distance) {
+  void settle_rule(RuleId rule, u32 distance) {
     if (counted_kind_) return;
     nfa_.rules[rule].shortest = distance;
     for (const auto& [source, rest] : waiting_[rule]) propose(source, plus(rest, distance));
@@ -294,7 +295,7 @@ u64 Nfa::distance_of_head(const Head& head, const Register& reg, const std::vect
     const u64 missing = reg.count < COUNT_DEEP && reg.count < head.minimum ? head.minimum - reg.count : 0;
     if (missing == 0) return exit;
     const u64 body = least[head.body];
-    return body == NONE ? NONE : plus(exit, missing * body);
+    return body == NONE ? u64{NONE} : plus(exit, missing * body);
   }
   u64 total = exit, chosen = 0;
   std::vector<u64> others;
@@ -314,7 +315,7 @@ u64 Nfa::distance_of_head(const Head& head, const Register& reg, const std::vect
   }
   std::sort(others.begin(), others.end());
   for (std::size_t next = 0; reg.count + chosen < head.minimum; chosen++) {
-    const u64 other = next < others.size() ? others[next] : NONE;
+    const u64 other = next < others.size() ? others[next] : u64{NONE};
     if (other > repeatable) {  // so is each that comes after it
       const u64 rest = head.minimum - reg.count - chosen;
       total = plus(std::min(total, LONG), rest * repeatable);

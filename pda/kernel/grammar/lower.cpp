@@ -56,11 +56,12 @@ class Lowering final : public Source, private Spelling {
     }
   }
 
-  std::vector<u32> distinct_rules(Nfa& nfa, u32 rule) override {
+  std::vector<RuleId> distinct_rules(Nfa& nfa, RuleId rule) override {
     nfa_ = &nfa;
     deadline_ = nullptr;
     origin_ = nfa.rules[rule].origin;
-    std::vector<u32> found, work{bodies_[rule]};
+    std::vector<RuleId> found;
+    std::vector<u32> work{bodies_[rule]};
     std::unordered_set<u32> seen;
     while (!work.empty()) {
       const u32 node = work.back();
@@ -109,14 +110,15 @@ class Lowering final : public Source, private Spelling {
   bool apart_;
   u64 budget_;                    // states up to which small rules are inlined
   Deadline* deadline_ = nullptr;
-  std::vector<u32> rule_of_;      // rules of the expressions -> rules of the NFA
+  std::vector<RuleId> rule_of_;   // rules of the expressions -> rules of the NFA
   std::vector<u32> bodies_;       // by rule of the NFA: its node
-  std::unordered_map<u64, u32> outlined_;
+  std::unordered_map<u64, RuleId> outlined_;
   std::vector<Task> tasks_;
   std::vector<Deferred> deferred_;
   std::vector<Piece> pieces_;
   u32 here_ = NONE;               // the state being expanded
-  u32 current_ = 0, body_ = NONE, member_ = NONE, origin_ = 0;
+  RuleId current_{0};
+  u32 body_ = NONE, member_ = NONE, origin_ = 0;
   bool scope_ = false;
   u32 least_counted_ = 0, most_counted_ = NONE;  // of the states being made
 
@@ -142,7 +144,7 @@ class Lowering final : public Source, private Spelling {
       nfa.origins.resize(origins);
       l.deferred_.resize(deferred);
       l.pieces_.resize(pieces);
-      for (u32& rule : l.rule_of_)
+      for (RuleId& rule : l.rule_of_)
         if (rule != NONE && rule >= rules) rule = NONE;
       std::erase_if(l.outlined_, [this](const auto& entry) { return entry.second >= rules; });
       l.forget_spelled();
@@ -184,11 +186,11 @@ class Lowering final : public Source, private Spelling {
     later({static_cast<u32>(node), from, to, task.body, task.member, task.origin});
   }
 
-  u32 new_rule(u32 vertex, u32 node, u32 name, bool scope) {
+  RuleId new_rule(u32 vertex, u32 node, u32 name, bool scope) {
     if (nfa_->states.size() + 2 > limits_.states)
       throw LimitExceeded("states", static_cast<double>(limits_.states),
                           "the grammar needs more than " + std::to_string(limits_.states) + " NFA states");
-    const u32 id = static_cast<u32>(nfa_->rules.size());
+    const RuleId id(static_cast<u32>(nfa_->rules.size()));
     Rule rule;
     rule.name = name;
     rule.scope = scope;
@@ -219,21 +221,21 @@ class Lowering final : public Source, private Spelling {
     else defer({node, start, final, NONE, NONE, rule.origin, true});
     return id;
   }
-  u32 rule(u32 index) {
-    u32& found = rule_of_[index];
+  RuleId rule(u32 index) {
+    RuleId& found = rule_of_[index];
     if (found == NONE) found = new_rule(static_cast<u32>(ex_.nodes.size()) + index, static_cast<u32>(ex_.rules[index]), index, false);
     return found;
   }
   // A separate rule for a node.
-  u32 outline(u32 node, bool scope = false) {
+  RuleId outline(u32 node, bool scope = false) {
     const u64 key = static_cast<u64>(node) << 1 | scope;
     const auto found = outlined_.find(key);
     if (found != outlined_.end()) return found->second;
-    const u32 made = new_rule(node, node, nfa_->origins[origin_].name, scope);
+    const RuleId made = new_rule(node, node, nfa_->origins[origin_].name, scope);
     outlined_.emplace(key, made);
     return made;
   }
-  void call(const Task& task, u32 rule, u8 flags = 0) {
+  void call(const Task& task, RuleId rule, u8 flags = 0) {
     nfa_->add_edge(task.from, EDGE_CALL, task.to, rule, 0, 0, static_cast<u8>(flags | (task.in_body() ? EDGE_IN_BODY : 0)));
   }
 

@@ -25,7 +25,7 @@ class Rewriter {
     nfa_.root_called = false;
     for (const NfaState& state : nfa_.states)
       for (u32 e = state.first; e != NONE; e = nfa_.edges[e].next)
-        nfa_.root_called = nfa_.root_called || (nfa_.edges[e].kind == EDGE_CALL && nfa_.edges[e].data == nfa_.root);
+        nfa_.root_called = nfa_.root_called || (nfa_.edges[e].kind == EDGE_CALL && nfa_.edges[e].callee() == nfa_.root);
   }
 
  private:
@@ -33,7 +33,7 @@ class Rewriter {
   const Thresholds& thresholds_;
   const Limits& limits_;
   Deadline& deadline_;
-  std::vector<std::vector<u32>> left_;  // rules that a rule may call before it has read anything
+  std::vector<std::vector<RuleId>> left_;  // rules that a rule may call before it has read anything
 
   void check_states() {
     if (nfa_.states.size() > limits_.states)
@@ -50,12 +50,12 @@ class Rewriter {
   void find_nullable() {
     Closure closure(nfa_);
     left_.assign(nfa_.rules.size(), {});
-    std::vector<std::vector<u32>> waiting(nfa_.rules.size());
-    std::vector<u32> work;
-    for (u32 r = 0; r < nfa_.rules.size(); r++)
+    std::vector<std::vector<RuleId>> waiting(nfa_.rules.size());
+    std::vector<RuleId> work;
+    for (const RuleId r : nfa_.each_rule())
       if (!nfa_.rules[r].merged) work.push_back(r);
     while (!work.empty()) {
-      const u32 r = work.back();
+      const RuleId r = work.back();
       work.pop_back();
       deadline_.check();
       closure.begin();
@@ -68,15 +68,15 @@ class Rewriter {
         each_edge(item.state, [&](u32 e) {
           const Edge& edge = nfa_.edges[e];
           if (edge.kind != EDGE_CALL) return;
-          left_[r].push_back(edge.data);
-          if (!nfa_.rules[edge.data].nullable && !(edge.flags & EDGE_NONEMPTY)) waiting[edge.data].push_back(r);
+          left_[r].push_back(edge.callee());
+          if (!nfa_.rules[edge.callee()].nullable && !(edge.flags & EDGE_NONEMPTY)) waiting[edge.callee()].push_back(r);
         });
       }
       std::sort(left_[r].begin(), left_[r].end());
       left_[r].erase(std::unique(left_[r].begin(), left_[r].end()), left_[r].end());
       if (nullable && !nfa_.rules[r].nullable) {
         nfa_.rules[r].nullable = true;
-        for (const u32 caller : waiting[r]) work.push_back(caller);
+        for (const RuleId caller : waiting[r]) work.push_back(caller);
         waiting[r].clear();
       }
     }
@@ -86,7 +86,8 @@ class Rewriter {
   void trim() {
     const u32 n = static_cast<u32>(nfa_.states.size());
     struct Back {
-      u32 source, call;  // call: the rule that the edge calls, NONE for others
+      u32 source;
+      RuleId call;  // the rule that the edge calls, NONE for others
     };
     std::vector<u32> begin(n + 1, 0);  // the edges into s: back[begin[s], begin[s + 1])
     for (const NfaState& state : nfa_.states)
@@ -97,13 +98,14 @@ class Rewriter {
     for (u32 s = 0; s < n; s++)
       each_edge(s, [&](u32 e) {
         const Edge& edge = nfa_.edges[e];
-        back[cursor[edge.target]++] = {s, edge.kind == EDGE_CALL ? edge.data : NONE};
+        back[cursor[edge.target]++] = {s, edge.kind == EDGE_CALL ? edge.callee() : NONE};
       });
     std::vector<u8> productive(n, 0), rule_productive(nfa_.rules.size(), 0);
     std::vector<std::vector<u32>> waiting(nfa_.rules.size());
     std::vector<std::pair<u32, u32>> heads;  // (state whose being productive concerns a head, head state), sorted
-    std::vector<u32> rule_of_start(n, NONE), work;
-    for (u32 r = 0; r < nfa_.rules.size(); r++) rule_of_start[nfa_.rules[r].start] = r;
+    std::vector<RuleId> rule_of_start(n, NONE);
+    std::vector<u32> work;
+    for (const RuleId r : nfa_.each_rule()) rule_of_start[nfa_.rules[r].start] = r;
     for (u32 s = 0; s < n; s++) {
       if (nfa_.states[s].head == NONE) continue;
       const Head& head = nfa_.heads[nfa_.states[s].head];
@@ -154,7 +156,7 @@ class Rewriter {
         if (edge.call != NONE && !rule_productive[edge.call]) waiting[edge.call].push_back(edge.source);
         else mark(edge.source);
       }
-      if (const u32 r = rule_of_start[t]; r != NONE && !rule_productive[r]) {
+      if (const RuleId r = rule_of_start[t]; r != NONE && !rule_productive[r]) {
         rule_productive[r] = 1;
         for (const u32 source : waiting[r]) mark(source);
         waiting[r].clear();
@@ -165,7 +167,7 @@ class Rewriter {
       u32* link = &nfa_.states[s].first;
       while (*link != NONE) {
         Edge& edge = nfa_.edges[*link];
-        if (!productive[edge.target] || (edge.kind == EDGE_CALL && !rule_productive[edge.data])) *link = edge.next;
+        if (!productive[edge.target] || (edge.kind == EDGE_CALL && !rule_productive[edge.callee()])) *link = edge.next;
         else link = &edge.next;
       }
     }
@@ -182,31 +184,32 @@ class Rewriter {
   }
 
   // Strongly connected components of the left-call graph that contain a cycle (Tarjan 1972, with an explicit stack).
-  std::vector<std::vector<u32>> left_recursive() {
-    std::vector<std::vector<u32>> cyclic;
-    components(left_, [&](const std::vector<u32>& component) {
-      const u32 r = component[0];
+  std::vector<std::vector<RuleId>> left_recursive() {
+    std::vector<std::vector<RuleId>> cyclic;
+    components(left_, [&](const std::vector<RuleId>& component) {
+      const RuleId r = component[0];
       if (component.size() > 1 || std::binary_search(left_[r].begin(), left_[r].end(), r)) cyclic.push_back(component);
     });
     return cyclic;
   }
 
   template <class F>
-  void components(const std::vector<std::vector<u32>>& graph, F emit) {
+  void components(const std::vector<std::vector<RuleId>>& graph, F emit) {
     const u32 n = static_cast<u32>(graph.size());
-    std::vector<u32> index(n, 0), low(n, 0), stack;
+    std::vector<u32> index(n, 0), low(n, 0);
+    std::vector<RuleId> stack;
     std::vector<u8> on_stack(n, 0);
     u32 next = 1;
     struct Call {
-      u32 node;
+      RuleId rule;
       std::size_t child;
     };
     std::vector<Call> calls;
-    for (u32 root = 0; root < n; root++) {
+    for (const RuleId root : nfa_.each_rule()) {
       if (index[root]) continue;
       calls.push_back({root, 0});
       while (!calls.empty()) {
-        const u32 v = calls.back().node;
+        const RuleId v = calls.back().rule;
         if (calls.back().child == 0) {
           index[v] = low[v] = next++;
           stack.push_back(v);
@@ -214,7 +217,7 @@ class Rewriter {
         }
         bool descended = false;
         while (calls.back().child < graph[v].size()) {
-          const u32 w = graph[v][calls.back().child++];
+          const RuleId w = graph[v][calls.back().child++];
           if (!index[w]) {
             calls.push_back({w, 0});
             descended = true;
@@ -224,8 +227,8 @@ class Rewriter {
         }
         if (descended) continue;
         if (low[v] == index[v]) {
-          std::vector<u32> component;
-          u32 w;
+          std::vector<RuleId> component;
+          RuleId w;
           do {
             w = stack.back();
             stack.pop_back();
@@ -235,7 +238,7 @@ class Rewriter {
           emit(component);
         }
         calls.pop_back();
-        if (!calls.empty()) low[calls.back().node] = std::min(low[calls.back().node], low[v]);
+        if (!calls.empty()) low[calls.back().rule] = std::min(low[calls.back().rule], low[v]);
       }
     }
   }
@@ -247,15 +250,15 @@ class Rewriter {
   void rewrite_left_recursion() {
     struct Seed {
       Item item;
-      u32 rule;
+      RuleId rule;
     };
     Closure closure(nfa_);
-    const std::vector<std::vector<u32>> cyclic = left_recursive();
-    for (const std::vector<u32>& component : cyclic) {
+    const std::vector<std::vector<RuleId>> cyclic = left_recursive();
+    for (const std::vector<RuleId>& component : cyclic) {
       std::vector<u8> inside(nfa_.rules.size(), 0);
-      for (const u32 r : component) inside[r] = 1;
+      for (const RuleId r : component) inside[r] = 1;
       std::vector<Seed> seeds;
-      for (const u32 r : component) {
+      for (const RuleId r : component) {
         if (nfa_.rules[r].scope) throw BadGrammar("left recursion through a SCOPE");
         // Of a rule that is left recursive by itself alone all that begins at one place is one region.
         if (nfa_.rules[r].is_region() && component.size() > 1)
@@ -269,12 +272,13 @@ class Rewriter {
       // All states of the component's rules.
       std::vector<u32> states;
       std::vector<u8> visited(nfa_.states.size(), 0);
-      for (const u32 r : component) collect(nfa_.rules[r].start, nfa_.rules[r].final, visited, states);
+      for (const RuleId r : component) collect(nfa_.rules[r].start, nfa_.rules[r].final, visited, states);
       struct Redefinition {
-        u32 rule, start, final;
+        RuleId rule;
+        u32 start, final;
       };
       std::vector<Redefinition> redefinitions;
-      for (const u32 a : component) {
+      for (const RuleId a : component) {
         nfa_.rewritten_rules++;
         copy_states(states, a);
         auto at = [&](u32 state) { return copy_of_[state]; };
@@ -286,9 +290,9 @@ class Rewriter {
           each_edge(seed.item.state, [&](u32 e) { list.push_back(e); });
           for (const u32 e : list) {
             const Edge edge = nfa_.edges[e];
-            if (edge.kind == EDGE_CALL && inside[edge.data]) {
+            if (edge.kind == EDGE_CALL && inside[edge.callee()]) {
               if (edge.flags & EDGE_DISTINCT) throw BadGrammar("left recursion through a DISTINCT");
-              nfa_.add_edge(at(nfa_.rules[edge.data].final), EDGE_SET, at(edge.target), seed.item.reg);
+              nfa_.add_edge(at(nfa_.rules[edge.callee()].final), EDGE_SET, at(edge.target), seed.item.reg);
             } else if (edge.kind == EDGE_BYTE || edge.kind == EDGE_DEFAULT || edge.kind == EDGE_TOKEN || edge.kind == EDGE_CALL ||
                        edge.kind == EDGE_NON_ASCII) {
               // That a call may read nothing is already in the closure: the states behind it are seeds themselves.
@@ -306,7 +310,7 @@ class Rewriter {
         check_states();
       }
       bool counts = false;
-      for (const u32 r : component) counts |= nfa_.rules[r].counts;
+      for (const RuleId r : component) counts |= nfa_.rules[r].counts;
       for (const auto& [rule, start, final] : redefinitions) {
         nfa_.rules[rule].start = start;
         nfa_.rules[rule].final = final;
@@ -335,7 +339,7 @@ class Rewriter {
   }
 
   // Copies of states with their edges among themselves; `flags` are added to the calls among them. copy_of_ then maps states to copies.
-  std::vector<u32> copy_states(const std::vector<u32>& states, u32 rule, u8 flags = 0) {
+  std::vector<u32> copy_states(const std::vector<u32>& states, RuleId rule, u8 flags = 0) {
     std::vector<u32> copy(states.size());
     copy_of_.resize(nfa_.states.size() + states.size(), NONE);
     std::vector<std::pair<u32, u32>> head_copies;
@@ -386,10 +390,10 @@ class Rewriter {
     rule_states_.assign(nfa_.rules.size(), {});
     graph_.assign(nfa_.rules.size(), {});
     for (u32 s = 0; s < nfa_.states.size(); s++) {
-      const u32 rule = nfa_.states[s].rule;
+      const RuleId rule = nfa_.states[s].rule;
       rule_states_[rule].push_back(s);
       each_edge(s, [&](u32 e) {
-        if (nfa_.edges[e].kind == EDGE_CALL) graph_[rule].push_back(nfa_.edges[e].data);
+        if (nfa_.edges[e].kind == EDGE_CALL) graph_[rule].push_back(nfa_.edges[e].callee());
       });
     }
   }
@@ -398,17 +402,17 @@ class Rewriter {
   void mark_recursive() {
     survey();
     order_.clear();
-    components(graph_, [&](const std::vector<u32>& component) {
-      const u32 r = component[0];
+    components(graph_, [&](const std::vector<RuleId>& component) {
+      const RuleId r = component[0];
       const bool cycle = component.size() > 1 || std::find(graph_[r].begin(), graph_[r].end(), r) != graph_[r].end();
-      for (const u32 rule : component) {
+      for (const RuleId rule : component) {
         nfa_.rules[rule].recursive = cycle;
         order_.push_back(rule);  // callees come before their callers
       }
     });
   }
-  std::vector<std::vector<u32>> graph_;
-  std::vector<u32> order_;
+  std::vector<std::vector<RuleId>> graph_;
+  std::vector<RuleId> order_;
 
   // Calls of small rules, and of rules that are called once, become the callee's states: states of one rule need no stack, and a
   // rule that ends inside a large loop would hand over a large set of trie nodes.
@@ -416,18 +420,18 @@ class Rewriter {
     const std::size_t count = nfa_.rules.size();
     std::vector<u32> callers(count, 0);
     for (const auto& callees : graph_)
-      for (const u32 callee : callees) callers[callee]++;
+      for (const RuleId callee : callees) callers[callee]++;
     callers[nfa_.root]++;
     open_.assign(count, 0);
     std::vector<u32> sizes(count, NONE);  // known once a rule's own calls have been seen to
     const u64 budget = std::max(nfa_.states.size() * INLINE_GROWTH, INLINE_FLOOR);
     // A rule that is called once is searched as a part of its caller, or the work would be quadratic in chains of such rules;
     // those whose only call cannot be inlined come last.
-    std::vector<u32> order;
+    std::vector<RuleId> order;
     for (const bool once : {false, true})
-      for (const u32 rule : order_)
+      for (const RuleId rule : order_)
         if ((callers[rule] == 1 && rule != nfa_.root) == once) order.push_back(rule);
-    for (const u32 caller : order) {
+    for (const RuleId caller : order) {
       if (nfa_.rules[caller].merged) continue;
       std::vector<u32>& states = rule_states_[caller];
       for (std::size_t i = 0; i < states.size(); i++) {  // states grows: new ones are searched too
@@ -440,9 +444,9 @@ class Rewriter {
           }
           deadline_.check();
           *link = edge.next;
-          const std::vector<u32> added = splice(states[i], edge, caller, callers[edge.data] == 1);
-          nfa_.rules[edge.data].merged |= callers[edge.data] == 1;
-          nfa_.rules[caller].counts |= nfa_.rules[edge.data].counts;
+          const std::vector<u32> added = splice(states[i], edge, caller, callers[edge.callee()] == 1);
+          nfa_.rules[edge.callee()].merged |= callers[edge.callee()] == 1;
+          nfa_.rules[caller].counts |= nfa_.rules[edge.callee()].counts;
           states.insert(states.end(), added.begin(), added.end());
           link = &nfa_.states[states[i]].first;  // states and edges may have moved
         }
@@ -452,14 +456,14 @@ class Rewriter {
     }
   }
 
-  bool inlinable(u32 caller, const Edge& edge, const std::vector<u32>& callers, u64 budget, const std::vector<u32>& sizes) const {
-    const Rule& callee = nfa_.rules[edge.data];
-    if (edge.data == caller || callee.scope || callee.is_region() || (edge.flags & (EDGE_NONEMPTY | EDGE_DISTINCT))) return false;
+  bool inlinable(RuleId caller, const Edge& edge, const std::vector<u32>& callers, u64 budget, const std::vector<u32>& sizes) const {
+    const Rule& callee = nfa_.rules[edge.callee()];
+    if (edge.callee() == caller || callee.scope || callee.is_region() || (edge.flags & (EDGE_NONEMPTY | EDGE_DISTINCT))) return false;
     if (callee.counts && (edge.flags & EDGE_IN_BODY)) return false;
-    if (callers[edge.data] == 1) return true;
-    const u32 size = sizes[edge.data];
+    if (callers[edge.callee()] == 1) return true;
+    const u32 size = sizes[edge.callee()];
     if (callee.recursive || size == NONE || nfa_.states.size() + size > budget) return false;
-    return size <= thresholds_.inlined_states || (size <= thresholds_.inlined_open_states && open_[edge.data]);
+    return size <= thresholds_.inlined_states || (size <= thresholds_.inlined_open_states && open_[edge.callee()]);
   }
   std::vector<u8> open_;  // by rule: it may end where it may also go on reading
 
@@ -485,9 +489,9 @@ class Rewriter {
   }
 
   // Puts the callee's states where the call was; returns them.
-  std::vector<u32> splice(u32 source, const Edge& edge, u32 caller, bool only) {
-    const Rule callee = nfa_.rules[edge.data];
-    const std::vector<u32>& states = rule_states_[edge.data];
+  std::vector<u32> splice(u32 source, const Edge& edge, RuleId caller, bool only) {
+    const Rule callee = nfa_.rules[edge.callee()];
+    const std::vector<u32>& states = rule_states_[edge.callee()];
     std::vector<u32> inlined;
     u32 start = callee.start, final = callee.final;
     const u8 flags = edge.flags & EDGE_IN_BODY;
@@ -525,8 +529,8 @@ class Rewriter {
   void rank() {
     find_nullable();
     u32 next = static_cast<u32>(nfa_.rules.size());
-    components(left_, [&](const std::vector<u32>& component) {
-      for (const u32 rule : component) nfa_.rules[rule].rank = --next;
+    components(left_, [&](const std::vector<RuleId>& component) {
+      for (const RuleId rule : component) nfa_.rules[rule].rank = --next;
     });
   }
 };

@@ -22,7 +22,8 @@ class StateMasks;
 
 // A move on the stack: a rule is called, or ends where rule is NONE, at these nodes of the trie.
 struct StackMove {
-  u32 rule, back;  // back: the state to return to
+  RuleId rule;
+  u32 back;        // the state to return to
   u32 nodes;       // a node list
   bool distinct;
 };

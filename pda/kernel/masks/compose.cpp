@@ -343,7 +343,7 @@ class MaskComposer {
     go_on(nodes, state, below, passed);
   }
 
-  bool few_values(u32 rule) {
+  bool few_values(RuleId rule) {
     const u32 start = dfa_.start(rule);
     return start != DEAD && few_texts(start);
   }

@@ -126,7 +126,7 @@ void Closure::run() {
         case EDGE_SET: add(edge.target, edge.data); break;
         case EDGE_CALL:
           reads = true;
-          if (nfa_.rules[edge.data].nullable && !(edge.flags & EDGE_NONEMPTY)) add(edge.target, item.reg);
+          if (nfa_.rules[edge.callee()].nullable && !(edge.flags & EDGE_NONEMPTY)) add(edge.target, item.reg);
           break;
         case EDGE_NON_ASCII: break;
         default: reads = true; break;

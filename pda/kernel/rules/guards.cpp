@@ -28,7 +28,7 @@ u32 RuleDfa::guard(u32 back, u32 text) {
   return id;
 }
 
-u32 RuleDfa::region(u32 rule, u32 tokens, u32 bytes) {
+u32 RuleDfa::region(RuleId rule, u32 tokens, u32 bytes) {
   const u32 words[5] = {NONE, NONE, rule, tokens, bytes};
   check_limit();
   const u32 id = items_.intern(words, 5);

@@ -5,16 +5,16 @@
 
 namespace stackmask {
 
-std::vector<u32> Nfa::distinct_rules(u32 rule) {
+std::vector<RuleId> Nfa::distinct_rules(RuleId rule) {
   if (unlowered) return unlowered->distinct_rules(*this, rule);
-  std::vector<u32> found;
+  std::vector<RuleId> found;
   for (const u32 state : complete_rule(rule))
     for (u32 e = states[state].first; e != NONE; e = edges[e].next)
-      if (edges[e].kind == EDGE_CALL && (edges[e].flags & EDGE_DISTINCT)) found.push_back(edges[e].data);
+      if (edges[e].kind == EDGE_CALL && (edges[e].flags & EDGE_DISTINCT)) found.push_back(edges[e].callee());
   return found;
 }
 
-std::vector<u32> Nfa::complete_rule(u32 rule) {
+std::vector<u32> Nfa::complete_rule(RuleId rule) {
   std::vector<u32> found{rules[rule].start};
   std::unordered_set<u32> seen{rules[rule].start};
   auto add = [&](u32 state) {

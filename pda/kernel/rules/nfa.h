@@ -14,8 +14,9 @@
 #include <optional>
 #include <string_view>
 
-#include "work.h"
+#include "ids.h"
 #include "thresholds.h"
+#include "work.h"
 
 namespace stackmask {
 
@@ -140,12 +141,13 @@ enum EdgeFlags : u8 {
 struct Edge {
   u8 kind, lo, hi, flags;
   u32 target, data, next;
+  RuleId callee() const { return RuleId(data); }  // of an EDGE_CALL
 };
 
 struct NfaState {
   u32 first = NONE;     // first edge, NONE for none
   u32 pending = NONE;   // the Source's number of the expression still to be lowered from here, NONE for none
-  u32 rule = 0;         // the rule whose states it occurs in
+  RuleId rule{0};       // the rule whose states it occurs in
   u32 origin = 0;       // where it was written, for messages: an index into origins
   u32 head = NONE;      // index into heads, NONE for ordinary states
   u32 body = NONE;      // the head in whose body it lies
@@ -258,7 +260,7 @@ class Source {
   // exception leaves the NFA as it was.
   virtual void expand(Nfa& nfa, u32 state, Deadline* deadline) = 0;
   // The rules that a SCOPE's rule calls for values that differ, but for those that surely have no end of values.
-  virtual std::vector<u32> distinct_rules(Nfa& nfa, u32 rule) = 0;
+  virtual std::vector<RuleId> distinct_rules(Nfa& nfa, RuleId rule) = 0;
   virtual std::size_t bytes() const = 0;
 };
 
@@ -292,7 +294,7 @@ struct Nfa {
   std::shared_ptr<const Expressions> expressions;
   std::vector<double> temperatures{0};  // in rising order, from the second on
   Registers registers;
-  u32 root = 0;
+  RuleId root{0};
   u32 rewritten_rules = 0;  // of left recursion
   bool root_called = false; // some rule calls the root
   bool limited = false;     // some rule has a limit
@@ -304,18 +306,20 @@ struct Nfa {
   Work work;                          // of the call that runs
   // Once least lengths are measured.
   bool distinct = false;                                // some value must differ from others
-  std::vector<std::vector<u32>> scopes;                 // by rule: the rules that read the values that must differ in it, their kinds
+  std::vector<std::vector<RuleId>> scopes;              // by rule: the rules that read the values that must differ in it, their kinds
   std::vector<u32> least_bytes;  // by state: to the end of the rule, or of the body of a repetition or permutation
   std::vector<std::vector<u32>> least_values;  // of each kind: how many values are still to be read, by state
   struct Values {
-    u32 rule, count;
+    RuleId rule;
+    u32 count;
     u64 together;
   };
   std::vector<std::vector<Values>> scope_values;  // by rule: the bytes of all values of each kind in its shortest text
   std::vector<std::optional<CountedLengths>> counted;  // by head
   std::vector<u32> counted_places;
 
-  u32 add_state(u32 rule) {
+  EachId<RuleId> each_rule() const { return {static_cast<u32>(rules.size())}; }
+  u32 add_state(RuleId rule) {
     NfaState state;
     state.rule = rule;
     state.origin = rules[rule].origin;
@@ -330,8 +334,8 @@ struct Nfa {
     for (u32 state = 0; state < states.size(); state++)
       if (states[state].pending != NONE) unlowered->expand(*this, state, &deadline);
   }
-  std::vector<u32> complete_rule(u32 rule);  // lowers all of one rule; its states
-  std::vector<u32> distinct_rules(u32 rule);
+  std::vector<u32> complete_rule(RuleId rule);  // lowers all of one rule; its states
+  std::vector<RuleId> distinct_rules(RuleId rule);
   // Least number of bytes that an item still has to read until its rule ends.
   u64 distance(Item item) const { return distance(item, least_bytes); }
   u64 distance(Item item, const std::vector<u32>& least) const;

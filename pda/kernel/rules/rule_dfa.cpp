@@ -81,7 +81,7 @@ u32 RuleDfa::closure_of(std::span<const Item> items) {
   return intern_closure();
 }
 
-u32 RuleDfa::start(u32 rule) {
+u32 RuleDfa::start(RuleId rule) {
   if (starts_.size() <= rule) starts_.resize(nfa_.rules.size(), NONE);
   if (starts_[rule] != NONE) return starts_[rule];
   u32 reg = 0;
@@ -189,7 +189,7 @@ void RuleDfa::build_edges(u32 state) {
     for (u32 e = nfa_.states[item.state].first; e != NONE; e = nfa_.edges[e].next) {
       const Edge& edge = nfa_.edges[e];
       if (edge.kind == EDGE_BYTE) live.push_back({edge.lo, edge.hi, {edge.target, item.reg}});
-      else if (edge.kind == EDGE_CALL) calls.push_back({edge.data, (edge.flags & EDGE_DISTINCT) != 0, {edge.target, item.reg}});
+      else if (edge.kind == EDGE_CALL) calls.push_back({edge.callee(), (edge.flags & EDGE_DISTINCT) != 0, {edge.target, item.reg}});
       else if (edge.kind == EDGE_TOKEN) tokens.push_back({edge.data, {edge.target, item.reg}});
       else if (edge.kind == EDGE_DEFAULT) add_default(item, edge.target);
     }
@@ -334,7 +334,7 @@ std::vector<u32> RuleDfa::keep(std::vector<u8>& used) {
   for (u32 s = 1; s < old_states.size(); s++) {
     if (!used[s] || (old_states[s].flags & STATE_GUARD)) continue;
     if (old_states[s].flags & STATE_REGION) {
-      map[s] = region(old.at(s)[2], old.at(s)[3], old.at(s)[4]);
+      map[s] = region(RuleId(old.at(s)[2]), old.at(s)[3], old.at(s)[4]);
       continue;
     }
     items.clear();

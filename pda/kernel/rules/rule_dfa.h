@@ -41,7 +41,8 @@ struct Range {
 constexpr u32 UNRESOLVED = NONE - 1;
 
 struct Call {
-  u32 rule, back;  // state to go on in after the call
+  RuleId rule;
+  u32 back;  // the state to return to
   bool distinct;
   bool operator==(const Call&) const = default;
 };
@@ -78,7 +79,7 @@ class RuleDfa {
   RuleDfa(Nfa nfa, const Thresholds& thresholds, const Limits& limits);
   RuleDfa(const RuleDfa&) = delete;
 
-  u32 start(u32 rule);  // where a call of the rule begins; never final
+  u32 start(RuleId rule);  // where a call of the rule begins; never final
   u32 next(u32 state, u8 byte) {  // DEAD if the byte is not live
     if (!(states_[state].flags & STATE_BUILT)) {
       if (is_delta(state)) return next_of_delta(state, byte);
@@ -120,7 +121,7 @@ class RuleDfa {
     return (states_[state].flags & (STATE_FINAL | STATE_CALLS | STATE_BYTES | STATE_TOKENS)) == STATE_FINAL;
   }
 
-  u32 rule(u32 state) const { return nfa_.states[items_.at(state)[0]].rule; }
+  RuleId rule(u32 state) const { return nfa_.states[items_.at(state)[0]].rule; }
   std::span<const Item> items(u32 state) const {  // until the next state is made
     return {reinterpret_cast<const Item*>(items_.at(state)), items_.length(state) / 2};
   }
@@ -151,7 +152,7 @@ class RuleDfa {
   u32 seen_spellings(u32 state);  // how many texts at most spell them without needless escapes, NONE if unknown
   // Regions: a state below those of a rule with a limit or a temperature, which ends as soon as they do. It says which rule it is and,
   // for a limit, where its text began: after how many tokens, and how many bytes of one.
-  u32 region(u32 rule, u32 tokens, u32 bytes);
+  u32 region(RuleId rule, u32 tokens, u32 bytes);
   const Rule& region_rule(u32 region) const { return nfa_.rules[items_.at(region)[2]]; }
   u32 region_start(u32 region) const { return items_.at(region)[3]; }
 
@@ -209,7 +210,7 @@ class RuleDfa {
     Item target;
   };
   struct CallTo {
-    u32 rule;
+    RuleId rule;
     bool distinct;
     Item back;
   };

@@ -96,17 +96,18 @@ u32 TextCounts::text_count(u32 state) {
 }
 
 // Characters of a string repeat: a state reads two letters or more and is back. Looks at a rule and at all that it calls.
-void TextCounts::find_unbounded_strings(u32 rule) {
-  std::vector<u32> rules{rule}, list, work, reached;
+void TextCounts::find_unbounded_strings(RuleId rule) {
+  std::vector<RuleId> rules{rule};
+  std::vector<u32> list, work, reached;
   std::vector<std::pair<u32, u32>> before;  // (state, a state that leads to it): a call begins where the rule that it calls does
   unbounded_known_.resize(nfa_.rules.size(), 0);
   unbounded_known_[rule] = 1;
   struct Looking {  // an exception leaves none of them known
     std::vector<u8>& known;
-    const std::vector<u32>& rules;
+    const std::vector<RuleId>& rules;
     bool ended = false;
     ~Looking() {
-      for (const u32 at : rules) known[at] = ended;
+      for (const RuleId at : rules) known[at] = ended;
     }
   } looking{unbounded_known_, rules};
   for (std::size_t r = 0; r < rules.size(); r++) {
@@ -114,7 +115,7 @@ void TextCounts::find_unbounded_strings(u32 rule) {
     unbounded_known_.resize(nfa_.rules.size(), 0);
     for (const u32 s : states)
       for (u32 e = nfa_.states[s].first; e != NONE; e = nfa_.edges[e].next)
-        if (const u32 callee = nfa_.edges[e].data; nfa_.edges[e].kind == EDGE_CALL && !unbounded_known_[callee]) {
+        if (const RuleId callee = nfa_.edges[e].callee(); nfa_.edges[e].kind == EDGE_CALL && !unbounded_known_[callee]) {
           unbounded_known_[callee] = 1;
           rules.push_back(callee);
         }
@@ -144,8 +145,8 @@ void TextCounts::find_unbounded_strings(u32 rule) {
       if (passes) before.push_back({edge.target, s});
       if (edge.kind == EDGE_ENTER) enter(s, nfa_.heads[nfa_.states[edge.target].head]);
       if (edge.kind == EDGE_CALL) {  // of values without end one is always new; behind others nothing may come
-        before.push_back({nfa_.rules[edge.data].start, s});
-        if (unbounded_[nfa_.rules[edge.data].start]) mark(s);
+        before.push_back({nfa_.rules[edge.callee()].start, s});
+        if (unbounded_[nfa_.rules[edge.callee()].start]) mark(s);
       }
       if (edge.kind != EDGE_BYTE || edge.hi < 'a' || edge.lo > 'z') continue;
       reached.assign(1, edge.target);
@@ -169,7 +170,7 @@ void TextCounts::find_unbounded_strings(u32 rule) {
 
 bool TextCounts::has_unbounded_strings(u32 state) {
   if (state == BOTTOM || (dfa_[state].flags & STATE_GUARD)) return false;
-  if (const u32 at = dfa_.rule(state); at >= unbounded_known_.size() || !unbounded_known_[at]) find_unbounded_strings(at);
+  if (const RuleId at = dfa_.rule(state); at >= unbounded_known_.size() || !unbounded_known_[at]) find_unbounded_strings(at);
   for (const Item item : dfa_.items(state))
     if (unbounded_[item.state]) return true;
   return false;
@@ -183,11 +184,11 @@ bool TextCounts::surely_more(u32 texts, u32 values) const {
 
 bool TextCounts::scope_may_run_out(u32 state) {
   if (!dfa_.in_scope(state)) return false;
-  const u32 rule = dfa_.rule(state);
+  const RuleId rule = dfa_.rule(state);
   if (scope_text_counts_.size() <= rule) scope_text_counts_.resize(rule + 1, NONE);
   if (scope_text_counts_[rule] == NONE) {
     u32 texts = UNBOUNDED;
-    for (const u32 callee : nfa_.distinct_rules(rule)) {
+    for (const RuleId callee : nfa_.distinct_rules(rule)) {
       const u32 start = dfa_.start(callee);
       if (start == DEAD) texts = 0;
       else if (!has_unbounded_strings(start)) texts = std::min(texts, min_text_count(start, SCOPE_LOOK_AHEAD));

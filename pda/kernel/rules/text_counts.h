@@ -43,7 +43,7 @@ class TextCounts {
   std::vector<u8> unbounded_;              // by NFA state, of the rules that are known
   std::vector<u8> unbounded_known_;        // by rule: unbounded_ holds its states
   std::vector<u32> scope_text_counts_;     // by rule: how many values at least may stand in its scope, UNBOUNDED for no end
-  void find_unbounded_strings(u32 rule);
+  void find_unbounded_strings(RuleId rule);
   u32& at(std::vector<u32>& counts, u32 state) {
     if (counts.size() <= state) counts.resize(dfa_.size(), NONE);
     return counts[state];

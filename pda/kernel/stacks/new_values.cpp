@@ -239,7 +239,7 @@ bool NewValues::finds_new_value(const StackEdge& edge, u32 values, bool blanks, 
       u64 most = reg.count + 1ull;  // members that the object can have if those behind this one follow
       for (u32 m = 0; m < head.members.size(); m++) {
         const bool used = nfa.registers.used(reg.used, m), again = head.flags[m] & REPEATABLE;
-        if (m >= at.member && !(head.flags[m] & NEVER_MEMBER)) most += again ? NONE : m > at.member && !used;
+        if (m >= at.member && !(head.flags[m] & NEVER_MEMBER)) most += again ? u64{NONE} : m > at.member && !used;
         if (m < at.member) wrong = wrong || (!used && (head.flags[m] & REQUIRED));
         else if (m > at.member) wrong = wrong || (used && !std::binary_search(first_used.begin(), first_used.end(), std::pair{at.body, m}));
       }

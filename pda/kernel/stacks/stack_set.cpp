@@ -71,7 +71,7 @@ u32 StackSet::push(u32 state, u32 below) {
   return node;
 }
 
-u32 StackSet::region_node(u32 rule, u32 below) {
+u32 StackSet::region_node(RuleId rule, u32 below) {
   const bool limit = dfa_.nfa().rules[rule].limit != NONE;
   entered_region_ |= limit;
   Scratch<StackEdge> single{{dfa_.region(rule, limit ? position_tokens_ : 0, limit ? position_bytes_ : 0), below}};

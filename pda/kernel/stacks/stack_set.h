@@ -55,7 +55,7 @@ class StackSet {
   void unite_equal(std::vector<StackEdge>& edges);  // sorts them; those of one state become one
   u32 advance(u32 node, u8 byte);
   u32 return_node(const Call& call, u32 below);  // the node that a called rule stands on
-  u32 region_node(u32 rule, u32 below);          // ... and the region that it is
+  u32 region_node(RuleId rule, u32 below);       // ... and the region that it is
 
   // Some rule has a limit: only then does the position matter, where regions begin that a step enters.
   bool limited() const { return limited_; }

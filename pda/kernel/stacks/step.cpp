@@ -35,7 +35,9 @@ void Steps::pop_ended(std::vector<StackEdge>& raw) {
 // Calls, callers before callees: ranks grow along calls made before anything is read.
 void Steps::enter_called(std::vector<StackEdge>& raw) {
   struct Pending {
-    u32 rank, rule, below;
+    u32 rank;
+    RuleId rule;
+    u32 below;
   };
   Scratch<Pending> pending;
   auto later = [](const Pending& a, const Pending& b) { return a.rank > b.rank; };
@@ -55,7 +57,7 @@ void Steps::enter_called(std::vector<StackEdge>& raw) {
   for (std::size_t i = 0; i < before_calls; i++)
     if (dfa_[raw[i].state].flags & STATE_CALLS) expand(raw[i]);
   while (!pending.empty()) {
-    const u32 rule = pending.front().rule;
+    const RuleId rule = pending.front().rule;
     u32 below = NO_STACK;
     while (!pending.empty() && pending.front().rule == rule) {
       below = stacks_.unite(below, pending.front().below);

@@ -96,7 +96,7 @@ u32 PendingTexts::sorted(u32 text) {
 
 // The byte may be the last of \uXXXX, which becomes its character, in UTF-8 or behind a backslash; with lower digits where it stays.
 u32 PendingTexts::unescaped(u32 text, u8 byte) {
-  auto unit = [this](u32 at, u8 last, u32& before) {  // four digits that end with `last`, NONE where there are none
+  auto unit = [this](u32 at, u8 last, u32& before) -> u32 {  // four digits that end with `last`, NONE where there are none
     u32 value = hex_digit(last);
     for (u32 shift = 4; shift < 16; shift += 4, at = parents_[at].first) {
       const u32 digit = hex_digit(parents_[at].second);

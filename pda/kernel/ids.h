@@ -1,0 +1,56 @@
+// Ids: the numbers of things, a type for each kind of thing, so that the number of a rule is never taken for that of a state.
+//
+//   rules[rule], u64{rule} << 8 | byte     an id reads as a number: it indexes tables and goes into keys
+//   RuleId(words[2])                       a number becomes an id where the code says so
+//   state == rule, start(state)            does not compile
+//
+// An id is four bytes, and a table of ids is a table of u32.
+#pragma once
+
+#include <compare>
+#include <type_traits>
+
+#include "base.h"
+
+namespace stackmask {
+
+template <class Kind>
+class Id {
+ public:
+  constexpr Id() = default;
+  constexpr explicit Id(u32 number) : number_(number) {}
+  template <class Other>
+  explicit Id(Id<Other>) = delete;
+  constexpr Id(None) : number_(NONE) {}
+  constexpr operator u32() const { return number_; }
+  friend constexpr bool operator==(Id, Id) = default;
+  friend constexpr auto operator<=>(Id, Id) = default;
+  friend constexpr bool operator==(Id id, None) { return id.number_ == NONE; }
+
+ private:
+  u32 number_;
+};
+template <class A, class B>
+bool operator==(Id<A>, Id<B>) = delete;
+template <class A, class B>
+std::strong_ordering operator<=>(Id<A>, Id<B>) = delete;
+
+// The ids of a table of `size` entries, in order.
+template <class AnyId>
+struct EachId {
+  struct Iterator {
+    u32 at;
+    AnyId operator*() const { return AnyId(at); }
+    void operator++() { at++; }
+    bool operator==(const Iterator&) const = default;
+  };
+  u32 size;
+  Iterator begin() const { return {0}; }
+  Iterator end() const { return {size}; }
+};
+
+using RuleId = Id<struct RuleKind>;  // a rule of an NFA; the expressions have other rules
+
+static_assert(sizeof(RuleId) == sizeof(u32) && std::is_trivially_copyable_v<RuleId>);
+
+}  // namespace stackmask
