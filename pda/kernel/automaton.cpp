@@ -95,7 +95,7 @@ void Automaton::fail_memory() const {
 }
 
 // The configuration of the empty text.
-u32 Automaton::start() {
+StackId Automaton::start() {
   const RuleId root = dfa_.nfa().root;
   const u32 state = dfa_.start(root);
   const bool nullable = dfa_.nfa().rules[root].nullable, is_region = dfa_.nfa().rules[root].is_region();
@@ -105,9 +105,9 @@ u32 Automaton::start() {
   return steps_.close(edges);
 }
 
-void Automaton::rule_names(u32 configuration, std::vector<std::string>& names) const {
-  for (u32 node = configuration; node > EMPTY_STACK && names.size() < MOST_NAMES;) {
-    u32 below = NO_STACK;
+void Automaton::rule_names(StackId configuration, std::vector<std::string>& names) const {
+  for (StackId node = configuration; node > EMPTY_STACK && names.size() < MOST_NAMES;) {
+    StackId below = NO_STACK;
     for (u32 i = 0; i < stacks_.edge_count(node); i++) {
       const StackEdge edge = stacks_.edges(node)[i];
       if (edge.state == BOTTOM) continue;
@@ -158,7 +158,7 @@ void Automaton::reclaim() {
   stacks_.mark_below(used, states_used);
   const std::vector<u32> state_map = dfa_.keep(states_used);
   counters_.clear(), counts_.clear(), loops_.clear();
-  const std::vector<u32> map = stacks_.keep(used, state_map);
+  const std::vector<StackId> map = stacks_.keep(used, state_map);
   initial_ = map[initial_];
   for (const MatcherSlot& matcher : slots_)
     for (u32& id : *matcher.configurations) id = map[id & ~FLAG] | (id & FLAG);

@@ -46,26 +46,28 @@ class Automaton {
   // Between two steps of a long call, whose configurations are held: lets threads in that wait for the lock.
   void let_others_in();  // L >= mutex_
 
-  u32 initial() const { return initial_; }  // L >= mutex_
+  StackId initial() const { return initial_; }  // L >= mutex_
   // Steps, see stacks/step.h.
-  u32 step(u32 configuration, u8 byte) { return steps_.step(configuration, byte); }  // L >= mutex_
-  u32 step_token(u32 configuration, u32 token, u32 tokens) { return steps_.step_token(configuration, token, tokens); }  // L >= mutex_
-  u32 step_last(u32 configuration, u8 byte, u32 tokens) { return steps_.step_last(configuration, byte, tokens); }  // L >= mutex_
-  u32 step_bytes(u32 configuration, const char* data, std::size_t count, std::size_t* accepted = nullptr) {  // L >= mutex_
+  StackId step(StackId configuration, u8 byte) { return steps_.step(configuration, byte); }  // L >= mutex_
+  StackId step_token(StackId configuration, u32 token, u32 tokens) {
+    return steps_.step_token(configuration, token, tokens);
+  }  // L >= mutex_
+  StackId step_last(StackId configuration, u8 byte, u32 tokens) { return steps_.step_last(configuration, byte, tokens); }  // L >= mutex_
+  StackId step_bytes(StackId configuration, const char* data, std::size_t count, std::size_t* accepted = nullptr) {  // L >= mutex_
     return steps_.step_bytes(configuration, data, count, accepted);
   }
   void set_position(u32 tokens, u32 bytes) { stacks_.set_position(tokens, bytes); }  // L >= mutex_
-  void live_bytes(u32 configuration, bool (&live)[256]) { steps_.live_bytes(configuration, live); }  // L >= mutex_
-  bool reads_tokens(u32 configuration) const { return steps_.reads_tokens(configuration); }  // L >= mutex_
-  bool complete(u32 configuration) const { return stacks_.complete(configuration); }  // L >= mutex_
+  void live_bytes(StackId configuration, bool (&live)[256]) { steps_.live_bytes(configuration, live); }  // L >= mutex_
+  bool reads_tokens(StackId configuration) const { return steps_.reads_tokens(configuration); }  // L >= mutex_
+  bool complete(StackId configuration) const { return stacks_.complete(configuration); }  // L >= mutex_
   void note_released() { released_ = true; }  // L >= mutex_
-  double temperature(u32 configuration) { return regions_.temperature(configuration); }  // L >= mutex_
-  void rule_names(u32 configuration, std::vector<std::string>& names) const;  // L >= mutex_
+  double temperature(StackId configuration) { return regions_.temperature(configuration); }  // L >= mutex_
+  void rule_names(StackId configuration, std::vector<std::string>& names) const;  // L >= mutex_
   // Masks, see masks/token_masks.h.
-  void fill(u32 configuration, u32* row) { masks_.fill(configuration, row); }  // L >= mutex_
+  void fill(StackId configuration, u32* row) { masks_.fill(configuration, row); }  // L >= mutex_
   // Completions, see completion/completion.h.
-  std::string shortest(u32 configuration) { return completion_.shortest(configuration); }  // L >= mutex_
-  u64 shortest_length(u32 configuration) { return completion_.shortest_length(configuration); }  // L >= mutex_
+  std::string shortest(StackId configuration) { return completion_.shortest(configuration); }  // L >= mutex_
+  u64 shortest_length(StackId configuration) { return completion_.shortest_length(configuration); }  // L >= mutex_
 
   // A matcher's configurations, which collect() keeps and renumbers; `slot` is the automaton's, until release().
   void hold(std::vector<u32>& configurations, std::size_t& slot);  // L >= mutex_
@@ -130,12 +132,12 @@ class Automaton {
   DeniedTokens denied_;
   TokenMasks masks_;
   Completion completion_;
-  u32 initial_ = NO_STACK;
+  StackId initial_ = NO_STACK;
   std::vector<MatcherSlot> slots_;
   u32 operations_ = 0, steps_to_collect_;
   u64 threshold_, state_threshold_, work_to_collect_ = 0, work_to_let_in_ = 0;
   bool overfull_ = false, released_ = false;  // matchers hold more than the limit; some matcher ended since that was found
-  u32 start();
+  StackId start();
   Work& work() { return dfa_.nfa().work; }
   void wait(std::unique_lock<Mutex>& locked);
   u64 budget(u64 steps, u64 bytes) const;

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <compare>
+#include <concepts>
 #include <type_traits>
 
 #include "base.h"
@@ -49,8 +50,11 @@ struct EachId {
   Iterator end() const { return {size}; }
 };
 
-using RuleId = Id<struct RuleKind>;  // a rule of an NFA; the expressions have other rules
+using RuleId = Id<struct RuleKind>;    // a rule of an NFA; the expressions have other rules
+using StackId = Id<struct StackKind>;  // a node of the graph-structured stack, which is a configuration
 
-static_assert(sizeof(RuleId) == sizeof(u32) && std::is_trivially_copyable_v<RuleId>);
+static_assert(sizeof(StackId) == sizeof(u32) && std::is_trivially_copyable_v<StackId>);
+static_assert(!std::is_convertible_v<u32, StackId> && !std::is_constructible_v<StackId, RuleId>);
+static_assert(!std::equality_comparable_with<StackId, RuleId> && !std::totally_ordered_with<StackId, RuleId>);
 
 }  // namespace stackmask

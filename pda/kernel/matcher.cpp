@@ -36,7 +36,7 @@ bool Matcher::is_stop(u32 token) const { return std::binary_search(stop_.begin()
 
 bool Matcher::is_completed() const {
   const auto locked = automaton_->lock();
-  return automaton_->complete(history_.back() & ~TERMINATED);
+  return automaton_->complete(configuration(history_.back()));
 }
 
 // All or nothing, should there be no memory.
@@ -59,11 +59,11 @@ void Matcher::cut(std::size_t steps) {
 }
 
 u32 Matcher::after(u32 state, u32 token, u32 tokens) const {
-  if (!is_stop(token)) return state & TERMINATED ? NO_STACK : automaton_->step_token(state, token, tokens);
-  if (automaton_->complete(state & ~TERMINATED)) return state | TERMINATED;
+  if (!is_stop(token)) return state & TERMINATED ? NO_STACK : automaton_->step_token(configuration(state), token, tokens);
+  if (automaton_->complete(configuration(state))) return state | TERMINATED;
   // A grammar that asks for a stop token gets it where the text may end behind it.
   if (trie().has_text(token)) return NO_STACK;
-  const u32 next = automaton_->step_token(state, token, tokens);
+  const StackId next = automaton_->step_token(configuration(state), token, tokens);
   return next != NO_STACK && automaton_->complete(next) ? next | TERMINATED : NO_STACK;
 }
 
@@ -90,7 +90,8 @@ bool Matcher::accept_bytes(const char* data, std::size_t count) {
       for (std::size_t i = 0; i < count; i++) {
         const u8 byte = static_cast<u8>(data[i]);
         automaton_->set_position(before, static_cast<u32>(std::min<std::size_t>(i + 1, NONE)));
-        const u32 next = i + 1 == count ? automaton_->step_last(history_.back(), byte, before) : automaton_->step(history_.back(), byte);
+        const StackId next = i + 1 == count ? automaton_->step_last(configuration(history_.back()), byte, before)
+                                            : automaton_->step(configuration(history_.back()), byte);
         if (next == NO_STACK) {
           cut(steps);
           return false;
@@ -134,8 +135,8 @@ bool Matcher::fill(u32 state, u32 tokens, u32* row) const {
     return true;
   }
   if (state & TERMINATED) std::memset(row, 0, words * sizeof(u32));
-  else automaton_->fill(state, row);
-  const bool complete = automaton_->complete(state & ~TERMINATED);
+  else automaton_->fill(configuration(state), row);
+  const bool complete = automaton_->complete(configuration(state));
   for (const u32 token : stop_) {
     const u32 bit = 1u << (token & 31);
     if (complete) row[token >> 5] |= bit;
@@ -163,14 +164,14 @@ void Matcher::fill_by_trial(u32* row) const {
     std::memset(row, 0, trie().words() * sizeof(u32));
     auto set = [&](u32 token) { row[token >> 5] |= 1u << (token & 31); };
     for (u32 token = 0; token < trie().size(); token++)
-      if ((is_stop(token) || !trie().has_text(token) || automaton_->reads_tokens(state & ~TERMINATED)) &&
+      if ((is_stop(token) || !trie().has_text(token) || automaton_->reads_tokens(configuration(state))) &&
           after(state, token, read) != NO_STACK)
         set(token);
     if (state & TERMINATED) return;
     const TrieNode* nodes = trie().nodes();
-    std::vector<u32> path(trie().max_token_bytes() + 1u, state);
+    std::vector<StackId> path(trie().max_token_bytes() + 1u, configuration(state));
     for (u32 at = 1; at < trie().node_count();) {
-      const u32 before = path[nodes[at].depth - 1u];
+      const StackId before = path[nodes[at].depth - 1u];
       for (i32 token = nodes[at].token; token >= 0; token = trie().same(token))
         if (!is_stop(static_cast<u32>(token)) && automaton_->step_last(before, nodes[at].byte(), read) != NO_STACK)
           set(static_cast<u32>(token));
@@ -198,7 +199,7 @@ std::string Matcher::jump_forward() const {
   return automaton_->run(1, 0, [&] {
     std::string forced;
     if (is_terminated()) return forced;
-    u32 state = history_.back();
+    StackId state = configuration(history_.back());
     bool live[256];
     while (forced.size() < JUMP_BYTES && !automaton_->complete(state) && !automaton_->reads_tokens(state) && !automaton_->spent_half()) {
       automaton_->live_bytes(state, live);
@@ -213,18 +214,20 @@ std::string Matcher::jump_forward() const {
 }
 
 std::string Matcher::shortest_completion() const {
-  return automaton_->run(COMPLETION_STEPS, 0, [&] { return is_terminated() ? std::string() : automaton_->shortest(history_.back()); });
+  return automaton_->run(COMPLETION_STEPS, 0,
+                         [&] { return is_terminated() ? std::string() : automaton_->shortest(configuration(history_.back())); });
 }
 
 u64 Matcher::completion_length() const {
-  return automaton_->run(COMPLETION_STEPS, 0, [&] { return is_terminated() ? u64{0} : automaton_->shortest_length(history_.back()); });
+  return automaton_->run(COMPLETION_STEPS, 0,
+                         [&] { return is_terminated() ? u64{0} : automaton_->shortest_length(configuration(history_.back())); });
 }
 
 std::size_t Matcher::matching_prefix(const char* data, std::size_t count) const {
   return automaton_->run(1, count, [&] {
     if (is_terminated()) return std::size_t{0};
     std::size_t accepted = 0;
-    automaton_->step_bytes(history_.back(), data, count, &accepted);
+    automaton_->step_bytes(configuration(history_.back()), data, count, &accepted);
     return accepted;
   });
 }
@@ -233,7 +236,7 @@ std::string Matcher::next_bytes(const char* data, std::size_t count) const {
   return automaton_->run(1, count, [&] {
     std::string result;
     if (is_terminated()) return result;
-    const u32 state = automaton_->step_bytes(history_.back(), data, count);
+    const StackId state = automaton_->step_bytes(configuration(history_.back()), data, count);
     if (state == NO_STACK) return result;
     bool live[256];
     automaton_->live_bytes(state, live);
@@ -245,7 +248,7 @@ std::string Matcher::next_bytes(const char* data, std::size_t count) const {
 
 double Matcher::temperature() const {
   const auto locked = automaton_->lock();
-  return is_terminated() ? -1 : automaton_->temperature(history_.back());
+  return is_terminated() ? -1 : automaton_->temperature(configuration(history_.back()));
 }
 
 std::vector<std::pair<i64, std::string>> Matcher::taken() const {
@@ -259,7 +262,7 @@ std::vector<std::string> Matcher::rule_names(const char* data, std::size_t count
   return automaton_->run(1, count, [&] {
     std::vector<std::string> names;
     if (is_terminated()) return names;
-    const u32 state = automaton_->step_bytes(history_.back(), data, count);
+    const StackId state = automaton_->step_bytes(configuration(history_.back()), data, count);
     if (state != NO_STACK) automaton_->rule_names(state, names);
     return names;
   });

@@ -41,6 +41,7 @@ class Matcher {
 
  private:
   static constexpr u32 TERMINATED = 0x80000000u;
+  static StackId configuration(u32 state) { return StackId(state & ~TERMINATED); }
   static constexpr std::size_t JUMP_BYTES = 1 << 16;
   std::shared_ptr<Automaton> automaton_;
   std::vector<u32> stop_;       // sorted

@@ -12,7 +12,7 @@ namespace stackmask {
 static constexpr const char* NO_COMPLETION = "no text completes the structure from here without reading a token by its id";
 
 // The distance, or an error where there is no completion, or none that can be written.
-u64 Completion::least(u32 configuration) {
+u64 Completion::least(StackId configuration) {
   const u64 left = distance(configuration);
   if (left == NONE) throw BadGrammar(NO_COMPLETION);
   if (left > 4 * limits_.stack_depth)
@@ -21,7 +21,7 @@ u64 Completion::least(u32 configuration) {
   return left;
 }
 
-u64 Completion::distance(u32 configuration) {
+u64 Completion::distance(StackId configuration) {
   if (!measured_) {  // least lengths are seldom asked for and cost as much as the rest of a compilation
     Deadline deadline(limits_.seconds);
     measure(dfa_.nfa(), deadline);
@@ -37,9 +37,9 @@ u64 Completion::distance(u32 configuration) {
       throw;
     }
   }
-  Scratch<u32> todo{configuration};
+  Scratch<StackId> todo{configuration};
   while (!todo.empty()) {
-    const u32 node = todo.back();
+    const StackId node = todo.back();
     dfa_.work().spend(2);
     if (distances_.find(node)) {
       todo.pop_back();
@@ -132,7 +132,7 @@ bool Completion::find_value(RuleId rule, CheapValues& cheap) {
   if (cheap.nodes.empty()) {
     std::vector<StackEdge> start;
     if (const u32 state = dfa_.start(rule); state != DEAD) start.push_back({state, EMPTY_STACK});
-    const u32 first = steps_.close(start);
+    const StackId first = steps_.close(start);
     cheap.nodes.push_back({first, NONE, 0, 0});
     if (const u64 length = distance(first); length < LONG) cheap.queue.push({length, static_cast<u32>(length), ~0u});
   }
@@ -142,8 +142,9 @@ bool Completion::find_value(RuleId rule, CheapValues& cheap) {
     const auto [whole, to_go, complement] = cheap.queue.top();
     cheap.queue.pop();
     cheap.least = std::max(cheap.least, static_cast<u32>(whole));
-    const u32 at = ~complement, here = cheap.nodes[at].configuration, length = cheap.nodes[at].length + 1;
-    each_step(here, true, [&](u8 byte, u32 next) {
+    const u32 at = ~complement, length = cheap.nodes[at].length + 1;
+    const StackId here = cheap.nodes[at].configuration;
+    each_step(here, true, [&](u8 byte, StackId next) {
       const u64 ahead = distance(next);
       if (ahead >= LONG) return;
       cheap.nodes.push_back({next, at, length, byte});
@@ -187,7 +188,7 @@ bool Completion::values_take_more() {
 
 // Each byte that leads on, and where to; where no guard reads along, of bytes that lead the same way one, or `every` one.
 template <class F>
-void Completion::each_step(u32 here, bool every, F take) {
+void Completion::each_step(StackId here, bool every, F take) {
   for (u32 i = 0; i < stacks_.edge_count(here); i++) {
     const u32 state = stacks_.edges(here)[i].state;
     if (state == BOTTOM) continue;
@@ -196,7 +197,7 @@ void Completion::each_step(u32 here, bool every, F take) {
       const Range range = dfa_.range(state, r);
       for (u32 b = range.lo; b <= range.hi; b++) {
         dfa_.work().spend(4);
-        const u32 next = steps_.step(here, static_cast<u8>(b));
+        const StackId next = steps_.step(here, static_cast<u8>(b));
         if (next != NO_STACK) take(static_cast<u8>(b), next);
         if (!every && !stacks_.guarded(here)) break;
       }
@@ -204,13 +205,13 @@ void Completion::each_step(u32 here, bool every, F take) {
   }
 }
 
-u64 Completion::shortest_length(u32 configuration) {
+u64 Completion::shortest_length(StackId configuration) {
   if (stacks_.complete(configuration)) return 0;
   const u64 left = least(configuration);
   if (!dfa_.nfa().distinct) return left;
   if (const u32* known = lengths_.find(configuration)) return *known;
   Scratch<Straight> way;
-  const u32 end = straight_down(configuration, left, way, true);
+  const StackId end = straight_down(configuration, left, way, true);
   if (!stacks_.complete(end)) {
     const u32* known = end == configuration ? nullptr : lengths_.find(end);
     if (!known || *known + way.size() != left) return search(configuration).size();
@@ -219,7 +220,7 @@ u64 Completion::shortest_length(u32 configuration) {
   return left;
 }
 
-std::string Completion::shortest(u32 configuration) {
+std::string Completion::shortest(StackId configuration) {
   if (stacks_.complete(configuration)) return {};
   Scratch<Straight> way;
   if (!stacks_.complete(straight_down(configuration, least(configuration), way, false))) return search(configuration);
@@ -233,19 +234,20 @@ std::string Completion::shortest(u32 configuration) {
 // distance is as expected is better then than one to where it is less, for that is a bound which cannot be kept; and one that ends a value
 // is better than one that makes it another, for it is new where it is. So is one behind which it has ended for good: before that, as at a
 // blank, the distance does not know yet that it is one more that was seen.
-u32 Completion::straight_down(u32 configuration, u64 left, std::vector<Straight>& way, bool to_known) {
-  u32 here = configuration;
+StackId Completion::straight_down(StackId configuration, u64 left, std::vector<Straight>& way, bool to_known) {
+  StackId here = configuration;
   Scratch<StackEdge> order;
-  auto pending = [this](u32 found) {  // a value that must differ was begun and may go on
+  auto pending = [this](StackId found) {  // a value that must differ was begun and may go on
     for (u32 i = 0; i < stacks_.edge_count(found); i++)
-      for (u32 k = 0, below = stacks_.edges(found)[i].below; stacks_.edges(found)[i].state != BOTTOM && k < stacks_.edge_count(below); k++)
-        if (const u32 guard = stacks_.edges(below)[k].state;
-            guard != BOTTOM && (dfa_[guard].flags & STATE_GUARD) && dfa_.guard_text(guard) != 0)
-          return true;
+      if (const StackEdge edge = stacks_.edges(found)[i]; edge.state != BOTTOM)
+        for (u32 k = 0; k < stacks_.edge_count(edge.below); k++)
+          if (const u32 guard = stacks_.edges(edge.below)[k].state;
+              guard != BOTTOM && (dfa_[guard].flags & STATE_GUARD) && dfa_.guard_text(guard) != 0)
+            return true;
     return false;
   };
   while (!stacks_.complete(here) && !(to_known && here != configuration && lengths_.find(here))) {
-    u32 next = NO_STACK;
+    StackId next = NO_STACK;
     if (stacks_.guarded(here) & GUARD_BELOW) next = new_value(here, left, way);
     if (next != NO_STACK) {
       here = next;
@@ -265,7 +267,7 @@ u32 Completion::straight_down(u32 configuration, u64 left, std::vector<Straight>
       for (u32 r = 0; r < dfa_[state].range_count && !best; r++) {
         const u8 byte = dfa_.range(state, r).lo;
         dfa_.work().spend(4);
-        const u32 found = steps_.step(here, byte);
+        const StackId found = steps_.step(here, byte);
         if (found == NO_STACK) continue;
         const u64 ahead = distance(found);
         if (ahead >= left || (next != NO_STACK && ahead + 1 < left)) continue;
@@ -283,7 +285,7 @@ u32 Completion::straight_down(u32 configuration, u64 left, std::vector<Straight>
 }
 
 // Where a value begins that must differ from others, the cheapest one that does, if the distance says so.
-u32 Completion::new_value(u32 configuration, u64& left, std::vector<Straight>& way) {
+StackId Completion::new_value(StackId configuration, u64& left, std::vector<Straight>& way) {
   const std::size_t before = way.size();
   for (u32 i = 0; i < stacks_.edge_count(configuration); i++) {
     const StackEdge edge = stacks_.edges(configuration)[i];
@@ -299,7 +301,7 @@ u32 Completion::new_value(u32 configuration, u64& left, std::vector<Straight>& w
       std::size_t v = 0;
       while ((v < cheap.values.size() || find_value(*kind, cheap)) && std::binary_search(seen.begin(), seen.end(), cheap.values[v].id)) v++;
       if (v == cheap.values.size()) continue;
-      u32 here = configuration;
+      StackId here = configuration;
       for (const char byte : cheap.text(cheap.values[v].node)) {
         way.push_back({here, static_cast<u8>(byte)});
         here = steps_.step(here, static_cast<u8>(byte));
@@ -318,7 +320,7 @@ u32 Completion::new_value(u32 configuration, u64& left, std::vector<Straight>& w
 // A* (Hart, Nilsson & Raphael 1968) with the distance as its bound: a guard may refuse the shortest way, and then others are tried. The
 // bound of a node holds for those behind it (pathmax, Mero 1984). There may be very many that are equally good: after PATIENCE nodes
 // the distance weighs more than the length so far, and the text found is short instead of shortest (Pohl 1970).
-std::string Completion::search(u32 configuration) {
+std::string Completion::search(StackId configuration) {
   constexpr std::size_t PATIENCE = 20'000, MOST_ATTEMPTS = 500;
   constexpr u64 MOST_NODES = 50'000, WEIGHT = 16;
   std::vector<SearchNode> nodes{{configuration, NONE, 0, 0}};
@@ -334,7 +336,7 @@ std::string Completion::search(u32 configuration) {
     const u32 at = ~std::get<2>(queue.top());
     queue.pop();
     dfa_.work().spend(20);
-    const u32 here = nodes[at].configuration;
+    const StackId here = nodes[at].configuration;
     const bool straight = !greedy && at != 0 && attempts < MOST_ATTEMPTS;
     attempts += straight;
     way.clear();
@@ -368,7 +370,7 @@ std::string Completion::search(u32 configuration) {
     // Where a value begins that must differ, the cheapest new one at once: its beginnings are as many as the values that were seen.
     u64 any = LONG;
     way.clear();
-    if (const u32 next = greedy && (stacks_.guarded(here) & GUARD_BELOW) ? new_value(here, any, way) : NO_STACK; next != NO_STACK) {
+    if (const StackId next = greedy && (stacks_.guarded(here) & GUARD_BELOW) ? new_value(here, any, way) : NO_STACK; next != NO_STACK) {
       u32 last = at;
       for (std::size_t i = 0; i < way.size(); i++) {
         nodes.push_back({i + 1 < way.size() ? way[i + 1].configuration : next, last, nodes[last].length + 1, way[i].byte});
@@ -382,7 +384,7 @@ std::string Completion::search(u32 configuration) {
       }
     }
     const u32 length = nodes[at].length + 1;
-    each_step(here, false, [&](u8 byte, u32 next) {
+    each_step(here, false, [&](u8 byte, StackId next) {
       const u64 ahead = distance(next);
       const auto [found, added] = reached.try_emplace(next, length);
       if (ahead == NONE || (!added && length >= found->second)) return;

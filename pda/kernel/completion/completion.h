@@ -19,9 +19,9 @@ class Completion {
   Completion(RuleDfa& dfa, StackSet& stacks, Steps& steps, const Limits& limits)
       : dfa_(dfa), stacks_(stacks), steps_(steps), limits_(limits) {}
 
-  u64 distance(u32 configuration);         // least bytes to completion, values that must differ aside; NONE for none
-  std::string shortest(u32 configuration);
-  u64 shortest_length(u32 configuration);  // of that text
+  u64 distance(StackId configuration);         // least bytes to completion, values that must differ aside; NONE for none
+  std::string shortest(StackId configuration);
+  u64 shortest_length(StackId configuration);  // of that text
   void clear() { distances_.clear(), lengths_.clear(), scope_lengths_.clear(), cheap_values_.clear(); }
   std::size_t bytes() const;
 
@@ -32,21 +32,22 @@ class Completion {
   Limits limits_;
   bool measured_ = false;
   Map64 distances_, lengths_;  // by configuration
-  u64 least(u32 configuration);
+  u64 least(StackId configuration);
   struct Straight {
-    u32 configuration;
+    StackId configuration;
     u8 byte;
   };
-  u32 straight_down(u32 configuration, u64 left, std::vector<Straight>& way, bool to_known);  // where it ends
-  std::string search(u32 configuration);
+  StackId straight_down(StackId configuration, u64 left, std::vector<Straight>& way, bool to_known);  // where it ends
+  std::string search(StackId configuration);
   struct SearchNode {
-    u32 configuration, parent, length;
+    StackId configuration;
+    u32 parent, length;
     u8 byte;
   };
   using SearchKey = std::tuple<u64, u32, u32>;  // whole length, bytes to go, complement of the node: newest first
   using SearchQueue = std::priority_queue<SearchKey, std::vector<SearchKey>, std::greater<>>;
   template <class F>
-  void each_step(u32 here, bool every, F take);
+  void each_step(StackId here, bool every, F take);
   // The values that a rule generates, the cheapest first, as many as were needed so far.
   struct CheapValues {
     struct Value {
@@ -63,7 +64,7 @@ class Completion {
   std::unordered_map<u32, CheapValues> cheap_values_;  // by rule
   u32 extending_ = 0;
   Map64 scope_lengths_;                        // by state of a scope, and whether a value is to come before it
-  u32 new_value(u32 configuration, u64& left, std::vector<Straight>& way);
+  StackId new_value(StackId configuration, u64& left, std::vector<Straight>& way);
   u64 state_length(u32 state);                 // least bytes until the rule ends, of values that differ
   u64 values_length(RuleId rule, u32 count, std::span<const u32> seen);
   bool find_value(RuleId rule, CheapValues& cheap);

@@ -17,7 +17,7 @@ constexpr u32 FEW_PLACES = 16;  // that are searched one by one
 
 class MaskComposer {
  public:
-  MaskComposer(TokenMasks& masks, u32 configuration)
+  MaskComposer(TokenMasks& masks, StackId configuration)
       : masks_(masks), trie_(masks.trie_), dfa_(masks.dfa_), counts_(masks.counts_), stacks_(masks.stacks_), spellings_(masks.spellings_),
         new_values_(masks.new_values_), denied_(masks.denied_), state_masks_(masks.state_masks_), lists_(masks.state_masks_.lists()),
         statistics_(masks.statistics_), configuration_(configuration) {
@@ -51,16 +51,18 @@ class MaskComposer {
  private:
   // A state above a stack, or a stack that is left to where state is NONE.
   struct Place {
-    u32 state, below;
+    u32 state;
+    StackId below;
     bool passed;  // a guard: what its scope has seen is then more than its state knows
     bool sole;  // of a stack that is left
     u32 reached;  // the nodes at which it was reached, NONE for those in `all`
     u32 waiting;  // ... and those at which it is still to be visited, NONE for none
     u32 all;  // index into all_nodes_
-    bool is(u32 s, u32 b, bool p, bool o) const { return state == s && below == b && passed == p && sole == o; }
+    bool is(u32 s, StackId b, bool p, bool o) const { return state == s && below == b && passed == p && sole == o; }
   };
   struct Visit {
-    u32 nodes, state, below;
+    u32 nodes, state;
+    StackId below;
     bool passed;
   };
   struct Reached {
@@ -77,7 +79,7 @@ class MaskComposer {
   StateMasks& state_masks_;
   NodeLists& lists_;
   Statistics& statistics_;
-  u32 configuration_;
+  StackId configuration_;
   bool guarded_;  // some guard may refuse a value
   u32 all_values_;  // that guards and scopes may have seen behind a token
   Scratch<Place> places_;
@@ -91,7 +93,7 @@ class MaskComposer {
   Scratch<u32> unverified_, refuted_;  // trie nodes, see denied_tokens.h
   Scratch<u32> left_;  // nodes at which the state of a sole stack is left
   Scratch<std::pair<u32, u32>> spelled_;  // (node, spellings of seen values on the way) for spelled_below_
-  u32 spelled_below_ = NONE;
+  StackId spelled_below_ = NONE;
   bool spelled_counted_ = false;
   // Of go_on(), leave() and take(), kept for their memory.
   Scratch<Reached> entering_, leavings_;
@@ -108,7 +110,7 @@ class MaskComposer {
     }
   }
 
-  u32 place(u32 state, u32 below, bool passed, bool sole) {
+  u32 place(u32 state, StackId below, bool passed, bool sole) {
     auto key_of = [](const Place& p) {  // INVARIANT: there are fewer than 2^30 states
       return (static_cast<u64>(p.state & 0x3FFFFFFF) << 2 | (p.sole ? 2u : 0u) | (p.passed ? 1u : 0u)) << 32 | p.below;
     };
@@ -263,7 +265,7 @@ class MaskComposer {
   }
 
   // Continues in `state` at a set of trie nodes: there, and in whatever it calls before reading anything.
-  void go_on(u32 nodes, u32 state, u32 below, bool passed) {
+  void go_on(u32 nodes, u32 state, StackId below, bool passed) {
     entering_.clear();
     enter(nodes, state, below, passed);
     while (!entering_.empty()) {
@@ -281,7 +283,7 @@ class MaskComposer {
     }
   }
 
-  void enter(u32 nodes, u32 state, u32 below, bool passed) {
+  void enter(u32 nodes, u32 state, StackId below, bool passed) {
     const u8 flags = dfa_[state].flags;
     if (!(flags & (STATE_BYTES | STATE_CALLS))) return;
     const u32 id = place(state, below, passed, false), fresh = reach(id, nodes);
@@ -291,7 +293,7 @@ class MaskComposer {
   }
 
   // Continues in the states below an ended state, through guards that let the value pass.
-  void leave(u32 from_nodes, u32 from_below, bool from_passed, bool sole) {
+  void leave(u32 from_nodes, StackId from_below, bool from_passed, bool sole) {
     leavings_.clear();
     pop(from_nodes, from_below, from_passed, sole);
     while (!leavings_.empty()) {
@@ -310,7 +312,7 @@ class MaskComposer {
     }
   }
 
-  void pop(u32 nodes, u32 below, bool passed, bool sole) {
+  void pop(u32 nodes, StackId below, bool passed, bool sole) {
     const u32 id = place(NONE, below, passed, sole);
     if (const u32 fresh = reach(id, nodes); fresh != NONE) leavings_.push_back({id, fresh});
   }
@@ -337,7 +339,7 @@ class MaskComposer {
 
   // A token that ends here leaves the value it is part of unfinished: all its completions can be values that were seen, as
   // after the last member of an object. The state masks record this for the states inside of a rule.
-  void go_on_in_caller(u32 nodes, u32 state, u32 below, bool passed) {
+  void go_on_in_caller(u32 nodes, u32 state, StackId below, bool passed) {
     const bool watched = (stacks_.guarded(below) & GUARD_BELOW) && (passed || new_values_.guard_values(below, 1) > 0);
     if (watched && few_texts(state)) add_nodes(nodes, unverified_);
     go_on(nodes, state, below, passed);
@@ -352,7 +354,7 @@ class MaskComposer {
     return !counts_.has_unbounded_strings(state) && !counts_.surely_more(counts_.min_text_count(state), all_values_);
   }
 
-  u32 return_to(u32 back, bool distinct, u32 below) { return stacks_.push(distinct ? dfa_.guard(back, IN_TOKEN) : back, below); }
+  StackId return_to(u32 back, bool distinct, StackId below) { return stacks_.push(distinct ? dfa_.guard(back, IN_TOKEN) : back, below); }
 
   void add_nodes(u32 list, std::vector<u32>& nodes) const {
     const std::span<const u32> added = lists_[list];
@@ -375,7 +377,7 @@ const CoveredTokens& TokenMasks::uncovered_tokens() {
   return *uncovered_tokens_;
 }
 
-u32 TokenMasks::mask(u32 configuration) {
+u32 TokenMasks::mask(StackId configuration) {
   if (!stacks_.guarded(configuration)) configuration = coarse_.of(configuration);
   if (const u32* found = ids_.find(configuration)) return *found;
   statistics_.masks++;

@@ -66,7 +66,7 @@ void DeniedTokens::split_refuted(u32 state, std::vector<u32>& left, std::vector<
 }
 
 // Tokens at and below refuted nodes are denied, those at and below unverified ones tried one by one.
-void DeniedTokens::find_denied(u32 configuration, std::vector<u32>& unverified, std::vector<u32>& refuted, std::vector<i32>& denied) {
+void DeniedTokens::find_denied(StackId configuration, std::vector<u32>& unverified, std::vector<u32>& refuted, std::vector<i32>& denied) {
   auto refuse = [&](u32 node) {
     for (i32 token = trie_.nodes()[node].token; token >= 0; token = trie_.same(token)) denied.push_back(token);
   };

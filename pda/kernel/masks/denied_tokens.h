@@ -27,7 +27,7 @@ class DeniedTokens {
   // Of a sole stack: keeps those nodes refuted at which the state may only end with values that were seen. Others become unverified: where
   // the state continues behind a value, or was left on the way, for a caller or a callee may read the same text.
   void split_refuted(u32 state, std::vector<u32>& left, std::vector<u32>& refuted, std::vector<u32>& unverified);
-  void find_denied(u32 configuration, std::vector<u32>& unverified, std::vector<u32>& refuted, std::vector<i32>& denied);
+  void find_denied(StackId configuration, std::vector<u32>& unverified, std::vector<u32>& refuted, std::vector<i32>& denied);
 
  private:
   const TokenTrie& trie_;

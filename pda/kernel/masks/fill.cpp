@@ -30,7 +30,7 @@ void TokenMasks::add(const StateMask& mask, bool first, u32* row) const {
   for (const i32 token : state_masks_.tokens(mask.tokens)) set_bit(row, static_cast<u32>(token));
 }
 
-void TokenMasks::fill(u32 configuration, u32* row) {
+void TokenMasks::fill(StackId configuration, u32* row) {
   const u32 id = mask(configuration);
   const u32* part = masks_.at(id);
   const u32* const end = part + masks_.length(id);

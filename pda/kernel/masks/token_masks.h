@@ -32,7 +32,7 @@ class TokenMasks {
   TokenMasks(const TokenTrie& trie, RuleDfa& dfa, TextCounts& counts, StackSet& stacks, CoarseStacks& coarse, SeenSpellings& spellings,
              NewValues& new_values, DeniedTokens& denied, StateMasks& state_masks, Statistics& statistics);
 
-  void fill(u32 configuration, u32* row);  // all but stop tokens
+  void fill(StackId configuration, u32* row);  // all but stop tokens
   void clear() { ids_.clear(), masks_.clear(), uncovered_tokens_.reset(); }
   std::size_t bytes() const { return ids_.bytes() + masks_.bytes() + (uncovered_tokens_ ? uncovered_tokens_->bytes() : 0); }
 
@@ -52,7 +52,7 @@ class TokenMasks {
   Interner masks_;  // state masks, NONE, sets of tokens, NONE, tokens that are denied
   std::optional<CoveredTokens> uncovered_tokens_;
   const CoveredTokens& uncovered_tokens();  // by nothing but the alphabet
-  u32 mask(u32 configuration);  // an index into masks_
+  u32 mask(StackId configuration);  // an index into masks_
   void add(const StateMask& mask, bool first, u32* row) const;
 };
 

@@ -4,11 +4,11 @@
 
 namespace stackmask {
 
-u32 CoarseStacks::of(u32 configuration) {
-  if (const u32* found = coarse_.find(configuration)) return *found;
-  Scratch<u32> todo{configuration};
+StackId CoarseStacks::of(StackId configuration) {
+  if (const u32* found = coarse_.find(configuration)) return StackId(*found);
+  Scratch<StackId> todo{configuration};
   while (!todo.empty()) {
-    const u32 node = todo.back();
+    const StackId node = todo.back();
     if (coarse_.find(node)) {
       todo.pop_back();
       continue;
@@ -27,24 +27,24 @@ u32 CoarseStacks::of(u32 configuration) {
       }
     }
     if (todo.size() > waiting) continue;  // below first
-    const u32 coarse = changes ? unite_coarse(node) : node;
+    const StackId coarse = changes ? unite_coarse(node) : node;
     coarse_.insert(node, coarse);
     todo.pop_back();
   }
-  return *coarse_.find(configuration);
+  return StackId(*coarse_.find(configuration));
 }
 
 // The nodes below the node's edges are coarse already.
-u32 CoarseStacks::unite_coarse(u32 node) {
+StackId CoarseStacks::unite_coarse(StackId node) {
   Scratch<StackEdge> edges;
-  u32 through_regions = NO_STACK;
+  StackId through_regions = NO_STACK;
   for (u32 i = 0; i < stacks_.edge_count(node); i++) {
     const StackEdge edge = stacks_.edges(node)[i];
     if (edge.state == BOTTOM) {
       edges.push_back(edge);
       continue;
     }
-    const u32 below = *coarse_.find(edge.below);
+    const StackId below(*coarse_.find(edge.below));
     if (dfa_[edge.state].flags & STATE_REGION) through_regions = stacks_.unite(through_regions, below);
     else edges.push_back({counters_.saturated(edge.state), below});
   }

@@ -20,7 +20,7 @@ class CoarseStacks {
  public:
   CoarseStacks(RuleDfa& dfa, Counters& counters, StackSet& stacks) : dfa_(dfa), counters_(counters), stacks_(stacks) {}
 
-  u32 of(u32 configuration);  // without guards
+  StackId of(StackId configuration);  // without guards
   void clear() { coarse_.clear(); }
   std::size_t bytes() const { return coarse_.bytes(); }
 
@@ -29,7 +29,7 @@ class CoarseStacks {
   Counters& counters_;
   StackSet& stacks_;
   Map64 coarse_;  // by node
-  u32 unite_coarse(u32 node);
+  StackId unite_coarse(StackId node);
 };
 
 }  // namespace stackmask

@@ -57,11 +57,11 @@ bool begins_member(const RuleDfa& dfa, u32 state) {
 }
 }  // namespace
 
-u32 NewValues::guard_values(u32 node, u32 limit, bool scopes) {
+u32 NewValues::guard_values(StackId node, u32 limit, bool scopes) {
   u32 count = 0;
-  Scratch<u32> todo{node}, seen;
+  Scratch<StackId> todo{node}, seen;
   while (!todo.empty() && count < limit) {
-    const u32 at = todo.back();
+    const StackId at = todo.back();
     todo.pop_back();
     dfa_.work().spend(1 + seen.size() / 8);
     if (!(stacks_.guarded(at) & (scopes ? GUARD_BELOW | SCOPE_BELOW : GUARD_BELOW))) continue;
@@ -181,12 +181,12 @@ bool NewValues::finds_new_value(const StackEdge& edge, u32 values, bool blanks, 
   Scratch<Place> pending;
   Map64 visited;
   std::size_t count = 0, oldest = 0;
-  auto nearest_text = [&](u32 node) {
+  auto nearest_text = [&](StackId node) {
     for (;;) {
       for (u32 k = 0; k < stacks_.edge_count(node); k++)
         if (const u32 state = stacks_.edges(node)[k].state; state != BOTTOM && (dfa_[state].flags & STATE_GUARD))
           return dfa_.guard_text(state);
-      u32 below = NO_STACK;
+      StackId below = NO_STACK;
       for (u32 k = 0; k < stacks_.edge_count(node) && below == NO_STACK; k++)
         if (stacks_.guarded(stacks_.edges(node)[k].below) & GUARD_BELOW) below = stacks_.edges(node)[k].below;
       node = below;
@@ -209,11 +209,11 @@ bool NewValues::finds_new_value(const StackEdge& edge, u32 values, bool blanks, 
     }
   };
   if (dfa_.nfa().permutes) {
-    Scratch<u32> below{edge.below};
+    Scratch<StackId> below{edge.below};
     Map64 looked_at;
     add_used(edge.state);
     while (!below.empty()) {
-      const u32 node = below.back();
+      const StackId node = below.back();
       below.pop_back();
       if (looked_at.find(node)) continue;
       looked_at.insert(node, 1);

@@ -21,7 +21,7 @@ class NewValues {
   bool has_new_value(const StackEdge& edge);  // some value can still be read that a guard below has not seen
   bool scope_can_finish(u32 state);           // its rule can end without a value that its scope has seen
   // How many values the guards on these stacks have seen, and the scopes on them if asked for; saturated at limit.
-  u32 guard_values(u32 node, u32 limit, bool scopes = false);
+  u32 guard_values(StackId node, u32 limit, bool scopes = false);
   void clear() { has_new_value_.clear(), scope_can_finish_.clear(); }
   std::size_t bytes() const { return has_new_value_.bytes(); }
 

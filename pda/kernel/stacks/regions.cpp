@@ -5,11 +5,11 @@
 
 namespace stackmask {
 
-double Regions::temperature(u32 configuration) {
+double Regions::temperature(StackId configuration) {
   if (dfa_.nfa().temperatures.size() == 1) return -1;
-  Scratch<u32> todo{configuration};
+  Scratch<StackId> todo{configuration};
   while (!todo.empty()) {
-    const u32 node = todo.back();
+    const StackId node = todo.back();
     const std::size_t waiting = todo.size();
     dfa_.work().spend(2ull + stacks_.edge_count(node));
     u32 highest = 0;
@@ -32,18 +32,18 @@ double Regions::temperature(u32 configuration) {
 }
 
 // The states that follow an ended region are there already. INVARIANT: there are some, for no region lies in a SCOPE.
-u32 Regions::drop_expired(u32 configuration, u32 tokens, std::vector<u32>& crossed) {
+StackId Regions::drop_expired(StackId configuration, u32 tokens, std::vector<u32>& crossed) {
   std::sort(crossed.begin(), crossed.end());
   std::erase_if(crossed, [&](u32 region) {
     const u32 limit = dfa_.region_rule(region).limit;
     return limit == NONE || tokens - dfa_.region_start(region) < limit;
   });
   if (crossed.empty()) return configuration;
-  std::unordered_map<u32, u32> done;
-  Scratch<u32> todo{configuration};
+  std::unordered_map<u32, StackId> done;
+  Scratch<StackId> todo{configuration};
   Scratch<StackEdge> kept;
   while (!todo.empty()) {
-    const u32 node = todo.back();
+    const StackId node = todo.back();
     const std::size_t waiting = todo.size();
     dfa_.work().spend(4ull + stacks_.edge_count(node));
     kept.clear();

@@ -18,10 +18,10 @@ class Regions {
  public:
   Regions(RuleDfa& dfa, StackSet& stacks) : dfa_(dfa), stacks_(stacks) {}
 
-  double temperature(u32 configuration);  // the highest that a stack asks for, by its innermost rule; negative for none
+  double temperature(StackId configuration);  // the highest that a stack asks for, by its innermost rule; negative for none
   // Without the stacks inside of the regions that have spanned their limit after `tokens` tokens and are among `crossed`: those may end
   // here. Sorts `crossed` and removes the others from it.
-  u32 drop_expired(u32 configuration, u32 tokens, std::vector<u32>& crossed);
+  StackId drop_expired(StackId configuration, u32 tokens, std::vector<u32>& crossed);
   void clear() { temperatures_.clear(); }
   std::size_t bytes() const { return temperatures_.bytes(); }
 

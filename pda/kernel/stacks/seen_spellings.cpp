@@ -4,14 +4,14 @@
 
 namespace stackmask {
 
-bool SeenSpellings::spells_values(u32 below) const {
+bool SeenSpellings::spells_values(StackId below) const {
   if (stacks_.edge_count(below) != 1 || dfa_.nfa().any_escapes) return false;
   const StackEdge edge = stacks_.edges(below)[0];
   if (edge.state == BOTTOM || !(dfa_[edge.state].flags & STATE_GUARD)) return false;
   return !stacks_.guarded(edge.below) && dfa_.guard_text(edge.state) != IN_TOKEN;
 }
 
-std::optional<u32> SeenSpellings::seen_texts(u32 below, u32 state, std::vector<std::pair<u32, u32>>* counts) {
+std::optional<u32> SeenSpellings::seen_texts(StackId below, u32 state, std::vector<std::pair<u32, u32>>* counts) {
   u32 total = 0;
   if (counts) counts->clear();
   if (!spells_values(below)) return std::nullopt;

@@ -23,10 +23,10 @@ class SeenSpellings {
       : trie_(trie), dfa_(dfa), stacks_(stacks), statistics_(statistics) {}
 
   // One guard alone watches, and the values that it has seen are spelled without needless escapes.
-  bool spells_values(u32 below) const;
+  bool spells_values(StackId below) const;
   // Where one guard alone watches and its value is a string: how many spellings of strings that it has seen can follow, only those that
   // the state reads if one is given, and how many of them each node is on the way to. Nothing where that cannot be counted.
-  std::optional<u32> seen_texts(u32 below, u32 state, std::vector<std::pair<u32, u32>>* counts = nullptr);
+  std::optional<u32> seen_texts(StackId below, u32 state, std::vector<std::pair<u32, u32>>* counts = nullptr);
   void clear() { counted_.clear(); }
 
  private:

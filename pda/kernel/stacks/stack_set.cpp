@@ -25,8 +25,8 @@ StackSet::StackSet(RuleDfa& dfa, TextCounts& counts, const Limits& limits)
 }
 
 // `edges` sorted, states unique.
-u32 StackSet::intern(std::vector<StackEdge>& list) {
-  const u32 id = nodes_.intern(reinterpret_cast<const u32*>(list.data()), list.size() * 2);
+StackId StackSet::intern(std::vector<StackEdge>& list) {
+  const StackId id(nodes_.intern(reinterpret_cast<const u32*>(list.data()), list.size() * 2));
   if (id == guarded_.size()) {
     u8 guarded = 0;
     u32 depth = 0, expires_at = NONE, regions = 0;
@@ -60,36 +60,36 @@ u32 StackSet::intern(std::vector<StackEdge>& list) {
 }
 
 // The node for returning to `state` above `below`: where the state may end at once, the edges of `below` come along.
-u32 StackSet::push(u32 state, u32 below) {
+StackId StackSet::push(u32 state, StackId below) {
   if (dfa_.only_ends(state)) return below;
   const u64 key = static_cast<u64>(state) << 32 | below;
-  if (const u32* found = pushes_.find(key)) return *found;
+  if (const u32* found = pushes_.find(key)) return StackId(*found);
   Scratch<StackEdge> single{{state, below}};
-  u32 node = intern(single);
+  StackId node = intern(single);
   if (dfa_[state].flags & STATE_FINAL) node = unite(node, below);
   pushes_.insert(key, node);
   return node;
 }
 
-u32 StackSet::region_node(RuleId rule, u32 below) {
+StackId StackSet::region_node(RuleId rule, StackId below) {
   const bool limit = dfa_.nfa().rules[rule].limit != NONE;
   entered_region_ |= limit;
   Scratch<StackEdge> single{{dfa_.region(rule, limit ? position_tokens_ : 0, limit ? position_bytes_ : 0), below}};
   return intern(single);
 }
 
-u32 StackSet::return_node(const Call& call, u32 below) {
-  const u32 back = push(call.distinct ? dfa_.guard(call.back, 0) : call.back, below);
+StackId StackSet::return_node(const Call& call, StackId below) {
+  const StackId back = push(call.distinct ? dfa_.guard(call.back, 0) : call.back, below);
   return dfa_.nfa().rules[call.rule].is_region() ? region_node(call.rule, back) : back;
 }
 
 // All stacks of both. Where both hold a state its rests unite, so the work goes down the stacks: an explicit list of pairs to do.
-u32 StackSet::unite(u32 a, u32 b) {
+StackId StackSet::unite(StackId a, StackId b) {
   if (a == b || b == NO_STACK) return a;
   if (a == NO_STACK) return b;
-  auto key_of = [](u32 x, u32 y) { return x < y ? static_cast<u64>(x) << 32 | y : static_cast<u64>(y) << 32 | x; };
-  if (const u32* found = unions_.find(key_of(a, b))) return *found;
-  Scratch<std::pair<u32, u32>> todo{{a, b}};
+  auto key_of = [](StackId x, StackId y) { return x < y ? static_cast<u64>(x) << 32 | y : static_cast<u64>(y) << 32 | x; };
+  if (const u32* found = unions_.find(key_of(a, b))) return StackId(*found);
+  Scratch<std::pair<StackId, StackId>> todo{{a, b}};
   Scratch<StackEdge> merged;
   while (!todo.empty()) {
     const auto [x, y] = todo.back();
@@ -109,21 +109,21 @@ u32 StackSet::unite(u32 a, u32 b) {
       } else if (i >= n || right.state < left.state) {
         merged.push_back(right), j++;
       } else {
-        u32 below = left.below;
+        StackId below = left.below;
         if (left.below != right.below && right.below != NO_STACK) {
           if (left.below == NO_STACK) below = right.below;
-          else if (const u32* found = unions_.find(key_of(left.below, right.below))) below = *found;
+          else if (const u32* found = unions_.find(key_of(left.below, right.below))) below = StackId(*found);
           else todo.push_back({left.below, right.below});
         }
         merged.push_back({left.state, below}), i++, j++;
       }
     }
     if (todo.size() > waiting) continue;  // below first
-    const u32 node = intern(merged);
+    const StackId node = intern(merged);
     unions_.insert(key_of(x, y), node);
     todo.pop_back();
   }
-  return *unions_.find(key_of(a, b));
+  return StackId(*unions_.find(key_of(a, b)));
 }
 
 void StackSet::unite_equal(std::vector<StackEdge>& list) {
@@ -137,13 +137,13 @@ void StackSet::unite_equal(std::vector<StackEdge>& list) {
 }
 
 // The byte becomes part of the texts that guards on these stacks wait for.
-u32 StackSet::advance(u32 node, u8 byte) {
+StackId StackSet::advance(StackId node, u8 byte) {
   if (!(guarded_[node] & GUARD_BELOW)) return node;
-  auto key_of = [byte](u32 x) { return static_cast<u64>(x) << 8 | byte; };
-  if (const u32* found = advances_.find(key_of(node))) return *found;
-  Scratch<u32> todo{node};
+  auto key_of = [byte](StackId x) { return static_cast<u64>(x) << 8 | byte; };
+  if (const u32* found = advances_.find(key_of(node))) return StackId(*found);
+  Scratch<StackId> todo{node};
   while (!todo.empty()) {
-    const u32 x = todo.back();
+    const StackId x = todo.back();
     if (advances_.find(key_of(x))) {
       todo.pop_back();
       continue;
@@ -156,22 +156,23 @@ u32 StackSet::advance(u32 node, u8 byte) {
       if (guarded_[edge.below] & GUARD_BELOW) {
         const u32* found = advances_.find(key_of(edge.below));
         if (!found) todo.push_back(edge.below);
-        else edge.below = *found;
+        else edge.below = StackId(*found);
       }
       if (dfa_[edge.state].flags & STATE_GUARD) edge.state = dfa_.extend_guard(edge.state, byte);
       moved.push_back(edge);
     }
     if (todo.size() > waiting) continue;
     std::sort(moved.begin(), moved.end());
-    const u32 result = intern(moved);
+    const StackId result = intern(moved);
     advances_.insert(key_of(x), result);
     todo.pop_back();
   }
-  return *advances_.find(key_of(node));
+  return StackId(*advances_.find(key_of(node)));
 }
 
 void StackSet::mark_below(std::vector<u8>& used, std::vector<u8>& states_used) const {
-  for (u32 node = size(); node-- > 0;) {  // nodes below have smaller numbers
+  for (u32 number = size(); number-- > 0;) {  // nodes below have smaller numbers
+    const StackId node(number);
     if (!used[node]) continue;
     for (u32 i = 0; i < edge_count(node); i++) {
       used[edges(node)[i].below] = 1;
@@ -180,14 +181,14 @@ void StackSet::mark_below(std::vector<u8>& used, std::vector<u8>& states_used) c
   }
 }
 
-std::vector<u32> StackSet::keep(const std::vector<u8>& used, const std::vector<u32>& state_map) {
+std::vector<StackId> StackSet::keep(const std::vector<u8>& used, const std::vector<u32>& state_map) {
   const Interner old = std::move(nodes_);
   nodes_ = Interner();
   guarded_.clear(), depth_.clear(), expires_at_.clear();
   unions_.clear(), pushes_.clear(), advances_.clear();
-  std::vector<u32> map(used.size(), NONE);
+  std::vector<StackId> map(used.size(), NONE);
   std::vector<StackEdge> list;
-  for (u32 node = 0; node < used.size(); node++) {
+  for (const StackId node : EachId<StackId>{static_cast<u32>(used.size())}) {
     if (!used[node]) continue;
     list.clear();
     const StackEdge* before = reinterpret_cast<const StackEdge*>(old.at(node));

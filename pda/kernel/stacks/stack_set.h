@@ -24,12 +24,13 @@
 namespace stackmask {
 
 struct StackEdge {
-  u32 state, below;
+  u32 state;
+  StackId below;
   bool operator==(const StackEdge&) const = default;
   auto operator<=>(const StackEdge&) const = default;
 };
-constexpr u32 NO_STACK = 0;
-constexpr u32 EMPTY_STACK = 1;
+constexpr StackId NO_STACK{0};
+constexpr StackId EMPTY_STACK{1};
 
 // Flags: what some stack of a node holds.
 enum StackFlags : u8 {
@@ -41,21 +42,21 @@ class StackSet {
  public:
   StackSet(RuleDfa& dfa, TextCounts& counts, const Limits& limits);
 
-  const StackEdge* edges(u32 node) const { return reinterpret_cast<const StackEdge*>(nodes_.at(node)); }  // until the next is interned
-  u32 edge_count(u32 node) const { return static_cast<u32>(nodes_.length(node) / 2); }
-  bool complete(u32 node) const { return edge_count(node) && edges(node)[0].state == BOTTOM; }  // the text may end here
-  u8 guarded(u32 node) const { return guarded_[node]; }  // StackFlags
-  u32 depth(u32 node) const { return depth_[node]; }     // of the longest stack
-  u32 expires_at(u32 node) const { return limited_ ? expires_at_[node] : NONE; }  // after how many tokens its first limit is spanned
+  const StackEdge* edges(StackId node) const { return reinterpret_cast<const StackEdge*>(nodes_.at(node)); }  // until the next is interned
+  u32 edge_count(StackId node) const { return static_cast<u32>(nodes_.length(node) / 2); }
+  bool complete(StackId node) const { return edge_count(node) && edges(node)[0].state == BOTTOM; }  // the text may end here
+  u8 guarded(StackId node) const { return guarded_[node]; }  // StackFlags
+  u32 depth(StackId node) const { return depth_[node]; }  // of the longest stack
+  u32 expires_at(StackId node) const { return limited_ ? expires_at_[node] : NONE; }  // after how many tokens its first limit is spanned
   u32 size() const { return static_cast<u32>(guarded_.size()); }
 
-  u32 intern(std::vector<StackEdge>& edges);  // sorted, states unique
-  u32 push(u32 state, u32 below);
-  u32 unite(u32 a, u32 b);
+  StackId intern(std::vector<StackEdge>& edges);  // sorted, states unique
+  StackId push(u32 state, StackId below);
+  StackId unite(StackId a, StackId b);
   void unite_equal(std::vector<StackEdge>& edges);  // sorts them; those of one state become one
-  u32 advance(u32 node, u8 byte);
-  u32 return_node(const Call& call, u32 below);  // the node that a called rule stands on
-  u32 region_node(RuleId rule, u32 below);       // ... and the region that it is
+  StackId advance(StackId node, u8 byte);
+  StackId return_node(const Call& call, StackId below);  // the node that a called rule stands on
+  StackId region_node(RuleId rule, StackId below);  // ... and the region that it is
 
   // Some rule has a limit: only then does the position matter, where regions begin that a step enters.
   bool limited() const { return limited_; }
@@ -65,7 +66,7 @@ class StackSet {
 
   // Marks the nodes below used nodes as used, and the states on them.
   void mark_below(std::vector<u8>& used, std::vector<u8>& states_used) const;
-  std::vector<u32> keep(const std::vector<u8>& used, const std::vector<u32>& state_map);  // forgets the others; the new numbers
+  std::vector<StackId> keep(const std::vector<u8>& used, const std::vector<u32>& state_map);  // forgets the others; the new numbers
   std::size_t bytes() const;
 
  private:
@@ -75,10 +76,10 @@ class StackSet {
   bool limited_;
   bool entered_region_ = false;
   u32 position_tokens_ = 0, position_bytes_ = 0;
-  Interner nodes_;                // edges as pairs of words
+  Interner nodes_;  // edges as pairs of words
   std::vector<u8> guarded_;
   std::vector<u32> depth_;
-  std::vector<u32> expires_at_;   // where there are limits
+  std::vector<u32> expires_at_;  // where there are limits
   Map64 unions_, pushes_, advances_;
 };
 

@@ -37,7 +37,7 @@ void Steps::enter_called(std::vector<StackEdge>& raw) {
   struct Pending {
     u32 rank;
     RuleId rule;
-    u32 below;
+    StackId below;
   };
   Scratch<Pending> pending;
   auto later = [](const Pending& a, const Pending& b) { return a.rank > b.rank; };
@@ -58,7 +58,7 @@ void Steps::enter_called(std::vector<StackEdge>& raw) {
     if (dfa_[raw[i].state].flags & STATE_CALLS) expand(raw[i]);
   while (!pending.empty()) {
     const RuleId rule = pending.front().rule;
-    u32 below = NO_STACK;
+    StackId below = NO_STACK;
     while (!pending.empty() && pending.front().rule == rule) {
       below = stacks_.unite(below, pending.front().below);
       std::pop_heap(pending.begin(), pending.end(), later);
@@ -71,7 +71,7 @@ void Steps::enter_called(std::vector<StackEdge>& raw) {
   if (raw.size() > before_calls) stacks_.unite_equal(raw);
 }
 
-u32 Steps::close(std::vector<StackEdge>& raw) {
+StackId Steps::close(std::vector<StackEdge>& raw) {
   pop_ended(raw);
   stacks_.unite_equal(raw);
   enter_called(raw);
@@ -83,16 +83,16 @@ u32 Steps::close(std::vector<StackEdge>& raw) {
   return stacks_.intern(raw);
 }
 
-u32 Steps::step(u32 configuration, u8 byte) {
+StackId Steps::step(StackId configuration, u8 byte) {
   const u64 key = static_cast<u64>(configuration) << 8 | byte;
-  if (const u32* found = steps_.find(key)) return *found;
+  if (const u32* found = steps_.find(key)) return StackId(*found);
   stacks_.begin_step();
-  const u32 result = compute_step(configuration, byte);
+  const StackId result = compute_step(configuration, byte);
   if (!stacks_.entered_region()) steps_.insert(key, result);
   return result;
 }
 
-u32 Steps::compute_step(u32 configuration, u8 byte) {
+StackId Steps::compute_step(StackId configuration, u8 byte) {
   Scratch<StackEdge> raw;
   dfa_.work().spend(20);
   for (u32 i = 0; i < stacks_.edge_count(configuration); i++) {
@@ -104,15 +104,15 @@ u32 Steps::compute_step(u32 configuration, u8 byte) {
     if (state != DEAD) raw.push_back({state, stacks_.advance(edge.below, byte)});
   }
   if (raw.empty()) return NO_STACK;
-  const u32 closed = close(raw);
+  const StackId closed = close(raw);
   return stacks_.edge_count(closed) ? closed : NO_STACK;
 }
 
-u32 Steps::step_bytes(u32 configuration, const char* data, std::size_t count, std::size_t* accepted) {
+StackId Steps::step_bytes(StackId configuration, const char* data, std::size_t count, std::size_t* accepted) {
   std::size_t i = 0;
   dfa_.work().spend(1 + count);
   for (; i < count; i++) {
-    const u32 next = step(configuration, static_cast<u8>(data[i]));
+    const StackId next = step(configuration, static_cast<u8>(data[i]));
     if (next == NO_STACK) break;
     configuration = next;
   }
@@ -120,27 +120,27 @@ u32 Steps::step_bytes(u32 configuration, const char* data, std::size_t count, st
   return i == count ? configuration : NO_STACK;
 }
 
-u32 Steps::step_last(u32 configuration, u8 byte, u32 tokens) {
+StackId Steps::step_last(StackId configuration, u8 byte, u32 tokens) {
   stacks_.set_position(tokens + 1, 0);
-  const u32 result = step(configuration, byte);
+  const StackId result = step(configuration, byte);
   if (!stacks_.limited() || result == NO_STACK || stacks_.expires_at(result) > tokens + 1) return result;
   const Recording recording(*this);
   compute_step(configuration, byte);
   return drop_expired(result, tokens + 1);
 }
 
-u32 Steps::drop_expired(u32 configuration, u32 tokens) {
-  const u32 left = regions_.drop_expired(configuration, tokens, crossed_regions_);
+StackId Steps::drop_expired(StackId configuration, u32 tokens) {
+  const StackId left = regions_.drop_expired(configuration, tokens, crossed_regions_);
   statistics_.expired += !crossed_regions_.empty();
   return left;
 }
 
-u32 Steps::step_token(u32 configuration, u32 token, u32 tokens) {
+StackId Steps::step_token(StackId configuration, u32 token, u32 tokens) {
   static const std::string none;
   const std::string& text = token < trie_.text_count() ? trie_.text(token) : none;
   const bool by_text_alone = dfa_.nfa().token_sets.empty();
   if (by_text_alone && !stacks_.limited()) return text.empty() ? NO_STACK : step_bytes(configuration, text.data(), text.size());
-  u32 before = text.empty() ? NO_STACK : configuration;  // the last byte
+  StackId before = text.empty() ? NO_STACK : configuration;  // the last byte
   for (std::size_t i = 0; i + 1 < text.size() && before != NO_STACK; i++) {
     stacks_.set_position(tokens, static_cast<u32>(i + 1));
     before = step(before, static_cast<u8>(text[i]));
@@ -148,7 +148,7 @@ u32 Steps::step_token(u32 configuration, u32 token, u32 tokens) {
   if (by_text_alone) return before == NO_STACK ? NO_STACK : step_last(before, static_cast<u8>(text.back()), tokens);
   const u64 key = static_cast<u64>(configuration) << 32 | token;
   if (!stacks_.limited())
-    if (const u32* found = token_steps_.find(key)) return *found;
+    if (const u32* found = token_steps_.find(key)) return StackId(*found);
   Scratch<StackEdge> raw;
   for (u32 i = 0; i < stacks_.edge_count(configuration); i++) {
     const StackEdge edge = stacks_.edges(configuration)[i];
@@ -160,7 +160,7 @@ u32 Steps::step_token(u32 configuration, u32 token, u32 tokens) {
     }
   }
   stacks_.set_position(tokens + 1, 0);
-  u32 result = before == NO_STACK ? NO_STACK : step(before, static_cast<u8>(text.back()));
+  StackId result = before == NO_STACK ? NO_STACK : step(before, static_cast<u8>(text.back()));
   const Recording recording(*this);
   if (!raw.empty()) result = stacks_.unite(result, close(raw));
   if (!stacks_.limited()) {
@@ -172,7 +172,7 @@ u32 Steps::step_token(u32 configuration, u32 token, u32 tokens) {
   return result;
 }
 
-void Steps::live_bytes(u32 configuration, bool (&live)[256]) {
+void Steps::live_bytes(StackId configuration, bool (&live)[256]) {
   std::fill(std::begin(live), std::end(live), false);
   dfa_.work().spend(30 * (1ull + stacks_.edge_count(configuration)));
   for (u32 i = 0; i < stacks_.edge_count(configuration); i++) {
@@ -188,7 +188,7 @@ void Steps::live_bytes(u32 configuration, bool (&live)[256]) {
     for (u32 b = 0; b < 256; b++) live[b] = live[b] && step(configuration, static_cast<u8>(b)) != NO_STACK;
 }
 
-bool Steps::reads_tokens(u32 configuration) const {
+bool Steps::reads_tokens(StackId configuration) const {
   for (u32 i = 0; i < stacks_.edge_count(configuration); i++)
     if (dfa_[stacks_.edges(configuration)[i].state].flags & STATE_TOKENS) return true;
   return false;

@@ -20,15 +20,15 @@ class Steps {
  public:
   Steps(const TokenTrie& trie, RuleDfa& dfa, StackSet& stacks, NewValues& new_values, Regions& regions, Statistics& statistics);
 
-  u32 step(u32 configuration, u8 byte);  // NO_STACK if the byte is refused
-  u32 step_bytes(u32 configuration, const char* data, std::size_t count, std::size_t* accepted = nullptr);
+  StackId step(StackId configuration, u8 byte);  // NO_STACK if the byte is refused
+  StackId step_bytes(StackId configuration, const char* data, std::size_t count, std::size_t* accepted = nullptr);
   // By id and by text, after `tokens` tokens: regions that have spanned their limit end where they may.
-  u32 step_token(u32 configuration, u32 token, u32 tokens);
-  u32 step_last(u32 configuration, u8 byte, u32 tokens);  // the last byte of a text that counts as a token
+  StackId step_token(StackId configuration, u32 token, u32 tokens);
+  StackId step_last(StackId configuration, u8 byte, u32 tokens);  // the last byte of a text that counts as a token
   // The configuration for raw edges: ended states are popped, called rules entered, and states that read nothing themselves dropped.
-  u32 close(std::vector<StackEdge>& raw);
-  void live_bytes(u32 configuration, bool (&live)[256]);
-  bool reads_tokens(u32 configuration) const;  // by id
+  StackId close(std::vector<StackEdge>& raw);
+  void live_bytes(StackId configuration, bool (&live)[256]);
+  bool reads_tokens(StackId configuration) const;  // by id
   void clear() { steps_.clear(), token_steps_.clear(); }
   std::size_t bytes() const { return steps_.bytes() + token_steps_.bytes(); }
 
@@ -49,8 +49,8 @@ class Steps {
   };
   void pop_ended(std::vector<StackEdge>& raw);
   void enter_called(std::vector<StackEdge>& raw);
-  u32 compute_step(u32 configuration, u8 byte);
-  u32 drop_expired(u32 configuration, u32 tokens);
+  StackId compute_step(StackId configuration, u8 byte);
+  StackId drop_expired(StackId configuration, u32 tokens);
 };
 
 }  // namespace stackmask
