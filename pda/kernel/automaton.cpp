@@ -97,7 +97,7 @@ void Automaton::fail_memory() const {
 // The configuration of the empty text.
 StackId Automaton::start() {
   const RuleId root = dfa_.nfa().root;
-  const u32 state = dfa_.start(root);
+  const StateId state = dfa_.start(root);
   const bool nullable = dfa_.nfa().rules[root].nullable, is_region = dfa_.nfa().rules[root].is_region();
   std::vector<StackEdge> edges;
   if (state != DEAD) edges.push_back({state, is_region ? stacks_.region_node(root, EMPTY_STACK) : EMPTY_STACK});
@@ -156,7 +156,7 @@ void Automaton::reclaim() {
   for (const MatcherSlot& matcher : slots_)
     for (const u32 id : *matcher.configurations) used[id & ~FLAG] = 1;
   stacks_.mark_below(used, states_used);
-  const std::vector<u32> state_map = dfa_.keep(states_used);
+  const std::vector<StateId> state_map = dfa_.keep(states_used);
   counters_.clear(), counts_.clear(), loops_.clear();
   const std::vector<StackId> map = stacks_.keep(used, state_map);
   initial_ = map[initial_];

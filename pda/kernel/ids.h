@@ -51,10 +51,11 @@ struct EachId {
 };
 
 using RuleId = Id<struct RuleKind>;    // a rule of an NFA; the expressions have other rules
+using StateId = Id<struct StateKind>;  // a state of a rule's DFA, a guard, a region or BOTTOM: a symbol on the stack
 using StackId = Id<struct StackKind>;  // a node of the graph-structured stack, which is a configuration
 
 static_assert(sizeof(StackId) == sizeof(u32) && std::is_trivially_copyable_v<StackId>);
-static_assert(!std::is_convertible_v<u32, StackId> && !std::is_constructible_v<StackId, RuleId>);
-static_assert(!std::equality_comparable_with<StackId, RuleId> && !std::totally_ordered_with<StackId, RuleId>);
+static_assert(!std::is_convertible_v<u32, StackId> && !std::is_constructible_v<StackId, StateId>);
+static_assert(!std::equality_comparable_with<StackId, StateId> && !std::totally_ordered_with<StackId, StateId>);
 
 }  // namespace stackmask

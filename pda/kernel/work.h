@@ -9,7 +9,7 @@
 
 #include <algorithm>
 
-#include "base.h"
+#include "ids.h"
 
 namespace stackmask {
 
@@ -25,14 +25,14 @@ class Work {
   }
   // Where the call works, for messages: at a state of an NFA or of a DFA, NONE for the other.
   void at_nfa_state(u32 state) { nfa_state_ = state; }
-  void at_dfa_state(u32 state) { dfa_state_ = state, nfa_state_ = NONE; }
+  void at_dfa_state(StateId state) { dfa_state_ = state, nfa_state_ = NONE; }
   u32 nfa_state() const { return nfa_state_; }
-  u32 dfa_state() const { return dfa_state_; }
+  StateId dfa_state() const { return dfa_state_; }
 
   // From begin() to end() is a call, by one thread. `tables` gives the bytes of all tables, which may take `most_bytes`.
   void begin(u64 most) {
     spent_ = 0, most_ = most, next_look_ = std::min(most, LOOK);
-    nfa_state_ = dfa_state_ = NONE;
+    nfa_state_ = NONE, dfa_state_ = NONE;
     paused_ = nullptr;
   }
   // The host's lock that the thread gave up, to be taken back without the mutex.
@@ -64,7 +64,8 @@ class Work {
  private:
   static constexpr u64 LOOK = 200'000;
   u64 spent_ = 0, next_look_ = UNLIMITED, most_ = UNLIMITED, total_ = 0, largest_ = 0, most_bytes_ = UNLIMITED;
-  u32 nfa_state_ = NONE, dfa_state_ = NONE;
+  u32 nfa_state_ = NONE;
+  StateId dfa_state_ = NONE;
   void* paused_ = nullptr;
   const void* looking_ = nullptr;  // the thread that asks the program, which may run a handler of signals
   const void* tables_ = nullptr;

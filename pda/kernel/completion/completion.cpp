@@ -69,10 +69,10 @@ u64 Completion::distance(StackId configuration) {
 
 // Values that must differ take at least as many bytes as the same number of the cheapest values that were not seen. Of the ways to the end
 // of a scope one with the fewest values is measured: a longer one has no fewer to pay for.
-u64 Completion::state_length(u32 state) {
+u64 Completion::state_length(StateId state) {
   if (!dfa_.nfa().distinct || state == BOTTOM || (dfa_[state].flags & STATE_REGION)) return dfa_.distance(state);
   bool begins = false;  // the value that a guard waits for is still to come as a whole
-  u32 scope = state;
+  StateId scope = state;
   if (dfa_[state].flags & STATE_GUARD) {
     scope = dfa_.guard_back(state);
     begins = dfa_.guard_text(state) == 0;
@@ -131,7 +131,7 @@ bool Completion::find_value(RuleId rule, CheapValues& cheap) {
   cheap.left = true;  // unless this comes to its end
   if (cheap.nodes.empty()) {
     std::vector<StackEdge> start;
-    if (const u32 state = dfa_.start(rule); state != DEAD) start.push_back({state, EMPTY_STACK});
+    if (const StateId state = dfa_.start(rule); state != DEAD) start.push_back({state, EMPTY_STACK});
     const StackId first = steps_.close(start);
     cheap.nodes.push_back({first, NONE, 0, 0});
     if (const u64 length = distance(first); length < LONG) cheap.queue.push({length, static_cast<u32>(length), ~0u});
@@ -190,7 +190,7 @@ bool Completion::values_take_more() {
 template <class F>
 void Completion::each_step(StackId here, bool every, F take) {
   for (u32 i = 0; i < stacks_.edge_count(here); i++) {
-    const u32 state = stacks_.edges(here)[i].state;
+    const StateId state = stacks_.edges(here)[i].state;
     if (state == BOTTOM) continue;
     dfa_.build(state);
     for (u32 r = 0; r < dfa_[state].range_count; r++) {
@@ -241,7 +241,7 @@ StackId Completion::straight_down(StackId configuration, u64 left, std::vector<S
     for (u32 i = 0; i < stacks_.edge_count(found); i++)
       if (const StackEdge edge = stacks_.edges(found)[i]; edge.state != BOTTOM)
         for (u32 k = 0; k < stacks_.edge_count(edge.below); k++)
-          if (const u32 guard = stacks_.edges(edge.below)[k].state;
+          if (const StateId guard = stacks_.edges(edge.below)[k].state;
               guard != BOTTOM && (dfa_[guard].flags & STATE_GUARD) && dfa_.guard_text(guard) != 0)
             return true;
     return false;
@@ -262,7 +262,7 @@ StackId Completion::straight_down(StackId configuration, u64 left, std::vector<S
       std::stable_sort(order.begin(), order.end(),
                        [this](const StackEdge& a, const StackEdge& b) { return stacks_.depth(a.below) < stacks_.depth(b.below); });
     for (std::size_t i = 0; i < order.size() && !best; i++) {
-      const u32 state = order[i].state;
+      const StateId state = order[i].state;
       dfa_.build(state);
       for (u32 r = 0; r < dfa_[state].range_count && !best; r++) {
         const u8 byte = dfa_.range(state, r).lo;
@@ -290,9 +290,9 @@ StackId Completion::new_value(StackId configuration, u64& left, std::vector<Stra
   for (u32 i = 0; i < stacks_.edge_count(configuration); i++) {
     const StackEdge edge = stacks_.edges(configuration)[i];
     for (u32 k = 0; edge.state != BOTTOM && k < stacks_.edge_count(edge.below); k++) {
-      const u32 guard = stacks_.edges(edge.below)[k].state;
+      const StateId guard = stacks_.edges(edge.below)[k].state;
       if (guard == BOTTOM || !(dfa_[guard].flags & STATE_GUARD) || dfa_.guard_text(guard) != 0) continue;
-      const u32 back = dfa_.guard_back(guard);
+      const StateId back = dfa_.guard_back(guard);
       const auto& kinds = dfa_.nfa().scopes[dfa_.rule(back)];
       const auto kind = std::find_if(kinds.begin(), kinds.end(), [&](RuleId rule) { return dfa_.start(rule) == edge.state; });
       if (kind == kinds.end()) continue;

@@ -65,7 +65,7 @@ class Completion {
   u32 extending_ = 0;
   Map64 scope_lengths_;                        // by state of a scope, and whether a value is to come before it
   StackId new_value(StackId configuration, u64& left, std::vector<Straight>& way);
-  u64 state_length(u32 state);                 // least bytes until the rule ends, of values that differ
+  u64 state_length(StateId state);                 // least bytes until the rule ends, of values that differ
   u64 values_length(RuleId rule, u32 count, std::span<const u32> seen);
   bool find_value(RuleId rule, CheapValues& cheap);
   bool values_take_more();

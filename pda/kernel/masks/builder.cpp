@@ -13,7 +13,7 @@ void StateMaskBuilder::clear() {
   hits.clear(), seeds_.clear(), large_.clear();
 }
 
-void StateMaskBuilder::build(u32 list, u32 state, bool under_guards) {
+void StateMaskBuilder::build(u32 list, StateId state, bool under_guards) {
   clear();
   guarded = under_guards;
   const u32 first = lists[list][0];
@@ -31,7 +31,7 @@ void StateMaskBuilder::build(u32 list, u32 state, bool under_guards) {
   finish();
 }
 
-void StateMaskBuilder::walk_nodes(u32 list, u32 state) {
+void StateMaskBuilder::walk_nodes(u32 list, StateId state) {
   dfa.build(state);
   const std::size_t count = lists[list].size();
   const bool at_root = lists[list][0] == 0;
@@ -56,13 +56,13 @@ void StateMaskBuilder::add_tokens(u32 node) {
 void StateMaskBuilder::take_bitmask(const std::shared_ptr<const LoopMask>& mask) { dense = masks.hold(mask); }
 
 template <class F>
-void StateMaskBuilder::each_move(u32 state, F take) {
+void StateMaskBuilder::each_move(StateId state, F take) {
   if (dfa[state].flags & STATE_FINAL) take(Call{NONE, DEAD, false});
   dfa.build(state);
   for (u32 c = 0; c < dfa[state].call_count; c++) take(dfa.call(state, c));
 }
 
-void StateMaskBuilder::go_on_at(const std::vector<u32>& nodes, u32 state, const NodeList* shared) {
+void StateMaskBuilder::go_on_at(const std::vector<u32>& nodes, StateId state, const NodeList* shared) {
   const bool leaves = !guarded && (dfa[state].flags & STATE_LEAVES), reads = dfa[state].flags & STATE_BYTES;
   if (nodes.empty() || (!leaves && !reads)) return;
   dfa.work().spend(4 + nodes.size() / 4);
@@ -71,14 +71,14 @@ void StateMaskBuilder::go_on_at(const std::vector<u32>& nodes, u32 state, const 
   if (reads) nested.push_back(masks.get(list, state, guarded));
 }
 
-void StateMaskBuilder::leave_at(u32 state, const NodeList& nodes) {
+void StateMaskBuilder::leave_at(StateId state, const NodeList& nodes) {
   if (nodes.nodes.empty()) return;
   dfa.work().spend(4 + nodes.nodes.size() / 4);
   const u32 list = lists.id(&nodes);
   each_move(state, [&](const Call& target) { moves.push_back({target.rule, target.back, list, target.distinct}); });
 }
 
-void StateMaskBuilder::record_guarded(u32 node, u32 state) {
+void StateMaskBuilder::record_guarded(u32 node, StateId state) {
   const u8 flags = dfa[state].flags;
   if (flags & STATE_LEAVES) hits.push_back({state, node});
   if (counts.scope_may_run_out(state)) {
@@ -96,7 +96,7 @@ void StateMaskBuilder::gather_moves() {
   Scratch<Call> targets;
   Scratch<std::pair<u32, u32>> reached;  // (place in targets, node)
   for (std::size_t begin = 0, end = 0; begin < hits.size(); begin = end) {
-    const u32 state = hits[begin].first;
+    const StateId state = hits[begin].first;
     while (end < hits.size() && hits[end].first == state) end++;
     each_move(state, [&](const Call& target) {
       const auto found = std::find(targets.begin(), targets.end(), target);

@@ -23,14 +23,16 @@ class StateMasks;
 // A move on the stack: a rule is called, or ends where rule is NONE, at these nodes of the trie.
 struct StackMove {
   RuleId rule;
-  u32 back;        // the state to return to
+  StateId back;    // to return to
   u32 nodes;       // a node list
   bool distinct;
 };
 
 // A node of the trie at which a state has few texts left; state DEAD: a scope that may run out of values.
 struct ScarceNode {
-  u32 node, state, texts;
+  u32 node;
+  StateId state;
+  u32 texts;
 };
 
 // Shared by all builders.
@@ -48,7 +50,7 @@ struct MaskContext {
 class StateMaskBuilder : public MaskContext {
  public:
   explicit StateMaskBuilder(const MaskContext& context) : MaskContext(context), path(context.trie.max_token_bytes() + 2) {}
-  void build(u32 nodes, u32 state, bool guarded);
+  void build(u32 nodes, StateId state, bool guarded);
 
   // The mask.
   const u32* dense = nullptr;      // a bitmask of the vocabulary's, or own
@@ -61,29 +63,29 @@ class StateMaskBuilder : public MaskContext {
   // For class loops.
   bool guarded = false;              // leaves of the trie and nodes where few values are left matter
   const ClassIndex* index = nullptr;  // of the one node that the mask begins at, if there is one
-  std::vector<std::pair<u32, u32>> hits;  // (state, node) where a state ends or calls
-  std::vector<u32> path;             // states by depth
+  std::vector<std::pair<StateId, u32>> hits;  // (state, node) where a state ends or calls
+  std::vector<StateId> path;             // states by depth
   void clear();
   void take_bitmask(const std::shared_ptr<const LoopMask>& mask);
   void add_tokens(u32 node);         // those that end there
-  void walk_child(u32 child, u32 state);
+  void walk_child(u32 child, StateId state);
   // Continues in `state` at these sorted nodes: adds its moves, and what it takes below them. `shared`: the list that holds just these.
-  void go_on_at(const std::vector<u32>& nodes, u32 state, const NodeList* shared = nullptr);
+  void go_on_at(const std::vector<u32>& nodes, StateId state, const NodeList* shared = nullptr);
   // A state that leaves is reached at these nodes: adds its moves.
-  void leave_at(u32 state, const NodeList& nodes);
+  void leave_at(StateId state, const NodeList& nodes);
   // Under guards every node counts where a state ends, and those where it does not and few texts are left to end it.
-  void record_guarded(u32 node, u32 state);
+  void record_guarded(u32 node, StateId state);
 
  private:
-  std::vector<std::pair<u32, u32>> seeds_;  // (node, state) to walk from
-  std::vector<std::pair<u32, u32>> large_;  // (node, state) of large subtrees to go on at
-  void walk_nodes(u32 nodes, u32 state);
-  void walk(u32 node, u32 state);
+  std::vector<std::pair<u32, StateId>> seeds_;  // (node, state) to walk from
+  std::vector<std::pair<u32, StateId>> large_;  // (node, state) of large subtrees to go on at
+  void walk_nodes(u32 nodes, StateId state);
+  void walk(u32 node, StateId state);
   void walk_seeds();
-  void walk_byte_run(u32 node, u32 state);
-  bool walk_set(const NodeSet* set, u32 state);
+  void walk_byte_run(u32 node, StateId state);
+  bool walk_set(const NodeSet* set, StateId state);
   template <class F>
-  void each_move(u32 state, F take);
+  void each_move(StateId state, F take);
   void finish();
   void gather_moves();
 };

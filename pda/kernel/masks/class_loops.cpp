@@ -18,7 +18,7 @@ std::size_t ClassLoops::bytes() const {
          byte_runs_.capacity() * sizeof(ByteRun) + closed_.capacity() * sizeof(ClosedClasses);
 }
 
-const ClassLoop& ClassLoops::class_loop(u32 state) {
+const ClassLoop& ClassLoops::class_loop(StateId state) {
   if (loop_of_.size() <= state) loop_of_.resize(dfa_.size(), NONE);
   if (loop_of_[state] != NONE) return loops_[loop_of_[state]];
   dfa_.build(state);
@@ -26,7 +26,8 @@ const ClassLoop& ClassLoops::class_loop(u32 state) {
   ClassLoop loop;
   if (dfa_[state].dense) {
     struct Group {
-      u32 target, count;
+      StateId target;
+      u32 count;
       AsciiSet bytes;
     };
     Scratch<Group> groups;
@@ -34,7 +35,7 @@ const ClassLoop& ClassLoops::class_loop(u32 state) {
     for (u32 r = 0; r < dfa_[state].range_count; r++) {
       const Range range = dfa_.range(state, r);
       if (range.lo > 127) break;
-      const u32 target = dfa_.range_target(state, r);
+      const StateId target = dfa_.range_target(state, r);
       if (target == DEAD) continue;
       auto group = std::find_if(groups.begin(), groups.end(), [&](const Group& each) { return each.target == target; });
       if (group == groups.end()) group = groups.insert(groups.end(), {target, 0, {}});
@@ -48,7 +49,7 @@ const ClassLoop& ClassLoops::class_loop(u32 state) {
       loop.target = best->target;
       loop.inside = signature_inside(best->bytes);
       loop.live = signature_inside(live);
-      const u32 above = non_ascii_target(state, false), spaces = non_ascii_target(state, true);
+      const StateId above = non_ascii_target(state, false), spaces = non_ascii_target(state, true);
       if (above != DEAD) loop.live |= SIG_NON_ASCII | SIG_INCOMPLETE;
       if (spaces != DEAD) loop.live |= SIG_SPACE;
       if (above == loop.target) loop.inside |= SIG_NON_ASCII | SIG_INCOMPLETE;
@@ -60,7 +61,7 @@ const ClassLoop& ClassLoops::class_loop(u32 state) {
   return loops_.back();
 }
 
-u32 ClassLoops::non_ascii_target(u32 state, bool spaces) {
+StateId ClassLoops::non_ascii_target(StateId state, bool spaces) {
   Scratch<Item> reached;
   for (const Item item : dfa_.items(state)) {
     if (nfa_.states[item.state].partial_non_ascii) return DEAD;
@@ -74,7 +75,7 @@ u32 ClassLoops::non_ascii_target(u32 state, bool spaces) {
   return reached.empty() ? DEAD : dfa_.closure_of(reached);
 }
 
-bool ClassLoops::reads_any(u32 state, const AsciiSet& bytes) {
+bool ClassLoops::reads_any(StateId state, const AsciiSet& bytes) {
   dfa_.build(state);
   for (u32 r = 0; r < dfa_[state].range_count; r++) {
     const Range range = dfa_.range(state, r);
@@ -86,7 +87,7 @@ bool ClassLoops::reads_any(u32 state, const AsciiSet& bytes) {
   return false;
 }
 
-bool ClassLoops::reads_outside(u32 state, u64 inside) const {
+bool ClassLoops::reads_outside(StateId state, u64 inside) const {
   for (const Item item : dfa_.items(state)) {
     const NfaState& nfa_state = nfa_.states[item.state];
     if ((nfa_state.body == NONE || !nfa_.heads[nfa_state.body].automaton) && dfa_.reads(nfa_state, inside)) return true;
@@ -95,7 +96,7 @@ bool ClassLoops::reads_outside(u32 state, u64 inside) const {
 }
 
 // A byte run by the counters alone; several repetitions may count in step: the blanks before a comma and those before a brace.
-ByteRun ClassLoops::counted_run(u32 state) const {
+ByteRun ClassLoops::counted_run(StateId state) const {
   ByteRun run;
   Scratch<std::pair<u32, AsciiSet>> bodies;  // (head, its bytes)
   AsciiSet other;
@@ -132,14 +133,14 @@ ByteRun ClassLoops::counted_run(u32 state) const {
 }
 
 // The states behind it differ by the count alone; the start of a rule is never final, and its successor may be.
-const ByteRun& ClassLoops::find_byte_run(u32 state) {
+const ByteRun& ClassLoops::find_byte_run(StateId state) {
   if (run_of_.size() <= state) run_of_.resize(dfa_.size(), NONE);
   run_of_[state] = 0;
   if (dfa_[state].flags & STATE_GUARD) return byte_runs_[0];
   dfa_.work().spend(4 + dfa_.items(state).size());
   const ByteRun run = counted_run(state);
   if (run.inside == 0) return byte_runs_[0];
-  u32 after = DEAD;
+  StateId after = DEAD;
   for (u32 b = 0; b < 128 && after == DEAD; b++)
     if (run.bytes.has(b)) after = dfa_.next(state, static_cast<u8>(b));
   if (after == DEAD) return byte_runs_[0];
@@ -151,7 +152,7 @@ const ByteRun& ClassLoops::find_byte_run(u32 state) {
   return byte_runs_.back();
 }
 
-u32 ClassLoops::after_exit(u32 state, u32 exit) {
+StateId ClassLoops::after_exit(StateId state, u32 exit) {
   if (exit < FIRST_SPACE_EXIT) return dfa_.next(state, static_cast<u8>(exit));
   for (const char byte : exit_text(exit))
     if (state != DEAD) state = dfa_.next(state, static_cast<u8>(byte));
@@ -160,7 +161,7 @@ u32 ClassLoops::after_exit(u32 state, u32 exit) {
 
 // The exits of a loop over some classes that are live in the state. Where characters above U+007F are no part of the loop, the first
 // byte of one is the exit.
-void ClassLoops::live_exits(u32 state, u64 inside, std::vector<u32>& exits) {
+void ClassLoops::live_exits(StateId state, u64 inside, std::vector<u32>& exits) {
   dfa_.build(state);
   for (u32 r = 0; r < dfa_[state].range_count; r++) {
     const Range range = dfa_.range(state, r);
@@ -176,12 +177,12 @@ void ClassLoops::live_exits(u32 state, u64 inside, std::vector<u32>& exits) {
 
 // The classes under which the states that can be reached by them are closed: all are live there, none ends or calls. Unanchored
 // patterns and "any key but these" are such states.
-ClosedClasses ClassLoops::closed_classes(u32 state) {
+ClosedClasses ClassLoops::closed_classes(StateId state) {
   if (state < closed_.size() && closed_[state].known) return closed_[state];
   u64 inside = class_loop(state).live;
-  Scratch<u32> seen;
+  Scratch<StateId> seen;
   // A class that leads to a state which is no part of such a set, such as the backslash, is none of them; then all is looked at anew.
-  auto closed = [&](u32 at) {
+  auto closed = [&](StateId at) {
     if (at == DEAD) return false;
     dfa_.build(at);
     return dfa_.dense(at) && !(dfa_[at].flags & STATE_LEAVES);
@@ -189,12 +190,12 @@ ClosedClasses ClassLoops::closed_classes(u32 state) {
   for (bool again = true; again && inside;) {
     again = false;
     seen.assign(1, state);
-    auto reach = [&](u32 target, u64 classes) {
+    auto reach = [&](StateId target, u64 classes) {
       if (!closed(target)) inside &= ~classes, again = true;
       else if (std::find(seen.begin(), seen.end(), target) == seen.end()) seen.push_back(target);
     };
     for (std::size_t i = 0; i < seen.size() && inside && !again; i++) {
-      const u32 at = seen[i];
+      const StateId at = seen[i];
       dfa_.work().spend(20ull + dfa_[at].range_count);
       if (seen.size() > closed_states_) inside = 0;
       again = (inside & ~class_loop(at).live) != 0;
@@ -212,7 +213,7 @@ ClosedClasses ClassLoops::closed_classes(u32 state) {
   ClosedClasses found;
   found.known = true;
   found.inside = inside;
-  for (const u32 at : seen) {
+  for (const StateId at : seen) {
     const auto [low, high] = counters_.settled(at);
     found.low = std::min(found.low, low), found.high = std::max(found.high, high);
     found.outside = found.outside || reads_outside(at, inside);
@@ -220,7 +221,7 @@ ClosedClasses ClassLoops::closed_classes(u32 state) {
   if (closed_.size() < dfa_.size()) closed_.resize(dfa_.size());
   closed_[state] = found;
   if (inside)
-    for (const u32 at : seen)
+    for (const StateId at : seen)
       if (!closed_[at].known) closed_[at] = found;
   return found;
 }

@@ -16,7 +16,7 @@ namespace stackmask {
 // All characters inside `inside` lead from a state to `target`; `live` are the classes of which every byte leads somewhere.
 struct ClassLoop {
   u64 inside = 0, live = 0;
-  u32 target = DEAD;
+  StateId target = DEAD;
 };
 
 // A state inside of a bounded run of single bytes, such as blanks: up to `left` more of `bytes` lead to states that differ from it in
@@ -39,18 +39,18 @@ class ClassLoops {
  public:
   ClassLoops(RuleDfa& dfa, Counters& counters, const Thresholds& thresholds);
 
-  const ClassLoop& class_loop(u32 state);  // until the next is found, as all of these
-  const ByteRun& byte_run(u32 state) {
+  const ClassLoop& class_loop(StateId state);  // until the next is found, as all of these
+  const ByteRun& byte_run(StateId state) {
     if (state < run_of_.size() && run_of_[state] != NONE) return byte_runs_[run_of_[state]];
     return find_byte_run(state);
   }
-  ClosedClasses closed_classes(u32 state);
+  ClosedClasses closed_classes(StateId state);
   // The state after any character above U+007F but spaces, or after any of these; DEAD if they do not all lead to one.
-  u32 non_ascii_target(u32 state, bool spaces);
-  u32 after_exit(u32 state, u32 exit);              // as RuleDfa::next, for the exits of classes.h
+  StateId non_ascii_target(StateId state, bool spaces);
+  StateId after_exit(StateId state, u32 exit);              // as RuleDfa::next, for the exits of classes.h
   // The exits of a loop over some classes that are live in the state.
-  void live_exits(u32 state, u64 inside, std::vector<u32>& exits);
-  bool reads_any(u32 state, const AsciiSet& bytes); // some of them is live
+  void live_exits(StateId state, u64 inside, std::vector<u32>& exits);
+  bool reads_any(StateId state, const AsciiSet& bytes); // some of them is live
   void clear() { loop_of_ = {}, run_of_ = {}, loops_ = {}, byte_runs_ = {ByteRun()}, closed_ = {}; }
   std::size_t bytes() const;
 
@@ -63,9 +63,9 @@ class ClassLoops {
   std::vector<ClassLoop> loops_;
   std::vector<ByteRun> byte_runs_{ByteRun()};  // the first stands for states that are no run
   std::vector<ClosedClasses> closed_;        // by state
-  const ByteRun& find_byte_run(u32 state);
-  ByteRun counted_run(u32 state) const;      // before its successors are looked at
-  bool reads_outside(u32 state, u64 inside) const;  // an item that is in no counted automaton reads characters of the classes
+  const ByteRun& find_byte_run(StateId state);
+  ByteRun counted_run(StateId state) const;      // before its successors are looked at
+  bool reads_outside(StateId state, u64 inside) const;  // an item that is in no counted automaton reads characters of the classes
 };
 
 }  // namespace stackmask

@@ -51,17 +51,18 @@ class MaskComposer {
  private:
   // A state above a stack, or a stack that is left to where state is NONE.
   struct Place {
-    u32 state;
+    StateId state;
     StackId below;
     bool passed;  // a guard: what its scope has seen is then more than its state knows
     bool sole;  // of a stack that is left
     u32 reached;  // the nodes at which it was reached, NONE for those in `all`
     u32 waiting;  // ... and those at which it is still to be visited, NONE for none
     u32 all;  // index into all_nodes_
-    bool is(u32 s, StackId b, bool p, bool o) const { return state == s && below == b && passed == p && sole == o; }
+    bool is(StateId s, StackId b, bool p, bool o) const { return state == s && below == b && passed == p && sole == o; }
   };
   struct Visit {
-    u32 nodes, state;
+    u32 nodes;
+    StateId state;
     StackId below;
     bool passed;
   };
@@ -110,7 +111,7 @@ class MaskComposer {
     }
   }
 
-  u32 place(u32 state, StackId below, bool passed, bool sole) {
+  u32 place(StateId state, StackId below, bool passed, bool sole) {
     auto key_of = [](const Place& p) {  // INVARIANT: there are fewer than 2^30 states
       return (static_cast<u64>(p.state & 0x3FFFFFFF) << 2 | (p.sole ? 2u : 0u) | (p.passed ? 1u : 0u)) << 32 | p.below;
     };
@@ -260,12 +261,12 @@ class MaskComposer {
     if ((guarded_ || at.passed) && move.distinct && few_values(move.rule)) add_nodes(move.nodes, unverified_);
     if (sole && guarded_) add_nodes(move.nodes, left_);
     if (move.rule == NONE) return leave(move.nodes, at.below, at.passed, sole);
-    const u32 start = dfa_.start(move.rule);
+    const StateId start = dfa_.start(move.rule);
     if (start != DEAD) go_on(move.nodes, start, return_to(move.back, move.distinct, at.below), at.passed);
   }
 
   // Continues in `state` at a set of trie nodes: there, and in whatever it calls before reading anything.
-  void go_on(u32 nodes, u32 state, StackId below, bool passed) {
+  void go_on(u32 nodes, StateId state, StackId below, bool passed) {
     entering_.clear();
     enter(nodes, state, below, passed);
     while (!entering_.empty()) {
@@ -283,7 +284,7 @@ class MaskComposer {
     }
   }
 
-  void enter(u32 nodes, u32 state, StackId below, bool passed) {
+  void enter(u32 nodes, StateId state, StackId below, bool passed) {
     const u8 flags = dfa_[state].flags;
     if (!(flags & (STATE_BYTES | STATE_CALLS))) return;
     const u32 id = place(state, below, passed, false), fresh = reach(id, nodes);
@@ -319,7 +320,7 @@ class MaskComposer {
 
   // Through a guard, at the nodes that do not complete a value which it has seen.
   void leave_guard(const Visit& at, const StackEdge& popped, bool sole) {
-    const u32 back = dfa_.guard_back(popped.state);
+    const StateId back = dfa_.guard_back(popped.state);
     u32 nodes = at.nodes;
     if (at.passed || (dfa_.guard_text(popped.state) == IN_TOKEN && dfa_.seen_any(back))) {
       add_nodes(nodes, unverified_);
@@ -339,22 +340,24 @@ class MaskComposer {
 
   // A token that ends here leaves the value it is part of unfinished: all its completions can be values that were seen, as
   // after the last member of an object. The state masks record this for the states inside of a rule.
-  void go_on_in_caller(u32 nodes, u32 state, StackId below, bool passed) {
+  void go_on_in_caller(u32 nodes, StateId state, StackId below, bool passed) {
     const bool watched = (stacks_.guarded(below) & GUARD_BELOW) && (passed || new_values_.guard_values(below, 1) > 0);
     if (watched && few_texts(state)) add_nodes(nodes, unverified_);
     go_on(nodes, state, below, passed);
   }
 
   bool few_values(RuleId rule) {
-    const u32 start = dfa_.start(rule);
+    const StateId start = dfa_.start(rule);
     return start != DEAD && few_texts(start);
   }
 
-  bool few_texts(u32 state) {
+  bool few_texts(StateId state) {
     return !counts_.has_unbounded_strings(state) && !counts_.surely_more(counts_.min_text_count(state), all_values_);
   }
 
-  StackId return_to(u32 back, bool distinct, StackId below) { return stacks_.push(distinct ? dfa_.guard(back, IN_TOKEN) : back, below); }
+  StackId return_to(StateId back, bool distinct, StackId below) {
+    return stacks_.push(distinct ? dfa_.guard(back, IN_TOKEN) : back, below);
+  }
 
   void add_nodes(u32 list, std::vector<u32>& nodes) const {
     const std::span<const u32> added = lists_[list];

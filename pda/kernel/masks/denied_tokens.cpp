@@ -6,8 +6,8 @@ namespace stackmask {
 
 // Strings without escapes are compared as text, down the trie; every
 // other value in its canonical spelling.
-void DeniedTokens::find_seen(std::span<const u32> nodes, u32 guard, std::vector<u32>& kept, std::vector<u32>& seen_nodes) {
-  const u32 back = dfa_.guard_back(guard);
+void DeniedTokens::find_seen(std::span<const u32> nodes, StateId guard, std::vector<u32>& kept, std::vector<u32>& seen_nodes) {
+  const StateId back = dfa_.guard_back(guard);
   const std::string before = dfa_.pending_text(guard);
   kept.clear();
   seen_nodes.clear();
@@ -45,7 +45,7 @@ void DeniedTokens::find_seen(std::span<const u32> nodes, u32 guard, std::vector<
   }
 }
 
-void DeniedTokens::split_refuted(u32 state, std::vector<u32>& left, std::vector<u32>& refuted, std::vector<u32>& unverified) {
+void DeniedTokens::split_refuted(StateId state, std::vector<u32>& left, std::vector<u32>& refuted, std::vector<u32>& unverified) {
   std::sort(left.begin(), left.end());
   auto sure = [&](u32 node) {
     std::string path;
@@ -53,7 +53,7 @@ void DeniedTokens::split_refuted(u32 state, std::vector<u32>& left, std::vector<
       if (at != node && std::binary_search(left.begin(), left.end(), at)) return false;
       path.push_back(static_cast<char>(trie_.nodes()[at].byte()));
     }
-    u32 at = state;
+    StateId at = state;
     for (std::size_t i = path.size(); i-- > 0 && at != DEAD;) at = dfa_.next(at, static_cast<u8>(path[i]));
     return at != DEAD && (!(dfa_[at].flags & STATE_FINAL) || dfa_.only_ends(at));
   };

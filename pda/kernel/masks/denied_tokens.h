@@ -23,10 +23,10 @@ class DeniedTokens {
   DeniedTokens(const TokenTrie& trie, RuleDfa& dfa, Steps& steps) : trie_(trie), dfa_(dfa), steps_(steps) {}
 
   // Which of the nodes complete a value that the guard has seen.
-  void find_seen(std::span<const u32> nodes, u32 guard, std::vector<u32>& kept, std::vector<u32>& seen);
+  void find_seen(std::span<const u32> nodes, StateId guard, std::vector<u32>& kept, std::vector<u32>& seen);
   // Of a sole stack: keeps those nodes refuted at which the state may only end with values that were seen. Others become unverified: where
   // the state continues behind a value, or was left on the way, for a caller or a callee may read the same text.
-  void split_refuted(u32 state, std::vector<u32>& left, std::vector<u32>& refuted, std::vector<u32>& unverified);
+  void split_refuted(StateId state, std::vector<u32>& left, std::vector<u32>& refuted, std::vector<u32>& unverified);
   void find_denied(StackId configuration, std::vector<u32>& unverified, std::vector<u32>& refuted, std::vector<i32>& denied);
 
  private:

@@ -17,12 +17,12 @@ namespace {
 constexpr u32 MOST_HOPS = 4;  // from a state to the one that its loop ends in
 }
 
-bool take_absorbing_state(StateMaskBuilder& mask, u32 state, const ClassLoop& loop) {
-  u32 absorbing = loop.target;
+bool take_absorbing_state(StateMaskBuilder& mask, StateId state, const ClassLoop& loop) {
+  StateId absorbing = loop.target;
   for (u32 hops = 0; hops < MOST_HOPS; hops++) {
     mask.dfa.build(absorbing);
     if (!mask.dfa.dense(absorbing)) return false;
-    const u32 next = mask.loops.class_loop(absorbing).target;
+    const StateId next = mask.loops.class_loop(absorbing).target;
     if (next == DEAD || next == absorbing) break;
     absorbing = next;
   }
@@ -36,16 +36,18 @@ bool take_absorbing_state(StateMaskBuilder& mask, u32 state, const ClassLoop& lo
   if (inside == 0 || ((inside & SIG_NON_ASCII) && !(inside & SIG_SPACE))) return false;
   const TrieNode* nodes = mask.trie.nodes();
   struct Pair {
-    u32 node, here, there;  // states from `state` and from the absorbing one
-    bool inside;            // the path lies in the loop
+    u32 node;
+    StateId here, there;  // states from `state` and from the absorbing one
+    bool inside;          // the path lies in the loop
   };
   Scratch<Pair> todo{{mask.index->node(), state, absorbing, true}};
   Scratch<RuleDfa::Difference> differences;
   struct Differing {
-    u32 node, here, there;
+    u32 node;
+    StateId here, there;
   };
   Scratch<Differing> differing;
-  Scratch<std::pair<u32, u32>> extra;  // (node, state) to walk besides
+  Scratch<std::pair<u32, StateId>> extra;  // (node, state) to walk besides
   Scratch<u32> removed;                // exit nodes that the absorbing state's exits have and this state has not, or otherwise
   u32 visited = 0;
   while (!todo.empty()) {
@@ -62,7 +64,7 @@ bool take_absorbing_state(StateMaskBuilder& mask, u32 state, const ClassLoop& lo
     } else {
       for (u32 at = pair.node + 1, end = pair.node + nodes[pair.node].skip(); at < end; at += nodes[at].skip()) {
         mask.dfa.work().spend(2);
-        const u32 here = mask.dfa.next(pair.here, nodes[at].byte()), there = mask.dfa.next(pair.there, nodes[at].byte());
+        const StateId here = mask.dfa.next(pair.here, nodes[at].byte()), there = mask.dfa.next(pair.there, nodes[at].byte());
         if (here != there) differing.push_back({at, here, there});
       }
     }
@@ -85,7 +87,7 @@ bool take_absorbing_state(StateMaskBuilder& mask, u32 state, const ClassLoop& lo
   Scratch<u32> kept, live;
   mask.loops.live_exits(absorbing, inside, live);
   for (const u32 exit : live) {
-    const u32 target = mask.loops.after_exit(absorbing, exit);
+    const StateId target = mask.loops.after_exit(absorbing, exit);
     const u32 furthest = mask.index->longest_exit(inside, exit);
     const auto list = mask.index->loop_exits(inside, exit, 0, furthest);
     mask.dfa.work().spend(10 + list->nodes.size());

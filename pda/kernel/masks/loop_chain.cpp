@@ -28,12 +28,12 @@ class CounterChain {
   CounterChain(StateMaskBuilder& mask, u64 inside) : mask_(mask), inside_(inside) {}
 
   // The chain from a state; false where there is none.
-  bool follow(u32 state) {
+  bool follow(StateId state) {
     const u32 longest = mask_.index->longest_loop(inside_);
     const u32 furthest = mask_.guarded ? furthest_exit() : 0;
     states_.push_back(state);
     for (;;) {
-      const u32 last = states_.back();
+      const StateId last = states_.back();
       mask_.dfa.build(last);
       mask_.dfa.work().spend(10);
       const ClassLoop here = mask_.loops.class_loop(last);
@@ -43,7 +43,7 @@ class CounterChain {
         ends_ = true;
         break;
       }
-      const u32 next = mask_.guarded ? here.target : mask_.counters.saturated(here.target);
+      const StateId next = mask_.guarded ? here.target : mask_.counters.saturated(here.target);
       const bool loops = next == last;
       if ((states_.size() > 1 || loops) && leaves(last) && mask_.guarded) return false;
       if (loops) break;
@@ -64,7 +64,7 @@ class CounterChain {
   void take() {
     if (counts_) std::tie(free_, needed_) = mask_.counters.with_free_counts(states_[tail_]);
     Scratch<u32> live;
-    for (const u32 link : states_) mask_.loops.live_exits(link, inside_, live);
+    for (const StateId link : states_) mask_.loops.live_exits(link, inside_, live);
     if (states_.size() > 1) {
       std::sort(live.begin(), live.end());
       live.erase(std::unique(live.begin(), live.end()), live.end());
@@ -81,12 +81,13 @@ class CounterChain {
  private:
   StateMaskBuilder& mask_;
   u64 inside_;
-  Scratch<u32> states_;
+  Scratch<StateId> states_;
   u32 tail_ = 0;  // the last of them
   u32 cap_ = NONE;  // characters that the chain can take, NONE if it loops
   bool counts_ = false;  // the state after the last differs from it in its count alone
   bool ends_ = false;  // the last state takes none of the class as a whole
-  u32 free_ = DEAD, needed_ = 0;  // where it counts: the last state far from its bounds, and the characters that it may still need
+  StateId free_ = DEAD;
+  u32 needed_ = 0;  // where it counts: the last state far from its bounds, and the characters that it may still need
   LoopExits exits_;
   Scratch<u32> counts_before_;  // of leave_by(): characters before an exit
 
@@ -98,17 +99,17 @@ class CounterChain {
   }
 
   bool has_few_texts() const {
-    for (const u32 link : states_)
+    for (const StateId link : states_)
       if (mask_.counts.min_text_count(link) < mask_.trie.thresholds().guarded_texts) return true;
     return false;
   }
 
-  bool leaves(u32 state) const { return mask_.dfa[state].flags & STATE_LEAVES; }
+  bool leaves(StateId state) const { return mask_.dfa[state].flags & STATE_LEAVES; }
 
   // It leaves where the rule ends, and so do all states that differ from it by their count, up to the last one.
-  bool only_ends(u32 state) {
+  bool only_ends(StateId state) {
     mask_.dfa.build(state);
-    const u32 last = mask_.counters.advanced(state, cap_ - static_cast<u32>(states_.size() - 1));
+    const StateId last = mask_.counters.advanced(state, cap_ - static_cast<u32>(states_.size() - 1));
     return mask_.dfa[state].call_count == 0 && last != DEAD && (mask_.dfa[last].flags & STATE_FINAL) &&
            !(mask_.dfa[last].flags & STATE_CALLS);
   }
@@ -124,13 +125,13 @@ class CounterChain {
     }
   }
 
-  u32 state_after(u32 characters) {
+  StateId state_after(u32 characters) {
     if (characters <= tail_) return states_[characters];
     return counts_ ? mask_.counters.advanced(states_[tail_], characters - tail_) : states_[tail_];
   }
 
   // The exit leads to `target` behind `low` to `high` characters.
-  void leave_by(u32 exit, u32 low, u32 high, u32 target) {
+  void leave_by(u32 exit, u32 low, u32 high, StateId target) {
     const auto list = mask_.index->loop_exits(inside_, exit, low, high);
     mask_.dfa.work().spend(20 + (list->nodes.size() + list->tokens.size()) / 4);
     if (!list->tokens.empty() || !list->nodes.empty()) exits_.push_back({exit, static_cast<u64>(low) << 32 | high});
@@ -145,16 +146,16 @@ class CounterChain {
   // in it leads to a state whose bound is out of reach, except near the end; that matters only where the exit occurs.
   void leave_by(u32 exit) {
     const u32 far = std::min(mask_.index->longest_exit(inside_, exit), cap_);
-    const u32 next = !counts_ || cap_ == tail_ ? DEAD : state_after(tail_ + 1);
+    const StateId next = !counts_ || cap_ == tail_ ? DEAD : state_after(tail_ + 1);
     const bool alike = next == DEAD || mask_.loops.after_exit(states_[tail_], exit) == mask_.loops.after_exit(next, exit);
     auto leads_to = [&](u32 characters) {
       if (alike || characters < tail_) {
-        const u32 target = mask_.loops.after_exit(states_[std::min(characters, tail_)], exit);
+        const StateId target = mask_.loops.after_exit(states_[std::min(characters, tail_)], exit);
         return target == DEAD || mask_.guarded ? target : mask_.counters.saturated(target);
       }
       auto longest_below = [&] { return mask_.index->loop_exits(inside_, exit, characters, characters)->height; };
       const bool out_of_reach = !mask_.guarded && cap_ - characters > longest_below() + 2 + needed_;
-      const u32 at = out_of_reach ? free_ : state_after(characters);
+      const StateId at = out_of_reach ? free_ : state_after(characters);
       return at == DEAD ? DEAD : mask_.loops.after_exit(at, exit);
     };
     auto& places = counts_before_;
@@ -170,7 +171,7 @@ class CounterChain {
       const u32 low = places[i];
       mask_.dfa.work().spend(10);
       if (low > far) break;
-      const u32 target = leads_to(low);
+      const StateId target = leads_to(low);
       u32 high = low + 1;
       for (i++; i < places.size() && (places[i] > far || leads_to(places[i]) == target); i++) high = std::min(places[i], far) + 1;
       if (target != DEAD) leave_by(exit, low, high - 1, target);
@@ -179,11 +180,11 @@ class CounterChain {
 
   // Behind the last state some characters above U+007F are live, by their first bytes.
   void leave_by_lead_bytes() {
-    const u32 last = states_[tail_];
+    const StateId last = states_[tail_];
     for (u32 r = 0; r < mask_.dfa[last].range_count; r++) {
       const Range range = mask_.dfa.range(last, r);
       for (u32 b = std::max<u32>(range.lo, 128); b <= range.hi; b++) {
-        const u32 target = mask_.dfa.range_target(last, r);
+        const StateId target = mask_.dfa.range_target(last, r);
         if (target == DEAD) break;
         leave_by(b, cap_, cap_, target);
       }
@@ -193,7 +194,7 @@ class CounterChain {
 
 }  // namespace
 
-bool take_counter_chain(StateMaskBuilder& mask, u32 state, const ClassLoop& loop) {
+bool take_counter_chain(StateMaskBuilder& mask, StateId state, const ClassLoop& loop) {
   CounterChain chain(mask, loop.inside);
   if (!chain.follow(state)) return false;
   chain.take();

@@ -12,10 +12,10 @@
 
 namespace stackmask {
 
-bool take_closed_classes(StateMaskBuilder& mask, u32 state) {
+bool take_closed_classes(StateMaskBuilder& mask, StateId state) {
   if (mask.guarded) return false;
   u32 left = NONE;
-  const u32 released = mask.counters.without_bounds(state, &left);
+  const StateId released = mask.counters.without_bounds(state, &left);
   if (released == DEAD) return false;
   const ClosedClasses closed = mask.loops.closed_classes(released);
   const u64 inside = closed.inside;
@@ -24,7 +24,7 @@ bool take_closed_classes(StateMaskBuilder& mask, u32 state) {
   // Characters that surely are in bounds, and those that may be, by where they lead.
   const u32 surely = left == NONE ? NONE : left - std::min(left, closed.high);
   const u32 maybe = left == NONE ? NONE : left - std::min(left, closed.low);
-  Scratch<std::pair<u32, u32>> landed;  // (state, node)
+  Scratch<std::pair<StateId, u32>> landed;  // (state, node)
   const auto paths = mask.index->exit_paths(inside);
   mask.path[0] = state;
   for (std::size_t i = 0; i + 1 < paths->ways.size(); i++) {
@@ -39,7 +39,7 @@ bool take_closed_classes(StateMaskBuilder& mask, u32 state) {
   mask.take_bitmask(mask.index->loop_mask(inside, surely));
   if (surely != maybe)
     for (const auto tokens = mask.index->loop_tokens(inside, surely + 1, maybe); const i32 token : *tokens) {
-      u32 at = state;
+      StateId at = state;
       mask.dfa.work().spend(4);
       for (const char byte : mask.trie.text(static_cast<u32>(token)).substr(mask.index->depth()))
         if (at != DEAD) at = mask.dfa.next(at, static_cast<u8>(byte));
@@ -49,7 +49,7 @@ bool take_closed_classes(StateMaskBuilder& mask, u32 state) {
   std::sort(landed.begin(), landed.end());
   Scratch<u32> below;
   for (std::size_t i = 0; i < landed.size();) {
-    const u32 target = landed[i].first;
+    const StateId target = landed[i].first;
     below.clear();
     for (; i < landed.size() && landed[i].first == target; i++) {
       const u32 node = landed[i].second;

@@ -10,7 +10,7 @@
 
 namespace stackmask {
 
-bool take_byte_run(StateMaskBuilder& mask, u32 state) {
+bool take_byte_run(StateMaskBuilder& mask, StateId state) {
   if (mask.guarded) return false;
   const ByteRun run = mask.loops.byte_run(state);
   const auto& [inside, left, bytes] = run;
@@ -23,12 +23,12 @@ bool take_byte_run(StateMaskBuilder& mask, u32 state) {
   }
   mask.statistics.loops++, mask.statistics.byte_runs++;
   LoopExits exits;
-  Scratch<std::pair<u32, u32>> reached;  // (state, node): all digits lead to one
+  Scratch<std::pair<StateId, u32>> reached;  // (state, node): all digits lead to one
   for (u32 r = 0; r < mask.dfa[state].range_count; r++) {
     const Range range = mask.dfa.range(state, r);
     for (u32 b = range.lo; b <= range.hi; b++) {
       if (bytes.has(b)) continue;
-      const u32 target = mask.dfa.next(state, static_cast<u8>(b));
+      const StateId target = mask.dfa.next(state, static_cast<u8>(b));
       if (target == DEAD) continue;
       const auto list = mask.index->loop_exits(inside, b, 0, left);
       mask.dfa.work().spend(10 + list->nodes.size());
@@ -40,7 +40,7 @@ bool take_byte_run(StateMaskBuilder& mask, u32 state) {
   std::sort(reached.begin(), reached.end());
   Scratch<u32> nodes;
   for (std::size_t i = 0; i < reached.size();) {
-    const u32 target = reached[i].first;
+    const StateId target = reached[i].first;
     nodes.clear();
     for (; i < reached.size() && reached[i].first == target; i++) nodes.push_back(reached[i].second);
     mask.go_on_at(nodes, target);

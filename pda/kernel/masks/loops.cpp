@@ -23,16 +23,16 @@ bool few_exits(const StateMaskBuilder& mask, const ClassLoop& loop) {
 }
 
 // The states ahead have no more classes in common than the loop has.
-bool closes(StateMaskBuilder& mask, u32 state, const ClassLoop& loop) {
+bool closes(StateMaskBuilder& mask, StateId state, const ClassLoop& loop) {
   u32 left = NONE;
-  const u32 released = mask.counters.without_bounds(state, &left);
+  const StateId released = mask.counters.without_bounds(state, &left);
   if (released == DEAD || mask.loops.class_loop(released).target != released) return false;
   return (mask.loops.closed_classes(released).inside & ~loop.inside) == 0;
 }
 
 // A chain is the cheapest where it has few exits, or closed classes would take no more. Exits by letters or digits are too many, however
 // a repetition counts.
-bool chain_is_cheapest(StateMaskBuilder& mask, u32 state, const ClassLoop& loop) {
+bool chain_is_cheapest(StateMaskBuilder& mask, StateId state, const ClassLoop& loop) {
   const u64 exits = loop.live & ~loop.inside;
   if (exits == 0 || (mask.counters.in_repetition(state) && !(exits & SIG_WORDS))) return true;
   return (loop.target == state && few_exits(mask, loop)) || closes(mask, state, loop);
@@ -40,7 +40,7 @@ bool chain_is_cheapest(StateMaskBuilder& mask, u32 state, const ClassLoop& loop)
 
 }  // namespace
 
-bool take_class_loop(StateMaskBuilder& mask, u32 state) {
+bool take_class_loop(StateMaskBuilder& mask, StateId state) {
   mask.dfa.build(state);
   if (take_byte_run(mask, state)) return true;
   if (!mask.dfa.dense(state)) return false;

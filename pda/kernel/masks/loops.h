@@ -24,12 +24,12 @@
 
 namespace stackmask {
 
-bool take_class_loop(StateMaskBuilder& mask, u32 state);
+bool take_class_loop(StateMaskBuilder& mask, StateId state);
 
-bool take_byte_run(StateMaskBuilder& mask, u32 state);
-bool take_counter_chain(StateMaskBuilder& mask, u32 state, const ClassLoop& loop);
-bool take_absorbing_state(StateMaskBuilder& mask, u32 state, const ClassLoop& loop);
-bool take_closed_classes(StateMaskBuilder& mask, u32 state);
+bool take_byte_run(StateMaskBuilder& mask, StateId state);
+bool take_counter_chain(StateMaskBuilder& mask, StateId state, const ClassLoop& loop);
+bool take_absorbing_state(StateMaskBuilder& mask, StateId state, const ClassLoop& loop);
+bool take_closed_classes(StateMaskBuilder& mask, StateId state);
 
 // The exits of a loop that a bitmask is keyed by: each exit, and low << 32 | high, the characters before it.
 using LoopExits = Scratch<std::pair<u32, u64>>;

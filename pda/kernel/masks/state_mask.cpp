@@ -14,8 +14,8 @@ StateMasks::StateMasks(const TokenTrie& trie, RuleDfa& dfa, Counters& counters, 
   nested_.reserve(64);
 }
 
-u32 StateMasks::get(u32 list, u32 state, bool guarded) {
-  const u32 asked = state;
+u32 StateMasks::get(u32 list, StateId state, bool guarded) {
+  const StateId asked = state;
   if (!guarded) state = counters_.saturated(state);
   const u64 key = static_cast<u64>(list) << 32 | state | (guarded ? 0x80000000u : 0u);
   if (const u32* found = ids_.find(key)) return *found;

@@ -42,7 +42,7 @@ class StateMasks {
 
   // The mask of a state at a list of nodes; guarded: with the nodes at which few values are left. Makes further masks, and is called again
   // while it does.
-  u32 get(u32 nodes, u32 state, bool guarded);
+  u32 get(u32 nodes, StateId state, bool guarded);
   const StateMask& operator[](u32 id) const { return masks_[id]; }
   // Until the next mask is made.
   std::span<const i32> tokens(StateMask::List list) const { return {tokens_.data() + list.begin, list.end - list.begin}; }

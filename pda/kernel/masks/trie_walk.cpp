@@ -5,7 +5,7 @@
 
 namespace stackmask {
 
-void StateMaskBuilder::walk(u32 node, u32 state) {
+void StateMaskBuilder::walk(u32 node, StateId state) {
   statistics.walks++;
   if (!(dfa[state].flags & STATE_BYTES)) return;
   dfa.build(state);
@@ -21,19 +21,19 @@ void StateMaskBuilder::walk(u32 node, u32 state) {
       const Range range = dfa.range(state, r);
       for (u32 b = range.lo; b <= range.hi; b++)
         if (const u32 child = trie.child(node, static_cast<u8>(b)); child != NONE)
-          if (const u32 target = dfa.range_target(state, r); target != DEAD) walk_child(child, target);
+          if (const StateId target = dfa.range_target(state, r); target != DEAD) walk_child(child, target);
     }
     return;
   }
   for (u32 at = node + 1, end = node + nodes[node].skip(); at < end; at += nodes[at].skip()) {
-    const u32 target = dfa.next(state, nodes[at].byte());
+    const StateId target = dfa.next(state, nodes[at].byte());
     if (target != DEAD) walk_child(at, target);
   }
 }
 
 // The subtree of one child, reached in `state`: a flat loop over the depth-first layout, the state of each depth remembered.
 // Where few bytes are live and a node has many children, these are looked up instead of passed by.
-void StateMaskBuilder::walk_child(u32 child, u32 state) {
+void StateMaskBuilder::walk_child(u32 child, StateId state) {
   seeds_.push_back({child, state});
   walk_seeds();
 }
@@ -45,7 +45,7 @@ void StateMaskBuilder::walk_seeds() {
     seeds_.pop_back();
     const u32 end = first + nodes[first].skip();
     u32 at = first;
-    u32 current = start;  // the state at `at`
+    StateId current = start;  // the state at `at`
     dfa.work().spend(1);
     for (;;) {
       statistics.walked_nodes++;
@@ -69,7 +69,7 @@ void StateMaskBuilder::walk_seeds() {
               const Range range = dfa.range(current, r);
               for (u32 b = range.lo; b <= range.hi; b++)
                 if (const u32 below = trie.child(at, static_cast<u8>(b)); below != NONE)
-                  if (const u32 target = dfa.range_target(current, r); target != DEAD) seeds_.push_back({below, target});
+                  if (const StateId target = dfa.range_target(current, r); target != DEAD) seeds_.push_back({below, target});
             }
           } else {
             path[nodes[at].depth] = current;
@@ -88,7 +88,7 @@ void StateMaskBuilder::walk_seeds() {
 }
 
 // From one node in a run: the same, or node by node where there are no more sets.
-void StateMaskBuilder::walk_byte_run(u32 node, u32 state) {
+void StateMaskBuilder::walk_byte_run(u32 node, StateId state) {
   if (const NodeSet* one = trie.set(&node, 1); one && walk_set(one, state)) return;
   statistics.node_runs++;
   const ByteRun run = loops.byte_run(state);
@@ -106,16 +106,16 @@ void StateMaskBuilder::walk_byte_run(u32 node, u32 state) {
     dfa.work().spend(4);
     for (u32 child = at + 1, end = at + nodes[at].skip(); child < end; child += nodes[child].skip()) {
       if (run.bytes.has(nodes[child].byte())) continue;
-      if (const u32 target = dfa.next(state, nodes[child].byte()); target != DEAD) seeds_.push_back({child, target});
+      if (const StateId target = dfa.next(state, nodes[child].byte()); target != DEAD) seeds_.push_back({child, target});
     }
   }
 }
 
 // From many nodes at once, by the sets that follow them; single nodes become seeds. False, with nothing changed, where there are no more
 // sets. In a bounded run of single bytes the run's other bytes are counted here, not by a state for each count.
-bool StateMaskBuilder::walk_set(const NodeSet* set, u32 state) {
+bool StateMaskBuilder::walk_set(const NodeSet* set, StateId state) {
   const std::size_t few = trie.thresholds().few_nodes;
-  Scratch<std::pair<const NodeSet*, u32>> todo{{set, state}};
+  Scratch<std::pair<const NodeSet*, StateId>> todo{{set, state}};
   const std::size_t token_count = tokens.size(), hit_count = hits.size(), seed_count = seeds_.size();
   const u32* const dense_before = dense;
   bool spent = false;
@@ -124,15 +124,15 @@ bool StateMaskBuilder::walk_set(const NodeSet* set, u32 state) {
     else tokens.insert(tokens.end(), taken.tokens.begin(), taken.tokens.end());
   };
   // The bytes of one range, read from the nodes of a set. Where no token continues by them, their target is not resolved.
-  auto read = [&](const NodeSet& at, u32 from, u32 r) {
+  auto read = [&](const NodeSet& at, StateId from, u32 r) {
     const u8 lo = dfa.range(from, r).lo, hi = dfa.range(from, r).hi;
     if (at.nodes.size() == 1 && lo == hi) {
       if (const u32 child = trie.child(at.nodes[0], lo); child != NONE)
-        if (const u32 target = dfa.range_target(from, r); target != DEAD) seeds_.push_back({child, target});
+        if (const StateId target = dfa.range_target(from, r); target != DEAD) seeds_.push_back({child, target});
       return;
     }
     if (!at.reads(lo, hi)) return;
-    const u32 target = dfa.range_target(from, r);
+    const StateId target = dfa.range_target(from, r);
     if (target == DEAD) return;
     const NodeSet* next = trie.below(&at, lo, hi);
     dfa.work().spend(4 + (next ? (next->nodes.size() + next->leaves.size()) / 4 : 0));

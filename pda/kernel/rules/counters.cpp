@@ -5,7 +5,7 @@
 namespace stackmask {
 
 template <class F>
-u32 Counters::recounted(u32 state, F change) {
+StateId Counters::recounted(StateId state, F change) {
   Scratch<Item> items;
   dfa_.work().spend(2 + dfa_.items(state).size());
   bool changed = false;
@@ -27,16 +27,16 @@ u32 Counters::recounted(u32 state, F change) {
   return dfa_.intern_items(items);
 }
 
-u32 Counters::saturated(u32 state) {
+StateId Counters::saturated(StateId state) {
   if (saturated_.size() <= state) saturated_.resize(dfa_.size(), NONE);
   if (saturated_[state] == NONE) {
-    const u32 result = saturated(state, longest_token_);
+    const StateId result = saturated(state, longest_token_);
     saturated_[state] = result;
   }
   return saturated_[state];
 }
 
-u32 Counters::saturated(u32 state, u32 bytes) {
+StateId Counters::saturated(StateId state, u32 bytes) {
   if (dfa_[state].flags & STATE_GUARD) return state;
   return recounted(state, [bytes](const Item&, const NfaState&, const Head& head, Register& reg) {
     if (head.permutation || reg.count >= COUNT_DEEP) return true;
@@ -48,9 +48,9 @@ u32 Counters::saturated(u32 state, u32 bytes) {
   });
 }
 
-std::pair<u32, u32> Counters::with_free_counts(u32 state) {
+std::pair<StateId, u32> Counters::with_free_counts(StateId state) {
   u32 needed = 0;
-  const u32 result = recounted(state, [&needed](const Item&, const NfaState&, const Head& head, Register& reg) {
+  const StateId result = recounted(state, [&needed](const Item&, const NfaState&, const Head& head, Register& reg) {
     reg.count = COUNT_FREE;
     needed = std::max(needed, head.furthest);
     return true;
@@ -58,7 +58,7 @@ std::pair<u32, u32> Counters::with_free_counts(u32 state) {
   return {result, needed};
 }
 
-u32 Counters::advanced(u32 state, u32 more) {
+StateId Counters::advanced(StateId state, u32 more) {
   return recounted(state, [more](const Item&, const NfaState& nfa_state, const Head& head, Register& reg) {
     reg.count += more;
     // Where it is false, no more can be read.
@@ -66,7 +66,7 @@ u32 Counters::advanced(u32 state, u32 more) {
   });
 }
 
-bool Counters::differs_by_count(u32 state, u32 next, u64 inside, u32* more) const {
+bool Counters::differs_by_count(StateId state, StateId next, u64 inside, u32* more) const {
   const std::span<const Item> before_items = dfa_.items(state), after_items = dfa_.items(next);
   if (before_items.size() != after_items.size() || ((dfa_[state].flags | dfa_[next].flags) & STATE_GUARD)) return false;
   u32 head = NONE, done = 0;
@@ -92,19 +92,19 @@ bool Counters::differs_by_count(u32 state, u32 next, u64 inside, u32* more) cons
   return head != NONE;
 }
 
-bool Counters::in_repetition(u32 state) const {
+bool Counters::in_repetition(StateId state) const {
   for (const Item item : dfa_.items(state))
     if (const u32 body = nfa_.states[item.state].body; body != NONE && !nfa_.heads[body].automaton && !nfa_.heads[body].permutation)
       return true;
   return false;
 }
 
-u32 Counters::without_bounds(u32 state, u32* left) {
+StateId Counters::without_bounds(StateId state, u32* left) {
   *left = NONE;
   if (dfa_[state].flags & STATE_GUARD) return state;
   u32 body = NONE, reg_of = NONE;
   bool decided = true;
-  const u32 result = recounted(state, [&](const Item& item, const NfaState& nfa_state, const Head& head, Register& reg) {
+  const StateId result = recounted(state, [&](const Item& item, const NfaState& nfa_state, const Head& head, Register& reg) {
     if (!head.automaton) return true;
     if (body != NONE && (body != nfa_state.body || reg_of != item.reg)) decided = false;
     body = nfa_state.body, reg_of = item.reg;
@@ -118,7 +118,7 @@ u32 Counters::without_bounds(u32 state, u32* left) {
   return decided ? result : DEAD;
 }
 
-std::pair<u32, u32> Counters::settled(u32 state) const {
+std::pair<u32, u32> Counters::settled(StateId state) const {
   std::pair<u32, u32> range{NONE, 0};
   for (const Item item : dfa_.items(state)) {
     const NfaState& nfa_state = nfa_.states[item.state];

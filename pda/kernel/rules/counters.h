@@ -20,17 +20,18 @@ class Counters {
   Counters(RuleDfa& dfa, u32 longest_token) : dfa_(dfa), nfa_(dfa.nfa()), longest_token_(longest_token) {}
 
   // Counts that no token, or no text of that many bytes, can exhaust are replaced by COUNT_DEEP and COUNT_FREE.
-  u32 saturated(u32 state);
-  u32 saturated(u32 state, u32 bytes);
-  u32 advanced(u32 state, u32 count);                     // the state with `count` more counted
-  std::pair<u32, u32> with_free_counts(u32 state);  // far from its bounds, and how many characters an automaton in it may still need
+  StateId saturated(StateId state);
+  StateId saturated(StateId state, u32 bytes);
+  StateId advanced(StateId state, u32 count);                     // the state with `count` more counted
+  std::pair<StateId, u32> with_free_counts(
+      StateId state);  // far from its bounds, and how many characters an automaton in it may still need
   // The state without the bounds of the automaton that it counts in: itself where there is none, DEAD where the bounds cannot be dropped.
-  u32 without_bounds(u32 state, u32* left);  // left: characters up to the maximum, NONE for no bound
-  std::pair<u32, u32> settled(u32 state) const;  // the range of NfaState::settled in it: characters that an automaton still needs
+  StateId without_bounds(StateId state, u32* left);  // left: characters up to the maximum, NONE for no bound
+  std::pair<u32, u32> settled(StateId state) const;  // the range of NfaState::settled in it: characters that an automaton still needs
   // `next`, the successor of a state under some class, differs from it by having counted one more, and so does each that follows, for
   // `more` steps from `state` on in all.
-  bool differs_by_count(u32 state, u32 next, u64 inside, u32* more) const;
-  bool in_repetition(u32 state) const;  // of something other than an automaton's characters
+  bool differs_by_count(StateId state, StateId next, u64 inside, u32* more) const;
+  bool in_repetition(StateId state) const;  // of something other than an automaton's characters
   void clear() { saturated_ = {}; }
   std::size_t bytes() const { return saturated_.capacity() * sizeof(u32); }
 
@@ -38,10 +39,10 @@ class Counters {
   RuleDfa& dfa_;
   Nfa& nfa_;
   u32 longest_token_;
-  std::vector<u32> saturated_;  // by state, NONE until computed
+  std::vector<StateId> saturated_;  // by state, NONE until computed
   // The state with `change(item, nfa_state, head, register)` made to the register of each item in a body; the item goes where it is false.
   template <class F>
-  u32 recounted(u32 state, F change);
+  StateId recounted(StateId state, F change);
 };
 
 }  // namespace stackmask

@@ -37,7 +37,7 @@ void RuleDfa::add_default(const Item& item, u32 target) {
 
 // Delta states are states with one item on the way into a word, or behind all words, whose other items read nothing that the state
 // behind all words reads, but for bytes that go on in the word.
-void RuleDfa::make_delta(u32 state) {
+void RuleDfa::make_delta(StateId state) {
   states_[state].default_state = DEAD;
   u32 behind = NONE, on_the_way = NONE;
   AsciiSet word;
@@ -65,7 +65,7 @@ void RuleDfa::make_delta(u32 state) {
   for (const Live& live : live_)
     for (u32 b = live.lo; b <= live.hi; b++)
       if (read.has(b) && !word.has(b)) return;
-  const u32 to = intern_items(default_items);
+  const StateId to = intern_items(default_items);
   DfaState& f = states_[state];
   f.deltas = static_cast<u32>(ranges_.size());
   add_ranges();
@@ -74,12 +74,12 @@ void RuleDfa::make_delta(u32 state) {
   delta_states_++;
 }
 
-u32 RuleDfa::next_of_delta(u32 state, u8 byte) {
+StateId RuleDfa::next_of_delta(StateId state, u8 byte) {
   const DfaState& f = states_[state];
   for (u32 i = f.deltas; i < f.deltas + f.delta_count && ranges_[i].lo <= byte; i++) {
     if (byte > ranges_[i].hi) continue;
     if (ranges_[i].target == UNRESOLVED) {
-      const u32 target = target_of(ranges_[i]);
+      const StateId target = target_of(ranges_[i]);
       ranges_[i].target = target;
     }
     return ranges_[i].target;
@@ -88,17 +88,17 @@ u32 RuleDfa::next_of_delta(u32 state, u8 byte) {
 }
 
 // Ranges that read the same lead to the same place, so most are never resolved.
-void RuleDfa::differences(u32 a, u32 b, std::vector<Difference>& found) {
+void RuleDfa::differences(StateId a, StateId b, std::vector<Difference>& found) {
   found.clear();
   if (is_delta(a) && is_delta(b) && states_[a].default_state == states_[b].default_state) {
     AsciiSet deltas;
-    for (const u32 state : {a, b})
+    for (const StateId state : {a, b})
       for (u32 i = states_[state].deltas; i < states_[state].deltas + states_[state].delta_count; i++)
         deltas.add(ranges_[i].lo, ranges_[i].hi);
     for (u32 w = 0; w < 2; w++)
       for (u64 rest = deltas.words[w]; rest; rest &= rest - 1) {
         const u8 byte = static_cast<u8>(w * 64 + static_cast<u32>(std::countr_zero(rest)));
-        const u32 here = next_of_delta(a, byte), there = next_of_delta(b, byte);
+        const StateId here = next_of_delta(a, byte), there = next_of_delta(b, byte);
         if (here != there) found.push_back({byte, byte, here, there});
       }
     return;
@@ -121,7 +121,7 @@ void RuleDfa::differences(u32 a, u32 b, std::vector<Difference>& found) {
       const auto items = range_items_.begin();
       if (std::equal(items + x.begin, items + x.end, items + y.begin, items + y.end)) continue;
     }
-    const u32 here = in_a ? range_target(a, i) : DEAD, there = in_b ? range_target(b, j) : DEAD;
+    const StateId here = in_a ? range_target(a, i) : DEAD, there = in_b ? range_target(b, j) : DEAD;
     if (here != there) found.push_back({static_cast<u8>(lo), static_cast<u8>(end), here, there});
   }
 }

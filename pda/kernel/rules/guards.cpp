@@ -15,11 +15,11 @@
 
 namespace stackmask {
 
-u32 RuleDfa::guard(u32 back, u32 text) {
+StateId RuleDfa::guard(StateId back, u32 text) {
   const u32 words[3] = {NONE, back, text};
   check_limit();
   nfa_.work.spend(4);
-  const u32 id = items_.intern(words, 3);
+  const StateId id(items_.intern(words, 3));
   if (id == states_.size()) {
     DfaState state;
     state.flags = STATE_GUARD | STATE_BUILT;
@@ -28,10 +28,10 @@ u32 RuleDfa::guard(u32 back, u32 text) {
   return id;
 }
 
-u32 RuleDfa::region(RuleId rule, u32 tokens, u32 bytes) {
+StateId RuleDfa::region(RuleId rule, u32 tokens, u32 bytes) {
   const u32 words[5] = {NONE, NONE, rule, tokens, bytes};
   check_limit();
-  const u32 id = items_.intern(words, 5);
+  const StateId id(items_.intern(words, 5));
   if (id == states_.size()) {
     DfaState state;
     state.flags = STATE_REGION | STATE_FINAL | STATE_BUILT;
@@ -41,7 +41,7 @@ u32 RuleDfa::region(RuleId rule, u32 tokens, u32 bytes) {
 }
 
 template <class F>
-void RuleDfa::each_seen(u32 state, F take) const {
+void RuleDfa::each_seen(StateId state, F take) const {
   u32 last = NONE;
   for (const Item item : items(state)) {
     const u32 seen = nfa_.registers.get(item.reg).seen;
@@ -51,7 +51,7 @@ void RuleDfa::each_seen(u32 state, F take) const {
   }
 }
 
-u32 RuleDfa::seen_spellings(u32 state) {
+u32 RuleDfa::seen_spellings(StateId state) {
   u64 total = 0;
   bool known = true;
   each_seen(state, [&](u32 set) {
@@ -62,11 +62,11 @@ u32 RuleDfa::seen_spellings(u32 state) {
   return known ? static_cast<u32>(std::min<u64>(total, NONE)) : NONE;
 }
 
-u32 RuleDfa::after_value(u32 back, const std::string& text) {
+StateId RuleDfa::after_value(StateId back, const std::string& text) {
   nfa_.work.spend(20 + text.size() + items(back).size());
   const u32 value = seen_.value_id(text);
   const u64 key = static_cast<u64>(back) << 32 | value;
-  if (const u32* known = values_after_.find(key)) return *known;
+  if (const u32* known = values_after_.find(key)) return StateId(*known);
   Scratch<Item> left;
   for (Item item : items(back)) {
     Register reg = nfa_.registers.get(item.reg);
@@ -78,14 +78,14 @@ u32 RuleDfa::after_value(u32 back, const std::string& text) {
     left.push_back(item);
   }
   std::sort(left.begin(), left.end());
-  const u32 result = intern_items(left);
+  const StateId result = intern_items(left);
   values_after_.insert(key, result);
   return result;
 }
 
 // PERF: as after_value() == DEAD, without a set for each text that is asked about: 10,000 integers seen and a thousand tokens that end one
 // took 90 ms a mask.
-bool RuleDfa::was_seen(u32 back, const std::string& text) const {
+bool RuleDfa::was_seen(StateId back, const std::string& text) const {
   const u32 value = seen_.find(text);
   if (value == NONE) return false;
   for (const Item item : items(back))
@@ -93,20 +93,20 @@ bool RuleDfa::was_seen(u32 back, const std::string& text) const {
   return true;
 }
 
-u32 RuleDfa::pop_guard(u32 guard) {
-  if (const u32* found = popped_.find(guard)) return *found;
-  const u32 result = after_value(guard_back(guard), texts_.text(guard_text(guard)));
+StateId RuleDfa::pop_guard(StateId guard) {
+  if (const u32* found = popped_.find(guard)) return StateId(*found);
+  const StateId result = after_value(guard_back(guard), texts_.text(guard_text(guard)));
   popped_.insert(guard, result);
   return result;
 }
 
-u32 RuleDfa::seen_count(u32 state) const {
+u32 RuleDfa::seen_count(StateId state) const {
   u32 most = 0;
   each_seen(state, [&](u32 set) { most = std::max(most, seen_.count(set)); });
   return most;
 }
 
-std::vector<u32> RuleDfa::seen_ids(u32 state) const {
+std::vector<u32> RuleDfa::seen_ids(StateId state) const {
   std::vector<u32> ids;
   each_seen(state, [&](u32 set) { seen_.each(set, [&](u32 value) { ids.push_back(value); }); });
   if (!std::is_sorted(ids.begin(), ids.end())) std::sort(ids.begin(), ids.end());

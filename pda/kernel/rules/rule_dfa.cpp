@@ -30,11 +30,11 @@ void RuleDfa::check_limit() const {
                         "the automaton needs more than " + std::to_string(limits_.states) + " states");
 }
 
-u32 RuleDfa::intern_items(std::span<const Item> items) {
+StateId RuleDfa::intern_items(std::span<const Item> items) {
   if (items.empty()) return DEAD;
   check_limit();
   nfa_.work.spend(items.size());
-  const u32 id = items_.intern(reinterpret_cast<const u32*>(items.data()), items.size() * 2);
+  const StateId id(items_.intern(reinterpret_cast<const u32*>(items.data()), items.size() * 2));
   if (id < states_.size()) return id;
   DfaState state;
   u32 defaults = 0;
@@ -72,16 +72,16 @@ u32 RuleDfa::intern_items(std::span<const Item> items) {
   return id;
 }
 
-u32 RuleDfa::intern_closure() { return intern_items(closure_.result); }
+StateId RuleDfa::intern_closure() { return intern_items(closure_.result); }
 
-u32 RuleDfa::closure_of(std::span<const Item> items) {
+StateId RuleDfa::closure_of(std::span<const Item> items) {
   closure_.begin();
   for (const Item& item : items) closure_.add(item.state, item.reg);
   closure_.run();
   return intern_closure();
 }
 
-u32 RuleDfa::start(RuleId rule) {
+StateId RuleDfa::start(RuleId rule) {
   if (starts_.size() <= rule) starts_.resize(nfa_.rules.size(), NONE);
   if (starts_[rule] != NONE) return starts_[rule];
   u32 reg = 0;
@@ -176,7 +176,7 @@ void RuleDfa::add_ranges() {
   }
 }
 
-void RuleDfa::build_edges(u32 state) {
+void RuleDfa::build_edges(StateId state) {
   auto& live = live_;
   auto& calls = calls_to_;
   auto& tokens = tokens_to_;
@@ -219,7 +219,7 @@ void RuleDfa::build_edges(u32 state) {
   calls_.insert(calls_.end(), made.begin(), made.end());
   const u32 first_token = static_cast<u32>(token_edges_.size());
   for (const auto& [set, target] : tokens) {
-    const u32 to = closure_of({&target, 1});
+    const StateId to = closure_of({&target, 1});
     token_edges_.push_back({set, to});
   }
   DfaState& f = states_[state];
@@ -230,7 +230,7 @@ void RuleDfa::build_edges(u32 state) {
   f.flags |= STATE_BUILT;
 }
 
-u32 RuleDfa::target_of(const Range& range) {
+StateId RuleDfa::target_of(const Range& range) {
   if (range.end - range.begin == 1 && reads_only(range_items_[range.begin].state)) {
     const Item item = range_items_[range.begin];
     return intern_items({&item, 1});
@@ -248,10 +248,10 @@ bool RuleDfa::reads_only(u32 nfa_state) const {
 }
 
 // The target of a range, and of all that read the same.
-u32 RuleDfa::resolve(u32 state, u32 index) {
+StateId RuleDfa::resolve(StateId state, u32 index) {
   const DfaState f = states_[state];
   const u32 begin = ranges_[f.ranges + index].begin;
-  const u32 target = target_of(ranges_[f.ranges + index]);
+  const StateId target = target_of(ranges_[f.ranges + index]);
   for (u32 i = f.ranges; i < f.ranges + f.range_count; i++) {
     if (ranges_[i].begin != begin) continue;
     ranges_[i].target = target;
@@ -261,7 +261,7 @@ u32 RuleDfa::resolve(u32 state, u32 index) {
   return target;
 }
 
-void RuleDfa::make_table(u32 state) {
+void RuleDfa::make_table(StateId state) {
   DfaState& f = states_[state];
   f.table = static_cast<u32>(tables_.size());
   tables_.emplace_back();
@@ -282,7 +282,7 @@ bool RuleDfa::reads(const NfaState& nfa_state, u64 inside) const {
   return false;
 }
 
-u64 RuleDfa::distance(u32 state) {
+u64 RuleDfa::distance(StateId state) {
   if (state == BOTTOM || (states_[state].flags & STATE_REGION)) return 0;
   if (states_[state].flags & STATE_GUARD) return distance(guard_back(state));
   u64 best = NONE;
@@ -290,7 +290,7 @@ u64 RuleDfa::distance(u32 state) {
   return best;
 }
 
-u32 RuleDfa::origin(u32 state) const {
+u32 RuleDfa::origin(StateId state) const {
   if (state == BOTTOM || (states_[state].flags & STATE_REGION)) return NONE;
   if (states_[state].flags & STATE_GUARD) return origin(guard_back(state));
   return nfa_.states[items_.at(state)[0]].origin;
@@ -298,13 +298,13 @@ u32 RuleDfa::origin(u32 state) const {
 
 // Forgets all states but those used; their new numbers. Registers and the values that they have seen are made anew as well, but for the
 // registers that the NFA names. Guards come last: they stand on other states.
-std::vector<u32> RuleDfa::keep(std::vector<u8>& used) {
+std::vector<StateId> RuleDfa::keep(std::vector<u8>& used) {
   for (u32 s = static_cast<u32>(states_.size()); s-- > 0;)
-    if (used[s] && (states_[s].flags & STATE_GUARD)) used[guard_back(s)] = 1;
-  std::vector<u32> map(states_.size(), DEAD);
-  std::vector<std::pair<u32, std::string>> guards(states_.size());
+    if (used[s] && (states_[s].flags & STATE_GUARD)) used[guard_back(StateId(s))] = 1;
+  std::vector<StateId> map(states_.size(), DEAD);
+  std::vector<std::pair<StateId, std::string>> guards(states_.size());
   for (u32 s = 0; s < states_.size(); s++)
-    if (used[s] && (states_[s].flags & STATE_GUARD)) guards[s] = {guard_back(s), texts_.text(guard_text(s))};
+    if (used[s] && (states_[s].flags & STATE_GUARD)) guards[s] = {guard_back(StateId(s)), texts_.text(guard_text(StateId(s)))};
   const Interner old = std::move(items_);
   const std::vector<DfaState> old_states = std::move(states_);
   const Registers old_registers = std::move(nfa_.registers);

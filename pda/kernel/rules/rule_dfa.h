@@ -29,26 +29,27 @@
 
 namespace stackmask {
 
-constexpr u32 DEAD = NONE;
+constexpr StateId DEAD = NONE;
 constexpr u32 IN_TOKEN = NONE - 1;  // the text of a value that began inside of the token being looked at
-constexpr u32 BOTTOM = 0;           // the state below the root: reaching it completes the text
+constexpr StateId BOTTOM{0};        // the state below the root: reaching it completes the text
 
 struct Range {
-  u32 target;      // state, or UNRESOLVED until it is needed
+  StateId target;  // UNRESOLVED until it is needed
   u32 begin, end;  // the NFA items it is the closure of
   u8 lo, hi;
 };
-constexpr u32 UNRESOLVED = NONE - 1;
+constexpr StateId UNRESOLVED{NONE - 1};
 
 struct Call {
   RuleId rule;
-  u32 back;  // the state to return to
+  StateId back;  // to return to
   bool distinct;
   bool operator==(const Call&) const = default;
 };
 
 struct TokenEdge {
-  u32 set, target;
+  u32 set;
+  StateId target;
 };
 
 enum StateFlags : u8 {
@@ -70,7 +71,7 @@ struct DfaState {
   bool dense = false;  // many bytes are live
   u16 lookups = 0;  // of bytes in it, until it has a table
   u32 table = NONE;  // 256 targets of a dense state that bytes are looked up in often
-  u32 default_state = DEAD;  // of a delta state: the state that it differs from by its own ranges; BOTTOM until that is known
+  StateId default_state = DEAD;  // of a delta state: the state that it differs from by its own ranges; BOTTOM until that is known
   u32 deltas = 0, delta_count = 0;  // its own ranges
 };
 
@@ -79,15 +80,15 @@ class RuleDfa {
   RuleDfa(Nfa nfa, const Thresholds& thresholds, const Limits& limits);
   RuleDfa(const RuleDfa&) = delete;
 
-  u32 start(RuleId rule);  // where a call of the rule begins; never final
-  u32 next(u32 state, u8 byte) {  // DEAD if the byte is not live
+  StateId start(RuleId rule);  // where a call of the rule begins; never final
+  StateId next(StateId state, u8 byte) {  // DEAD if the byte is not live
     if (!(states_[state].flags & STATE_BUILT)) {
       if (is_delta(state)) return next_of_delta(state, byte);
       build_edges(state);
     }
     const DfaState& f = states_[state];
     if (f.table != NONE) {
-      const u32 target = tables_[f.table][byte];
+      const StateId target = tables_[f.table][byte];
       if (target != UNRESOLVED) return target;
     } else if (f.dense && ++states_[state].lookups == lookups_) {
       make_table(state);
@@ -100,61 +101,61 @@ class RuleDfa {
   // The bytes that lead to different places from two states, in their order.
   struct Difference {
     u8 lo, hi;
-    u32 here, there;
+    StateId here, there;
   };
-  void differences(u32 a, u32 b, std::vector<Difference>& found);
+  void differences(StateId a, StateId b, std::vector<Difference>& found);
 
   // The functions below read the edges of a state, which build() makes.
-  void build(u32 state) {
+  void build(StateId state) {
     if (!(states_[state].flags & STATE_BUILT)) build_edges(state);
   }
-  const DfaState& operator[](u32 state) const { return states_[state]; }
-  bool dense(u32 state) const { return states_[state].dense; }
-  u32 range_target(u32 state, u32 index) {
+  const DfaState& operator[](StateId state) const { return states_[state]; }
+  bool dense(StateId state) const { return states_[state].dense; }
+  StateId range_target(StateId state, u32 index) {
     const Range& range = ranges_[states_[state].ranges + index];
     return range.target == UNRESOLVED ? resolve(state, index) : range.target;
   }
-  const Range& range(u32 state, u32 index) const { return ranges_[states_[state].ranges + index]; }
-  const Call& call(u32 state, u32 index) const { return calls_[states_[state].calls + index]; }
-  const TokenEdge& token_edge(u32 state, u32 index) const { return token_edges_[states_[state].tokens + index]; }
-  bool only_ends(u32 state) const {
+  const Range& range(StateId state, u32 index) const { return ranges_[states_[state].ranges + index]; }
+  const Call& call(StateId state, u32 index) const { return calls_[states_[state].calls + index]; }
+  const TokenEdge& token_edge(StateId state, u32 index) const { return token_edges_[states_[state].tokens + index]; }
+  bool only_ends(StateId state) const {
     return (states_[state].flags & (STATE_FINAL | STATE_CALLS | STATE_BYTES | STATE_TOKENS)) == STATE_FINAL;
   }
 
-  RuleId rule(u32 state) const { return nfa_.states[items_.at(state)[0]].rule; }
-  std::span<const Item> items(u32 state) const {  // until the next state is made
+  RuleId rule(StateId state) const { return nfa_.states[items_.at(state)[0]].rule; }
+  std::span<const Item> items(StateId state) const {  // until the next state is made
     return {reinterpret_cast<const Item*>(items_.at(state)), items_.length(state) / 2};
   }
-  u32 intern_items(std::span<const Item> items);  // sorted; DEAD for none
-  u32 closure_of(std::span<const Item> items);  // the state of their closure
+  StateId intern_items(std::span<const Item> items);  // sorted; DEAD for none
+  StateId closure_of(std::span<const Item> items);  // the state of their closure
   bool reads(const NfaState& nfa_state, u64 inside) const;  // characters of these classes
-  u64 distance(u32 state);  // least bytes until the rule ends
-  u32 origin(u32 state) const;  // where one of its items was written, for messages
+  u64 distance(StateId state);  // least bytes until the rule ends
+  u32 origin(StateId state) const;  // where one of its items was written, for messages
 
   // Guards: a state that waits for a value which must be new in its scope, with the value's text so far.
-  u32 guard(u32 back, u32 text);
-  u32 guard_back(u32 guard) const { return items_.at(guard)[1]; }
-  u32 guard_text(u32 guard) const { return items_.at(guard)[2]; }
-  u32 extend_guard(u32 guard, u8 byte) { return this->guard(guard_back(guard), texts_.extend(guard_text(guard), byte)); }
-  std::string pending_text(u32 guard) const { return texts_.text(guard_text(guard)); }
-  u32 pop_guard(u32 guard);  // the state after the value, DEAD if it was seen before
-  u32 after_value(u32 back, const std::string& text);
-  bool was_seen(u32 back, const std::string& text) const;  // the state after the value is DEAD
+  StateId guard(StateId back, u32 text);
+  StateId guard_back(StateId guard) const { return StateId(items_.at(guard)[1]); }
+  u32 guard_text(StateId guard) const { return items_.at(guard)[2]; }
+  StateId extend_guard(StateId guard, u8 byte) { return this->guard(guard_back(guard), texts_.extend(guard_text(guard), byte)); }
+  std::string pending_text(StateId guard) const { return texts_.text(guard_text(guard)); }
+  StateId pop_guard(StateId guard);  // the state after the value, DEAD if it was seen before
+  StateId after_value(StateId back, const std::string& text);
+  bool was_seen(StateId back, const std::string& text) const;  // the state after the value is DEAD
   PendingTexts& texts() { return texts_; }
   // The values that the scope of a state has seen.
-  bool in_scope(u32 state) const {
+  bool in_scope(StateId state) const {
     return !(states_[state].flags & (STATE_GUARD | STATE_REGION)) && state != BOTTOM && nfa_.rules[rule(state)].scope;
   }
   SeenValues& values() { return seen_; }
-  bool seen_any(u32 state) const { return seen_count(state) != 0; }
-  u32 seen_count(u32 state) const;
-  std::vector<u32> seen_ids(u32 state) const;  // rising
-  u32 seen_spellings(u32 state);  // how many texts at most spell them without needless escapes, NONE if unknown
+  bool seen_any(StateId state) const { return seen_count(state) != 0; }
+  u32 seen_count(StateId state) const;
+  std::vector<u32> seen_ids(StateId state) const;  // rising
+  u32 seen_spellings(StateId state);  // how many texts at most spell them without needless escapes, NONE if unknown
   // Regions: a state below those of a rule with a limit or a temperature, which ends as soon as they do. It says which rule it is and,
   // for a limit, where its text began: after how many tokens, and how many bytes of one.
-  u32 region(RuleId rule, u32 tokens, u32 bytes);
-  const Rule& region_rule(u32 region) const { return nfa_.rules[items_.at(region)[2]]; }
-  u32 region_start(u32 region) const { return items_.at(region)[3]; }
+  StateId region(RuleId rule, u32 tokens, u32 bytes);
+  const Rule& region_rule(StateId region) const { return nfa_.rules[items_.at(region)[2]]; }
+  u32 region_start(StateId region) const { return items_.at(region)[3]; }
 
   Nfa& nfa() { return nfa_; }
   Work& work() { return nfa_.work; }
@@ -163,7 +164,7 @@ class RuleDfa {
   std::size_t table_count() const { return tables_.size(); }
   u32 delta_count() const { return delta_states_; }  // states that were kept as differences from another
   std::size_t bytes() const;
-  std::vector<u32> keep(std::vector<u8>& used);
+  std::vector<StateId> keep(std::vector<u8>& used);
 
  private:
   Nfa nfa_;
@@ -178,31 +179,31 @@ class RuleDfa {
   std::vector<Item> range_items_;
   std::vector<Call> calls_;
   std::vector<TokenEdge> token_edges_;
-  std::vector<std::array<u32, 256>> tables_;
-  std::vector<u32> starts_;  // by rule
+  std::vector<std::array<StateId, 256>> tables_;
+  std::vector<StateId> starts_;  // by rule
   PendingTexts texts_;
   SeenValues seen_;
   Map64 popped_, values_after_;  // by guard; by state and value
 
   void check_limit() const;
   void add_bottom();
-  u32 intern_closure();  // closure_.result as a state, DEAD if empty
+  StateId intern_closure();  // closure_.result as a state, DEAD if empty
   bool reads_only(u32 nfa_state) const;
-  void build_edges(u32 state);
+  void build_edges(StateId state);
   void add_ranges();  // of live_
-  u32 target_of(const Range& range);
-  u32 resolve(u32 state, u32 index);  // of a range
-  void make_table(u32 state);
+  StateId target_of(const Range& range);
+  StateId resolve(StateId state, u32 index);  // of a range
+  void make_table(StateId state);
   template <class F>
-  void each_seen(u32 state, F take) const;  // the sets of values that the state's items have seen; equal ones in a row count once
+  void each_seen(StateId state, F take) const;  // the sets of values that the state's items have seen; equal ones in a row count once
 
-  bool is_delta(u32 state) {
+  bool is_delta(StateId state) {
     if (states_[state].default_state == BOTTOM) make_delta(state);
     return states_[state].default_state != DEAD;
   }
-  void make_delta(u32 state);
+  void make_delta(StateId state);
   void add_default(const Item& item, u32 target);
-  u32 next_of_delta(u32 state, u8 byte);
+  StateId next_of_delta(StateId state, u8 byte);
 
   // Of build_edges() and make_delta(), kept for their memory.
   struct Live {

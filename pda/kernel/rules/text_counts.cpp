@@ -7,15 +7,15 @@ namespace stackmask {
 
 // A bound by looking at some states ahead: where two bytes or more lead back to a state there is no end of texts; elsewhere every text
 // is one byte and a text behind it. Blanks and zeros do not count: any number of them may make no other value (1.0, 1.00, 0.1e01).
-u32 TextCounts::min_text_count(u32 state, std::size_t look) {
+u32 TextCounts::min_text_count(StateId state, std::size_t look) {
   if (const u32 known = at(min_counts_, state); known != NONE) return known;
   if (dfa_[state].flags & STATE_GUARD) return at(min_counts_, state) = 0;
-  std::vector<u32> seen{state};
+  std::vector<StateId> seen{state};
   std::unordered_map<u32, std::size_t> places{{state, 0}};
   std::vector<std::pair<u32, u32>> edges;  // (index into seen, bytes << 16 | index): what was looked at
   std::vector<u32> bound{0};
   for (std::size_t i = 0; i < seen.size(); i++) {
-    const u32 here = seen[i];
+    const StateId here = seen[i];
     if (const u32 known = at(min_counts_, here); i > 0 && known != NONE) {
       bound[i] = known;
       continue;
@@ -33,7 +33,7 @@ u32 TextCounts::min_text_count(u32 state, std::size_t look) {
       u32 bytes = 0;
       for (u32 b = range.lo; b <= range.hi; b++) bytes += b != '0' && !is_blank(static_cast<u8>(b));
       if (bytes == 0) continue;
-      const u32 target = dfa_.range_target(here, r);
+      const StateId target = dfa_.range_target(here, r);
       if (target == here) {
         back += bytes;
       } else if (target != DEAD) {
@@ -58,15 +58,16 @@ u32 TextCounts::min_text_count(u32 state, std::size_t look) {
 }
 
 // Counted from the ends. A state that leads back to itself has no end of texts.
-u32 TextCounts::text_count(u32 state) {
+u32 TextCounts::text_count(StateId state) {
   constexpr std::size_t MOST_TEXTS = 1'000'000, MOST_STATES = 4096;
   struct Visit {
-    u32 state, range;
+    StateId state;
+    u32 range;
     u64 count;
   };
   std::vector<Visit> path;
   std::size_t looked = 0;
-  auto enter = [&](u32 here) {
+  auto enter = [&](StateId here) {
     dfa_.build(here);
     const DfaState& f = dfa_[here];
     const bool countable = !(f.flags & (STATE_GUARD | STATE_REGION | STATE_CALLS | STATE_TOKENS)) && ++looked <= MOST_STATES;
@@ -84,7 +85,7 @@ u32 TextCounts::text_count(u32 state) {
     }
     const Range range = dfa_.range(visit.state, visit.range);
     dfa_.work().spend(2);
-    const u32 target = dfa_.range_target(visit.state, visit.range);
+    const StateId target = dfa_.range_target(visit.state, visit.range);
     if (target != DEAD) {
       if (at(counts_, target) == NONE && enter(target)) continue;
       visit.count += static_cast<u64>(range.hi - range.lo + 1) * at(counts_, target);
@@ -168,7 +169,7 @@ void TextCounts::find_unbounded_strings(RuleId rule) {
   looking.ended = true;
 }
 
-bool TextCounts::has_unbounded_strings(u32 state) {
+bool TextCounts::has_unbounded_strings(StateId state) {
   if (state == BOTTOM || (dfa_[state].flags & STATE_GUARD)) return false;
   if (const RuleId at = dfa_.rule(state); at >= unbounded_known_.size() || !unbounded_known_[at]) find_unbounded_strings(at);
   for (const Item item : dfa_.items(state))
@@ -182,14 +183,14 @@ bool TextCounts::surely_more(u32 texts, u32 values) const {
   return texts == UNBOUNDED || (texts > SPELLINGS * (values + 1ull) && !nfa_.any_escapes && !nfa_.permutes);
 }
 
-bool TextCounts::scope_may_run_out(u32 state) {
+bool TextCounts::scope_may_run_out(StateId state) {
   if (!dfa_.in_scope(state)) return false;
   const RuleId rule = dfa_.rule(state);
   if (scope_text_counts_.size() <= rule) scope_text_counts_.resize(rule + 1, NONE);
   if (scope_text_counts_[rule] == NONE) {
     u32 texts = UNBOUNDED;
     for (const RuleId callee : nfa_.distinct_rules(rule)) {
-      const u32 start = dfa_.start(callee);
+      const StateId start = dfa_.start(callee);
       if (start == DEAD) texts = 0;
       else if (!has_unbounded_strings(start)) texts = std::min(texts, min_text_count(start, SCOPE_LOOK_AHEAD));
     }

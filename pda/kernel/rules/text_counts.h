@@ -24,12 +24,12 @@ class TextCounts {
   static constexpr std::size_t SCOPE_LOOK_AHEAD = 512;  // asked once a rule
   TextCounts(RuleDfa& dfa, u32 longest_token) : dfa_(dfa), nfa_(dfa.nfa()), longest_token_(longest_token) {}
 
-  u32 min_text_count(u32 state, std::size_t look = LOOK_AHEAD);
-  u32 text_count(u32 state);  // UNKNOWN_COUNT for very many, and where rules are called
-  bool has_unbounded_strings(u32 state);
+  u32 min_text_count(StateId state, std::size_t look = LOOK_AHEAD);
+  u32 text_count(StateId state);  // UNKNOWN_COUNT for very many, and where rules are called
+  bool has_unbounded_strings(StateId state);
   // Whether a number of texts is surely more values than these.
   bool surely_more(u32 texts, u32 values) const;
-  bool scope_may_run_out(u32 state);  // a state of a scope that a token may leave without a value that is new
+  bool scope_may_run_out(StateId state);  // a state of a scope that a token may leave without a value that is new
   void clear() { min_counts_ = {}, counts_ = {}; }
   std::size_t bytes() const {
     return (min_counts_.capacity() + counts_.capacity()) * sizeof(u32) + unbounded_.capacity() + unbounded_known_.capacity();
@@ -44,7 +44,7 @@ class TextCounts {
   std::vector<u8> unbounded_known_;        // by rule: unbounded_ holds its states
   std::vector<u32> scope_text_counts_;     // by rule: how many values at least may stand in its scope, UNBOUNDED for no end
   void find_unbounded_strings(RuleId rule);
-  u32& at(std::vector<u32>& counts, u32 state) {
+  u32& at(std::vector<u32>& counts, StateId state) {
     if (counts.size() <= state) counts.resize(dfa_.size(), NONE);
     return counts[state];
   }

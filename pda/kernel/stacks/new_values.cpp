@@ -40,7 +40,7 @@ bool is_new_key(const std::string& text) {
 }
 
 // A quote read here begins a member of which the order does not matter.
-bool begins_member(const RuleDfa& dfa, u32 state) {
+bool begins_member(const RuleDfa& dfa, StateId state) {
   const Nfa& nfa = dfa.nfa();
   bool begins = false;
   for (const Item item : dfa.items(state)) {
@@ -70,7 +70,7 @@ u32 NewValues::guard_values(StackId node, u32 limit, bool scopes) {
     for (u32 i = 0; i < stacks_.edge_count(at); i++) {
       const StackEdge edge = stacks_.edges(at)[i];
       if (dfa_[edge.state].flags & STATE_GUARD) {
-        const u32 back = dfa_.guard_back(edge.state);
+        const StateId back = dfa_.guard_back(edge.state);
         count += dfa_.seen_count(back);
       } else if (scopes && dfa_.in_scope(edge.state)) {
         count += dfa_.seen_count(edge.state);
@@ -83,20 +83,20 @@ u32 NewValues::guard_values(StackId node, u32 limit, bool scopes) {
 
 // A search over the states ahead, depth first. Called rules are taken to end, but for values that the scope has run out of. It does not
 // see that one value takes from the next: the schema that writes a scope counts values where that could leave too few.
-bool NewValues::scope_can_finish(u32 state) {
+bool NewValues::scope_can_finish(StateId state) {
   if (!counts_.scope_may_run_out(state) || !dfa_.seen_any(state)) return true;
   if (const u32* found = scope_can_finish_.find(state)) return *found != 0;
-  Scratch<u32> todo{state};
+  Scratch<StateId> todo{state};
   Map64 visited;
   std::size_t count = 0;
   bool result = false;
-  auto add = [&](u32 next) {
+  auto add = [&](StateId next) {
     if (next == DEAD || visited.find(next)) return;
     visited.insert(next, 1);
     todo.push_back(next);
   };
   while (!todo.empty() && !result) {
-    const u32 at = todo.back();
+    const StateId at = todo.back();
     todo.pop_back();
     dfa_.build(at);
     dfa_.work().spend(4ull + dfa_[at].range_count);
@@ -105,7 +105,7 @@ bool NewValues::scope_can_finish(u32 state) {
     for (u32 r = 0; r < dfa_[at].range_count && !result; r++) add(dfa_.range_target(at, r));
     for (u32 c = 0; c < dfa_[at].call_count && !result; c++) {
       const Call call = dfa_.call(at, c);
-      const u32 start = dfa_.start(call.rule);
+      const StateId start = dfa_.start(call.rule);
       if (start != DEAD && (!call.distinct || has_new_value({start, stacks_.push(dfa_.guard(call.back, 0), EMPTY_STACK)}))) add(call.back);
     }
   }
@@ -138,7 +138,7 @@ bool NewValues::has_new_value(const StackEdge& edge) {
   bool skipped = false;
   const u32 texts = counts_.text_count(edge.state);
   if (texts != UNKNOWN_COUNT && spellings_.spells_values(edge.below)) {
-    const u32 guard = stacks_.edges(edge.below)[0].state;
+    const StateId guard = stacks_.edges(edge.below)[0].state;
     if (texts > dfa_.seen_spellings(dfa_.guard_back(guard))) return true;
   }
   const std::optional<u32> seen = texts == UNKNOWN_COUNT ? std::nullopt : spellings_.seen_texts(edge.below, edge.state);
@@ -150,7 +150,7 @@ bool NewValues::has_new_value(const StackEdge& edge) {
 
 // A digit read in a loop that leaves the value of a number as it is: a zero behind a fraction of which only zeros are left, a zero before
 // the digits of an exponent, or any digit of the exponent of zero.
-bool NewValues::repeats_value(u32 state, u32 text, u8 byte) {
+bool NewValues::repeats_value(StateId state, u32 text, u8 byte) {
   if (byte < '0' || byte > '9' || dfa_.next(state, byte) != state) return false;
   const std::string all = dfa_.texts().text(text);
   const std::size_t before = all.find_last_not_of("0123456789.eE+-");
@@ -184,7 +184,7 @@ bool NewValues::finds_new_value(const StackEdge& edge, u32 values, bool blanks, 
   auto nearest_text = [&](StackId node) {
     for (;;) {
       for (u32 k = 0; k < stacks_.edge_count(node); k++)
-        if (const u32 state = stacks_.edges(node)[k].state; state != BOTTOM && (dfa_[state].flags & STATE_GUARD))
+        if (const StateId state = stacks_.edges(node)[k].state; state != BOTTOM && (dfa_[state].flags & STATE_GUARD))
           return dfa_.guard_text(state);
       StackId below = NO_STACK;
       for (u32 k = 0; k < stacks_.edge_count(node) && below == NO_STACK; k++)
@@ -196,7 +196,7 @@ bool NewValues::finds_new_value(const StackEdge& edge, u32 values, bool blanks, 
   // So a member is not read before one that is required, nor behind a later one that the search has read itself, nor where those behind
   // it are too few. A key that comes twice is left alone: there the order decides which member counts.
   std::vector<std::pair<u32, u32>> first_used;  // members that were read before the search: head, number
-  auto add_used = [&](u32 state) {
+  auto add_used = [&](StateId state) {
     if (state == BOTTOM || (dfa_[state].flags & STATE_REGION)) return;
     if (dfa_[state].flags & STATE_GUARD) state = dfa_.guard_back(state);
     for (const Item item : dfa_.items(state)) {
@@ -225,7 +225,7 @@ bool NewValues::finds_new_value(const StackEdge& edge, u32 values, bool blanks, 
     }
     std::sort(first_used.begin(), first_used.end());
   }
-  auto out_of_order = [&](u32 state, u32 text) {  // of a member whose key was read
+  auto out_of_order = [&](StateId state, u32 text) {  // of a member whose key was read
     const Nfa& nfa = dfa_.nfa();
     const NfaState& at = nfa.states[dfa_.items(state)[0].state];
     if (at.body == NONE || at.member == NONE) return false;
@@ -274,7 +274,7 @@ bool NewValues::finds_new_value(const StackEdge& edge, u32 values, bool blanks, 
     for (u32 r = 0; r < dfa_[at.state].range_count; r++) dfa_.work().spend(4 + (dfa_.range(at.state, r).hi - dfa_.range(at.state, r).lo));
     for (const u32 order : {0u, 1u, 2u, 3u})
       for (u32 r = dfa_[at.state].range_count; r-- > 0;) {
-        const u32 target = dfa_.range_target(at.state, r);
+        const StateId target = dfa_.range_target(at.state, r);
         if (target == DEAD) continue;
         const Range range = dfa_.range(at.state, r);
         for (u32 b = range.lo; b <= range.hi; b++) {

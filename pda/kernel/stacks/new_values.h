@@ -19,7 +19,7 @@ class NewValues {
       : dfa_(dfa), counts_(counts), stacks_(stacks), spellings_(spellings), statistics_(statistics) {}
 
   bool has_new_value(const StackEdge& edge);  // some value can still be read that a guard below has not seen
-  bool scope_can_finish(u32 state);           // its rule can end without a value that its scope has seen
+  bool scope_can_finish(StateId state);           // its rule can end without a value that its scope has seen
   // How many values the guards on these stacks have seen, and the scopes on them if asked for; saturated at limit.
   u32 guard_values(StackId node, u32 limit, bool scopes = false);
   void clear() { has_new_value_.clear(), scope_can_finish_.clear(); }
@@ -34,7 +34,7 @@ class NewValues {
   Map64 has_new_value_;      // by edge
   Map64 scope_can_finish_;   // by state
   bool spells_only_zero(const StackEdge& edge);
-  bool repeats_value(u32 state, u32 text, u8 byte);
+  bool repeats_value(StateId state, u32 text, u8 byte);
   bool finds_new_value(const StackEdge& edge, u32 values, bool blanks, bool& skipped);
 };
 

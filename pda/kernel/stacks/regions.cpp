@@ -32,9 +32,9 @@ double Regions::temperature(StackId configuration) {
 }
 
 // The states that follow an ended region are there already. INVARIANT: there are some, for no region lies in a SCOPE.
-StackId Regions::drop_expired(StackId configuration, u32 tokens, std::vector<u32>& crossed) {
+StackId Regions::drop_expired(StackId configuration, u32 tokens, std::vector<StateId>& crossed) {
   std::sort(crossed.begin(), crossed.end());
-  std::erase_if(crossed, [&](u32 region) {
+  std::erase_if(crossed, [&](StateId region) {
     const u32 limit = dfa_.region_rule(region).limit;
     return limit == NONE || tokens - dfa_.region_start(region) < limit;
   });

@@ -21,7 +21,7 @@ class Regions {
   double temperature(StackId configuration);  // the highest that a stack asks for, by its innermost rule; negative for none
   // Without the stacks inside of the regions that have spanned their limit after `tokens` tokens and are among `crossed`: those may end
   // here. Sorts `crossed` and removes the others from it.
-  StackId drop_expired(StackId configuration, u32 tokens, std::vector<u32>& crossed);
+  StackId drop_expired(StackId configuration, u32 tokens, std::vector<StateId>& crossed);
   void clear() { temperatures_.clear(); }
   std::size_t bytes() const { return temperatures_.bytes(); }
 

@@ -11,12 +11,12 @@ bool SeenSpellings::spells_values(StackId below) const {
   return !stacks_.guarded(edge.below) && dfa_.guard_text(edge.state) != IN_TOKEN;
 }
 
-std::optional<u32> SeenSpellings::seen_texts(StackId below, u32 state, std::vector<std::pair<u32, u32>>* counts) {
+std::optional<u32> SeenSpellings::seen_texts(StackId below, StateId state, std::vector<std::pair<u32, u32>>* counts) {
   u32 total = 0;
   if (counts) counts->clear();
   if (!spells_values(below)) return std::nullopt;
   const StackEdge edge = stacks_.edges(below)[0];
-  const u32 back = dfa_.guard_back(edge.state);
+  const StateId back = dfa_.guard_back(edge.state);
   if (dfa_.seen_spellings(back) == NONE) return std::nullopt;
   std::string before = dfa_.pending_text(edge.state);
   if (!before.empty() && before[0] != '"') return std::nullopt;
@@ -63,12 +63,13 @@ std::optional<u32> SeenSpellings::seen_texts(StackId below, u32 state, std::vect
 
 // How many texts spell the rest of a value behind its beginning, only those that the state reads if one is given, and how many of them
 // each node is on the way to.
-u32 SeenSpellings::count_spellings(const std::string& value, const std::string& before, u32 state,
+u32 SeenSpellings::count_spellings(const std::string& value, const std::string& before, StateId state,
                                    std::vector<std::pair<u32, u32>>* counts) {
   if (value.compare(0, before.size(), before) != 0) return 0;
   struct Place {
     std::size_t index, depth;  // into the value, and into path
-    u32 slash, node, state;    // slash: the node of the backslash before a slash; NONE where the trie has no such node
+    u32 slash, node;           // slash: the node of the backslash before a slash; NONE where the trie has no such node
+    StateId state;
   };
   Scratch<Place> places{{before.size(), 0, NONE, 0, state}};
   Scratch<u32> path;  // nodes of the spelling so far
@@ -87,12 +88,13 @@ u32 SeenSpellings::count_spellings(const std::string& value, const std::string& 
       continue;
     }
     auto child = [&](u32 node, char byte) { return node == NONE || !counts ? NONE : trie_.child(node, static_cast<u8>(byte)); };
-    auto next = [&](u32 f, char byte) { return f == DEAD ? DEAD : dfa_.next(f, static_cast<u8>(byte)); };
+    auto next = [&](StateId f, char byte) { return f == DEAD ? DEAD : dfa_.next(f, static_cast<u8>(byte)); };
     const char byte = value[at.index];
-    if (const u32 to = next(at.state, byte); to != DEAD || state == DEAD)
+    if (const StateId to = next(at.state, byte); to != DEAD || state == DEAD)
       places.push_back({at.index + 1, path.size(), NONE, child(at.node, byte), to});
     if (byte != '/') continue;
-    const u32 to = next(next(at.state, '\\'), '/'), backslash = child(at.node, '\\');
+    const StateId to = next(next(at.state, '\\'), '/');
+    const u32 backslash = child(at.node, '\\');
     if (to != DEAD || state == DEAD) places.push_back({at.index + 1, path.size(), backslash, child(backslash, '/'), to});
   }
   return total;

@@ -26,13 +26,13 @@ class SeenSpellings {
   bool spells_values(StackId below) const;
   // Where one guard alone watches and its value is a string: how many spellings of strings that it has seen can follow, only those that
   // the state reads if one is given, and how many of them each node is on the way to. Nothing where that cannot be counted.
-  std::optional<u32> seen_texts(StackId below, u32 state, std::vector<std::pair<u32, u32>>* counts = nullptr);
+  std::optional<u32> seen_texts(StackId below, StateId state, std::vector<std::pair<u32, u32>>* counts = nullptr);
   void clear() { counted_.clear(); }
 
  private:
   // The last counts of seen_texts(), by state and beginning.
   struct Counted {
-    u32 state = DEAD;
+    StateId state = DEAD;
     std::string before;
     std::vector<u32> ids;  // of the values, rising
     std::vector<std::pair<u32, u32>> counts;  // (node, spellings)
@@ -45,7 +45,7 @@ class SeenSpellings {
   Statistics& statistics_;
   std::vector<Counted> counted_;
   u32 next_counted_ = 0;
-  u32 count_spellings(const std::string& value, const std::string& before, u32 state, std::vector<std::pair<u32, u32>>* counts);
+  u32 count_spellings(const std::string& value, const std::string& before, StateId state, std::vector<std::pair<u32, u32>>* counts);
 };
 
 }  // namespace stackmask

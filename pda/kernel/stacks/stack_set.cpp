@@ -60,7 +60,7 @@ StackId StackSet::intern(std::vector<StackEdge>& list) {
 }
 
 // The node for returning to `state` above `below`: where the state may end at once, the edges of `below` come along.
-StackId StackSet::push(u32 state, StackId below) {
+StackId StackSet::push(StateId state, StackId below) {
   if (dfa_.only_ends(state)) return below;
   const u64 key = static_cast<u64>(state) << 32 | below;
   if (const u32* found = pushes_.find(key)) return StackId(*found);
@@ -181,7 +181,7 @@ void StackSet::mark_below(std::vector<u8>& used, std::vector<u8>& states_used) c
   }
 }
 
-std::vector<StackId> StackSet::keep(const std::vector<u8>& used, const std::vector<u32>& state_map) {
+std::vector<StackId> StackSet::keep(const std::vector<u8>& used, const std::vector<StateId>& state_map) {
   const Interner old = std::move(nodes_);
   nodes_ = Interner();
   guarded_.clear(), depth_.clear(), expires_at_.clear();

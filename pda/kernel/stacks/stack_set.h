@@ -24,7 +24,7 @@
 namespace stackmask {
 
 struct StackEdge {
-  u32 state;
+  StateId state;
   StackId below;
   bool operator==(const StackEdge&) const = default;
   auto operator<=>(const StackEdge&) const = default;
@@ -51,7 +51,7 @@ class StackSet {
   u32 size() const { return static_cast<u32>(guarded_.size()); }
 
   StackId intern(std::vector<StackEdge>& edges);  // sorted, states unique
-  StackId push(u32 state, StackId below);
+  StackId push(StateId state, StackId below);
   StackId unite(StackId a, StackId b);
   void unite_equal(std::vector<StackEdge>& edges);  // sorts them; those of one state become one
   StackId advance(StackId node, u8 byte);
@@ -66,7 +66,7 @@ class StackSet {
 
   // Marks the nodes below used nodes as used, and the states on them.
   void mark_below(std::vector<u8>& used, std::vector<u8>& states_used) const;
-  std::vector<StackId> keep(const std::vector<u8>& used, const std::vector<u32>& state_map);  // forgets the others; the new numbers
+  std::vector<StackId> keep(const std::vector<u8>& used, const std::vector<StateId>& state_map);  // forgets the others; the new numbers
   std::size_t bytes() const;
 
  private:

@@ -100,7 +100,7 @@ StackId Steps::compute_step(StackId configuration, u8 byte) {
     if (edge.state == BOTTOM) continue;
     dfa_.work().at_dfa_state(edge.state);
     dfa_.work().spend(4);
-    const u32 state = dfa_.next(edge.state, byte);
+    const StateId state = dfa_.next(edge.state, byte);
     if (state != DEAD) raw.push_back({state, stacks_.advance(edge.below, byte)});
   }
   if (raw.empty()) return NO_STACK;
@@ -176,7 +176,7 @@ void Steps::live_bytes(StackId configuration, bool (&live)[256]) {
   std::fill(std::begin(live), std::end(live), false);
   dfa_.work().spend(30 * (1ull + stacks_.edge_count(configuration)));
   for (u32 i = 0; i < stacks_.edge_count(configuration); i++) {
-    const u32 state = stacks_.edges(configuration)[i].state;
+    const StateId state = stacks_.edges(configuration)[i].state;
     if (state == BOTTOM) continue;
     dfa_.build(state);
     for (u32 r = 0; r < dfa_[state].range_count; r++)

@@ -41,7 +41,7 @@ class Steps {
   Statistics& statistics_;
   Map64 steps_, token_steps_;
   bool record_crossed_ = false;  // the step being computed notes the regions that it leaves
-  std::vector<u32> crossed_regions_;
+  std::vector<StateId> crossed_regions_;
   struct Recording {
     Steps& steps;
     explicit Recording(Steps& s) : steps(s) { s.crossed_regions_.clear(), s.record_crossed_ = s.stacks_.limited(); }
