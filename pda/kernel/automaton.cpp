@@ -69,7 +69,7 @@ u64 Automaton::budget(u64 steps, u64 bytes) const {
 std::string Automaton::blamed() const {
   const Nfa& nfa = dfa_.nfa();
   u32 origin = NONE;
-  if (const u32 state = work().nfa_state(); state != NONE) origin = nfa.states[state].origin;
+  if (const NfaStateId state = work().nfa_state(); state != NONE) origin = nfa.states[state].origin;
   else if (work().dfa_state() != NONE) origin = dfa_.origin(work().dfa_state());
   std::string rules;
   const Texts& all = nfa.expressions->names;

@@ -50,12 +50,14 @@ struct EachId {
   Iterator end() const { return {size}; }
 };
 
-using RuleId = Id<struct RuleKind>;    // a rule of an NFA; the expressions have other rules
+using RuleId = Id<struct RuleKind>;  // a rule of an NFA; the expressions have other rules
+using NfaStateId = Id<struct NfaStateKind>;
 using StateId = Id<struct StateKind>;  // a state of a rule's DFA, a guard, a region or BOTTOM: a symbol on the stack
 using StackId = Id<struct StackKind>;  // a node of the graph-structured stack, which is a configuration
 
 static_assert(sizeof(StackId) == sizeof(u32) && std::is_trivially_copyable_v<StackId>);
 static_assert(!std::is_convertible_v<u32, StackId> && !std::is_constructible_v<StackId, StateId>);
+static_assert(!std::is_constructible_v<StateId, NfaStateId> && !std::equality_comparable_with<StateId, NfaStateId>);
 static_assert(!std::equality_comparable_with<StackId, StateId> && !std::totally_ordered_with<StackId, StateId>);
 
 }  // namespace stackmask

@@ -24,9 +24,9 @@ class Work {
     if ((spent_ += units) > next_look_) look();
   }
   // Where the call works, for messages: at a state of an NFA or of a DFA, NONE for the other.
-  void at_nfa_state(u32 state) { nfa_state_ = state; }
+  void at_nfa_state(NfaStateId state) { nfa_state_ = state; }
   void at_dfa_state(StateId state) { dfa_state_ = state, nfa_state_ = NONE; }
-  u32 nfa_state() const { return nfa_state_; }
+  NfaStateId nfa_state() const { return nfa_state_; }
   StateId dfa_state() const { return dfa_state_; }
 
   // From begin() to end() is a call, by one thread. `tables` gives the bytes of all tables, which may take `most_bytes`.
@@ -64,7 +64,7 @@ class Work {
  private:
   static constexpr u64 LOOK = 200'000;
   u64 spent_ = 0, next_look_ = UNLIMITED, most_ = UNLIMITED, total_ = 0, largest_ = 0, most_bytes_ = UNLIMITED;
-  u32 nfa_state_ = NONE;
+  NfaStateId nfa_state_ = NONE;
   StateId dfa_state_ = NONE;
   void* paused_ = nullptr;
   const void* looking_ = nullptr;  // the thread that asks the program, which may run a handler of signals

@@ -12,7 +12,8 @@ namespace stackmask {
 CountedLengths::CountedLengths(const Nfa& nfa, u32 id, std::vector<u32>& place, Deadline& deadline) : place_(&place) {
   const Head& head = nfa.heads[id];
   minimum_ = head.minimum, maximum_ = head.maximum;
-  std::vector<u32> states{head.body}, stands, reached;
+  std::vector<NfaStateId> states{head.body};
+  std::vector<u32> stands, reached;
   place[head.body] = 0;
   std::vector<std::pair<u32, u32>> back;  // (target, source) of what reads a byte
   for (std::size_t i = 0; i < states.size(); i++) {
@@ -115,7 +116,7 @@ u32 CountedLengths::after(u32 place, const u32* row) const {
 }
 
 // The places that stand, and those that a character still leads to, after `count` were counted.
-u64 CountedLengths::of(u32 state, u32 count) const {
+u64 CountedLengths::of(NfaStateId state, u32 count) const {
   const u32 place = (*place_)[state], stand = stand_of_[place];
   const bool deep = count == COUNT_DEEP;
   u64 at = deep ? 0 : maximum_ == NONE ? std::min(count, minimum_) : std::min(count, maximum_);

@@ -58,7 +58,7 @@ class Measure {
   std::vector<u32>* least_ = nullptr;  // the lengths being computed, by state
   std::vector<u32> begin_, best_;
   std::vector<Back> back_;
-  std::vector<std::pair<u32, u32>> heads_;
+  std::vector<std::pair<NfaStateId, NfaStateId>> heads_;
   std::vector<Entrance> entrances_;
   std::vector<u32> watching_begin_, watching_;  // by node: the entrances that its length matters to
   std::vector<u8> settled_;
@@ -76,7 +76,7 @@ class Measure {
     for (const Entrance& entrance : entrances_) enter(entrance);
     for (const Rule& rule : nfa_.rules)
       if (!rule.merged && (!kind || rule.scope)) propose(rule.final, 0);
-    for (u32 s = 0; s < states_; s++) {
+    for (const NfaStateId s : nfa_.each_state()) {
       if (!counts_bodies(s) || (kind && !nfa_.rules[nfa_.states[s].rule].scope)) continue;
       if (nfa_.states[s].head != NONE) propose(s, 0);  // the head after a separator: a separator ends there
       for (u32 e = nfa_.states[s].first; e != NONE; e = nfa_.edges[e].next)
@@ -89,7 +89,7 @@ class Measure {
       if (settled_[node]) continue;
       settled_[node] = 1;
       if (node >= states_) settle_rule(RuleId(node - states_), distance);
-      else settle_state(node, distance);
+      else settle_state(NfaStateId(node), distance);
       for (u32 i = watching_begin_[node]; i < watching_begin_[node + 1]; i++) enter(entrances_[watching_[i]]);
     }
   }
@@ -107,7 +107,7 @@ class Measure {
         if (std::find(kinds.begin(), kinds.end(), edge.callee()) == kinds.end()) kinds.push_back(edge.callee());
       }
   }
-  u8 kind_of(u32 state, const Edge& edge) const {
+  u8 kind_of(NfaStateId state, const Edge& edge) const {
     if (edge.kind != EDGE_CALL || !(edge.flags & EDGE_DISTINCT)) return 0;
     const auto& kinds = nfa_.scopes[nfa_.states[state].rule];
     return static_cast<u8>(
@@ -115,8 +115,8 @@ class Measure {
   }
 
   // It lies in the body of a repetition or permutation, and measures to the body's end.
-  bool counts_bodies(u32 s) const { return nfa_.states[s].body != NONE && !nfa_.heads[nfa_.states[s].body].automaton; }
-  bool in_automaton(u32 s) const { return nfa_.states[s].body != NONE && nfa_.heads[nfa_.states[s].body].automaton; }
+  bool counts_bodies(NfaStateId s) const { return nfa_.states[s].body != NONE && !nfa_.heads[nfa_.states[s].body].automaton; }
+  bool in_automaton(NfaStateId s) const { return nfa_.states[s].body != NONE && nfa_.heads[nfa_.states[s].body].automaton; }
 
   void propose(u32 node, u64 distance) {
     if (distance >= NONE) return;
@@ -140,21 +140,22 @@ class Measure {
     states_ = static_cast<u32>(nfa_.states.size());
     // A seed of left recursion is a separate state, which only an EDGE_SET leads to.
     std::vector<u32> register_of(states_, 0);
-    for (u32 s = 0; s < states_; s++)
+    for (const NfaStateId s : nfa_.each_state())
       for (u32 e = nfa_.states[s].first; e != NONE; e = nfa_.edges[e].next)
         if (nfa_.edges[e].kind == EDGE_SET) register_of[nfa_.edges[e].target] = nfa_.edges[e].data;
-    std::vector<std::pair<u32, Back>> edges;
-    auto lead = [&](u32 source, u32 body, u32 reg, u32 target, RuleId call, u8 weight, u8 kind) {
+    std::vector<std::pair<NfaStateId, Back>> edges;
+    auto lead = [&](u32 source, u32 body, u32 reg, NfaStateId target, RuleId call, u8 weight, u8 kind) {
       if (nfa_.states[target].body == body) edges.push_back({target, {source, call, weight, kind}});
       else entrances_.push_back({source, call, weight, kind, {target, reg}});
     };
-    auto read = [&](u32 source, u32 from, u32 body, u32 reg, const Edge& edge) {
+    auto read = [&](u32 source, NfaStateId from, u32 body, u32 reg, const Edge& edge) {
       if (edge.kind == EDGE_BYTE) lead(source, body, reg, edge.target, NONE, 1, 0);
       else if (edge.kind == EDGE_CALL) lead(source, body, reg, edge.target, edge.callee(), 0, kind_of(from, edge));
-      else if (edge.kind == EDGE_DEFAULT) each_default(from, edge.target, [&](u32 target) { lead(source, body, reg, target, NONE, 1, 0); });
+      else if (edge.kind == EDGE_DEFAULT)
+        each_default(from, edge.target, [&](NfaStateId target) { lead(source, body, reg, target, NONE, 1, 0); });
     };
     std::vector<u8> wanted(nfa_.rules.size(), 0);  // what may read nothing must read something in some call
-    for (u32 s = 0; s < states_; s++) {
+    for (const NfaStateId s : nfa_.each_state()) {
       if (in_automaton(s)) continue;
       const u32 body = nfa_.states[s].body;
       for (u32 e = nfa_.states[s].first; e != NONE; e = nfa_.edges[e].next) {
@@ -188,16 +189,16 @@ class Measure {
     back_.resize(edges.size());
     std::vector<u32> cursor(begin_.begin(), begin_.end() - 1);
     for (const auto& [target, back] : edges) back_[cursor[target]++] = back;
-    for (u32 s = 0; s < states_; s++) {
+    for (const NfaStateId s : nfa_.each_state()) {
       if (nfa_.states[s].head == NONE || nfa_.states[s].body != NONE) continue;
-      each_part(nfa_.heads[nfa_.states[s].head], [&](u32 part) { heads_.push_back({part, s}); });
+      each_part(nfa_.heads[nfa_.states[s].head], [&](NfaStateId part) { heads_.push_back({part, s}); });
     }
     std::sort(heads_.begin(), heads_.end());
     watch();
   }
 
   template <class F>
-  void each_default(u32 from, u32 target, F f) const {
+  void each_default(NfaStateId from, NfaStateId target, F f) const {
     bool own[256] = {};
     for (u32 e = nfa_.states[from].first; e != NONE; e = nfa_.edges[e].next)
       if (const Edge& edge = nfa_.edges[e]; edge.kind == EDGE_BYTE) std::fill(own + edge.lo, own + edge.hi + 1, true);
@@ -213,17 +214,18 @@ class Measure {
     f(head.exit);
     if (head.automaton) return;
     f(head.body);
-    for (const u32 member : head.members) f(member);
+    for (const NfaStateId member : head.members) f(member);
   }
 
   void watch() {
     std::vector<std::pair<u32, u32>> pairs;
     for (u32 i = 0; i < entrances_.size(); i++) {
       const Entrance& entrance = entrances_[i];
-      const u32 target = entrance.to.state, body = nfa_.states[target].body;
+      const NfaStateId target = entrance.to.state;
+      const u32 body = nfa_.states[target].body;
       pairs.push_back({target, i});
       if (entrance.call != NONE) pairs.push_back({states_ + entrance.call, i});
-      if (body != NONE) each_part(nfa_.heads[body], [&](u32 part) { pairs.push_back({part, i}); });
+      if (body != NONE) each_part(nfa_.heads[body], [&](NfaStateId part) { pairs.push_back({part, i}); });
     }
     std::sort(pairs.begin(), pairs.end());
     watching_begin_.assign(states_ + nfa_.rules.size() + 1, 0);
@@ -246,7 +248,7 @@ class Measure {
     return nfa_.rules[rule].shortest == NONE ? u64{NONE} : kind == counted_kind_;
   }
 
-  void settle_state(u32 t, u32 distance) {
+  void settle_state(NfaStateId t, u32 distance) {
     (*least_)[t] = distance;
     for (u32 i = begin_[t]; i < begin_[t + 1]; i++) {
       const Back& back = back_[i];
@@ -258,7 +260,7 @@ class Measure {
         waiting_[back.call].push_back({back.source, distance});
       }
     }
-    for (auto at = std::lower_bound(heads_.begin(), heads_.end(), std::pair<u32, u32>{t, 0}); at != heads_.end() && at->first == t; ++at)
+    for (auto at = std::lower_bound(heads_.begin(), heads_.end(), std::pair{t, NfaStateId(0)}); at != heads_.end() && at->first == t; ++at)
       propose(at->second, nfa_.distance_of_head(nfa_.heads[nfa_.states[at->second].head], {}, *least_));
   }
 
@@ -282,7 +284,7 @@ class Measure {
 }  // namespace
 
 // In a counted automaton, which reads no values.
-u64 Nfa::counted_rest(u32 state, u32 count, const std::vector<u32>& least) const {
+u64 Nfa::counted_rest(NfaStateId state, u32 count, const std::vector<u32>& least) const {
   const u64 bytes = counted[states[state].body]->of(state, count);
   return &least == &least_bytes || bytes == NONE ? bytes : 0;
 }

@@ -32,7 +32,7 @@ class Lowering final : public Source, private Spelling {
     nfa.root = rule(static_cast<u32>(ex_.root));
   }
 
-  void expand(Nfa& nfa, u32 state, Deadline* deadline) override {
+  void expand(Nfa& nfa, NfaStateId state, Deadline* deadline) override {
     nfa_ = &nfa;
     deadline_ = deadline;
     const Before before(*this, state);
@@ -85,7 +85,8 @@ class Lowering final : public Source, private Spelling {
 
  private:
   struct Task {
-    u32 node, from, to;
+    u32 node;
+    NfaStateId from, to;
     u32 body, member;    // the counted body it lies in
     u32 origin;
     bool whole = false;  // the whole of a rule, which is not made a rule again
@@ -99,7 +100,8 @@ class Lowering final : public Source, private Spelling {
   // A state of an automaton: where its arguments begin, and the first of them. Of an EXCEPT: the words from `first` to before `last`, which
   // share their first `depth` bytes, and the state of every text that has left them.
   struct Piece {
-    u32 first, last, depth, state;
+    u32 first, last, depth;
+    NfaStateId state;
   };
   std::shared_ptr<const Expressions> expressions_;
   std::shared_ptr<const Facts> known_;
@@ -116,7 +118,7 @@ class Lowering final : public Source, private Spelling {
   std::vector<Task> tasks_;
   std::vector<Deferred> deferred_;
   std::vector<Piece> pieces_;
-  u32 here_ = NONE;               // the state being expanded
+  NfaStateId here_ = NONE;          // the state being expanded
   RuleId current_{0};
   u32 body_ = NONE, member_ = NONE, origin_ = 0;
   bool scope_ = false;
@@ -124,11 +126,11 @@ class Lowering final : public Source, private Spelling {
 
   // The sizes of all that an expansion may add to, so that a failed one can be undone.
   struct Before {
-    u32 at;
+    NfaStateId at;
     NfaState state;
     std::size_t states, edges, heads, rules, origins, deferred, pieces;
     bool counts;
-    Before(const Lowering& l, u32 s)
+    Before(const Lowering& l, NfaStateId s)
         : at(s), state(l.nfa_->states[s]), states(l.nfa_->states.size()), edges(l.nfa_->edges.size()), heads(l.nfa_->heads.size()),
           rules(l.nfa_->rules.size()), origins(l.nfa_->origins.size()), deferred(l.deferred_.size()), pieces(l.pieces_.size()),
           counts(l.nfa_->rules[state.rule].counts) {}
@@ -156,12 +158,12 @@ class Lowering final : public Source, private Spelling {
     else nfa_->work.spend(4);
   }
 
-  u32 state() override {
+  NfaStateId state() override {
     if (nfa_->states.size() >= limits_.states)
       throw LimitExceeded("states", static_cast<double>(limits_.states),
                           "the grammar needs more than " + std::to_string(limits_.states) + " NFA states");
     check();
-    const u32 added = nfa_->add_state(current_);
+    const NfaStateId added = nfa_->add_state(current_);
     NfaState& made = nfa_->states[added];
     made.body = body_;
     made.member = member_;
@@ -182,7 +184,7 @@ class Lowering final : public Source, private Spelling {
     if (task.from == here_ || op == OP_LITERAL || op == OP_BYTES || op == OP_EMPTY) tasks_.push_back(task);
     else defer(task);
   }
-  void part(const Task& task, i32 node, u32 from, u32 to) {
+  void part(const Task& task, i32 node, NfaStateId from, NfaStateId to) {
     later({static_cast<u32>(node), from, to, task.body, task.member, task.origin});
   }
 
@@ -214,7 +216,7 @@ class Lowering final : public Source, private Spelling {
     nfa_->origins.push_back({name, NONE});
     nfa_->rules.push_back(rule);
     bodies_.push_back(node);
-    const u32 start = nfa_->add_state(id), final = nfa_->add_state(id);
+    const NfaStateId start = nfa_->add_state(id), final = nfa_->add_state(id);
     nfa_->rules[id].start = start;
     nfa_->rules[id].final = final;
     if (empty) epsilon(start, final);
@@ -245,7 +247,7 @@ class Lowering final : public Source, private Spelling {
     return facts_.is(vertex, CALLED_ONCE) || nfa_->states.size() + facts_.whole[vertex] <= budget_;
   }
 
-  void epsilon(u32 from, u32 to) { nfa_->add_edge(from, EDGE_EPSILON, to); }
+  void epsilon(NfaStateId from, NfaStateId to) { nfa_->add_edge(from, EDGE_EPSILON, to); }
 
   void step(const Task& task) {
     const u32 node = task.node;
@@ -260,9 +262,9 @@ class Lowering final : public Source, private Spelling {
       case OP_EMPTY: epsilon(task.from, task.to); break;
       case OP_LITERAL: {
         const std::string_view data = ex_.literal(node, 0);
-        u32 at = task.from;
+        NfaStateId at = task.from;
         for (std::size_t i = 0; i < data.size(); i++) {
-          const u32 next = i + 1 == data.size() ? task.to : state();
+          const NfaStateId next = i + 1 == data.size() ? task.to : state();
           const u8 byte = static_cast<u8>(data[i]);
           nfa_->add_edge(at, EDGE_BYTE, next, 0, byte, byte);
           if (byte > 0x7F) nfa_->states[at].partial_non_ascii = true;
@@ -276,9 +278,9 @@ class Lowering final : public Source, private Spelling {
       case OP_CHARS: chars(task.from, task.to, &ex_.ints[ex_.nodes[node].begin + 1], n - 1, ex_.arg(node, 0)); break;
       case OP_SEQ: {
         if (task.in_body() && !task.whole && delimits_count(node)) return call(task, outline(node));
-        u32 at = task.from;
+        NfaStateId at = task.from;
         for (std::size_t i = 0; i < n; i++) {
-          const u32 next = i + 1 == n ? task.to : state();
+          const NfaStateId next = i + 1 == n ? task.to : state();
           part(task, ex_.arg(node, i), at, next);
           at = next;
         }
@@ -346,12 +348,13 @@ class Lowering final : public Source, private Spelling {
         if (!leads[sources[i]]) leads[sources[i]] = 1, ends.push_back(sources[i]);
     }
     const u32 base = static_cast<u32>(nfa_->states.size());
+    auto at = [base](auto number) { return NfaStateId(base + static_cast<u32>(number)); };
     for (u32 i = 0; i < states; i++) state();
-    epsilon(task.from, base);
-    epsilon(base + 1, task.to);
+    epsilon(task.from, at(0));
+    epsilon(at(1), task.to);
     for (std::size_t i = 1; i < n; i += 3) {
       if (!good(i) || !leads[static_cast<std::size_t>(ex_.arg(node, i + 1))]) continue;
-      const u32 source = base + static_cast<u32>(ex_.arg(node, i)), target = base + static_cast<u32>(ex_.arg(node, i + 1));
+      const NfaStateId source = at(ex_.arg(node, i)), target = at(ex_.arg(node, i + 1));
       // Fresh ends: an expression's loops must not meet the edges of its neighbours.
       if (ex_.arg(node, i + 2) < 0) epsilon(source, target);
       else part(task, ex_.arg(node, i + 2), source, target);
@@ -362,7 +365,7 @@ class Lowering final : public Source, private Spelling {
     const i32 minimum = ex_.arg(task.node, 1), maximum = ex_.arg(task.node, 2);
     if (maximum == 0 || !facts_.is(body, PRODUCTIVE)) return epsilon(task.from, task.to);
     if (maximum < 0 && minimum <= 1) {  // * and +
-      const u32 in = state(), out = state();
+      const NfaStateId in = state(), out = state();
       epsilon(task.from, in);
       part(task, ex_.arg(task.node, 0), in, out);
       epsilon(out, in);
@@ -376,16 +379,16 @@ class Lowering final : public Source, private Spelling {
       return;
     }
     if (!counted_repeat(ex_, facts_, task.node)) {
-      u32 at = task.from;
+      NfaStateId at = task.from;
       for (i32 i = 0; i < std::max(minimum, maximum); i++) {
         if (i >= minimum) epsilon(at, task.to);
         const bool last = maximum > 0 && i + 1 == maximum;
-        const u32 next = last ? task.to : state();
+        const NfaStateId next = last ? task.to : state();
         part(task, ex_.arg(task.node, 0), at, next);
         at = next;
       }
       if (maximum < 0) {  // {n,}: the last body loops
-        const u32 out = state();
+        const NfaStateId out = state();
         epsilon(at, task.to);
         part(task, ex_.arg(task.node, 0), at, out);
         epsilon(out, at);
@@ -397,9 +400,9 @@ class Lowering final : public Source, private Spelling {
     const bool empty = facts_.is(body, NULLABLE);
     nfa_->rules[current_].counts = true;
     const u32 id = static_cast<u32>(nfa_->heads.size());
-    const u32 head = state(), exit = state();
+    const NfaStateId head = state(), exit = state();
     body_ = id;
-    const u32 start = state(), end = state();
+    const NfaStateId start = state(), end = state();
     body_ = NONE;
     Head h;
     h.minimum = empty ? 0 : static_cast<u32>(minimum);
@@ -442,9 +445,9 @@ class Lowering final : public Source, private Spelling {
     if (own_rule(task)) return;
     nfa_->rules[current_].counts = true;
     const u32 id = static_cast<u32>(nfa_->heads.size());
-    const u32 head = state(), exit = state();
+    const NfaStateId head = state(), exit = state();
     body_ = id;
-    const u32 second = state(), separator = state();
+    const NfaStateId second = state(), separator = state();
     Head h;
     h.permutation = true;
     h.minimum = static_cast<u32>(ex_.arg(task.node, 1));
@@ -455,7 +458,7 @@ class Lowering final : public Source, private Spelling {
     for (std::size_t i = 3; i < ex_.count(task.node); i += 2) {
       const u32 member = static_cast<u32>(ex_.arg(task.node, i));
       member_ = static_cast<u32>(h.members.size());
-      const u32 start = state(), end = state();
+      const NfaStateId start = state(), end = state();
       later({member, start, end, id, member_, task.origin});
       nfa_->add_edge(end, EDGE_MEMBER, head, member_);
       h.members.push_back(start);
@@ -479,12 +482,12 @@ class Lowering final : public Source, private Spelling {
     Scratch<u32> least;
     automaton_lengths(ex_, task.node, least, nullptr);
     const bool all = std::find(least.begin(), least.end(), NONE) == least.end();
-    const u32 base = static_cast<u32>(nfa_->states.size());
+    const NfaStateId base(static_cast<u32>(nfa_->states.size()));
     for (u32 i = 0; i < count; i++) state();
     epsilon(task.from, base);
     std::size_t at = 4;
     for (u32 i = 0; i < count; i++) {
-      const u32 source = base + i;
+      const NfaStateId source(base + i);
       if (ex_.arg(task.node, at)) epsilon(source, task.to);
       if (all && count > few_states_) {
         piece(task, source, task.to, {static_cast<u32>(at), 0, 0, base});
@@ -493,15 +496,15 @@ class Lowering final : public Source, private Spelling {
       }
       at = by_target(ex_, task.node, at, by_target_);
       for (const auto& group : by_target_.groups)
-        if (least[group.target] != NONE) characters(source, base + group.target, group, encoding);
+        if (least[group.target] != NONE) characters(source, NfaStateId(base + group.target), group, encoding);
     }
   }
   void automaton_piece(const Task& task) {
     const Piece at = pieces_[task.piece];
     by_target(ex_, task.node, at.first, by_target_);
-    for (const auto& group : by_target_.groups) characters(task.from, at.state + group.target, group, ex_.arg(task.node, 0));
+    for (const auto& group : by_target_.groups) characters(task.from, NfaStateId(at.state + group.target), group, ex_.arg(task.node, 0));
   }
-  void piece(const Task& whole, u32 from, u32 to, const Piece& piece) {
+  void piece(const Task& whole, NfaStateId from, NfaStateId to, const Piece& piece) {
     Task task = whole;
     task.from = from, task.to = to;
     task.piece = static_cast<u32>(pieces_.size());
@@ -510,7 +513,7 @@ class Lowering final : public Source, private Spelling {
   }
 
   ByTarget by_target_;
-  void characters(u32 source, u32 target, const ByTarget::Group& group, i32 encoding) {
+  void characters(NfaStateId source, NfaStateId target, const ByTarget::Group& group, i32 encoding) {
     const i32* ranges = by_target_.ranges.data() + group.begin;
     const u32 count = group.end - group.begin;
     if (encoding == RAW)
@@ -529,14 +532,14 @@ class Lowering final : public Source, private Spelling {
     automaton_lengths(ex_, task.node, least, &most);
     nfa_->rules[current_].counts = true;
     const u32 id = static_cast<u32>(nfa_->heads.size());
-    const u32 head = state(), exit = state();
+    const NfaStateId head = state(), exit = state();
     Head h;
     h.automaton = true;
     h.minimum = static_cast<u32>(minimum);
     h.maximum = maximum < 0 ? NONE : static_cast<u32>(maximum);
     h.exit = exit;
     body_ = id;
-    Scratch<u32> stands, reached;
+    Scratch<NfaStateId> stands, reached;
     for (u32 i = 0; i < static_cast<u32>(count); i++) {
       least_counted_ = least[i], most_counted_ = most[i];
       stands.push_back(state());
@@ -558,11 +561,11 @@ class Lowering final : public Source, private Spelling {
         least_counted_ = std::min(least_counted_, least[group.target] + 1);
         most_counted_ = std::max(most_counted_, most[group.target] == NONE ? NONE : most[group.target] + 1);
       }
-      const u32 reads = state();
+      const NfaStateId reads = state();
       nfa_->states[reads].settled = least[i];
       epsilon(stands[i], reads);
       for (const auto& group : by_target_.groups) {
-        const u32 target = reached[group.target];
+        const NfaStateId target = reached[group.target];
         least_counted_ = nfa_->states[target].least, most_counted_ = nfa_->states[target].most;
         characters(reads, target, group, encoding);
       }
@@ -577,7 +580,7 @@ class Lowering final : public Source, private Spelling {
   }
   // Any text but some words: their trie, with an end wherever no word ends, and a state for every text that has left it.
   void except(const Task& task) {
-    const u32 outside = state(), start = state();
+    const NfaStateId outside = state(), start = state();
     nfa_->states[outside].is_default = true;
     epsilon(outside, task.to);
     epsilon(task.from, start);
@@ -600,7 +603,7 @@ class Lowering final : public Source, private Spelling {
       const i32 code = decode(word(i), end);
       u32 j = i + 1;
       while (j < at.last && word(j).compare(at.depth, end - at.depth, word(i), at.depth, end - at.depth) == 0) j++;
-      const u32 below = state();
+      const NfaStateId below = state();
       const i32 one[] = {code, code};
       chars(task.from, below, one, 2, encoding);
       bytes = bytes && code < 0x80 && (encoding == UTF8 || (code >= 0x20 && code != '"' && code != '\\' && code != '/'));

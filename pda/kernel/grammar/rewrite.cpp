@@ -42,7 +42,7 @@ class Rewriter {
   }
 
   template <class F>
-  void each_edge(u32 state, F f) {
+  void each_edge(NfaStateId state, F f) {
     for (u32 e = nfa_.states[state].first; e != NONE; e = nfa_.edges[e].next) f(e);
   }
 
@@ -86,7 +86,7 @@ class Rewriter {
   void trim() {
     const u32 n = static_cast<u32>(nfa_.states.size());
     struct Back {
-      u32 source;
+      NfaStateId source;
       RuleId call;  // the rule that the edge calls, NONE for others
     };
     std::vector<u32> begin(n + 1, 0);  // the edges into s: back[begin[s], begin[s + 1])
@@ -95,31 +95,31 @@ class Rewriter {
     for (u32 i = 1; i <= n; i++) begin[i] += begin[i - 1];
     std::vector<Back> back(begin[n]);
     std::vector<u32> cursor(begin.begin(), begin.end() - 1);
-    for (u32 s = 0; s < n; s++)
+    for (const NfaStateId s : nfa_.each_state())
       each_edge(s, [&](u32 e) {
         const Edge& edge = nfa_.edges[e];
         back[cursor[edge.target]++] = {s, edge.kind == EDGE_CALL ? edge.callee() : NONE};
       });
     std::vector<u8> productive(n, 0), rule_productive(nfa_.rules.size(), 0);
-    std::vector<std::vector<u32>> waiting(nfa_.rules.size());
-    std::vector<std::pair<u32, u32>> heads;  // (state whose being productive concerns a head, head state), sorted
+    std::vector<std::vector<NfaStateId>> waiting(nfa_.rules.size());
+    std::vector<std::pair<NfaStateId, NfaStateId>> heads;  // (state whose being productive concerns a head, head state), sorted
     std::vector<RuleId> rule_of_start(n, NONE);
-    std::vector<u32> work;
+    std::vector<NfaStateId> work;
     for (const RuleId r : nfa_.each_rule()) rule_of_start[nfa_.rules[r].start] = r;
-    for (u32 s = 0; s < n; s++) {
+    for (const NfaStateId s : nfa_.each_state()) {
       if (nfa_.states[s].head == NONE) continue;
       const Head& head = nfa_.heads[nfa_.states[s].head];
       heads.push_back({head.exit, s});
       heads.push_back({head.body, s});
-      for (const u32 member : head.members) heads.push_back({member, s});
+      for (const NfaStateId member : head.members) heads.push_back({member, s});
     }
     std::sort(heads.begin(), heads.end());
     std::vector<u8> concerns(n, 0);  // the first of a pair in heads
     for (const auto& [state, head] : heads) concerns[state] = 1;
-    auto mark = [&](u32 s) {
+    auto mark = [&](NfaStateId s) {
       if (!productive[s]) productive[s] = 1, work.push_back(s);
     };
-    auto visit_head = [&](u32 s) {
+    auto visit_head = [&](NfaStateId s) {
       const Head& head = nfa_.heads[nfa_.states[s].head];
       if (!productive[head.exit]) return;
       // The end of a body is productive as soon as the exit is: that it was reached shows that bodies can be read.
@@ -144,11 +144,11 @@ class Rewriter {
     };
     for (const Rule& rule : nfa_.rules) mark(rule.final);
     while (!work.empty()) {
-      const u32 t = work.back();
+      const NfaStateId t = work.back();
       work.pop_back();
       deadline_.check();
       if (concerns[t])
-        for (auto at = std::lower_bound(heads.begin(), heads.end(), std::pair<u32, u32>{t, 0}); at != heads.end() && at->first == t; ++at)
+        for (auto at = std::lower_bound(heads.begin(), heads.end(), std::pair{t, NfaStateId(0)}); at != heads.end() && at->first == t; ++at)
           visit_head(at->second);
       for (u32 i = begin[t]; i < begin[t + 1]; i++) {
         const Back& edge = back[i];
@@ -158,12 +158,12 @@ class Rewriter {
       }
       if (const RuleId r = rule_of_start[t]; r != NONE && !rule_productive[r]) {
         rule_productive[r] = 1;
-        for (const u32 source : waiting[r]) mark(source);
+        for (const NfaStateId source : waiting[r]) mark(source);
         waiting[r].clear();
       }
     }
     if (!rule_productive[nfa_.root]) throw Unsatisfiable("the grammar generates no text");
-    for (u32 s = 0; s < n; s++) {
+    for (const NfaStateId s : nfa_.each_state()) {
       u32* link = &nfa_.states[s].first;
       while (*link != NONE) {
         Edge& edge = nfa_.edges[*link];
@@ -270,21 +270,21 @@ class Rewriter {
           if (item.state != nfa_.rules[r].final) seeds.push_back({item, r});
       }
       // All states of the component's rules.
-      std::vector<u32> states;
+      std::vector<NfaStateId> states;
       std::vector<u8> visited(nfa_.states.size(), 0);
       for (const RuleId r : component) collect(nfa_.rules[r].start, nfa_.rules[r].final, visited, states);
       struct Redefinition {
         RuleId rule;
-        u32 start, final;
+        NfaStateId start, final;
       };
       std::vector<Redefinition> redefinitions;
       for (const RuleId a : component) {
         nfa_.rewritten_rules++;
         copy_states(states, a);
-        auto at = [&](u32 state) { return copy_of_[state]; };
-        const u32 start = nfa_.add_state(a);
+        auto at = [&](NfaStateId state) { return copy_of_[state]; };
+        const NfaStateId start = nfa_.add_state(a);
         for (const Seed& seed : seeds) {
-          const u32 entry = nfa_.add_state(a);
+          const NfaStateId entry = nfa_.add_state(a);
           nfa_.add_edge(start, EDGE_SET, entry, seed.item.reg);
           std::vector<u32> list;
           each_edge(seed.item.state, [&](u32 e) { list.push_back(e); });
@@ -303,7 +303,7 @@ class Rewriter {
           nfa_.states[entry].partial_non_ascii = nfa_.states[seed.item.state].partial_non_ascii;
         }
         // A separate end, so that the empty text does not pass through the end that left calls continue from.
-        const u32 end = nfa_.add_state(a);
+        const NfaStateId end = nfa_.add_state(a);
         nfa_.add_edge(at(nfa_.rules[a].final), EDGE_EPSILON, end);
         if (nfa_.rules[a].nullable) nfa_.add_edge(start, EDGE_EPSILON, end);
         redefinitions.push_back({a, start, end});
@@ -320,10 +320,10 @@ class Rewriter {
     find_nullable();
     if (!left_recursive().empty()) throw BadGrammar("left recursion that could not be rewritten");
   }
-  void collect(u32 start, u32 final, std::vector<u8>& visited, std::vector<u32>& states) {
-    std::vector<u32> work{start, final};
+  void collect(NfaStateId start, NfaStateId final, std::vector<u8>& visited, std::vector<NfaStateId>& states) {
+    std::vector<NfaStateId> work{start, final};
     while (!work.empty()) {
-      const u32 s = work.back();
+      const NfaStateId s = work.back();
       work.pop_back();
       if (visited[s]) continue;
       visited[s] = 1;
@@ -333,18 +333,18 @@ class Rewriter {
         const Head& head = nfa_.heads[nfa_.states[s].head];
         work.push_back(head.body);
         work.push_back(head.exit);
-        for (const u32 member : head.members) work.push_back(member);
+        for (const NfaStateId member : head.members) work.push_back(member);
       }
     }
   }
 
   // Copies of states with their edges among themselves; `flags` are added to the calls among them. copy_of_ then maps states to copies.
-  std::vector<u32> copy_states(const std::vector<u32>& states, RuleId rule, u8 flags = 0) {
-    std::vector<u32> copy(states.size());
+  std::vector<NfaStateId> copy_states(const std::vector<NfaStateId>& states, RuleId rule, u8 flags = 0) {
+    std::vector<NfaStateId> copy(states.size());
     copy_of_.resize(nfa_.states.size() + states.size(), NONE);
     std::vector<std::pair<u32, u32>> head_copies;
     for (std::size_t i = 0; i < states.size(); i++) {
-      copy[i] = static_cast<u32>(nfa_.states.size());
+      copy[i] = NfaStateId(static_cast<u32>(nfa_.states.size()));
       NfaState state = nfa_.states[states[i]];
       state.rule = rule;
       state.first = NONE;
@@ -358,9 +358,9 @@ class Rewriter {
       copy_of_[states[i]] = copy[i];
     }
     check_states();
-    auto at = [&](u32 state) { return copy_of_[state]; };
+    auto at = [&](NfaStateId state) { return copy_of_[state]; };
     std::sort(head_copies.begin(), head_copies.end());
-    for (const u32 state : copy) {
+    for (const NfaStateId state : copy) {
       u32& body = nfa_.states[state].body;
       if (body == NONE) continue;
       const auto found = std::lower_bound(head_copies.begin(), head_copies.end(), std::pair<u32, u32>{body, 0});
@@ -370,7 +370,7 @@ class Rewriter {
       Head& head = nfa_.heads[added];
       head.body = at(head.body);
       head.exit = at(head.exit);
-      for (u32& member : head.members) member = at(member);
+      for (NfaStateId& member : head.members) member = at(member);
     }
     for (std::size_t i = 0; i < states.size(); i++) {
       deadline_.check();
@@ -383,13 +383,13 @@ class Rewriter {
     return copy;
   }
 
-  std::vector<u32> copy_of_;
+  std::vector<NfaStateId> copy_of_;
 
   // The states of each rule, and which rules it calls, a callee as often as it is called.
   void survey() {
     rule_states_.assign(nfa_.rules.size(), {});
     graph_.assign(nfa_.rules.size(), {});
-    for (u32 s = 0; s < nfa_.states.size(); s++) {
+    for (const NfaStateId s : nfa_.each_state()) {
       const RuleId rule = nfa_.states[s].rule;
       rule_states_[rule].push_back(s);
       each_edge(s, [&](u32 e) {
@@ -397,7 +397,7 @@ class Rewriter {
       });
     }
   }
-  std::vector<std::vector<u32>> rule_states_;
+  std::vector<std::vector<NfaStateId>> rule_states_;
 
   void mark_recursive() {
     survey();
@@ -433,7 +433,7 @@ class Rewriter {
         if ((callers[rule] == 1 && rule != nfa_.root) == once) order.push_back(rule);
     for (const RuleId caller : order) {
       if (nfa_.rules[caller].merged) continue;
-      std::vector<u32>& states = rule_states_[caller];
+      std::vector<NfaStateId>& states = rule_states_[caller];
       for (std::size_t i = 0; i < states.size(); i++) {  // states grows: new ones are searched too
         u32* link = &nfa_.states[states[i]].first;
         while (*link != NONE) {
@@ -444,7 +444,7 @@ class Rewriter {
           }
           deadline_.check();
           *link = edge.next;
-          const std::vector<u32> added = splice(states[i], edge, caller, callers[edge.callee()] == 1);
+          const std::vector<NfaStateId> added = splice(states[i], edge, caller, callers[edge.callee()] == 1);
           nfa_.rules[edge.callee()].merged |= callers[edge.callee()] == 1;
           nfa_.rules[caller].counts |= nfa_.rules[edge.callee()].counts;
           states.insert(states.end(), added.begin(), added.end());
@@ -467,8 +467,8 @@ class Rewriter {
   }
   std::vector<u8> open_;  // by rule: it may end where it may also go on reading
 
-  bool ends_open(const std::vector<u32>& states, u32 final) const {
-    for (const u32 s : states) {
+  bool ends_open(const std::vector<NfaStateId>& states, NfaStateId final) const {
+    for (const NfaStateId s : states) {
       bool ends = false, goes_on = false;
       for (u32 e = nfa_.states[s].first; e != NONE; e = nfa_.edges[e].next)
         (nfa_.edges[e].target == final && nfa_.edges[e].kind == EDGE_EPSILON ? ends : goes_on) = true;
@@ -489,15 +489,15 @@ class Rewriter {
   }
 
   // Puts the callee's states where the call was; returns them.
-  std::vector<u32> splice(u32 source, const Edge& edge, RuleId caller, bool only) {
+  std::vector<NfaStateId> splice(NfaStateId source, const Edge& edge, RuleId caller, bool only) {
     const Rule callee = nfa_.rules[edge.callee()];
-    const std::vector<u32>& states = rule_states_[edge.callee()];
-    std::vector<u32> inlined;
-    u32 start = callee.start, final = callee.final;
+    const std::vector<NfaStateId>& states = rule_states_[edge.callee()];
+    std::vector<NfaStateId> inlined;
+    NfaStateId start = callee.start, final = callee.final;
     const u8 flags = edge.flags & EDGE_IN_BODY;
     if (only) {
       inlined = states;
-      for (const u32 s : states) {
+      for (const NfaStateId s : states) {
         nfa_.states[s].rule = caller;
         for (u32 e = nfa_.states[s].first; e != NONE; e = nfa_.edges[e].next)
           if (nfa_.edges[e].kind == EDGE_CALL) nfa_.edges[e].flags |= flags;
@@ -508,13 +508,13 @@ class Rewriter {
       final = copy_of_[final];
     }
     if (flags)
-      for (const u32 s : inlined) {  // they lie in the body that the call lay in
+      for (const NfaStateId s : inlined) {  // they lie in the body that the call lay in
         nfa_.states[s].body = nfa_.states[source].body;
         nfa_.states[s].member = nfa_.states[source].member;
       }
     const u32 parent = nfa_.states[source].origin;
     std::vector<std::pair<u32, u32>> origins;  // of the callee's states, and the same below the caller's
-    for (const u32 s : inlined) {
+    for (const NfaStateId s : inlined) {
       const u32 before = nfa_.states[s].origin;
       auto found = std::find_if(origins.begin(), origins.end(), [&](const auto& pair) { return pair.first == before; });
       if (found == origins.end()) found = origins.insert(origins.end(), {before, under(before, parent)});

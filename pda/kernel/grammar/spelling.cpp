@@ -27,15 +27,15 @@ u8 utf8_byte(i32 code, i32 length, i32 index) {
 
 }  // namespace
 
-void Spelling::byte(u32 from, u32 to, i32 lo, i32 hi) {
+void Spelling::byte(NfaStateId from, NfaStateId to, i32 lo, i32 hi) {
   nfa_->add_edge(from, EDGE_BYTE, to, 0, static_cast<u8>(lo), static_cast<u8>(hi));
   if (hi > 0x7F) nfa_->states[from].partial_non_ascii = true;
 }
 
 // One code point out of the ranges, as bytes.
-void Spelling::chars(u32 from, u32 to, const i32* ranges, std::size_t count, i32 encoding) {
+void Spelling::chars(NfaStateId from, NfaStateId to, const i32* ranges, std::size_t count, i32 encoding) {
   describe_non_ascii(from, to, ranges, count);
-  u32 escape = NONE;
+  NfaStateId escape = NONE;
   // The escapes of all characters that have one are the same for every state that leads to `to` by all of them.
   const bool all_escapes = encoding != UTF8 && contains(ranges, count, 0, 0x1F) && contains(ranges, count, '"', '"') &&
                            contains(ranges, count, '/', '/') && contains(ranges, count, '\\', '\\') &&
@@ -43,8 +43,8 @@ void Spelling::chars(u32 from, u32 to, const i32* ranges, std::size_t count, i32
   const u64 key = static_cast<u64>(to) << 2 | static_cast<u64>(encoding);
   if (all_escapes) {
     if (const u32* found = escapes_.find(key)) {
-      nfa_->add_edge(from, EDGE_BYTE, *found, 0, '\\', '\\');
-      escape = *found;
+      escape = NfaStateId(*found);
+      nfa_->add_edge(from, EDGE_BYTE, escape, 0, '\\', '\\');
     }
   }
   const bool escapes_known = escape != NONE;
@@ -83,7 +83,7 @@ void Spelling::chars(u32 from, u32 to, const i32* ranges, std::size_t count, i32
 }
 
 // Which characters above U+007F lead to `to`: class loops know all, all but spaces, and spaces only.
-void Spelling::describe_non_ascii(u32 from, u32 to, const i32* ranges, std::size_t count) {
+void Spelling::describe_non_ascii(NfaStateId from, NfaStateId to, const i32* ranges, std::size_t count) {
   if (ranges[count - 1] < 0x80) return;
   bool every_other = true, every_space = true;
   i32 last = 0x7F;  // the characters up to here have been seen
@@ -104,7 +104,7 @@ void Spelling::describe_non_ascii(u32 from, u32 to, const i32* ranges, std::size
   else nfa_->states[from].partial_non_ascii = true;
 }
 
-void Spelling::raw_json(u32 from, u32 to, i32 lo, i32 hi) {
+void Spelling::raw_json(NfaStateId from, NfaStateId to, i32 lo, i32 hi) {
   static constexpr i32 PLAIN[][2] = {{0x20, 0x21}, {0x23, 0x5B}, {0x5D, 0x10FFFF}};
   for (const auto& plain : PLAIN) {
     const i32 low = std::max(lo, plain[0]), high = std::min(hi, plain[1]);
@@ -112,10 +112,10 @@ void Spelling::raw_json(u32 from, u32 to, i32 lo, i32 hi) {
   }
 }
 
-u32 Spelling::tail(u32 to, i32 kind, i32 lo, i32 hi) {
+NfaStateId Spelling::tail(NfaStateId to, i32 kind, i32 lo, i32 hi) {
   const u64 key = static_cast<u64>(to) << 24 | static_cast<u64>(kind) << 16 | static_cast<u64>(lo) << 8 | static_cast<u64>(hi);
-  if (const u32* found = tails_.find(key)) return *found;
-  const u32 at = state();
+  if (const u32* found = tails_.find(key)) return NfaStateId(*found);
+  const NfaStateId at = state();
   tails_.insert(key, at);
   nfa_->states[at].partial_non_ascii = true;
   nfa_->add_edge(at, EDGE_BYTE, kind == 1 ? to : tail(to, kind - 1, 0x80, 0xBF), 0, static_cast<u8>(lo), static_cast<u8>(hi));
@@ -123,7 +123,7 @@ u32 Spelling::tail(u32 to, i32 kind, i32 lo, i32 hi) {
 }
 
 // UTF-8 byte ranges (RFC 3629), after Thompson's utf8 construction: split where the encoded length or a prefix changes.
-void Spelling::utf8(u32 from, u32 to, i32 lo, i32 hi) {
+void Spelling::utf8(NfaStateId from, NfaStateId to, i32 lo, i32 hi) {
   if (lo <= 0x7F) {
     nfa_->add_edge(from, EDGE_BYTE, to, 0, static_cast<u8>(lo), static_cast<u8>(std::min(hi, 0x7F)));
     lo = 0x80;
@@ -147,7 +147,7 @@ void Spelling::utf8(u32 from, u32 to, i32 lo, i32 hi) {
   }
 }
 
-void Spelling::utf8_block(u32 from, u32 to, i32 lo, i32 hi, i32 length) {
+void Spelling::utf8_block(NfaStateId from, NfaStateId to, i32 lo, i32 hi, i32 length) {
   // Peel the ends until all bytes after the first differing one span their whole range. At most 2 * length - 1 pieces.
   for (i32 i = 1; i < length; i++) {
     const i32 low_bits = (1 << (6 * i)) - 1;
@@ -161,7 +161,7 @@ void Spelling::utf8_block(u32 from, u32 to, i32 lo, i32 hi, i32 length) {
       return utf8_block(from, to, hi & ~low_bits, hi, length);
     }
   }
-  u32 at = from;
+  NfaStateId at = from;
   for (i32 i = 0; i < length; i++) {
     const u8 low = utf8_byte(lo, length, i), high = utf8_byte(hi, length, i);
     const i32 left = length - 1 - i;
@@ -174,7 +174,7 @@ void Spelling::utf8_block(u32 from, u32 to, i32 lo, i32 hi, i32 length) {
       nfa_->add_edge(at, EDGE_BYTE, tail(to, left, 0x80, 0xBF), 0, low, high);
       return;
     } else {
-      const u32 next = state();
+      const NfaStateId next = state();
       nfa_->add_edge(at, EDGE_BYTE, next, 0, low, high);
       at = next;
     }
@@ -182,8 +182,8 @@ void Spelling::utf8_block(u32 from, u32 to, i32 lo, i32 hi, i32 length) {
 }
 
 // \uXXXX for lo..hi after the backslash; a surrogate pair above U+FFFF; lone surrogates never.
-void Spelling::unicode_escape(u32 from, u32 to, i32 lo, i32 hi) {
-  const u32 digits = state();
+void Spelling::unicode_escape(NfaStateId from, NfaStateId to, i32 lo, i32 hi) {
+  const NfaStateId digits = state();
   nfa_->add_edge(from, EDGE_BYTE, digits, 0, 'u', 'u');
   static constexpr i32 BLOCKS[][2] = {{0, 0xD7FF}, {0xE000, 0xFFFF}};
   for (const auto& block : BLOCKS) {
@@ -199,7 +199,7 @@ void Spelling::unicode_escape(u32 from, u32 to, i32 lo, i32 hi) {
       if (low_first != 0) high_last = high_first, low_last = 0x3FF;
       else if (low_last != 0x3FF) high_last--, low_last = 0x3FF;
     }
-    const u32 middle = state(), slash = state(), second = state();
+    const NfaStateId middle = state(), slash = state(), second = state();
     hexadecimal(digits, middle, 0xD800 + high_first, 0xD800 + high_last, 4);
     nfa_->add_edge(middle, EDGE_BYTE, slash, 0, '\\', '\\');
     nfa_->add_edge(slash, EDGE_BYTE, second, 0, 'u', 'u');
@@ -208,7 +208,7 @@ void Spelling::unicode_escape(u32 from, u32 to, i32 lo, i32 hi) {
   }
 }
 
-void Spelling::hex_digits(u32 from, u32 to, i32 lo, i32 hi) {
+void Spelling::hex_digits(NfaStateId from, NfaStateId to, i32 lo, i32 hi) {
   if (lo <= 9) nfa_->add_edge(from, EDGE_BYTE, to, 0, static_cast<u8>('0' + lo), static_cast<u8>('0' + std::min(hi, 9)));
   if (hi >= 10) {
     const i32 low = std::max(lo, 10) - 10, high = hi - 10;
@@ -218,12 +218,12 @@ void Spelling::hex_digits(u32 from, u32 to, i32 lo, i32 hi) {
 }
 
 // The numbers lo..hi as `digits` hexadecimal digits.
-void Spelling::hexadecimal(u32 from, u32 to, i32 lo, i32 hi, i32 digits) {
+void Spelling::hexadecimal(NfaStateId from, NfaStateId to, i32 lo, i32 hi, i32 digits) {
   if (digits == 1) return hex_digits(from, to, lo, hi);
   const i32 span = 1 << (4 * (digits - 1));
   i32 first = lo / span, last = hi / span;
   if (first == last) {
-    const u32 next = state();
+    const NfaStateId next = state();
     hex_digits(from, next, first, first);
     return hexadecimal(next, to, lo % span, hi % span, digits - 1);
   }
@@ -236,7 +236,7 @@ void Spelling::hexadecimal(u32 from, u32 to, i32 lo, i32 hi, i32 digits) {
     last--;
   }
   if (first > last) return;
-  const u32 next = state();
+  const NfaStateId next = state();
   hex_digits(from, next, first, last);
   hexadecimal(next, to, 0, span - 1, digits - 1);
 }

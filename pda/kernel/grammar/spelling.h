@@ -10,25 +10,25 @@ class Spelling {
  protected:
   ~Spelling() = default;
   Nfa* nfa_ = nullptr;
-  virtual u32 state() = 0;
+  virtual NfaStateId state() = 0;
 
-  void byte(u32 from, u32 to, i32 lo, i32 hi);
+  void byte(NfaStateId from, NfaStateId to, i32 lo, i32 hi);
   // One code point out of `count / 2` ranges, in order.
-  void chars(u32 from, u32 to, const i32* ranges, std::size_t count, i32 encoding);
+  void chars(NfaStateId from, NfaStateId to, const i32* ranges, std::size_t count, i32 encoding);
   // After states are gone.
   void forget_spelled() { tails_.clear(), escapes_.clear(); }
   std::size_t spelled_bytes() const { return tails_.bytes() + escapes_.bytes(); }
 
  private:
   Map64 tails_, escapes_;  // shared by all edges that lead to a state: by the kind of tail, and by the encoding
-  void describe_non_ascii(u32 from, u32 to, const i32* ranges, std::size_t count);
-  void raw_json(u32 from, u32 to, i32 lo, i32 hi);
-  u32 tail(u32 to, i32 kind, i32 lo, i32 hi);
-  void utf8(u32 from, u32 to, i32 lo, i32 hi);
-  void utf8_block(u32 from, u32 to, i32 lo, i32 hi, i32 length);
-  void unicode_escape(u32 from, u32 to, i32 lo, i32 hi);
-  void hex_digits(u32 from, u32 to, i32 lo, i32 hi);
-  void hexadecimal(u32 from, u32 to, i32 lo, i32 hi, i32 digits);
+  void describe_non_ascii(NfaStateId from, NfaStateId to, const i32* ranges, std::size_t count);
+  void raw_json(NfaStateId from, NfaStateId to, i32 lo, i32 hi);
+  NfaStateId tail(NfaStateId to, i32 kind, i32 lo, i32 hi);
+  void utf8(NfaStateId from, NfaStateId to, i32 lo, i32 hi);
+  void utf8_block(NfaStateId from, NfaStateId to, i32 lo, i32 hi, i32 length);
+  void unicode_escape(NfaStateId from, NfaStateId to, i32 lo, i32 hi);
+  void hex_digits(NfaStateId from, NfaStateId to, i32 lo, i32 hi);
+  void hexadecimal(NfaStateId from, NfaStateId to, i32 lo, i32 hi, i32 digits);
 };
 
 }  // namespace stackmask

@@ -18,7 +18,7 @@
 namespace stackmask {
 
 // The bytes that an EDGE_DEFAULT to `target` reads.
-void RuleDfa::add_default(const Item& item, u32 target) {
+void RuleDfa::add_default(const Item& item, NfaStateId target) {
   bool own[256] = {};
   for (u32 e = nfa_.states[item.state].first; e != NONE; e = nfa_.edges[e].next)
     if (const Edge& edge = nfa_.edges[e]; edge.kind == EDGE_BYTE) std::fill(own + edge.lo, own + edge.hi + 1, true);
@@ -39,7 +39,7 @@ void RuleDfa::add_default(const Item& item, u32 target) {
 // behind all words reads, but for bytes that go on in the word.
 void RuleDfa::make_delta(StateId state) {
   states_[state].default_state = DEAD;
-  u32 behind = NONE, on_the_way = NONE;
+  NfaStateId behind = NONE, on_the_way = NONE;
   AsciiSet word;
   Scratch<Item> default_items;
   default_items.resize(1);

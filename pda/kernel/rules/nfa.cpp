@@ -8,27 +8,27 @@ namespace stackmask {
 std::vector<RuleId> Nfa::distinct_rules(RuleId rule) {
   if (unlowered) return unlowered->distinct_rules(*this, rule);
   std::vector<RuleId> found;
-  for (const u32 state : complete_rule(rule))
+  for (const NfaStateId state : complete_rule(rule))
     for (u32 e = states[state].first; e != NONE; e = edges[e].next)
       if (edges[e].kind == EDGE_CALL && (edges[e].flags & EDGE_DISTINCT)) found.push_back(edges[e].callee());
   return found;
 }
 
-std::vector<u32> Nfa::complete_rule(RuleId rule) {
-  std::vector<u32> found{rules[rule].start};
+std::vector<NfaStateId> Nfa::complete_rule(RuleId rule) {
+  std::vector<NfaStateId> found{rules[rule].start};
   std::unordered_set<u32> seen{rules[rule].start};
-  auto add = [&](u32 state) {
+  auto add = [&](NfaStateId state) {
     if (seen.insert(state).second) found.push_back(state);
   };
   for (std::size_t i = 0; i < found.size(); i++) {
-    const u32 at = found[i];
+    const NfaStateId at = found[i];
     expand(at);
     for (u32 e = states[at].first; e != NONE; e = edges[e].next) add(edges[e].target);
     if (states[at].head == NONE) continue;
     const Head& head = heads[states[at].head];
     add(head.body);
     add(head.exit);
-    for (const u32 member : head.members) add(member);
+    for (const NfaStateId member : head.members) add(member);
   }
   return found;
 }

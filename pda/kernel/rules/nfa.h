@@ -140,7 +140,8 @@ enum EdgeFlags : u8 {
 
 struct Edge {
   u8 kind, lo, hi, flags;
-  u32 target, data, next;
+  NfaStateId target;
+  u32 data, next;
   RuleId callee() const { return RuleId(data); }  // of an EDGE_CALL
 };
 
@@ -170,13 +171,13 @@ struct Head {
   u32 minimum = 0, maximum = NONE;
   u32 least = 1;                 // a body takes at least this many bytes
   bool byte = false;             // a body is one byte
-  u32 body = 0, exit = 0;        // a permutation's body is its separator
-  std::vector<u32> members;      // start states
+  NfaStateId body{0}, exit{0};   // a permutation's body is its separator
+  std::vector<NfaStateId> members;  // start states
   std::vector<u8> flags;         // REQUIRED, REPEATABLE, NEVER_MEMBER
 };
 
 struct Rule {
-  u32 start = NONE, final = NONE;
+  NfaStateId start = NONE, final = NONE;
   bool nullable = false;
   u32 limit = NONE;       // the tokens that its text may span, NONE for no bound
   u32 temperature = 0;    // of sampling inside of it, an index into temperatures, 0 for none
@@ -242,7 +243,8 @@ class Registers {
 };
 
 struct Item {
-  u32 state, reg;
+  NfaStateId state;
+  u32 reg;
   bool operator==(const Item&) const = default;
   auto operator<=>(const Item&) const = default;
 };
@@ -258,7 +260,7 @@ class Source {
   virtual ~Source() = default;
   // Lowers the pending expression of a state. It adds edges from this state and from new ones only, so earlier closures stay right; an
   // exception leaves the NFA as it was.
-  virtual void expand(Nfa& nfa, u32 state, Deadline* deadline) = 0;
+  virtual void expand(Nfa& nfa, NfaStateId state, Deadline* deadline) = 0;
   // The rules that a SCOPE's rule calls for values that differ, but for those that surely have no end of values.
   virtual std::vector<RuleId> distinct_rules(Nfa& nfa, RuleId rule) = 0;
   virtual std::size_t bytes() const = 0;
@@ -268,7 +270,7 @@ class Source {
 class CountedLengths {
  public:
   CountedLengths(const Nfa& nfa, u32 head, std::vector<u32>& place, Deadline& deadline);
-  u64 of(u32 state, u32 count) const;  // NONE where no way leads there
+  u64 of(NfaStateId state, u32 count) const;  // NONE where no way leads there
   std::size_t bytes() const { return rows_.capacity() * sizeof(u32) + ways_.capacity() * sizeof(ways_[0]); }
 
  private:
@@ -319,29 +321,30 @@ struct Nfa {
   std::vector<u32> counted_places;
 
   EachId<RuleId> each_rule() const { return {static_cast<u32>(rules.size())}; }
-  u32 add_state(RuleId rule) {
+  EachId<NfaStateId> each_state() const { return {static_cast<u32>(states.size())}; }
+  NfaStateId add_state(RuleId rule) {
     NfaState state;
     state.rule = rule;
     state.origin = rules[rule].origin;
     states.push_back(state);
-    return static_cast<u32>(states.size() - 1);
+    return NfaStateId(static_cast<u32>(states.size() - 1));
   }
-  void expand(u32 state) {
+  void expand(NfaStateId state) {
     if (states[state].pending != NONE) unlowered->expand(*this, state, nullptr);
   }
   // Lowers all there is.
   void complete(Deadline& deadline) {
-    for (u32 state = 0; state < states.size(); state++)
+    for (NfaStateId state{0}; state < states.size(); state = NfaStateId(state + 1))  // expanding adds states
       if (states[state].pending != NONE) unlowered->expand(*this, state, &deadline);
   }
-  std::vector<u32> complete_rule(RuleId rule);  // lowers all of one rule; its states
+  std::vector<NfaStateId> complete_rule(RuleId rule);  // lowers all of one rule; its states
   std::vector<RuleId> distinct_rules(RuleId rule);
   // Least number of bytes that an item still has to read until its rule ends.
   u64 distance(Item item) const { return distance(item, least_bytes); }
   u64 distance(Item item, const std::vector<u32>& least) const;
   u64 distance_of_head(const Head& head, const Register& reg, const std::vector<u32>& least) const;
-  u64 counted_rest(u32 state, u32 count, const std::vector<u32>& least) const;
-  void add_edge(u32 source, u8 kind, u32 target, u32 data = 0, u8 lo = 0, u8 hi = 0, u8 flags = 0) {
+  u64 counted_rest(NfaStateId state, u32 count, const std::vector<u32>& least) const;
+  void add_edge(NfaStateId source, u8 kind, NfaStateId target, u32 data = 0, u8 lo = 0, u8 hi = 0, u8 flags = 0) {
     edges.push_back({kind, lo, hi, flags, target, data, states[source].first});
     states[source].first = static_cast<u32>(edges.size() - 1);
   }
@@ -364,7 +367,7 @@ class Closure {
     if (extra_count_) extra_.clear();
     extra_count_ = 0;
   }
-  void add(u32 state, u32 reg) { pending_.push_back({state, reg}); }
+  void add(NfaStateId state, u32 reg) { pending_.push_back({state, reg}); }
   void run();  // fills result, sorted
   std::vector<Item> result;
 

@@ -239,7 +239,7 @@ StateId RuleDfa::target_of(const Range& range) {
 }
 
 // The state reads bytes and does nothing else, so that it is its own closure.
-bool RuleDfa::reads_only(u32 nfa_state) const {
+bool RuleDfa::reads_only(NfaStateId nfa_state) const {
   const NfaState& s = nfa_.states[nfa_state];
   if (s.pending != NONE || s.head != NONE || s.first == NONE || (s.body != NONE && nfa_.heads[s.body].automaton)) return false;
   for (u32 e = s.first; e != NONE; e = nfa_.edges[e].next)
@@ -338,7 +338,7 @@ std::vector<StateId> RuleDfa::keep(std::vector<u8>& used) {
       continue;
     }
     items.clear();
-    for (std::size_t i = 0; i < old.length(s); i += 2) items.push_back({old.at(s)[i], moved(old.at(s)[i + 1])});
+    for (std::size_t i = 0; i < old.length(s); i += 2) items.push_back({NfaStateId(old.at(s)[i]), moved(old.at(s)[i + 1])});
     std::sort(items.begin(), items.end());
     map[s] = intern_items(items);
   }

@@ -188,7 +188,7 @@ class RuleDfa {
   void check_limit() const;
   void add_bottom();
   StateId intern_closure();  // closure_.result as a state, DEAD if empty
-  bool reads_only(u32 nfa_state) const;
+  bool reads_only(NfaStateId nfa_state) const;
   void build_edges(StateId state);
   void add_ranges();  // of live_
   StateId target_of(const Range& range);
@@ -202,7 +202,7 @@ class RuleDfa {
     return states_[state].default_state != DEAD;
   }
   void make_delta(StateId state);
-  void add_default(const Item& item, u32 target);
+  void add_default(const Item& item, NfaStateId target);
   StateId next_of_delta(StateId state, u8 byte);
 
   // Of build_edges() and make_delta(), kept for their memory.

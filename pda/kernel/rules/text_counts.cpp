@@ -99,8 +99,9 @@ u32 TextCounts::text_count(StateId state) {
 // Characters of a string repeat: a state reads two letters or more and is back. Looks at a rule and at all that it calls.
 void TextCounts::find_unbounded_strings(RuleId rule) {
   std::vector<RuleId> rules{rule};
-  std::vector<u32> list, work, reached;
-  std::vector<std::pair<u32, u32>> before;  // (state, a state that leads to it): a call begins where the rule that it calls does
+  std::vector<NfaStateId> list, work, reached;
+  std::vector<std::pair<NfaStateId, NfaStateId>>
+      before;  // (state, a state that leads to it): a call begins where the rule that it calls does
   unbounded_known_.resize(nfa_.rules.size(), 0);
   unbounded_known_[rule] = 1;
   struct Looking {  // an exception leaves none of them known
@@ -112,9 +113,9 @@ void TextCounts::find_unbounded_strings(RuleId rule) {
     }
   } looking{unbounded_known_, rules};
   for (std::size_t r = 0; r < rules.size(); r++) {
-    const std::vector<u32> states = nfa_.complete_rule(rules[r]);
+    const std::vector<NfaStateId> states = nfa_.complete_rule(rules[r]);
     unbounded_known_.resize(nfa_.rules.size(), 0);
-    for (const u32 s : states)
+    for (const NfaStateId s : states)
       for (u32 e = nfa_.states[s].first; e != NONE; e = nfa_.edges[e].next)
         if (const RuleId callee = nfa_.edges[e].callee(); nfa_.edges[e].kind == EDGE_CALL && !unbounded_known_[callee]) {
           unbounded_known_[callee] = 1;
@@ -124,7 +125,7 @@ void TextCounts::find_unbounded_strings(RuleId rule) {
   }
   unbounded_.resize(nfa_.states.size(), 0);
   // An entered head may begin with its body, or with any member that leaves room for required ones.
-  auto enter = [&](u32 s, const Head& head) {
+  auto enter = [&](NfaStateId s, const Head& head) {
     if (head.automaton || head.maximum == 0) return;
     if (!head.permutation) before.push_back({head.body, s});
     const auto required = static_cast<u32>(std::count_if(head.flags.begin(), head.flags.end(), [](u8 flags) { return flags & REQUIRED; }));
@@ -132,10 +133,10 @@ void TextCounts::find_unbounded_strings(RuleId rule) {
       if (!(head.flags[i] & NEVER_MEMBER) && (head.maximum == NONE || 1 + required - (head.flags[i] & REQUIRED) <= head.maximum))
         before.push_back({head.members[i], s});
   };
-  auto mark = [&](u32 s) {
+  auto mark = [&](NfaStateId s) {
     if (!unbounded_[s]) unbounded_[s] = 1, work.push_back(s);
   };
-  for (const u32 s : list) {
+  for (const NfaStateId s : list) {
     dfa_.work().spend(6);
     u32 letters = 0;
     if (nfa_.states[s].head != NONE) before.push_back({nfa_.heads[nfa_.states[s].head].exit, s});  // a counted body comes to its end
@@ -161,9 +162,9 @@ void TextCounts::find_unbounded_strings(RuleId rule) {
   }
   std::sort(before.begin(), before.end());
   while (!work.empty()) {
-    const u32 s = work.back();
+    const NfaStateId s = work.back();
     work.pop_back();
-    const auto first = std::lower_bound(before.begin(), before.end(), std::pair<u32, u32>{s, 0});
+    const auto first = std::lower_bound(before.begin(), before.end(), std::pair{s, NfaStateId(0)});
     for (auto found = first; found != before.end() && found->first == s; ++found) mark(found->second);
   }
   looking.ended = true;
