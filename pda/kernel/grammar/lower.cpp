@@ -4,7 +4,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "grammar/facts.h"
+#include "grammar/automata.h"
+#include "grammar/facts/facts.h"
 #include "grammar/spelling.h"
 
 namespace stackmask {

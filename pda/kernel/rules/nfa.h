@@ -2,7 +2,7 @@
 // States are made when a closure first comes to where they begin.
 //
 // expressions.cpp  malformed expressions are refused
-// facts.cpp        which expressions are productive or nullable, which become rules and which are inlined
+// facts/           which expressions are productive or nullable, which become rules and which are inlined
 // lower.cpp        expressions -> states and edges (Thompson 1968)
 // spelling.cpp     characters -> edges of bytes: UTF-8 and JSON's escapes
 // rewrite.cpp      left recursion rewritten, in grammars that were lowered to the end

@@ -1,0 +1,113 @@
+// The passes over expressions that find their facts, each in a file:
+//
+//   productive.cpp   which vertices generate a text, and which the empty one
+//   reach.cpp        which vertices the root reaches, their order, and which of them call themselves
+//   facts.cpp        sizes, shared nodes, and the NFA's facts about the whole grammar
+//   endless.cpp      which strings have no end of values, and whether escapes are free
+//   inlining.cpp     which calls become a part of their caller
+#pragma once
+
+#include "grammar/automata.h"
+#include "grammar/facts/facts.h"
+#include "vocabulary/trie.h"
+
+namespace stackmask {
+
+// Found by one pass for the next.
+struct Survey {
+  Facts facts;
+  std::vector<u32> order;     // the vertices reached: those that a vertex refers to come before it, but for cycles
+  std::vector<u8> recursive;  // by vertex
+};
+
+// A view of the vertices, and the facts so far.
+class Pass {
+ protected:
+  static constexpr u32 MOST_STATES = 1'000'000;  // at which counts of states are saturated
+  Pass(const Expressions& expressions, Survey& survey)
+      : ex_(expressions), facts_(survey.facts), order_(survey.order), recursive_(survey.recursive),
+        nodes_(static_cast<u32>(expressions.nodes.size())) {}
+
+  const Expressions& ex_;
+  Facts& facts_;
+  std::vector<u32>& order_;
+  std::vector<u8>& recursive_;
+  u32 nodes_;
+
+  i32 op(u32 node) const { return ex_.nodes[node].op; }
+  u32 operand(u32 node, std::size_t i = 0) const { return static_cast<u32>(ex_.arg(node, i)); }
+  bool apart(u32 node) const {  // its operand is a rule
+    return op(node) == OP_SCOPE || op(node) == OP_DISTINCT || op(node) == OP_LIMIT || op(node) == OP_TEMPERATURE;
+  }
+  u32 root() const { return nodes_ + static_cast<u32>(ex_.root); }
+  u32 body(u32 rule) const { return static_cast<u32>(ex_.rules[rule]); }
+
+  // The vertices that a vertex refers to; NONE for an edge of a GRAPH that reads nothing.
+  std::size_t child_count(u32 vertex) const { return vertex >= nodes_ || op(vertex) == OP_CALL ? 1 : ex_.operand_count(vertex); }
+  u32 child(u32 vertex, std::size_t i) const {
+    if (vertex >= nodes_) return body(vertex - nodes_);
+    return op(vertex) == OP_CALL ? nodes_ + operand(vertex) : ex_.operand(vertex, i);
+  }
+  template <class F>
+  void each_child(u32 vertex, F f) const {
+    const std::size_t count = child_count(vertex);
+    for (std::size_t i = 0; i < count; i++)
+      if (const u32 c = child(vertex, i); c != NONE) f(c);
+  }
+
+  // A negated set holds tokens that have text, or all tokens.
+  bool in_negated(const TokenTrie& trie, u32 node, u32 id) const { return ex_.arg(node, 0) == ANY_TOKEN || trie.has_text(id); }
+
+  // How many states a node takes, those of its operands by size_of().
+  template <class F>
+  u64 states(u32 node, F size_of) const {
+    const std::size_t n = ex_.count(node);
+    u64 size = 1;
+    switch (op(node)) {
+      case OP_LITERAL: return ex_.literal(node, 0).size();
+      case OP_CHARS: return ex_.arg(node, 0) == JSON_ANY ? 12 : n > 3 || ex_.arg(node, n - 1) > 127 ? 8 : 1;
+      case OP_SEQ:
+      case OP_ALT:
+        for (std::size_t i = 0; i < n; i++) size += size_of(operand(node, i));
+        return size;
+      case OP_REPEAT: {
+        const u64 one = size_of(operand(node));
+        const u64 times = static_cast<u64>(std::max({1, ex_.arg(node, 1), ex_.arg(node, 2)}));
+        return one * times <= facts_.unrolled ? one * times : one + 3;
+      }
+      case OP_GRAPH:
+        for (std::size_t i = 3; i < n; i += 3)
+          if (ex_.arg(node, i) >= 0) size += size_of(operand(node, i));
+        return size;
+      case OP_AUTOMATON: return static_cast<u64>(ex_.arg(node, 1));
+      case OP_EXCEPT:
+        for (std::size_t i = 1; i < n; i++) size += ex_.literal(node, i).size();
+        return size;
+      case OP_PERMUTE: return 1000;
+      case OP_CAPTURE: return size_of(operand(node));
+      default: return 1;
+    }
+  }
+};
+
+// A search over the states of a GRAPH or an AUTOMATON.
+class StateSearch : protected Pass {
+ protected:
+  using Pass::Pass;
+  std::vector<u8> reached_;
+  std::vector<u32> begin_, next_, work_;
+
+  // The states of a GRAPH that are reached by labels with this flag; whether its last state is.
+  bool leads(u32 node, u8 flag);
+  // Where the states of an automaton begin among its arguments; its first state is reached and to be worked on.
+  void enter_automaton(u32 node);
+};
+
+// Begins behind the nodes that expressions.generates knows, and fills it in.
+void find_productive(Expressions& expressions, const TokenTrie& trie, Survey& survey, Deadline& deadline);
+void reach(const Expressions& expressions, Survey& survey, Deadline& deadline);
+void find_endless(const Expressions& expressions, Survey& survey);
+bool any_escapes(const Expressions& expressions, Survey& survey);
+void find_inlined(const Expressions& expressions, const Thresholds& thresholds, Survey& survey);
+
+}  // namespace stackmask
