@@ -16,6 +16,7 @@ import json
 import os
 import random
 import sys
+import time
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -27,6 +28,7 @@ import torch
 
 DEMO = Path(__file__).parent.parent / "integration" / "demo" / "model"
 DRAFTS = 12  # nodes of a tree, which is SGLang's default
+ALONE = 40  # answers with an empty corpus, each by itself
 ANSWERS = int(os.environ.get("STACKMASK_FORCED_ANSWERS", "200"))
 
 
@@ -216,6 +218,12 @@ def steps_of(info: dict[str, Any]) -> int:
     return 1 + int(info.get("spec_verify_ct", info["completion_tokens"] - 1))
 
 
+def flush(engine: Any) -> None:
+    """Empty the radix cache and the corpus of the proposer, as soon as the scheduler has finished with the last request."""
+    while not engine.flush_cache().success:
+        time.sleep(0.01)
+
+
 def answers(engine: Any, asked: list[str], constraint: dict[str, str], **options: Any) -> list[Any]:
     """What SGLang returns for prompts under greedy decoding."""
     given = options.pop("return_logprob", False)
@@ -256,7 +264,7 @@ def main(mode: str) -> None:
     result: dict[str, Any] = {}
     try:
         for name, constraint in WORKLOADS.items():
-            engine.flush_cache()  # and the corpus of the proposer
+            flush(engine)
             found = answers(engine, prompts(), constraint)
             result[name] = {
                 "texts": [item["text"] for item in found],
@@ -264,7 +272,7 @@ def main(mode: str) -> None:
                 "finish": [item["meta_info"]["finish_reason"] for item in found],
                 "tokens": [item["meta_info"]["completion_tokens"] for item in found],
             }
-            engine.flush_cache()
+            flush(engine)
             first = answers(engine, prompts()[:8], constraint, return_logprob=True)
             result[name]["logprobs"] = [[entry[:2] for entry in item["meta_info"]["output_token_logprobs"]] for item in first]
             result[name]["short"] = [
@@ -274,10 +282,13 @@ def main(mode: str) -> None:
             result[name]["stopped"] = [[item["text"], item["meta_info"]["finish_reason"]] for item in stopped]
             result[name]["streamed"] = streamed(engine, prompts()[0], constraint)
             alone = []
-            for prompt in prompts()[:8]:
-                engine.flush_cache()
+            for prompt in prompts()[:ALONE]:
+                flush(engine)
                 alone += answers(engine, [prompt], constraint)
-            result[name]["first"] = sum(steps_of(item["meta_info"]) for item in alone)
+            result[name]["alone"] = {
+                "texts": [item["text"] for item in alone],
+                "steps": sum(steps_of(item["meta_info"]) for item in alone),
+            }
         mixed = [{"temperature": 0, "max_new_tokens": 40, **constraint} for constraint in (*WORKLOADS.values(), {})]
         result["mixed"] = [item["text"] for item in engine.generate(prompts()[:3], mixed)]
     finally:
