@@ -760,7 +760,7 @@ def forced_drafts() -> str:
         assert counts[2] < counts[1] < counts[0]
         if name == "tool calls":
             assert counts[0] >= 1.5 * counts[2]
-            assert alone[0] >= 1.5 * alone[2]
+            assert alone[1] >= 1.5 * alone[2], "against n-grams alone too"
     assert plain["mixed"] == ngram["mixed"] == forced["mixed"]
     return "; ".join(found) + " (token by token, by n-grams, with forced text)"
 
