@@ -36,6 +36,7 @@ def test_every_block_that_is_not_run_says_why():
 
 WRONG = {
     "another output": ("python", "print(1 + 1)\n#> 3\n", "this is printed"),
+    "output that a formatter changed": ("python", "print(1 + 1)\n# > 2\n", "is no output"),
     "a name from nowhere": ("python", "print(grammar)\n", "given"),
     "a name that is not there": ("python", "from stackmask import Compilr\n", "no Compilr in stackmask"),
     "a module that is not there": ("python", "import stackmask.integration.nothing\n", "no module stackmask.integration.nothing"),

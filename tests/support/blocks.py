@@ -260,6 +260,8 @@ def run_python(block: Block, session: Session) -> list[Output]:
     """Run statement after statement, and take what each prints."""
     tree = ast.parse(block.code, str(block))
     resolve_imports(tree, block)
+    if re.search(r"^\s*# >", block.code, re.MULTILINE):
+        raise BlockError(f"{block}: a line that begins with '# >' is no output; write '#>' (ruff format adds the blank)")
     if block.not_run is not None:
         compile(block.code, str(block), "exec")
         return []
