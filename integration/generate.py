@@ -61,6 +61,11 @@ class Generator:
     def __init__(self, model: Any, tokenizer: Any, *, compiler: Compiler | None = None) -> None:
         self.model = model
         self.tokenizer = tokenizer
+        if not hasattr(model, "config"):
+            raise TypeError(
+                "generate needs a model and a tokenizer of transformers, in this order, "
+                f"not {type(model).__name__} and {type(tokenizer).__name__}"
+            )
         config = model.config.get_text_config()
         self.context: int | None = getattr(config, "max_position_embeddings", None)
         if compiler is None:

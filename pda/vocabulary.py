@@ -42,7 +42,7 @@ class Vocabulary:
     _trie: TokenTrie
     _fingerprint: str | None
 
-    def __init__(self) -> None:
+    def __init__(self, *arguments: object, **options: object) -> None:
         raise TypeError("a Vocabulary is made by from_bytes, from_transformers, from_tiktoken or from_sentencepiece")
 
     @classmethod

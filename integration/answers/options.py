@@ -191,7 +191,7 @@ def sampling_of(options: Mapping[str, Any]) -> Sampling:
 
 def stop_texts(stop: str | Sequence[str]) -> tuple[str, ...]:
     """The texts that end an answer."""
-    texts = (stop,) if isinstance(stop, str) else tuple(stop)
+    texts = (stop,) if isinstance(stop, str) or not isinstance(stop, Iterable) else tuple(stop)
     if not all(isinstance(text, str) for text in texts):
         raise ValueError(f"stop must be a text or several texts, not {stop!r}")
     return texts

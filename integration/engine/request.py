@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral, Real
 from typing import Any, Final, Literal
 
 from ...pda.exceptions import StackmaskError
@@ -71,11 +72,15 @@ class Sampling:
             *(("logit_bias", bias, -100, 100) for bias in self.logit_bias.values()),
         ]
         for name, value, low, high in checks:
+            if not isinstance(value, Real):
+                raise RequestError(f"{name} is {value!r}, which is not a number", name)
             if not (low <= value <= high and math.isfinite(value)):
                 raise RequestError(
                     f"{name} is {value}, outside {low} to {high}" if high < math.inf else f"{name} is {value}, below {low} or not finite",
                     name,
                 )
+        if self.seed is not None and not isinstance(self.seed, Integral):
+            raise RequestError(f"seed is {self.seed!r}, which is not a whole number", "seed")
         if self.top_p == 0:
             raise RequestError("top_p is 0, which leaves no token", "top_p")
         if self.repetition_penalty == 0:

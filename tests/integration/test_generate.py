@@ -184,6 +184,9 @@ def test_prompts(generator):
         ({"regex": "a", "max_tokens": 0}, "max_tokens"),
         ({"regex": "a", "temperature": -1.0}, "temperature"),
         ({"regex": "a", "temperature": float("nan")}, "temperature"),
+        ({"regex": "a", "temperature": "hot"}, "temperature is 'hot', which is not a number"),
+        ({"regex": "a", "seed": "x"}, "seed is 'x', which is not a whole number"),
+        ({"regex": "a", "stop": 7}, "stop must be a text or several texts, not 7"),
         ({"regex": "a", "repetition_penalty": 0.0}, "repetition_penalty"),
         ({"regex": "a", "n": 0}, "n is 0"),
         ({"regex": "a", "stop": [7]}, "stop must be a text or several"),
@@ -200,6 +203,28 @@ def test_wrong_arguments(generator, arguments, message):
     """Two constraints, options without one, and numbers out of range."""
     with pytest.raises(ValueError, match=message):
         generator.generate("Hi", **arguments)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "message"),
+    [
+        (None, "a prompt must be a text, the messages of a chat or token ids, not NoneType"),
+        (7, "token ids, not int"),
+        (["Hi", "Ho"], "token ids; several prompts are for generate_batch"),
+        ([1.5], "the messages of a chat or token ids$"),
+    ],
+)
+def test_wrong_prompts(generator, prompt, message):
+    """What is no prompt is said to be none, and a list of texts leads to the function that takes several."""
+    with pytest.raises(ValueError, match=message):
+        generator.generate(prompt, regex="a")
+
+
+def test_arguments_that_are_no_model_and_no_tokenizer(generator):
+    """The two exchanged, or a name where the model is expected."""
+    for model, tokenizer in ((generator.tokenizer, generator.model), ("gpt2", generator.tokenizer)):
+        with pytest.raises(TypeError, match=f"a model and a tokenizer of transformers, in this order, not {type(model).__name__} and"):
+            generate(model, tokenizer, "Hi", regex="a")
 
 
 def test_a_wrong_specification_is_an_error_before_the_model_runs(generator):
