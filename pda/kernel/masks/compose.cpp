@@ -4,8 +4,10 @@
 // together since it was visited last. So in an ambiguous grammar, where very many ways lead to a place, it is visited once for each length
 // of a token at most, and each of its nodes is looked at once.
 #include <algorithm>
+#include <bit>
 
 #include "grammar/alphabet.h"
+#include "masks/reached_nodes.h"
 #include "masks/token_masks.h"
 
 namespace stackmask {
@@ -57,6 +59,7 @@ class MaskComposer {
     bool sole;  // of a stack that is left
     u32 reached;  // the nodes at which it was reached, NONE for those in `all`
     u32 waiting;  // ... and those at which it is still to be visited, NONE for none
+    u32 more;  // index into more_waiting_: further ones, NONE where it has never had any
     u32 all;  // index into all_nodes_
     bool is(StateId s, StackId b, bool p, bool o) const { return state == s && below == b && passed == p && sole == o; }
   };
@@ -85,7 +88,9 @@ class MaskComposer {
   u32 all_values_;  // that guards and scopes may have seen behind a token
   Scratch<Place> places_;
   Map64 place_of_;  // once there are many
-  std::vector<std::vector<u32>> all_nodes_;
+  std::vector<ReachedNodes> all_nodes_;
+  std::vector<u64> marks_;  // of sort(), zero between its calls
+  std::vector<std::vector<u32>> more_waiting_;  // lists behind one another, without a node twice
   Scratch<u32> visits_;  // places
   std::size_t looked_at_ = 0, added_ = 0;
   std::optional<CoveredTokens> covered_;  // of used_[0, added_), once many nodes were looked at
@@ -115,7 +120,7 @@ class MaskComposer {
     auto key_of = [](const Place& p) {  // INVARIANT: there are fewer than 2^30 states
       return (static_cast<u64>(p.state & 0x3FFFFFFF) << 2 | (p.sole ? 2u : 0u) | (p.passed ? 1u : 0u)) << 32 | p.below;
     };
-    const Place added{state, below, passed, sole, NONE, NONE, NONE};
+    const Place added{state, below, passed, sole, NONE, NONE, NONE, NONE};
     const u32 id = static_cast<u32>(places_.size());
     if (id < FEW_PLACES) {
       for (u32 p = 0; p < id; p++)
@@ -137,21 +142,15 @@ class MaskComposer {
       if (at.reached == nodes) return NONE;
       if (at.reached == NONE) return at.reached = nodes;
       at.all = static_cast<u32>(all_nodes_.size());
-      const std::span<const u32> before = lists_[at.reached];
-      all_nodes_.emplace_back(before.begin(), before.end());
+      all_nodes_.emplace_back(lists_[at.reached]);
     }
-    std::vector<u32>& all = all_nodes_[at.all];
     const std::span<const u32> added = lists_[nodes];
-    dfa_.work().spend(2 + (all.size() + added.size()) / 4);
-    fresh_.clear();
-    std::set_difference(added.begin(), added.end(), all.begin(), all.end(), std::back_inserter(fresh_));
+    all_nodes_[at.all].add(added, trie_.node_count(), dfa_.work(), fresh_);
     if (fresh_.empty()) return NONE;
-    const std::size_t before = all.size();
-    all.insert(all.end(), fresh_.begin(), fresh_.end());
-    std::inplace_merge(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(before), all.end());
     return fresh_.size() == added.size() ? nodes : lists_.intern(fresh_);
   }
 
+  // Nodes at which the place was not visited before, and does not wait to be.
   void visit(u32 id, u32 nodes) {
     Place& at = places_[id];
     if (at.waiting == NONE) {
@@ -159,11 +158,43 @@ class MaskComposer {
       visits_.push_back(id);
       return;
     }
-    const std::span<const u32> before = lists_[at.waiting], added = lists_[nodes];
-    dfa_.work().spend(2 + (before.size() + added.size()) / 4);
-    fresh_.clear();
-    std::set_union(before.begin(), before.end(), added.begin(), added.end(), std::back_inserter(fresh_));
-    at.waiting = lists_.intern(fresh_);
+    if (at.more == NONE) {
+      at.more = static_cast<u32>(more_waiting_.size());
+      more_waiting_.emplace_back();
+    }
+    const std::span<const u32> added = lists_[nodes];
+    dfa_.work().spend(2 + added.size() / 4);
+    more_waiting_[at.more].insert(more_waiting_[at.more].end(), added.begin(), added.end());
+  }
+
+  // The list of all nodes at which a place waits to be visited, which it does no longer.
+  u32 waiting(Place& place) {
+    const u32 nodes = std::exchange(place.waiting, NONE);
+    if (place.more == NONE || more_waiting_[place.more].empty()) return nodes;
+    std::vector<u32>& all = more_waiting_[place.more];
+    const std::span<const u32> first = lists_[nodes];
+    all.insert(all.end(), first.begin(), first.end());
+    sort(all);
+    const u32 id = lists_.intern(all);
+    all.clear();
+    return id;
+  }
+
+  // Sorts different nodes: many of them by a bit for each node of the trie.
+  void sort(std::vector<u32>& nodes) {
+    const std::size_t words = trie_.node_count() / 64 + 1;
+    if (nodes.size() < words / 8) {
+      dfa_.work().spend(2 + nodes.size());
+      std::sort(nodes.begin(), nodes.end());
+      return;
+    }
+    dfa_.work().spend(2 + (nodes.size() + words) / 4);
+    marks_.resize(words);
+    for (const u32 node : nodes) marks_[node >> 6] |= 1ull << (node & 63);
+    nodes.clear();
+    for (u32 w = 0; w < words; w++)
+      for (u64 rest = std::exchange(marks_[w], 0); rest; rest &= rest - 1)
+        nodes.push_back(w * 64 + static_cast<u32>(std::countr_zero(rest)));
   }
 
   // A list without some of the nodes below which all is allowed; most lists come up above many stacks.
@@ -205,8 +236,8 @@ class MaskComposer {
   // [true ends a value that was seen. So does the scope that a value of the token is in.
   void take(std::size_t v) {
     Place& place = places_[visits_[v]];
-    const Visit at{tells_covered(place.waiting) ? uncovered(place.waiting) : place.waiting, place.state, place.below, place.passed};
-    place.waiting = NONE;
+    const u32 nodes = waiting(place);
+    const Visit at{tells_covered(nodes) ? uncovered(nodes) : nodes, place.state, place.below, place.passed};
     if (at.nodes == NONE) return;
     dfa_.work().at_dfa_state(at.state);
     dfa_.work().spend(8);

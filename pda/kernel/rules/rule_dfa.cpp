@@ -5,6 +5,11 @@
 
 namespace stackmask {
 
+namespace {
+constexpr u32 MOST_SKIPPED = 64;  // states that lead on to another and do nothing else, in a row
+constexpr std::size_t LARGE_CLOSURE = 8;  // smaller ones are made again
+}  // namespace
+
 RuleDfa::RuleDfa(Nfa nfa, const Thresholds& thresholds, const Limits& limits)
     : nfa_(std::move(nfa)), limits_(limits), closure_(nfa_), dense_bytes_(thresholds.dense_bytes), lookups_(thresholds.lookups) {
   // The size for an everyday grammar: growing step by step would copy it several times.
@@ -75,10 +80,31 @@ StateId RuleDfa::intern_items(std::span<const Item> items) {
 StateId RuleDfa::intern_closure() { return intern_items(closure_.result); }
 
 StateId RuleDfa::closure_of(std::span<const Item> items) {
+  if (items.size() == 1) return closure_of(items[0]);
   closure_.begin();
   for (const Item& item : items) closure_.add(item.state, item.reg);
   closure_.run();
   return intern_closure();
+}
+
+// The ends of many words lead to one place, as those of the terminals of a loop: its closure is made once.
+StateId RuleDfa::closure_of(Item item) {
+  for (u32 steps = 0; steps < MOST_SKIPPED; steps++) {
+    const NfaState& state = nfa_.states[item.state];
+    if (state.pending != NONE || state.head != NONE || state.body != NONE || state.first == NONE) break;
+    const Edge& edge = nfa_.edges[state.first];
+    if (edge.kind != EDGE_EPSILON || edge.next != NONE || item.state == nfa_.rules[state.rule].final) break;
+    item.state = edge.target;
+  }
+  const u64 key = static_cast<u64>(item.state) << 32 | item.reg;
+  if (const u32* found = closures_.find(key)) return StateId(*found);
+  closure_.begin();
+  closure_.add(item.state, item.reg);
+  closure_.run();
+  const bool large = closure_.result.size() >= LARGE_CLOSURE;
+  const StateId id = intern_closure();
+  if (large) closures_.insert(key, id);
+  return id;
 }
 
 StateId RuleDfa::start(RuleId rule) {
@@ -209,11 +235,10 @@ void RuleDfa::build_edges(StateId state) {
   const u32 first_call = static_cast<u32>(calls_.size());
   for (std::size_t i = 0; i < calls.size();) {
     std::size_t j = i;
-    closure_.begin();
+    Scratch<Item> backs;
     for (; j < calls.size() && calls[j].rule == calls[i].rule && calls[j].distinct == calls[i].distinct; j++)
-      closure_.add(calls[j].back.state, calls[j].back.reg);
-    closure_.run();
-    made.push_back({calls[i].rule, intern_closure(), calls[i].distinct});
+      backs.push_back(calls[j].back);
+    made.push_back({calls[i].rule, closure_of(backs), calls[i].distinct});
     i = j;
   }
   calls_.insert(calls_.end(), made.begin(), made.end());
@@ -317,6 +342,7 @@ std::vector<StateId> RuleDfa::keep(std::vector<u8>& used) {
   texts_ = PendingTexts();
   popped_.clear(), values_after_.clear();
   starts_.assign(starts_.size(), NONE);
+  closures_.clear();
   add_bottom();
   map[BOTTOM] = BOTTOM;
   std::vector<u32> register_map(old_registers.size(), NONE), seen_map(old_seen.set_count(), NONE);
@@ -357,7 +383,7 @@ std::size_t RuleDfa::bytes() const {
                                 nfa_.rules.capacity() * sizeof(Rule) + nfa_.origins.capacity() * sizeof(Origin) + nfa_.registers.bytes();
   return nfa_bytes + items_.bytes() + states_.capacity() * sizeof(DfaState) + ranges_.capacity() * sizeof(Range) +
          calls_.capacity() * sizeof(Call) + range_items_.capacity() * sizeof(Item) + tables_.capacity() * sizeof(tables_[0]) +
-         texts_.bytes() + seen_.bytes() + popped_.bytes() + values_after_.bytes();
+         texts_.bytes() + seen_.bytes() + popped_.bytes() + values_after_.bytes() + closures_.bytes();
 }
 
 }  // namespace stackmask

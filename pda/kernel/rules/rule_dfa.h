@@ -128,6 +128,7 @@ class RuleDfa {
   }
   StateId intern_items(std::span<const Item> items);  // sorted; DEAD for none
   StateId closure_of(std::span<const Item> items);  // the state of their closure
+  StateId closure_of(Item item);
   bool reads(const NfaState& nfa_state, u64 inside) const;  // characters of these classes
   u64 distance(StateId state);  // least bytes until the rule ends
   u32 origin(StateId state) const;  // where one of its items was written, for messages
@@ -184,6 +185,7 @@ class RuleDfa {
   PendingTexts texts_;
   SeenValues seen_;
   Map64 popped_, values_after_;  // by guard; by state and value
+  Map64 closures_;               // by item: those that are large
 
   void check_limit() const;
   void add_bottom();

@@ -4,6 +4,33 @@
 
 namespace stackmask {
 
+namespace {
+constexpr std::size_t FEW_EDGES = 16;  // that are searched one by one
+
+// A list of edges that says which of them it holds.
+class EdgeSet {
+ public:
+  explicit EdgeSet(std::vector<StackEdge>& list) : list_(list) {}
+  // Whether the edge was added now.
+  bool add(const StackEdge& edge) {
+    if (list_.size() < FEW_EDGES) {
+      if (std::find(list_.begin(), list_.end(), edge) != list_.end()) return false;
+    } else {
+      for (; keyed_ < list_.size(); keyed_++) keys_.insert(key_of(list_[keyed_]), 1);
+      if (keys_.find(key_of(edge))) return false;
+    }
+    list_.push_back(edge);
+    return true;
+  }
+
+ private:
+  std::vector<StackEdge>& list_;
+  Map64 keys_;  // of list_[0, keyed_)
+  std::size_t keyed_ = 0;
+  static u64 key_of(const StackEdge& edge) { return static_cast<u64>(edge.state) << 32 | edge.below; }  // no state is NONE
+};
+}  // namespace
+
 Steps::Steps(const TokenTrie& trie, RuleDfa& dfa, StackSet& stacks, NewValues& new_values, Regions& regions, Statistics& statistics)
     : trie_(trie), dfa_(dfa), stacks_(stacks), new_values_(new_values), regions_(regions), statistics_(statistics) {
   steps_.reserve(128);
@@ -13,11 +40,12 @@ Steps::Steps(const TokenTrie& trie, RuleDfa& dfa, StackSet& stacks, NewValues& n
 void Steps::pop_ended(std::vector<StackEdge>& raw) {
   Scratch<StackEdge> ending;
   ending.assign(raw.begin(), raw.end());
+  EdgeSet popped_to(raw);
   for (std::size_t i = 0; i < ending.size(); i++) {
     const StackEdge edge = ending[i];
     if (!(dfa_[edge.state].flags & STATE_FINAL)) continue;
     if (record_crossed_ && (dfa_[edge.state].flags & STATE_REGION)) crossed_regions_.push_back(edge.state);
-    dfa_.work().spend(stacks_.edge_count(edge.below) * (1 + raw.size() / 16));
+    dfa_.work().spend(stacks_.edge_count(edge.below));
     for (u32 k = 0; k < stacks_.edge_count(edge.below); k++) {
       StackEdge popped = stacks_.edges(edge.below)[k];
       const u8 flags = dfa_[popped.state].flags;
@@ -25,9 +53,7 @@ void Steps::pop_ended(std::vector<StackEdge>& raw) {
         popped.state = dfa_.pop_guard(popped.state);
         if (popped.state == DEAD) continue;
       }
-      if (std::find(raw.begin(), raw.end(), popped) != raw.end()) continue;
-      raw.push_back(popped);
-      if (flags & (STATE_GUARD | STATE_REGION)) ending.push_back(popped);
+      if (popped_to.add(popped) && (flags & (STATE_GUARD | STATE_REGION))) ending.push_back(popped);
     }
   }
 }

@@ -1,0 +1,53 @@
+// The trie nodes at which a place was reached: a set that grows by sorted lists, and says which nodes of a list are new.
+//
+// A sorted list costs its whole length each time it grows, which is cheap for the few lists of ordinary grammars. Where lists come in one by
+// one, as from the depths of nested rules, a bit for each node of the trie costs the length of what is added alone.
+//
+// Tested by tests/pda/test_coarse_stacks.py and tests/fuzz.
+#pragma once
+
+#include <algorithm>
+#include <iterator>
+#include <span>
+
+#include "work.h"
+
+namespace stackmask {
+
+class ReachedNodes {
+ public:
+  explicit ReachedNodes(std::span<const u32> nodes) : sorted_(nodes.begin(), nodes.end()) {}
+
+  // Adds a sorted list; `fresh` becomes the nodes of it that were not in the set. `trie_nodes` is how many there are at all.
+  void add(std::span<const u32> added, u32 trie_nodes, Work& work, std::vector<u32>& fresh) {
+    fresh.clear();
+    if (bits_.empty() && (merged_ += sorted_.size() + added.size()) > trie_nodes / 8) {
+      work.spend(2 + trie_nodes / 256 + sorted_.size() / 4);
+      bits_.resize(trie_nodes / 64 + 1);
+      for (const u32 node : sorted_) bits_[node >> 6] |= 1ull << (node & 63);
+      sorted_ = {};
+    }
+    if (!bits_.empty()) {
+      work.spend(2 + added.size() / 4);
+      for (const u32 node : added) {
+        u64& word = bits_[node >> 6];
+        const u64 bit = 1ull << (node & 63);
+        if (!(word & bit)) word |= bit, fresh.push_back(node);
+      }
+      return;
+    }
+    work.spend(2 + (sorted_.size() + added.size()) / 4);
+    std::set_difference(added.begin(), added.end(), sorted_.begin(), sorted_.end(), std::back_inserter(fresh));
+    if (fresh.empty()) return;
+    const auto before = static_cast<std::ptrdiff_t>(sorted_.size());
+    sorted_.insert(sorted_.end(), fresh.begin(), fresh.end());
+    std::inplace_merge(sorted_.begin(), sorted_.begin() + before, sorted_.end());
+  }
+
+ private:
+  std::vector<u32> sorted_;  // while bits_ is empty
+  std::vector<u64> bits_;  // by node
+  std::size_t merged_ = 0;
+};
+
+}  // namespace stackmask
