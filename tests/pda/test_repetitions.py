@@ -6,7 +6,7 @@ import re
 from itertools import product
 
 import pytest
-from support.engines import STOP, Engine, accepts, prepare
+from support.engines import STOP, Engine, accepts, mask_of, prepare
 
 from stackmask.pda.grammar import REPEAT, GrammarBuilder, nested_counts
 from stackmask.pda.regex import regex_grammar
@@ -79,3 +79,46 @@ def test_neighbours(kernel: Engine, parts: tuple[str, ...]) -> None:
         for letters in product("ab", repeat=size):
             text = "".join(letters)
             assert accepts(start, text.encode()) == (re.fullmatch(pattern, text) is not None), (pattern, text)
+
+
+AMBIGUOUS = ["a+b?", "a|aa", "a|aaa", "aa|aaaaa", "ab?|b", "a?b?|ba", "a+|b", "(?:ab|a)b?", "a{2,3}|b"]
+WIDE = [(2, 3), (3, 3), (2, 6), (5, 6), (0, 4), (3, -1), (1, 2)]
+
+
+@pytest.mark.parametrize("body", AMBIGUOUS)
+def test_counts_that_a_text_leaves_open(kernel: Engine, body: str) -> None:
+    """Where a text can be cut in many ways, all counts are followed: each text, each mask and each length is that of the pattern."""
+    texts = ["".join(letters) for size in range(8) for letters in product("ab", repeat=size)] + ["a" * size for size in range(8, 20)]
+    tokens = [b"a", b"b", b"aa", b"aaa", b"ab", b"aba", b"baa", b"aaaa", b"c", b"aac", None]
+    for least, most in WIDE:
+        pattern = f"(?:{body}){{{least},{'' if most < 0 else most}}}c"
+        grammar = regex_grammar(pattern)
+        start = kernel.Matcher(prepare(kernel, grammar), [STOP])
+        begin = kernel.Matcher(prepare(kernel, grammar, tokens), [len(tokens) - 1])
+        for text in texts:
+            assert accepts(start, text.encode() + b"c") == (re.fullmatch(pattern, text + "c") is not None), (pattern, text)
+            at = begin.fork()
+            if not at.accept_bytes(text.encode()):
+                continue
+            allowed = mask_of(at, len(tokens))
+            assert allowed == [i for i, token in enumerate(tokens) if token and at.fork().accept_bytes(token)], (pattern, text)
+            rest = at.shortest_completion().decode()
+            assert re.fullmatch(pattern, text + rest), (pattern, text, rest)
+            shorter = ("".join(letters) + "c" for size in range(min(len(rest) - 1, 6)) for letters in product("ab", repeat=size))
+            assert not any(re.fullmatch(pattern, text + other) for other in shorter), (pattern, text, rest)
+
+
+@pytest.mark.parametrize("pattern", ["(?:a+b?){%d}", "(?:a|aa){1,%d}b", "(?:a?b?){%d}c", "(?:a+|aab){2,%d}"])
+def test_many_counts_are_one_item(kernel: Engine, pattern: str) -> None:
+    """A step behind n letters, which may have been cut in n ways, takes no more work for a larger n."""
+    work = []
+    for count in (100, 3000):
+        trie = kernel.TokenTrie([*(bytes([byte]) for byte in range(256)), None], 257)
+        limits = {"states": 100_000, "stack_depth": 100_000, "memory": 64 << 20, "seconds": 30.0, "step_work": 100_000}
+        grammar = kernel.KernelGrammar(trie, regex_grammar(pattern % count), **limits)
+        at = kernel.Matcher(grammar, [STOP])
+        for _ in range(count - 10):
+            assert at.accept_token(ord("a"))
+            mask_of(at, 257)
+        work.append(grammar.statistics["largest_work"])
+    assert work[1] <= 2 * work[0] + 1000, work

@@ -110,9 +110,10 @@ ByteRun ClassLoops::counted_run(StateId state) const {
       continue;
     }
     const Head& head = nfa_.heads[nfa_state.body];
-    const u32 done = nfa_.registers.get(item.reg).count;
+    const Register reg = nfa_.registers.get(item.reg);
+    const u32 done = reg.count;
     if (!head.byte || head.permutation || head.maximum == NONE) return {};
-    if (done >= COUNT_DEEP || done < head.minimum || done >= head.maximum) return {};
+    if (done >= COUNT_DEEP || done < head.minimum || done >= head.maximum || reg.further) return {};
     if (reg_of != NONE && (item.reg != reg_of || run.left != head.maximum - done)) return {};
     reg_of = item.reg, run.left = head.maximum - done;
     auto body = std::find_if(bodies.begin(), bodies.end(), [&](const auto& each) { return each.first == nfa_state.body; });

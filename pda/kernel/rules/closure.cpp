@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <tuple>
 
 #include "rules/nfa.h"
 
@@ -36,12 +37,19 @@ bool Closure::seen(const Item& item) {
 void Closure::expand_head(const Item& item, const Head& head) {
   const Register reg = registers_.get(item.reg);
   Register outside = reg;
-  outside.count = outside.used = 0;
+  outside.count = outside.further = outside.used = 0;
   if (head.automaton) return add(head.body, item.reg);
   if (!head.permutation) {
     const bool free = reg.count == COUNT_FREE, deep = reg.count == COUNT_DEEP;
-    if (free || deep || head.maximum == NONE || reg.count < head.maximum) add(head.body, item.reg);
-    if (!deep && (free || reg.count >= head.minimum)) add(head.exit, registers_.id(outside));
+    const u32 last = reg.count + reg.further;
+    if (free || deep || head.maximum == NONE || last < head.maximum) {
+      add(head.body, item.reg);
+    } else if (reg.count < head.maximum) {
+      Register inside = reg;
+      inside.further = head.maximum - 1 - reg.count;
+      add(head.body, registers_.id(inside));
+    }
+    if (!deep && (free || last >= head.minimum)) add(head.exit, registers_.id(outside));
     return;
   }
   bool complete = reg.count >= head.minimum, available = false;
@@ -90,7 +98,7 @@ void Closure::run() {
         case EDGE_EPSILON: add(edge.target, item.reg); break;
         case EDGE_ENTER: {
           Register reg = registers_.get(item.reg);
-          reg.count = reg.used = 0;
+          reg.count = reg.further = reg.used = 0;
           add(edge.target, registers_.id(reg));
           break;
         }
@@ -100,7 +108,7 @@ void Closure::run() {
           const Head& head = nfa_.heads[state.body];
           if (reg.count < COUNT_DEEP) {
             reg.count++;
-            if (head.maximum == NONE && reg.count >= head.minimum) reg.count = COUNT_FREE;
+            if (head.maximum == NONE && reg.count + reg.further >= head.minimum) reg.count = COUNT_FREE, reg.further = 0;
           }
           add(edge.target, registers_.id(reg));
           break;
@@ -108,7 +116,7 @@ void Closure::run() {
         case EDGE_LEAVE: {
           Register reg = registers_.get(item.reg);
           if (reg.count == COUNT_DEEP || (reg.count != COUNT_FREE && reg.count < nfa_.heads[state.body].minimum)) break;
-          reg.count = reg.used = 0;
+          reg.count = reg.further = reg.used = 0;
           add(edge.target, registers_.id(reg));
           break;
         }
@@ -143,6 +151,56 @@ void Closure::run() {
   nfa_.work.spend(result.size() * 2);
   std::sort(result.begin(), result.end());
   result.erase(std::unique(result.begin(), result.end()), result.end());
+  unite_counts();
+}
+
+// One item for all counts of a state, where they are together as good as a run of counts (counting-set automata, Turonova et al. 2020).
+// With count c a body may follow min - c to max - c times. The counts c < d allow together what all counts from c to d do, if d - c is at
+// most max - min + 1; and counts above the minimum allow nothing that the first of them does not.
+//
+//   (a+b?){2,9}, after "aaa"   counts 0 1 2   one item: 0 and two further
+//
+// Ambiguous repetitions would have an item for each count otherwise, and a state of the DFA for each set of them.
+void Closure::unite_counts() {
+  std::size_t out = 0;
+  for (std::size_t i = 0; i < result.size();) {
+    const std::size_t begin = i;
+    const u32 body = nfa_.states[result[i].state].body;
+    while (i < result.size() && result[i].state == result[begin].state) i++;
+    if (body == NONE || nfa_.heads[body].permutation || nfa_.heads[body].automaton) {
+      for (std::size_t k = begin; k < i; k++) result[out++] = result[k];
+      continue;
+    }
+    const Head& head = nfa_.heads[body];
+    nfa_.work.spend(2 * (i - begin));
+    united_.clear();
+    for (std::size_t k = begin; k < i; k++) united_.push_back(registers_.get(result[k].reg));
+    auto before = [](const Register& a, const Register& b) {
+      return std::tie(a.used, a.seen, a.count, a.further) < std::tie(b.used, b.seen, b.count, b.further);
+    };
+    std::sort(united_.begin(), united_.end(), before);
+    std::size_t last = 0;
+    for (std::size_t k = 1; k < united_.size(); k++) {
+      Register& kept = united_[last];
+      const Register& next = united_[k];
+      const u64 end = static_cast<u64>(kept.count) + kept.further, width = head.maximum == NONE ? NONE : head.maximum - head.minimum;
+      if (kept.used != next.used || kept.seen != next.seen || next.count >= COUNT_DEEP || next.count > end + width + 1)
+        united_[++last] = next;
+      else kept.further = std::max(kept.further, next.count - kept.count + next.further);
+    }
+    united_.resize(last + 1);
+    const std::size_t first = out;
+    for (Register& reg : united_) {
+      if (reg.count < COUNT_DEEP) {
+        const u32 end = std::min(reg.count + reg.further, std::max(reg.count, head.minimum));
+        if (head.maximum == NONE) reg.count = end;  // the last allows all that the others do
+        reg.further = end - reg.count;
+      }
+      result[out++] = {result[begin].state, registers_.id(reg)};
+    }
+    std::sort(result.begin() + static_cast<std::ptrdiff_t>(first), result.begin() + static_cast<std::ptrdiff_t>(out));
+  }
+  result.resize(out);
 }
 
 }  // namespace stackmask

@@ -13,11 +13,11 @@ StateId Counters::recounted(StateId state, F change) {
     const NfaState& nfa_state = nfa_.states[item.state];
     if (nfa_state.body != NONE) {
       Register reg = nfa_.registers.get(item.reg);
-      const u32 before = reg.count;
+      const Register before = reg;
       const bool stays = change(item, nfa_state, nfa_.heads[nfa_state.body], reg);
-      changed = changed || !stays || reg.count != before;
+      changed = changed || !stays || reg != before;
       if (!stays) continue;
-      if (reg.count != before) item.reg = nfa_.registers.id(reg);
+      if (reg != before) item.reg = nfa_.registers.id(reg);
     }
     items.push_back(item);
   }
@@ -41,9 +41,15 @@ StateId Counters::saturated(StateId state, u32 bytes) {
   return recounted(state, [bytes](const Item&, const NfaState&, const Head& head, Register& reg) {
     if (head.permutation || reg.count >= COUNT_DEEP) return true;
     const u64 margin = bytes / head.least + 2 + head.furthest;  // a token completes at most this many bodies
-    const bool far = head.maximum == NONE || reg.count + margin < head.maximum;
-    if (reg.count + margin < head.minimum && (!head.automaton || (far && !head.bounded))) reg.count = COUNT_DEEP;
-    else if (reg.count >= head.minimum && far) reg.count = COUNT_FREE;
+    const u32 last = reg.count + reg.further;
+    const u32 leaving = std::max(reg.count, head.minimum);  // the first count with which the repetition may be left
+    const bool far = head.maximum == NONE || (head.automaton ? reg.count : leaving) + margin < head.maximum;
+    if (last + margin < head.minimum && (!head.automaton || (far && !head.bounded))) reg.count = COUNT_DEEP, reg.further = 0;
+    else if (last >= leaving && far) reg.count = COUNT_FREE, reg.further = 0;
+    else if (reg.further && reg.count + margin < head.minimum) {  // counts so low are all alike
+      reg.count = static_cast<u32>(head.minimum - margin - 1);
+      reg.further = last - reg.count;
+    }
     return true;
   });
 }
@@ -51,7 +57,7 @@ StateId Counters::saturated(StateId state, u32 bytes) {
 std::pair<StateId, u32> Counters::with_free_counts(StateId state) {
   u32 needed = 0;
   const StateId result = recounted(state, [&needed](const Item&, const NfaState&, const Head& head, Register& reg) {
-    reg.count = COUNT_FREE;
+    reg.count = COUNT_FREE, reg.further = 0;
     needed = std::max(needed, head.furthest);
     return true;
   });
@@ -61,6 +67,7 @@ std::pair<StateId, u32> Counters::with_free_counts(StateId state) {
 StateId Counters::advanced(StateId state, u32 more) {
   return recounted(state, [more](const Item&, const NfaState& nfa_state, const Head& head, Register& reg) {
     reg.count += more;
+    if (reg.further && reg.count < head.maximum) reg.further = std::min(reg.further, head.maximum - 1 - reg.count);
     // Where it is false, no more can be read.
     return head.automaton ? static_cast<u64>(reg.count) + nfa_state.least <= head.maximum : reg.count < head.maximum;
   });
@@ -82,7 +89,7 @@ bool Counters::differs_by_count(StateId state, StateId next, u64 inside, u32* mo
     const Head& counting = nfa_.heads[nfa_state.body];
     const Register before = nfa_.registers.get(here.reg), after = nfa_.registers.get(there.reg);
     if (counting.permutation || counting.maximum == NONE || before.count >= COUNT_DEEP || before.count < counting.minimum ||
-        after.count != before.count + 1 || before.used != after.used || before.seen != after.seen ||
+        before.further || after.further || after.count != before.count + 1 || before.used != after.used || before.seen != after.seen ||
         (head != NONE && (head != nfa_state.body || done != before.count)))
       return false;
     const u32 left = counting.maximum - before.count;

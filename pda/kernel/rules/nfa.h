@@ -202,6 +202,7 @@ struct TokenSet {
 // The part of an item besides its NFA state. Register 0 is all zero.
 struct Register {
   u32 count = 0;          // of a repetition or permutation
+  u32 further = 0;        // of a repetition: the item stands for as many counts above this one, too (see Closure::unite_counts)
   u32 used = 0;           // members of a permutation, an id of Registers::sets
   u32 seen = NONE;        // values of a scope, an id kept by the states
   bool operator==(const Register&) const = default;
@@ -216,12 +217,12 @@ class Registers {
     id({});
   }
   u32 id(const Register& reg) {
-    const u32 words[3] = {reg.count, reg.used, reg.seen};
-    return registers_.intern(words, 3);
+    const u32 words[4] = {reg.count, reg.further, reg.used, reg.seen};
+    return registers_.intern(words, 4);
   }
   Register get(u32 id) const {
     const u32* words = registers_.at(id);
-    return {words[0], words[1], words[2]};
+    return {words[0], words[1], words[2], words[3]};
   }
   // A register of another table, with its own set of members.
   u32 adopt(const Registers& other, Register reg) {
@@ -378,6 +379,7 @@ class Closure {
   Nfa& nfa_;
   Registers& registers_;
   std::vector<Item> pending_;
+  std::vector<Register> united_;  // of unite_counts(), kept for its memory
   Map64 extra_;  // items whose state has been seen with another register
   u32 extra_count_ = 0;
   std::vector<Mark> marks_;
@@ -385,6 +387,7 @@ class Closure {
   bool seen(const Item& item);
   bool alive(const NfaState& state, const Item& item) const;
   void expand_head(const Item& item, const Head& head);
+  void unite_counts();
 };
 
 // Members of a permutation that may come next: those that leave room for required ones.

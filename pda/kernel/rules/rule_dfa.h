@@ -185,7 +185,7 @@ class RuleDfa {
   PendingTexts texts_;
   SeenValues seen_;
   Map64 popped_, values_after_;  // by guard; by state and value
-  Map64 closures_;               // by item: those that are large
+  Map64 closures_;  // by item: those that are large
 
   void check_limit() const;
   void add_bottom();
