@@ -97,7 +97,7 @@ def test_many_values() -> None:
         ({"additionalProperties": "x"}, "must be an object or a boolean, not 'x'"),
         ({"const": float("nan")}, "nan"),
         ({"const": "\ud800"}, "surrogate"),
-        ({"properties": {1: {}}}, "no name of a property"),
+        ({"properties": {1: {}}}, "is not a property name"),
         ({"$ref": "#", "anyOf": [{"type": "string"}]}, "refers to itself"),
         ([], "must be an object or a boolean"),
     ],

@@ -98,7 +98,7 @@ def test_fetch(tmp_path, monkeypatch):
     with pytest.raises(fetch.FetchError, match="no build is pinned"):
         fetch.fetch()
     monkeypatch.setattr(fetch, "PACKAGES", {machine: ("there", "AAAA")})
-    with pytest.raises(fetch.FetchError, match="another content"):
+    with pytest.raises(fetch.FetchError, match="does not have the pinned content"):
         fetch.fetch()
     monkeypatch.setattr(fetch, "PACKAGES", {machine: ("elsewhere", integrity)})
     assert fetch.main() == 1
