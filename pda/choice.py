@@ -18,8 +18,8 @@ Words in any case are rows of sets of characters. The sets are numbered, and the
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Sequence
-from typing import Final
+from collections.abc import Collection, Iterable, Sequence
+from typing import AnyStr, Final
 
 from .automata.charset import CharSet, pairs, union
 from .automata.dfa import from_letters
@@ -63,6 +63,19 @@ def choice_node(builder: GrammarBuilder, texts: Sequence[bytes], budget: Budget)
     return builder.automaton(transitions, accepting, RAW)
 
 
+def without_extensions(texts: Iterable[AnyStr]) -> list[AnyStr]:
+    """The texts that do not begin with an earlier one.
+
+    >>> without_extensions(["ab", "cd", "abc", "c", "ab"])
+    ['ab', 'cd', 'c']
+    """
+    kept: dict[AnyStr, None] = {}
+    for text in texts:
+        if not any(text[:end] in kept for end in range(len(text) + 1)):
+            kept[text] = None
+    return list(kept)
+
+
 def words_node(builder: GrammarBuilder, words: Collection[Sequence[CharSet]], budget: Budget, *, prefix_free: bool = False) -> NodeId:
     """The node of words whose letters are sets of characters, any two equal or disjoint; one word at least.
 
@@ -80,14 +93,8 @@ def words_node(builder: GrammarBuilder, words: Collection[Sequence[CharSet]], bu
         automaton = from_letters(words, lambda letter: letter, budget, prefix_free=prefix_free)
         return builder.automaton(automaton.transitions, automaton.accepting)
     numbers = {letter: number for number, letter in enumerate(letters)}
-    texts = dict.fromkeys(bytes(map(numbers.__getitem__, word)) for word in words)
-    if prefix_free:
-        kept: dict[bytes, None] = {}
-        for text in texts:
-            if not any(text[:end] in kept for end in range(len(text))):
-                kept[text] = None
-        texts = kept
-    transitions, accepting = _Automaton(budget).build(sorted(texts))
+    texts = [bytes(map(numbers.__getitem__, word)) for word in words]
+    transitions, accepting = _Automaton(budget).build(sorted(without_extensions(texts) if prefix_free else set(texts)))
     single = [tuple(pairs(letter)) for letter in letters]
     rows: list[tuple[tuple[int, int, int], ...]] = []
     for row in transitions:

@@ -121,6 +121,7 @@ sys.modules["sgl_kernel"] = Kernels("sgl_kernel")
 sys.modules["sgl_kernel.speculative"] = sys.modules["sgl_kernel"]
 sys.path.insert(0, str(Path(__file__).parent))
 import sglang_stage  # noqa: E402, F401 (declares what torchvision lacks)
+from forced_workloads import CALLS, PERSON  # noqa: E402
 
 
 def register_attention() -> None:
@@ -155,38 +156,6 @@ def register_attention() -> None:
 
 register_attention()
 
-TOOLS = ("get_current_weather", "search_documents", "create_calendar_event")
-ARGUMENTS = {
-    "type": "object",
-    "properties": {"location": {"enum": ["Oslo", "Bonn"]}, "temperature_unit": {"enum": ["celsius", "fahrenheit"]}},
-    "required": ["location", "temperature_unit"],
-    "additionalProperties": False,
-}
-CALLS = {
-    "type": "structural_tag",
-    "format": {
-        "type": "or",
-        "elements": [
-            {
-                "type": "tag",
-                "begin": f'<tool_call>{{"name": "{name}", "arguments": ',
-                "content": {"type": "json_schema", "json_schema": ARGUMENTS},
-                "end": "}</tool_call>",
-            }
-            for name in TOOLS
-        ],
-    },
-}
-PERSON = {
-    "type": "object",
-    "properties": {
-        "name": {"type": "string", "pattern": "^[A-Z][a-z]{1,8}$"},
-        "age": {"type": "integer", "minimum": 0, "maximum": 120},
-        "tags": {"type": "array", "items": {"enum": ["a", "b", "c"]}, "uniqueItems": True, "maxItems": 3},
-    },
-    "required": ["name", "age", "tags"],
-    "additionalProperties": False,
-}
 WORKLOADS = {"tool calls": {"structural_tag": json.dumps(CALLS)}, "schemas": {"json_schema": json.dumps(PERSON)}}
 
 

@@ -32,6 +32,8 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+from forced_workloads import CALLS as FORCED_CALLS
+from forced_workloads import PERSON
 
 SCRIPTS = Path(__file__).resolve().parent
 ENVIRONMENT = {
@@ -42,16 +44,6 @@ ENVIRONMENT = {
     "HF_HUB_OFFLINE": "1",
     "TOKENIZERS_PARALLELISM": "false",
     "PYTHONPATH": os.pathsep.join(filter(None, [str(SCRIPTS), os.environ.get("PYTHONPATH")])),
-}
-PERSON = {
-    "type": "object",
-    "properties": {
-        "name": {"type": "string", "pattern": "^[A-Z][a-z]{1,8}$"},
-        "age": {"type": "integer", "minimum": 0, "maximum": 120},
-        "tags": {"type": "array", "items": {"enum": ["a", "b", "c"]}, "uniqueItems": True, "maxItems": 3},
-    },
-    "required": ["name", "age", "tags"],
-    "additionalProperties": False,
 }
 TAG = {
     "type": "structural_tag",
@@ -302,30 +294,13 @@ def drafts(check: Checks) -> None:
 
 def forced(check: Checks) -> None:
     """Forced text as drafts: as many answers with it and without, seed by seed."""
-    names = ("get_current_weather", "search_documents", "create_calendar_event")
-    arguments = {
-        "type": "object",
-        "properties": {"location": {"enum": ["Oslo", "Bonn"]}, "temperature_unit": {"enum": ["celsius", "fahrenheit"]}},
-        "required": ["location", "temperature_unit"],
-        "additionalProperties": False,
-    }
-    tags = [
-        {
-            "type": "tag",
-            "begin": f'<tool_call>{{"name": "{name}", "arguments": ',
-            "content": {"type": "json_schema", "json_schema": arguments},
-            "end": "}</tool_call>",
-        }
-        for name in names
-    ]
-    calls = {"type": "structural_tag", "format": {"type": "or", "elements": tags}}
     llm = engine(max_num_seqs=1, speculative_config={"method": "ngram", "num_speculative_tokens": 8, "prompt_lookup_max": 2})
     core = llm.llm_engine.engine_core.engine_core
     backend_of = core.scheduler.structured_output_manager
     llm.generate([COPY], sampling({"choice": ["a"]}), use_tqdm=False)  # makes the backend
     most = backend_of.backend.most_forced
     check.check("forced text becomes drafts", most == 8, most)
-    for what, constraint in (("tool calls", {"structural_tag": json.dumps(calls)}), ("schemas", {"json": PERSON})):
+    for what, constraint in (("tool calls", {"structural_tag": json.dumps(FORCED_CALLS)}), ("schemas", {"json": PERSON})):
         texts, steps = {}, {}
         for on in (0, most):
             backend_of.backend.most_forced, before = on, core.model_executor.steps

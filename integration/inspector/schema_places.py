@@ -235,14 +235,18 @@ def _candidates(root: Any, position: JsonPosition) -> list[Subschema]:
 
 
 def _replaced(root: Any, pointer: str, value: Any) -> Any:
-    """A copy of the schema with another value at a pointer; parts off that path are shared."""
-    parts = [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
-    if not parts:
+    """A copy of the schema with another value at a pointer."""
+    return replaced(root, [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]], value)
+
+
+def replaced(root: Any, path: Sequence[str | int], value: Any) -> Any:
+    """A copy of a JSON object with another value at a path; parts off that path are shared."""
+    if not path:
         return value
     copy = here = dict(root)
-    for index, part in enumerate(parts):
+    for index, part in enumerate(path):
         key: Any = int(part) if isinstance(here, list) else part
-        if index == len(parts) - 1:
+        if index == len(path) - 1:
             here[key] = value
         else:
             inner = here[key]

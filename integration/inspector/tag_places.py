@@ -22,7 +22,7 @@ from ...schema.structural_tag.places import paths_of
 from ..compiler.rule_range import Range, rule_range
 from .json_text import JsonPosition, escaped, read_position
 from .rule_places import live_parts
-from .schema_places import applying, keyword_reason, responsible
+from .schema_places import applying, keyword_reason, replaced, responsible
 
 Path: TypeAlias = "tuple[str | int, ...]"
 
@@ -203,7 +203,7 @@ class TagReader:
                     trials += 1
                     if trials > MOST_TRIALS or time.monotonic() > deadline:
                         return None
-                    if self._fits(_replaced(self._tag, (*path, field), unbounded), data):
+                    if self._fits(replaced(self._tag, (*path, field), unbounded), data):
                         return TagPlace(self._pointer((*path, field)), keyword_reason(field, value[field]))
         return None
 
@@ -291,15 +291,6 @@ def _formats(path: Path, value: Any, *, below: bool) -> Iterator[tuple[Path, Map
             inner += enumerate(found)
         if below and len(todo) < MOST_FORMATS:
             todo += [((*here, part), each) for part, each in inner]
-
-
-def _replaced(value: Any, path: Path, other: Any) -> Any:
-    """A copy with another value at a path; parts off that path are shared."""
-    if not path:
-        return other
-    copy = value.copy()
-    copy[path[0]] = _replaced(value[path[0]], path[1:], other)
-    return copy
 
 
 def _argument(schema: Any, inner: str) -> JsonPosition:

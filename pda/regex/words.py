@@ -12,6 +12,7 @@ from collections.abc import Set
 from ..automata.charset import CharSet, size, union
 from ..automata.dfa import Dfa, from_letters
 from ..budget import Budget
+from ..choice import without_extensions
 from .ast import Alt, Ast, AstId, Chars, Seq, Text
 
 Word = tuple[CharSet, ...]
@@ -64,14 +65,13 @@ def plain_words(ast: Ast) -> list[str] | None:
     root = ast.nodes[ast.root]
     if not isinstance(root, Alt):
         return None
-    words: dict[str, None] = {}
+    words: list[str] = []
     for part in root.parts:
         node = ast.nodes[part]
         if not isinstance(node, Text):
             return None
-        if not any(node.text[:end] in words for end in range(1, len(node.text) + 1)):
-            words[node.text] = None
-    return list(words)
+        words.append(node.text)
+    return without_extensions(words)
 
 
 def words_dfa(words: list[Word], budget: Budget, *, first_match: bool = False) -> Dfa:
