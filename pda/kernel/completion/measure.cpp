@@ -294,7 +294,7 @@ u64 Nfa::distance_of_head(const Head& head, const Register& reg, const std::vect
   if (exit == NONE) return NONE;
   if (head.automaton) return plus(exit, counted_rest(head.body, reg.count, least));
   if (!head.permutation) {
-    const u64 last = static_cast<u64>(reg.count) + reg.further;
+    const u64 last = reg.last();
     const u64 missing = last < head.minimum && reg.count < COUNT_DEEP ? head.minimum - last : 0;
     if (missing == 0) return exit;
     const u64 body = least[head.body];

@@ -1,6 +1,7 @@
 // Rewrites left recursive NFAs into NFAs without left recursion and with few calls, which the matchers can run.
 #include <algorithm>
 
+#include "grammar/components.h"
 #include "rules/nfa.h"
 
 namespace stackmask {
@@ -183,7 +184,7 @@ class Rewriter {
     }
   }
 
-  // Strongly connected components of the left-call graph that contain a cycle (Tarjan 1972, with an explicit stack).
+  // Strongly connected components of the left-call graph that contain a cycle.
   std::vector<std::vector<RuleId>> left_recursive() {
     std::vector<std::vector<RuleId>> cyclic;
     components(left_, [&](const std::vector<RuleId>& component) {
@@ -195,51 +196,12 @@ class Rewriter {
 
   template <class F>
   void components(const std::vector<std::vector<RuleId>>& graph, F emit) {
-    const u32 n = static_cast<u32>(graph.size());
-    std::vector<u32> index(n, 0), low(n, 0);
-    std::vector<RuleId> stack;
-    std::vector<u8> on_stack(n, 0);
-    u32 next = 1;
-    struct Call {
-      RuleId rule;
-      std::size_t child;
-    };
-    std::vector<Call> calls;
+    Components found(graph.size());
     for (const RuleId root : nfa_.each_rule()) {
-      if (index[root]) continue;
-      calls.push_back({root, 0});
-      while (!calls.empty()) {
-        const RuleId v = calls.back().rule;
-        if (calls.back().child == 0) {
-          index[v] = low[v] = next++;
-          stack.push_back(v);
-          on_stack[v] = 1;
-        }
-        bool descended = false;
-        while (calls.back().child < graph[v].size()) {
-          const RuleId w = graph[v][calls.back().child++];
-          if (!index[w]) {
-            calls.push_back({w, 0});
-            descended = true;
-            break;
-          }
-          if (on_stack[w]) low[v] = std::min(low[v], index[w]);
-        }
-        if (descended) continue;
-        if (low[v] == index[v]) {
-          std::vector<RuleId> component;
-          RuleId w;
-          do {
-            w = stack.back();
-            stack.pop_back();
-            on_stack[w] = 0;
-            component.push_back(w);
-          } while (w != v);
-          emit(component);
-        }
-        calls.pop_back();
-        if (!calls.empty()) low[calls.back().rule] = std::min(low[calls.back().rule], low[v]);
-      }
+      if (found.reached(root)) continue;
+      found.reach(
+          root, [&](u32 rule) { return graph[rule].size(); }, [&](u32 rule, std::size_t i) { return u32{graph[rule][i]}; }, [](u32) {},
+          [&](const std::vector<u32>& rules) { emit(std::vector<RuleId>(rules.begin(), rules.end())); });
     }
   }
 

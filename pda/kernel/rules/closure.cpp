@@ -37,11 +37,11 @@ bool Closure::seen(const Item& item) {
 void Closure::expand_head(const Item& item, const Head& head) {
   const Register reg = registers_.get(item.reg);
   Register outside = reg;
-  outside.count = outside.further = outside.used = 0;
+  outside.leave();
   if (head.automaton) return add(head.body, item.reg);
   if (!head.permutation) {
     const bool free = reg.count == COUNT_FREE, deep = reg.count == COUNT_DEEP;
-    const u32 last = reg.count + reg.further;
+    const u32 last = reg.last();
     if (free || deep || head.maximum == NONE || last < head.maximum) {
       add(head.body, item.reg);
     } else if (reg.count < head.maximum) {
@@ -98,7 +98,7 @@ void Closure::run() {
         case EDGE_EPSILON: add(edge.target, item.reg); break;
         case EDGE_ENTER: {
           Register reg = registers_.get(item.reg);
-          reg.count = reg.further = reg.used = 0;
+          reg.leave();
           add(edge.target, registers_.id(reg));
           break;
         }
@@ -108,7 +108,7 @@ void Closure::run() {
           const Head& head = nfa_.heads[state.body];
           if (reg.count < COUNT_DEEP) {
             reg.count++;
-            if (head.maximum == NONE && reg.count + reg.further >= head.minimum) reg.count = COUNT_FREE, reg.further = 0;
+            if (head.maximum == NONE && reg.last() >= head.minimum) reg.set_count(COUNT_FREE);
           }
           add(edge.target, registers_.id(reg));
           break;
@@ -116,7 +116,7 @@ void Closure::run() {
         case EDGE_LEAVE: {
           Register reg = registers_.get(item.reg);
           if (reg.count == COUNT_DEEP || (reg.count != COUNT_FREE && reg.count < nfa_.heads[state.body].minimum)) break;
-          reg.count = reg.further = reg.used = 0;
+          reg.leave();
           add(edge.target, registers_.id(reg));
           break;
         }
@@ -183,7 +183,7 @@ void Closure::unite_counts() {
     for (std::size_t k = 1; k < united_.size(); k++) {
       Register& kept = united_[last];
       const Register& next = united_[k];
-      const u64 end = static_cast<u64>(kept.count) + kept.further, width = head.maximum == NONE ? NONE : head.maximum - head.minimum;
+      const u64 end = kept.last(), width = head.maximum == NONE ? NONE : head.maximum - head.minimum;
       if (kept.used != next.used || kept.seen != next.seen || next.count >= COUNT_DEEP || next.count > end + width + 1)
         united_[++last] = next;
       else kept.further = std::max(kept.further, next.count - kept.count + next.further);
@@ -192,7 +192,7 @@ void Closure::unite_counts() {
     const std::size_t first = out;
     for (Register& reg : united_) {
       if (reg.count < COUNT_DEEP) {
-        const u32 end = std::min(reg.count + reg.further, std::max(reg.count, head.minimum));
+        const u32 end = std::min(reg.last(), std::max(reg.count, head.minimum));
         if (head.maximum == NONE) reg.count = end;  // the last allows all that the others do
         reg.further = end - reg.count;
       }

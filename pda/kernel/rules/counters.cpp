@@ -41,11 +41,11 @@ StateId Counters::saturated(StateId state, u32 bytes) {
   return recounted(state, [bytes](const Item&, const NfaState&, const Head& head, Register& reg) {
     if (head.permutation || reg.count >= COUNT_DEEP) return true;
     const u64 margin = bytes / head.least + 2 + head.furthest;  // a token completes at most this many bodies
-    const u32 last = reg.count + reg.further;
+    const u32 last = reg.last();
     const u32 leaving = std::max(reg.count, head.minimum);  // the first count with which the repetition may be left
     const bool far = head.maximum == NONE || (head.automaton ? reg.count : leaving) + margin < head.maximum;
-    if (last + margin < head.minimum && (!head.automaton || (far && !head.bounded))) reg.count = COUNT_DEEP, reg.further = 0;
-    else if (last >= leaving && far) reg.count = COUNT_FREE, reg.further = 0;
+    if (last + margin < head.minimum && (!head.automaton || (far && !head.bounded))) reg.set_count(COUNT_DEEP);
+    else if (last >= leaving && far) reg.set_count(COUNT_FREE);
     else if (reg.further && reg.count + margin < head.minimum) {  // counts so low are all alike
       reg.count = static_cast<u32>(head.minimum - margin - 1);
       reg.further = last - reg.count;
@@ -57,7 +57,7 @@ StateId Counters::saturated(StateId state, u32 bytes) {
 std::pair<StateId, u32> Counters::with_free_counts(StateId state) {
   u32 needed = 0;
   const StateId result = recounted(state, [&needed](const Item&, const NfaState&, const Head& head, Register& reg) {
-    reg.count = COUNT_FREE, reg.further = 0;
+    reg.set_count(COUNT_FREE);
     needed = std::max(needed, head.furthest);
     return true;
   });

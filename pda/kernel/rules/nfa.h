@@ -205,6 +205,9 @@ struct Register {
   u32 further = 0;        // of a repetition: the item stands for as many counts above this one, too (see Closure::unite_counts)
   u32 used = 0;           // members of a permutation, an id of Registers::sets
   u32 seen = NONE;        // values of a scope, an id kept by the states
+  u32 last() const { return count + further; }  // the largest count, where it is one
+  void set_count(u32 only) { count = only, further = 0; }
+  void leave() { count = further = used = 0; }  // the repetition or permutation
   bool operator==(const Register&) const = default;
 };
 constexpr u32 COUNT_DEEP = 0xFFFFFFFE;  // so far below the minimum that no token reaches it

@@ -244,7 +244,7 @@ void RuleDfa::build_edges(StateId state) {
   calls_.insert(calls_.end(), made.begin(), made.end());
   const u32 first_token = static_cast<u32>(token_edges_.size());
   for (const auto& [set, target] : tokens) {
-    const StateId to = closure_of({&target, 1});
+    const StateId to = closure_of(target);
     token_edges_.push_back({set, to});
   }
   DfaState& f = states_[state];

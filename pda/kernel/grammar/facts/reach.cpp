@@ -1,6 +1,5 @@
-// Which vertices the root reaches, in which order, and which of them call themselves (Tarjan 1972, with an explicit stack).
-#include <algorithm>
-
+// Which vertices the root reaches, in which order, and which of them call themselves.
+#include "grammar/components.h"
 #include "grammar/facts/passes.h"
 
 namespace stackmask {
@@ -12,54 +11,25 @@ class Reach : StateSearch {
   Reach(const Expressions& expressions, Survey& survey, Deadline& deadline) : StateSearch(expressions, survey), deadline_(deadline) {}
 
   void run() {
-    const u32 vertices = static_cast<u32>(facts_.flags.size());
-    std::vector<u32> index(vertices, 0), low(vertices, 0), stack;
+    const std::size_t vertices = facts_.flags.size();
     recursive_.assign(vertices, 0);
     facts_.rank.assign(vertices, 0);
     order_.reserve(vertices);
-    std::vector<u8> emitted(vertices, 0);
-    u32 next = 1;
-    struct Visit {
-      u32 vertex;
-      u32 at, count;
-    };
-    std::vector<Visit> visits;
-    auto enter = [&](u32 v) {
-      index[v] = low[v] = next++;
-      facts_.flags[v] |= REACHED;
-      stack.push_back(v);
-      visits.push_back({v, 0, static_cast<u32>(child_count(v))});
-    };
-    enter(root());
-    while (!visits.empty()) {
-      deadline_.check();
-      Visit& visit = visits.back();
-      const u32 v = visit.vertex;
-      bool descended = false;
-      while (visit.at < visit.count) {
-        const u32 w = child(v, visit.at++);
-        if (w == NONE || !facts_.is(w, PRODUCTIVE)) continue;
-        if (!index[w]) {
-          enter(w);
-          descended = true;
-          break;
-        }
-        if (!emitted[w]) low[v] = std::min(low[v], index[w]);
-      }
-      if (descended) continue;
-      visits.pop_back();
-      if (!visits.empty()) low[visits.back().vertex] = std::min(low[visits.back().vertex], low[v]);
-      if (low[v] != index[v]) continue;
-      const std::size_t first = order_.size();
-      u32 w;
-      do {
-        w = stack.back();
-        stack.pop_back();
-        emitted[w] = 1;
-        order_.push_back(w);
-      } while (w != v);
-      if (order_.size() - first > 1) component(first);
-    }
+    Components(vertices).reach(
+        root(), [&](u32 v) { return child_count(v); },
+        [&](u32 v, std::size_t i) {
+          const u32 w = child(v, i);
+          return w != NONE && facts_.is(w, PRODUCTIVE) ? w : u32{NONE};
+        },
+        [&](u32 v) {
+          deadline_.check();
+          facts_.flags[v] |= REACHED;
+        },
+        [&](const std::vector<u32>& members) {
+          deadline_.check();
+          if (members.size() > 1) component(members);
+          else order_.push_back(members[0]);
+        });
     for (std::size_t i = 0; i < order_.size(); i++) facts_.rank[order_[i]] = static_cast<u32>(order_.size() - i);
   }
 
@@ -67,10 +37,8 @@ class Reach : StateSearch {
   Deadline& deadline_;
 
   // Vertices that reach each other, by which may call which before anything is read; a cycle there is left recursion.
-  void component(std::size_t first) {
-    std::vector<u32> members(order_.begin() + static_cast<std::ptrdiff_t>(first), order_.end());
+  void component(const std::vector<u32>& members) {
     for (const u32 v : members) recursive_[v] = 1;  // 2: begun, 3: done
-    order_.resize(first);
     struct Visit {
       u32 vertex;
       std::size_t at;
