@@ -29,14 +29,13 @@ import numpy.typing as npt
 
 from ...pda.exceptions import LimitError
 from ...pda.matcher import Matcher
-from ..forced_drafts import TAIL, Cut, Encode, cut_behind, forced_tokens
+from ..forced_drafts import LONGEST_TOKEN, TAIL, Cut, Encode, cut_behind, forced_tokens
 from .grammar import Grammar
 from .plugin import IncompatibleVersionError, find
 
 _LOGGER: Final = logging.getLogger(__name__)
 
 MOST_TEXTS: Final = 8  # of texts that begin by different bytes; there are more where text is free, and then they are no drafts
-LONGEST_TOKEN: Final = 64  # bytes of text looked at for each draft; longer tokens are blanks and rulers
 KEPT_CUTS: Final = 1 << 14  # texts whose tokens are kept; those of frames come again with every request
 
 WORKER: Final = "sglang.srt.speculative.ngram_worker"
@@ -172,7 +171,7 @@ def grow(tree: Tree, matcher: Matcher, before: Sequence[int], proposed: Sequence
             return
         twin = matcher.fork()
         if all(map(twin.accept_token, path)) and not twin.is_terminated():
-            tree.add([*path, *forced_tokens(twin, [*before, *path], twin.vocabulary, encode)])
+            tree.add([*path, *forced_tokens(twin, [*before, *path], tree.size, encode)])
     for text in others:
         if tree.is_full:
             return

@@ -187,13 +187,13 @@ class Grammar:
             return []
         return accepted
 
-    def forced_tokens(self, drafts: Sequence[int], most: int, encode: Encode) -> list[int]:
-        """At most `most` tokens of the text that must come behind drafts that fit."""
+    def forced_tokens(self, before: Sequence[int], drafts: Sequence[int], most: int, encode: Encode) -> list[int]:
+        """At most `most` tokens of the text that must follow drafts that fit, cut as the tokenizer does behind the tokens `before` them."""
         try:
             twin = self._matcher.fork()
             if most <= 0 or not all(twin.accept_token(token) for token in drafts) or twin.is_terminated():
                 return []
-            return forced_tokens(twin, twin.taken, twin.vocabulary, encode)[:most]
+            return forced_tokens(twin, [*before, *drafts], most, encode)
         except (LimitError, ValueError) as error:
             self._report(error)
             return []

@@ -25,6 +25,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from ...pda.exceptions import StackmaskError
+from ..forced_drafts import TAIL
 from .backend import REQUEST_TYPES, Backend, Fronts, Grammar, Settings
 from .beam import BeamBackend
 
@@ -60,6 +61,11 @@ _FIELDS: Final = MappingProxyType(
     }
 )
 """The options there are: each is honoured, refused, or none of a backend's business."""
+
+_ATTRIBUTES: Final = MappingProxyType(
+    {("vllm.v1.request", "Request"): "output_token_ids sampling_params structured_output_request use_structured_output"}
+)
+"""What is read from objects whose classes declare no fields: properties, or names that `__init__` sets."""
 
 _ABSTRACT: Final = MappingProxyType({"StructuredOutputBackend": Backend, "StructuredOutputGrammar": Grammar})
 
@@ -188,7 +194,8 @@ def _validate_tokens(original: Any, self: Any, request: Any, spec_tokens: list[i
     begin = self._get_constraint_bounds(request, found)[0]
     if not isinstance(grammar, Grammar) or begin > len(found):  # in reasoning
         return found
-    return [*found, *grammar.forced_tokens(found[begin:], backend.most_forced - len(found), backend.encode)]
+    before = [*request.output_token_ids[-TAIL:], *found[:begin]]
+    return [*found, *grammar.forced_tokens(before, found[begin:], backend.most_forced - len(found), backend.encode)]
 
 
 def _init_beam_search(fronts: Fronts, original: Any, self: Any, structured_outputs: Any, tokenizer: Any) -> Any:
@@ -211,7 +218,7 @@ def _check(version: str) -> None:
     release = tuple(int(part) if part.isdigit() else 0 for part in version.split(".")[:2])
     if not TESTED[0] <= release < TESTED[1]:
         raise IncompatibleVersionError(f"{hint}, and this is vLLM {version}; nothing was patched")
-    problems = [*_changed_parameters(), *_changed_fields(), *_changed_types()]
+    problems = [*_changed_parameters(), *_changed_fields(), *_changed_attributes(), *_changed_types()]
     if problems:
         raise IncompatibleVersionError(f"{hint}; this is vLLM {version}, but {'; '.join(problems)}; nothing was patched")
 
@@ -234,6 +241,16 @@ def _changed_fields() -> list[str]:
         names = {field.name for field in dataclasses.fields(found)} if dataclasses.is_dataclass(found) else set()
         if names != set(expected.split()):
             problems.append(f"{module}.{path} has other fields: {', '.join(sorted(names ^ set(expected.split())))}")
+    return problems
+
+
+def _changed_attributes() -> list[str]:
+    problems = []
+    for (module, path), expected in _ATTRIBUTES.items():
+        found = _find(module, path)
+        set_by_init = getattr(getattr(getattr(found, "__init__", None), "__code__", None), "co_names", ())
+        if missing := [name for name in expected.split() if name not in set_by_init and not hasattr(found, name)]:
+            problems.append(f"{module}.{path} has no {', '.join(missing)}")
     return problems
 
 

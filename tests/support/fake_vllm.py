@@ -32,6 +32,7 @@ def modules(version: str = "0.33.0") -> dict[str, ModuleType]:
         "vllm.exceptions",
         "vllm.sampling_params",
         "vllm.v1",
+        "vllm.v1.request",
         "vllm.v1.structured_output",
         "vllm.v1.structured_output.backend_types",
         "vllm.v1.structured_output.request",
@@ -48,6 +49,7 @@ def modules(version: str = "0.33.0") -> dict[str, ModuleType]:
             setattr(made[parent], last, module)
     made["vllm"].__version__ = version
     made["vllm.exceptions"].VLLMValidationError = ValidationError
+    made["vllm.v1.request"].Request = Request
     _types(made["vllm.v1.structured_output.backend_types"])
     _config(made["vllm.config.structured_outputs"])
     _sampling(made["vllm.sampling_params"])
@@ -168,8 +170,8 @@ def _manager(module: Any) -> None:
             return self.backend.compile_grammar(kind, specification, stop_token_ids=request.sampling_params.all_stop_token_ids)
 
         def _get_constraint_bounds(self, request: Any, spec_tokens: Any, spec_tokens_committed: bool = False) -> tuple[int, int]:
-            reasons = getattr(request, "reasons", False)
-            return (len(spec_tokens) + 1,) * 2 if reasons else (0, 0)
+            first = len(spec_tokens) + 1 if request.thinking is None else request.thinking
+            return first, first
 
         def validate_tokens(self, request: Any, spec_tokens: list[int]) -> list[int]:
             if not request.use_structured_output:
@@ -266,11 +268,14 @@ def _beam_search(module: Any, request: Any) -> None:
 
 
 class Request:
-    """A request in the engine."""
+    """A request in the engine; `thinking` is how many of its drafts come before the grammar, None if all."""
 
     def __init__(self, sampling_params: Any, key: Any) -> None:
         self.sampling_params = sampling_params
         self.structured_output_request = SimpleNamespace(structured_output_key=key, grammar=None)
+        self.output_token_ids: list[int] = []
+        self.use_structured_output = True
+        self.thinking: int | None = 0
 
     def grammar(self, timeout: float = 30) -> Any:
         """The compiled grammar; a failed compilation is raised."""

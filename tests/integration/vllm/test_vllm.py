@@ -18,6 +18,8 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("pydantic")
 transformers = pytest.importorskip("transformers")
 
+from support import word_tokens  # noqa: E402
+
 from stackmask.integration.demo import load_tokenizer  # noqa: E402
 from stackmask.integration.tokenizers import Vocabulary  # noqa: E402
 from stackmask.integration.vllm import IncompatibleVersionError, plugin, register  # noqa: E402
@@ -382,6 +384,8 @@ def broken(made, change):
         types.StructuredOutputOptions = [*types.StructuredOutputOptions, SimpleNamespace(name="TABLE")]
     elif change == "class":
         del types.StructuredOutputGrammar
+    elif change == "attribute":
+        made["vllm.v1.request"].Request = type("Request", (), {"sampling_params": None, "use_structured_output": True})
     elif change == "module":
         del made["vllm.sampling_params"]
 
@@ -397,6 +401,7 @@ def broken(made, change):
         ("method", "wants jump"),
         ("type", "TABLE"),
         ("class", "StructuredOutputGrammar is not there"),
+        ("attribute", "Request has no output_token_ids, structured_output_request"),
         ("module", "vllm.sampling_params"),
     ],
 )
@@ -496,8 +501,13 @@ def drafting(vllm, manager, **constraint):
     """A request whose drafts are asked for."""
     request = start(vllm, manager, sampling(vllm, **constraint))
     request.structured_output_request.grammar = request.grammar()
-    request.use_structured_output = True
     return request
+
+
+def take(request, tokens):
+    """Tokens that a request has generated."""
+    request.output_token_ids += tokens
+    assert request.structured_output_request.grammar.accept_tokens("r", tokens)
 
 
 def test_forced_text_becomes_drafts(vllm, forcing, tokenizer):
@@ -509,16 +519,15 @@ def test_forced_text_becomes_drafts(vllm, forcing, tokenizer):
     assert drafts == whole[:6] and grammar.matcher.num_accepted == 0
     assert forcing.validate_tokens(request, whole[:2]) == drafts
     assert forcing.validate_tokens(request, [*whole[:2], 3]) == drafts  # what does not fit gives way
-    assert grammar.accept_tokens("r", whole[:-1])
+    take(request, whole[:-1])
     assert forcing.validate_tokens(request, []) == []  # the last token may go on past the forced text
     city = drafting(vllm, forcing, regex=CALL)
-    grammar = city.structured_output_request.grammar
-    assert grammar.accept_tokens("r", encode(tokenizer, 'call: {"name": "get_weather", "city": "ab"'))
+    take(city, encode(tokenizer, 'call: {"name": "get_weather", "city": "ab"'))
     ahead = forcing.validate_tokens(city, [])
     assert len(ahead) > 2 and ', "unit": "celsius"}'.startswith(tokenizer.decode(ahead))
-    request.reasons = True
+    request.thinking = None
     assert forcing.validate_tokens(request, []) == [] and forcing.validate_tokens(request, [7]) == [7]
-    request.reasons, request.use_structured_output = False, False
+    request.thinking, request.use_structured_output = 0, False
     assert forcing.validate_tokens(request, [7]) == [7]
 
 
@@ -527,14 +536,31 @@ def test_nothing_is_forced(vllm, forcing, tokenizer):
     free = drafting(vllm, forcing, regex="[a-z]{4}")
     assert forcing.validate_tokens(free, []) == []
     ended = drafting(vllm, forcing, regex="a")
-    assert ended.structured_output_request.grammar.accept_tokens("r", [*encode(tokenizer, "a"), 2])
+    take(ended, [*encode(tokenizer, "a"), 2])
     assert forcing.validate_tokens(ended, []) == []
     split = drafting(vllm, forcing, choice=["temperature and temperature"])
     grammar = split.structured_output_request.grammar
     first = next(token for token in grammar.matcher.allowed_tokens() if grammar.matcher.vocabulary.token_bytes(token) == b"t")
-    grammar.accept_tokens("r", [first])
+    take(split, [first])
     ahead = forcing.validate_tokens(split, [])
     assert ahead and grammar.validate_tokens(ahead) == ahead
+
+
+def test_forced_text_is_cut_behind_the_tokens_before(vllm, config, forcing):
+    """As the tokenizer cuts all of it: behind what was generated, behind drafts, and behind the end of a request's thinking."""
+    words = word_tokens.load()
+    forcing.tokenizer = words
+    config.model_config.get_vocab_size = lambda: len(words)
+    bracket, *rest = whole = encode(words, "[.name is known")
+    assert rest != encode(words, ".name is known")
+    request = drafting(vllm, forcing, regex="[<\\[]\\.name is known")
+    assert forcing.validate_tokens(request, [bracket]) == whole[:6]
+    take(request, [bracket])
+    assert forcing.validate_tokens(request, []) == rest[:6]
+    thinking = drafting(vllm, forcing, regex="\\.name is known")
+    assert forcing.validate_tokens(thinking, []) == encode(words, ".name is known")[:6]
+    thinking.thinking = 1
+    assert forcing.validate_tokens(thinking, [bracket]) == whole[:6]
 
 
 @pytest.mark.parametrize("change", ["method", "asynchronous", "runner", "setting", "none"])
