@@ -19,6 +19,7 @@
     server/                                an HTTP server over the engine, with OpenAI's interface
     cli/                                   the command line
     outlines/                              a back end for Outlines
+    environment                            settings of backends that are variables of the environment
     forced_drafts                          forced text cut into tokens, which engines verify as drafts
     vllm/, sglang/, xgrammar/              backends for vLLM and SGLang, and XGrammar's Python interface
 

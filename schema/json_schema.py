@@ -175,12 +175,13 @@ def json_schema_node(
     budget: Budget | None = None,
     run: Run = Compilation.run,
     extra_properties: str = "schema",
+    distinct_keys: bool = DISTINCT_KEYS,
     whitespace: Whitespace = DEFAULT_WHITESPACE,
 ) -> tuple[NodeId, Report]:
     """A node of another grammar for the instances of a schema.
 
-    `fragments` are those of `install`, with their whitespace, where the builder has them already; otherwise the schema's `x-guidance` may
-    ask for another whitespace than the one that is given, and for leniency.
+    `fragments` are those of `install`, with their whitespace and their `distinct`, where the builder has them already; otherwise the
+    schema's `x-guidance` may ask for another whitespace than the one that is given, and for leniency.
     A budget bounds the rest of the enclosing compilation, and brings its own limits.
     """
     check_is_schema(schema)
@@ -190,7 +191,7 @@ def json_schema_node(
         lenient = lenient or asked.lenient is True
         whitespace = whitespace if asked.whitespace is None else asked.whitespace
         check_whitespace(whitespace)
-        made = install(builder, whitespace)
+        made = install(builder, whitespace, distinct=distinct_keys)
     root, report = _define(
         builder,
         made,
@@ -203,6 +204,7 @@ def json_schema_node(
         budget or Budget(limits),
         run,
         extra_properties=extra_properties,
+        distinct_keys=distinct_keys,
     )
     return (made.never if root == made.never else builder.call(rule)), report
 

@@ -310,7 +310,7 @@ def main() -> int:
     if arguments.as_attacker:
         asyncio.run(attack_once(arguments))
         return 0
-    command = [sys.executable, "-m", "stackmask.integration.cli", "serve", "--demo", "--port", "0", "--grammar-cache-bytes", str(16 << 20)]
+    command = [sys.executable, "-m", "stackmask", "serve", "--demo", "--port", "0", "--grammar-cache-bytes", str(16 << 20)]
     lines: list[str] = []
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ) as server:
         assert server.stderr is not None

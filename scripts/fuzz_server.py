@@ -23,7 +23,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--schemathesis", default="schemathesis", metavar="COMMAND")
     arguments = parser.parse_args()
-    serve = [sys.executable, "-m", "stackmask.integration.cli", "serve", "--demo", "--port", "0", "--max-tokens", "40"]
+    serve = [sys.executable, "-m", "stackmask", "serve", "--demo", "--port", "0", "--max-tokens", "40"]
     with subprocess.Popen(serve, stderr=subprocess.PIPE, text=True) as server:
         assert server.stderr is not None
         found = re.search(r"at (http://\S+)/v1", server.stderr.readline())

@@ -176,7 +176,7 @@ def main() -> int:
     parser.add_argument("--window", type=float, default=8.0, help="seconds of a calm or a hostile window")
     parser.add_argument("--no-hostile", action="store_true")
     arguments = parser.parse_args()
-    command = [sys.executable, "-m", "stackmask.integration.cli", "serve", "--demo", "--port", "0", "--grammar-cache-bytes", str(16 << 20)]
+    command = [sys.executable, "-m", "stackmask", "serve", "--demo", "--port", "0", "--grammar-cache-bytes", str(16 << 20)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ) as server:
         assert server.stderr is not None
         found = re.search(r"at (http://\S+)/v1", server.stderr.readline())

@@ -41,6 +41,7 @@ def test_source_distribution(tmp_path: Path) -> None:
         committed = {f"src/stackmask/{name}" for name in listed.stdout.split("\0") if name}
         assert committed <= held
     assert {name for name in held if name.endswith((".so", ".pyc"))} == set()
+    assert {"src/stackmask/__init__.py", "src/stackmask/__main__.py", "src/stackmask/py.typed"} <= held
     assert {"LICENSE", "NOTICE", "CMakeLists.txt", "pyproject.toml", "README.md", "examples/masks.c", "scripts/smoke_test.py"} <= set(sizes)
     assert {name for name, size in sizes.items() if size > SMALL} == {"src/stackmask/integration/demo/model/model.safetensors"}
 
@@ -71,8 +72,11 @@ print(list(stackmask.Compiler(vocabulary).regex("a+b").matcher().allowed_tokens(
     environment["PYTHONPATH"] = os.pathsep.join(
         [str(installed), *sys.path]
     )  # -S leaves out the editable package, and with it what is beside it
-    done = subprocess.run([sys.executable, "-S", "-c", program], cwd=tmp_path, env=environment, check=True, capture_output=True, text=True)
+    python = [sys.executable, "-S"]
+    done = subprocess.run([*python, "-c", program], cwd=tmp_path, env=environment, check=True, capture_output=True, text=True)
     assert done.stdout.splitlines() == [str(installed / "stackmask" / "__init__.py"), "[0]"]
+    check = [*python, "-m", "stackmask", "check", "--regex", "a+", "-"]
+    subprocess.run(check, cwd=tmp_path, env=environment, input="aa", check=True, capture_output=True, text=True)
 
 
 def test_size() -> None:

@@ -188,11 +188,13 @@ def responsible(
     """
     left = MOST_TRIALS
 
-    def would_fit(schema: Any, **more: str) -> bool:
+    def would_fit(schema: Any, **more: object) -> bool:
         nonlocal left
         left -= 1
         return left > 0 and time.monotonic() < deadline and fits(schema, {**options, **more})
 
+    if options.get("distinct_keys") and would_fit(root, distinct_keys=False):
+        return Responsible("", None, "distinct_keys is true: no key of an object comes twice")
     if not would_fit(True):
         return None
     places = _candidates(root, position)

@@ -234,12 +234,13 @@ class TagReader:
 
         def fits(other: Any, options: Mapping[str, Any]) -> bool:
             is_any = options["property_order"] == "any"
-            variant = {**content, "json_schema": other, "any_order": is_any, "extra_properties": options["extra_properties"]}
-            return self._fits(variant, data)
+            more = {name: options[name] for name in ("extra_properties", "distinct_keys")}
+            return self._fits({**content, "json_schema": other, "any_order": is_any, **more}, data)
 
         options = {
             "property_order": "any" if value.get("any_order") else "schema",
             "extra_properties": value.get("extra_properties") or "schema",
+            "distinct_keys": bool(value.get("distinct_keys")),
         }
         found = responsible(schema, position, fits, options, deadline)
         return TagPlace(pointer) if found is None else TagPlace(pointer + found.pointer, found.reason)

@@ -164,4 +164,6 @@ def _options(extension: Extension, whitespace: str) -> dict[str, Any]:
         options["extra_properties"] = extension.extra_properties
     if extension.strict_keywords is not None:
         options["strict_keywords"] = extension.strict_keywords
+    if extension.distinct_keys is not None:
+        options["distinct_keys"] = extension.distinct_keys
     return options

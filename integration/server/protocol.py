@@ -106,6 +106,7 @@ class Extension(Model):
     lenient: bool | None = None
     extra_properties: Literal["schema", "closed"] | None = None
     strict_keywords: bool | None = None
+    distinct_keys: bool | None = None
     reasoning: bool | None = None
     partial: bool = False
 

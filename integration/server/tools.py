@@ -118,7 +118,8 @@ def answer_format(constraint: Constraint, field: str | None) -> dict[str, Any]:
             except (ValueError, RecursionError) as error:
                 raise ApiError(f"{field} is not JSON: {error}", param=field, code="invalid_grammar") from None
             closed = {"extra_properties": "closed"} if options.get("extra_properties") == "closed" else {}
-            return {"type": "json_schema", "json_schema": schema, **blanks, **order, **closed}
+            distinct = {"distinct_keys": True} if options.get("distinct_keys") else {}
+            return {"type": "json_schema", "json_schema": schema, **blanks, **order, **closed, **distinct}
         case "regex":
             return {"type": "regex", "pattern": value}
         case "ebnf" | "lark":

@@ -36,6 +36,7 @@ from ...pda.limits import Limits
 from ...pda.regex import regex_grammar
 from ...schema.emit.json_parts import DEFAULT_WHITESPACE
 from ..compiler import CompiledGrammar, Compiler
+from ..environment import read_flag
 from ..processes.pool import WorkerCompiler
 from ..tokenizers import Vocabulary
 from . import drafts
@@ -56,6 +57,7 @@ class Settings:
 
     `whitespace` in JSON follows SGLang's `--constrained-json-...` options; `blanks` is the same as a number, where it is one.
     `extra_properties` (EXTRA_PROPERTIES) is "schema", or "closed" for no undeclared keys where a schema declares some.
+    `distinct_keys` (DISTINCT_KEYS): 1 allows no key of an object twice, undeclared ones included.
     `compile_seconds` (COMPILE_SECONDS) bounds a compilation, and is never more than half of SGLang's own time limit.
     `cache_bytes` (CACHE_MB, in MiB) bounds the grammars that are kept, and the engine's tables of these.
     `forced_drafts` (FORCED_DRAFTS): 0 makes no drafts of forced text where the server speculates by n-grams.
@@ -66,16 +68,23 @@ class Settings:
     whitespace: str = DEFAULT_WHITESPACE
     blanks: int | None = None
     extra_properties: str = "schema"
+    distinct_keys: bool = False
     compile_seconds: float = 10.0
     cache_bytes: int = 512 << 20
     forced_drafts: bool = True
     workers: int = 4
     ranks_agree: bool = False
 
+    @property
+    def json_options(self) -> dict[str, Any]:
+        """The options of JSON, which the compiler's method and the format inside a structural tag call by the same names."""
+        return {"whitespace": self.whitespace, "extra_properties": self.extra_properties, "distinct_keys": self.distinct_keys}
+
     @classmethod
     def from_server(cls, server_args: Any, environment: Mapping[str, str] | None = None) -> Self:
         """The settings of this process."""
-        get = (os.environ if environment is None else environment).get
+        environment = os.environ if environment is None else environment
+        get = environment.get
         patience = envs.SGLANG_GRAMMAR_MAX_POLL_ITERATIONS.get() * envs.SGLANG_GRAMMAR_POLL_INTERVAL.get()
         seconds = min(float(get("STACKMASK_SGLANG_COMPILE_SECONDS") or cls.compile_seconds), patience / 2)
         first = get_parallel().pp_rank == 0
@@ -84,10 +93,11 @@ class Settings:
             whitespace=whitespace,
             blanks=blanks,
             extra_properties=get("STACKMASK_SGLANG_EXTRA_PROPERTIES") or cls.extra_properties,
+            distinct_keys=read_flag(environment, "STACKMASK_SGLANG_DISTINCT_KEYS", cls.distinct_keys),
             # INVARIANT: later pipeline stages do what the first decided, so they must not fail where it did not
             compile_seconds=seconds if first else 10 * seconds,
             cache_bytes=int(get("STACKMASK_SGLANG_CACHE_MB") or cls.cache_bytes >> 20) << 20,
-            forced_drafts=get("STACKMASK_SGLANG_FORCED_DRAFTS") != "0",
+            forced_drafts=read_flag(environment, "STACKMASK_SGLANG_FORCED_DRAFTS", cls.forced_drafts),
             workers=int(get("STACKMASK_SGLANG_WORKERS") or cls.workers),
             ranks_agree=server_args.tp_size > 1 and first,
         )
@@ -143,10 +153,7 @@ class Backend(_Ranked):
     def dispatch_json(self, key_string: str) -> BaseGrammarObject:
         """The instances of a JSON Schema, or any JSON."""
         schema = True if key_string == ANY_JSON else key_string
-        given = self._settings
-        return self._grammar(
-            "json", key_string, "json_schema", schema, whitespace=given.whitespace, extra_properties=given.extra_properties
-        )
+        return self._grammar("json", key_string, "json_schema", schema, **self._settings.json_options)
 
     def dispatch_regex(self, key_string: str) -> BaseGrammarObject:
         """The texts that a regular expression matches as a whole."""
@@ -177,7 +184,7 @@ class Backend(_Ranked):
         try:
             content = content_of(grammar.kind, grammar.specification)
             if grammar.kind == "json":
-                content |= {"extra_properties": self._settings.extra_properties, "whitespace": self._settings.whitespace}
+                content |= self._settings.json_options
             tag = json.dumps(frame(content))
             value = completed_tag(tag, self._settings.blanks, self._limits)
         except (GrammarError, LimitError) as error:

@@ -29,6 +29,7 @@ from ...pda.matcher import Matcher
 from ...schema.emit.json_parts import DEFAULT_WHITESPACE
 from ..compiler import CompiledGrammar, Compiler
 from ..compiler.cache_key import parse_json
+from ..environment import read_flag
 from ..forced_drafts import Encode, forced_tokens
 from ..tokenizers import Vocabulary
 from .drafts import most_forced
@@ -42,6 +43,7 @@ class Settings:
 
     `STACKMASK_VLLM_WHITESPACE`: whitespace in JSON, "printed" (what JSON printers write), "single", "compact", "flexible" or a regex.
     `STACKMASK_VLLM_EXTRA_PROPERTIES`: "schema" allows undeclared keys where a schema does, "closed" allows none where it declares some.
+    `STACKMASK_VLLM_DISTINCT_KEYS`: 1 allows no key of an object twice, undeclared ones included.
     `STACKMASK_VLLM_COMPILE_SECONDS`: the budget of one compilation.
     `STACKMASK_VLLM_CACHE_MB`: the size of each process's cache of compiled grammars.
     `STACKMASK_VLLM_FORCED_DRAFTS`: 0 adds no forced text to the drafts of n-gram speculation.
@@ -49,6 +51,7 @@ class Settings:
 
     whitespace: str = DEFAULT_WHITESPACE
     extra_properties: str = "schema"
+    distinct_keys: bool = False
     compile_seconds: float = 10.0
     cache_megabytes: int = 512
     forced_drafts: bool = True
@@ -56,13 +59,15 @@ class Settings:
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Self:
         """The settings, with defaults for those that are not set."""
-        get = (os.environ if environment is None else environment).get
+        environment = os.environ if environment is None else environment
+        get = environment.get
         return cls(
             whitespace=get("STACKMASK_VLLM_WHITESPACE") or cls.whitespace,
             extra_properties=get("STACKMASK_VLLM_EXTRA_PROPERTIES") or cls.extra_properties,
+            distinct_keys=read_flag(environment, "STACKMASK_VLLM_DISTINCT_KEYS", cls.distinct_keys),
             compile_seconds=float(get("STACKMASK_VLLM_COMPILE_SECONDS") or cls.compile_seconds),
             cache_megabytes=int(get("STACKMASK_VLLM_CACHE_MB") or cls.cache_megabytes),
-            forced_drafts=get("STACKMASK_VLLM_FORCED_DRAFTS") != "0",
+            forced_drafts=read_flag(environment, "STACKMASK_VLLM_FORCED_DRAFTS", cls.forced_drafts),
         )
 
 
@@ -90,10 +95,13 @@ class Front:
 
     def _json(self, specification: str | bool) -> CompiledGrammar:
         given = self._settings
-        return self._compiler.json_schema(specification, whitespace=given.whitespace, extra_properties=given.extra_properties)
+        return self._compiler.json_schema(
+            specification, whitespace=given.whitespace, extra_properties=given.extra_properties, distinct_keys=given.distinct_keys
+        )
 
     def _json_object(self, _: str) -> CompiledGrammar:
-        return self._compiler.json_schema({"type": "object"}, whitespace=self._settings.whitespace)
+        given = self._settings
+        return self._compiler.json_schema({"type": "object"}, whitespace=given.whitespace, distinct_keys=given.distinct_keys)
 
     def _regex(self, specification: str) -> CompiledGrammar:
         return self._compiler.regex(specification)

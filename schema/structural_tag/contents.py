@@ -28,7 +28,10 @@ def schema(w: Writer, fields: Fields, ends: tuple[str, ...] = ()) -> NodeId:
     style = fields.values.get("style", "json")
     if not isinstance(style, str) or (style != "json" and style not in STYLES):
         raise refusal(fields.path_of("style"), f"{style!r:.60} is not a style; the styles are {', '.join(sorted((*STYLES, 'json')))}")
-    fragments = w.arena.base(_whitespace(fields, style))
+    distinct = fields.flag("distinct_keys")
+    if distinct and style != "json":
+        raise refusal(fields.path_of("distinct_keys"), "is true in the style json only")
+    fragments = w.arena.base(_whitespace(fields, style), distinct)
     order = "any" if fields.flag("any_order") else "schema"
     excluded = fields.texts("excludes", optional=True)
     extra = fields.values.get("extra_properties") or "schema"
@@ -45,7 +48,7 @@ def schema(w: Writer, fields: Fields, ends: tuple[str, ...] = ()) -> NodeId:
     try:
         node, _ = json_schema_node(
             w.builder, value, fragments=fragments, property_order=order, documents=documents, budget=w.budget,
-            extra_properties=extra,
+            extra_properties=extra, distinct_keys=distinct,
             run=Compilation.run if style == "json" else styled(style, w.literal, w.arena.shared, excluded, clean, ends),
         )  # fmt: skip
     except (SchemaError, RegexError) as error:
@@ -53,7 +56,8 @@ def schema(w: Writer, fields: Fields, ends: tuple[str, ...] = ()) -> NodeId:
     if node == fragments.never:
         if style != "json":
             raise refusal(path, "no instance can satisfy the schema")
-        raise refusal(path, str(unsatisfiable(value, property_order=order, documents=documents, extra_properties=extra)))
+        reason = unsatisfiable(value, property_order=order, documents=documents, extra_properties=extra, distinct_keys=distinct)
+        raise refusal(path, str(reason))
     return node
 
 

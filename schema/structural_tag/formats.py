@@ -459,7 +459,15 @@ FORMATS: Final[Mapping[str, tuple[Handler, frozenset[str]]]] = {
     "any_text": _entry(_any_text, "excludes", "max_tokens", "max_chars"),
     "const_string": _entry(_const_string, "value"),
     "json_schema": _entry(
-        _json_schema, "json_schema", "style", "any_order", "max_whitespace_cnt", "whitespace", "excludes", "extra_properties"
+        _json_schema,
+        "json_schema",
+        "style",
+        "any_order",
+        "max_whitespace_cnt",
+        "whitespace",
+        "excludes",
+        "extra_properties",
+        "distinct_keys",
     ),
     "grammar": _entry(_grammar, "grammar", "syntax", "escape"),
     "regex": _entry(_regex, "pattern", "escape"),

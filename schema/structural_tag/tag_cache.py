@@ -87,7 +87,7 @@ class Arena:
         self.builder = GrammarBuilder()
         self.tags: dict[bytes, Tag] = {}
         self.shared: dict[object, NodeId] = {}  # nodes that several tags share
-        self._bases: dict[str, Fragments] = {}
+        self._bases: dict[tuple[str, bool], Fragments] = {}
         self._measured = Measured(0, 0, 0)
 
     def build(self, root: RuleId) -> Grammar:
@@ -98,11 +98,11 @@ class Arena:
         self._measured = Measured(len(b.nodes), len(b.rules), before.memory + more)
         return replace(b.build(root), memory=self._measured.memory)
 
-    def base(self, whitespace: str) -> Fragments:
-        """The fixed parts of JSON with these blanks."""
-        found = self._bases.get(whitespace)
+    def base(self, whitespace: str, distinct: bool) -> Fragments:
+        """The fixed parts of JSON with these blanks; `distinct`: no key of an object comes twice."""
+        found = self._bases.get((whitespace, distinct))
         if found is None:
-            found = self._bases[whitespace] = _lay(self.builder, whitespace)
+            found = self._bases[whitespace, distinct] = _lay(self.builder, whitespace, distinct)
         return found
 
     def mark(self) -> Mark:
@@ -122,9 +122,9 @@ class Arena:
             tag.after.clear()
 
 
-def _lay(builder: GrammarBuilder, whitespace: str) -> Fragments:
+def _lay(builder: GrammarBuilder, whitespace: str, distinct: bool) -> Fragments:
     """Add the fixed parts of JSON to a builder that is not empty."""
-    parts, fragments, _ = template(whitespace, "needed")
+    parts, fragments, _ = template(whitespace, "needed", distinct=distinct)
     first = len(builder.rules) - 1  # rule 0 of the fixed parts is a root that nothing calls
     for name in parts.names[1:]:
         builder.rule(name)

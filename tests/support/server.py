@@ -18,7 +18,7 @@ class Server:
         path = os.pathsep.join([str(Path(stackmask.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
         model = () if {"--model", "--gguf", "--mlx"} & set(arguments) else ("--demo",)
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "stackmask.integration.cli", "serve", *model, "--port", "0", *arguments],
+            [sys.executable, "-m", "stackmask", "serve", *model, "--port", "0", *arguments],
             stderr=subprocess.PIPE,
             text=True,
             env={**os.environ, "PYTHONPATH": path},

@@ -71,7 +71,7 @@ def test_killed_and_taken_up_again(tmp_path):
     source, target = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     names = [f"n{i}" for i in range(60)]
     write(source, [{"custom_id": name, "body": body(regex="[ab]{60}", max_tokens=60)} for name in names])
-    command = [sys.executable, "-m", "stackmask.integration.cli", "batch", str(source), str(target), "--max-concurrent", "4"]
+    command = [sys.executable, "-m", "stackmask", "batch", str(source), str(target), "--max-concurrent", "4"]
     process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": PATH}, stderr=subprocess.DEVNULL)
     while not target.exists() or target.read_bytes().count(b"\n") < 5:
         assert process.poll() is None
@@ -94,7 +94,7 @@ def test_the_server_is_killed(tmp_path):
     names = [f"n{i}" for i in range(40)]
     write(source, [{"custom_id": name, "body": body(regex="[ab]{60}", max_tokens=60)} for name in names])
     environment = {**os.environ, "PYTHONPATH": PATH}
-    command = [sys.executable, "-m", "stackmask.integration.cli"]
+    command = [sys.executable, "-m", "stackmask"]
     with subprocess.Popen([*command, "serve", "--port", "0"], env=environment, stderr=subprocess.PIPE, text=True) as server:
         url = re.search(r"at (\S+)", server.stderr.readline())[1]
         arguments = ["batch", str(source), str(target), "--url", url, "--max-concurrent", "3"]

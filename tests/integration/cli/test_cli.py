@@ -414,7 +414,7 @@ class TestProcess:
 
     def start(self, *arguments, stdin=None):
         """A process that runs stackmask."""
-        program = [sys.executable, "-u", "-c", "import sys; from stackmask.integration.cli import main; sys.exit(main())"]
+        program = [sys.executable, "-u", "-m", "stackmask"]
         pipes = {"stdin": stdin, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         # A shell's background job ignores Ctrl-C, and so would what it starts.
         return subprocess.Popen([*program, *arguments], **pipes, text=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
@@ -425,6 +425,14 @@ class TestProcess:
         code += "assert not {'torch', 'transformers'} & set(sys.modules)"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         assert "exit codes:" in done.stdout
+
+    def test_as_a_module(self, write):
+        """`python -m stackmask` is the command `stackmask`: its name in messages, its output and its exit codes."""
+        for arguments, code, out in ((("--version",), 0, "stackmask "), (("check", "--regex", "a", write("b")), 1, "refused"), ((), 2, "")):
+            with self.start(*arguments) as process:
+                said, messages = process.communicate()
+            assert (process.returncode, out in said) == (code, True), messages
+        assert messages.startswith("usage: stackmask ")
 
     def test_broken_pipe(self, write):
         """A reader that goes away is no error worth a word."""

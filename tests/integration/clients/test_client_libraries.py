@@ -45,7 +45,7 @@ def is_person(value):
 def url():
     """Where `stackmask serve --demo` listens, in a separate process."""
     path = os.pathsep.join([str(Path(stackmask.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
-    command = [sys.executable, "-m", "stackmask.integration.cli", "serve", "--demo", "--port", "0"]
+    command = [sys.executable, "-m", "stackmask", "serve", "--demo", "--port", "0"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path})
     found = None
     while found is None:

@@ -76,6 +76,14 @@ def test_the_words_of_the_schema(inspector):
     assert refusal["reasons"] == ["the value: 2000 is more than 120 (schema /maximum)"]
 
 
+def test_a_key_that_comes_twice(inspector):
+    """The option is responsible, and no keyword."""
+    text, options = '{"a": 1, "a"', {"distinct_keys": True}
+    refusal = ask(inspector, "json_schema", '{"type": "object"}', text, options=options, views=["trace"])["trace"]["refusal"]
+    assert (refusal["position"], refusal["place"]["pointer"]) == (len(text) - 1, "")
+    assert refusal["place"]["reason"] == "distinct_keys is true: no key of an object comes twice"
+
+
 @pytest.mark.parametrize("text", ['{"name":"Jo",}', '{"name" "', "{'", '{"name":"\x01'])
 def test_no_keyword_is_responsible_for_what_is_no_json(inspector, text):
     refusal = ask(inspector, "json_schema", SCHEMA, text, views=["trace"])["trace"]["refusal"]
@@ -427,6 +435,7 @@ PAIRS = {
         },
     ],
 }
+DISTINCT = {"type": "json_schema", "json_schema": {"maxProperties": 9}, "distinct_keys": True}
 EITHER = {"type": "or", "elements": [{"type": "const_string", "value": "abce"}, {"type": "const_string", "value": "abde"}]}
 IN_TAGS = [
     (TAGS, "so bad", "/format/excludes", '"excludes": ["bad"]'),
@@ -461,6 +470,7 @@ IN_TAGS = [
     (PAIRS, "<a>[1]</a>;", "/separator", '", "'),
     (PAIRS, "<a>[1]</a>, <a>[2", "/tags/0/content/json_schema/enum", '"enum": [[1]]'),
     (PAIRS, "<b>kkk", "/tags/1/content/max", '"max": 2'),
+    (DISTINCT, '{"a": 1, "a"', "/json_schema", '"json_schema": {"maxProperties": 9}'),
     (EITHER, "abx", "/elements", None),
     (EITHER, "abcx", "/elements/0/value", '"abce"'),
 ]

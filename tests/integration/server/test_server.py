@@ -515,7 +515,7 @@ def test_the_dialect_of_a_tokenizer():
 
 def test_a_format_that_is_none():
     """An unknown format ends the command with a list of those there are."""
-    arguments = [sys.executable, "-m", "stackmask.integration.cli", "serve", "--demo", "--tool-format", "morse"]
+    arguments = [sys.executable, "-m", "stackmask", "serve", "--demo", "--tool-format", "morse"]
     path = os.pathsep.join([str(Path(stackmask.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(arguments, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path}, timeout=60)
     assert done.returncode and "hermes, " in done.stderr and "Traceback" not in done.stderr
@@ -600,6 +600,10 @@ def test_grammar_check(server):
     ):
         assert check(**body, text='{"b":').json()["text"]["accepted"] == allowed, body
     assert check(json_schema=loose, stackmask={"extra_properties": "open"}).status_code == 400
+    for body in ({"json_schema": loose}, {"response_format": format}, {"response_format": {"type": "json_object"}}):
+        for distinct, allowed in ((None, True), (False, True), (True, False)):
+            answer = check(**body, stackmask={"distinct_keys": distinct}, text='{"b": 1, "c": 2, "b"').json()
+            assert answer["text"]["accepted"] == allowed, (body, distinct)
     assert check().status_code == 400
     assert check(regex="(").json()["error"]["code"] == "invalid_grammar"
 

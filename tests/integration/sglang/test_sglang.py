@@ -624,6 +624,19 @@ class TestFrames:
         assert accepts(grammar, said) == allowed
         assert accepts(backend.compile_framed_grammar(grammar, self.frame), [4, *said, 6]) == allowed
 
+    @pytest.mark.parametrize(("flag", "allowed"), [("", True), ("0", True), ("1", False)])
+    def test_distinct_keys(self, tokenizer, flag, allowed, monkeypatch, server):
+        """A key that comes twice, by the setting, in an answer and in a frame."""
+        monkeypatch.setenv("STACKMASK_SGLANG_DISTINCT_KEYS", flag)
+        backend = server()
+        backend.reserve_framing_tokens([3, 4, 6])
+        for schema in ('{"type": "object"}', "$$ANY$$"):
+            grammar = new(backend, "json", schema)
+            for text, fits in (('{"b":1,"c":1}', True), ('{"b":1,"b":1}', allowed)):
+                said = ids(tokenizer, text)
+                assert accepts(grammar, said) == fits
+                assert accepts(backend.compile_framed_grammar(grammar, self.frame), [4, *said, 6]) == fits
+
     def test_reserved_tokens_have_no_text(self, backend, tokenizer):
         """In a frame, a token that is reserved is no text even where it has some; outside, it still is."""
         (word,) = ids(tokenizer, "in")

@@ -440,7 +440,7 @@ def test_the_name_is_an_option(vllm):
 def test_settings(monkeypatch, tokenizer):
     """What vLLM has no option for comes from the environment."""
     environment = {"STACKMASK_VLLM_WHITESPACE": "compact", "STACKMASK_VLLM_COMPILE_SECONDS": "0.5", "STACKMASK_VLLM_CACHE_MB": "3"}
-    environment["STACKMASK_VLLM_EXTRA_PROPERTIES"] = "closed"
+    environment |= {"STACKMASK_VLLM_EXTRA_PROPERTIES": "closed", "STACKMASK_VLLM_DISTINCT_KEYS": "1"}
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     settings = Settings.from_environment()
@@ -454,6 +454,11 @@ def test_settings(monkeypatch, tokenizer):
     for given, allowed in ((settings, False), (Settings(), True)):
         grammar = Grammar(Fronts(given).of(tokenizer, SIZE).compile("JSON", '{"properties": {"a": {}}}'), None)
         assert grammar.accept_tokens("r", encode(tokenizer, '{"b":')) == allowed
+        for kind, text in (("JSON", '{"type": "object"}'), ("JSON_OBJECT", "")):
+            grammar = Grammar(Fronts(given).of(tokenizer, SIZE).compile(kind, text), None)
+            assert grammar.accept_tokens("r", encode(tokenizer, '{"b":1,"c":2,"b":')) == allowed
+    with pytest.raises(ValueError, match="STACKMASK_VLLM_DISTINCT_KEYS must be 0 or 1, not 'yes'"):
+        Settings.from_environment({"STACKMASK_VLLM_DISTINCT_KEYS": "yes"})
 
 
 def test_fronts_are_shared(tokenizer):
