@@ -100,6 +100,21 @@ def test_values_without_end_are_not_sought(kernel: Engine) -> None:
         assert prepared.statistics["searches"] == 0
 
 
+def test_values_of_a_counted_pattern_are_not_sought(kernel: Engine) -> None:
+    """Of the strings of a counted pattern very many are left, whatever their lengths: no mask looks for one, or tries a token."""
+    items = {"type": "string", "pattern": "^[a-z]{1,8}(-[0-9]{1,3})?$"}
+    grammar = json_schema_grammar({"type": "array", "items": items, "uniqueItems": True}, whitespace="compact")[0]
+    tokens = [*WORDS, b'["', b'","', b"abcdefg", b"abcdefgh"]
+    prepared = prepare(kernel, grammar, tokens)
+    at = kernel.Matcher(prepared, [STOP])
+    for number in range(26):
+        for byte in (b'","' if number else b'["') + b"cat%c" % (ord("a") + number):
+            assert at.accept_token(byte)
+            at.allowed_tokens()
+    assert prepared.statistics["unverified"] == 0
+    assert prepared.statistics["searches"] == 0
+
+
 def test_texts_that_are_left_are_counted(kernel: Engine) -> None:
     """Of some words that must differ those left are counted, not sought, until none is."""
     words = [f'"{first}{second}"'.encode() for first in "abcdefgh" for second in "abcd"]

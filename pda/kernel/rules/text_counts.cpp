@@ -47,11 +47,30 @@ u32 TextCounts::min_text_count(StateId state, std::size_t look) {
     else if (dfa_[here].call_count) bound[i] = std::max(bound[i], 1u);
   }
   auto grown = [](u64 count) { return static_cast<u32>(std::min<u64>(UNBOUNDED - 1, count)); };
-  // Later states first: an edge back to an earlier one adds nothing.
-  for (std::size_t e = edges.size(); e-- > 0;) {
-    const auto [from, packed] = edges[e];
-    const u32 to = packed & 0xFFFF, bytes = packed >> 16;
-    if (to <= from || bound[from] == UNBOUNDED) continue;
+  // The ends first. An edge that leads back to a state on the way to it adds nothing.
+  std::vector<u32> first(seen.size() + 1), next(seen.size());
+  for (u32 i = 0, e = 0; i < seen.size(); first[++i] = e)
+    while (e < edges.size() && edges[e].first == i) e++;
+  std::copy(first.begin(), first.end() - 1, next.begin());
+  enum : u8 { NEW, OPEN, DONE };
+  std::vector<u8> known(seen.size(), NEW);
+  std::vector<u32> path{0};
+  known[0] = OPEN;
+  while (!path.empty()) {
+    const u32 from = path.back();
+    if (next[from] == first[from + 1]) {
+      known[from] = DONE;
+      path.pop_back();
+      continue;
+    }
+    const u32 packed = edges[next[from]].second, to = packed & 0xFFFF, bytes = packed >> 16;
+    if (known[to] == NEW) {
+      known[to] = OPEN;
+      path.push_back(to);
+      continue;
+    }
+    next[from]++;
+    if (known[to] == OPEN || bound[from] == UNBOUNDED) continue;
     bound[from] = bound[to] == UNBOUNDED ? UNBOUNDED : grown(bound[from] + static_cast<u64>(bytes) * bound[to]);
   }
   return at(min_counts_, state) = std::max(bound[0], 1u);
