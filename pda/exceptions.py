@@ -19,6 +19,8 @@ Leaves inherit the builtin that callers expect, so `except ValueError` around a 
 
 from __future__ import annotations
 
+from pathlib import PurePath
+
 
 class StackmaskError(Exception):
     """The root of every error that stackmask raises on purpose."""
@@ -35,7 +37,7 @@ class _TextError(GrammarError):
         self.message = message
         self.text = text
         self.position = position
-        super().__init__(message if position is None else f"{message}\n{caret(text, position)}")
+        super().__init__(message if position is None or not text.strip() else f"{message}\n{caret(text, position)}")
 
     @property
     def line(self) -> int | None:
@@ -127,6 +129,16 @@ def shown(value: object, most: int = 60) -> str:
     except Exception:  # an instance of a foreign class may do anything here
         name = type(value).__name__
         return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+
+
+def kind_of(value: object) -> str:
+    """The type of a value that should be text; of a path also how to get its text, since nothing here reads files.
+
+    >>> from pathlib import PurePosixPath
+    >>> kind_of(3), kind_of(PurePosixPath("a.json"))
+    ('int', 'PurePosixPath; pass the text of the file: path.read_text()')
+    """
+    return type(value).__name__ + ("; pass the text of the file: path.read_text()" if isinstance(value, PurePath) else "")
 
 
 def caret(text: str, position: int) -> str:

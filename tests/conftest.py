@@ -32,6 +32,8 @@ if settings().derandomize:
 
 # Tests run in as many processes as there are cores. torch has to know before it is imported, here and in the servers that tests start.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# No test loads anything from a hub, nor do the servers that tests start.
+os.environ["HF_HUB_OFFLINE"] = "1"
 
 
 @pytest.fixture(params=ENGINES, scope="session")

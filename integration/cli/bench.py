@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ...pda.engine import Matcher
-from ..demo import demo_vocabulary, load_tokenizer
+from ..demo import demo_vocabulary, find_model, load_tokenizer
 from ..tokenizers import Vocabulary, model_vocabulary
 from .benchmark import ENGINES, Timing, measure
 from .command import OK, REFUSED, Command, CommandError, colour, integer, note
@@ -74,7 +74,7 @@ def _model_vocabulary(directory: str) -> Vocabulary:
     except ImportError:
         raise CommandError("--model needs transformers: pip install 'stackmask[hf]'") from None
     try:
-        config: Any = AutoConfig.from_pretrained(directory)
+        config: Any = AutoConfig.from_pretrained(find_model(directory))
         return model_vocabulary(load_tokenizer(directory), config.get_text_config().vocab_size)
     except (OSError, ValueError) as error:
         raise CommandError(f"{directory}: {str(error).splitlines()[0][:200]}") from None

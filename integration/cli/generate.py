@@ -168,7 +168,7 @@ def _load(directory: str | None, gguf: str | None) -> Generator:
     except (OSError, ValueError) as error:
         if directory is None:
             raise
-        raise CommandError(f"cannot load a model from {directory}: {str(error).splitlines()[0]}") from None
+        raise CommandError(f"cannot load a model: {str(error).splitlines()[0]}") from None
 
 
 def _write(text: str) -> None:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 from collections.abc import Callable, Mapping
 from io import BytesIO
+from pathlib import PurePath
 from typing import Any, Final, NamedTuple, NoReturn
 
-from ...pda.exceptions import LimitError, SchemaError, caret, shown
+from ...pda.exceptions import LimitError, SchemaError, caret, kind_of, shown
 from ...pda.limits import Limits
 
 ANY_JSON: Final = "$$ANY$$"
@@ -52,6 +54,9 @@ class _Sink(NamedTuple):
 
 _SAYING: Final = frozenset({"type", "$ref", "enum", "const", "anyOf", "oneOf", "allOf"})
 """Keywords of which a schema has at least one that does not allow values of any kind."""
+
+
+_FILE_NAME: Final = re.compile(r"[^\s{}\[\]\"]{1,200}\.json")
 
 
 def schema_key(schema: object, limits: Limits) -> bytes:
@@ -127,7 +132,10 @@ def parse_json(text: str, limits: Limits) -> Any:
             raise json.JSONDecodeError("it begins with a byte order mark", text, 0)
         return _DECODER.decode(text)
     except json.JSONDecodeError as error:
-        raise SchemaError(f"not JSON: {error.msg}\n{caret(text, error.pos)}") from None
+        if not text.strip():
+            raise SchemaError("the text is empty, where JSON is expected, such as {}") from None
+        hint = f"; {text!r} reads like the name of a file: pass the text that it holds" if _FILE_NAME.fullmatch(text) else ""
+        raise SchemaError(f"not JSON: {error.msg}{hint}\n{caret(text, error.pos)}") from None
     except ValueError as error:  # NaN, or a number of more digits than Python reads
         raise SchemaError(f"not JSON: {error}") from None
     except RecursionError:
@@ -136,8 +144,8 @@ def parse_json(text: str, limits: Limits) -> Any:
 
 def schema_of_type(annotation: Any) -> Any:
     """The JSON Schema of a pydantic model, a dataclass, a TypedDict, a TypeAdapter or any other type that pydantic knows."""
-    if annotation is None or isinstance(annotation, int | float | bytes | bytearray | list | tuple | set):
-        raise SchemaError(f"a schema must be a mapping, a boolean, JSON text or a type, not {type(annotation).__name__}")
+    if annotation is None or isinstance(annotation, int | float | bytes | bytearray | list | tuple | set | PurePath):
+        raise SchemaError(f"a schema must be a mapping, a boolean, JSON text or a type, not {kind_of(annotation)}")
     try:
         from pydantic import BaseModel, TypeAdapter
         from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError

@@ -7,11 +7,12 @@
 <Vocabulary size=1280 stop_token_ids=[2] named=7>
 """
 
-from .loading import demo_model_path, demo_vocabulary, load_model, load_tokenizer
+from .loading import demo_model_path, demo_vocabulary, find_model, load_model, load_tokenizer
 
 __all__ = [
     "demo_model_path",
     "demo_vocabulary",
+    "find_model",
     "load_model",
     "load_tokenizer",
 ]

@@ -38,7 +38,7 @@ from lark.exceptions import VisitError
 from lark.visitors import Transformer_NonRecursive
 
 from ..automata.charset import ANY, case_closure, complement, from_ranges
-from ..exceptions import EbnfError, LimitError
+from ..exceptions import EbnfError, LimitError, kind_of
 from ..grammar import Grammar, GrammarBuilder, NodeId, RuleId
 from ..limits import Limits
 from ..useless_rules import barren_rule, unproductive_rules, unreachable_rules
@@ -89,7 +89,7 @@ def ebnf_grammar(text: str, *, root: str = "root", special: Mapping[str, int] = 
     root ::= ("(" root ")")?
     """
     if not isinstance(text, str):
-        raise EbnfError(f"an EBNF grammar must be text, not {type(text).__name__}")
+        raise EbnfError(f"an EBNF grammar must be text, not {kind_of(text)}")
     check_text(text, limits, EbnfError)
     source = Source(text, limits)
     emitter = _Emitter(source, special)

@@ -50,7 +50,7 @@ from ..automata.charset import from_chars
 from ..budget import Budget
 from ..ebnf.lexer import check_text
 from ..embed import splice
-from ..exceptions import LarkError, LimitError
+from ..exceptions import LarkError, LimitError, kind_of
 from ..grammar import Grammar, GrammarBuilder, NodeId, RuleId
 from ..limits import Limits
 from ..regex.first_match import MANY_WORDS
@@ -98,7 +98,7 @@ def lark_grammar(
     start ::= "(" start? ")"
     """
     if not isinstance(text, str):
-        raise LarkError(f"a Lark grammar must be text, not {type(text).__name__}")
+        raise LarkError(f"a Lark grammar must be text, not {kind_of(text)}")
     check_text(text, limits, LarkError)
     main: object = text
     if text.lstrip()[:1] == "{":
@@ -211,7 +211,8 @@ class _Compiler:
         definitions, builder = self.definitions, self.builder
         self.check_names()
         if start not in definitions.by_name:
-            message = f"no rule is named `{start}`, to start with" if definitions.by_name else "the grammar is empty"
+            is_empty = not definitions.by_name
+            message = f"the grammar is empty: it needs a rule `{start}: ...`" if is_empty else f"no rule is named `{start}`, to start with"
             raise LarkError(message, definitions.text, definitions.begin)
         definition = definitions.by_name[start]
         if definition.parameters or definition.parametric:

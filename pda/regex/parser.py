@@ -26,7 +26,7 @@ from typing import Final, NoReturn, TypeAlias
 
 from ..automata.charset import ANY, CharSet, from_ranges, pairs
 from ..budget import Budget
-from ..exceptions import LimitError, RegexError
+from ..exceptions import LimitError, RegexError, kind_of
 from ..limits import Limits
 from .ast import Alt, Anchor, Ast, AstId, AstNode, Atomic, Boundary, Chars, Look, Place, Repeat, Seq, Text
 from .char_class import Fault
@@ -77,7 +77,7 @@ def parse(pattern: str, *, limits: Limits | None = None) -> Ast:
     (Text(text='b'), Repeat(body=0, minimum=1, maximum=-1, lazy=False), Text(text='a'), Alt(parts=(1, 2)))
     """
     if not isinstance(pattern, str):
-        raise RegexError(f"a regular expression must be a str, not {type(pattern).__name__}")
+        raise RegexError(f"a regular expression must be a str, not {kind_of(pattern)}")
     limits = Limits() if limits is None else limits
     return _parse(pattern, limits) if len(pattern) < 1000 else _parse.__wrapped__(pattern, limits)
 

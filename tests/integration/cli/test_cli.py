@@ -91,6 +91,16 @@ class TestCheck:
         assert out.splitlines()[4] == " " * 10 + "^"
         assert re.search(r"expected one of .*'\[' .*'\{'", out)
 
+    @pytest.mark.parametrize(
+        ("option", "message"),
+        [("--json-schema", "where JSON is expected"), ("--ebnf", "needs a rule `root ::= ...`"), ("--lark", "needs a rule `start: ...`")],
+    )
+    def test_empty_specifications(self, capsys, write, option, message):
+        """An empty file is named as such, in one line: there is nothing to point at."""
+        for text in ("", "\n", " \n\n"):
+            code, _, err = run(capsys, "check", option, write(text))
+            assert code == 2 and err.count("\n") == 1 and "is empty" in err and message in err
+
     def test_a_text_that_ends_too_early(self, capsys, write):
         """The shortest end is named."""
         code, out, _ = run(capsys, "check", "--json", "--quiet", write('{"a": [1'))
@@ -304,9 +314,17 @@ class TestGenerate:
         assert run(capsys, "generate", "--regex", "[a-z]{8}", "--temperature", "2", "--seed", "6")[1].split() == [texts[1]]
 
     def test_no_such_model(self, capsys, generates, tmp_path):
-        """A folder without a model is an error of one line."""
-        code, _, err = run(capsys, "generate", "--json", "--model", tmp_path)
-        assert code == 2 and err.count("\n") == 1 and f"cannot load a model from {tmp_path}" in err
+        """A folder without a model, a file and a name that nobody knows are errors of one line, at once."""
+        file = tmp_path / "model.bin"
+        file.touch()
+        for model, said in (
+            (tmp_path, str(tmp_path)),
+            (file, "is a file"),
+            ("nodir", "nodir is neither a directory nor"),
+            ("/no/dir", "nor"),
+        ):
+            code, _, err = run(capsys, "generate", "--json", "--model", model)
+            assert code == 2 and err.count("\n") == 1 and "cannot load a model: " in err and said in err
 
     def test_a_prompt_that_is_too_long(self, capsys, generates):
         """A prompt that fills the context is an error of one line."""
@@ -383,6 +401,7 @@ class TestBench:
             ("--tokenizer", tmp_path, "no token of it is known to end a text"),
             ("--tokenizer", tmp_path / "none", "no such tokenizer.json"),
             ("--model", tmp_path, str(tmp_path)),
+            ("--model", "nodir", "nodir is neither a directory nor"),
         ):
             code, _, err = run(capsys, "bench", option, str(path))
             assert code == 2 and said in err

@@ -15,6 +15,7 @@ import time
 import tracemalloc
 from collections import OrderedDict
 from concurrent.futures import CancelledError, ThreadPoolExecutor
+from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
@@ -367,6 +368,9 @@ def test_schemas_that_are_not_plain(compiler):
         (None, "not NoneType"),
         ([], "not list"),
         (b"{}", "not bytes"),
+        (Path("a.json"), r"Path; pass the text of the file: path.read_text\(\)"),
+        ("a.json", "not JSON: Expecting value; 'a.json' reads like the name of a file"),
+        ("\n", "^the text is empty, where JSON is expected, such as {}$"),
     ],
 )
 def test_what_is_no_schema(compiler, schema, message):

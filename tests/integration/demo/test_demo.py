@@ -101,3 +101,30 @@ def test_the_corpus_is_seeded(monkeypatch):
     for chat in chats:
         if str(chat[0].get("content")).startswith(("Repeat", "Change", "Write a list")):
             json.loads(str(chat[-1]["content"]).rpartition("</think>")[2])
+
+
+def test_where_a_model_is_found(monkeypatch, tmp_path):
+    """A directory, a name in the cache or on the hub, asked once; anything else is an error that says what was tried."""
+    hub = pytest.importorskip("huggingface_hub")
+    from stackmask.integration.demo import find_model
+
+    asked = []
+
+    def model_info(self, name, timeout):
+        asked.append((name, timeout))
+        if name != "known":
+            raise OSError("no route")
+
+    monkeypatch.setattr(hub, "try_to_load_from_cache", lambda name, file: str(tmp_path) if name == "kept" else None)
+    monkeypatch.setattr(hub.HfApi, "model_info", model_info)
+    assert find_model(None) == str(demo_model_path())
+    assert find_model(tmp_path) == str(tmp_path)
+    assert (find_model("kept"), asked) == ("kept", [])
+    assert (find_model("known"), asked) == ("known", [("known", 5.0)])
+    with pytest.raises(OSError, match=r"^other is neither a directory nor in Hugging Face's cache, and the hub does not answer: no route$"):
+        find_model("other")
+    monkeypatch.undo()
+    with pytest.raises(OSError, match=r"^/no/dir is neither a directory nor the name of a model on Hugging Face's hub$"):
+        find_model("/no/dir")
+    with pytest.raises(OSError, match="is a file, where the directory of a model is expected"):
+        find_model(demo_model_path() / "config.json")
