@@ -110,7 +110,7 @@ def json_schema_grammar(
             limits=limits,
         )
     if strict_keywords and report.warnings:
-        found = "".join(f"\n  {entry.pointer}: {entry.note}" for entry in report.warnings[:MOST_PROBLEMS])
+        found = "".join(f"\n  {message}" for message in report.messages[:MOST_PROBLEMS])
         raise SchemaError(f"keywords without effect, which strict_keywords refuses:{found}")
     return built(start, builder), report
 

@@ -181,8 +181,11 @@ class CompiledGrammar:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Parts of the schema that have no effect but were probably meant to: a line for each, with its JSON pointer and the reason."""
-        return () if self._report is None else tuple(f"{entry.pointer}: {entry.note}" for entry in self._report.warnings)
+        """Parts of the schema that have no effect but were probably meant to, each with its JSON pointer and the reason.
+
+        Equal ones at several places are one message, with the first pointer and their number.
+        """
+        return () if self._report is None else self._report.messages
 
     @property
     def fingerprint(self) -> str:

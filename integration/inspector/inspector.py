@@ -368,7 +368,7 @@ def _specification(given: Specification, compiled: CompiledGrammar | Specificati
         "nodes": stats.nodes,
         "bytes": compiled.size,
         "compile_milliseconds": stats.seconds * 1e3,
-        "warnings": [f"{entry.pointer}: {entry.note}" for entry in compiled.report.warnings[:100]] if compiled.report is not None else [],
+        "warnings": list(compiled.warnings[:100]),
     }
 
 

@@ -135,6 +135,18 @@ class Report:
         return self._warnings
 
     @property
+    def messages(self) -> tuple[str, ...]:
+        """The warnings as text. Equal ones at several places are one message, which has the pointer of the first place.
+
+        >>> Report(Registry({"properties": {"a": {"requried": []}, "b": {"requried": []}}})).messages
+        ('/properties/a/requried and 1 other place: unknown keyword; did you mean "required"?',)
+        """
+        places: dict[tuple[str, str], list[str]] = {}
+        for entry in self.warnings:
+            places.setdefault((entry.keyword, entry.note), []).append(entry.pointer)
+        return tuple(f"{found[0]}{_others(len(found) - 1)}: {note}" for (_, note), found in places.items())
+
+    @property
     def approximated(self) -> tuple[Entry, ...]:
         """What is not enforced exactly, which only a lenient compilation has."""
         return tuple(entry for entry in self.entries if entry.status == APPROXIMATED)
@@ -163,6 +175,10 @@ class Report:
         return "\n".join(
             "  ".join((*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3])).rstrip() for row in rows
         )
+
+
+def _others(count: int) -> str:
+    return f" and {count} other place{'s' if count > 1 else ''}" if count else ""
 
 
 def schema_entries(registry: Registry, formats: bool, repeats: bool = False) -> Iterator[Entry]:

@@ -55,6 +55,22 @@ def test_every_note_of_the_report_is_a_warning(compiler, schema, message):
     assert str(caught[0].message).startswith(message)
 
 
+def test_the_same_at_several_places_is_said_once(compiler):
+    """A keyword that is misspelt everywhere is one warning with the number of places; another spelling is a second one."""
+    properties = {name: {"readonly": True} for name in "abcd"} | {"e": {"format": "dat"}, "f": {"format": "dat"}, "g": {"format": "dta"}}
+    said = [
+        '/properties/a/readonly and 3 other places: unknown keyword; did you mean "readOnly"?',
+        "/properties/e/format and 1 other place: unknown format 'dat'",
+        "/properties/g/format: unknown format 'dta'",
+    ]
+    with pytest.warns(StackmaskWarning) as caught:
+        grammar = compiler.json_schema({"properties": properties})
+    assert [str(warning.message) for warning in caught] == said == list(grammar.warnings)
+    with pytest.raises(SchemaError) as error:
+        compiler.json_schema({"properties": properties}, strict_keywords=True)
+    assert str(error.value).splitlines()[1:] == [f"  {line}" for line in said]
+
+
 def test_strict_keywords(compiler):
     """The warnings are errors, all in one; a schema without any compiles."""
     with pytest.raises(SchemaError) as caught:
