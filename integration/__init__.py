@@ -12,6 +12,7 @@
     distributed                            agreement among ranks on which grammars are ready
     demo/                                  a model small enough to ship
     tools/                                 the tool-call notations of model families
+    forced_drafts                          forced text cut into tokens, which engines verify as drafts
     engine/                                continuous batching of constrained requests
     inspector/                             why a text is refused and what may come next: data, a page, colours
     llama_cpp/                             GGUF models, run by llama.cpp
@@ -20,7 +21,6 @@
     cli/                                   the command line
     outlines/                              a back end for Outlines
     environment                            settings of backends that are variables of the environment
-    forced_drafts                          forced text cut into tokens, which engines verify as drafts
     vllm/, sglang/, xgrammar/              backends for vLLM and SGLang, and XGrammar's Python interface
 
 >>> import stackmask

@@ -52,13 +52,13 @@ def cut_behind(before: Sequence[int], text: bytes, vocabulary: Vocabulary, encod
         del old[0]
     for first in range(len(old) + 1) if text else ():  # fewer where the model cut the text before otherwise than the tokenizer
         seen = old[first:]
-        tokens = _cut(_bytes(seen, vocabulary) + text, vocabulary, encode)
+        tokens = cut_text(_bytes(seen, vocabulary) + text, vocabulary, encode)
         if tokens[: len(seen)] == seen and len(tokens) > len(seen):
             return Cut(tokens[len(seen) :], is_usual=first == 0)
     return Cut([], is_usual=True)
 
 
-def _cut(data: bytes, vocabulary: Vocabulary, encode: Encode) -> list[int]:
+def cut_text(data: bytes, vocabulary: Vocabulary, encode: Encode) -> list[int]:
     """The tokenizer's tokens of the whole characters of a text; none where it would change the text.
 
     SentencePiece puts a blank before the first word. Behind a line break it puts none, so there the text is cut a second time.

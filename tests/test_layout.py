@@ -42,8 +42,8 @@ ROOMS = {  # the modules and packages of each layer; each may import those befor
         engine packed captures vocabulary html matcher ebnf gbnf lark""",
     "schema": "errors formats sets dialect algebra emit json_schema structural_tag refusal",
     "integration": """
-        torch tokenizers compiler follower transformers transformers_batching distributed demo processes tools engine llama_cpp mlx answers
-        decisions generate inspector server cli environment forced_drafts vllm sglang xgrammar outlines""",
+        torch tokenizers compiler follower transformers transformers_batching distributed demo processes tools forced_drafts engine
+        llama_cpp mlx answers decisions generate inspector server cli environment vllm sglang xgrammar outlines""",
 }
 SCRIPTS = {"integration/processes/worker.py"}  # run as files, which have no package to be relative to
 GENERATOR = "_generate"  # modules of this name are run by hand and their output is checked in; their needs are no dependencies

@@ -7,19 +7,18 @@ At the end of the forced text, the model might prefer a longer token; so the las
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from ...pda.exceptions import StackmaskError
 from ...pda.vocabulary import Vocabulary
+from ..forced_drafts import Encode, cut_text
 from .guide import Guide
 from .kv_cache import RowCache
 from .sequence import Sequence as Answer
 
 TAIL: Final = 4  # tokens before the forced text that are cut anew with it
-
-Encode = Callable[[str], list[int]]
 
 
 class Jumper:
@@ -99,13 +98,9 @@ def find_jump(guide: Guide, tokens: Sequence[int], vocabulary: Vocabulary, encod
     while None in pieces:  # a token without text is a border that no token crosses
         del pieces[: pieces.index(None) + 1]
     before = b"".join(piece for piece in pieces if piece is not None)
-    try:
-        text = (before + forced).decode("utf-8")
-    except UnicodeDecodeError:
-        return None  # a border inside a character: nothing to cut into tokens
-    new = encode(text)
-    if b"".join(vocabulary.token_bytes(token) or b"" for token in new) != before + forced:
-        return None  # a tokenizer that normalises text would change the sent text
+    new = cut_text(before + forced, vocabulary, encode)
+    if not new:
+        return None
     old = list(tokens[len(tokens) - len(pieces) :])
     new = new[:-1]  # it could have gone on past the forced text
     common = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))

@@ -6,6 +6,9 @@ import pytest
 
 from stackmask.integration.compiler import Compiler
 from stackmask.integration.demo import load_tokenizer
+from stackmask.integration.engine.budget import ShortestTokenization
+from stackmask.integration.engine.guide import Guide
+from stackmask.integration.engine.jump import Jump, find_jump
 from stackmask.integration.forced_drafts import LONGEST_TOKEN, Cut, cut_behind, forced_tokens
 from stackmask.integration.tokenizers import Vocabulary
 
@@ -110,3 +113,15 @@ def test_at_most_so_many(words):
     assert found == encode('"xxxx')[:3]
     assert max(map(len, seen)) <= 4 * LONGEST_TOKEN
     assert forced_tokens(matcher, [], 0, encode) == []
+
+
+def test_jumps_of_the_engine(tokenizer):
+    """They take back a token that the tokenizer joins with the forced text, and put no blank before the first word."""
+    vocabulary, encode = tokenizer
+    text = 'call: {"name": "get_weather"}'
+    guide = Guide(Compiler(vocabulary).choice([text]), vocabulary.stop_token_ids, (), ShortestTokenization(vocabulary))
+    whole = behind_a_line(encode, text)
+    assert find_jump(guide, [], vocabulary, encode) == Jump(0, tuple(whole[:-1]))
+    letter = next(token for token in guide.matcher.allowed_tokens() if vocabulary.token_bytes(token) == b"c")
+    assert guide.accept(letter)
+    assert find_jump(guide, [letter], vocabulary, encode) == Jump(int(whole[0] != letter), tuple(whole[int(whole[0] == letter) : -1]))
