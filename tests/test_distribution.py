@@ -123,6 +123,22 @@ print(*sorted({"torch", "transformers", "pydantic", "fastapi"} & set(sys.modules
     assert heavy == ""
 
 
+def test_import_is_quick(tmp_path: Path) -> None:
+    """Importing the package, once its bytecode is there, takes less than half a second of a core beyond what NumPy takes."""
+    program = """
+import time
+import numpy
+start = time.process_time()
+import stackmask
+print(time.process_time() - start)
+"""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment["PYTHONPYCACHEPREFIX"] = str(tmp_path)
+    command = [sys.executable, "-c", program]
+    seconds = [float(subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout) for _ in range(4)]
+    assert min(seconds) < 0.5, seconds
+
+
 def test_wheels() -> None:
     """The recipe of the wheels names Pythons that the package declares, and tries each wheel."""
     recipe = CONFIGURATION["tool"]["cibuildwheel"]
