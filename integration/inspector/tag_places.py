@@ -19,6 +19,7 @@ from typing import Any, Final, TypeAlias
 
 from ...pda.matcher import Matcher
 from ...schema.structural_tag.places import paths_of
+from ...schema.structural_tag.structures import newer_form
 from ..compiler.rule_range import Range, rule_range
 from .json_text import JsonPosition, escaped, read_position
 from .rule_places import live_parts
@@ -78,7 +79,7 @@ class TagReader:
 
     def __init__(self, tag: Mapping[str, Any], matcher: Matcher, fits: Callable[[Mapping[str, Any], bytes], bool]) -> None:
         self._is_older = "structures" in tag
-        self._tag: Any = _newer(tag) if self._is_older else tag
+        self._tag: Any = newer_form(tag) if self._is_older else tag
         self._matcher = matcher
         self._fits = fits
 
@@ -250,15 +251,6 @@ def _begun(tags: Sequence[Mapping[str, Any]], before: str) -> list[int]:
     """The tags of which a text ends with a part of the beginning."""
     begins = [(index, tag["begin"]) for index, tag in enumerate(tags) if isinstance(tag["begin"], str)]
     return [index for index, begin in begins if any(before.endswith(begin[:length]) for length in range(1, len(begin)))]
-
-
-def _newer(tag: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The newer form of a structural tag with `structures`."""
-    tags = [
-        {"begin": each["begin"], "content": {"type": "json_schema", "json_schema": each.get("schema")}, "end": each["end"]}
-        for each in tag["structures"]
-    ]
-    return {"type": "triggered_tags", "triggers": tag["triggers"], "tags": tags}
 
 
 def components(path: str) -> Path:

@@ -14,10 +14,11 @@ from typing import Any, Final
 
 from ...pda.exceptions import StructuralTagError
 from ...pda.limits import Limits
+from ...schema.structural_tag.structures import newer_form
 from ..compiler.cache_key import parse_json
 
 ANY_JSON: Final = "$$ANY$$"
-"""What SGLang sends in place of a schema for any JSON at all."""
+"""The text that SGLang sends instead of a schema for any JSON."""
 
 _CONTENT: Final[Mapping[str, Callable[[str], dict[str, Any]]]] = MappingProxyType(
     {
@@ -75,10 +76,4 @@ def _newer(tag: dict[str, Any]) -> dict[str, Any]:
         raise StructuralTagError(f"{sorted(unknown)[0]!r:.60} is not a field of a structural tag with structures")
     if not isinstance(tag["structures"], list) or not all(isinstance(item, dict) for item in tag["structures"]):
         raise StructuralTagError("structures: a list of objects is expected")
-    tags = []
-    for item in tag["structures"]:
-        fields = dict(item)
-        content = {"type": "json_schema", "json_schema": fields.pop("schema", None)}
-        tags.append({"type": "tag", "begin": fields.pop("begin", None), "content": content, "end": fields.pop("end", None), **fields})
-    triggered = {"type": "triggered_tags", "triggers": tag.get("triggers"), "tags": tags}
-    return triggered | ({"at_least_one": True} if tag.get("at_least_one") else {})
+    return newer_form(tag) | ({"at_least_one": True} if tag.get("at_least_one") else {})

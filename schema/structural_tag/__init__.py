@@ -1,5 +1,6 @@
 """Structural tags: free text with parts whose form is fixed, such as tool calls, as one grammar.
 
+    structures     the older form, with `structures`, in the newer one
     fields         the fields of an object of a tag, each read once, by type
     special        the special tokens that a tag can name
     tag_cache      tags inside a tag that were compiled before

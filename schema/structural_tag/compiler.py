@@ -24,6 +24,7 @@ from .contents import parsed_schema
 from .fields import Fields, refusal
 from .formats import Writer
 from .special import SpecialTokens
+from .structures import tag_of, triggered_tags
 from .tag_cache import Arena, Arenas, Part
 
 _NO_SPECIAL: Mapping[str, int] = {}
@@ -129,12 +130,12 @@ def _triggered(fields: Fields) -> dict[str, Any]:
     for index, item in enumerate(fields.items("structures")):
         path = fields.path_of("structures", index)
         tags.append(Part(item.key, item, partial(_structure, path)) if isinstance(item, Part) else _structure(path, item))
-    return {"type": "triggered_tags", "triggers": fields.required("triggers"), "tags": tags}
+    return triggered_tags(fields.required("triggers"), tags)
 
 
 def _structure(path: str, value: object) -> dict[str, Any]:
     """The tag that a structure stands for."""
     fields = Fields.of(path, value.open() if isinstance(value, Part) else value)
     fields.only(("begin", "schema", "end"), "a structure")
-    content = {"type": "json_schema", "json_schema": parsed_schema(fields.path_of("schema"), fields.values.get("schema"))}
-    return {"begin": fields.text("begin"), "content": content, "end": fields.text("end")}
+    schema = parsed_schema(fields.path_of("schema"), fields.values.get("schema"))
+    return tag_of({"begin": fields.text("begin"), "schema": schema, "end": fields.text("end")})
