@@ -7,6 +7,7 @@
 #include <bit>
 
 #include "grammar/alphabet.h"
+#include "list_index.h"
 #include "masks/reached_nodes.h"
 #include "masks/token_masks.h"
 
@@ -14,7 +15,6 @@ namespace stackmask {
 
 namespace {
 constexpr u32 MOST_VALUES = 100'000;  // more than any guard will have seen
-constexpr u32 FEW_PLACES = 16;  // that are searched one by one
 }  // namespace
 
 class MaskComposer {
@@ -61,7 +61,6 @@ class MaskComposer {
     u32 waiting;  // ... and those at which it is still to be visited, NONE for none
     u32 more;  // index into more_waiting_: further ones, NONE where it has never had any
     u32 all;  // index into all_nodes_
-    bool is(StateId s, StackId b, bool p, bool o) const { return state == s && below == b && passed == p && sole == o; }
   };
   struct Visit {
     u32 nodes;
@@ -87,7 +86,7 @@ class MaskComposer {
   bool guarded_;  // some guard may refuse a value
   u32 all_values_;  // that guards and scopes may have seen behind a token
   Scratch<Place> places_;
-  Map64 place_of_;  // once there are many
+  ListIndex place_of_;
   std::vector<ReachedNodes> all_nodes_;
   std::vector<u64> marks_;  // of sort(), zero between its calls
   std::vector<std::vector<u32>> more_waiting_;  // lists behind one another, without a node twice
@@ -117,22 +116,13 @@ class MaskComposer {
   }
 
   u32 place(StateId state, StackId below, bool passed, bool sole) {
-    auto key_of = [](const Place& p) {  // INVARIANT: there are fewer than 2^30 states
-      return (static_cast<u64>(p.state & 0x3FFFFFFF) << 2 | (p.sole ? 2u : 0u) | (p.passed ? 1u : 0u)) << 32 | p.below;
-    };
     const Place added{state, below, passed, sole, NONE, NONE, NONE, NONE};
-    const u32 id = static_cast<u32>(places_.size());
-    if (id < FEW_PLACES) {
-      for (u32 p = 0; p < id; p++)
-        if (places_[p].is(state, below, passed, sole)) return p;
-    } else {
-      if (id == FEW_PLACES && place_of_.bytes() == 0)
-        for (u32 p = 0; p < id; p++) place_of_.insert(key_of(places_[p]), p);
-      if (const u32* found = place_of_.find(key_of(added))) return *found;
-      place_of_.insert(key_of(added), id);
-    }
+    if (const u32 found = place_of_.find(places_, key_of(added), key_of); found != NONE) return found;
     places_.push_back(added);
-    return id;
+    return static_cast<u32>(places_.size() - 1);
+  }
+  static u64 key_of(const Place& place) {  // INVARIANT: there are fewer than 2^30 states
+    return (static_cast<u64>(place.state & 0x3FFFFFFF) << 2 | (place.sole ? 2u : 0u) | (place.passed ? 1u : 0u)) << 32 | place.below;
   }
 
   // The list of the nodes that are new to a place, NONE where there are none.

@@ -2,31 +2,25 @@
 
 #include <algorithm>
 
+#include "list_index.h"
+
 namespace stackmask {
 
 namespace {
-constexpr std::size_t FEW_EDGES = 16;  // that are searched one by one
-
 // A list of edges that says which of them it holds.
 class EdgeSet {
  public:
   explicit EdgeSet(std::vector<StackEdge>& list) : list_(list) {}
   // Whether the edge was added now.
   bool add(const StackEdge& edge) {
-    if (list_.size() < FEW_EDGES) {
-      if (std::find(list_.begin(), list_.end(), edge) != list_.end()) return false;
-    } else {
-      for (; keyed_ < list_.size(); keyed_++) keys_.insert(key_of(list_[keyed_]), 1);
-      if (keys_.find(key_of(edge))) return false;
-    }
+    if (index_.find(list_, key_of(edge), key_of) != NONE) return false;
     list_.push_back(edge);
     return true;
   }
 
  private:
   std::vector<StackEdge>& list_;
-  Map64 keys_;  // of list_[0, keyed_)
-  std::size_t keyed_ = 0;
+  ListIndex index_;
   static u64 key_of(const StackEdge& edge) { return static_cast<u64>(edge.state) << 32 | edge.below; }  // no state is NONE
 };
 }  // namespace
