@@ -7,11 +7,11 @@ from typing import Self
 
 class TokenTrie:
     """
-    The bytes of every token, as a trie; an id without bytes, or with none, is a token without text.
+    The bytes of every token, as a trie. An id with None or with no bytes is a token without text.
 
-    What grammars remember of it together, so that each need not find it anew, takes no more than set_bytes (sets of nodes, kept for good)
-    and class_bytes (what loops over classes of characters take; forgotten if it is not used).
-    Masks do not depend on thresholds, which say from which sizes on which way to them is taken; tests change them.
+    All grammars share its tables: sets of nodes, which are kept and take at most set_bytes, and tables of classes of characters,
+    which are dropped if they are not used and take at most class_bytes.
+    The thresholds are sizes from which the kernel changes its strategy. Masks do not depend on them; tests change them.
     """
 
     def __init__(
@@ -19,7 +19,7 @@ class TokenTrie:
     ) -> None: ...
     @property
     def thresholds(self) -> dict[str, int]:
-        """The sizes from which on which way to a mask is taken."""
+        """The sizes from which the kernel changes its strategy."""
 
     @property
     def size(self) -> int:
@@ -35,7 +35,7 @@ class TokenTrie:
 
 class KernelGrammar:
     """
-    A grammar, or one that was packed, made ready for one vocabulary. Shared by any number of matchers and threads.
+    A grammar, packed or not, prepared for one vocabulary. Any number of matchers and threads share it.
     """
 
     def __init__(
@@ -43,9 +43,9 @@ class KernelGrammar:
     ) -> None: ...
     def warm_up(self) -> None:
         """
-        Make what the first request would wait for: its first mask, and the length of a completion.
+        Build in advance what the first request needs: the first mask and the length of a completion.
 
-        After a while this takes turns from nobody else, where threads have priorities of their own.
+        On Linux the thread that does this drops its priority after 20 ms.
         """
 
     @property
@@ -54,56 +54,62 @@ class KernelGrammar:
 
     @property
     def has_temperature(self) -> bool:
-        """Whether some part of the text asks for a temperature."""
+        """Whether some part of the text has a temperature."""
 
     @property
     def statistics(self) -> dict[str, int]:
-        """Counts of what was built, for tests and benchmarks."""
+        """
+        Counts of built objects and of the strategies used, for tests and benchmarks.
+        """
 
 def pack_grammar(grammar: object) -> bytes:
     """
-    A grammar as bytes that a KernelGrammar takes in its place, in a process of the same version on the same machine.
+    The grammar as bytes, which a KernelGrammar takes instead of it in a process of the same version on the same machine.
     """
 
 class Matcher:
     """
-    The text of one request so far, and what may follow it. Not for use by two threads at once.
+    The text of one request so far, and the tokens that may follow it. Two threads must not use it at once.
     """
 
     def __init__(self, grammar: KernelGrammar, stop_token_ids: object) -> None: ...
     def __repr__(self) -> str: ...
     @property
     def num_accepted(self) -> int:
-        """How many steps rollback can undo."""
+        """The number of steps that rollback can undo."""
 
     @property
     def temperature(self) -> float | None:
         """
-        The temperature that the next token is to be sampled at, None where the grammar does not say; the highest of several.
+        The temperature at which to sample the next token, the highest if there are several; None if the grammar sets none.
         """
 
     @property
     def taken(self) -> list[int | bytes]:
         """
-        What was accepted, tokens by their ids and texts, without stop tokens nobody asked for; nothing where there is no CAPTURE.
+        The accepted ids and texts, without stop tokens that the grammar does not require; empty for a grammar without CAPTURE.
         """
 
     def is_terminated(self) -> bool:
         """Whether a stop token was accepted."""
 
     def is_completed(self) -> bool:
-        """Whether the text may end here: then every stop token is allowed."""
+        """Whether the text may end here, so that every stop token is allowed."""
 
     def accept_token(self, token_id: int) -> bool:
-        """Go on by a token; False, and nothing changes, where it is not allowed."""
+        """
+        Accept a token and return True; return False and change nothing if it is not allowed.
+        """
 
     def accept_bytes(self, data: bytes) -> bool:
         """
-        Go on by a text, as one step; False, and nothing changes, where it is not allowed.
+        Accept a text as one step and return True; return False and change nothing if it is not allowed.
         """
 
     def validate_tokens(self, token_ids: object) -> int:
-        """How many of these tokens could be accepted one after the other."""
+        """
+        The number of these tokens that can be accepted one after the other. Accepts none of them.
+        """
 
     def rollback(self, n: int) -> None:
         """Undo the last n steps."""
@@ -112,48 +118,52 @@ class Matcher:
         """An independent matcher in the same state, with the same history."""
 
     def reset(self) -> None:
-        """Back to the beginning, with no history."""
+        """Return to the beginning of the text and forget the history."""
 
     def fill_next_token_bitmask(self, bitmask: object, index: int = 0) -> bool:
         """
-        Write the row of a bitmask: bit i of word w is 1 if token 32 w + i is allowed. False if all of them are.
+        Write one row of a bitmask: bit i of word w is 1 if token 32 w + i is allowed. Return False if every token is allowed.
         """
 
     def fill_by_trial(self, bitmask: object, index: int = 0) -> None:
         """
-        The row that fill_next_token_bitmask is to write, by trying to accept every token: slow, for tests.
+        Write the same row as fill_next_token_bitmask, by trying to accept every token. Slow; the oracle of the tests.
         """
 
     def allowed_tokens(self) -> list[int]:
-        """The tokens that are allowed now."""
+        """The ids of the tokens that are allowed now, ascending."""
 
     def find_jump_forward_bytes(self) -> bytes:
         """
-        The bytes that must follow, up to where there is a choice or the text is complete; no more than 65,536 at once.
+        The bytes that must follow, up to a choice or the end of the text; at most 65,536 at once.
         """
 
     def find_jump_forward_string(self) -> str:
-        """The longest start of the bytes that must follow that is text."""
+        """
+        The bytes that must follow, as text, up to the first that are not UTF-8.
+        """
 
     def shortest_completion(self) -> bytes:
         """
-        A shortest text that completes the text so far, read byte by byte.
+        A shortest text that completes the text so far.
 
-        A token that the grammar asks for by its id is no text: a completion passes through none. GrammarError where none completes without
-        one, LimitError where the text is too long to be written, or values that must differ leave too many ways to look at.
+        A completion has no token that the grammar requires by its id. Raises GrammarError if every completion needs such a token,
+        and LimitError if the completion is too long or values that must differ leave too many candidates.
         """
 
     def matching_prefix(self, data: bytes) -> int:
-        """How many of these bytes can be accepted from here."""
+        """
+        The number of these bytes, from the first on, that can be accepted. Accepts none of them.
+        """
 
     def next_bytes(self, data: bytes = ...) -> bytes:
         """
-        Which bytes may follow after `data`, sorted; none where `data` is not allowed.
+        The bytes that may follow `data`, sorted; empty if `data` is not allowed.
         """
 
     def rule_names(self, data: bytes = ...) -> list[str]:
         """
-        The rules begun and not ended after `data`, innermost first; none where `data` is not allowed.
+        The names of the rules that are open after `data`, innermost first; empty if `data` is not allowed.
         """
 
 def fill_draft_bitmasks(matcher: Matcher, draft_token_ids: object, bitmask: object, row: int, parents: object | None = None) -> None:
@@ -161,42 +171,42 @@ def fill_draft_bitmasks(matcher: Matcher, draft_token_ids: object, bitmask: obje
     Fill `row` with the mask now, and row + i + 1 with the mask after draft token i and those before it.
 
     `parents[i]` is the draft token before token i, -1 for none; by default the drafts are a chain.
-    Rows at and below a refused draft token are all zeros. The matcher stays where it is.
+    Rows at and below a refused draft token are all zeros. The matcher does not change.
     """
 
 def fill_bitmasks(matchers: object, bitmask: object, rows: object | None = None) -> None:
-    """Fill the row of every matcher: `rows[i]`, or i."""
+    """Fill a row for each matcher: row `rows[i]` for matcher i, or row i."""
 
 class MatcherRows:
     """
-    The matchers of a batch and their rows of a bitmask, `rows[i]` or i, checked once for any number of steps.
+    A batch of matchers and their rows of a bitmask, `rows[i]` or i, checked once for any number of steps.
     """
 
     def __init__(self, matchers: object, bitmask: object, rows: object | None = None) -> None: ...
     def take(self, token_ids: object) -> list[int] | None:
         """
-        Every matcher accepts its token; the lengths in bytes of their shortest completions then, -1 where there is none.
+        Accept one token for each matcher, all or nothing. Return the byte lengths of their shortest completions, -1 for none.
 
-        None where a matcher refuses its token or runs into a limit: then none has gone on.
+        Return None, with every matcher unchanged, if one refuses its token or exceeds a limit.
         """
 
 class BitmaskFiller:
-    """
-    Fills bitmasks in a thread of its own while its caller does something else.
-    """
+    """Fills bitmasks in a separate thread while its caller does other work."""
 
     def __init__(self) -> None: ...
     def begin(self, rows: MatcherRows) -> None:
         """
-        Begin to fill these rows. Until `end`, leave the matchers as they are and the rows unread.
+        Begin to fill these rows. Do not change the matchers or read the rows until `end` returns.
         """
 
     def end(self) -> None:
-        """Wait until the rows are filled; what went wrong is raised here."""
+        """
+        Wait until the rows are filled, and raise the error of the first row that has one.
+        """
 
 def completion_lengths(matchers: object) -> list[int]:
     """
-    The length in bytes of what `shortest_completion` gives for every matcher, -1 where it raises an error.
+    For each matcher the length in bytes of its `shortest_completion`, -1 if that raises an error.
     """
 
 def mask_logits(logits: object, bitmask: object, forbidden: int, rows: Sequence[int] | None = None) -> None:

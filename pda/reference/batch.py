@@ -17,12 +17,12 @@ from .matcher import Matcher
 
 
 def fill_bitmasks(matchers: Sequence[Matcher], bitmask: npt.NDArray[np.int32] | Tensor, rows: Sequence[int] | None = None) -> None:
-    """Fill the row of every matcher: `rows[i]`, or i."""
+    """Fill a row for each matcher: row `rows[i]` for matcher i, or row i."""
     MatcherRows(matchers, bitmask, rows)._fill()
 
 
 class MatcherRows:
-    """The matchers of a batch and their rows of a bitmask, `rows[i]` or i, checked once for any number of steps."""
+    """A batch of matchers and their rows of a bitmask, `rows[i]` or i, checked once for any number of steps."""
 
     def __init__(self, matchers: Sequence[Matcher], bitmask: npt.NDArray[np.int32] | Tensor, rows: Sequence[int] | None = None) -> None:
         _check_matchers(matchers)
@@ -38,9 +38,9 @@ class MatcherRows:
         self._rows = [array[index] for index in indices]
 
     def take(self, token_ids: Sequence[int]) -> list[int] | None:
-        """Accept one token for each matcher, all or nothing; the byte lengths of the shortest completions then, -1 where there is none.
+        """Accept one token for each matcher, all or nothing. Return the byte lengths of their shortest completions, -1 for none.
 
-        None if a matcher refuses its token or exceeds a limit: then no matcher has accepted one.
+        Return None, with every matcher unchanged, if one refuses its token or exceeds a limit.
         """
         if len(token_ids) != len(self._matchers):
             raise ValueError(f"there are {'more' if len(token_ids) > len(self._matchers) else 'fewer'} tokens than matchers")
@@ -68,7 +68,7 @@ class BitmaskFiller:
         self._error: Exception | None = None
 
     def begin(self, rows: MatcherRows) -> None:
-        """Begin to fill these rows. Until `end`, leave the matchers as they are and the rows unread."""
+        """Begin to fill these rows. Do not change the matchers or read the rows until `end` returns."""
         if self._has_begun:
             raise ValueError("it has begun already; call end first")
         try:
@@ -88,7 +88,7 @@ class BitmaskFiller:
 
 
 def completion_lengths(matchers: Sequence[Matcher]) -> list[int]:
-    """The length in bytes of what `shortest_completion` gives for every matcher, -1 where it raises an error."""
+    """For each matcher the length in bytes of its `shortest_completion`, -1 if that raises an error."""
     _check_matchers(matchers)
     lengths = []
     for matcher in matchers:
@@ -109,7 +109,7 @@ def fill_draft_bitmasks(
     """Fill `row` with the mask now, and row + i + 1 with the mask after draft token i and those before it.
 
     `parents[i]` is the draft token before token i, -1 for none; by default the drafts are a chain.
-    Rows at and below a refused draft token are all zeros. The matcher stays where it is.
+    Rows at and below a refused draft token are all zeros. The matcher does not change.
     """
     tokens = [matcher._checked(token_id) for token_id in draft_token_ids]
     before = list(range(-1, len(tokens) - 1)) if parents is None else list(parents)

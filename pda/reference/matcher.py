@@ -27,10 +27,10 @@ JUMP_BYTES = 1 << 16  # find_jump_forward_bytes gives no more than these at once
 
 
 class TokenTrie:
-    """The bytes of every token, as a trie; an id without bytes, or with none, is a token without text.
+    """The bytes of every token, as a trie. An id with None or with no bytes is a token without text.
 
-    `set_bytes` and `class_bytes` bound the tables that the kernel's grammars share, and `thresholds` choose its way to a mask;
-    this engine has no such tables and one way.
+    `set_bytes` and `class_bytes` bound the tables that the kernel's grammars share, and `thresholds` choose its strategies.
+    This engine has no such tables and one strategy.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class TokenTrie:
 
 
 class KernelGrammar:
-    """A grammar, or one that was packed, made ready for one vocabulary. Shared by any number of matchers."""
+    """A grammar, packed or not, prepared for one vocabulary. Any number of matchers share it."""
 
     def __init__(
         self,
@@ -105,12 +105,12 @@ class KernelGrammar:
 
     @property
     def has_temperature(self) -> bool:
-        """Whether some part of the text asks for a temperature."""
+        """Whether some part of the text has a temperature."""
         return self.program.has_temperature
 
 
 def pack_grammar(grammar: Grammar) -> bytes:
-    """A grammar as bytes that a KernelGrammar takes in its place, in a process of the same version on the same machine."""
+    """The grammar as bytes, which a KernelGrammar takes instead of it in a process of the same version on the same machine."""
     return pickle.dumps(grammar)
 
 
@@ -122,7 +122,7 @@ class Position(NamedTuple):
 
 
 class Matcher:
-    """The text of one request so far, and what may follow it. Not for use by two threads at once."""
+    """The text of one request so far, and the tokens that may follow it. Two threads must not use it at once."""
 
     def __init__(self, grammar: KernelGrammar, stop_token_ids: Sequence[int]) -> None:
         if not isinstance(grammar, KernelGrammar):
@@ -139,18 +139,18 @@ class Matcher:
 
     @property
     def num_accepted(self) -> int:
-        """How many steps rollback can undo."""
+        """The number of steps that rollback can undo."""
         return len(self._history) - 1
 
     @property
     def temperature(self) -> float | None:
-        """The temperature that the next token is to be sampled at, None where the grammar does not say; the highest of several."""
+        """The temperature at which to sample the next token, the highest if there are several; None if the grammar sets none."""
         column, is_terminated = self._history[-1]
         return None if is_terminated else self._chart.temperature(column)
 
     @property
     def taken(self) -> list[int | bytes]:
-        """What was accepted, tokens by their ids and texts, without stop tokens nobody asked for; nothing where there is no CAPTURE."""
+        """The accepted ids and texts, without stop tokens that the grammar does not require; empty for a grammar without CAPTURE."""
         if not any(rule.capture is not None for rule in self._chart.program.rules):
             return []
         steps = zip(self._taken, pairwise(self._history), strict=True)
@@ -161,11 +161,11 @@ class Matcher:
         return self._history[-1].is_terminated
 
     def is_completed(self) -> bool:
-        """Whether the text may end here: then every stop token is allowed."""
+        """Whether the text may end here, so that every stop token is allowed."""
         return self._history[-1].column.is_complete
 
     def accept_token(self, token_id: int) -> bool:
-        """Accept a token; False, and nothing changes, if it is not allowed."""
+        """Accept a token and return True; return False and change nothing if it is not allowed."""
         following = self._after_token(self._history[-1], self._checked(token_id))
         if following is not None:
             self._history.append(following)
@@ -173,7 +173,7 @@ class Matcher:
         return following is not None
 
     def accept_bytes(self, data: bytes) -> bool:
-        """Accept a text as one step; False, and nothing changes, if it is not allowed."""
+        """Accept a text as one step and return True; return False and change nothing if it is not allowed."""
         column, is_terminated = self._history[-1]
         following = self._after_bytes(column, data) if not is_terminated or not data else None
         if following is not None:
@@ -182,7 +182,7 @@ class Matcher:
         return following is not None
 
     def validate_tokens(self, token_ids: Sequence[int]) -> int:
-        """How many of these tokens could be accepted one after the other."""
+        """The number of these tokens that can be accepted one after the other. Accepts none of them."""
         here: Position | None = self._history[-1]
         checked = [self._checked(token_id) for token_id in token_ids]
         for count, token_id in enumerate(checked):
@@ -210,12 +210,12 @@ class Matcher:
         return copy
 
     def reset(self) -> None:
-        """Back to the beginning, with no history."""
+        """Return to the beginning of the text and forget the history."""
         del self._history[1:]
         self._taken.clear()
 
     def fill_next_token_bitmask(self, bitmask: npt.NDArray[np.int32] | Tensor, index: int = 0) -> bool:
-        """Write the row of a bitmask: bit i of word w is 1 if token 32 w + i is allowed. False if all of them are."""
+        """Write one row of a bitmask: bit i of word w is 1 if token 32 w + i is allowed. Return False if every token is allowed."""
         row = checked_rows(bitmask, self._trie.size, [index])[index]
         return self._fill(row, self._history[-1])
 
@@ -224,11 +224,11 @@ class Matcher:
         self.fill_next_token_bitmask(bitmask, index)
 
     def allowed_tokens(self) -> list[int]:
-        """The tokens that are allowed now."""
+        """The ids of the tokens that are allowed now, ascending."""
         return sorted(self._allowed(self._history[-1]))
 
     def find_jump_forward_bytes(self) -> bytes:
-        """The bytes that must follow, up to where there is a choice or the text is complete; no more than JUMP_BYTES at once."""
+        """The bytes that must follow, up to a choice or the end of the text; at most JUMP_BYTES at once."""
         column = self._history[-1].column
         forced = bytearray()
         while not column.is_complete and not self._chart.reads_ids(column) and len(forced) < JUMP_BYTES:
@@ -242,7 +242,7 @@ class Matcher:
         return bytes(forced)
 
     def find_jump_forward_string(self) -> str:
-        """The longest start of the bytes that must follow that is text."""
+        """The bytes that must follow, as text, up to the first that are not UTF-8."""
         forced = self.find_jump_forward_bytes()
         try:
             return forced.decode()
@@ -250,15 +250,15 @@ class Matcher:
             return forced[: error.start].decode()
 
     def shortest_completion(self) -> bytes:
-        """A shortest text that completes the text so far, read byte by byte.
+        """A shortest text that completes the text so far.
 
-        A token that the grammar asks for by its id is no text: a completion passes through none. GrammarError where none completes without
-        one, LimitError where the text is too long to be written, or values that must differ leave too many ways to look at.
+        A completion has no token that the grammar requires by its id. Raises GrammarError if every completion needs such a token,
+        and LimitError if the completion is too long or values that must differ leave too many candidates.
         """
         return shortest_text(self._chart, self._history[-1].column, self._grammar.memory_limit)
 
     def matching_prefix(self, data: bytes) -> int:
-        """How many of these bytes can be accepted from here."""
+        """The number of these bytes, from the first on, that can be accepted. Accepts none of them."""
         column, is_terminated = self._history[-1]
         for count, byte in enumerate(data):
             following = None if is_terminated else self._chart.read_byte(column, byte)
@@ -268,12 +268,12 @@ class Matcher:
         return len(data)
 
     def next_bytes(self, data: bytes = b"") -> bytes:
-        """Which bytes may follow after `data`, sorted; none where `data` is not allowed."""
+        """The bytes that may follow `data`, sorted; empty if `data` is not allowed."""
         column = self._peek(data)
         return bytes(self._chart.bytes_after(column)) if column is not None else b""
 
     def rule_names(self, data: bytes = b"") -> list[str]:
-        """The rules begun and not ended after `data`, innermost first; none where `data` is not allowed."""
+        """The names of the rules that are open after `data`, innermost first; empty if `data` is not allowed."""
         column = self._peek(data)
         if column is None:
             return []

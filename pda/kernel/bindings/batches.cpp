@@ -76,10 +76,11 @@ void bind_batches(nb::module_& m) {
         const nb::gil_scoped_release release;
         for (std::size_t i = 0; i < fill.rows.size(); i++) fill.batch.matchers[i]->fill(fill.rows[i]);
       },
-      nb::arg("matchers"), nb::arg("bitmask"), nb::arg("rows") = nb::none(), "Fill the row of every matcher: `rows[i]`, or i.");
+      nb::arg("matchers"), nb::arg("bitmask"), nb::arg("rows") = nb::none(),
+      "Fill a row for each matcher: row `rows[i]` for matcher i, or row i.");
 
   nb::class_<Fill>(m, "MatcherRows",
-                   "The matchers of a batch and their rows of a bitmask, `rows[i]` or i, checked once for any number of steps.")
+                   "A batch of matchers and their rows of a bitmask, `rows[i]` or i, checked once for any number of steps.")
       .def(nb::init<nb::handle, nb::handle, nb::handle>(), nb::arg("matchers"), nb::arg("bitmask"), nb::arg("rows") = nb::none())
       .def(
           "take",
@@ -96,10 +97,10 @@ void bind_batches(nb::module_& m) {
             return accept_all(list, tokens);
           },
           nb::arg("token_ids"), nb::sig("def take(self, token_ids: object) -> list[int] | None"),
-          "Every matcher accepts its token; the lengths in bytes of their shortest completions then, -1 where there is none.\n\n"
-          "None where a matcher refuses its token or runs into a limit: then none has gone on.");
+          "Accept one token for each matcher, all or nothing. Return the byte lengths of their shortest completions, -1 for none.\n\n"
+          "Return None, with every matcher unchanged, if one refuses its token or exceeds a limit.");
 
-  nb::class_<BitmaskFiller>(m, "BitmaskFiller", "Fills bitmasks in a thread of its own while its caller does something else.")
+  nb::class_<BitmaskFiller>(m, "BitmaskFiller", "Fills bitmasks in a separate thread while its caller does other work.")
       .def(nb::init<>())
       .def(
           "begin",
@@ -110,7 +111,7 @@ void bind_batches(nb::module_& m) {
             self.rows = std::move(rows);
           },
           nb::arg("rows"), nb::sig("def begin(self, rows: MatcherRows) -> None"),
-          "Begin to fill these rows. Until `end`, leave the matchers as they are and the rows unread.")
+          "Begin to fill these rows. Do not change the matchers or read the rows until `end` returns.")
       .def(
           "end",
           [](BitmaskFiller& self) {
@@ -123,7 +124,7 @@ void bind_batches(nb::module_& m) {
             self.rows.reset();
             if (error) std::rethrow_exception(error);
           },
-          "Wait until the rows are filled; what went wrong is raised here.");
+          "Wait until the rows are filled, and raise the error of the first row that has one.");
 
   m.def(
       "completion_lengths",
@@ -135,7 +136,7 @@ void bind_batches(nb::module_& m) {
         return lengths;
       },
       nb::arg("matchers"), nb::sig("def completion_lengths(matchers: object) -> list[int]"),
-      "The length in bytes of what `shortest_completion` gives for every matcher, -1 where it raises an error.");
+      "For each matcher the length in bytes of its `shortest_completion`, -1 if that raises an error.");
 }
 
 }  // namespace stackmask

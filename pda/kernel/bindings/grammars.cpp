@@ -24,8 +24,8 @@ void delete_without_gil(Automaton* automaton) {
 }  // namespace
 
 void bind_grammars(nb::module_& m) {
-  nb::class_<KernelGrammar>(
-      m, "KernelGrammar", "A grammar, or one that was packed, made ready for one vocabulary. Shared by any number of matchers and threads.")
+  nb::class_<KernelGrammar>(m, "KernelGrammar",
+                            "A grammar, packed or not, prepared for one vocabulary. Any number of matchers and threads share it.")
       .def(
           "__init__",
           [](KernelGrammar* self, std::shared_ptr<TokenTrie> trie, nb::object grammar, i64 states, i64 stack_depth, i64 memory,
@@ -60,8 +60,8 @@ void bind_grammars(nb::module_& m) {
               }
             });
           },
-          "Make what the first request would wait for: its first mask, and the length of a completion.\n\n"
-          "After a while this takes turns from nobody else, where threads have priorities of their own.")
+          "Build in advance what the first request needs: the first mask and the length of a completion.\n\n"
+          "On Linux the thread that does this drops its priority after 20 ms.")
       .def_prop_ro(
           "memory",
           [](const KernelGrammar& self) {
@@ -71,7 +71,7 @@ void bind_grammars(nb::module_& m) {
           "The bytes that the lazily built tables take.")
       .def_prop_ro(
           "has_temperature", [](const KernelGrammar& self) { return self.automaton->has_temperature(); },
-          "Whether some part of the text asks for a temperature.")
+          "Whether some part of the text has a temperature.")
       .def_prop_ro(
           "statistics",
           [](const KernelGrammar& self) {
@@ -90,11 +90,11 @@ void bind_grammars(nb::module_& m) {
             d["delta_states"] = self.automaton->delta_count();
             return d;
           },
-          "Counts of what was built, for tests and benchmarks.");
+          "Counts of built objects and of the strategies used, for tests and benchmarks.");
 
   m.def(
       "pack_grammar", [](nb::handle grammar) { return to_bytes(pack(*read_expressions(grammar, nullptr))); }, nb::arg("grammar"),
-      "A grammar as bytes that a KernelGrammar takes in its place, in a process of the same version on the same machine.");
+      "The grammar as bytes, which a KernelGrammar takes instead of it in a process of the same version on the same machine.");
 }
 
 }  // namespace stackmask

@@ -12,7 +12,8 @@
 namespace stackmask {
 
 void bind_matchers(nb::module_& m) {
-  nb::class_<Matcher>(m, "Matcher", "The text of one request so far, and what may follow it. Not for use by two threads at once.")
+  nb::class_<Matcher>(m, "Matcher",
+                      "The text of one request so far, and the tokens that may follow it. Two threads must not use it at once.")
       .def(
           "__init__",
           [](Matcher* self, const KernelGrammar& grammar, nb::object stop_token_ids) {
@@ -25,14 +26,14 @@ void bind_matchers(nb::module_& m) {
              return "<Matcher after " + std::to_string(self.num_accepted()) + " tokens" + (self.is_terminated() ? ", terminated" : "") +
                     ">";
            })
-      .def_prop_ro("num_accepted", &Matcher::num_accepted, "How many steps rollback can undo.")
+      .def_prop_ro("num_accepted", &Matcher::num_accepted, "The number of steps that rollback can undo.")
       .def_prop_ro(
           "temperature",
           [](const Matcher& self) -> std::optional<double> {
             const double value = self.temperature();
             return value < 0 ? std::nullopt : std::optional<double>(value);
           },
-          "The temperature that the next token is to be sampled at, None where the grammar does not say; the highest of several.")
+          "The temperature at which to sample the next token, the highest if there are several; None if the grammar sets none.")
       .def_prop_ro(
           "taken",
           [](const Matcher& self) {
@@ -44,19 +45,19 @@ void bind_matchers(nb::module_& m) {
             return steps;
           },
           nb::for_getter(nb::sig("def taken(self) -> list[int | bytes]")),
-          "What was accepted, tokens by their ids and texts, without stop tokens nobody asked for; nothing where there is no CAPTURE.")
+          "The accepted ids and texts, without stop tokens that the grammar does not require; empty for a grammar without CAPTURE.")
       .def("is_terminated", &Matcher::is_terminated, "Whether a stop token was accepted.")
-      .def("is_completed", &Matcher::is_completed, "Whether the text may end here: then every stop token is allowed.")
+      .def("is_completed", &Matcher::is_completed, "Whether the text may end here, so that every stop token is allowed.")
       .def(
           "accept_token", [](Matcher& self, i64 token_id) { return self.accept_token(checked_token(self.trie(), token_id)); },
-          nb::arg("token_id"), "Go on by a token; False, and nothing changes, where it is not allowed.")
+          nb::arg("token_id"), "Accept a token and return True; return False and change nothing if it is not allowed.")
       .def(
           "accept_bytes", [](Matcher& self, nb::bytes data) { return self.accept_bytes(data.c_str(), data.size()); }, nb::arg("data"),
-          "Go on by a text, as one step; False, and nothing changes, where it is not allowed.")
+          "Accept a text as one step and return True; return False and change nothing if it is not allowed.")
       .def(
           "validate_tokens",
           [](const Matcher& self, nb::object token_ids) { return self.validate_tokens(checked_tokens(self.trie(), token_ids)); },
-          nb::arg("token_ids"), "How many of these tokens could be accepted one after the other.")
+          nb::arg("token_ids"), "The number of these tokens that can be accepted one after the other. Accepts none of them.")
       .def(
           "rollback",
           [](Matcher& self, i64 n) {
@@ -74,7 +75,7 @@ void bind_matchers(nb::module_& m) {
             return copy;
           },
           nb::sig("def fork(self) -> typing.Self"), "An independent matcher in the same state, with the same history.")
-      .def("reset", &Matcher::reset, "Back to the beginning, with no history.")
+      .def("reset", &Matcher::reset, "Return to the beginning of the text and forget the history.")
       .def(
           "fill_next_token_bitmask",
           [](const Matcher& self, nb::handle bitmask, i64 index) {
@@ -84,7 +85,7 @@ void bind_matchers(nb::module_& m) {
             return self.fill(row);
           },
           nb::arg("bitmask"), nb::arg("index") = 0,
-          "Write the row of a bitmask: bit i of word w is 1 if token 32 w + i is allowed. False if all of them are.")
+          "Write one row of a bitmask: bit i of word w is 1 if token 32 w + i is allowed. Return False if every token is allowed.")
       .def(
           "fill_by_trial",
           [](const Matcher& self, nb::handle bitmask, i64 index) {
@@ -94,7 +95,7 @@ void bind_matchers(nb::module_& m) {
             self.fill_by_trial(row);
           },
           nb::arg("bitmask"), nb::arg("index") = 0,
-          "The row that fill_next_token_bitmask is to write, by trying to accept every token: slow, for tests.")
+          "Write the same row as fill_next_token_bitmask, by trying to accept every token. Slow; the oracle of the tests.")
       .def(
           "allowed_tokens",
           [](const Matcher& self) {
@@ -108,10 +109,10 @@ void bind_matchers(nb::module_& m) {
               if (row[id >> 5] >> (id & 31) & 1) tokens.push_back(id);
             return tokens;
           },
-          "The tokens that are allowed now.")
+          "The ids of the tokens that are allowed now, ascending.")
       .def(
           "find_jump_forward_bytes", [](const Matcher& self) { return to_bytes(self.jump_forward()); },
-          "The bytes that must follow, up to where there is a choice or the text is complete; no more than 65,536 at once.")
+          "The bytes that must follow, up to a choice or the end of the text; at most 65,536 at once.")
       .def(
           "find_jump_forward_string",
           [](const Matcher& self) {
@@ -123,7 +124,7 @@ void bind_matchers(nb::module_& m) {
             const Py_ssize_t start = nb::cast<Py_ssize_t>(nb::object(error.value().attr("start")));
             return nb::str(bytes.data(), static_cast<std::size_t>(start));
           },
-          "The longest start of the bytes that must follow that is text.")
+          "The bytes that must follow, as text, up to the first that are not UTF-8.")
       .def(
           "shortest_completion",
           [](const Matcher& self) {
@@ -134,19 +135,19 @@ void bind_matchers(nb::module_& m) {
             }
             return to_bytes(text);
           },
-          "A shortest text that completes the text so far, read byte by byte.\n\n"
-          "A token that the grammar asks for by its id is no text: a completion passes through none. GrammarError where none completes without\n"
-          "one, LimitError where the text is too long to be written, or values that must differ leave too many ways to look at.")
+          "A shortest text that completes the text so far.\n\n"
+          "A completion has no token that the grammar requires by its id. Raises GrammarError if every completion needs such a token,\n"
+          "and LimitError if the completion is too long or values that must differ leave too many candidates.")
       .def(
           "matching_prefix", [](const Matcher& self, nb::bytes data) { return self.matching_prefix(data.c_str(), data.size()); },
-          nb::arg("data"), "How many of these bytes can be accepted from here.")
+          nb::arg("data"), "The number of these bytes, from the first on, that can be accepted. Accepts none of them.")
       .def(
           "next_bytes", [](const Matcher& self, nb::bytes data) { return to_bytes(self.next_bytes(data.c_str(), data.size())); },
-          nb::arg("data") = nb::bytes("", 0), "Which bytes may follow after `data`, sorted; none where `data` is not allowed.")
+          nb::arg("data") = nb::bytes("", 0), "The bytes that may follow `data`, sorted; empty if `data` is not allowed.")
       .def(
           "rule_names", [](const Matcher& self, nb::bytes data) { return self.rule_names(data.c_str(), data.size()); },
           nb::arg("data") = nb::bytes("", 0),
-          "The rules begun and not ended after `data`, innermost first; none where `data` is not allowed.");
+          "The names of the rules that are open after `data`, innermost first; empty if `data` is not allowed.");
 
   m.def(
       "fill_draft_bitmasks",
@@ -175,7 +176,7 @@ void bind_matchers(nb::module_& m) {
       nb::arg("matcher"), nb::arg("draft_token_ids"), nb::arg("bitmask"), nb::arg("row"), nb::arg("parents") = nb::none(),
       "Fill `row` with the mask now, and row + i + 1 with the mask after draft token i and those before it.\n\n"
       "`parents[i]` is the draft token before token i, -1 for none; by default the drafts are a chain.\n"
-      "Rows at and below a refused draft token are all zeros. The matcher stays where it is.");
+      "Rows at and below a refused draft token are all zeros. The matcher does not change.");
 }
 
 }  // namespace stackmask

@@ -52,10 +52,10 @@ std::shared_ptr<TokenTrie> make_trie(nb::object tokens, i64 size, i64 set_bytes,
 void bind_vocabularies(nb::module_& m) {
   nb::class_<TokenTrie>(
       m, "TokenTrie",
-      "The bytes of every token, as a trie; an id without bytes, or with none, is a token without text.\n\n"
-      "What grammars remember of it together, so that each need not find it anew, takes no more than set_bytes (sets of nodes, kept for good)\n"
-      "and class_bytes (what loops over classes of characters take; forgotten if it is not used).\n"
-      "Masks do not depend on thresholds, which say from which sizes on which way to them is taken; tests change them.")
+      "The bytes of every token, as a trie. An id with None or with no bytes is a token without text.\n\n"
+      "All grammars share its tables: sets of nodes, which are kept and take at most set_bytes, and tables of classes of characters,\n"
+      "which are dropped if they are not used and take at most class_bytes.\n"
+      "The thresholds are sizes from which the kernel changes its strategy. Masks do not depend on them; tests change them.")
       .def(nb::new_([](nb::object tokens, i64 size, i64 set_bytes, i64 class_bytes, nb::object thresholds) {
              return make_trie(tokens, size, set_bytes, class_bytes, thresholds);
            }),
@@ -68,7 +68,7 @@ void bind_vocabularies(nb::module_& m) {
             for (const auto& [name, value] : THRESHOLDS) d[name] = self.thresholds().*value;
             return d;
           },
-          "The sizes from which on which way to a mask is taken.")
+          "The sizes from which the kernel changes its strategy.")
       .def_prop_ro("size", &TokenTrie::size, "The number of tokens, padding included.")
       .def_prop_ro("nodes", &TokenTrie::node_count, "The number of trie nodes.")
       .def_prop_ro("memory", &TokenTrie::bytes, "The bytes that the trie takes.");
