@@ -41,7 +41,7 @@ class Follower:
 
 
 def common_prefix(left: list[int], right: list[int]) -> int:
-    """How many items two lists begin with alike, by halving: slices compare in C.
+    """The length of the common beginning of two lists, by halving: slices compare in C.
 
     >>> common_prefix([1, 2, 3], [1, 2, 4, 5])
     2

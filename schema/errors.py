@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..pda.exceptions import LimitError, SchemaError
 
 
-class Excess(LimitError):  # noqa: N818 - the word for what is too much; the caller sees a LimitError
+class Excess(LimitError):  # noqa: N818 - internal; the caller sees a LimitError
     """A limit that one subschema exceeds; its place is found once the error is on its way out."""
 
     def __init__(self, error: LimitError, schema: object, keyword: str = "") -> None:

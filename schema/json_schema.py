@@ -31,13 +31,13 @@ DISTINCT_KEYS: Final = False
 """Whether undeclared keys never occur twice, by a guard at run time; else only where an instance could become invalid by it, since a key
 that occurs again replaces a value by one that is as good. Declared keys never occur twice."""
 MOST_PROBLEMS: Final = 100
-"""How many keywords that cannot be exact one error lists."""
+"""The most inexact keywords that one error lists."""
 _BLANK_TEXT: Final = "\t\n\r "  # RFC 8259, section 2
 _BLANKS: Final = frozenset(_BLANK_TEXT.encode())
 _INVERTING: Final = frozenset({"not", "if", "oneOf"})
 _NO_DOCUMENTS: Final[Mapping[str, Any]] = {}
 Run = Callable[[Compilation, RuleId, Any], NodeId]
-"""What defines a rule as the grammar of a schema: JSON is written by `Compilation.run`, other notations by functions of their own."""
+"""Defines a rule as the grammar of a schema: JSON is written by `Compilation.run`, other notations by functions of their own."""
 
 
 def json_schema_grammar(
@@ -308,7 +308,7 @@ def check_whitespace(whitespace: Whitespace) -> None:
 
 
 def _problem(error: Inexact | RegexError, compilation: Compilation, schema: object) -> Entry | None:
-    """What cannot be exact, and where; None where that is not in the schema itself."""
+    """The keywords that cannot be exact, and their places; None if a place is not in the schema itself."""
     if isinstance(error, RegexError):
         source = compilation.source("pattern", error.text)
         reason = str(error)

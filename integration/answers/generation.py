@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class GenerationStats:
-    """Where the time went, in seconds; the rows of a batch share it. `mask` is filling and applying masks and accepting tokens."""
+    """Seconds by stage, shared by the rows of a batch. `mask` includes filling and applying masks and accepting tokens."""
 
     compile: float = 0.0
     model: float = 0.0

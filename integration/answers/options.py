@@ -151,7 +151,7 @@ OTHER_NAMES: Final[Mapping[str, str]] = MappingProxyType(
         "inputs": "prompt",
     }
 )
-"""What other libraries call the options."""
+"""The names of the options in other libraries."""
 
 
 def check_names(names: Iterable[str], others: Iterable[str] = ()) -> None:

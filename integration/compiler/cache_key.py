@@ -19,7 +19,7 @@ from ...pda.exceptions import LimitError, SchemaError, caret, kind_of, shown
 from ...pda.limits import Limits
 
 ANY_JSON: Final = "$$ANY$$"
-"""What SGLang sends in place of a schema where it means any JSON."""
+"""The text that SGLang sends instead of a schema for any JSON."""
 _PROTOCOL: Final = 3  # the last protocol without frames and back references
 _COPIED: Final = b"\x00"  # what the key of a schema begins with that had to be copied, and no pickle
 
@@ -42,12 +42,12 @@ class Serialiser(pickle.Pickler):
         return key
 
     def reducer_override(self, value: object) -> Any:
-        """Refuse what is not built in."""
+        """Refuse types that are not built in."""
         raise TypeError(f"{type(value).__name__} is not plain")
 
 
 class _Sink(NamedTuple):
-    """What a pickler takes for a file."""
+    """A file for a pickler."""
 
     write: Callable[[bytes], None]
 
@@ -82,7 +82,7 @@ def read_schema(schema: object, limits: Limits) -> tuple[bytes, Any]:
 
 
 def _plain_key(value: object) -> bytes:
-    """What a Serialiser makes of a plain value."""
+    """The key that a Serialiser makes of a plain value."""
     file = BytesIO()
     pickler = pickle.Pickler(file, _PROTOCOL)
     pickler.fast = True

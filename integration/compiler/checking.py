@@ -39,7 +39,7 @@ def check_text(grammar: CompiledGrammar, text: str | None) -> dict[str, Any]:
 
 
 def _try(grammar: CompiledGrammar, text: str) -> dict[str, Any]:
-    """Where a text violates a grammar, or which part it lacks."""
+    """The place at which a text violates a grammar, or the part that it lacks."""
     matcher = grammar.matcher()
     data = text.encode("utf-8", "surrogatepass")
     explanation = matcher.explain(data)

@@ -62,7 +62,7 @@ _PACKAGE: Final = __name__.partition(".")[0]
 SHOWN_ENTRIES: Final = 500
 SHOWN_NODES: Final = 20_000
 SHOWN_TEXT: Final = 20_000
-"""What a notebook shows of a grammar: entries of its report, nodes up to which its rules are written, and characters of them."""
+"""The most that a notebook shows of a grammar: entries of its report, nodes of a grammar whose rules are shown, and their characters."""
 
 FrontEnd = Callable[[], tuple[Grammar, Report | None]]
 
@@ -176,7 +176,7 @@ class CompiledGrammar:
 
     @property
     def report(self) -> Report | None:
-        """How the keywords of a JSON Schema, or of those in a structural tag, are treated; None for other specifications."""
+        """The fate of the keywords of a JSON Schema, or of those in a structural tag; None for other specifications."""
         return self._report
 
     @property

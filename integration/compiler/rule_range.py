@@ -1,4 +1,4 @@
-"""Where the text of a grammar defines a rule."""
+"""The place in the text of a grammar that defines a rule."""
 
 from __future__ import annotations
 

@@ -20,13 +20,13 @@ from .cache_key import Serialiser, check_size, is_plain, schema_key, schema_of_k
 _ONE: Final = ("format", "content")
 """Fields that hold a format."""
 _MANY: Final = ("elements", "tags", "structures")
-"""Fields that hold a list of formats, or of what has one in it."""
+"""Fields that hold a list of formats, or of objects with a format inside."""
 _LISTS: Final = (b"triggered_tags", b"tags_with_separator", b"dispatch")
-"""What is in the key of a format that holds a list of tags or rules."""
+"""Names in the key of every format that holds a list of tags or rules."""
 _LARGEST: Final = 1_000
-"""How many formats there may be in a part."""
+"""The most formats in a part."""
 _MOST_TRIES: Final = 20
-"""How many tags may turn out to be no parts after they have been serialised, which takes the time of all that is in them."""
+"""The most tags that may turn out not to be parts after serialisation, which takes time linear in their size."""
 
 
 class TagKey(NamedTuple):
@@ -55,7 +55,7 @@ def tag_of_key(key: TagKey) -> Any:
 
 
 def entries_of_key(key: TagKey) -> tuple[Entry, ...]:
-    """How the keywords of the schemas in the structural tag with this key are treated."""
+    """The fate of the keywords of the schemas in the structural tag with this key."""
     return tuple(tag_entries(_opened(key, list(map(pickle.loads, key.parts)))))
 
 

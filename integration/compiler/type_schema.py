@@ -25,7 +25,7 @@ MOST_KEYS: Final = 1_000
 
 
 class TypeSchema(GenerateJsonSchema):
-    """What pydantic's methods call to make a JSON Schema."""
+    """The generator that pydantic's methods call for a JSON Schema."""
 
     def decimal_schema(self, schema: Any) -> Any:
         """A number in place of a number or any text."""

@@ -17,7 +17,7 @@ from ..compiler import CompiledGrammar
 
 
 class Tree(Protocol):
-    """Where tokens lead; a place is whatever the tree makes of it."""
+    """The places that tokens lead to; a place is whatever the tree makes of it."""
 
     root: Any
 

@@ -53,7 +53,7 @@ class Metrics:
 
 
 class _EngineCollector(Collector):
-    """What the engine counts by itself, read when it is asked for."""
+    """The engine's own counts, read on demand."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine

@@ -15,7 +15,7 @@ from .tools import ToolPlan
 
 
 class Partials:
-    """What one answer of a stream says of its parts."""
+    """The pieces of one answer of a stream, by its parts."""
 
     def __init__(self, *, text: bool, calls: bool) -> None:
         self._text = PartialPatch() if text else None

@@ -76,7 +76,7 @@ class Encoder:
         self.longest_text = context * longest
 
     def check_size(self, size: int, param: str = "messages") -> None:
-        """Refuse texts with so many bytes that their prompt cannot fit, whatever a chat template leaves out of them."""
+        """Refuse texts whose prompt cannot fit, by their bytes, whatever a chat template leaves out."""
         if size > SHRINKS * self.longest_text + SLACK:
             raise self._too_long(f"texts of {size} bytes", param)
 

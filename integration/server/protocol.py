@@ -72,7 +72,7 @@ class Model(BaseModel):
 
 
 class StreamOptions(Model):
-    """What a stream carries beside the answer."""
+    """The options of a stream."""
 
     include_usage: bool | None = None
     include_obfuscation: bool | None = None
@@ -192,7 +192,7 @@ class CompletionRequest(Common):
 
 
 class TextOptions(Model):
-    """What the text of a response is like."""
+    """The form of the text of a response."""
 
     format: Json | None = None
     verbosity: str | None = None
@@ -236,7 +236,7 @@ class CheckRequest(Constrained):
 
 
 def describe(errors: list[Any]) -> ApiError:
-    """What pydantic found, in one message that names the first field."""
+    """The errors that pydantic found, as one message that names the first field."""
     lines = []
     for error in errors[:5]:
         place = [str(part) for part in error["loc"] if part != "body"]

@@ -24,7 +24,7 @@ from .serving import Serving
 
 
 class Step(NamedTuple):
-    """What an answer gained, and with the last gain the answer."""
+    """A piece of an answer; the last one includes the whole answer."""
 
     pieces: list[Piece]
     logprobs: tuple[TokenLogprob, ...]
@@ -40,7 +40,7 @@ class Turn:
 
     @property
     def prepared(self) -> PreparedRequest:
-        """What the engine gets."""
+        """The request for the engine."""
         return self._chat.prepared
 
     @property

@@ -123,7 +123,7 @@ class Overrun(InvalidGrammarObject):  # type: ignore[misc]
 
 
 class _Ranked(BaseGrammarBackend):  # type: ignore[misc]
-    """What the backend and the wrapper around it have in common: the table, and agreement between ranks."""
+    """The common part of the backend and its wrapper: the table, and agreement between ranks."""
 
     _settings: Settings
 

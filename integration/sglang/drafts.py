@@ -47,7 +47,7 @@ _PARAMETERS: Final = (
     ("sglang.srt.plugins.hook_registry", "HookRegistry.register", ("target", "hook", "hook_type", "source")),
     ("sglang.srt.plugins.hook_registry", "HookRegistry.apply_hooks", ()),
 )
-"""What the hook is put on, and what it calls, with their parameters."""
+"""The hooked function and the functions that the hook calls, with their parameters."""
 
 
 def install() -> None:
@@ -76,7 +76,7 @@ def install() -> None:
 
 
 def add_drafts(result: tuple[npt.NDArray[Any], npt.NDArray[Any]], worker: Any, batch: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """What the proposer made for a batch, with new trees for the requests that have a grammar of ours.
+    """The proposer's trees for a batch, with new ones for the requests that have a grammar of ours.
 
     The tokens have the shape (requests * size,); the first of each tree is the last token of the request. The mask has the shape
     (requests * size * size,); of a tree, entry (i, j) is 1 where node j is node i or an ancestor of it.

@@ -1,4 +1,4 @@
-"""What SGLang's plug-in loader calls: `register`, and the check that it is the SGLang that was tested.
+"""The entry point of SGLang's plug-in loader: `register`, and the check that it is the SGLang that was tested.
 
 A backend is called by names and orders of arguments that SGLang does not promise to keep.
 So the version is checked, and so is every name that is used; what does not fit is refused before the server has started.
@@ -136,7 +136,7 @@ def _check_names() -> None:
 
 
 def find(module: str, name: str) -> Any:
-    """What a path in a module of SGLang's leads to, None where there is nothing."""
+    """The object at a path in a module of SGLang's, None if there is none."""
     try:
         found: Any = import_module(module)
     except ModuleNotFoundError as error:

@@ -355,7 +355,7 @@ class Values:
 
 
 def overlap(text: str, word: str) -> int:
-    """How many of the last characters of `text` could be the beginning of `word`.
+    """The most last characters of `text` that could be the beginning of `word`.
 
     >>> overlap("a < b <too", "<tool>")
     4

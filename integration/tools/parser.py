@@ -220,7 +220,7 @@ class CallParser:
         return best
 
     def _match(self, template: tuple[str, ...], spelling: Spelling | None = None) -> tuple[int, str, str]:
-        """Where a template ends in the buffer; -1 if more text is needed to decide, -2 if the buffer does not match."""
+        """The end of a template in the buffer; -1 if more text is needed to decide, -2 if the buffer does not match."""
         text, position, name, index = self._buffer, 0, "", ""
         for number, piece in enumerate(template):
             if number % 2 == 0 or (piece == "name" and name):

@@ -63,7 +63,7 @@ def spellings(format: Format) -> tuple[Spelling, ...]:
 
 
 def custom_calls(format: Format) -> tuple[str, ...]:
-    """How calls of custom tools are spelled."""
+    """The notation of calls of custom tools."""
     return format.custom or tuple(call.replace("$arguments", _input(NOTATIONS[format.style])) for call in format.calls)
 
 

@@ -1,4 +1,4 @@
-"""What vLLM calls: a backend for an engine and a grammar for a request.
+"""The interface that vLLM calls: a backend for an engine and a grammar for a request.
 
 Both have the methods of vLLM's abstract classes, and `register` makes them virtual subclasses of these.
 vLLM compiles in one pool of threads and fills masks in another, on one backend.
@@ -39,7 +39,7 @@ _LOGGER: Final = logging.getLogger("vllm.plugins.stackmask")
 
 @dataclass(frozen=True)
 class Settings:
-    """What vLLM has no option for, read from the environment of its processes.
+    """Options that vLLM lacks, read from the environment of its processes.
 
     `STACKMASK_VLLM_WHITESPACE`: whitespace in JSON, "printed" (what JSON printers write), "single", "compact", "flexible" or a regex.
     `STACKMASK_VLLM_EXTRA_PROPERTIES`: "schema" allows undeclared keys where a schema does, "closed" allows none where it declares some.
@@ -86,7 +86,7 @@ class Front:
 
     @property
     def settings(self) -> Settings:
-        """What the environment says."""
+        """The options of the environment."""
         return self._settings
 
     def compile(self, request_type: str, specification: str) -> CompiledGrammar:
@@ -254,7 +254,7 @@ class Backend:
 
     @property
     def front(self) -> Front:
-        """What compiles its requests."""
+        """The compiler of its requests."""
         return self._front
 
     def compile_grammar(self, request_type: Any, grammar_spec: str, stop_token_ids: Collection[int] | None = None) -> Grammar:

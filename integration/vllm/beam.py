@@ -23,7 +23,7 @@ class BeamBackend(Backend):
         self._compiled: dict[tuple[str, str], CompiledGrammar] = {}
         self._beams: dict[int, dict[tuple[int, ...], Matcher]] = {}
         self.forks = 0
-        """How many beams went on from a beam that was remembered."""
+        """The number of beams that continued a remembered beam."""
 
     def compile_grammar(self, request_type: Any, grammar_spec: str, stop_token_ids: Collection[int] | None = None) -> Grammar:
         """A grammar for one beam; the search calls its `accept_tokens` once, with the beam's tokens."""

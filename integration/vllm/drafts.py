@@ -13,7 +13,7 @@ from typing import Any
 
 
 def most_forced(config: Any) -> int:
-    """How many drafts a step takes from a grammar under vLLM's configuration, 0 where they would not reach the model."""
+    """The most drafts that a step takes from a grammar under vLLM's configuration, 0 if they would not reach the model."""
     speculation = getattr(config, "speculative_config", None)
     if getattr(speculation, "method", None) != "ngram" or config.scheduler_config.async_scheduling or config.use_v2_model_runner:
         return 0

@@ -1,4 +1,4 @@
-"""What `register` checks and patches.
+"""The checks and patches of `register`.
 
 vLLM chooses its backend by if-chains over a closed list of names.
 Four places are patched, each to do one thing for our name and what it did before for every other:
@@ -271,7 +271,7 @@ def _changed_types() -> list[str]:
 
 
 def _find(module: str, path: str) -> Any:
-    """What a path in a module leads to, None where there is nothing."""
+    """The object at a path in a module, None if there is none."""
     found: Any = _module(module, required=False)
     for name in path.split("."):
         found = getattr(found, name, None)

@@ -83,7 +83,7 @@ class TokenizerInfo:
 
     @property
     def add_prefix_space(self) -> bool:
-        """What was given for it; masks do not depend on it."""
+        """The value passed for it; masks do not depend on it."""
         return self._add_prefix_space
 
     @property

@@ -36,7 +36,7 @@ from .numbering import Alternatives, Numbering, Together
 from .unevaluated import Evaluated, Request, Steps, Unevaluated
 
 DEEPEST_EMPTINESS: Final = 3
-"""How many levels of required members and items a test of emptiness looks down."""
+"""The levels of required members and items that a test of emptiness descends."""
 _BESIDE_CONJUNCTIONS: Final = frozenset(
     ("anyOf", "oneOf", "not", "if", "dependentSchemas", "dependencies", "propertyNames", "unevaluatedItems", "unevaluatedProperties")
 ) | {"$dynamicRef", "$recursiveRef"}

@@ -33,9 +33,9 @@ _MOST_PAIRED: Final = 64
 
 Values = frozenset[object]
 STEPS: Final = 4
-"""How many references, members and items are followed, one inside the other."""
+"""The most references, members and items that are followed, one inside the other."""
 _MOST_TRIED: Final = 16
-"""How many branches, values and required members are looked at."""
+"""The most branches, values and required members that are looked at."""
 _BOUNDS: Final = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})
 _HALVES: Final = (
     frozenset({"minimum", "exclusiveMinimum"}),

@@ -26,7 +26,7 @@ LOOKS: Final = 16 * FEW_VALUES
 
 
 class Finite:
-    """What is known of the values of conjunctions, for one algebra."""
+    """The finite sets of values of conjunctions, for one algebra."""
 
     def __init__(self, algebra: Algebra) -> None:
         self.algebra = algebra
@@ -132,7 +132,7 @@ class Finite:
         return result
 
     def _met(self, part: Array, keys: list[object], literal: Literal, start: int) -> int:
-        """How many of these items a count counts."""
+        """The number of these items that a count includes."""
         total = 0
         for index, key in enumerate(keys):
             if index >= start:

@@ -76,7 +76,7 @@ class Keywords:
         """The subschemas with uniqueItems, for the error where one would have to be negated."""
 
     def local(self, schema: Schema, scope: Scope, groups: int) -> Parts:
-        """What the keywords say that concern one type each, or list values."""
+        """The parts of the keywords that concern one type each, or list values."""
         keyword_groups = scope.resource.dialect.keywords
         kinds = frozenset(types(schema)) if "type" in schema and "type" in keyword_groups else None
         constants, numbers = CONSTANTS, NUMBERS
@@ -128,7 +128,7 @@ class Keywords:
     def countable(self, parts: Parts) -> Parts:
         """The parts with counts that a grammar can hold.
 
-        No text has more than MOST_COUNTED characters, items or members, so a larger upper bound is none, and what its complement allows
+        No text has more than MOST_COUNTED characters, items or members, so a larger upper bound is no bound, and what its complement allows
         is left out.
         Raise Inexact for a larger lower bound, and where nothing else is left: such values exist, but none can be written.
         """
@@ -155,7 +155,7 @@ class Keywords:
         return kept
 
     def text_part(self, schema: Schema, keyword_groups: Mapping[str, int]) -> Text:
-        """What the string keywords say."""
+        """The part of the string keywords."""
         low, high = self.bounds(schema, "minLength", "maxLength")
         tests: set[tuple[str, object, bool]] = set()
         if "pattern" in schema:
@@ -171,7 +171,7 @@ class Keywords:
         return Text(low, high, frozenset(tests))
 
     def array_part(self, schema: Schema, scope: Scope, keyword_groups: Mapping[str, int]) -> Array:
-        """What the array keywords say."""
+        """The part of the array keywords."""
         low, high = self.bounds(schema, "minItems", "maxItems")
         place = scope.place
         first, others = item_schemas(schema, keyword_groups)
@@ -188,7 +188,7 @@ class Keywords:
         return Array(prefix, rest, low, high, counts, int(distinct))
 
     def object_part(self, schema: Schema, scope: Scope, keyword_groups: Mapping[str, int]) -> Object:
-        """What the object keywords say."""
+        """The part of the object keywords."""
         low, high = self.bounds(schema, "minProperties", "maxProperties")
         scope = scope.place
         properties = mapping(schema, "properties")

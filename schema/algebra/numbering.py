@@ -52,7 +52,7 @@ class Numbering:
         self.literals: dict[tuple[int, Scope], Literal] = {}
         self.texts: dict[tuple[int, Scope], Literal] = {}
         self.written: dict[int, int] = {}
-        """Per object and array of the schema the number of what is written there, 0 where it cannot be compared."""
+        """The number of the contents of each object and array of the schema, 0 if they cannot be compared."""
         self.forms: dict[bytes, int] = {}
         self.constants: dict[object, Literal] = {}
         self.unions: dict[frozenset[Literal], Literal] = {}

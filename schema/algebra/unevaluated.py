@@ -41,7 +41,7 @@ class Evaluated(NamedTuple):
     required: frozenset[str] = frozenset()
 
     def with_(self, other: Evaluated) -> Evaluated:
-        """What both have looked at together."""
+        """The union of what both evaluated."""
         return Evaluated(
             self.every_key or other.every_key,
             self.names | other.names,
@@ -180,7 +180,7 @@ class Unevaluated:
         return self.grouped([*chosen, *(case for branch in silent for case in branch)])
 
     def evaluated(self, schema: Schema, scope: Scope, keyword_groups: Mapping[str, int]) -> Evaluated:
-        """What a subschema's own keywords evaluate."""
+        """The members and items that a subschema's own keywords evaluate."""
         first, _ = item_schemas(schema, keyword_groups)
         items = schema.get("items", ())
         every_item = (

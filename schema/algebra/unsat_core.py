@@ -71,7 +71,7 @@ def local_target(schema: Any, pointer: str) -> str | None:
 
 
 def value_at(schema: Any, pointer: str) -> Any:
-    """What a pointer leads to; None where it leads nowhere."""
+    """The value at a pointer; None if there is none."""
     for step in pointer.split("/")[1:]:
         key = step.replace("~1", "/").replace("~0", "~")
         if isinstance(schema, dict):

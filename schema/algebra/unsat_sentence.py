@@ -33,7 +33,7 @@ _NOTHING: Final[Mapping[str, str]] = {
     "contains": "have an item that is nothing",
     "propertyNames": "have no members",
 }
-"""What a keyword asks for whose value is `false`."""
+"""The demands of keywords whose value is `false`."""
 
 
 def _types(value: Any) -> str:
@@ -142,7 +142,7 @@ def _is_endless(schema: Any, core: Sequence[str]) -> bool:
 
 
 def _order(schema: Any, pointer: str) -> list[int]:
-    """Where a pointer leads to, as numbers that sort as the schema is written, definitions last."""
+    """The target of a pointer as numbers that sort in the order of the schema, definitions last."""
     order: list[int] = []
     value, place = schema, ""
     for step in pointer.split("/")[1:]:

@@ -1,4 +1,4 @@
-"""What the specification of JSON Schema says around its assertions.
+"""The parts of the specification of JSON Schema around its assertions.
 
     keywords           the keywords of every draft, and which part of the compiler each concerns
     dialects           which draft a schema is written in, and what that decides
@@ -7,7 +7,7 @@
     pointers           where a subschema stands
     guidance           options of llguidance in a schema
     report             what became of every keyword
-    mistakes           what is handed over as a schema and is none
+    mistakes           values passed as schemas that are not schemas
     metaschemas/       the metaschemas of the drafts, as they were published
 
 >>> from stackmask.schema.dialect.dialects import known_dialect

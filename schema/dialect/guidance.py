@@ -12,7 +12,7 @@ _SEPARATORS: Final[Mapping[str, str]] = {"item_separator": ",", "key_separator":
 
 
 class Guidance(NamedTuple):
-    """What the member asks for; None where it leaves that to the caller."""
+    """The value of the member; None if it leaves the choice to the caller."""
 
     whitespace: str | None = None
     lenient: bool | None = None

@@ -20,7 +20,7 @@ Schema = dict[str, Any]
 Numeral = int | float | Decimal
 _LARGE: Final = 2**64
 MOST_COUNTED: Final = 2_000_000_000
-"""Counts of characters, items and members have 32 bits, and no text is as long as this. An upper bound above it is none."""
+"""Counts of characters, items and members have 32 bits, and no text is as long as this. A larger upper bound counts as no bound."""
 LARGEST_COUNT: Final = 10**400
 """Counts written as decimals above this are read as this."""
 _NOTHING: Final[Mapping[str, object]] = {}
@@ -80,7 +80,7 @@ def numeral(schema: Schema, keyword: str) -> Numeral | None:
 
 
 def number_set(schema: Schema) -> NumberSet:
-    """What minimum, maximum, exclusiveMinimum, exclusiveMaximum and multipleOf allow."""
+    """The numbers that minimum, maximum, exclusiveMinimum, exclusiveMaximum and multipleOf allow."""
     low, high = numeral(schema, "minimum"), numeral(schema, "maximum")
     above, below = numeral(schema, "exclusiveMinimum"), numeral(schema, "exclusiveMaximum")
     numbers = NUMBERS

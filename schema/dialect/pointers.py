@@ -1,4 +1,4 @@
-"""Where in a schema a subschema stands, found by identity, schemas without one of their parts, and how large a schema is.
+"""The place of a subschema in a schema, found by identity; schemas without one of their parts; the size of a schema.
 
 Only errors ask for places, so the compiler carries no pointers along.
 """
@@ -59,7 +59,7 @@ def without(schema: Any, pointer: str) -> Any:
 
 
 _MARSHALLED: Final = 2000
-"""How deep values may be nested that `marshal` writes."""
+"""The deepest nesting of values that `marshal` writes."""
 
 
 def check_size(schema: Any, limits: Limits) -> None:

@@ -86,7 +86,7 @@ PLACE: Final = 2
 
 
 class Scope(NamedTuple):
-    """Where a subschema stands: the resource it belongs to, and the resources with dynamic anchors entered so far.
+    """The context of a subschema: the resource it belongs to, and the resources with dynamic anchors entered so far.
 
     `closing` says what becomes of undeclared keys where objects are closed. At a PLACE the subschema is the outermost one for its
     value, and closes it; a PIECE is combined with others, and only what lies inside its members and items is closed.
@@ -148,7 +148,7 @@ class Registry:
         return target, self._within(scope, resource)
 
     def resolve_dynamic(self, scope: Scope, reference: object, *, schema: object = None) -> tuple[Any, Scope]:
-        """What `$dynamicRef` names: where it first leads to a `$dynamicAnchor`, the outermost anchor of that name in scope."""
+        """The target of `$dynamicRef`: if it first leads to a `$dynamicAnchor`, the outermost anchor of that name in scope."""
         target, resource = self._target(scope.resource, reference, schema, "$dynamicRef")
         assert isinstance(reference, str)
         name = unquote(reference.partition("#")[2])
@@ -160,7 +160,7 @@ class Registry:
         return target, self._within(scope, resource)
 
     def resolve_recursive(self, scope: Scope, reference: object, *, schema: object = None) -> tuple[Any, Scope]:
-        """What `$recursiveRef` names: the resource itself, or the outermost in scope if both have `$recursiveAnchor: true`."""
+        """The target of `$recursiveRef`: the resource itself, or the outermost in scope if both have `$recursiveAnchor: true`."""
         if reference != "#":
             raise Malformed(schema, "$recursiveRef", 'must be "#"')
         if scope.resource.recursive:

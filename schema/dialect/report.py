@@ -1,4 +1,4 @@
-"""What became of every keyword of a schema: enforced, an annotation, or approximated because the caller was lenient.
+"""The fate of every keyword of a schema: enforced, an annotation, or approximated because the caller was lenient.
 
 A schema that leaves keys or items free has an entry without a keyword, "allowed", where a key of an object may come twice.
 
@@ -148,7 +148,7 @@ class Report:
 
     @property
     def approximated(self) -> tuple[Entry, ...]:
-        """What is not enforced exactly, which only a lenient compilation has."""
+        """The entries that are not enforced exactly; only a lenient compilation has any."""
         return tuple(entry for entry in self.entries if entry.status == APPROXIMATED)
 
     def __iter__(self) -> Iterator[Entry]:
@@ -362,7 +362,7 @@ def _plain(dialect: Dialect) -> frozenset[str]:
 
 
 def _status(place: _Place, keyword: str, formats: bool) -> tuple[str, str]:
-    """What becomes of one keyword of a subschema, and a note on it."""
+    """The fate of one keyword of a subschema, and a note on it."""
     schema, dialect = place.schema, place.dialect
     if dialect.lone_reference and "$ref" in schema and keyword not in ("$ref", "$defs", "definitions", "$schema"):
         known = keyword in dialect.keywords and keyword not in ANNOTATIONS

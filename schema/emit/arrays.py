@@ -18,11 +18,11 @@ ENDLESS: Final = -1
 
 
 class Few(NamedTuple):
-    """What is asked of values that are few, where no two items may be equal."""
+    """Questions about finite sets of values, for arrays whose items must differ."""
 
     values: Callable[[Conjunction], Values | None]
     number: Callable[[Conjunction, int], int]
-    """How many there are, up to a bound."""
+    """The number of values, up to a bound."""
     has: Callable[[Conjunction, object], bool]
     constant: Callable[[object], Literal]
     any_of: Callable[[Iterable[Literal]], Literal]
@@ -213,7 +213,7 @@ class ArrayWriter:
 
     @staticmethod
     def moves(written: list[Turn], counts: tuple[Count, ...], reached: tuple[int, ...]) -> list[Turn]:
-        """What an item may be, and the counts after it, each as far as it matters."""
+        """The possible items, each with the counts after it, as far as they matter."""
         result = []
         for first, later, tally, kind in written:
             following = []

@@ -78,7 +78,7 @@ Pending = tuple[RuleId, Any, Scope | None]
 
 @dataclass(slots=True)
 class _MemberFacts:
-    """What several subschemas say of the members of an object."""
+    """The constraints of several subschemas on the members of an object."""
 
     declared: dict[str, dict[tuple[int, Scope], Any]] = field(default_factory=dict)
     """Per key the subschemas for its value."""
@@ -181,7 +181,7 @@ class Compilation:
             vars(self).pop(name, None)
 
     def source(self, what: str, argument: str) -> tuple[object, str, str] | None:
-        """Where a pattern or format was first asked for: subschema, keyword, and the rest of the pointer."""
+        """The first place of a pattern or format: subschema, keyword, and the rest of the pointer."""
         return self.algebra.strings.sources.get((what, argument)) if "algebra" in vars(self) else None
 
     def enter(self, scope: Scope) -> None:
@@ -204,12 +204,12 @@ class Compilation:
 
     @cached_property
     def strings(self) -> StringWriter:
-        """What writes string parts."""
+        """The writer of string parts."""
         return StringWriter(self.builder, self.fragments, self.algebra.strings)
 
     @cached_property
     def arrays(self) -> ArrayWriter:
-        """What writes array parts."""
+        """The writer of array parts."""
         algebra, finite = self.algebra, self.finite
         few = Few(finite.values, finite.number, finite.has, algebra.numbering.constant, algebra.numbering.any_of)
         return ArrayWriter(
@@ -218,7 +218,7 @@ class Compilation:
 
     @cached_property
     def objects(self) -> ObjectWriter:
-        """What writes object parts."""
+        """The writer of object parts."""
         oracle = self.algebra.oracle
         return ObjectWriter(self.builder, self.fragments, oracle, self.value, any_order=self.any_order, distinct=self.distinct)
 
@@ -495,7 +495,7 @@ class Compilation:
         return self.alternatives([self.one_object(found) for found in objects_of if found is not None])
 
     def member_facts(self, todo: list[tuple[Any, Scope]], *, beside: Schema | None = None) -> _MemberFacts | None:
-        """What some subschemas together say of an object's members, None where they say more; the oneOf of `beside` is left aside."""
+        """The joint constraints of some subschemas on an object's members, without the oneOf of `beside`; None if they constrain more."""
         result = _MemberFacts()
         first = todo[0][0]
         todo = todo[::-1]

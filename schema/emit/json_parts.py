@@ -33,7 +33,7 @@ class Separators(NamedTuple):
 Whitespace: TypeAlias = str | Separators
 
 DEFAULT_WHITESPACE: Final = "printed"
-"""What JSON printers write, so that no model pads; who checks texts that others wrote asks for "flexible"."""
+"""The blanks that JSON printers write, so that no model pads. To check texts from elsewhere, use "flexible"."""
 
 
 class Fragments(NamedTuple):

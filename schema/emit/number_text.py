@@ -1,4 +1,4 @@
-"""How numbers are written: automata over the digits of JSON number texts for intervals and multiples.
+"""Numbers as texts: automata over the digits of JSON number texts for intervals and multiples.
 
 Which text a number has (RFC 8259 section 6 allows many):
 
@@ -307,7 +307,7 @@ class _Alike:
         return found
 
     def told(self, rest: int) -> tuple[tuple[int, ...], ...]:
-        """What a remainder tells: of each divisor, and for each number of digits, the value of these digits that makes it divide."""
+        """For each divisor and each number of digits, the value of these digits that makes the divisor divide."""
         result = []
         for n, always, digits in self.divisors:
             said = [rest % always]
@@ -510,7 +510,7 @@ def _brief(value: Exact) -> str:
 
 
 class _State(NamedTuple):
-    """Where a digit automaton stands.
+    """A state of a digit automaton.
 
     `phase`: 0 start, 1 after a leading 0, 2 before the point, 3 just after the point, 4 after a digit behind the point.
     `read`: digits read in this phase, saturated where more no longer matter.
@@ -613,7 +613,7 @@ class _DigitMachine:
         )
 
     def moves(self, state: _State) -> list[tuple[int, int, _State]]:
-        """Where each byte leads: (first byte, last byte, state), in the order of bytes."""
+        """The transitions as (first byte, last byte, state), in the order of bytes."""
         phase, read, low, high, rest = state
         result: list[tuple[int, int, _State]] = []
         if phase in (1, 2) and (self.free_fraction or self.places):

@@ -31,7 +31,7 @@ class Member(NamedTuple):
     value: Conjunction
     required: bool
     room: int = -1
-    """How many different keys of the classes there are, -1 where that does not matter."""
+    """The number of different keys in these classes, -1 if it does not matter."""
 
 
 State = tuple[bool, int, int, tuple[int, ...], tuple[int, ...]]
@@ -173,7 +173,7 @@ class OrderedGraph:
         return position >= self.last_required and count >= self.low and self.settled(len(self.declared) + 1, alive) is not None
 
     def missing(self, state: State) -> tuple[int, int]:
-        """How many undeclared members have to follow and how many may, -1 for any number."""
+        """The least and the largest number of undeclared members that may follow, -1 for any number."""
         _, _, count, _, room = state
         most = self.high - count if self.high >= 0 else -1
         never = self.f.never

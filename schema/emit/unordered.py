@@ -122,7 +122,7 @@ class Unordered:
         return found
 
     def outcomes(self, place: int, left: Left) -> list[tuple[Conjunction, Left]]:
-        """How a member with one of the keys may turn out."""
+        """The possible outcomes of a member with one of the keys."""
         alive = 0
         for clause in left:
             alive |= clause

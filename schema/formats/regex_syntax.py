@@ -26,7 +26,7 @@ LAST: Final = "\U0010ffff"
 _NAME_BEGINS: Final = "$$AZ__az"
 _NAME: Final = "$$09AZ__az"
 FLAT: Final = "regex-without-groups"
-"""Where the tables of automata have the regular expressions without groups."""
+"""The name of the regular expressions without groups in the tables of automata."""
 DEPTH: Final = 2
 """The maximal nesting of groups if an automaton has to recognize a regular expression."""
 
@@ -102,7 +102,7 @@ def disjunction(c: Characters, group: NodeId, looking: NodeId) -> NodeId:
 
 
 def _escapes(c: Characters) -> tuple[NodeId, NodeId]:
-    r"""What may stand behind a backslash: for one character, `\0` aside, and for a set of characters."""
+    r"""The escapes after a backslash: for one character, except `\0`, and for a set of characters."""
     b = c.builder
     hexadecimal = c.between("0", "9", "A", "F", "a", "f")
     wide = b.alt(b.repeat(hexadecimal, 1, 5), c.sequence("10", b.repeat(hexadecimal, 4, 4)))
@@ -219,5 +219,5 @@ def nested(flat: Dfa) -> tuple[Dfa, Dfa]:
 
 
 def _target(row: Sequence[tuple[int, int, int]], point: int) -> int:
-    """Where a character leads, -1 for nowhere."""
+    """The state after a character, -1 for none."""
     return next((target for low, high, target in row if low <= point <= high), -1)

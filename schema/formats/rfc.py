@@ -216,7 +216,7 @@ def is_known(name: object) -> bool:
 
 
 def format_longest(name: str) -> int:
-    """How long a text of a format may be, where its automaton does not see to that; -1 elsewhere."""
+    """The largest length of a text of a format if its automaton does not bound it, else -1."""
     return LONGEST_NAME if name == "hostname" else -1
 
 

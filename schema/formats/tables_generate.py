@@ -116,7 +116,7 @@ def ranges_of(points: list[int]) -> list[int]:
 
 
 class AutomatonBuilder:
-    """What builds nodes of grammars, for automata: nodes are automata, and a graph is solved state by state."""
+    """A builder whose nodes are automata instead of grammar nodes; a graph is solved state by state."""
 
     def chars(self, ranges: tuple[int, ...], _encoding: int) -> Dfa:
         """One character."""

@@ -2,7 +2,7 @@
 
 It reads all keywords of all drafts by the registry's references, independently of the grammars, and follows JSON Schema 2020-12, core
 and validation. It is for one value of one text: where a schema takes more than MOST_STEPS subschemas, or nests deeper than DEEPEST, it
-gives up and a refusal is told by its bytes alone.
+gives up, and a refusal is explained by its bytes alone.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class GivenUpError(Exception):
 
 @dataclass(slots=True)
 class Verdict:
-    """What a subschema says of a value: its problems, and which members and items it has looked at."""
+    """The result of a subschema for a value: the problems, and the members and items that it evaluated."""
 
     problems: list[Problem] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
@@ -60,7 +60,7 @@ class Evaluator:
         self._budget = Budget(None)
 
     def problems(self, value: Any) -> list[Problem]:
-        """What keeps a value from being an instance, in the order of the schema; GivenUpError where that takes too long."""
+        """The reasons why a value is no instance, in the order of the schema; GivenUpError if that takes too long."""
         self._steps = 0
         try:
             return self._evaluate(self._root, self._registry.root, "", value, (), 0).problems
@@ -156,12 +156,12 @@ class _Place:
         self.verdict.problems.append(Problem((*self.path, *below), f"{self.pointer}/{pointer_token(keyword)}", said, tuple(wanted)))
 
     def here(self, schema: Any, *steps: str | int, scope: Scope | None = None) -> Verdict:
-        """What another subschema says of the same value."""
+        """The result of another subschema for the same value."""
         pointer = self.pointer + "".join(f"/{pointer_token(step)}" for step in steps)
         return self.evaluator._evaluate(schema, scope or self.scope, pointer, self.value, self.path, self.depth + 1)
 
     def below(self, schema: Any, value: Any, step: str | int, *steps: str | int) -> Verdict:
-        """What a subschema says of a member or an item."""
+        """The result of a subschema for a member or an item."""
         pointer = self.pointer + "".join(f"/{pointer_token(step)}" for step in steps)
         return self.evaluator._evaluate(schema, self.scope.place, pointer, value, (*self.path, step), self.depth + 1)
 
@@ -381,7 +381,7 @@ class _Place:
                 self.verdict.problems += self.below(schema, self.value[index], index, keyword).problems
 
     def contains(self) -> None:
-        """How many items fit `contains`."""
+        """The number of items that fit `contains`."""
         scope = self.scope.test.place
         found = {
             index

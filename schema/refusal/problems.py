@@ -11,9 +11,9 @@ from typing import Any, Final
 from ..dialect.keyword_values import pointer_token
 
 Path = tuple[str | int, ...]
-"""Where a part of a value is: names of members and indices of items, outermost first."""
+"""The path of a part of a value: names of members and indices of items, outermost first."""
 LONGEST: Final = 60
-"""How many characters of a value a sentence shows."""
+"""The most characters of a value that a sentence shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ def listed(values: Sequence[Any], most: int = 8) -> str:
 
 
 def not_of_type(value: Any, kinds: Sequence[str]) -> str:
-    """What to say of a value that has none of these types.
+    """The sentence about a value that has none of these types.
 
     >>> not_of_type(3, ("string", "null")), not_of_type(None, ("integer",))
     (': 3 is an integer, not a string or null', ' is null, not an integer')
@@ -116,7 +116,7 @@ def not_of_type(value: Any, kinds: Sequence[str]) -> str:
 
 
 def not_one_of(value: Any, values: Sequence[Any]) -> str:
-    """What to say of a value that is none of these, with what it has in common with the one that it shares the longest beginning with.
+    """The sentence about a value that equals none of these, with the longest beginning that it shares with one of them.
 
     >>> not_one_of("opened", ["open", "closed"]), not_one_of(4, [3])
     (': expected one of "open", "closed"; "opened" shares "open"', ': expected 3, not 4')

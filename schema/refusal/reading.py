@@ -37,7 +37,7 @@ class Part:
 
 @dataclass(slots=True)
 class Reading:
-    """What a text holds up to its end, or up to where it is no JSON.
+    """The values of a text up to its end, or up to the first character that is not JSON.
 
     `parts` are in the order of their beginnings. `stopped` says where the text stops being JSON, -1 where it does not; `wanted` is what
     would have to be there, in the value at `path`. `twice` are keys that an object has already, with where they begin.

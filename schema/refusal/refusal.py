@@ -18,7 +18,7 @@ from .problems import Path, Problem, not_one_of, written
 from .reading import Part, Reading, TooDeepError, read
 
 MOST: Final = 5
-"""How many sentences there are at most."""
+"""The most sentences."""
 LONGEST_TEXT: Final = 1 << 18
 _UNFINISHED: Final = frozenset(
     {"required", "minItems", "minProperties", "contains", "minContains", "dependentRequired", "dependencies", "anyOf", "oneOf", "not"}
@@ -27,7 +27,7 @@ _UNFINISHED: Final = frozenset(
 
 
 class Refusals:
-    """What can be said of texts that a schema refuses; the options are those that the schema was compiled with."""
+    """Explains why a schema refuses texts; the options are those of its compilation."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Refusals:
         return [sentence] if sentence else []
 
     def _otherwise(self, text: str, place: int, reading: Reading) -> str:
-        """What is to say of a text whose value offends no keyword."""
+        """The sentence about a text whose value violates no keyword."""
         if reading.stopped >= 0 and place >= min(reading.stopped, len(text)):
             found = "the end of the text" if reading.stopped >= len(text) else repr(text[reading.stopped])
             return f"{_name(reading.path)}: expected {reading.wanted}, not {found}"
@@ -101,7 +101,7 @@ def choice_refusal(options: Sequence[str], data: bytes) -> str:
 
 
 def _counts(problem: Problem, reading: Reading, parts: Mapping[Path, Part], place: int) -> bool:
-    """Whether what is still to come cannot undo a problem: what is unfinished counts only where the refused place lies in it."""
+    """Whether the rest of the text cannot undo a problem: an unfinished part counts only if it contains the refused place."""
     if reading.is_whole:
         return True
     part = parts.get(problem.path)
@@ -116,7 +116,7 @@ def _counts(problem: Problem, reading: Reading, parts: Mapping[Path, Part], plac
 
 
 def _distance(problem: Problem, parts: Mapping[Path, Part], place: int) -> tuple[int, int]:
-    """How far a problem is from the refused place: in it, or the beginning of the part before or behind it."""
+    """The distance of a problem from the refused place: in it, or the beginning of the part before or behind it."""
     part = parts.get(problem.path) or parts.get(problem.path[:-1])
     if part is None:
         return 2, 0

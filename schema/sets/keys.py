@@ -220,7 +220,7 @@ class KeySpace:
         return self.room([key_class], 1) > 0
 
     def room(self, classes: Iterable[KeyClass], enough: int) -> int:
-        """How many undeclared keys there are in these classes, at most `enough`."""
+        """The number of undeclared keys in these classes, at most `enough`."""
         total = 0
         for key_class in classes:
             if total >= enough or self.partition.is_endless(key_class):

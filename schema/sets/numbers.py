@@ -66,7 +66,7 @@ def exact(value: int | float | Decimal | Fraction) -> Exact:
 
 
 def scale(value: Exact) -> int:
-    """How many digits a decimal has after the point."""
+    """The number of digits of a decimal after the point."""
     rest = value.denominator
     twos = (rest & -rest).bit_length() - 1
     rest >>= twos
@@ -178,7 +178,7 @@ class NumberSet:
         return all(step and Fraction(step).denominator == 1 for piece in self.pieces for step, _ in piece[2])
 
     def cardinality(self, limit: int = 1 << 60) -> int:
-        """How many numbers belong, `limit` where there are more or infinitely many."""
+        """The size of the set, at most `limit`."""
         total = 0
         for start, end, lattice in self.pieces:
             if start[0] == end[0]:
@@ -342,7 +342,7 @@ def _reduced(value: Exact) -> Exact:
 
 
 def count_members(start: Cut, end: Cut, term: Term, limit: int) -> int:
-    """How many members a term has between two finite cuts, at most `limit`."""
+    """The number of members of a term between two finite cuts, at most `limit`."""
     step, nots = term
     low, high = finite(start[0]), finite(end[0])
 
@@ -391,7 +391,7 @@ def _term(step: Exact, nots: Iterable[Exact]) -> Term | None:
 
 
 def _intersect(a: Lattice, b: Lattice) -> Lattice:
-    """What both lattices hold."""
+    """The intersection of two lattices."""
     if a in (EVERY, b):
         return b
     if b == EVERY:
@@ -407,7 +407,7 @@ def _intersect(a: Lattice, b: Lattice) -> Lattice:
 
 
 def _complement(a: Lattice) -> Lattice:
-    """What a lattice does not hold: not(step, nots) = not multiples of step, or multiples of step and of some excluded step."""
+    """The complement of a lattice: not(step, nots) = not multiples of step, or multiples of step and of some excluded step."""
     result = EVERY
     for step, nots in a:
         terms = [_term(0, (step,))] if step else []
@@ -417,7 +417,7 @@ def _complement(a: Lattice) -> Lattice:
 
 
 def _unite(a: Lattice, b: Lattice) -> Lattice:
-    """What either lattice holds, as disjoint terms."""
+    """The union of two lattices, as disjoint terms."""
     if not a or not b or a == b:
         return a or b
     if a == EVERY or b == EVERY:

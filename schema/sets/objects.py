@@ -184,12 +184,12 @@ def _distributed(a: Object, b: Object) -> Object:
 
 
 class Known:
-    """What the unit atoms of a part say about each key."""
+    """The constraints of the unit atoms of a part, by key."""
 
     def __init__(self, part: Object, oracle: Oracle) -> None:
         self.oracle = oracle
         self.literals_of: dict[str, list[Literal]] = {}
-        """What the value of a key must meet, by atoms about this key alone."""
+        """The constraints on the value of a key by the atoms about this key alone."""
         self.required: dict[str, None] = {}
         self.general: list[Atom] = []
         for atom in part.atoms:
@@ -211,7 +211,7 @@ class Known:
             found.append(literal)
 
     def value(self, name: str, *more: Literal) -> Conjunction:
-        """What the value of a key must meet if the key is there."""
+        """The constraints on the value of a key if the key is present."""
         literals = {*self.literals_of.get(name, ()), *more}
         for _, keys, literal, _ in self.general:
             if literal not in literals and member(self.oracle, keys, name):
@@ -219,7 +219,7 @@ class Known:
         return reduced(frozenset(literals))
 
     def undeclared(self, key_class: KeyClass, *more: Literal) -> Conjunction:
-        """What the value of an undeclared key of a class must meet if the key is there."""
+        """The constraints on the value of an undeclared key of a class if the key is present."""
         return reduced(frozenset((*more, *(atom.literal for atom in self.general if in_class(atom.keys, key_class)))))
 
 

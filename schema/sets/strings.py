@@ -31,7 +31,7 @@ MOST_PAIRS: Final = 8
 
 
 class Strings:
-    """What one compilation knows of its sets of strings."""
+    """The sets of strings of one compilation, and results about them."""
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
@@ -47,9 +47,9 @@ class Strings:
         self.unions: dict[Dfa, int] = {}
         """The automata of unions that were put together, each with its number."""
         self.gathered: dict[Texts, Texts] = {}
-        """What `together` made of unions."""
+        """The results of `together` for unions."""
         self.sources: dict[tuple[str, object], tuple[object, str, str]] = {}
-        """Where a test was first asked for: subschema, keyword, and the rest of the pointer."""
+        """The first place of a test: subschema, keyword, and the rest of the pointer."""
 
     def test(self, test: tuple[str, object, bool]) -> Dfa:
         """The automaton of one test."""
@@ -398,7 +398,7 @@ def pattern_dfa(pattern: str, budget: Budget) -> Dfa:
 
 
 MOST_TUPLES: Final = 2_000
-"""How far a search for the shortest common text goes. What is empty and not found to be is found when it is written."""
+"""The bound of a search for the shortest common text. A set that it does not find empty is found empty when it is written."""
 
 
 _MOST_COMMON: Final = 16

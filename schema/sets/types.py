@@ -62,7 +62,7 @@ class Array(NamedTuple):
     distinct: int = 0
 
     def item(self, position: int) -> Conjunction:
-        """What the item at a position meets."""
+        """The constraint on the item at a position."""
         return self.prefix[position] if position < len(self.prefix) else self.rest
 
 

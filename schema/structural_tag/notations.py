@@ -1,4 +1,4 @@
-"""How the arguments of a tool call are spelled: the table of notations, which the writers of grammars and the parsers of answers share.
+"""The notations of the arguments of tool calls: one table, which the writers of grammars and the parsers of answers share.
 
 A tagged notation is a template for one argument, `$key` for its name and `$value` for its value; `$kind` says what kind of value follows.
 

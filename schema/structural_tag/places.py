@@ -17,7 +17,7 @@ from .formats import Around, Inner, Steps, TagSteps, Writer
 from .tag_cache import Tag
 
 _PREFIX: Final = "the format at "
-"""What no rule of a grammar inside a tag is called."""
+"""A prefix that no name of a rule of a grammar inside a tag has."""
 
 
 def placed_grammar(

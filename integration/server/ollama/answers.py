@@ -170,7 +170,7 @@ def list_models(serving: Serving, started: float) -> Json:
 
 
 def describe_model(serving: Serving, started: float) -> Json:
-    """What there is to say of the model."""
+    """The description of the model."""
     config, tokenizer = _config(serving), serving.engine.tokenizer
     kind = str(config.get("model_type", "unknown"))
     named = {"context_length": serving.engine.slots.context, "embedding_length": config.get("hidden_size")}

@@ -25,7 +25,7 @@ _LOADING: Final = {
 
 
 class _Common(Model):
-    """What both routes that generate share; a stream is the default."""
+    """The fields of both generating routes; a stream is the default."""
 
     model: str
     stream: bool | None = None
