@@ -32,7 +32,7 @@ from .serve import DTYPES, load_engine, read_template, set_chat_template
 
 Json = dict[str, Any]
 Complete = Callable[[Json], Awaitable[tuple[int, Json]]]
-"""What answers a body: the HTTP status and the body of the answer."""
+"""Answers a body: gives the HTTP status and the body of the answer."""
 
 LONGEST_LINE: Final = 32 << 20
 
@@ -132,7 +132,7 @@ def finished(path: Path) -> set[str]:
 
 
 class Progress:
-    """How far a run is, on standard error."""
+    """The progress of a run, on standard error."""
 
     def __init__(self, total: int, *, quiet: bool) -> None:
         self._total = total
@@ -186,7 +186,7 @@ async def _run(jobs: list[Job], file: IO[str], arguments: argparse.Namespace, pr
 
 
 class _Completer:
-    """What answers bodies: an engine in this process, through the application of the server, or a server elsewhere."""
+    """Answers bodies: an engine in this process, through the application of the server, or a server elsewhere."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         self._arguments = arguments

@@ -78,7 +78,7 @@ CASES: Final[Mapping[str, tuple[Any, Any]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """What one engine took for one case, in microseconds; `error` where it refused the schema or the document."""
+    """The times of one engine for one case, in microseconds; `error` if it refused the schema or the document."""
 
     engine: str
     case: str

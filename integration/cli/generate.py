@@ -177,7 +177,7 @@ def _write(text: str) -> None:
 
 
 def _show_stats(answer: Generation[Any], grammar: CompiledGrammar, elapsed: float) -> None:
-    """Where the time went."""
+    """The time of each stage."""
     stats = answer.stats
     tokens = len(answer.token_ids)
     parts: list[tuple[str, Any]] = [

@@ -27,7 +27,7 @@ PLAIN_TEMPLATE: Final = (
     "{% if tools %}tools: {{ tools | tojson }}\n{% endif %}"
     "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}assistant:"
 )
-"""How a chat is written for a model that was trained on none."""
+"""The chat template for a model without one."""
 LEFT: Final = 1.5  # seconds after those of `--grace` in which the process ends
 
 

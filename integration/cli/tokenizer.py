@@ -9,7 +9,7 @@ from ..tokenizers import Vocabulary
 from .command import CommandError
 
 ENDS = ("end", "eot", "eos", "</s>", "im_end")
-"""What the names of special tokens hold that end a text."""
+"""Words in the names of special tokens that end a text."""
 
 
 def read_tokenizer(path: str) -> tuple[str, Vocabulary, Any]:

@@ -147,7 +147,7 @@ class Admission:
             self.changed.notify_all()
 
     def _room(self, request: Request) -> int:
-        """How many tokens the answer may have."""
+        """The most tokens of the answer."""
         left = self._slots.context - len(request.prompt)
         if left < 1:
             raise RequestError(f"a prompt of {len(request.prompt)} tokens fills the model's context of {self._slots.context}", "prompt")

@@ -86,7 +86,7 @@ class Layout:
         return self._is_lasting and sequences == self._sequences and not any(draft.tokens for draft in drafts)
 
     def least_room(self) -> int | None:
-        """What `spare` is at present."""
+        """The present value of `spare`."""
         bounded = [(sequence.room, sequence.guide) for sequence in self.guided if sequence.is_bounded]
         if all(guide is not None and guide.closes_by_length for _, guide in bounded):
             return min((room for room, _ in bounded), default=BOUNDLESS)

@@ -146,7 +146,7 @@ class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]  # the library h
 
 
 class Rows:
-    """What a cache knows of its rows: the tokens in each, and how many there may be."""
+    """The rows of a cache: the tokens in each, and the most that there may be."""
 
     def __init__(self, model: Any, capacity: int) -> None:
         self.model = model

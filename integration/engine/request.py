@@ -38,7 +38,7 @@ class Constraint:
 
     @property
     def arguments(self) -> tuple[Any, ...]:
-        """What the compiler's method takes."""
+        """The arguments of the compiler's method."""
         return () if self.kind == "json" else (self.value,)
 
 

@@ -173,7 +173,7 @@ def _block_ends(weights: Weights) -> npt.NDArray[np.float64]:
 
 
 def _crossing(weights: Weights, ends: npt.NDArray[np.float64], target: float, side: Literal["left", "right"]) -> int:
-    """How many running sums lie below the target, or at it as well if `side` is "right"."""
+    """The number of running sums below the target, or up to it if `side` is "right"."""
     block = int(np.searchsorted(ends, target, side=side))
     start = block * BLOCK
     before = ends[block - 1] if block else 0.0

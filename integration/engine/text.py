@@ -64,6 +64,6 @@ class TextStream:
         return text[: len(text) - held]
 
     def _beginning(self, text: str) -> int:
-        """How many of the last characters could be the beginning of a stop text."""
+        """The number of last characters that could be the beginning of a stop text."""
         longest = min(max(map(len, self._stops)) - 1, len(text))
         return next((count for count in range(longest, 0, -1) if any(stop.startswith(text[-count:]) for stop in self._stops)), 0)

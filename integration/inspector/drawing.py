@@ -240,7 +240,7 @@ def _draw_rule(grammar: CompiledGrammar, source: Grammar, text: str, deadline: f
 
 @dataclass(slots=True)
 class _Ids:
-    """What a Program must know of a vocabulary."""
+    """The data about a vocabulary that a Program needs."""
 
     size: int
     with_text: frozenset[int]
@@ -341,7 +341,7 @@ def _empty_closure(recorder: _Recorder, state: int) -> set[int]:
 
 
 def _label(grammar: Grammar, number: int) -> str:
-    """What a leaf reads, shortly."""
+    """A short description of the texts of a leaf."""
     operator, *arguments = grammar.nodes[number]
     match operator:
         case ops.LITERAL:

@@ -117,7 +117,7 @@ class Inspector:
     def refusal_place(
         self, given: Specification, tokenizer: Tokenizer, text: str, fits: int, rules: Sequence[str], deadline: float
     ) -> dict[str, Any] | None:
-        """What in the specification is responsible for the refusal of the character after `fits`; kept, since typing asks again."""
+        """The part of the specification that refuses the character after `fits`; cached, since typing asks again."""
         key = (given.key, tokenizer.name, text[: fits + 1])
         if key not in self._refusals:
             while len(self._refusals) >= 256:
@@ -307,7 +307,7 @@ class _Inspection:
         return result
 
     def report(self) -> dict[str, Any] | None:
-        """What became of each keyword, with the range of each in the specification's text."""
+        """The fate of each keyword, with the range of each in the specification's text."""
         report = self.grammar.report
         if report is None:
             return None
@@ -345,7 +345,7 @@ class _Inspection:
 
 
 def rule_place(given: Specification, before: str, rules: Sequence[str], deadline: float) -> dict[str, Any] | None:
-    """Where a grammar or a pattern speaks of the end of this text."""
+    """The part of a grammar or a pattern that describes the end of this text."""
     if given.kind in ("ebnf", "lark"):
         found = rule_range(given.kind, given.text, rules)
         return _place(given.text, found[1], rule=found[0]) if found is not None else None
@@ -356,7 +356,7 @@ def rule_place(given: Specification, before: str, rules: Sequence[str], deadline
 
 
 def _specification(given: Specification, compiled: CompiledGrammar | SpecificationError) -> dict[str, Any]:
-    """What became of a specification."""
+    """A specification that compiled, or its problems, as JSON."""
     if isinstance(compiled, SpecificationError):
         problems = [{"message": message, **_place(given.text, where, pointer=pointer)} for message, pointer, where in compiled.problems]
         return {"kind": given.kind, "error": {"type": compiled.kind, "message": compiled.message, "problems": problems}}
@@ -381,7 +381,7 @@ def _place(text: str, where: tuple[int, int] | None, **more: Any) -> dict[str, A
 
 
 def _reading(position: JsonPosition) -> str:
-    """What is being read, in a word."""
+    """One word for the part that is being read."""
     if position.in_key:
         return "key"
     if position.in_string:

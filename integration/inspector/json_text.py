@@ -14,7 +14,7 @@ from typing import Final
 
 _STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 _CHARACTER: Final = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|[^\\]", re.DOTALL)
-"""What stands for one code point in a string literal; two escapes may be the surrogates of one."""
+"""The spelling of one code point in a string literal; two escapes may be the surrogates of one."""
 _SCALAR: Final = re.compile(r"[^\s\[\]{},:\"]+")
 _BLANK: Final = re.compile(r"[ \t\n\r]*")
 
@@ -58,7 +58,7 @@ def escaped(part: str | int) -> str:
 
 
 def read_position(text: str) -> JsonPosition:
-    r"""Where this text, the beginning of some JSON, ends.
+    r"""The position at the end of this text, which is the beginning of some JSON.
 
     >>> read_position('{"items": [{"price": 1}, {"na').path, read_position('{"a": "xy').partial
     (('items', 1), 'xy')

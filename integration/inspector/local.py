@@ -33,7 +33,7 @@ class LocalServer(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Where the page is."""
+        """The address of the page."""
         host = str(self.server_address[0])
         return f"http://{f'[{host}]' if ':' in host else host}:{self.server_port}/inspect"
 

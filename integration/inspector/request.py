@@ -1,4 +1,4 @@
-"""What is asked of the inspector, read from JSON with a limit on every field.
+"""Requests to the inspector, read from JSON with a limit on every field.
 
 `FIELDS` is the one description of a request: `read_request` checks by it, and `request_schema` shows it in the server's OpenAPI document.
 """
@@ -87,7 +87,7 @@ class Specification:
 
     @property
     def key(self) -> tuple[str, str, tuple[tuple[str, Any], ...]]:
-        """What makes two of them the same."""
+        """The key by which two requests are the same."""
         return self.kind, self.text, tuple(sorted(self.options.items()))
 
 

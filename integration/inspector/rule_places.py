@@ -1,4 +1,4 @@
-r"""Where a specification that is a grammar or a pattern speaks of a position: the definition of a rule, or the parts of a pattern.
+r"""The part of a grammar or a pattern that describes a position: the definition of a rule, or the parts of a pattern.
 
 A pattern has no rules, so its parts are compiled one by one: the positions of the text that the parts up to one can lead to are a set, and
 a part is live where one of them leads it to the end of the text. This goes into groups that are the only live part.
@@ -84,7 +84,7 @@ def _live(pattern: str, where: Range, text: str, begins: set[int], deadline: flo
 
 
 def _run(automaton: Dfa, text: str, begin: int) -> tuple[set[int], bool]:
-    """Where the automaton can end from `begin` on, and whether it can read on at the end of the text."""
+    """The positions at which the automaton can end from `begin` on, and whether it can continue at the end of the text."""
     state = 0
     ends = {begin} if automaton.accepting[0] else set()
     for at in range(begin, len(text)):

@@ -52,7 +52,7 @@ def random_instance(matcher: Matcher, seed: int, deadline: float, most: int = 30
 
 
 def _piece(matcher: Matcher, following: bytes, text: bytes, rng: random.Random) -> bytes:
-    """What comes next: a word where letters may stand, else a byte, blanks and escapes rarely."""
+    """The next piece: a word if letters are allowed, else a byte; blanks and escapes rarely."""
     if len(_LETTERS.intersection(following)) > 20 and text[-1:].isalpha() is False:
         word = rng.choice(WORDS).encode()
         if matcher.matching_prefix(word) == len(word):

@@ -88,7 +88,7 @@ def _spread(root: Any, places: list[Subschema]) -> Iterator[Subschema]:
 
 
 def _children(place: Subschema, part: str | int) -> Iterator[Subschema]:
-    """What a subschema says of a member or an item."""
+    """The result of a subschema for a member or an item."""
     schema = place.schema
     if not isinstance(schema, dict):
         return
@@ -172,7 +172,7 @@ def _anchor(root: Any, name: str) -> tuple[str, Any] | None:
 
 @dataclass(frozen=True, slots=True)
 class Responsible:
-    """What in a schema refuses a text: a keyword, or a subschema as a whole (no keyword), or the order of keys."""
+    """The part of a schema that refuses a text: a keyword, or a subschema as a whole (no keyword), or the order of keys."""
 
     pointer: str
     keyword: str | None
@@ -258,7 +258,7 @@ def replaced(root: Any, path: Sequence[str | int], value: Any) -> Any:
 
 
 def keyword_reason(keyword: str, value: Any) -> str:
-    """What a keyword says, shortly."""
+    """A short description of a keyword."""
     match keyword:
         case "additionalProperties" | "unevaluatedProperties" if value is False:
             return f"`{keyword}` is false: the schema does not declare this key here"
@@ -276,7 +276,7 @@ def _shown(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """How much of a bound is used at a position: `used` of at least `minimum` and at most `maximum` `unit`."""
+    """The use of a bound at a position: `used` of at least `minimum` and at most `maximum` `unit`."""
 
     pointer: str
     unit: str

@@ -45,7 +45,7 @@ class TokenizerData(NamedTuple):
 
     @classmethod
     def of(cls, name: str, vocabulary: Vocabulary, backend: str | None = None) -> TokenizerData:
-        """What the process needs to know of a vocabulary."""
+        """The data about a vocabulary that the process needs."""
         return cls(name, vocabulary.tokens, vocabulary.stop_token_ids, dict(vocabulary.special), vocabulary.size, backend)
 
 

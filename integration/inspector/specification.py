@@ -17,7 +17,7 @@ from .json_text import find_ranges
 from .request import Specification
 
 _POINTER: Final = re.compile(r"(/[^\s:]*): ")
-"""What messages about schemas begin with."""
+"""The beginning of messages about schemas."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def _described(error: StackmaskError, given: Specification) -> SpecificationErro
 
 
 def value_of(given: Specification) -> Any:
-    """What the compiler's method takes: parsed JSON where the specification is JSON, else the text."""
+    """The argument of the compiler's method: parsed JSON if the specification is JSON, else the text."""
     if given.kind in ("json_schema", "structural_tag", "choice"):
         return json.loads(given.text)
     return given.text

@@ -131,7 +131,7 @@ class TagReader:
                 yield other
 
     def _inner(self, path: Path, value: Mapping[str, Any], readers: Sequence[Path], data: bytes) -> str:
-        """What of a text the format at a path has read: from the first byte that it may have begun with."""
+        """The part of a text that the format at a path has read, from the first byte with which it may have begun."""
         is_inside = [reader[: len(path)] == path for reader in readers]
         # A byte that the format shares with one beside it may be known as one of that, so it may seem to begin again.
         begins = [at for at, inside in enumerate(is_inside) if inside and not (at and is_inside[at - 1])]

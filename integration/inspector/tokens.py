@@ -24,7 +24,7 @@ LONGEST_TOKEN: Final = 64
 """Bytes of the longest token that is tried where there is no tokenizer but its vocabulary."""
 
 _ONES: Final = np.array([value.bit_count() for value in range(1 << 16)], np.uint32)
-"""How many bits are set in each number of 16 bits."""
+"""The number of set bits of each number of 16 bits."""
 
 
 @dataclass(slots=True)

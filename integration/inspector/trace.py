@@ -15,7 +15,7 @@ SEEN: Final = 400
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """How far a text fits. Offsets are in code points; `spans` are runs [start, end, flag] over the whole text.
+    """The part of a text that fits. Offsets are in code points; `spans` are runs [start, end, flag] over the whole text.
 
     The flags: "fits", "forced" where nothing else could stand there, "refused" the first character that does not fit, "rest" what follows
     it, and "unknown" where time ran out.

@@ -34,7 +34,7 @@ class FetchError(StackmaskError):
 
 
 def library_directory() -> Path:
-    """Where a fetched build lies: below $XDG_CACHE_HOME, or ~/.cache."""
+    """The folder of a fetched build: below $XDG_CACHE_HOME, or ~/.cache."""
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(cache) / "stackmask" / f"node-llama-cpp-{VERSION}"
 

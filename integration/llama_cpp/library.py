@@ -122,7 +122,7 @@ CONTEXT_DEFAULTS: Final = {
     "type_k": 1, "type_v": 1,
     "embeddings": False, "offload_kqv": True, "no_perf": True, "op_offload": True, "swa_full": True, "kv_unified": False,
 }  # fmt: skip
-"""What the library returns for these fields, all others being zero; `n_threads` depends on how it was built."""
+"""The values that the library returns for these fields, all others being zero; `n_threads` depends on how it was built."""
 
 LOG_CALLBACK: Final = ctypes.CFUNCTYPE(None, ctypes.c_int, c_char_p, c_void_p)
 LOG_ERROR: Final = 4

@@ -108,7 +108,7 @@ class GrammarSamplers:
 
     @property
     def count(self) -> int:
-        """How many samplers are alive."""
+        """The number of live samplers."""
         return len(self._states)
 
     def _add(self, state: _State) -> int:

@@ -88,7 +88,7 @@ def _finder(original: Callable[[str, SteerableModel], BaseBackend]) -> Any:
 
 
 def _adapter(model: SteerableModel) -> tuple[Callable[[CompiledGrammar], Any], Vocabulary]:
-    """What makes a logits processor for a kind of model, and the model's vocabulary."""
+    """The factory of logits processors for a kind of model, and the model's vocabulary."""
     if isinstance(model, Transformers):
         from ..transformers import GrammarLogitsProcessor
 

@@ -387,7 +387,7 @@ class _WorkerProcess:
             self._handle = -1
 
     def _buffers(self, sizes: list[int]) -> list[bytes]:
-        """What the process left in the file, which is empty then.
+        """The contents that the process left in the file; empties it.
 
         PERF: of a channel, megabytes are read in pieces that the interpreter puts together, which nobody else has for 5 to 12 ms then. Of a
         file the system reads them at once, and nobody waits.
@@ -417,7 +417,7 @@ def _file() -> FileIO:
 
 
 def _task(job: Job, kind: str, arguments: tuple[Any, ...], options: dict[str, Any], limits: Limits) -> Task:
-    """What a worker is sent: schemas and structural tags by their keys, in which no object of the caller's is left."""
+    """A specification as it is sent to a worker: schemas and structural tags by their keys, which contain no object of the caller's."""
     if kind in ("json_schema", "structural_tag"):
         assert isinstance(job.key, tuple)
         arguments = (job.key[1], *arguments[1:])

@@ -1,4 +1,4 @@
-"""What a process that compiles does with one task after the other (`worker.py`)."""
+"""The tasks of a compiling process, one after the other (`worker.py`)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LARGE: Final = 1 << 16  # bytes of a buffer that goes by the file
 
 
 class Purpose(Enum):
-    """What is asked of a specification: its grammar and report; why it generates nothing, as an error; what becomes of a text in it."""
+    """The questions about a specification: its grammar and report; why it generates nothing, as an error; whether it accepts a text."""
 
     GRAMMAR = "grammar"
     EXPLAIN = "explain"
@@ -114,7 +114,7 @@ def _resident() -> int:
 
 
 def _pages(column: int) -> int:
-    """What the system counts of this process in a column of its statistics, in bytes."""
+    """A column of the system's statistics of this process, in bytes."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[column]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:  # another system than Linux

@@ -24,7 +24,7 @@ from typing import Any, Final
 from ...pda.exceptions import StackmaskError
 
 CLIENT: Final[ContextVar[str]] = ContextVar("CLIENT", default="")
-"""Who asks for the work that this context submits."""
+"""The client that asks for the work of this context."""
 SLOW_AFTER: Final = 0.5
 MOST_SLOW: Final = 16  # calls that wait for a place of slow ones
 

@@ -147,7 +147,7 @@ class _TaskThread:
 
 
 def _clock(thread: threading.Thread) -> Callable[[], float]:
-    """What reads the seconds that a thread has worked, where the system counts them; else the time, in seconds."""
+    """A function that reads the CPU seconds of a thread if the system counts them, else the time in seconds."""
     if sys.platform == "linux" and thread.ident is not None:
         return partial(time.clock_gettime, time.pthread_getcpuclockid(thread.ident))
     return time.monotonic

@@ -23,7 +23,7 @@ from .serving import JsonResponse
 OPEN: Final = ("/", "/docs", "/health", "/metrics", "/openapi.json")
 """Paths that need no key; the inspector's page needs none either, only what it asks."""
 ID_HEADERS: Final = (b"x-request-id", b"request-id")
-"""Where clients of OpenAI and of Anthropic look for the id of a request."""
+"""The headers in which clients of OpenAI and of Anthropic look for the id of a request."""
 SEPARATORS: Final = (b",", b"[", b"{")
 CHUNK: Final = 1 << 15  # bytes that are looked at before others have a turn
 _STRING_PART: Final = re.compile(rb'(?:[^"\\]++|\\.)*+("|\Z)', re.DOTALL)
@@ -79,7 +79,7 @@ class Gate:
             log_request(scope, status, perf_counter() - start, size, request_id.decode())
 
     def _refuse(self, scope: Scope) -> ApiError | None:
-        """What is wrong with a request before it is read."""
+        """The error of a request that is refused before it is read."""
         key = self._options.api_key
         headers = dict(scope["headers"])
         if key is not None and scope["path"] not in OPEN and not is_page(scope["path"]):

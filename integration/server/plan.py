@@ -213,7 +213,7 @@ class Planner:
         return await self._wait(future, constraint, field)
 
     async def _wait(self, future: SharedFuture[R], constraint: Constraint, field: str | None) -> R:
-        """What becomes of a constraint."""
+        """The result of a constraint."""
         begun, done = asyncio.wrap_future(future.begun), asyncio.wrap_future(future)
         limit = self.options.grammar_timeout
         try:
@@ -306,7 +306,7 @@ def _stops(fields: SamplingFields) -> list[str]:
 
 
 def _sampling(fields: SamplingFields) -> Sampling:
-    """How tokens are chosen."""
+    """The options of sampling."""
     given: dict[str, Any] = {
         name: value
         for name in ("temperature", "top_p", "min_p", "seed", "presence_penalty", "frequency_penalty", "repetition_penalty")

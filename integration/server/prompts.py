@@ -13,7 +13,7 @@ from .errors import ApiError
 
 ROLES: Final = ("system", "developer", "user", "assistant", "tool")
 SHRINKS: Final = 4
-"""How much shorter a text may become on its way to tokens: chat templates leave earlier thoughts out, normalisers join characters."""
+"""The most by which a text may shrink on its way to tokens: chat templates leave earlier thoughts out, normalisers join characters."""
 SLACK: Final = 1 << 16
 """Bytes of messages that are rendered in any case, however short the model's context is."""
 

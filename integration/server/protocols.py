@@ -20,7 +20,7 @@ JSON_LINES = "application/x-ndjson"
 
 
 class Generation(Protocol):
-    """What the routes that generate have in common."""
+    """The common part of the generating routes."""
 
     async def prepare(self) -> None:
         """Check everything and compile the grammar."""

@@ -49,7 +49,7 @@ class ToolPlan:
 
 
 class Dialect:
-    """How the model that is served spells calls: a format, and which of its texts are special tokens of the tokenizer."""
+    """The notation of calls of the served model: a format, and its texts that are special tokens of the tokenizer."""
 
     def __init__(self, tokenizer: Any, vocabulary: Vocabulary, name: str | None, *, has_reasoning_end: bool) -> None:
         template = getattr(tokenizer, "chat_template", None)

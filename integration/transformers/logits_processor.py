@@ -103,7 +103,7 @@ class GrammarLogitsProcessor(LogitsProcessor):
                 scores[place] = (scores[place] - scores[place].max()) * (self._temperature / wanted)
 
     def _begin(self, input_ids: torch.Tensor) -> int:
-        """Where the generated text begins; at the first call, one matcher a row is made."""
+        """The beginning of the generated text; the first call makes one matcher per row."""
         count, length = input_ids.shape
         if self._prompt is None:
             if count % len(self._grammars):

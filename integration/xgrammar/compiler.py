@@ -121,7 +121,7 @@ class GrammarCompiler:
 
     @property
     def cache_limit_bytes(self) -> int:
-        """What was given for it."""
+        """The value passed for it."""
         return self._cache_limit_bytes
 
     def _of(self, compiled: own.CompiledGrammar) -> CompiledGrammar:

@@ -125,7 +125,7 @@ class Grammar:
 
 
 def get_serialization_version() -> str:
-    """What serialised objects say about themselves."""
+    """The version of the form of serialised objects."""
     return _VERSION
 
 
@@ -186,7 +186,7 @@ def _combined(grammars: tuple[Grammar, ...], combine: Any) -> Grammar:
 
 
 def _json_node(builder: GrammarBuilder, schema: Any) -> NodeId:
-    """What stands behind %json in a Lark text."""
+    """The value after %json in a Lark text."""
     return json_schema_node(builder, schema, whitespace="flexible")[0]
 
 

@@ -49,7 +49,7 @@ def _declares(schema: Mapping[str, Any], keywords: tuple[str, ...]) -> Iterator[
 
 
 def _places(schema: dict[str, Any], whole: bool) -> Iterator[tuple[dict[Any, Any] | list[Any], Any, bool]]:
-    """Where the subschemas of a schema are, each with whether it describes a value by itself; the containers are copied."""
+    """The places of the subschemas of a schema, each with whether it describes a value by itself; copies the containers."""
     for name in (*_ONE, *_TOGETHER):
         if isinstance(schema.get(name), Mapping) and name != "dependentSchemas":
             yield schema, name, name not in _TOGETHER

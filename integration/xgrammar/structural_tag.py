@@ -81,7 +81,7 @@ class StructuralTag:
 
 
 def tag_of(*arguments: Any) -> Any:
-    """What a function that takes a tag, or tags and triggers, was given, as stackmask takes it."""
+    """The arguments of a function that takes a tag, or tags and triggers, in the form that stackmask takes."""
     if len(arguments) == 2:
         return StructuralTag.from_legacy_structural_tag(*arguments).model_dump()
     (tag,) = arguments

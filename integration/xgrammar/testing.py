@@ -1,4 +1,4 @@
-"""What tests of engines use."""
+"""Functions for tests of engines."""
 
 from __future__ import annotations
 

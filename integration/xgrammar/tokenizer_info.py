@@ -15,7 +15,7 @@ StopTokens = list[int] | int | None
 
 
 class VocabType(enum.Enum):
-    """How the pieces of a vocabulary spell bytes."""
+    """The notations of bytes in the pieces of a vocabulary."""
 
     RAW = 0
     BYTE_FALLBACK = 1
@@ -26,7 +26,7 @@ _DECODERS = {VocabType.BYTE_FALLBACK: SENTENCEPIECE, VocabType.BYTE_LEVEL: {"typ
 
 
 _TOLD_BY: Final = 4096
-"""How many pieces are looked at to tell how a tokenizer spells them; the spellings of single bytes are among the first."""
+"""The number of pieces from which the notation of a tokenizer is detected; the spellings of single bytes are among the first."""
 
 
 class TokenizerInfo:
@@ -73,7 +73,7 @@ class TokenizerInfo:
 
     @property
     def vocab_type(self) -> VocabType:
-        """How the pieces are spelled; RAW for a tokenizer whose pieces are spelled in none of the other ways."""
+        """The notation of the pieces; RAW for a tokenizer with none of the other notations."""
         return self._vocab_type
 
     @property

@@ -192,5 +192,5 @@ def _value(arguments: str) -> Any:
 
 
 def _closed(answer: Answer) -> Json:
-    """What only this server says: that the budget made an answer end early, and that it is complete nevertheless."""
+    """Fields of this server alone: whether the budget ended an answer early, and whether it is complete nevertheless."""
     return {"stackmask": {"closed": True, "complete": answer.complete}} if answer.closed else {}

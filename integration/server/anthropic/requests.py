@@ -17,7 +17,7 @@ from ..protocol import ChatRequest, Extension, Json, Model
 from ..turn import read_chat
 
 THINKING: Final = "stackmask:"
-"""How the signature of a thinking block begins; the thinking follows in base64, so that blocks without text can be read back."""
+"""The beginning of the signature of a thinking block; the thinking follows in base64, so that blocks without text can be read back."""
 
 _CHOICES: Final = {"auto": "auto", "any": "required", "none": "none"}
 _TOOL_FIELDS: Final = {
@@ -27,7 +27,7 @@ _TOOL_FIELDS: Final = {
 
 
 class OutputConfig(Model):
-    """What the answer is like."""
+    """The form of the answer."""
 
     format: Json | None = None
     effort: str | None = None  # without effect here

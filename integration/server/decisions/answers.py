@@ -1,4 +1,4 @@
-"""How probable each answer is, and the bodies that say so.
+"""The probability of each answer, and the bodies that report it.
 
 Decisions run beside the batch, in a separate cache and one request at a time; the questions of a request share what the model made of
 its input. A question is put in the user's last message, and models that can think are asked not to.

@@ -31,7 +31,7 @@ class Question:
 
 
 class DecisionOptions(Model):
-    """What only this server has, under the name `stackmask`; `Decider.decide` describes it."""
+    """Options of this server alone, under the name `stackmask`; `Decider.decide` describes them."""
 
     temperature: float = Field(default=1.0, gt=0, le=100)
     tokenizations: Tokenizations = "all"
@@ -39,14 +39,14 @@ class DecisionOptions(Model):
 
 
 class _Named(Model):
-    """What questions share."""
+    """The common fields of questions."""
 
     instructions: str | list[Json]
     name: str | None = None
 
 
 class PredicateQuestion(_Named):
-    """How likely a statement about the input is true."""
+    """Asks for the probability that a statement about the input is true."""
 
     type: Literal["predicate"]
 
