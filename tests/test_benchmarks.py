@@ -338,3 +338,37 @@ def test_figures_of_a_run_are_kept(benchmark, monkeypatch, tmp_path, capfd):
     assert found["apply"]["command"] == "python -m benchmarks.apply --rounds 1"
     assert found["apply"]["tables"][0][0][1:] == ["bitmask", "masked_fill_", "ratio"]
     assert len(found["apply"]["tables"][0]) > 3
+
+
+def test_ablations(benchmark):
+    """The changes that switch devices off fit the sources, their thresholds and options exist, and methods are put back."""
+    ablations = benchmark("ablations")
+    kernel = importlib.import_module("stackmask.pda._kernel")
+    for place, device in enumerate(ablations.DEVICES):
+        for path, old, new in device.changes:
+            assert f"without({place})" in ablations.switched(path, (ablations.KERNEL / path).read_text("utf-8"), [(place, old, new)])
+        kernel.TokenTrie([b"a"], 1, thresholds=dict(device.thresholds), **device.options)
+        if device.method is not None:
+            owner = getattr(importlib.import_module(device.method[0]), device.method[1])
+            before = getattr(owner, device.method[2])
+            with ablations.replaced(device):
+                assert getattr(owner, device.method[2]) is not before
+            assert getattr(owner, device.method[2]) is before
+    with pytest.raises(RuntimeError, match="0 times"):
+        ablations.switched("a.cpp", "text", [(0, "old", "new")])
+
+
+def test_ablations_compare_the_least_of_all_rounds(benchmark):
+    """Of each call the least time counts, and a figure that moved in every half of the rounds is bold."""
+    ablations = benchmark("ablations")
+    before = [{"steps, us": np.array([1.0, 3.0]), "work": np.array([5.0])}, {"steps, us": np.array([2.0, 2.0]), "work": np.array([5.0])}]
+    assert ablations.figures(before) == {
+        "steps, us, p50": 1.5,
+        "steps, us, p90": 1.9,
+        "steps, us, p99": 1.99,
+        "steps, us, mean": 1.5,
+        "work": 5.0,
+    }
+    assert [len(rounds) for rounds in ablations.halves(before)] == [2, 1, 1]
+    assert ablations.cell([2.0, 2.0, 2.0], [3.0, 3.0, 2.5]) == "**3.00 x1.50**"
+    assert ablations.cell([2.0, 2.0, 2.0], [3.0, 3.0, 2.0]) == "3.00 x1.50"
