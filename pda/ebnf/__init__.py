@@ -2,6 +2,7 @@
 
     lexer          the tokens, and which of the three dialects a text is written in
     options        options of a rule, in brackets behind its name
+    parser         the syntax, read token by token
     macros         XGrammar's macros, as nodes
     difference     what takes automata: `A - B`, lazy rules, rules with max_chars
     scopes         rules with `distinct` values, copied into the rules with their `scope`

@@ -11,7 +11,7 @@ r"""EBNF grammar texts as context-free grammars: llama.cpp's GBNF, XGrammar's EB
     name   ::= [a-z]+ (= "=")            what follows the rule must begin so: see lookahead.py
     /* comments */ // to the end of the line, # likewise; a rule may end in ;
 
-lark's LALR parser reads the text, so no step recurses on it, and the time is linear in its length, apart from differences.
+No step recurses on the text, and the time is linear in its length, apart from differences.
 Left recursion, ambiguity and empty rules pass as they are: the engines rewrite them.
 
 A character is a Unicode code point, generated as UTF-8. U+0000 is one like any other, so `.` and negated classes generate it; a NUL
@@ -27,15 +27,10 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
-from functools import cache
 from types import MappingProxyType
 from typing import Any, Final
-
-from lark import Lark, Token, UnexpectedToken
-from lark.exceptions import VisitError
-from lark.visitors import Transformer_NonRecursive
 
 from ..automata.charset import ANY, case_closure, complement, from_ranges
 from ..exceptions import EbnfError, LimitError, kind_of
@@ -43,31 +38,12 @@ from ..grammar import Grammar, GrammarBuilder, NodeId, RuleId
 from ..limits import Limits
 from ..useless_rules import barren_rule, unproductive_rules, unreachable_rules
 from .difference import Automata, Difference, DifferenceError, Regular, define_regular
-from .lexer import EbnfLexer, Source, check_text
+from .lexer import Source, Token, check_text
 from .lookahead import LookaheadError, work_in
-from .macros import MacroError, Named, expand
+from .macros import MacroError, expand
 from .options import OptionError, Options, read_options
+from .parser import parse
 from .scopes import ScopeError, copy_into_scopes
-
-_SYNTAX: Final = """
-    start: rule*
-    rule: RULE alternatives lookahead? _SEMICOLON?
-    lookahead: LOOKAHEAD alternatives _RPAR
-    alternatives: _alternative (_BAR _alternative)*
-    _alternative: sequence | difference
-    sequence: _item*
-    difference: _item (MINUS _item)+
-    _item: _atom | repeat
-    repeat: _item QUANTIFIER
-    _atom: NAME | STRING | CLASS | CODE | ANY | TOKEN | macro | _LPAR alternatives _RPAR
-    macro: MACRO _LPAR (_argument (_COMMA _argument)*)? _RPAR
-    _argument: named | _value
-    named: IDENTIFIER _EQUAL _value
-    _value: IDENTIFIER | TEXT | INTEGER | BOOLEAN | tuple_
-    tuple_: _LPAR (_value (_COMMA _value)* _COMMA?)? _RPAR
-    %declare RULE LOOKAHEAD NAME STRING CLASS CODE ANY TOKEN QUANTIFIER MINUS _BAR _LPAR _RPAR _SEMICOLON
-    %declare MACRO IDENTIFIER TEXT INTEGER BOOLEAN _COMMA _EQUAL
-"""
 
 _ESCAPE: Final = re.compile(r"\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))")
 _CLASS_ITEM: Final = re.compile(r"#x([0-9A-Fa-f]+)|\\(?:x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|.)|.", re.DOTALL)
@@ -94,16 +70,11 @@ def ebnf_grammar(text: str, *, root: str = "root", special: Mapping[str, int] = 
     source = Source(text, limits)
     emitter = _Emitter(source, special)
     try:
-        tree = _parser().parse(source)
-    except (UnexpectedToken, EbnfError) as error:
-        reason = error if isinstance(error, EbnfError) else _syntax_error(source, error)
-        if not source.defined and "Lark" not in reason.message and _LARK.search(text):
-            reason = EbnfError(f"{reason.message}; this looks like a Lark grammar, where `:` defines a rule", text, reason.position)
-        raise reason from None
-    try:
-        emitter.transform(tree)
-    except VisitError as error:
-        raise error.orig_exc from None
+        parse(source, emitter)
+    except EbnfError as error:
+        if not source.defined and "Lark" not in error.message and _LARK.search(text):
+            raise EbnfError(f"{error.message}; this looks like a Lark grammar, where `:` defines a rule", text, error.position) from None
+        raise
     return emitter.grammar(root)
 
 
@@ -113,37 +84,10 @@ _LARK: Final = re.compile(
 )
 
 
-@cache
-def _parser() -> Lark:
-    """The parser that lark makes for EBNF: without state, and made on first use since that takes some 10 ms."""
-    return Lark(_SYNTAX, parser="lalr", lexer=EbnfLexer, maybe_placeholders=False)
-
-
-def _syntax_error(source: Source, error: UnexpectedToken) -> EbnfError:
-    """The parser's complaint in words, at the most likely position of the mistake."""
-    token = error.token
-    position = len(source.text) if token.type == "$END" else position_of(token)
-    if source.groups and token.type in ("$END", "RULE", "_SEMICOLON"):
-        return EbnfError("this group is never closed", source.text, source.groups[-1])
-    expected = error.expected
-    if token.type == "_RPAR":
-        message = "this `)` closes nothing"
-    elif token.type == "MINUS" or ("MINUS" in expected and "NAME" not in expected):
-        message = "a difference `A - B` must stand alone between `(`, `|` and `)`"
-    elif "RULE" in expected and "NAME" not in expected:
-        message = "expected a rule, `name ::= expression`"
-    elif token.type == "QUANTIFIER":
-        message = f"nothing to repeat before `{token}`"
-    else:
-        message = f"unexpected `{token}`" if token else "the text ends in the middle of a rule"
-    return EbnfError(message, source.text, position)
-
-
-class _Emitter(Transformer_NonRecursive[Token, Any]):
-    """Turns the syntax tree into nodes of a grammar, bottom-up: a method for each rule and terminal of the syntax."""
+class _Emitter:
+    """Turns the syntax into nodes of a grammar, bottom-up: a method for each part of it, and for each kind of token that is an item."""
 
     def __init__(self, source: Source, special: Mapping[str, int]) -> None:
-        super().__init__()
         self.source = source
         self.special = special
         self.builder = GrammarBuilder()
@@ -154,6 +98,14 @@ class _Emitter(Transformer_NonRecursive[Token, Any]):
         self.options: dict[RuleId, Options] = {}
         self.lookaheads: dict[RuleId, NodeId] = {}
         self.current = ""
+        self.atoms: dict[str, Callable[[Token], NodeId]] = {
+            "NAME": self.NAME,
+            "STRING": self.STRING,
+            "CLASS": self.CLASS,
+            "CODE": self.CODE,
+            "ANY": self.ANY,
+            "TOKEN": self.TOKEN,
+        }
 
     def grammar(self, root: str) -> Grammar:
         """The finished grammar, checked as a whole."""
@@ -234,12 +186,13 @@ class _Emitter(Transformer_NonRecursive[Token, Any]):
             rule = self.rules[name] = self.builder.rule(name)
         return rule
 
-    def start(self, children: list[object]) -> None:
-        """All rules are emitted by then."""
+    def begin(self, head: Token) -> None:
+        """The head of a rule, met before its body."""
+        self.current = re.split(r"[\s\[:]", head, maxsplit=1)[0]
 
-    def rule(self, children: list[Any]) -> None:
+    def rule(self, head: Token, body: NodeId, ahead: NodeId | None) -> None:
         """A rule's definition."""
-        token, body, *ahead = children
+        token = head
         name = self.current
         rule = self.rule_named(name)
         written = token[len(name) :].rstrip("=:").strip()
@@ -247,30 +200,29 @@ class _Emitter(Transformer_NonRecursive[Token, Any]):
             try:
                 self.options[rule] = read_options(written[1:-1])
             except OptionError as error:
-                raise self.error(str(error), position_of(token) + token.index("[")) from None
+                raise self.error(str(error), token.start + token.index("[")) from None
         if rule in self.definition:
             line = self.source.text.count("\n", 0, self.definition[rule]) + 1
-            raise self.error(f"rule `{name}` is defined already on line {line}", position_of(token))
-        self.definition[rule] = position_of(token)
+            raise self.error(f"rule `{name}` is defined already on line {line}", token.start)
+        self.definition[rule] = token.start
         self.builder.define(rule, body)
-        if ahead:
-            self.lookaheads[rule] = ahead[0]
+        if ahead is not None:
+            self.lookaheads[rule] = ahead
 
-    def lookahead(self, children: list[Any]) -> NodeId:
-        """(= A) at the end of a rule."""
-        return children[1]  # type: ignore[no-any-return]
+    def atom(self, token: Token) -> NodeId:
+        """An item of one token."""
+        return self.atoms[token.type](token)
 
-    def alternatives(self, children: list[NodeId]) -> NodeId:
+    def alternatives(self, children: Sequence[NodeId]) -> NodeId:
         """A | B."""
         return self.builder.alt(*children)
 
-    def sequence(self, children: list[NodeId]) -> NodeId:
+    def sequence(self, children: Sequence[NodeId]) -> NodeId:
         """A B."""
         return self.builder.seq(*children)
 
-    def repeat(self, children: list[Any]) -> NodeId:
+    def repeat(self, body: NodeId, token: Token) -> NodeId:
         """A* and its like."""
-        body, token = children
         minimum, maximum = _COUNTS.get(token) or self.counts(token)
         return self.builder.repeat(body, minimum, maximum)
 
@@ -283,40 +235,26 @@ class _Emitter(Transformer_NonRecursive[Token, Any]):
         minimum = int(low or 0)
         maximum = int(high or -1) if comma else minimum
         if 0 <= maximum < minimum:
-            raise self.error(f"the bounds of {token} are in the wrong order", position_of(token))
+            raise self.error(f"the bounds of {token} are in the wrong order", token.start)
         return minimum, maximum
 
-    def difference(self, children: list[Any]) -> NodeId:
+    def difference(self, left: NodeId, minus: Token, taken: Sequence[NodeId]) -> NodeId:
         """A - B: a rule of its own, whose body is found when all rules are known."""
         rule = self.builder.rule(f"{self.current}-difference")
-        self.definition[rule] = position_of(children[1])
-        self.differences.append((rule, children[0], tuple(children[2::2])))
+        self.definition[rule] = minus.start
+        self.differences.append((rule, left, tuple(taken)))
         return self.builder.call(rule)
 
-    def RULE(self, token: Token) -> Token:  # noqa: N802 - the syntax's name
-        """The head of a rule, met before its body."""
-        self.current = re.split(r"[\s\[:]", token, maxsplit=1)[0]
-        return token
-
-    def named(self, children: list[Any]) -> Named:
-        """name=value."""
-        return Named(*children)
-
-    def tuple_(self, children: list[Any]) -> tuple[Any, ...]:
-        """(value, value)."""
-        return tuple(children)
-
-    def macro(self, children: list[Any]) -> NodeId:
+    def macro(self, name: Token, arguments: Sequence[Any]) -> NodeId:
         """Name(value, name=value)."""
-        name, *arguments = children
         try:
             return expand(name, arguments, self)
         except MacroError as error:
-            raise self.error(str(error), position_of(error.token or name)) from None
+            raise self.error(str(error), (error.token or name).start) from None
 
     def NAME(self, token: Token) -> NodeId:  # noqa: N802
         """A call of a rule."""
-        self.first_use.setdefault(str(token), position_of(token))
+        self.first_use.setdefault(str(token), token.start)
         return self.builder.call(self.rule_named(str(token)))
 
     def ANY(self, token: Token) -> NodeId:  # noqa: N802
@@ -325,11 +263,11 @@ class _Emitter(Transformer_NonRecursive[Token, Any]):
 
     def CODE(self, token: Token) -> NodeId:  # noqa: N802
         """#x41."""
-        return self.literal([self.code_point(token[2:], position_of(token))], position_of(token))
+        return self.literal([self.code_point(token[2:], token.start)], token.start)
 
     def STRING(self, token: Token) -> NodeId:  # noqa: N802
         """A literal in quotes, with the flag `i` in any case."""
-        position = position_of(token)
+        position = token.start
         folded = token[-1] == "i"
         points = self.quoted(token[:-1] if folded else token, position)
         plain = self.literal(points, position)
@@ -341,8 +279,8 @@ class _Emitter(Transformer_NonRecursive[Token, Any]):
 
     def text(self, token: Token) -> str:
         """The text of a literal in quotes."""
-        points = self.quoted(token, position_of(token))
-        self.literal(points, position_of(token))
+        points = self.quoted(token, token.start)
+        self.literal(points, token.start)
         return "".join(map(chr, points))
 
     def any_case(self, point: int) -> NodeId:
@@ -396,12 +334,12 @@ class _Emitter(Transformer_NonRecursive[Token, Any]):
     def CLASS(self, token: Token) -> NodeId:  # noqa: N802
         """One character out of [a-z] or, with ^, any but these."""
         negated = token[1:2] == "^"
-        position = position_of(token) + 1 + negated
+        position = token.start + 1 + negated
         chars = from_ranges(self.class_ranges(token[1 + negated : -1], position))
         if negated:
             chars = complement(chars)
         if not chars:
-            raise self.error(f"the class {token[:40]} has no character", position_of(token))
+            raise self.error(f"the class {token[:40]} has no character", token.start)
         return self.builder.chars(chars)
 
     def class_ranges(self, raw: str, position: int) -> list[tuple[int, int]]:
@@ -442,11 +380,5 @@ class _Emitter(Transformer_NonRecursive[Token, Any]):
         found = self.special.get(name, self.special.get(name[1:-1]))
         if found is None:
             message = f"the vocabulary has no special token {name}" if name[1] != "[" else "a token's id is written <[5]>"
-            raise self.error(message, position_of(token) + negated)
+            raise self.error(message, token.start + negated)
         return self.builder.tokens((found,), negated=negated, textless=negated)
-
-
-def position_of(token: Token) -> int:
-    """The offset of a token in the text."""
-    assert token.start_pos is not None
-    return token.start_pos

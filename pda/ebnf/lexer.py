@@ -19,9 +19,6 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from lark import Token
-from lark.lexer import Lexer
-
 from ..budget import Budget
 from ..exceptions import EbnfError, LarkError, LimitError
 from ..limits import Limits
@@ -70,6 +67,21 @@ def check_text(text: str, limits: Limits, error: type[EbnfError] | type[LarkErro
         raise error(r"the text contains a NUL character; write \x00", text, text.index("\0"))
 
 
+class Token(str):
+    """A token of the text, with its kind and its offset."""
+
+    __slots__ = ("start", "type")
+    type: str
+    start: int
+
+    def __new__(cls, kind: str, value: str, start: int) -> Token:
+        """The text `value` at offset `start`."""
+        token = str.__new__(cls, value)
+        token.type = kind
+        token.start = start
+        return token
+
+
 class Source:
     """A grammar text on its way through the parser, with the names of the rules that it defines."""
 
@@ -86,15 +98,13 @@ class Source:
     def tokens(self) -> Iterator[Token]:
         """The tokens of the text, without blanks; positions are offsets into it."""
         text, match_at = self.text, _TOKEN.match
-        position = count = 0
+        position = 0
+        self.spend_tokens()
         starts_line = True
         while position < len(text):
             match = match_at(text, position)
             if match is None:
                 raise self.unreadable(position)
-            count += 1
-            if count & 0x3FF == 0:
-                self.budget.spend(_TOKEN_WORK << 10)
             kind, value = match.lastgroup, match.group()
             assert kind is not None
             start, position = position, match.end()
@@ -125,6 +135,17 @@ class Source:
                 yield Token("STRING", value + "i", start)
             else:
                 yield Token(kind, value, start)
+
+    def spend_tokens(self) -> None:
+        """Spend what all tokens of the text take, so that a text of too many is refused before any of them is read."""
+        text, match_at = self.text, _TOKEN.match
+        count = 0
+        match = match_at(text, 0)
+        while match is not None:
+            count += 1
+            if count & 0x3FF == 0:
+                self.budget.spend(_TOKEN_WORK << 10)
+            match = match_at(text, match.end())
 
     def count_group(self, mark: str, start: int) -> None:
         """Keep the places of the groups that are open; the parser reports the innermost if it is never closed."""
@@ -190,14 +211,3 @@ class Source:
         else:
             message = f"unexpected character {character!r}"
         return EbnfError(message, self.text, position)
-
-
-class EbnfLexer(Lexer):
-    """Hands lark's parser the tokens of a Source."""
-
-    def __init__(self, lexer_conf: object) -> None:
-        """Takes lark's configuration, of which nothing is of use here."""
-
-    def lex(self, data: Source) -> Iterator[Token]:  # type: ignore[override]
-        """The tokens of one text."""
-        return data.tokens()

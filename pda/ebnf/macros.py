@@ -19,9 +19,7 @@ The syntax of patterns is that of regex/compiler.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
-
-from lark import Token
+from typing import Any, Final, Protocol, TypeAlias
 
 from ..automata import dfa, nfa
 from ..automata.charset import complement, from_chars, union
@@ -30,7 +28,8 @@ from ..exceptions import RegexError
 from ..free_text import DispatchError, text_dispatch, token_dispatch
 from ..grammar import REPEATABLE, REQUIRED, GrammarBuilder, NodeId
 from ..regex import regex_dfa, regex_node
-from .lexer import Source
+from .lexer import Source, Token
+from .parser import Named
 
 
 class MacroError(Exception):
@@ -39,13 +38,6 @@ class MacroError(Exception):
     def __init__(self, message: str, token: Token | None = None) -> None:
         self.token = token
         super().__init__(message)
-
-
-class Named(NamedTuple):
-    """An argument given by its name."""
-
-    name: Token
-    value: Any
 
 
 class Emitter(Protocol):
