@@ -11,6 +11,7 @@ import json
 import pickle
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import is_dataclass
 from io import BytesIO
 from pathlib import PurePath
 from typing import Any, Final, NamedTuple, NoReturn
@@ -146,6 +147,9 @@ def schema_of_type(annotation: Any) -> Any:
     """The JSON Schema of a pydantic model, a dataclass, a TypedDict, a TypeAdapter or any other type that pydantic knows."""
     if annotation is None or isinstance(annotation, int | float | bytes | bytearray | list | tuple | set | PurePath):
         raise SchemaError(f"a schema must be a mapping, a boolean, JSON text or a type, not {kind_of(annotation)}")
+    kind = type(annotation)
+    if hasattr(kind, "model_json_schema") or is_dataclass(kind):
+        raise SchemaError(f"a schema may be a type, but {shown(annotation)} is an instance: pass {kind.__name__}")
     try:
         from pydantic import BaseModel, TypeAdapter
         from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError

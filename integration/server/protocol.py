@@ -6,6 +6,8 @@ OpenAI's fields without effect here (such as `user`) are named and accepted.
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+from functools import cache
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -235,6 +237,13 @@ class CheckRequest(Constrained):
     text: str | None = None
 
 
+@cache
+def _names_of(kind: type[Model]) -> frozenset[str]:
+    """The names of the fields of all kinds of request."""
+    own = frozenset(field.alias or name for name, field in kind.model_fields.items())
+    return own.union(*map(_names_of, kind.__subclasses__()))
+
+
 def describe(errors: list[Any]) -> ApiError:
     """The errors that pydantic found, as one message that names the first field."""
     lines = []
@@ -245,8 +254,11 @@ def describe(errors: list[Any]) -> ApiError:
             if name in REFUSED and len(place) == 1:
                 lines.append(f"this server does not have {name}: {REFUSED[name]}")
                 continue
-            hint = f"; use {HINTS[name]}" if name in HINTS else ""
+            close = get_close_matches(place[-1], _names_of(Model), 1, 0.8)
+            hint = f"; use {HINTS[name]}" if name in HINTS else f"; did you mean {close[0]}?" if close else ""
             lines.append(f"unknown field {'.'.join(place)!r}: no field is ignored here{hint}")
+        elif error["type"] == "json_invalid":
+            return ApiError(f"the body is not JSON: {error['ctx']['error']} at character {name}", code="invalid_request")
         else:
             lines.append(f"{'.'.join(place) or 'body'}: {error['msg']}")
     first = [str(part) for part in errors[0]["loc"] if part != "body"] if errors else []

@@ -381,6 +381,23 @@ def test_what_is_no_schema(compiler, schema, message):
         compiler.submit("json_schema", schema).result(10)
 
 
+def test_an_instance_is_no_schema(compiler):
+    """An instance of a model or a dataclass is an error that names its type; the type is a schema."""
+    pydantic = pytest.importorskip("pydantic")
+
+    class Line(pydantic.BaseModel):
+        text: str
+
+    @dataclasses.dataclass
+    class Page:
+        number: int
+
+    for kind, instance in ((Line, Line(text="a")), (Page, Page(3))):
+        with pytest.raises(SchemaError, match=rf"but .*{kind.__name__}\(.* is an instance: pass {kind.__name__}$"):
+            compiler.json_schema(instance)
+        assert compiler.json_schema(kind).matcher().accept_bytes(b"{")
+
+
 @pytest.mark.parametrize("tag", ["{", 3, [], None])
 def test_what_is_no_structural_tag(compiler, tag):
     """So do bad structural tags, with their own error."""

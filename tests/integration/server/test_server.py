@@ -194,7 +194,12 @@ def test_every_spelling_of_a_constraint(client, body, pattern):
         ({"max_tokens": -1}, "max_tokens"),
         ({"temperature": "hot"}, "temperature"),
         ({"n": 1000}, "n:"),
-        ({"nonsense": 1}, "unknown field 'nonsense'"),
+        ({"nonsense": 1}, "unknown field 'nonsense': no field is ignored here"),
+        ({"temprature": 1}, "unknown field 'temprature': no field is ignored here; did you mean temperature?"),
+        (
+            {"stackmask": {"distinct_key": True}},
+            "unknown field 'stackmask.distinct_key': no field is ignored here; did you mean distinct_keys?",
+        ),
         ({"tool_choice": "required"}, "no tools"),
         ({"tools": [{"type": "custom", "custom": {"name": "a", "format": {"type": "json"}}}]}, "lark or regex"),
         (
@@ -233,6 +238,14 @@ def test_what_is_wrong_is_answered_with_400(server, body, message, stream):
     error = answer.json()["error"]
     assert message in error["message"]
     assert error["type"] == "invalid_request_error" and error.keys() == {"message", "type", "param", "code"}
+
+
+def test_a_body_that_is_no_json(server):
+    """The error says where it stops to be JSON."""
+    answer = httpx.post(f"{server.url}/v1/chat/completions", content='{"a": 1,}', headers={"Content-Type": "application/json"})
+    message = "the body is not JSON: Expecting property name enclosed in double quotes at character 8"
+    error = {"message": message, "type": "invalid_request_error", "param": None, "code": "invalid_request"}
+    assert (answer.status_code, answer.json()) == (400, {"error": error})
 
 
 def test_hostile_bodies(server):
