@@ -338,13 +338,37 @@ class _Parser:
         suffix = pattern[self.at : self.at + 1]
         if suffix in ("?", "+"):
             self.at += 1
+        else:
+            suffix = ""
         body = self.take_last()
+        if not suffix and self.repeat_further(body, minimum, maximum):
+            self.group.repeatable = False
+            return
         item = body if minimum == maximum == 1 else self.add(Repeat(self.node_of(body), minimum, maximum, suffix == "?"))
         if suffix == "+":
             self.atoms += 1
             item = self.add(Atomic(self.node_of(item), at))
         self.push(item)
         self.group.repeatable = False
+
+    def repeat_further(self, body: Item, minimum: int, maximum: int) -> bool:
+        """Let the repetition before it take these too, if it is greedy and repeats the same one character: `a?a?` is `a{0,2}`."""
+        items = self.group.items
+        if not items or isinstance(body, int) or not isinstance(items[-1], int):
+            return False
+        place = items[-1]
+        before = self.nodes[place]
+        if not isinstance(before, Repeat) or before.lazy:
+            return False
+        repeated = self.nodes[before.body]
+        if not (isinstance(repeated, Text) and repeated.text == body) and not (isinstance(repeated, Chars) and repeated.chars == body):
+            return False
+        least = before.minimum + minimum
+        most = -1 if before.maximum < 0 or maximum < 0 else before.maximum + maximum
+        if max(least, most) > MAX_REPEAT:
+            return False
+        self.nodes[place] = Repeat(before.body, least, most)
+        return True
 
     def take_last(self) -> Item:
         """The item that a quantifier applies to: of literal text the last character."""

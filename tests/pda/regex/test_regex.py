@@ -27,6 +27,7 @@ from stackmask.pda.grammar import JSON, JSON_ANY, NEVER, REPEAT, UTF8, GrammarBu
 from stackmask.pda.limits import Limits
 from stackmask.pda.regex import parse, regex_dfa, regex_grammar, regex_node
 from stackmask.pda.regex.assertions import AlternatingAutomaton
+from stackmask.pda.regex.ast import Repeat
 from stackmask.pda.regex.lookaround import lookaround_dfa
 from stackmask.pda.regex.to_grammar import outer_branches
 from stackmask.pda.regex.to_nfa import branches_dfa
@@ -365,6 +366,20 @@ def test_lone_surrogate() -> None:
     with pytest.raises(RegexError, match="lone surrogate") as caught:
         parse("ab\ud800")
     assert caught.value.position == 2
+
+
+@pytest.mark.parametrize(
+    ("pattern", "other"), [("a?a?a?", "a{0,3}"), ("a?a{2,3}", "a{2,4}"), ("[ab]*[ab]+", "[ab]+"), ("xa+a?y", "xa+y"), ("b{2}b{0}", "b{2}")]
+)
+def test_repetitions_of_one_character_are_one(pattern: str, other: str) -> None:
+    """Neighbours that repeat the same character are counted together while they are read."""
+    assert parse(pattern).nodes == parse(other).nodes
+
+
+@pytest.mark.parametrize("pattern", ["a?b?", "a??a?", "a?a??", "a?(?:a?)", "(?:ab)?(?:ab)?", "[ab]?a?"])
+def test_other_repetitions_are_not_one(pattern: str) -> None:
+    """Repetitions of other characters, of groups and lazy ones stay as they are written."""
+    assert sum(isinstance(node, Repeat) for node in parse(pattern).nodes) == 2
 
 
 def test_nul() -> None:
