@@ -120,9 +120,9 @@ std::size_t Matcher::validate_tokens(const std::vector<u32>& tokens) const {
 }
 
 void Matcher::rollback(i64 n) {
+  const auto locked = automaton_->lock();
   if (n > static_cast<i64>(num_accepted()))
     throw BadRollback("cannot roll back " + std::to_string(n) + " tokens, " + std::to_string(num_accepted()) + " were accepted");
-  const auto locked = automaton_->lock();
   cut(history_.size() - static_cast<std::size_t>(n));
   automaton_->note_released();
 }
