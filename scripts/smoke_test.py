@@ -8,6 +8,7 @@ Needs nothing but the wheel and its dependencies, so it runs where no compiler i
 from __future__ import annotations
 
 import sys
+import sysconfig
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 
@@ -33,10 +34,9 @@ KINDS = {  # the method of Compiler, the specification, a text that it takes, on
 }
 
 
-def check(kind: str) -> int:
+def check(kind: str, compiler: stackmask.Compiler) -> int:
     """Walks through a text of this kind of grammar, with the mask of every step; how many steps there were."""
     specification, accepted, refused = KINDS[kind]
-    compiler = stackmask.Compiler(VOCABULARY)
     grammar = compiler.json() if specification is None else getattr(compiler, kind)(specification)
     mask, oracle = stackmask.allocate_token_bitmask(2, VOCABULARY.size)
     matcher = grammar.matcher()
@@ -52,12 +52,15 @@ def check(kind: str) -> int:
 
 
 def main() -> None:
-    """Runs the checks, one after the other and then in threads."""
+    """Runs the checks, one after the other and then in threads that share the compiler and its grammars."""
     assert engine.Matcher.__module__ == "stackmask.pda._kernel", f"the kernel is not compiled: {engine.Matcher.__module__}"
-    steps = sum(map(check, KINDS))
+    steps = sum(check(kind, stackmask.Compiler(VOCABULARY)) for kind in KINDS)
+    shared = stackmask.Compiler(VOCABULARY)
     with ThreadPoolExecutor(4) as threads:
-        assert sum(threads.map(check, [*KINDS] * 4)) == 4 * steps
+        assert sum(threads.map(lambda kind: check(kind, shared), [*KINDS] * 4)) == 4 * steps
     free_threaded = not getattr(sys, "_is_gil_enabled", lambda: True)()
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):  # a module that does not declare that it needs no GIL switches it on
+        assert free_threaded, "an import switched the GIL on"
     threading = " without the GIL" if free_threaded else ""
     print(f"stackmask {version('stackmask')}: {steps} masks of {len(KINDS)} kinds of grammars, Python {sys.version.split()[0]}{threading}")
 
