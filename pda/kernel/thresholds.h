@@ -13,7 +13,7 @@ struct Thresholds {
   u32 set_tokens = 256;  // tokens from which a set of nodes has a bitmask
   u32 trimmed_characters = 12;  // bounds of a class loop from which its mask is that without a bound, less the few tokens that are longer
   // Parts of masks.
-  u32 covered_nodes = 1024;  // nodes that a mask has looked at, from which on it skips nodes whose tokens are all allowed already
+  u32 covered_nodes = 4096;  // nodes that a mask has looked at, from which on it skips nodes whose tokens are all allowed already
   u32 listed_tokens = 1024;  // more tokens than this are a bitmask
   u32 many_nodes = 4;  // nodes from which on they are walked from together
   u32 few_nodes = 3;  // ... and up to which each is walked from by itself again
