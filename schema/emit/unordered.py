@@ -138,10 +138,27 @@ class Unordered:
             violated = touched & ~held & self.universal
             # What a key could have met is met no more; where that can wait, which keys came makes no difference.
             missed = touched & ~held & self.own[place]
-            rest = [clause & ~(violated if clause & self.lasting else violated | missed) for clause in left if not clause & met]
-            if all(rest):
-                result.append((met_by, least(rest)))
+            rest = [(clause, clause & ~(violated if clause & self.lasting else violated | missed)) for clause in left if not clause & met]
+            if all(after for _, after in rest):
+                # PERF: clauses that are as they were hold no other one, so only those that have become less are compared with all.
+                less = [after for clause, after in rest if after != clause]
+                result.append((met_by, without_larger([after for _, after in rest], less)))
         return result
+
+
+def without_larger(clauses: Sequence[int], some: Sequence[int]) -> Left:
+    """The clauses that hold no other one of `some`.
+
+    >>> without_larger([0b010, 0b101, 0b110], [0b010])
+    (2, 5)
+    """
+    if not some:
+        return tuple(clauses)
+    kept = set(clauses)
+    for clause in some:
+        if clause in kept:
+            kept = {other for other in kept if other == clause or clause & ~other}
+    return tuple(sorted(kept))
 
 
 def least(clauses: Sequence[int]) -> Left:
