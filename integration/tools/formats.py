@@ -441,7 +441,7 @@ _TABLE: Final = (
         families="InternLM 2 and 2.5",
         parsers="vLLM internlm",
         calls=('<|action_start|><|plugin|>\n{"name": "$name", "parameters": $arguments}<|action_end|>',),
-        separator="\n",
+        is_single=True,
         detect=(("<|action_start|>", "<|plugin|>"),),
     ),
     Format(

@@ -5,11 +5,14 @@ from pathlib import Path
 
 import pytest
 
+SCRIPTS = Path(__file__).parents[3] / "scripts"
+
 
 @pytest.mark.parametrize("name", ["hermes", "qwen", "kimi_k2"])
 def test_detectors(name, monkeypatch, capsys):
     """Every answer is read as calls with arguments that their schemas allow, at once and in pieces."""
     pytest.importorskip("sglang.srt.function_call.function_call_parser")
+    monkeypatch.syspath_prepend(str(SCRIPTS))
     monkeypatch.setattr("sys.argv", ["sglang_detectors.py", name])
-    runpy.run_path(str(Path(__file__).parents[3] / "scripts" / "sglang_detectors.py"), run_name="__main__")
+    runpy.run_path(str(SCRIPTS / "sglang_detectors.py"), run_name="__main__")
     assert "read otherwise: 0 at once, 0 in pieces" in capsys.readouterr().out
