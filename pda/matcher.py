@@ -164,11 +164,15 @@ class Matcher(engine.Matcher):
         steps = self.taken
         return self._captures.read(steps, deduplicate=deduplicate) if steps and self._captures is not None else []
 
-    def explain(self, token_or_bytes: int | bytes, *, nearest: bool = True) -> Explanation:
+    def explain(self, token_or_bytes: int | bytes | str, *, nearest: bool = True) -> Explanation:
         """Whether a token or a text fits here and, if not, which byte is refused and which bytes were expected.
+
+        Positions count bytes, also where the text is a str.
 
         `nearest` asks for the nearest text that fits, which can take a while for long texts.
         """
+        if isinstance(token_or_bytes, str):
+            token_or_bytes = token_or_bytes.encode("utf-8", "surrogatepass")
         if isinstance(token_or_bytes, bytes):
             data, accepted, subject = token_or_bytes, False, f"the text {_quote(token_or_bytes[:SHOWN_BYTES])}"
         else:

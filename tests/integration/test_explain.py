@@ -33,6 +33,8 @@ def test_a_refused_byte(compiler):
     assert str(found).startswith("""the text "[trux]" does not fit: byte 4 is 'x' after "[tru"; expected is 'e'""")
     assert matcher.explain(b"[fa1]").accepted
     assert matcher.explain(b"").accepted
+    assert matcher.explain("[trux]") == found and matcher.explain("[fa1]").accepted
+    assert compiler.regex("é[ab]").matcher().explain("éc").position == 2
     assert str(matcher.explain(b"[fa1")) == 'the text "[fa1" fits'
     assert matcher.num_accepted == 0
 
