@@ -11,7 +11,8 @@ So all variants run in one process, in the same build, in turn, and a busy machi
 The work, in each round with a vocabulary of its own for each variant, so that no variant finds what another one left there:
 
     masks       schemas of MaskBench, by keys in the order of the schema and in any order: first masks (compilation included) and steps
-    unique      arrays whose items differ, and are strings of a list
+    states      single states of `benchmarks.mask`, and first masks of formats with large automata
+    unique      arrays whose items differ, nearly all that there are
     ambiguous   grammars of `benchmarks.ambiguity`
     tools       a structural tag with 500 tools: the first mask, and that of a request in which one tool has changed
     greedy      the best tokens of rows of logits under masks
@@ -40,6 +41,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from random import Random
 from time import process_time_ns
@@ -49,6 +51,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks import ambiguity, growth
+from benchmarks import mask as state
 from benchmarks import tools as agent
 from benchmarks.engines import Walk
 from benchmarks.instances import DATA, read_case, read_lines
@@ -99,7 +102,13 @@ DEVICES = (
             ),
         ),
     ),
-    Device("large subtrees by classes", "MaskBench steps, mask: pattern in text", 25, thresholds={"heavy_nodes": NEVER}),
+    Device(
+        "large subtrees by classes",
+        "MaskBench steps, mask: pattern in text",
+        25,
+        thresholds={"heavy_nodes": NEVER},
+        loads=("masks", "states"),
+    ),
     Device("tables of wide nodes' children", "MaskBench steps", 20, thresholds={"wide_children": NEVER}),
     Device("sets of nodes", "MaskBench first masks and steps", 200, options={"set_bytes": 0}),
     Device("memory of class tables across grammars", "MaskBench first masks", 100, options={"class_bytes": 0}),
@@ -120,7 +129,7 @@ DEVICES = (
     Device("masks of bounded loops trimmed", "MaskBench first masks", 12, thresholds={"trimmed_characters": NEVER}),
     Device("tables of dense states", "MaskBench steps", 15, thresholds={"lookups": NEVER}),
     Device("bitmasks of long lists", "MaskBench steps", 12, thresholds={"listed_tokens": NEVER, "set_tokens": NEVER}),
-    Device("automata lowered in pieces", "MaskBench first masks", 60, thresholds={"few_states": NEVER}),
+    Device("automata lowered in pieces", "MaskBench first masks", 60, thresholds={"few_states": NEVER}, loads=("masks", "states")),
     Device("inlining of small rules", "MaskBench first masks", 103, thresholds={"inlined_states": 0, "inlined_open_states": 0}),
     Device(
         "pooled vectors (Scratch)",
@@ -183,7 +192,7 @@ DEVICES = (
         method=("stackmask.schema.structural_tag.tag_cache", "Arenas", "take", "Arena"),
         loads=("tools",),
     ),
-    Device("nothing", "", 0, loads=("masks", "unique", "ambiguous", "tools", "greedy", "batch")),
+    Device("nothing", "", 0, loads=("masks", "states", "unique", "ambiguous", "tools", "greedy", "batch")),
 )
 UNCHANGED = "unchanged"
 
@@ -379,14 +388,40 @@ def walk_texts(
     work.append(grammars[0]._kernel.statistics["work"])
 
 
-def unique(stackmask: Any, tokenizer: Any, _: argparse.Namespace) -> Load:
-    """Arrays of 40 out of 60 names, all different."""
-    names = [f"{first}{second}" for first in ("red", "green", "blue", "black", "white", "grey") for second in range(10)]
-    schema = json.dumps({"type": "array", "items": {"enum": names}, "uniqueItems": True})
-    texts = [tokenizer.encode(json.dumps(Random(seed).sample(names, 40), separators=(",", ":"))) for seed in range(3)]
+def states(stackmask: Any, _tokenizer: Any, _: argparse.Namespace) -> Load:
+    """The states of `benchmarks.mask`, in a grammar that is new, and the first masks of formats whose automata are large."""
+    formats = ("date-time", "email", "hostname", "idn-email", "idn-hostname", "iri", "regex", "uri", "uri-template")
 
     def load(vocabulary: Any, _: Random) -> Run:
-        steps, firsts, work = [], [], []
+        mask = stackmask.allocate_token_bitmask(1, vocabulary.size)
+        found: dict[str, list[float]] = {}
+        for name, (make, before, _further) in state.states(stackmask.Compiler(vocabulary)).items():
+            matcher = make().matcher()
+            assert matcher.accept_bytes(before.encode())
+            found[f"{name}, us"] = [once(partial(matcher.fill_next_token_bitmask, mask))]
+            yield None
+
+        def first_mask(name: str) -> None:
+            grammar = stackmask.Compiler(vocabulary).json_schema({"type": "string", "format": name})
+            grammar.matcher().fill_next_token_bitmask(mask)
+
+        first_mask("ipv4")  # which reads the tables of formats
+        found["formats, first masks, us"] = [once(partial(first_mask, name)) for name in formats]
+        yield found
+
+    return load
+
+
+def unique(stackmask: Any, tokenizer: Any, _: argparse.Namespace) -> Load:
+    """An array of strings by a pattern, nearly all that there are and all different."""
+    names = [f"{letter}{number:02}{sign}" for letter in "abcdefgh" for number in range(100) for sign in "xy"]
+    schema = json.dumps({"type": "array", "items": {"type": "string", "pattern": "^[a-h][0-9][0-9][xy]$"}, "uniqueItems": True})
+    texts = [tokenizer.encode(json.dumps(Random(1).sample(names, 1550), separators=(",", ":")))]
+
+    def load(vocabulary: Any, _: Random) -> Run:
+        steps: list[float] = []
+        firsts: list[float] = []
+        work: list[float] = []
         walk_texts(stackmask, vocabulary, schema, texts, "schema", steps, firsts, work)
         yield {"steps, us": steps, "work": work}
 
@@ -461,7 +496,7 @@ def batch(stackmask: Any, tokenizer: Any, _: argparse.Namespace) -> Load:
 
 
 LOADS: dict[str, Callable[[Any, Any, argparse.Namespace], Load]] = {
-    "masks": masks, "unique": unique, "ambiguous": ambiguous, "tools": tools, "greedy": greedy, "batch": batch,
+    "masks": masks, "states": states, "unique": unique, "ambiguous": ambiguous, "tools": tools, "greedy": greedy, "batch": batch,
 }  # fmt: skip
 
 
