@@ -741,7 +741,7 @@ def forced_drafts() -> str:
 
     All are those of greedy decoding: in batches, with log-probabilities, cut by a limit of tokens, ended by a text, streamed, with a
     request that has no grammar in the batch, and alone with an empty corpus of n-grams. `STACKMASK_FORCED_ANSWERS` is how many there are of
-    each kind, 200.
+    each kind, 200, and `STACKMASK_ALONE_ANSWERS` how many of these are alone, 40.
     """
     plain, ngram, forced = map(run_engine, ("plain", "ngram", "forced"))
     found = []

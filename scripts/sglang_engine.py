@@ -28,7 +28,7 @@ import torch
 
 DEMO = Path(__file__).parent.parent / "integration" / "demo" / "model"
 DRAFTS = 12  # nodes of a tree, which is SGLang's default
-ALONE = 40  # answers with an empty corpus, each by itself
+ALONE = int(os.environ.get("STACKMASK_ALONE_ANSWERS", "40"))  # answers with an empty corpus, each by itself
 ANSWERS = int(os.environ.get("STACKMASK_FORCED_ANSWERS", "200"))
 
 
