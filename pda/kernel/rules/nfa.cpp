@@ -1,8 +1,6 @@
 // Questions about a whole rule; the answer lowers all of it.
 #include "rules/nfa.h"
 
-#include <unordered_set>
-
 namespace stackmask {
 
 std::vector<RuleId> Nfa::distinct_rules(RuleId rule) {
@@ -15,14 +13,18 @@ std::vector<RuleId> Nfa::distinct_rules(RuleId rule) {
 }
 
 std::vector<NfaStateId> Nfa::complete_rule(RuleId rule) {
-  std::vector<NfaStateId> found{rules[rule].start};
-  std::unordered_set<u32> seen{rules[rule].start};
+  std::vector<NfaStateId> found;
+  std::vector<bool> seen(states.size());
   auto add = [&](NfaStateId state) {
-    if (seen.insert(state).second) found.push_back(state);
+    if (!seen[state]) found.push_back(state);
+    seen[state] = true;
   };
+  add(rules[rule].start);
   for (std::size_t i = 0; i < found.size(); i++) {
     const NfaStateId at = found[i];
+    work.spend(4);
     expand(at);
+    seen.resize(states.size());
     for (u32 e = states[at].first; e != NONE; e = edges[e].next) add(edges[e].target);
     if (states[at].head == NONE) continue;
     const Head& head = heads[states[at].head];
