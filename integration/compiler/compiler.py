@@ -293,7 +293,12 @@ class Compiler:
     def _begin(self, cache_bytes: int) -> None:
         """Start with an empty cache, and with threads of this process."""
         self._cache: Cache[CompiledGrammar] = Cache(cache_bytes)
-        self._tags = StructuralTags(self._vocabulary.special, spelled=spelled_names(self._vocabulary), limits=self._limits)
+        self._tags = StructuralTags(
+            self._vocabulary.special,
+            spelled=spelled_names(self._vocabulary),
+            vocabulary_size=self._vocabulary.size,
+            limits=self._limits,
+        )
         self._executor = ThreadPoolExecutor(self._threads, "stackmask-compile")
 
     def _begin_in_child(self) -> None:
@@ -544,7 +549,9 @@ class Compiler:
 
         if not isinstance(root, str):
             raise EbnfError(f"the root must be the name of a rule, not {shown(root)}")
-        return self._text("ebnf", partial(ebnf_grammar, root=root, special=self._vocabulary.special), text, root)
+        vocabulary = self._vocabulary
+        front_end = partial(ebnf_grammar, root=root, special=vocabulary.special, vocabulary_size=vocabulary.size)
+        return self._text("ebnf", front_end, text, root)
 
     def _lark(
         self,
@@ -571,7 +578,8 @@ class Compiler:
         def json_node(builder: GrammarBuilder, schema: Any) -> NodeId:
             return json_schema_node(builder, schema, whitespace=whitespace, limits=self._limits)[0]
 
-        front_end = partial(lark_grammar, start=start, special=self._vocabulary.special, json_node=json_node, grammars=named)
+        known: Any = {"special": self._vocabulary.special, "vocabulary_size": self._vocabulary.size}
+        front_end = partial(lark_grammar, start=start, **known, json_node=json_node, grammars=named)
         return self._text("lark", front_end, text, start, whitespace, others)
 
     def _choice(self, options: Sequence[str]) -> Job:

@@ -47,8 +47,11 @@ class Worker:
     def __init__(self, message: bytes, file: int) -> None:
         special, size, limits, memory = pickle.loads(message)
         _limit_memory(memory)
-        # front ends know of a vocabulary no more than its names; one token of text has to be there
-        vocabulary = Vocabulary.from_bytes([None] * size + [b"a"], stop_token_ids=[], special=special)
+        # front ends know of a vocabulary no more than its names and its size; one token of text has to be there
+        tokens: list[bytes | None] = [None] * size
+        named = frozenset(special.values())
+        tokens[next((token for token in range(size) if token not in named), 0)] = b"a"
+        vocabulary = Vocabulary.from_bytes(tokens, stop_token_ids=[], special=special)
         self._compiler = Compiler(vocabulary, limits=limits, threads=1)
         self._file = file
         self._bound = _resident() + GROWTH

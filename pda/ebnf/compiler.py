@@ -56,9 +56,17 @@ class UnusedRuleWarning(UserWarning):
     """Rules of a grammar text that its root never calls: harmless, but seldom meant."""
 
 
-def ebnf_grammar(text: str, *, root: str = "root", special: Mapping[str, int] = MappingProxyType({}), limits: Limits = _LIMITS) -> Grammar:
+def ebnf_grammar(
+    text: str,
+    *,
+    root: str = "root",
+    special: Mapping[str, int] = MappingProxyType({}),
+    vocabulary_size: int | None = None,
+    limits: Limits = _LIMITS,
+) -> Grammar:
     """The grammar that an EBNF text describes; `special` gives the ids of tokens that the text names, as in <think>.
 
+    Ids of tokens in the text, as in <[5]>, are below `vocabulary_size`, where that is given.
     Raises EbnfError with line, column and caret; warns with UnusedRuleWarning of rules that `root` never calls.
 
     >>> print(ebnf_grammar('root ::= "(" root ")" | ""'))
@@ -68,7 +76,7 @@ def ebnf_grammar(text: str, *, root: str = "root", special: Mapping[str, int] = 
         raise EbnfError(f"an EBNF grammar must be text, not {kind_of(text)}")
     check_text(text, limits, EbnfError)
     source = Source(text, limits)
-    emitter = _Emitter(source, special)
+    emitter = _Emitter(source, special, vocabulary_size)
     try:
         parse(source, emitter)
     except EbnfError as error:
@@ -87,9 +95,10 @@ _LARK: Final = re.compile(
 class _Emitter:
     """Turns the syntax into nodes of a grammar, bottom-up: a method for each part of it, and for each kind of token that is an item."""
 
-    def __init__(self, source: Source, special: Mapping[str, int]) -> None:
+    def __init__(self, source: Source, special: Mapping[str, int], vocabulary_size: int | None) -> None:
         self.source = source
         self.special = special
+        self.vocabulary_size = vocabulary_size
         self.builder = GrammarBuilder()
         self.rules: dict[str, RuleId] = {}
         self.first_use: dict[str, int] = {}
@@ -376,7 +385,12 @@ class _Emitter:
         name = token[negated:]
         by_id = re.fullmatch(r"<\[([0-9]{1,9})\]>", name)
         if by_id:
-            return self.builder.tokens((int(by_id.group(1)),), negated=negated, textless=negated)
+            token_id = int(by_id.group(1))
+            if self.vocabulary_size is not None and token_id >= self.vocabulary_size:
+                raise self.error(
+                    f"the vocabulary has no token {token_id}; its ids end at {self.vocabulary_size - 1}", token.start + negated
+                )
+            return self.builder.tokens((token_id,), negated=negated, textless=negated)
         found = self.special.get(name, self.special.get(name[1:-1]))
         if found is None:
             message = f"the vocabulary has no special token {name}" if name[1] != "[" else "a token's id is written <[5]>"

@@ -83,14 +83,16 @@ def lark_grammar(
     *,
     start: str = "start",
     special: Mapping[str, int] = MappingProxyType({}),
+    vocabulary_size: int | None = None,
     json_node: JsonNode | None = None,
     grammars: Mapping[str, object] = MappingProxyType({}),
     limits: Limits = _LIMITS,
 ) -> Grammar:
     """The grammar that a Lark text describes.
 
-    `special` gives the ids of tokens that the text names, as in <think>; `json_node` compiles what stands behind %json; `grammars` are
-    those that the text knows as @name, each a Lark text, a `Grammar` or a JSON Schema.
+    `special` gives the ids of tokens that the text names, as in <think>; ids of tokens in the text, as in <[5]>, are below
+    `vocabulary_size`, where that is given. `json_node` compiles what stands behind %json; `grammars` are those that the text knows as
+    @name, each a Lark text, a `Grammar` or a JSON Schema.
     Raises LarkError with line, column and caret.
 
     >>> print(lark_grammar('start: "(" start? ")"'))
@@ -104,7 +106,7 @@ def lark_grammar(
     if text.lstrip()[:1] == "{":
         main, listed = _read_list(text)
         grammars = {**grammars, **listed}
-    session = _Session(GrammarBuilder(), Budget(limits), special, json_node, grammars)
+    session = _Session(GrammarBuilder(), Budget(limits), special, vocabulary_size, json_node, grammars)
     try:
         root = session.main(main, start)
     except VisitError as error:
@@ -153,6 +155,7 @@ class _Session:
     builder: GrammarBuilder
     budget: Budget
     special: Mapping[str, int]
+    vocabulary_size: int | None
     json_node: JsonNode | None
     grammars: Mapping[str, object]
     named: dict[str, NodeId] = field(default_factory=dict)
@@ -455,6 +458,9 @@ class _RuleBuilder(Transformer_NonRecursive[Token, Any]):
             low, high = int(match.group(1)), int(match.group(2) or match.group(1))
             if high < low:
                 raise self.plan.error(f"the range {part.strip()} of tokens ends before it begins", token)
+            size = self.compiler.session.vocabulary_size
+            if size is not None and high >= size:
+                raise self.plan.error(f"the vocabulary has no token {high}; its ids end at {size - 1}", token)
             if high - low + len(ids) > self.compiler.budget.limits.states:
                 line = self.compiler.definitions.line(token)
                 raise self.plan.too_large("a list of tokens").at(f"line {line}, `{token[:40]}`")

@@ -47,6 +47,7 @@ class StructuralTags:
     """Compiles structural tags that may name the same special tokens; Parts inside them that were seen before are not compiled again.
 
     `spelled` are the names of those that have no text, so that a text in a tag that spells one means the token too; None for all.
+    Ids of tokens in a tag are below `vocabulary_size`, where that is given.
     `writer` turns formats into nodes.
     """
 
@@ -55,11 +56,12 @@ class StructuralTags:
         special: Mapping[str, int],
         *,
         spelled: Collection[str] | None = None,
+        vocabulary_size: int | None = None,
         limits: Limits | None = None,
         writer: type[Writer] = Writer,
     ) -> None:
         self._writer = writer
-        self._special = SpecialTokens(special, spelled)
+        self._special = SpecialTokens(special, spelled, vocabulary_size)
         self._limits = limits
         self._arenas = Arenas()
 

@@ -65,18 +65,19 @@ def grammar(w: Writer, fields: Fields) -> NodeId:
     """A grammar in EBNF or in Lark's language."""
     path, text = fields.path_of("grammar"), fields.text("grammar")
     syntax = fields.values.get("syntax") or "ebnf"
+    known: Any = {"special": w.special.ids, "vocabulary_size": w.special.vocabulary_size}
     try:
         if syntax == "ebnf":
             from ...pda.ebnf import ebnf_grammar  # PERF: lark takes a third of the time that `import stackmask` would take
 
-            return _spliced(w, fields, ebnf_grammar(text, special=w.special.ids, limits=w.budget.limits))
+            return _spliced(w, fields, ebnf_grammar(text, **known, limits=w.budget.limits))
         if syntax == "lark":
             from ...pda.lark import lark_grammar
 
             def json_node(builder: GrammarBuilder, schema: Any) -> NodeId:
                 return json_schema_node(builder, schema, whitespace=blanks(None), limits=w.budget.limits)[0]
 
-            return _spliced(w, fields, lark_grammar(text, special=w.special.ids, json_node=json_node, limits=w.budget.limits))
+            return _spliced(w, fields, lark_grammar(text, **known, json_node=json_node, limits=w.budget.limits))
     except (EbnfError, LarkError, RegexError) as error:
         raise refusal(path, str(error)) from None
     raise refusal(fields.path_of("syntax"), f"{syntax!r:.60} is not a syntax; the syntaxes are ebnf and lark")

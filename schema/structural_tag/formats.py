@@ -168,7 +168,11 @@ class Writer:
             if found is None:
                 raise refusal(path, f"{value!r:.80} is not the name of a special token; give other tokens by their ids")
             return found
-        return checked_count(path, value, 0)
+        token = checked_count(path, value, 0)
+        size = self.special.vocabulary_size
+        if size is not None and token >= size:
+            raise refusal(path, f"the vocabulary has no token {token}; its ids end at {size - 1}")
+        return token
 
     def tokens(self, fields: Fields, name: str, *, optional: bool = False) -> tuple[int, ...]:
         """A list of tokens."""

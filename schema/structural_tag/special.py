@@ -11,12 +11,16 @@ _LEAD: Final = 2
 
 
 class SpecialTokens:
-    """Tokens by name; `spelled` are the tokens that a tag means by spelling their names, those that have no text; None for all."""
+    """Tokens by name; `spelled` are the tokens that a tag means by spelling their names, those that have no text; None for all.
 
-    __slots__ = ("_begin", "_by_lead", "_names", "ids")
+    `vocabulary_size`, where that is given, is above all ids, those of tokens without a name included.
+    """
 
-    def __init__(self, ids: Mapping[str, int], spelled: Collection[str] | None = None) -> None:
+    __slots__ = ("_begin", "_by_lead", "_names", "ids", "vocabulary_size")
+
+    def __init__(self, ids: Mapping[str, int], spelled: Collection[str] | None = None, vocabulary_size: int | None = None) -> None:
         self.ids = ids
+        self.vocabulary_size = vocabulary_size
         self._names: dict[int, str] = {}
         self._by_lead: dict[str, list[str]] = {}
         for name in sorted(filter(None, ids if spelled is None else spelled), key=len, reverse=True):

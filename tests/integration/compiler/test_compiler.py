@@ -162,6 +162,27 @@ def test_special_tokens_by_name(compiler):
         assert [matcher.accept_token(token) for token in (97, NAMED, 98, STOP)] == [True] * 4
 
 
+@pytest.mark.parametrize(
+    ("method", "specification", "error"),
+    [
+        ("ebnf", 'root ::= "a" !<[{}]>', "line 1, column 15"),
+        ("lark", 'start: "a" <[3-{}]>', "line 1, column 12"),
+        ("structural_tag", '{{"type": "sequence", "elements": [{{"type": "token", "token": {}}}]}}', "format.elements[0].token"),
+        ("structural_tag", '{{"type": "grammar", "grammar": "root ::= <[{}]>"}}', "format.grammar: "),
+        ("structural_tag", '{{"type": "grammar", "syntax": "lark", "grammar": "start: <[^{}]>"}}', "format.grammar: "),
+    ],
+)
+def test_ids_of_tokens_outside_the_vocabulary(compiler, vocabulary, method, specification, error):
+    """The largest id compiles, and the next one is an error that says where it stands."""
+    if method == "structural_tag":
+        specification = f'{{{{"type": "structural_tag", "format": {specification}}}}}'
+    assert getattr(compiler, method)(specification.format(vocabulary.size - 1))
+    with pytest.raises(GrammarError) as caught:
+        getattr(compiler, method)(specification.format(vocabulary.size))
+    assert f"the vocabulary has no token {vocabulary.size}; its ids end at {vocabulary.size - 1}" in str(caught.value)
+    assert error in str(caught.value)
+
+
 def test_captures_that_end_with_a_stop_token(compiler):
     """A stop token that the grammar asks for is part of what is captured, as a token without text; another one is not."""
     grammar = compiler.ebnf('root ::= body <call>?\nbody[capture="body"] ::= [ab]+ <call> | "c"')

@@ -22,7 +22,7 @@ from stackmask.integration.demo import demo_vocabulary
 from stackmask.integration.processes import worker
 from stackmask.integration.processes.pool import WorkerCompiler
 from stackmask.integration.processes.worker import NICE_AFTER
-from stackmask.pda.exceptions import LimitError, RegexError, UnsatisfiableError, UnsupportedSchemaError
+from stackmask.pda.exceptions import EbnfError, LimitError, RegexError, UnsatisfiableError, UnsupportedSchemaError
 from stackmask.pda.limits import Limits
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^x+$"}}, "requird": ["a"]}
@@ -47,6 +47,13 @@ TAG = {
     "triggers": ["<"],
     "tags": [{"begin": "<a", "content": {"type": "json_schema", "json_schema": {"enum": [1], "typo": 2}}, "end": "<|end|>"}],
 }
+
+
+def test_the_size_of_the_vocabulary(vocabulary, compiler):
+    """A worker knows which ids of tokens there are."""
+    assert compiler.ebnf(f"root ::= <[{vocabulary.size - 1}]>")
+    with pytest.raises(EbnfError, match=rf"no token {vocabulary.size}; its ids end at {vocabulary.size - 1}\nline 1, column 10"):
+        compiler.ebnf(f"root ::= <[{vocabulary.size}]>")
 
 
 @pytest.mark.filterwarnings("ignore:/requird")
