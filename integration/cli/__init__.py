@@ -3,6 +3,7 @@
     command                          the common parts of commands: table entry, exit codes, errors
     specification                    the arguments that name a specification
     tokenizer                        a tokenizer by its file
+    loading                          a line while a model loads
     generate, check, inspect, export, serve, batch
                                      a command each
     bench, benchmark                 a command, and its measurements

@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from .command import CUT, OK, REFUSED, Command, CommandError, colour, integer, note, seconds
+from .loading import shown_loading
 from .specification import Specification, add_specification, read_specification
 
 if TYPE_CHECKING:
@@ -158,13 +159,15 @@ def _load(directory: str | None, gguf: str | None) -> Generator:
     logging.disable_progress_bar()
     if gguf is not None:
         try:
-            return Generator(*load_gguf(gguf))
+            with shown_loading(gguf):
+                return Generator(*load_gguf(gguf))
         except (GGUFError, LibraryError) as error:
             raise CommandError(f"cannot load a model: {error}") from None
     if directory is None:
         torch.set_num_threads(1)  # PERF: its matrices are so small that a second thread costs more than it brings
     try:
-        return Generator(*load_model(directory))
+        with shown_loading(directory):
+            return Generator(*load_model(directory))
     except (OSError, ValueError) as error:
         if directory is None:
             raise

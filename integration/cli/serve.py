@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from ...schema.emit.json_parts import DEFAULT_WHITESPACE
 from .command import OK, Command, CommandError, integer, note
+from .loading import shown_loading
 
 KINDS: Final = frozenset({"json_schema", "regex", "ebnf", "lark", "choice", "structural_tag"})
 DTYPES: Final = ("auto", "float32", "float16", "bfloat16")
@@ -206,8 +207,10 @@ def load_engine(arguments: argparse.Namespace) -> tuple[Any, str]:
         torch.set_num_threads(arguments.torch_threads or 1)  # PERF: the demo model's matrices are too small for two threads
     try:
         load, path = _loader(arguments)
-        model, tokenizer = load(path)
-        draft = load(arguments.draft_model)[0] if arguments.draft_model else None
+        with shown_loading(path):
+            model, tokenizer = load(path)
+        with shown_loading(arguments.draft_model):
+            draft = load(arguments.draft_model)[0] if arguments.draft_model else None
     except (OSError, ValueError, RuntimeError, LibraryError) as error:  # RuntimeError is torch's, of a device that is not there
         raise CommandError(f"cannot load a model: {str(error).splitlines()[0]}") from None
     compiler = WorkerCompiler(
