@@ -220,7 +220,7 @@ def test_compile_and_fill_at_once(vllm, manager, tokenizer):
     [
         ({"json": '{"type": "strin"}'}, "json"),
         ({"json": "{"}, "not JSON"),
-        ({"json": " "}, "not JSON"),
+        ({"json": " "}, "where JSON is expected"),
         ({"json": {"type": "string", "minLength": 3, "maxLength": 2}}, "json"),
         ({"json": {"type": "object", "made-up": 1}, "disable_any_whitespace": True}, "STACKMASK_VLLM_WHITESPACE"),
         ({"json": True, "disable_additional_properties": True}, "additionalProperties"),
