@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Self
 from weakref import WeakSet
@@ -59,6 +59,7 @@ from .serialization import from_bytes, to_bytes
 from .structural_tag_key import TagKey, entries_of_key, tag_key, tag_of_key
 
 _PACKAGE: Final = __name__.partition(".")[0]
+_SCHEMAS: Final = (dict, bool, str, Mapping)  # a dict first: the check of an abstract class is slower
 SHOWN_ENTRIES: Final = 500
 SHOWN_NODES: Final = 20_000
 SHOWN_TEXT: Final = 20_000
@@ -477,8 +478,9 @@ class Compiler:
         strict_keywords: bool = False,
         distinct_keys: bool | None = None,
     ) -> Job:
+        is_type = not isinstance(schema, _SCHEMAS)
         if extra_properties is None:
-            extra_properties = "schema" if isinstance(schema, Mapping | bool | str) else "closed"
+            extra_properties = "closed" if is_type else "schema"
         for option, value in (
             ("whitespace", whitespace),
             ("property_order", property_order),
@@ -494,7 +496,7 @@ class Compiler:
         key, held = read_schema(schema, self._limits)
         if distinct_keys is None:
             # a Python dict keeps one of two equal keys; only types with free keys differ from their schema in this
-            distinct_keys = not isinstance(schema, Mapping | bool | str) and has_free_keys(schema_of_key(key))
+            distinct_keys = is_type and has_free_keys(schema_of_key(key))
         distinct_keys = bool(distinct_keys)
         others = tuple(sorted((uri, schema_key(document, self._limits)) for uri, document in documents.items())) if documents else ()
 
@@ -527,14 +529,14 @@ class Compiler:
         )
         front_end = partial(read, json_schema_grammar, lenient=lenient, strict_keywords=strict_keywords)
 
-        @lru_cache(maxsize=1)
-        def refusals() -> Refusals:
-            asked = {"property_order": property_order, "format": format, "extra_properties": extra_properties}
-            known = {uri: schema_of_key(other) for uri, other in others}
-            return Refusals(schema_of_key(key), documents=known, whitespace=whitespace, **asked)
+        refusals: list[Refusals] = []  # made for the first refused text
 
         def tell(data: bytes, position: int, rules: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-            return tuple(refusals()(data, position)), ()
+            if not refusals:
+                asked = {"property_order": property_order, "format": format, "extra_properties": extra_properties}
+                known = {uri: schema_of_key(other) for uri, other in others}
+                refusals.append(Refusals(schema_of_key(key), documents=known, whitespace=whitespace, **asked))
+            return tuple(refusals[0](data, position)), ()
 
         return Job("json_schema", identity, front_end, partial(read, unsatisfiable), tell)
 

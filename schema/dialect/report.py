@@ -49,6 +49,8 @@ _OF_OBJECTS: Final = frozenset(
 )
 _ELSEWHERE: Final = frozenset({"$ref", "$dynamicRef", "$recursiveRef", "allOf", "anyOf", "oneOf", "then", "else"})
 """Keywords whose subschemas say something about a value that the schema itself does not."""
+_BESIDE_REFERENCES: Final = frozenset({"$ref", "$defs", "definitions", "$schema"})
+"""Keywords that old drafts read beside $ref."""
 _ATOMS: Final = frozenset({str, int, float, bool, type(None)})
 _Path = tuple["_Path | None", Any]
 """A place in a schema: the place above it, and a key or an index there."""
@@ -141,6 +143,8 @@ class Report:
         >>> Report(Registry({"properties": {"a": {"requried": []}, "b": {"requried": []}}})).messages
         ('/properties/a/requried and 1 other place: unknown keyword; did you mean "required"?',)
         """
+        if not self.warnings:
+            return ()
         places: dict[tuple[str, str], list[str]] = {}
         for entry in self.warnings:
             places.setdefault((entry.keyword, entry.note), []).append(entry.pointer)
@@ -216,7 +220,7 @@ def may_warn(registry: Registry, formats: bool) -> bool:
                     case "$schema":
                         quiet = schema is root and not registry.unknown_dialects
                     case "$ref":
-                        quiet = False
+                        quiet = schema.keys().isdisjoint(_ignored(dialect))
                     case _:
                         quiet = not _unknown(keyword, dialect.name)
                 if not quiet:
@@ -361,12 +365,17 @@ def _plain(dialect: Dialect) -> frozenset[str]:
     return (ANNOTATIONS | dialect.keywords.keys()) - others
 
 
+@lru_cache(maxsize=64)
+def _ignored(dialect: Dialect) -> frozenset[str]:
+    """The keywords that old drafts ignore beside $ref, though they would mean something elsewhere."""
+    return frozenset(dialect.keywords) - ANNOTATIONS - _BESIDE_REFERENCES
+
+
 def _status(place: _Place, keyword: str, formats: bool) -> tuple[str, str]:
     """The fate of one keyword of a subschema, and a note on it."""
     schema, dialect = place.schema, place.dialect
-    if dialect.lone_reference and "$ref" in schema and keyword not in ("$ref", "$defs", "definitions", "$schema"):
-        known = keyword in dialect.keywords and keyword not in ANNOTATIONS
-        return ANNOTATION, f"ignored beside $ref in {dialect.name}" if known else ""
+    if dialect.lone_reference and "$ref" in schema and keyword not in _BESIDE_REFERENCES:
+        return ANNOTATION, f"ignored beside $ref in {dialect.name}" if keyword in _ignored(dialect) else ""
     if keyword in ANNOTATIONS:
         return ANNOTATION, ""
     if keyword == NAME and place.path is None:
