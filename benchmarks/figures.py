@@ -43,9 +43,9 @@ RUNS = {
     "apply": "apply",
     "tools": "tools",
     "keywords": "keywords",
-    "sample-400": "maskbench --count 400 --timeout 60 --cpu-time --engines stackmask llguidance",
-    "sample-60": "maskbench --count 60 --timeout 60 --cpu-time --engines stackmask llguidance xgrammar xgrammar-strict",
-    "sample-12": "maskbench --count 12 --timeout 60 --cpu-time --engines stackmask outlines-core",
+    "sample-400": "maskbench --count 400 --timeout 60 --engines stackmask llguidance",
+    "sample-60": "maskbench --count 60 --timeout 60 --engines stackmask llguidance xgrammar xgrammar-strict",
+    "sample-12": "maskbench --count 12 --timeout 60 --engines stackmask outlines-core",
     "growth": "growth --rounds 2 --seconds 15",
 }
 PUBLISHED = ("sample-400", "sample-60", "sample-12", "growth")
