@@ -141,6 +141,15 @@ def kind_of(value: object) -> str:
     return type(value).__name__ + ("; pass the text of the file: path.read_text()" if isinstance(value, PurePath) else "")
 
 
+def outside_vocabulary(token: int, size: int | None) -> str:
+    """The complaint about the id of a token that a vocabulary of this size does not have; empty where it may have it.
+
+    >>> outside_vocabulary(5, 5), outside_vocabulary(4, 5), outside_vocabulary(4, None)
+    ('the vocabulary has no token 5; its ids end at 4', '', '')
+    """
+    return "" if size is None or token < size else f"the vocabulary has no token {token}; its ids end at {size - 1}"
+
+
 def caret(text: str, position: int) -> str:
     r"""The line of `text` that holds `position`, its place, and a caret below it.
 

@@ -580,8 +580,15 @@ class Compiler:
         def json_node(builder: GrammarBuilder, schema: Any) -> NodeId:
             return json_schema_node(builder, schema, whitespace=whitespace, limits=self._limits)[0]
 
-        known: Any = {"special": self._vocabulary.special, "vocabulary_size": self._vocabulary.size}
-        front_end = partial(lark_grammar, start=start, **known, json_node=json_node, grammars=named)
+        vocabulary = self._vocabulary
+        front_end = partial(
+            lark_grammar,
+            start=start,
+            special=vocabulary.special,
+            vocabulary_size=vocabulary.size,
+            json_node=json_node,
+            grammars=named,
+        )
         return self._text("lark", front_end, text, start, whitespace, others)
 
     def _choice(self, options: Sequence[str]) -> Job:

@@ -33,7 +33,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from ..automata.charset import ANY, case_closure, complement, from_ranges
-from ..exceptions import EbnfError, LimitError, kind_of
+from ..exceptions import EbnfError, LimitError, kind_of, outside_vocabulary
 from ..grammar import Grammar, GrammarBuilder, NodeId, RuleId
 from ..limits import Limits
 from ..useless_rules import barren_rule, unproductive_rules, unreachable_rules
@@ -201,19 +201,18 @@ class _Emitter:
 
     def rule(self, head: Token, body: NodeId, ahead: NodeId | None) -> None:
         """A rule's definition."""
-        token = head
         name = self.current
         rule = self.rule_named(name)
-        written = token[len(name) :].rstrip("=:").strip()
+        written = head[len(name) :].rstrip("=:").strip()
         if written:
             try:
                 self.options[rule] = read_options(written[1:-1])
             except OptionError as error:
-                raise self.error(str(error), token.start + token.index("[")) from None
+                raise self.error(str(error), head.start + head.index("[")) from None
         if rule in self.definition:
             line = self.source.text.count("\n", 0, self.definition[rule]) + 1
-            raise self.error(f"rule `{name}` is defined already on line {line}", token.start)
-        self.definition[rule] = token.start
+            raise self.error(f"rule `{name}` is defined already on line {line}", head.start)
+        self.definition[rule] = head.start
         self.builder.define(rule, body)
         if ahead is not None:
             self.lookaheads[rule] = ahead
@@ -386,10 +385,8 @@ class _Emitter:
         by_id = re.fullmatch(r"<\[([0-9]{1,9})\]>", name)
         if by_id:
             token_id = int(by_id.group(1))
-            if self.vocabulary_size is not None and token_id >= self.vocabulary_size:
-                raise self.error(
-                    f"the vocabulary has no token {token_id}; its ids end at {self.vocabulary_size - 1}", token.start + negated
-                )
+            if complaint := outside_vocabulary(token_id, self.vocabulary_size):
+                raise self.error(complaint, token.start + negated)
             return self.builder.tokens((token_id,), negated=negated, textless=negated)
         found = self.special.get(name, self.special.get(name[1:-1]))
         if found is None:

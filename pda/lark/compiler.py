@@ -50,7 +50,7 @@ from ..automata.charset import from_chars
 from ..budget import Budget
 from ..ebnf.lexer import check_text
 from ..embed import splice
-from ..exceptions import LarkError, LimitError, kind_of
+from ..exceptions import LarkError, LimitError, kind_of, outside_vocabulary
 from ..grammar import Grammar, GrammarBuilder, NodeId, RuleId
 from ..limits import Limits
 from ..regex.first_match import MANY_WORDS
@@ -458,9 +458,8 @@ class _RuleBuilder(Transformer_NonRecursive[Token, Any]):
             low, high = int(match.group(1)), int(match.group(2) or match.group(1))
             if high < low:
                 raise self.plan.error(f"the range {part.strip()} of tokens ends before it begins", token)
-            size = self.compiler.session.vocabulary_size
-            if size is not None and high >= size:
-                raise self.plan.error(f"the vocabulary has no token {high}; its ids end at {size - 1}", token)
+            if complaint := outside_vocabulary(high, self.compiler.session.vocabulary_size):
+                raise self.plan.error(complaint, token)
             if high - low + len(ids) > self.compiler.budget.limits.states:
                 line = self.compiler.definitions.line(token)
                 raise self.plan.too_large("a list of tokens").at(f"line {line}, `{token[:40]}`")

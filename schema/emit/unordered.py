@@ -62,7 +62,8 @@ class Unordered:
         self.budget = budget
         self.atoms = list(dict.fromkeys(atom for clause in clauses for atom in clause))
         places = {atom: 1 << place for place, atom in enumerate(self.atoms)}
-        self.first = least([sum({places[atom] for atom in clause}) for clause in clauses])
+        first = [sum({places[atom] for atom in clause}) for clause in clauses]
+        self.first = without_larger(first, first)
         self.universal = sum(bit for atom, bit in places.items() if atom.every)
         self.concerning = [sum(bit for atom, bit in places.items() if key.concerns(atom)) for key in keys]
         self.own = [sum(bit for atom, bit in places.items() if key.name is not None and atom.name == key.name) for key in keys]
@@ -158,17 +159,4 @@ def without_larger(clauses: Sequence[int], some: Sequence[int]) -> Left:
     for clause in some:
         if clause in kept:
             kept = {other for other in kept if other == clause or clause & ~other}
-    return tuple(sorted(kept))
-
-
-def least(clauses: Sequence[int]) -> Left:
-    """The clauses that hold no other one.
-
-    >>> least([0b110, 0b010, 0b101, 0b010])
-    (2, 5)
-    """
-    kept: list[int] = []
-    for clause in sorted(set(clauses), key=lambda bits: (bits.bit_count(), bits)):
-        if not any(other & ~clause == 0 for other in kept):
-            kept.append(clause)
     return tuple(sorted(kept))

@@ -16,7 +16,7 @@ from collections.abc import Callable, Generator, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from ...pda.budget import Budget
-from ...pda.exceptions import LimitError
+from ...pda.exceptions import LimitError, outside_vocabulary
 from ...pda.free_text import DispatchError, text_dispatch, text_without, token_dispatch
 from ...pda.grammar import NodeId
 from ..emit.json_parts import ANY_CHARACTER
@@ -169,9 +169,8 @@ class Writer:
                 raise refusal(path, f"{value!r:.80} is not the name of a special token; give other tokens by their ids")
             return found
         token = checked_count(path, value, 0)
-        size = self.special.vocabulary_size
-        if size is not None and token >= size:
-            raise refusal(path, f"the vocabulary has no token {token}; its ids end at {size - 1}")
+        if complaint := outside_vocabulary(token, self.special.vocabulary_size):
+            raise refusal(path, complaint)
         return token
 
     def tokens(self, fields: Fields, name: str, *, optional: bool = False) -> tuple[int, ...]:
