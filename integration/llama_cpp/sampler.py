@@ -74,7 +74,7 @@ class _State:
 class GrammarSamplers:
     """Makes samplers for one library, and holds their state; it must live as long as they do.
 
-    A sampler is freed by `llama_sampler_free`, or with the chain that it was added to. `seconds` is the time spent in masks.
+    A sampler is freed by `llama_sampler_free`, or with the chain that it was added to. `seconds` is the time that masks and tokens took.
     """
 
     def __init__(self, library: Library) -> None:
@@ -124,11 +124,15 @@ class GrammarSamplers:
     # what llama.cpp calls
 
     def _accept(self, sampler: Any, token: int) -> None:
+        start = perf_counter()
         state = self._state(sampler.contents)
-        if state.refused is not None or state.matcher.is_terminated():
-            return
-        if not (0 <= token < state.matcher.vocabulary.size and state.matcher.accept_token(token)):
+        if (
+            state.refused is None
+            and not state.matcher.is_terminated()
+            and not (0 <= token < state.matcher.vocabulary.size and state.matcher.accept_token(token))
+        ):
             state.refused = token
+        self.seconds += perf_counter() - start
 
     def _apply(self, sampler: Any, candidates: Any) -> None:
         start = perf_counter()

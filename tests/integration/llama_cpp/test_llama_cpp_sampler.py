@@ -1,8 +1,10 @@
 """Grammars as samplers of llama.cpp, and as logits processors of llama-cpp-python."""
 
 import ctypes
+import importlib
 import random
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -165,6 +167,18 @@ def test_a_refused_token_ends_the_text(library, samplers, compilers, chain_of):
         assert allowed(library, sampler, range(vocabulary.size)) == set(vocabulary.stop_token_ids)
         library.native.llama_sampler_reset(sampler)
         assert samplers.refused(sampler) is None
+
+
+def test_the_sampler_takes_a_small_part_of_a_step(library, data, tmp_path, monkeypatch):
+    """Beside a model of two layers the grammar takes less than a quarter of a step; `benchmarks.llama_cpp` has all of them, and 5 %."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[3]))
+    monkeypatch.setenv("STACKMASK_LIBLLAMA", str(library.path))
+    benchmark = importlib.import_module("benchmarks.llama_cpp")
+    path = benchmark.random_model(tmp_path / "model.gguf", data / "tokenizers" / "llama3", layers=2)
+    times = benchmark.measure(path, 24)
+    assert len(times.forward) == len(times.grammar) == 24
+    assert min(times.grammar) > 0
+    assert 0 < times.ratio < 0.25
 
 
 def test_logits_processor(compilers):
