@@ -22,8 +22,21 @@ from ..sets.strings import Strings, Texts
 from ..sets.types import FALSE, TRUE, Literal
 
 _NESTED: Final = (dict, list)
+_PLAIN: Final = frozenset({str, int, float, bool, type(None)})
 _UNKNOWN: Final = (0,)
 _OF_TYPE: Final = {kind: {"type": kind} for kind in ("array", "string")}
+
+
+def _outline(schema: Schema) -> tuple[object, ...]:
+    """The keywords of a subschema with their plain values, the keys of its objects, and the lengths of its arrays."""
+    outline: list[object] = []
+    for keyword, value in schema.items():
+        kind = value.__class__
+        if kind not in _PLAIN:
+            value = tuple(value) if kind is dict else len(value) if kind is list else None
+        outline.append(keyword)
+        outline.append(value)
+    return tuple(outline)
 
 
 class Alternatives(NamedTuple):
@@ -51,6 +64,8 @@ class Numbering:
         """Subschema and scope of each literal."""
         self.literals: dict[tuple[int, Scope], Literal] = {}
         self.texts: dict[tuple[int, Scope], Literal] = {}
+        self.outlines: dict[tuple[Scope, tuple[object, ...]], Literal] = {}
+        """The first literal of each outline; only subschemas of one outline are compared in full."""
         self.written: dict[int, int] = {}
         """The number of the contents of each object and array of the schema, 0 if they cannot be compared."""
         self.forms: dict[bytes, int] = {}
@@ -74,15 +89,23 @@ class Numbering:
         key = (id(schema), scope)
         found = self.literals.get(key)
         if found is None:
-            form = self.form(schema)
-            found = self.texts.get((form, scope)) if form else None
-            if found is None:
-                found = len(self.entries)
-                self.entries.append((schema, scope))
-                if form:
-                    self.texts[form, scope] = found
-            self.literals[key] = found
+            found = self.literals[key] = self._first_number(schema, scope)
         return found
+
+    def _first_number(self, schema: Schema, scope: Scope) -> Literal:
+        """The number of a subschema that has none yet: that of one written alike, or a new one.
+
+        PERF: most subschemas differ in their outlines already, so few are compared in full.
+        """
+        new = len(self.entries)
+        first = self.outlines.setdefault((scope, _outline(schema)), new)
+        if first != new and (form := self.form(schema)):
+            self.texts.setdefault((self.form(self.entries[first][0]), scope), first)
+            found = self.texts.setdefault((form, scope), new)
+            if found != new:
+                return found
+        self.entries.append((schema, scope))
+        return new
 
     def form(self, schema: Schema) -> int:
         """A number that two subschemas share just when they are written alike; 0 where that is not known.
@@ -91,6 +114,9 @@ class Numbering:
         complement to tell the branches apart. Each object and array is numbered once, by the numbers of those in it.
         """
         numbers = self.written
+        known = numbers.get(id(schema))
+        if known is not None:
+            return known
         todo: list[Any] = [schema]
         work = 0
         while todo:

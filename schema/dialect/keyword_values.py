@@ -245,4 +245,5 @@ _ESCAPES: Final = re.compile("[~/]")
 
 def pointer_token(key: object) -> str:
     """A step of a JSON pointer."""
-    return _ESCAPES.sub(lambda match: "~0" if match[0] == "~" else "~1", str(key))
+    text = str(key)
+    return text if text.isalnum() else _ESCAPES.sub(lambda match: "~0" if match[0] == "~" else "~1", text)

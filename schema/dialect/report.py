@@ -9,7 +9,7 @@ A keyword that no draft knows is an annotation by the specification; where it lo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
@@ -83,7 +83,7 @@ class Report:
     annotation  requried  /requried  unknown keyword; did you mean "required"?
     """
 
-    __slots__ = ("_approximated", "_entries", "_formats", "_make", "_registry", "_repeats", "_warnings")
+    __slots__ = ("_approximated", "_entries", "_formats", "_make", "_messages", "_registry", "_repeats", "_warnings")
 
     def __init__(self, registry: Registry, *, formats: bool = True, approximated: tuple[Entry, ...] = (), repeats: bool = False) -> None:
         """`repeats`: whether keys that are left free may come twice, which is an entry then."""
@@ -94,13 +94,14 @@ class Report:
         self._repeats = repeats
         self._entries: tuple[Entry, ...] | None = None
         self._warnings: tuple[Entry, ...] | None = None
+        self._messages: tuple[str, ...] | None = None
 
     @classmethod
     def of(cls, entries: tuple[Entry, ...]) -> Report:
         """A report out of its entries alone."""
         report = cls.__new__(cls)
         report._registry, report._make, report._formats, report._approximated, report._entries = None, None, True, (), entries
-        report._warnings, report._repeats = None, False
+        report._warnings, report._messages, report._repeats = None, None, False
         return report
 
     @classmethod
@@ -132,8 +133,7 @@ class Report:
             if self._registry is None or self._approximated:
                 self._warnings = tuple(entry for entry in self.entries if entry.is_warning)
             else:
-                noted = may_warn(self._registry, self._formats)
-                self._warnings = tuple(noted_entries(self._registry, self._formats)) if noted else ()
+                self._warnings = tuple(Entry(_pointer(path), *rest) for path, *rest in _notes(self._registry, self._formats))
         return self._warnings
 
     @property
@@ -143,12 +143,17 @@ class Report:
         >>> Report(Registry({"properties": {"a": {"requried": []}, "b": {"requried": []}}})).messages
         ('/properties/a/requried and 1 other place: unknown keyword; did you mean "required"?',)
         """
-        if not self.warnings:
-            return ()
-        places: dict[tuple[str, str], list[str]] = {}
-        for entry in self.warnings:
-            places.setdefault((entry.keyword, entry.note), []).append(entry.pointer)
-        return tuple(f"{found[0]}{_others(len(found) - 1)}: {note}" for (_, note), found in places.items())
+        if self._messages is None:
+            notes: Iterable[tuple[str | _Path | None, str, str, str]]
+            if self._registry is None or self._approximated:
+                notes = ((entry.pointer, entry.keyword, entry.status, entry.note) for entry in self.warnings)
+            else:
+                notes = _notes(self._registry, self._formats)
+            places: dict[tuple[str, str], list[str | _Path | None]] = {}
+            for place, keyword, _, note in notes:
+                places.setdefault((keyword, note), []).append(place)
+            self._messages = tuple(f"{_pointer(found[0])}{_others(len(found) - 1)}: {note}" for (_, note), found in places.items())
+        return self._messages
 
     @property
     def approximated(self) -> tuple[Entry, ...]:
@@ -187,17 +192,17 @@ def _others(count: int) -> str:
 
 def schema_entries(registry: Registry, formats: bool, repeats: bool = False) -> Iterator[Entry]:
     """The entries of the root document, depth first in the order of the schema."""
-    yield from _unknown_dialects(registry)
+    yield from (Entry("/$schema", "$schema", ANNOTATION, note) for note in _unknown_dialects(registry))
     if repeats and registry.root.resource.root is True:
         yield Entry("", "", ALLOWED, REPEATED_KEYS)
     for place in _places(registry):
         if repeats and _leaves_keys_free(place, closes=bool(registry.root.closing)):
             yield Entry(_pointer(place.path), "", ALLOWED, REPEATED_KEYS)
-        yield from _entries(place, place.schema, formats)
+        yield from _entries(place, formats)
 
 
 def may_warn(registry: Registry, formats: bool) -> bool:
-    """Whether `noted_entries` may have one: false only where it has none.
+    """Whether there may be a warning: false only where there is none.
 
     PERF: every compilation asks, and many schemas have none. This pass makes no object for a subschema.
     """
@@ -211,7 +216,9 @@ def may_warn(registry: Registry, formats: bool) -> bool:
                 return True  # of another class: not worth a faster way
             continue
         if not schema.keys() <= plain:
-            for keyword in schema.keys() - plain:
+            for keyword in schema:
+                if keyword in plain:
+                    continue
                 match keyword:
                     case "format":
                         quiet = not formats or is_known(schema[keyword])
@@ -239,17 +246,23 @@ def may_warn(registry: Registry, formats: bool) -> bool:
     return False
 
 
-def noted_entries(registry: Registry, formats: bool) -> Iterator[Entry]:
-    """The entries of `schema_entries` that are warnings; only keywords that may have a note are looked at."""
-    yield from _unknown_dialects(registry)
+def _notes(registry: Registry, formats: bool) -> Iterator[tuple[_Path, str, str, str]]:
+    """The path, keyword, status and note of each warning; only keywords that may have a note are looked at."""
+    if not may_warn(registry, formats):
+        return
+    for note in _unknown_dialects(registry):
+        yield (None, "$schema"), "$schema", ANNOTATION, note
     for place in _places(registry):
-        schema, dialect = place.schema, place.dialect
-        doubtful: Collection[Any] = schema.keys() - _plain(dialect)
-        if place.depth >= DEEPEST or (dialect.lone_reference and "$ref" in schema):
-            doubtful = schema.keys()
-        if doubtful:
-            keywords = [keyword for keyword in schema if keyword in doubtful]
-            yield from _entries(place, keywords, formats, warnings=True)
+        schema, path, dialect, depth = place
+        if depth >= DEEPEST or (dialect.lone_reference and "$ref" in schema):
+            doubtful = list(schema)
+        else:
+            plain = _plain(dialect)
+            doubtful = [keyword for keyword in schema if keyword not in plain]
+        for keyword in doubtful:
+            status, note = _status(place, keyword, formats)
+            if note and status != ENFORCED:
+                yield (path, keyword), keyword, status, note
 
 
 class _Place(NamedTuple):
@@ -267,7 +280,7 @@ def _places(registry: Registry) -> Iterator[_Place]:
     seen: set[int] = set()
     while stack:
         schema, path, scope, depth = stack.pop()
-        if not isinstance(schema, dict | Mapping) or id(schema) in seen:
+        if (schema.__class__ is not dict and not isinstance(schema, Mapping)) or id(schema) in seen:
             continue
         seen.add(id(schema))
         if "$id" in schema or "id" in schema:
@@ -277,15 +290,16 @@ def _places(registry: Registry) -> Iterator[_Place]:
             continue
         inner: list[tuple[Any, _Path | None, Scope, int]] = []
         for keyword, value in schema.items():
-            if not _may_hold(keyword, value):
+            kind = value.__class__
+            if kind in _ATOMS or keyword not in _HOLDERS:
                 continue
-            if isinstance(value, dict | Mapping):
+            if kind is dict or isinstance(value, Mapping):
                 if keyword in NAMED:
-                    inner.extend((member, ((path, keyword), name), scope, depth + 1) for name, member in value.items())
+                    inner += [(member, ((path, keyword), name), scope, depth + 1) for name, member in value.items()]
                 elif keyword in ONE:
                     inner.append((value, (path, keyword), scope, depth + 1))
             elif keyword in MANY and isinstance(value, list | tuple):
-                inner.extend((member, ((path, keyword), index), scope, depth + 1) for index, member in enumerate(value))
+                inner += [(member, ((path, keyword), index), scope, depth + 1) for index, member in enumerate(value)]
         inner.reverse()
         stack.extend(inner)
 
@@ -295,17 +309,11 @@ def _may_hold(keyword: str, value: Any) -> bool:
     return value.__class__ not in _ATOMS and keyword in _HOLDERS
 
 
-def _entries(place: _Place, keywords: Iterable[str], formats: bool, *, warnings: bool = False) -> Iterator[Entry]:
-    """The entries of some keywords of a subschema, or only those that are warnings."""
-    pointer: str | None = None
-    for keyword in keywords:
+def _entries(place: _Place, formats: bool) -> Iterator[Entry]:
+    """The entries of the keywords of a subschema."""
+    pointer = _pointer(place.path)
+    for keyword in place.schema:
         status, note = _status(place, keyword, formats)
-        if place.depth >= DEEPEST and _may_hold(keyword, place.schema[keyword]):
-            note = "what is below is not listed"
-        if warnings and (status == ENFORCED or not note):
-            continue
-        if pointer is None:
-            pointer = _pointer(place.path)
         yield Entry(f"{pointer}/{pointer_token(keyword)}", keyword, status, note)
 
 
@@ -342,15 +350,16 @@ def _has_free_keys(said: Mapping[str, Any], *, closes: bool) -> bool:
     return bool(said.get("minProperties", 0) <= 0 and said.get("maxProperties", named + 2) >= named + 2)
 
 
-def _unknown_dialects(registry: Registry) -> Iterator[Entry]:
-    """An entry for each `$schema` that names no dialect."""
+def _unknown_dialects(registry: Registry) -> Iterator[str]:
+    """A note for each `$schema` that names no dialect."""
     for uri in dict.fromkeys(registry.unknown_dialects):
-        note = f"unknown dialect {shown(uri)}; read as draft {registry.root.resource.dialect.name}"
-        yield Entry("/$schema", "$schema", ANNOTATION, note)
+        yield f"unknown dialect {shown(uri)}; read as draft {registry.root.resource.dialect.name}"
 
 
-def _pointer(path: _Path | None) -> str:
-    """The JSON pointer of a path."""
+def _pointer(path: str | _Path | None) -> str:
+    """The JSON pointer of a path, or a pointer itself."""
+    if isinstance(path, str):
+        return path
     tokens: list[str] = []
     while path is not None:
         path, step = path
@@ -373,6 +382,14 @@ def _ignored(dialect: Dialect) -> frozenset[str]:
 
 def _status(place: _Place, keyword: str, formats: bool) -> tuple[str, str]:
     """The fate of one keyword of a subschema, and a note on it."""
+    status, note = _status_alone(place, keyword, formats)
+    if place.depth >= DEEPEST and _may_hold(keyword, place.schema[keyword]):
+        note = "what is below is not listed"
+    return status, note
+
+
+def _status_alone(place: _Place, keyword: str, formats: bool) -> tuple[str, str]:
+    """The same, but for what lies below the keyword."""
     schema, dialect = place.schema, place.dialect
     if dialect.lone_reference and "$ref" in schema and keyword not in _BESIDE_REFERENCES:
         return ANNOTATION, f"ignored beside $ref in {dialect.name}" if keyword in _ignored(dialect) else ""

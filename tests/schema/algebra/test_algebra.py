@@ -112,6 +112,10 @@ def test_literals_are_shared() -> None:
     first, second, *others = [it.numbering.literal(written, scope) for written in alike]
     assert first == second, "what is written alike in one scope is one"
     assert len({first, *others}) == 5, "and what is only equal is not, nor what may not be read twice"
+    nested = [{"items": [{"maxLength": number}]} for number in (1, 2, 2, 1, 3)]
+    one, two, two_again, one_again, three = [it.numbering.literal(written, scope) for written in nested]
+    assert (one, two) == (one_again, two_again), "the first of its outline and those behind it"
+    assert len({one, two, three}) == 3
     assert conjunction(3, -3) == NEVER
     assert conjunction(TRUE) == frozenset()
 
