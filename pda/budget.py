@@ -1,4 +1,4 @@
-"""What one compilation may still spend.
+"""The work that one compilation may still do.
 
 Work is counted, not timed, so that a verdict is the same on every machine and on every rank: each loop that can grow counts its steps by
 `spend`. A step is about what takes a microsecond: a transition of an automaton, a pair of alternatives, a token of a grammar's text.
@@ -103,5 +103,5 @@ class Part:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         budget = self.budget
         end, budget.what = self.before
-        # What was spent inside does not count against the share of the part around it.
+        # The work done inside does not count against the share of the part around it.
         budget.end = min(budget.limits.compile_work, end + budget.work - self.start)

@@ -32,7 +32,7 @@ Capture: TypeAlias = tuple[str, bytes]
 
 
 class Vocabulary:
-    """What a grammar must know of a vocabulary: its size, the ids with text, which are only counted when asked for, and their text."""
+    """The part of a vocabulary that a grammar needs: its size, the ids with text, which are only counted when asked for, and their text."""
 
     def __init__(self, size: int, text_of: Callable[[int], bytes | None]) -> None:
         self.size = size
@@ -113,7 +113,7 @@ _Way: TypeAlias = _Read | _Ended | None
 
 
 class _Ways:
-    """How items came about, column by column: a forest of all ways to read the text."""
+    """The derivations of items, column by column: a forest of all ways to read the text."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits

@@ -154,7 +154,7 @@ def _tree(builder: GrammarBuilder, texts: Sequence[bytes], budget: Budget) -> No
 
 
 def _shared(one: bytes, other: bytes) -> int:
-    """How many bytes two texts begin with alike."""
+    """The length in bytes of the longest common prefix of two texts."""
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2

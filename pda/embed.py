@@ -122,7 +122,7 @@ def _permute(node: Node, renumbered: Renumbered, _first: int) -> Node:
 
 
 def _renumber(kinds: Sequence[Operand]) -> Callable[[Node, Renumbered, int], Node] | None:
-    """How a node with operands of these kinds is renumbered; None where none of them refers to anything."""
+    """A function that renumbers a node with operands of these kinds; None where no operand is a reference."""
     return next((change for kind, change in _CHANGES.items() if kind in kinds), None)
 
 

@@ -21,7 +21,7 @@ _END = 1
 
 
 class DispatchError(Exception):
-    """Tags that cannot be told apart, or never be reached; the message says which."""
+    """Tags that are ambiguous or can never be reached; the message names them."""
 
 
 class Watch(NamedTuple):

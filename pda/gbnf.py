@@ -311,7 +311,7 @@ class _Writer(Writer):
     """The writer of EBNF, where GBNF is written otherwise."""
 
     def _find_own(self) -> set[int]:
-        """What is repeated by number is a rule too, and so is the repetition: llama.cpp multiplies the numbers of nested ones."""
+        """A counted repetition is a rule, and so is its body: llama.cpp multiplies the counts of nested ones."""
         own = super()._find_own()
         for index, node in enumerate(self.nodes):
             if node[0] == REPEAT and max(node[2], node[3]) > 1:

@@ -334,7 +334,7 @@ def nested_counts(least: int, most: int, minimum: int, maximum: int) -> tuple[in
 
 _NODE_BYTES: Final = 160  # a tuple of three, its numbers and its place in the table
 _TABLES: Final = {LITERAL: (1, 1), CHARS: (16, 1), TOKENS: (16, 1), GRAPH: (16, 2), PERMUTE: (16, 1), AUTOMATON: (240, 1), EXCEPT: (80, 1)}
-"""What an entry of a node's table takes, and where the table is; a state of an automaton is taken to have two transitions."""
+"""The size of an entry of a node's table, and the position of the table; a state of an automaton is taken to have two transitions."""
 
 
 def memory_of(nodes: Sequence[Node], rules: int) -> int:

@@ -329,7 +329,7 @@ class Writer:
             return names[state]
 
         def following(state: int, depth: int) -> Text:
-            """What is read from a state on."""
+            """The expression that is read from a state on."""
             found = []
             for target, label in ways.out[state].items():
                 if target == state:

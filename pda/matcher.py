@@ -39,8 +39,8 @@ def allocate_token_bitmask(batch_size: int, vocab_size: int) -> npt.NDArray[np.i
 
 
 Tell = Callable[[bytes, int, Sequence[str]], tuple[tuple[str, ...], tuple[str, ...]]]
-"""What a specification says of a refusal: from the whole text, the byte refused (its length where the text ends too early) and the rules
-there, sentences in the words of the specification, and places in it."""
+"""Explains a refusal in terms of a specification: from the whole text, the position of the refused byte (its length where the text ends
+too early) and the rules there, sentences in the words of the specification, and places in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +204,7 @@ class Matcher(engine.Matcher):
         )
 
     def missing(self, data: bytes) -> tuple[str, ...]:
-        """What a text lacks that fits but ends too early, in terms of the specification; the matcher must be at the start."""
+        """The parts that a text lacks which fits but ends too early, in terms of the specification; the matcher must be at the start."""
         if self._tell is None or self.num_accepted:
             return ()
         reasons, places = self._tell(data, len(data), self.rule_names(data))

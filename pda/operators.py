@@ -138,7 +138,7 @@ def operands(node: Node) -> Sequence[int]:
 
 
 def _references(kinds: tuple[Operand, ...]) -> Callable[[Node], Sequence[int]]:
-    """How the references among operands of these kinds are found."""
+    """A function that finds the references among operands of these kinds."""
     match [kind for kind in kinds if kind in (Operand.NODE, Operand.NODES, Operand.EDGES, Operand.MEMBERS)]:
         case [Operand.NODES]:
             return lambda node: node[1:]

@@ -234,7 +234,7 @@ def _define(
     problems: list[Entry] = []
     before = len(builder.rules)
     while True:
-        # What an attempt that failed has left undefined is never called.
+        # The rules that a failed attempt has left undefined are never called.
         for left in range(before, len(builder.rules)):
             if builder.rules[left] < 0:
                 builder.define(RuleId(left), fragments.never)

@@ -15,7 +15,7 @@ from ..tokenizers import Vocabulary
 from ..tokenizers.decoders import decode_pieces
 
 HUB_SECONDS: Final = 5.0
-"""How long the hub has to say whether it knows a model."""
+"""The time that the hub has to say whether it knows a model, in seconds."""
 
 
 def demo_model_path() -> Path:

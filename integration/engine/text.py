@@ -46,7 +46,7 @@ class TextStream:
         return self._said(self._decoder.decode(b"", True).replace(MARK, "\ufffd") + text, False)
 
     def _said(self, text: str, final: bool) -> str:
-        """What can be said of the text so far."""
+        """Add a piece of text; return the part that cannot be the beginning of a stop text any more."""
         text = self._held + text
         self._held = ""
         if self.stopped:

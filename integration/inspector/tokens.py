@@ -119,7 +119,7 @@ class Strip:
     """The tokens of a text one by one; made once, it reads the next text from where that differs from the last.
 
     A row is [id, start, end, status, allowed, mask microseconds, accept microseconds], with offsets in bytes.
-    The status is "forced" where the text had to go on like this, "chosen", "refused", "after" behind a refused token, or "unknown" where
+    The status is "forced" where the text had to continue like this, "chosen", "refused", "after" behind a refused token, or "unknown" where
     there was no time.
     """
 

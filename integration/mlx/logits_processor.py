@@ -5,7 +5,7 @@ all rows may share one processor; speculative decoding asks for places that it h
 call continues from the text that has all its tokens but the last, from a fork of one that has these and more, or begins a new text, whose
 prompt is all that is there.
 
-What of a text is prompt is told by its first call alone. A prompt that is an earlier prompt, some of its answer and one token more is
+Only the first call tells which part of a text is the prompt. A prompt that is an earlier prompt, some of its answer and one token more is
 taken for the answer going on; a processor for each request never meets one.
 """
 

@@ -87,13 +87,13 @@ class Turns(Executor):
     # what a call that runs asks for
 
     def begin(self, stop: Callable[[], None]) -> None:
-        """What the call of this thread waits for can be stopped from here on, by `stop`."""
+        """From here on, `stop` can stop the work that the call of this thread waits for."""
         turn: Turn = self._mine.turn
         with self._lock:
             turn.stop, turn.is_stopped = stop, False
 
     def end(self) -> bool:
-        """What the call of this thread waited for is over; whether it was stopped."""
+        """The work that the call of this thread waited for is over; return whether it was stopped."""
         turn: Turn = self._mine.turn
         with self._lock:
             stopped = turn.is_stopped

@@ -109,7 +109,7 @@ class Planner:
             )
 
     async def run(self, call: Callable[[], R]) -> R:
-        """What a call gives that works on a client's texts: one on texts that are not short leaves the event loop, and takes its turn."""
+        """The result of a call that works on a client's texts. A call on long texts leaves the event loop and waits for its turn."""
         if SIZE.get() <= SHORT:
             return call()
         try:
@@ -202,7 +202,7 @@ class Planner:
         return grammar, hit
 
     async def check(self, constraint: Constraint, field: str | None, text: str | None) -> dict[str, Any]:
-        """What there is to say of a constraint and of a text in it; errors are those of `compile`."""
+        """A description of a constraint and of a text in it; errors are those of `compile`."""
         self.check_kind(constraint.kind, field)
 
         def submit() -> SharedFuture[dict[str, Any]]:

@@ -75,7 +75,7 @@ class Dialect:
         whitespace: str,
         prompt: str,
     ) -> tuple[ToolPlan | None, Constraint | None, str | None]:
-        """What a request's tools come to, and the constraint of its answer, given the one that the request asks for and where.
+        """The tools of a request and the constraint of its answer, given the constraint that the request asks for and its place.
 
         Where the server knows what ends the reasoning, the engine reads past it. Otherwise the answer begins in it where the prompt ends
         with its beginning, and may begin with it elsewhere.

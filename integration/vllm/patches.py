@@ -65,7 +65,7 @@ _FIELDS: Final = MappingProxyType(
 _ATTRIBUTES: Final = MappingProxyType(
     {("vllm.v1.request", "Request"): "output_token_ids sampling_params structured_output_request use_structured_output"}
 )
-"""What is read from objects whose classes declare no fields: properties, or names that `__init__` sets."""
+"""Attributes of objects whose classes declare no fields: properties, or names that `__init__` sets."""
 
 _ABSTRACT: Final = MappingProxyType({"StructuredOutputBackend": Backend, "StructuredOutputGrammar": Grammar})
 

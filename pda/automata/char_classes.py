@@ -113,7 +113,7 @@ class Labels:
 MOST_CLASSES: Final = 64
 """Automata of more classes than this are better read by ranges."""
 MOST_CELLS: Final = 1 << 20
-"""What a table of all states and intervals of characters may have; it takes 20 ms."""
+"""The most entries of a table of all states and intervals of characters; it takes 20 ms."""
 _BOUNDS: Final = (0, 0xD800, 0xE000, 0x110000)
 _SURROGATES: Final = 0xD800
 

@@ -55,14 +55,14 @@ def pairs(chars: CharSet) -> Iterable[tuple[int, int]]:
 
 
 def union(*sets: CharSet) -> CharSet:
-    """What is in any of the sets."""
+    """The union of the sets."""
     if len(sets) == 1:
         return sets[0]
     return from_ranges(pair for chars in sets for pair in pairs(chars))
 
 
 def intersection(left: CharSet, right: CharSet) -> CharSet:
-    """What is in both sets.
+    """The intersection of two sets.
 
     >>> intersection((97, 122), (48, 57, 95, 110))
     (97, 110)
@@ -100,7 +100,7 @@ def complement(chars: CharSet) -> CharSet:
 
 
 def difference(left: CharSet, right: CharSet) -> CharSet:
-    """What is in `left` and not in `right`."""
+    """The characters in `left` that are not in `right`."""
     return intersection(left, complement(right))
 
 

@@ -60,7 +60,7 @@ def is_finite(automaton: Dfa) -> bool:
 
 
 def count(automaton: Dfa, cap: int | None = None) -> int | None:
-    """How many texts are accepted, None for infinitely many; with a cap, at most the cap in either case.
+    """The number of accepted texts, None for infinitely many; with a cap, at most the cap in either case.
 
     >>> from stackmask.pda.automata.dfa import ANYTHING, from_strings
     >>> count(from_strings(["a", "b", "ab"])), count(ANYTHING), count(ANYTHING, cap=10)

@@ -26,7 +26,7 @@ from .minimize import Row
 SUBSET_BITS: Final = 1 << 30
 # How many bits are touched in a step of work, as a power of two.
 _BITS_A_STEP: Final = 14
-# What an operation costs beside the bits of a set of positions, in bits.
+# The cost of an operation beside the bits of a set of positions, in bits.
 _OVERHEAD: Final = 1 << 12
 # PERF: Python hashes an int modulo 2 ** 61 - 1, where 2 has order 61, so sets that differ in one position share 61 hashes.
 # Modulo this prime they spread: 15,000 states of `x{0,15000}` in 0.3 s instead of 1.

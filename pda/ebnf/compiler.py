@@ -180,7 +180,7 @@ class _Emitter:
         return EbnfError(message, self.source.text, position)
 
     def suggestion(self, name: str) -> str:
-        """What the author may have meant by an unknown rule name; empty where nothing is near or the grammar is large."""
+        """A suggestion for an unknown rule name; empty where no name is near or the grammar is large."""
         known = [other for other, rule in self.rules.items() if rule in self.definition]
         near = get_close_matches(name[:100], known, n=1) if len(known) <= 1000 else []
         return f"; did you mean `{near[0]}`?" if near else ""

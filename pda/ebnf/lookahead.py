@@ -285,7 +285,7 @@ class _Lookaheads:
         raise self.error(f"what follows cannot be compared with its lookahead: {reason}")
 
     def beginnings(self, ahead: NodeId) -> Dfa | None:
-        """What is asked by a lookahead: the texts that begin with one of its texts."""
+        """The condition of a lookahead: the texts that begin with one of its texts."""
         try:
             automaton = nfa.concatenation(self.automata.of_vertex(ahead, self.rule), ANYTHING, budget=self.budget)
         except DifferenceError as error:
@@ -293,7 +293,7 @@ class _Lookaheads:
         return None if automaton.accepting[0] else automaton
 
     def both(self, left: Dfa | None, right: Dfa | None) -> Dfa | None:
-        """What is asked by both of two."""
+        """The conjunction of two conditions."""
         if left is None or right is None:
             return left if right is None else right
         return dfa.intersection(left, right, budget=self.budget)

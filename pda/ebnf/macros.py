@@ -41,7 +41,7 @@ class MacroError(Exception):
 
 
 class Emitter(Protocol):
-    """What a macro needs of the emitter that it stands in."""
+    """The part of the emitter that a macro uses."""
 
     builder: GrammarBuilder
     source: Source

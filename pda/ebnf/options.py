@@ -39,7 +39,7 @@ class OptionError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What stands in the brackets; -1 is no bound, and `capture` is empty for the rule's own name."""
+    """The options in the brackets; -1 is no bound, and `capture` is empty for the rule's own name."""
 
     lazy: bool = False
     max_chars: int = -1

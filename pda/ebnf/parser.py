@@ -29,7 +29,7 @@ class Named(NamedTuple):
 
 
 class Actions(Protocol):
-    """What is done with each part of the syntax."""
+    """The actions on the parts of the syntax."""
 
     def begin(self, head: Token) -> None:
         """A rule's head was read."""
@@ -73,7 +73,7 @@ class _Group:
 
 _ATOMS: Final = frozenset(("NAME", "STRING", "CLASS", "CODE", "ANY", "TOKEN"))
 _VALUES: Final = frozenset(("IDENTIFIER", "TEXT", "INTEGER", "BOOLEAN"))
-# What should have come instead of a token that is in the wrong place, where that tells more than the token.
+# The expected element where a token is in the wrong place, if naming it helps more than naming the token.
 _A_RULE: Final = "a rule"
 _NO_ITEM: Final = "no item"
 

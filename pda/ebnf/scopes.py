@@ -92,7 +92,7 @@ class _Copier:
         return False
 
     def graph(self, rule: RuleId) -> NodeId:
-        """What a rule reads, as one node."""
+        """The texts of a rule, as one node."""
         if rule in self.graphs:
             found = self.graphs[rule]
             if found is None:

@@ -69,10 +69,10 @@ JsonNode: TypeAlias = Callable[[GrammarBuilder, object], NodeId]
 ReadT = TypeVar("ReadT")
 
 Value: TypeAlias = NodeId | str
-"""What a name stands for: a node or, as an argument of a template, another template by its name."""
+"""The meaning of a name: a node or, as an argument of a template, another template by its name."""
 
 _LIMITS: Final = Limits()
-# What a JSON text may begin with.
+# The first bytes of JSON texts.
 _JSON_FIRST: Final = from_chars('"-0123456789[fnt{')
 # Grammars in each other: compiling them costs Python's stack.
 _MOST_NESTED: Final = 30
@@ -115,7 +115,7 @@ def lark_grammar(
 
 
 def _reason(error: Exception) -> Exception:
-    """What a visitor of a tree has wrapped."""
+    """The error that a visitor of a tree has wrapped."""
     while isinstance(error, VisitError):
         error = error.orig_exc
     return error
@@ -150,7 +150,7 @@ def _read_list(text: str) -> tuple[object, dict[str, object]]:
 
 @dataclass(slots=True)
 class _Session:
-    """What the grammars of one compilation share."""
+    """The state that the grammars of one compilation share."""
 
     builder: GrammarBuilder
     budget: Budget
@@ -271,7 +271,7 @@ class _Compiler:
         return rule
 
     def body(self, definition: Definition, arguments: dict[str, Value], parameter: int | None) -> NodeId:
-        """What a rule or a terminal generates."""
+        """The node of the texts that a rule or a terminal generates."""
         if definition.head.type == "TERMINAL":
             if definition.options:
                 raise self.definitions.error("options follow the name of a rule, not of a terminal", definition.head)
@@ -326,7 +326,7 @@ class _Compiler:
         return (terminal.text, terminal.flags) if isinstance(terminal, Pattern) and terminal.literal and terminal.text else None
 
     def plain(self, token: Token, definition: Definition) -> NodeId:
-        """What stands in a rule under one token."""
+        """The node of one token in a rule."""
         builder = _RuleBuilder(self, definition, {}, None)
         return builder.node(builder.transform(Tree("expansion", [token])))
 
@@ -352,7 +352,7 @@ class _Choice(Transformer_NonRecursive[Token, Any]):
 
 
 def parameter_of(definitions: Definitions, token: Token, begin: int, read: Callable[[str], ReadT]) -> ReadT:
-    """What a number or a condition says, behind its mark."""
+    """The number or the condition behind its mark in a token."""
     try:
         return read(token[begin:])
     except ParameterError as error:
@@ -551,7 +551,7 @@ class _RuleBuilder(Transformer_NonRecursive[Token, Any]):
         raise self.plan.error("`~` negates parts of terminals, not of rules; name the whole in upper case", children[0])
 
     def node(self, value: Value) -> NodeId:
-        """What a name in an expression stands for, which cannot be a template without its arguments."""
+        """The meaning of a name in an expression, which cannot be a template without its arguments."""
         if isinstance(value, str):
             raise self.plan.error(f"the template `{value}` needs its arguments", self.definition.head)
         return value

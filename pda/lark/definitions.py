@@ -215,7 +215,7 @@ def _repeated(tree: Tree[Token]) -> Token | None:
 
 
 def _parameter(tree: Tree[Token]) -> str:
-    """What stands behind the name of a parametric rule, without blanks."""
+    """The text behind the name of a parametric rule, without blanks."""
     return "".join(next(str(child) for child in tree.children if isinstance(child, Token) and child.type == "PARAMETER").split())
 
 
@@ -236,7 +236,7 @@ names here."""
 
 
 def _imports(tree: Tree[Token]) -> Imports:
-    """What a grammar text imports."""
+    """The imports of a grammar text."""
     imports: Imports = {}
     for statement in _statements(tree, "import_"):
         path, *what = statement.children

@@ -1,4 +1,4 @@
-r"""What %ignore lets stand before each terminal.
+r"""The text that %ignore allows before each terminal.
 
 Any number of ignored texts may, but each as long as its terminal's pattern would have it: a comment ends where its line ends, so in
 
@@ -56,7 +56,7 @@ class Ignored:
         return self.builder.alt(*alternatives)
 
     def after(self) -> NodeId:
-        """What may be ignored at the end of the text."""
+        """The text that may be ignored at the end."""
         return self.texts(self.ends)
 
     def texts(self, ends: frozenset[CharSet]) -> NodeId:

@@ -10,7 +10,7 @@ The lexer reads all terminals that may come next at once, and where a lazy one h
 dropped. So where `head` and TEXT may both come, TEXT is the text without "<function" in it, and a model that writes "<function" has to
 continue with a call. XGrammar reads this pattern alike.
 
-What may come next is told from the rule that is being read and those that called it. A rule is read in a context:
+The rule that is being read and its callers decide what may come next. A rule is read in a context:
 
     before    the lazy rules that may come at its start: no terminal at its start may begin with a text of theirs
     after     the lazy rules that may come at its end, from its callers
@@ -47,7 +47,7 @@ _BEGIN: Final = frozenset((START,))
 
 
 class Symbol(NamedTuple):
-    """What stands at a position: a rule or a lazy rule by its name, a terminal, or something whose text is no terminal's."""
+    """The element at a position: a rule or a lazy rule by its name, a terminal, or something whose text is no terminal's."""
 
     kind: int
     key: Hashable

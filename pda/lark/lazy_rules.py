@@ -22,7 +22,7 @@ from .terminals import Pattern, Terminal
 
 
 class Emitter(Protocol):
-    """What is needed of the compiler of a grammar."""
+    """The part of a grammar's compiler that lazy rules use."""
 
     definitions: Definitions
     lexemes: Lexemes
@@ -30,7 +30,7 @@ class Emitter(Protocol):
     budget: Budget
 
     def plain(self, token: Token, definition: Definition) -> NodeId:
-        """What stands in a rule of this definition under one token."""
+        """The node of one token in a rule of this definition."""
 
     def named(self, name: str) -> NodeId:
         """A call of the rule of this name."""
@@ -242,7 +242,7 @@ class _LazyRules:
         return self.builder.graph(graph.states, tuple(edges))
 
     def edge(self, edge: Edge) -> int | None:
-        """What an edge reads, -1 for nothing; None where it reads no text."""
+        """The node that an edge reads, -1 for nothing; None where it reads no text."""
         if edge.symbol is None:
             return -1
         if edge.context is not None:

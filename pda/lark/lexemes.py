@@ -50,7 +50,7 @@ class Lexemes:
         self.ignored = self.ignored_texts()
 
     def ignored_texts(self) -> Ignored | None:
-        """What stands before terminals, or None where nothing is ignored."""
+        """The ignored text before terminals, or None where nothing is ignored."""
         automata = []
         for statement in self.definitions.ignored:
             (body,) = statement.children

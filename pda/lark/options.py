@@ -41,7 +41,7 @@ ErrorAt = Callable[[str, Token], LarkError]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What stands in the brackets; -1 is no bound, and `capture` is empty for the rule's own name."""
+    """The options in the brackets; -1 is no bound, and `capture` is empty for the rule's own name."""
 
     lazy: bool = False
     ending: Token | None = None

@@ -68,7 +68,7 @@ class ParameterError(Exception):
 
 
 def read_number(text: str) -> tuple[Number, bool]:
-    """What stands behind `::`, and whether it needs the number of the rule that it stands in.
+    """The expression behind `::`, and whether it needs the number of the rule that it stands in.
 
     >>> number, needed = read_number("set_bit(3)")
     >>> number(1), needed, read_number("0x1f")[1]
@@ -81,7 +81,7 @@ def read_number(text: str) -> tuple[Number, bool]:
 
 
 def read_condition(text: str) -> Condition:
-    """What stands behind %if.
+    """The condition behind %if.
 
     >>> condition = read_condition("and(bit_clear(0), lt([1:3], 2))")
     >>> condition(0b010), condition(0b100), condition(0b001)

@@ -52,7 +52,7 @@ class Pattern:
     words: tuple[Literal, ...] = ()
 
     def rank(self) -> tuple[float, int, int]:
-        """What lark sorts alternatives by, since `re` prefers the first that matches: long ones come first."""
+        """The key by which lark sorts alternatives, since `re` prefers the first that matches: long ones come first."""
         return -self.longest, -self.shortest, -len(self.text)
 
     def joined(self) -> str:
@@ -192,7 +192,7 @@ class Terminals:
             raise self.error(f"this terminal's pattern: {error.message}", token) from None
 
     def unescape(self, token: Token, raw: str) -> str:
-        r"""What lark makes of the text between quotes or slashes: \n \f \t \r \x \u \U and \" are read, other escapes stay."""
+        r"""The text between quotes or slashes as lark reads it: \n \f \t \r \x \u \U and \" are read, other escapes stay."""
 
         def read(match: re.Match[str]) -> str:
             digits = match.group(1) or match.group(2) or match.group(3)
@@ -347,7 +347,7 @@ class TerminalBuilder(Transformer_NonRecursive[Token, Any]):
         return self.terminals.substring(token)
 
     def misplaced(self, token: Token) -> Terminal:
-        """What only a rule can contain."""
+        """An element that only a rule can contain."""
         raise self.terminals.error(f"`{token[:40]}` has no place in a terminal, only in a rule", token)
 
     RULE = TEMPLATE = PARAMETRIC = CONDITION = SPECIAL = JSON = LARK = REFERENCE = ALIAS = misplaced

@@ -1,4 +1,4 @@
-"""What the reference engine runs: one small NFA a rule, made from the expressions of a Grammar.
+"""The program of the reference engine: one small NFA a rule, made from the expressions of a Grammar.
 
 A state reads bytes, reads tokens by id, calls a rule, or leads to another state without reading.
 PERMUTE and a REPEAT that counts are rules of their own, whose single states carry a register:
@@ -37,7 +37,7 @@ PLAIN, COUNT, MEMBERS, SEPARATED = range(4)  # what a state is: an NFA state, a 
 
 
 class Vocabulary(Protocol):
-    """What a grammar with TOKENS must know of a vocabulary."""
+    """The part of a vocabulary that a grammar with TOKENS needs."""
 
     size: int
 
@@ -393,7 +393,7 @@ class Program:
             reached |= callees.get(number, set())
 
     def _empty_limits(self) -> None:
-        """What may span no token is the empty text where there is one, and ends after its first token otherwise."""
+        """An expression that may span no token is the empty text where it has one, and ends after its first token otherwise."""
         for number, rule in enumerate(self.rules):
             if rule.limit == 0 and self.costs.rules[number] == 0:
                 self.states[rule.start] = State(number, final=True)

@@ -1,4 +1,4 @@
-"""How a range of code points is written as bytes, for the reference engine.
+"""Ranges of code points as bytes, for the reference engine.
 
 A spelling is a sequence of positions, each the byte ranges (lo, hi, lo, hi, ...) that may stand there, such that every choice of one byte a
 position spells a code point of the range.
@@ -40,7 +40,7 @@ def spellings(lo: int, hi: int, encoding: int) -> list[Spelling]:
 
 
 def _clip(lo: int, hi: int, pieces: tuple[tuple[int, int], ...]) -> list[tuple[int, int]]:
-    """What of lo..hi lies in each of `pieces`."""
+    """The part of lo..hi in each of `pieces`."""
     return [(max(lo, low), min(hi, high)) for low, high in pieces if max(lo, low) <= min(hi, high)]
 
 

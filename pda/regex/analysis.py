@@ -1,4 +1,4 @@
-"""What the syntax tree alone says of the texts of a pattern: their lengths and first characters. Assertions are taken to hold anywhere."""
+"""Lengths and first characters of the texts of a pattern, from the syntax tree alone. Assertions are assumed to hold anywhere."""
 
 from __future__ import annotations
 

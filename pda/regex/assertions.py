@@ -306,7 +306,7 @@ class AlternatingAutomaton:
         return self.intern(after) if after else _FAILED
 
     def step_obligations(self, moment: Moment, symbol: int, obligations: Obligations) -> Obligations | None:
-        """What is left of obligations after a character; None where one of them has failed."""
+        """The obligations that remain after a character; None where one of them has failed."""
         left: list[Obligation] = []
         for negated, index, threads in obligations:
             following = self.step(moment, symbol, index, threads)

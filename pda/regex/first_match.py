@@ -367,7 +367,7 @@ class _Threads:
         self.classes = [labels.sets[members] for members, _ in labels.partition(distinct)]
         self.members = {chars: self.mask(chars) for chars in {*sets, ()}}
         self.behind = [number for number, look in enumerate(nfa.lookarounds) if look.behind]
-        # What is known of the character before: the places of its class in these sets, START for none.
+        # The character before, as far as it is known: the places of its class in these sets, START for none.
         before = {test.chars for test in tests if test.kind in ("BEFORE", "BOUNDARY", "LINE_START")}
         self.looks_back = bool(before) or any(test.kind == "START" for test in tests)
         self.before = sorted(before)
@@ -381,7 +381,7 @@ class _Threads:
         return sum(1 << number for number, members in enumerate(self.classes) if contains(chars, members[0]))
 
     def signature(self, number: int) -> int:
-        """What is known of a class as the character before."""
+        """The facts about a class as the character before."""
         return sum(1 << place for place, chars in enumerate(self.before) if self.members[chars] >> number & 1)
 
     def readable(self, thread: int) -> int:

@@ -1,4 +1,4 @@
-r"""What differs between the two languages of regular expressions that the parser reads.
+r"""The differences between the two languages of regular expressions that the parser reads.
 
     ECMA      ECMA-262 with flag `u` or `v`, which JSON Schema names, and of Python's syntax what ECMA-262 gives no other meaning
     PYTHON    the syntax of Python's `re`, in which the terminals of Lark are written
@@ -56,7 +56,7 @@ class Flavour:
     ordered: bool
     """Whether earlier alternatives are preferred, so that the order has to be kept."""
     back_reference: re.Pattern[str]
-    """What behind a backslash is a back-reference."""
+    """The texts behind a backslash that are a back-reference."""
     word: Callable[[int], CharSet]
     r"""flags -> the characters that \b takes for parts of words"""
     any_case: Callable[[CharSet, int], CharSet]

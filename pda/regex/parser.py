@@ -34,7 +34,7 @@ from .flags import DOT_ALL, IGNORE_CASE, MULTILINE, VERBOSE
 from .flavour import ECMA, PYTHON, Flavour
 from .to_nfa import check_atoms
 
-# What a sequence is made of until it is closed: literal text, a character set, or a finished node.
+# An element of a sequence that is still open: literal text, a character set, or a finished node.
 Item: TypeAlias = str | CharSet | AstId
 
 # A count past this is refused: no engine could honour it.

@@ -38,7 +38,7 @@ this looks like an instance; a schema has the form {"type": "object", "propertie
 
 
 def _inside(schema: Mapping[Any, Any]) -> tuple[str, str, bool] | None:
-    """What holds a schema where none is expected, the path of the schema in it, and whether it asks for OpenAI's strict mode."""
+    """The wrapper around a schema, the path of the schema in it, and whether it asks for OpenAI's strict mode; None without a wrapper."""
     kind, names = schema.get("type"), schema.keys()
     inner = schema.get("json_schema")
     if kind == "json_schema" and isinstance(inner, Mapping):

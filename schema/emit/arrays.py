@@ -29,12 +29,12 @@ class Few(NamedTuple):
 
 
 Outcome = tuple[Conjunction, tuple[int, ...], int]
-"""What an item meets, how much it adds to each count, and which kind of values it is of, ENDLESS where it never runs out of them."""
+"""The subschemas that an item meets, the amount it adds to each count, and the kind of its values, ENDLESS where there is no end of them."""
 Turn = tuple[NodeId, NodeId, tuple[int, ...], int]
 """An outcome written: the node of the item where it is the first, and behind a comma."""
 State = tuple[int, tuple[int, ...], tuple[int, ...]]
-"""How many items there are and how many of them counted for each count, both as far as it matters, and values left of each kind, which
-matters until the array may end."""
+"""The number of items and of those that each count has counted, both as far as it matters, and the values left of each kind, which
+matter until the array may end."""
 
 
 class ArrayWriter:
@@ -142,7 +142,7 @@ class ArrayWriter:
                     if not left[kind]:
                         continue
                     rest = (*left[:kind], left[kind] - 1, *left[kind + 1 :])
-                # What may end after every item needs no more values.
+                # An array that may end after every item needs no more values.
                 target = (after, following, () if is_whole(after, following) else rest)
                 number = numbers.get(target)
                 if number is None:

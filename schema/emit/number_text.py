@@ -233,7 +233,7 @@ def remainders_alike(period: int, divisors: Sequence[int], *, united: bool = Fal
     Told is which of the divisors, which divide the period, divide the number; `united` asks whether any does.
     After k more digits of value v it is r 10**k + v, so n divides it if v is -r 10**k modulo n.
     Where 10**k >= n there always is such a v, and it says r modulo n / gcd(10**k, n); for the larger k that is all there is to know.
-    For the smaller ones few v are below 10**k, and the remainders that lead to those are told apart one by one.
+    For the smaller ones few v are below 10**k, and the remainders that lead to those are distinguished one by one.
 
     >>> remainders_alike(12, [12])
     [0, 1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5]

@@ -56,7 +56,7 @@ def number_node(builder: GrammarBuilder, numbers: NumberSet, *, budget: Budget |
         written = {piece: _piece_nodes(builder, piece, budget) for piece in positive}
         nodes = [node for found in written.values() for node in found]
     if negative:
-        # What is written for a range on one side of 0 serves the other side too.
+        # The node of a range on one side of 0 serves the other side too.
         below = [node for piece in negative for node in written.get(piece) or _piece_nodes(builder, piece, budget)]
         nodes.append(builder.seq(builder.literal(b"-"), builder.alt(*below)))
     return builder.alt(*nodes)

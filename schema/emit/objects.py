@@ -258,7 +258,7 @@ class ObjectWriter:
 
         An atom of several clauses, or of a key that several clauses speak of, as the member by which branches are told apart, either
         holds and settles them, or is in none.
-        Its negation is told only where it is cheap: nothing is ever gained from an atom that does not hold.
+        Its negation is added only where it is cheap: an atom that does not hold never helps.
         """
         found = Counter(atom for clause in part.clauses for atom in clause)
         keys = Counter(name for clause in part.clauses for name in {atom.name for atom in clause if not atom.every} if name is not None)

@@ -64,7 +64,7 @@ def _label() -> Dfa:
         for kind, target in _MOVES[place].items():
             # A hyphen needs a character behind it.
             if left and not (target in (HYPHEN, XN_HYPHEN) and left == 1):
-                # What begins like "xn--" is like any other where there is no room for "--" and a character.
+                # A label that begins like "xn--" is like any other where there is no room for "--" and a character.
                 place_then = _PLAIN[target] if left - 1 < _ROOM[target] else target
                 row.extend((ord(ends[0]), ord(ends[1]), (place_then, left - 1)) for ends in _RANGES[kind])
         row.sort()

@@ -178,7 +178,7 @@ class Partition:
     def is_endless(self, key_class: KeyClass) -> bool:
         """Whether infinitely many strings are in a key class."""
         if self.endless is None:
-            # What cannot be put in order can be reached from a cycle.
+            # A state that cannot be put in order can be reached from a cycle.
             _, entering = language.in_order(self.rows)
             self.endless = {inside for inside, left in zip(self.inside, entering, strict=True) if left}
         return key_class in self.endless

@@ -290,7 +290,7 @@ class Strings:
         return tuple(result)
 
     def exactly_one(self, unions: Sequence[Texts]) -> Texts | None:
-        """The strings in one of some unions and in no other; None where they have bounds, or are not told exactly by automata.
+        """The strings in one of some unions and in no other; None where they have bounds, or automata do not represent them exactly.
 
         PERF: as the complements of all others met one by one, each union would keep apart which others took a string. It matters only
         whether none, one or more did, so half of the unions are put together as these two automata, then both halves.
