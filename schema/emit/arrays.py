@@ -29,7 +29,7 @@ class Few(NamedTuple):
 
 
 Outcome = tuple[Conjunction, tuple[int, ...], int]
-"""The subschemas that an item meets, the amount it adds to each count, and the kind of its values, ENDLESS where there is no end of them."""
+"""The subschemas that an item meets, what it adds to each count, and the kind of its values, ENDLESS where there is no end of them."""
 Turn = tuple[NodeId, NodeId, tuple[int, ...], int]
 """An outcome written: the node of the item where it is the first, and behind a comma."""
 State = tuple[int, tuple[int, ...], tuple[int, ...]]
