@@ -235,5 +235,8 @@ def lines(reading: int, pid: int, patience: Callable[[list[Any]], float]) -> Ite
 
 
 def arguments(tests: Iterable[str]) -> list[str]:
-    """How pytest is called: quietly, and without anything that would take up failures."""
-    return ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header", *tests]
+    """How pytest is called: quietly, without anything that would take up failures, and without tests that compile a kernel of their own.
+
+    No mutant is turned on in such a kernel.
+    """
+    return ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header", "--ignore=tests/pda/kernel/test_c_interface.py", *tests]

@@ -17,7 +17,7 @@ from support.strategies import grammars, vocabularies
 
 from stackmask.pda.ebnf import ebnf_grammar
 from stackmask.pda.exceptions import GrammarError, LimitError, UnsatisfiableError
-from stackmask.pda.gbnf import to_gbnf
+from stackmask.pda.gbnf import PRODUCT, to_gbnf
 from stackmask.pda.grammar import JSON, JSON_ANY, REPEATABLE, REQUIRED, UTF8, Grammar, GrammarBuilder
 from stackmask.pda.lark import lark_grammar
 from stackmask.schema.json_schema import json_schema_grammar
@@ -169,6 +169,20 @@ def test_members_in_any_order(kernel: Engine) -> None:
             assert gbnf.lost == ()
             for seed in range(10):
                 assert_same_walks(start(kernel, grammar), start(kernel, read_back(gbnf.text)), gbnf.text, Random(seed), 10)
+
+
+def test_as_many_members_as_the_product_holds(kernel: Engine) -> None:
+    """The largest sets whose states are at most PRODUCT are exact, by the number of members and by the count that is bounded."""
+    for count, minimum, maximum in ((11, 0, -1), (11, 1, -1), (10, 3, -1), (10, 2, 3), (9, 7, -1)):
+        assert (max(1, minimum, maximum) + 1) << count == PRODUCT
+        for more in (0, 1):
+            members = tuple(x for n in range(count + more) for x in (b"%c" % (97 + n), 0))
+            grammar = one_rule(
+                lambda b, m=members, low=minimum, high=maximum: b.permute(
+                    tuple(b.literal(x) if isinstance(x, bytes) else x for x in m), b.empty(), minimum=low, maximum=high
+                )
+            )
+            assert len(to_gbnf(grammar).lost) == more
 
 
 def test_what_llama_cpp_does_not_take() -> None:

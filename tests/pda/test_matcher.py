@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from support.engines import BYTES, STOP, Engine, mask_of, matcher, one_rule, pre
 
 from stackmask.pda.exceptions import LimitError
 from stackmask.pda.grammar import JSON_ANY, Grammar, GrammarBuilder
+from stackmask.pda.matcher import allocate_token_bitmask
 
 Bitmask = npt.NDArray[np.int32]
 WORDS = (len(BYTES) + 31) // 32
@@ -31,6 +33,19 @@ def bits(row: Bitmask) -> list[int]:
 
 
 # bitmasks
+
+
+def test_allocated_bitmasks() -> None:
+    """A row of whole words for each sequence, with every token allowed; no sequences are possible, no tokens are not."""
+    for rows in range(3):
+        for tokens in (1, 31, 32, 33, 64, 65):
+            bitmask = allocate_token_bitmask(rows, tokens)
+            assert bitmask.shape == (rows, math.ceil(tokens / 32))
+            assert bitmask.dtype == np.int32
+            assert (bitmask == -1).all()
+    for rows, tokens in ((-1, 32), (1, 0), (1, -1)):
+        with pytest.raises(ValueError, match=f"a bitmask for {rows} sequences and {tokens} tokens"):
+            allocate_token_bitmask(rows, tokens)
 
 
 def test_bit_order_and_whole_rows(engine: Engine) -> None:

@@ -67,9 +67,14 @@ def dispatch(size: int) -> Any:
 WORDS = names(720)
 FOLLOWERS = " | ".join(f'"{word}"' for word in WORDS)
 INTEGERS = {"type": "integer"}
+EXPONENTIAL = {"type": "string", "pattern": "^[ab]*a[ab]{18}$"}
 CASES: dict[str, tuple[int, Compile]] = {
     "nested unions of closed objects": (60_000, schema(closed_unions(10))),
     "patterns of which one holds": (400_000, schema({"oneOf": [{"type": "string", "pattern": f"^.*{w[:3]}[a-z]*$"} for w in WORDS[:26]]})),
+    "a pattern alone, which has a million deterministic states": (
+        1_000,
+        schema({"properties": {f"p{n}": part for n, part in enumerate((EXPONENTIAL, {"allOf": [{"type": "string"}, EXPONENTIAL]}))}}),
+    ),
     "excluded patterns": (300_000, schema({"type": "string", "allOf": [{"not": {"pattern": word}} for word in WORDS[:120]]})),
     "arrays that contain many": (
         60_000,

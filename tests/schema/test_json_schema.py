@@ -159,6 +159,14 @@ def test_unsatisfiable_names_the_constraints(schema: Any, keywords: list[str]) -
     assert "title" not in str(caught.value)
 
 
+@pytest.mark.parametrize("size", [1, 57, 58, 59])
+def test_long_values_are_cut(size: int) -> None:
+    """A pattern is shown whole with up to 60 characters of JSON, the quotes included, and cut to 60 beyond."""
+    shown = f'"{"a" * size}"' if size <= 58 else f'"{"a" * 56}...'
+    message = str(unsatisfiable({"type": "string", "pattern": "a" * size, "maxLength": 0}))
+    assert f"match the pattern {shown} (/pattern)" in message
+
+
 def test_what_only_an_engine_finds_empty() -> None:
     """An object that needs itself without end is empty, and the error for it says why."""
     schema = {"type": "object", "title": "t", "required": ["a"], "properties": {"a": {"$ref": "#"}, "b": {"type": "string"}}}

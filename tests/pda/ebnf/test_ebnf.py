@@ -107,6 +107,14 @@ def test_limits(text: str, limits: Limits, limit: str) -> None:
     assert caught.value.value == getattr(limits, limit)
 
 
+def test_groups_as_deep_as_the_limit() -> None:
+    """The limit itself is allowed, one group more is not; closed groups beside each other do not count."""
+    group = "(" * 20 + "'a'" + ")" * 20
+    assert generates(ebnf_grammar(f"root ::= {group} {group}", limits=Limits(nesting=20)), "aa")
+    with pytest.raises(LimitError, match="groups are nested more than 20 deep"):
+        ebnf_grammar(f"root ::= ({group})", limits=Limits(nesting=20))
+
+
 EXPRESSION = st.recursive(
     st.sampled_from(['"a"', '"b"', '"ab"', "x", "y", "start", "[ab]"]),
     lambda parts: st.one_of(

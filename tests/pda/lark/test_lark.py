@@ -527,6 +527,22 @@ def test_limits(text: str, limits: Limits, limit: str) -> None:
     assert caught.value.value == getattr(limits, limit)
 
 
+@pytest.mark.parametrize(("before", "inside", "after"), [("", '"a"', ""), ("/", "a", "/")], ids=["rules", "patterns"])
+def test_groups_as_deep_as_the_limit(before: str, inside: str, after: str) -> None:
+    """The limit itself is allowed, one group more is not."""
+    group = "(" * 20 + inside + ")" * 20
+    assert generates(lark_grammar(f"start: {before}{group}{after}", limits=Limits(nesting=20)), "a")
+    with pytest.raises(LimitError, match="nested more than 20 deep"):
+        lark_grammar(f"start: {before}({group}){after}", limits=Limits(nesting=20))
+
+
+def test_conditions_as_deep_as_allowed() -> None:
+    """A condition may stand in 50 others, not in 51; each `not` turns it round."""
+    assert generates(lark_grammar(f'start: p::0\np::_: "a" %if {"not(" * 50}true{")" * 50}'), "a")
+    with pytest.raises(LarkError, match="conditions are nested more than 50 deep"):
+        lark_grammar(f'start: p::0\np::_: "a" %if {"not(" * 51}true{")" * 51}')
+
+
 def hostile() -> Iterator[tuple[str, str]]:
     """Texts that cost lark's own loader minutes, its stack, or all memory."""
     yield "terminal-chain", "start: A0\n" + "\n".join(f'A{i}: "a" A{i + 1}' for i in range(3_000)) + '\nA3000: "b"'

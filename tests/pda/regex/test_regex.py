@@ -376,6 +376,18 @@ def test_repetitions_of_one_character_are_one(pattern: str, other: str) -> None:
     assert parse(pattern).nodes == parse(other).nodes
 
 
+@pytest.mark.parametrize("first", ["a", "a?", "a*", "a+", "a{2}", "a{1,2}", "a{2,}", "(?:ab)?", "(?:ab)*"])
+def test_neighbours_that_repeat(kernel: Engine, first: str) -> None:
+    """Three repetitions in a row, also of the same body in groups of their own, generate as a node what `re` matches."""
+    texts = ["".join(text) for length in range(7) for text in itertools.product("ab", repeat=length)]
+    for second, third in itertools.product(["a", "a?", "a*", "(?:a){2}", "(?:a){1,2}", "(?:ab)?", "(?:ab)+", "(?:ab){0,2}"], repeat=2):
+        pattern = f"(?:{first})(?:{second})(?:{third})"
+        builder = GrammarBuilder()
+        start = matcher(kernel, one_rule(builder, regex_node(builder, pattern, search=False)))
+        match = re.compile(pattern).fullmatch
+        assert [text for text in texts if generates(start, text.encode())] == [text for text in texts if match(text)], pattern
+
+
 @pytest.mark.parametrize("pattern", ["a?b?", "a??a?", "a?a??", "a?(?:a?)", "(?:ab)?(?:ab)?", "[ab]?a?"])
 def test_other_repetitions_are_not_one(pattern: str) -> None:
     """Repetitions of other characters, of groups and lazy ones stay as they are written."""
