@@ -85,7 +85,8 @@ def _value(key: str, schema: Any, root: Mapping[str, Any], end: str, whitespace:
     schema = resolved(schema, root)
     found = kinds(schema, root)
     if "string" not in found:
-        return {"type": "json_schema", "json_schema": whole_schema(schema, root), "whitespace": whitespace}
+        form = {"type": "json_schema", "json_schema": whole_schema(schema, root), "whitespace": whitespace}
+        return {**form, "excludes": [end.strip()]} if found & {"array", "object"} else form
     values = words(schema)
     if values is not None and all(isinstance(value, str) and end not in value for value in values):
         return {"type": "or", "elements": [{"type": "const_string", "value": value} for value in values]}

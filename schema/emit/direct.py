@@ -57,7 +57,7 @@ from ..sets.numbers import INTEGERS, NUMBERS, NumberSet, decimal
 from ..sets.strings import FREE as FREE_TEXT
 from ..sets.types import ANYTHING, CONSTANTS, EVERY, FALSE, Array, Conjunction, Count, Literal, Parts, reduced
 from .arrays import ArrayWriter, Few, array_node, permuted_array
-from .json_parts import Fragments, quoted
+from .json_parts import Fragments, any_text, quoted
 from .numbers import number_node
 from .objects import ObjectWriter, extra_key, object_node, unordered
 from .strings import StringWriter
@@ -311,7 +311,8 @@ class Compilation:
                 raise excess(error, schema, "pattern" if "pattern" in schema else "format") from None
         if 0 <= high < low:
             return f.never
-        return self.builder.seq(f.quote, self.builder.repeat(f.character, low, high), f.quote)
+        b = self.builder
+        return b.seq(f.quote, any_text(b, f.character, f.encoding, f.closing, low, high), f.quote)
 
     def array(self, schema: Schema, groups: int) -> NodeId:
         """`type: array`."""
@@ -352,7 +353,7 @@ class Compilation:
         members: list[tuple[NodeId, bool]] = []
         for name, value in properties.items():
             inner = node(value)
-            pair = never if inner == never else b.node((SEQ, b.node((LITERAL, quoted(name))), colon, inner))
+            pair = never if inner == never else b.node((SEQ, b.node((LITERAL, quoted(name, f.closing))), colon, inner))
             members.append((pair, name in needed))
         beyond = schema.get("additionalProperties", True)
         others = f.value if beyond is True else node(beyond)
@@ -368,7 +369,7 @@ class Compilation:
         for name in required:
             if name not in declared:
                 declared[name] = None
-                members.append((f.never if undeclared == f.never else b.seq(b.literal(quoted(name)), f.colon, undeclared), True))
+                members.append((f.never if undeclared == f.never else b.seq(b.literal(quoted(name, f.closing)), f.colon, undeclared), True))
         extra = f.never
         if others != f.never:
             key = extra_key(b, f, declared)
@@ -558,7 +559,7 @@ class Compilation:
                 algebra = self.algebra
                 both = reduced(frozenset(algebra.numbering.literal(value, scope) for (_, scope), value in subschemas.items()))
                 inner = never if algebra.is_empty(both) else self.value(both)
-            pair = never if inner == never else b.node((SEQ, b.node((LITERAL, quoted(name))), f.colon, inner))
+            pair = never if inner == never else b.node((SEQ, b.node((LITERAL, quoted(name, f.closing))), f.colon, inner))
             members.append((pair, name in needed))
         self.depth -= 1
         undeclared = f.value if allowed is None else never
@@ -596,7 +597,7 @@ class Compilation:
         if values is None:
             return None
         return [
-            b.literal(quoted(value))
+            b.literal(quoted(value, f.closing))
             if isinstance(value, str)
             else (f.null if value is None else f.true if value else f.false)
             if value is None or isinstance(value, bool)

@@ -9,7 +9,10 @@ from functools import lru_cache
 from json.encoder import encode_basestring
 from typing import Final, NamedTuple, TypeAlias
 
+from ...pda.automata.dfa import Dfa
+from ...pda.budget import Budget
 from ...pda.exceptions import SchemaError
+from ...pda.free_text import text_without
 from ...pda.grammar import JSON, JSON_ANY, Grammar, GrammarBuilder, NodeId, RuleId, memory_of
 from ...pda.regex import regex_node
 from ..sets.numbers import INTEGERS, NUMBERS
@@ -37,7 +40,7 @@ DEFAULT_WHITESPACE: Final = "printed"
 
 
 class Fragments(NamedTuple):
-    """Nodes of one builder."""
+    """Nodes of one builder, the encoding of its strings, and the texts that no string holds as it is written."""
 
     blank: NodeId
     comma: NodeId
@@ -61,6 +64,7 @@ class Fragments(NamedTuple):
     object: NodeId
     value: NodeId
     encoding: int
+    closing: tuple[str, ...] = ()
 
 
 class Template(NamedTuple):
@@ -72,9 +76,14 @@ class Template(NamedTuple):
 
 
 def install(
-    builder: GrammarBuilder, whitespace: Whitespace = DEFAULT_WHITESPACE, escapes: str = "needed", *, distinct: bool = False
+    builder: GrammarBuilder,
+    whitespace: Whitespace = DEFAULT_WHITESPACE,
+    escapes: str = "needed",
+    *,
+    distinct: bool = False,
+    closing: tuple[str, ...] = (),
 ) -> Fragments:
-    """Add the fixed parts to `builder`; `distinct`: no key of an object comes twice.
+    """Add the fixed parts to `builder`; `distinct`: no key of an object comes twice; `closing`: texts that no string holds.
 
     Blanks stand before and after every `{ } [ ] , :` inside the outermost value, but with STYLES only where printers write them.
     """
@@ -100,7 +109,7 @@ def install(
     null, true, false = b.literal(b"null"), b.literal(b"true"), b.literal(b"false")
     integer, number = number_node(b, INTEGERS), number_node(b, NUMBERS)
     character = b.chars(ANY_CHARACTER, encoding)
-    string = b.seq(quote, b.repeat(character), quote)
+    string = b.seq(quote, any_text(b, character, encoding, closing), quote)
     open_array, close_array, open_object, close_object = b.literal(b"["), b.literal(b"]"), b.literal(b"{"), b.literal(b"}")
     rule = b.rule("json")
     value = b.call(rule)
@@ -115,16 +124,16 @@ def install(
     b.define(rule, b.alt(object_, array, string, number, true, false, null))
     return Fragments(
         blank, comma, colon, b.never(), b.empty(), null, true, false, boolean, integer, number, quote, character, string,
-        open_array, close_array, open_object, close_object, array, object_, value, encoding,
+        open_array, close_array, open_object, close_object, array, object_, value, encoding, closing,
     )  # fmt: skip
 
 
-@lru_cache(maxsize=16)
-def template(whitespace: Whitespace, escapes: str, *, distinct: bool = False) -> Template:
+@lru_cache(maxsize=32)
+def template(whitespace: Whitespace, escapes: str, *, distinct: bool = False, closing: tuple[str, ...] = ()) -> Template:
     """The fixed parts for these options; rule 0 is the root, yet undefined."""
     builder = GrammarBuilder()
     builder.rule("root")
-    fragments = install(builder, whitespace, escapes, distinct=distinct)
+    fragments = install(builder, whitespace, escapes, distinct=distinct, closing=closing)
     return Template(builder, fragments, memory_of(builder.nodes, len(builder.rules)))
 
 
@@ -144,14 +153,41 @@ def built(template: Template, builder: GrammarBuilder) -> Grammar:
 ROOT: Final = RuleId(0)
 
 
-def quoted(text: str) -> bytes:
-    r"""`text` as a JSON string, escaped only where it must be.
+def any_text(b: GrammarBuilder, character: NodeId, encoding: int, closing: tuple[str, ...], low: int = 0, high: int = -1) -> NodeId:
+    """Strings of so many characters without the `closing` texts, not in quotes."""
+    if not closing:
+        return b.repeat(character, low, high)
+    automaton = closed_text(closing)
+    return b.automaton(automaton.transitions, automaton.accepting, encoding, minimum=low, maximum=high)
+
+
+@lru_cache(maxsize=64)
+def closed_text(closing: tuple[str, ...]) -> Dfa:
+    """The texts that hold none of these."""
+    builder = GrammarBuilder()
+    _, transitions, accepting, *_ = builder.nodes[text_without(builder, closing, budget=Budget())]
+    return Dfa(transitions, accepting)
+
+
+def may_hold(automaton: Dfa, closing: tuple[str, ...]) -> bool:
+    """Whether some text of an automaton may hold one of these texts: whether it has the first character of one."""
+    first = {ord(end[0]) for end in closing}
+    return any(low <= character <= high for row in automaton.transitions for low, high, _ in row for character in first)
+
+
+def quoted(text: str, closing: tuple[str, ...] = ()) -> bytes:
+    r"""`text` as a JSON string, escaped only where it must be, or where it holds one of the `closing` texts.
 
     >>> quoted('a"é')
     b'"a\\"\xc3\xa9"'
+    >>> quoted("<b></p>", ("</p>",))
+    b'"<b>\\u003c/p>"'
     """
     try:
-        return encode_basestring(text).encode()
+        written = encode_basestring(text)
+        for end in closing:
+            written = written.replace(end, f"\\u{ord(end[0]):04x}{end[1:]}")
+        return written.encode()
     except UnicodeEncodeError:
         raise SchemaError(f"{text!a} contains a lone surrogate, which UTF-8 cannot encode") from None
     except TypeError:

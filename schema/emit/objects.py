@@ -8,13 +8,15 @@ from functools import partial
 from operator import itemgetter
 from typing import Final
 
+from ...pda.automata import dfa
 from ...pda.automata.dfa import ANYTHING, Dfa
+from ...pda.automata.language import accepts
 from ...pda.exceptions import LimitError
 from ...pda.grammar import AUTOMATON, GRAPH, REPEATABLE, REQUIRED, GrammarBuilder, NodeId
 from ..sets.keys import in_class, without
 from ..sets.objects import Cases, Known, Oracle, key_space, member, names_of, prune, sets_of_keys, single, surely
 from ..sets.types import TRUE, Atom, Conjunction, Object, reduced
-from .json_parts import Fragments, quoted
+from .json_parts import Fragments, closed_text, may_hold, quoted
 from .object_graph import Member, OrderedGraph
 from .unordered import Key, Unordered
 from .values import separated
@@ -85,7 +87,7 @@ class ObjectWriter:
         for name in names:
             value = known.value(name)
             if not self.oracle.is_empty(value):
-                key = self.b.seq(self.b.literal(quoted(name)), self.f.colon)
+                key = self.b.seq(self.b.literal(quoted(name, self.f.closing)), self.f.colon)
                 declared.append(Member(name, frozenset(), key, value, name in known.required))
         undeclared: list[Member] = []
         sets = sets_of_keys(part)
@@ -115,6 +117,10 @@ class ObjectWriter:
             found = self.extra_keys.get(known)
             if found is None:
                 left = without(keys, declared) if declared else keys
+                if f.closing and may_hold(left, f.closing):
+                    left = dfa.intersection(left, closed_text(f.closing), budget=self.oracle.budget)
+                if left == dfa.NOTHING:
+                    return f.never
                 found = b.seq(f.quote, b.node((AUTOMATON, left.transitions, left.accepting, f.encoding)), f.quote)
                 self.extra_keys[known] = found
             key = found
@@ -171,7 +177,13 @@ class ObjectWriter:
         declared, undeclared = self.members(part)
         clauses = [*part.clauses, *((atom,) for atom in part.atoms if not atom.every)]
         keys = [
-            Key(m.name, b.seq(b.distinct(b.literal(quoted(m.name))), f.colon), m.value, partial(self.speaks_of, m.name), lambda _: False)
+            Key(
+                m.name,
+                b.seq(b.distinct(b.literal(quoted(m.name, f.closing))), f.colon),
+                m.value,
+                partial(self.speaks_of, m.name),
+                lambda _: False,
+            )
             for m in declared
             if m.name is not None
         ]
@@ -350,7 +362,13 @@ def object_node(b: GrammarBuilder, f: Fragments, members: Sequence[tuple[NodeId,
 
 def extra_key(b: GrammarBuilder, f: Fragments, declared: Collection[str]) -> NodeId:
     """Any key but the declared ones, in quotes."""
-    return b.seq(f.quote, b.except_words(declared, f.encoding), f.quote) if declared else f.string
+    if not declared:
+        return f.string
+    if not f.closing:
+        return b.seq(f.quote, b.except_words(declared, f.encoding), f.quote)
+    others = closed_text(f.closing)
+    others = without(others, [name for name in declared if accepts(others, name)])
+    return b.seq(f.quote, b.automaton(others.transitions, others.accepting, f.encoding), f.quote)
 
 
 def permuted_object(b: GrammarBuilder, f: Fragments, members: tuple[int, ...], low: int, high: int) -> NodeId:

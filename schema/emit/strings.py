@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Final
+
 from ...pda.automata import language
 from ...pda.automata.dfa import NOTHING, Dfa
 from ...pda.grammar import ALT, AUTOMATON, GrammarBuilder, NodeId
@@ -9,7 +12,13 @@ from ...pda.regex import regex_node
 from ..formats import format_lengths, format_node
 from ..sets.strings import Strings
 from ..sets.types import Text
-from .json_parts import Fragments, quoted
+from .json_parts import Fragments, any_text, may_hold, quoted
+
+_SYNTAX: Final = frozenset(r"^$\.*+?()[]{}|/-")
+_PLAIN_FORMATS: Final = frozenset(
+    ("date", "time", "date-time", "duration", "ipv4", "ipv6", "uuid", "hostname", "uri", "uri-reference", "iri", "iri-reference")
+)
+"""Formats whose texts have no `<` and no line break."""
 
 
 class StringWriter:
@@ -31,7 +40,7 @@ class StringWriter:
     def _node(self, text: Text) -> NodeId:
         b, f = self.b, self.f
         if text.words is not None:
-            words = [b.literal(quoted(word)) for word in sorted(text.words)]
+            words = [b.literal(quoted(word, f.closing)) for word in sorted(text.words)]
             return words[0] if len(words) == 1 else b.node((ALT, *words)) if words else f.never
         inside = self.inside(text)
         return f.never if inside == f.never else b.seq(f.quote, inside, f.quote)
@@ -43,7 +52,10 @@ class StringWriter:
         if 0 <= high < low:
             return f.never
         if not tests:
-            return b.repeat(f.character, low, high)
+            return any_text(b, f.character, f.encoding, f.closing, low, high)
+        if f.closing and not is_plain(text) and strings.have_automata(tests) and may_hold(strings.all_of(tests), f.closing):
+            tests = tests | {("pattern", pattern_of(f.closing), False)}
+            text = text._replace(tests=tests)
         if len(tests) == 1:
             ((what, argument, holds),) = tests
             if what == "format" and holds:
@@ -68,6 +80,16 @@ class StringWriter:
                 return node
             automaton = strings.automaton(text)
         return f.never if automaton == NOTHING else b.node((AUTOMATON, automaton.transitions, automaton.accepting, f.encoding))
+
+
+def is_plain(text: Text) -> bool:
+    """Whether all tests of a part are formats without `<` and line breaks."""
+    return all(what == "format" and holds and name in _PLAIN_FORMATS for what, name, holds in text.tests)
+
+
+def pattern_of(texts: Sequence[str]) -> str:
+    """A regular expression that finds any of these texts."""
+    return "|".join("".join(f"\\{c}" if c in _SYNTAX else c for c in text) for text in texts)
 
 
 def _counted(

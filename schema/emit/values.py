@@ -64,7 +64,7 @@ def _bracketed(b: GrammarBuilder, f: Fragments, mark: _Assemble, parts: list[Nod
     if not parts:
         return b.seq(opening, f.blank, closing)
     if mark.keys is not None:
-        parts = [b.seq(b.literal(quoted(key)), f.colon, part) for key, part in zip(mark.keys, parts, strict=True)]
+        parts = [b.seq(b.literal(quoted(key, f.closing)), f.colon, part) for key, part in zip(mark.keys, parts, strict=True)]
     nodes = [opening, f.blank, parts[0]]
     for part in parts[1:]:
         nodes += (f.comma, part)
@@ -74,7 +74,7 @@ def _bracketed(b: GrammarBuilder, f: Fragments, mark: _Assemble, parts: list[Nod
 def scalar_node(b: GrammarBuilder, f: Fragments, value: object) -> NodeId:
     """A string, number, boolean or null; a whole number that the schema writes with a fraction may also be written without."""
     if isinstance(value, str):
-        return b.literal(quoted(value))
+        return b.literal(quoted(value, f.closing))
     if value is None:
         return f.null
     if isinstance(value, bool):

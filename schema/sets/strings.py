@@ -89,6 +89,12 @@ class Strings:
             found = automata.from_strings(argument, budget=self.budget)
         return found
 
+    @staticmethod
+    def have_automata(tests: Tests) -> bool:
+        """Whether all tests have automata; those without meet no other test."""
+        formats = [str(argument) for what, argument, _ in tests if what == "format"]
+        return all(approximations(name) is not None or format_dfa(name) is not None for name in formats)
+
     def possible(self, what: str, argument: object) -> Dfa:
         """The automaton of the strings that may pass a test: that of the test where it is exact."""
         automaton = self.test((what, argument, True))

@@ -12,10 +12,11 @@ from ...pda.grammar import Grammar, GrammarBuilder, NodeId
 from ...pda.regex import no_text, parse, regex_grammar, regex_node
 from ..emit.direct import Compilation
 from ..emit.escaped import escaped
+from ..emit.strings import pattern_of
 from ..json_schema import check_whitespace, json_schema_node, unsatisfiable
 from .fields import Fields, kind, refusal
 from .notations import STYLES
-from .parameters import pattern_of, styled
+from .parameters import styled
 
 if TYPE_CHECKING:
     from .formats import Writer
@@ -31,7 +32,7 @@ def schema(w: Writer, fields: Fields, ends: tuple[str, ...] = ()) -> NodeId:
     distinct = fields.flag("distinct_keys")
     if distinct and style != "json":
         raise refusal(fields.path_of("distinct_keys"), "is true in the style json only")
-    fragments = w.arena.base(_whitespace(fields, style), distinct)
+    fragments = w.arena.base(_whitespace(fields, style), distinct, _closing(style, value, ends))
     order = "any" if fields.flag("any_order") else "schema"
     excluded = fields.texts("excludes", optional=True)
     extra = fields.values.get("extra_properties") or "schema"
@@ -59,6 +60,17 @@ def schema(w: Writer, fields: Fields, ends: tuple[str, ...] = ()) -> NodeId:
         reason = unsatisfiable(value, property_order=order, documents=documents, extra_properties=extra, distinct_keys=distinct)
         raise refusal(path, str(reason))
     return node
+
+
+def _closing(style: str, value: Any, ends: tuple[str, ...]) -> tuple[str, ...]:
+    """The texts that would end a value for its parser, so that no string inside it holds them.
+
+    A value in JSON, in a notation that has no tags for items, ends with the argument; what may be a value alone ends with the tag.
+    """
+    if style == "json" or STYLES[style].item:
+        return ()
+    is_object = isinstance(value, Mapping) and value.get("type") == "object"
+    return tuple(sorted({STYLES[style].close, *(() if is_object else filter(None, ends))}))
 
 
 def grammar(w: Writer, fields: Fields) -> NodeId:

@@ -34,7 +34,7 @@ from ..emit.direct import Compilation
 from ..emit.json_parts import ANY_CHARACTER, Fragments
 from ..emit.object_graph import Member
 from ..emit.objects import ObjectWriter, object_node, unordered
-from ..emit.strings import StringWriter
+from ..emit.strings import StringWriter, is_plain, pattern_of
 from ..emit.values import called
 from ..sets.keys import without
 from ..sets.numbers import NUMBERS
@@ -42,7 +42,6 @@ from ..sets.strings import FREE as FREE_TEXT
 from ..sets.types import ANYTHING, CONSTANTS, FALSE, Array, Conjunction, Object, Parts, Text, reduced
 from .notations import STYLES
 
-_SYNTAX: Final = frozenset(r"^$\.*+?()[]{}|/-")
 _KEY_CHARACTERS: Final = complement(union((0, 0x20), (0x7F, 0xA0), from_chars("<>\"&'=\u2028\u2029\u3000")))
 WRITABLE: Final = Dfa(((*((lo, hi, 1) for lo, hi in zip(_KEY_CHARACTERS[::2], _KEY_CHARACTERS[1::2], strict=True)),),) * 2, (False, True))
 """The undeclared keys that are written: those without blanks and without the delimiters of any style."""
@@ -55,10 +54,6 @@ _UNLINED: Final = Dfa(
     (True, True, False),
 )
 """The texts that neither begin nor end with a line break."""
-_PLAIN_FORMATS: Final = frozenset(
-    ("date", "time", "date-time", "duration", "ipv4", "ipv6", "uuid", "hostname", "uri", "uri-reference", "iri", "iri-reference")
-)
-"""Formats whose texts have no `<` and no line break."""
 _KINDS: Final = {
     "integer": "number", "number": "number", "boolean": "boolean", "null": "null", "array": "array", "object": "object",
 }  # fmt: skip
@@ -132,7 +127,7 @@ class _Styled:
     def texts(self) -> Fragments:
         """The parts of strings without quotes and escapes."""
         f = self.c.fragments
-        return f._replace(encoding=UTF8, character=self.b.chars(ANY_CHARACTER), quote=f.empty)
+        return f._replace(encoding=UTF8, character=self.b.chars(ANY_CHARACTER), quote=f.empty, closing=())
 
     @cached_property
     def objects(self) -> _Objects:
@@ -432,19 +427,9 @@ class _Styled:
         return bool(breaks[0]) or any(automaton.accepting[target] for targets in breaks for target in targets)
 
 
-def is_plain(text: Text) -> bool:
-    """Whether all tests of a part are formats without `<` and line breaks."""
-    return all(what == "format" and holds and name in _PLAIN_FORMATS for what, name, holds in text.tests)
-
-
 def keyword_groups(schema: Any, scope: Scope) -> int:
     """The groups of a subschema's keywords, 0 for one that is not an object."""
     return groups_of(schema, scope.resource.dialect.keywords) if schema.__class__ is dict else 0
-
-
-def pattern_of(texts: Sequence[str]) -> str:
-    """A regular expression that finds any of these texts."""
-    return "|".join("".join(f"\\{c}" if c in _SYNTAX else c for c in text) for text in texts)
 
 
 def free_text(excluded: tuple[str, ...], budget: Budget) -> Any:

@@ -87,7 +87,7 @@ class Arena:
         self.builder = GrammarBuilder()
         self.tags: dict[bytes, Tag] = {}
         self.shared: dict[object, NodeId] = {}  # nodes that several tags share
-        self._bases: dict[tuple[str, bool], Fragments] = {}
+        self._bases: dict[tuple[str, bool, tuple[str, ...]], Fragments] = {}
         self._measured = Measured(0, 0, 0)
 
     def build(self, root: RuleId) -> Grammar:
@@ -98,11 +98,12 @@ class Arena:
         self._measured = Measured(len(b.nodes), len(b.rules), before.memory + more)
         return replace(b.build(root), memory=self._measured.memory)
 
-    def base(self, whitespace: str, distinct: bool) -> Fragments:
-        """The fixed parts of JSON with these blanks; `distinct`: no key of an object comes twice."""
-        found = self._bases.get((whitespace, distinct))
+    def base(self, whitespace: str, distinct: bool, closing: tuple[str, ...] = ()) -> Fragments:
+        """The fixed parts of JSON with these blanks; `distinct`: no key of an object comes twice; no string holds a `closing` text."""
+        key = (whitespace, distinct, closing)
+        found = self._bases.get(key)
         if found is None:
-            found = self._bases[whitespace, distinct] = _lay(self.builder, whitespace, distinct)
+            found = self._bases[key] = _lay(self.builder, *key)
         return found
 
     def mark(self) -> Mark:
@@ -122,9 +123,9 @@ class Arena:
             tag.after.clear()
 
 
-def _lay(builder: GrammarBuilder, whitespace: str, distinct: bool) -> Fragments:
+def _lay(builder: GrammarBuilder, whitespace: str, distinct: bool, closing: tuple[str, ...]) -> Fragments:
     """Add the fixed parts of JSON to a builder that is not empty."""
-    parts, fragments, _ = template(whitespace, "needed", distinct=distinct)
+    parts, fragments, _ = template(whitespace, "needed", distinct=distinct, closing=closing)
     first = len(builder.rules) - 1  # rule 0 of the fixed parts is a root that nothing calls
     for name in parts.names[1:]:
         builder.rule(name)
@@ -132,7 +133,7 @@ def _lay(builder: GrammarBuilder, whitespace: str, distinct: bool) -> Fragments:
     extend(builder, parts.nodes, embedded, first)
     for rule, body in enumerate(parts.rules[1:], 1):
         builder.define(RuleId(first + rule), embedded[body])
-    return Fragments._make([*(embedded[node] for node in fragments[:-1]), fragments.encoding])
+    return Fragments._make([*(embedded[node] for node in fragments[:-2]), fragments.encoding, closing])
 
 
 class Arenas:

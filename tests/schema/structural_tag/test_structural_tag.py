@@ -379,6 +379,42 @@ def test_simple_parameters(kernel: Engine, style: str) -> None:
                 assert text is None or generates(other, text), (schema, text)
 
 
+NESTED = [
+    ("array", {"type": "array"}, lambda text: [text]),
+    ("array", {"type": "array", "items": {"type": "string"}}, lambda text: ["", text]),
+    ("array", {"type": "array", "items": {"type": "string", "minLength": 1, "maxLength": 80}}, lambda text: [text]),
+    ("array", {"type": "array", "items": {"type": "string", "pattern": "/|^x"}}, lambda text: [text + "/"]),
+    ("array", {"type": "array", "items": {"anyOf": [{"type": "string", "not": {"const": "q"}}, {"type": "null"}]}}, lambda text: [text]),
+    ("object", {"type": "object"}, lambda text: {"k": {text: 1}}),
+    ("object", {"type": "object", "properties": {"k": {"type": "string"}}}, lambda text: {text: 1}),
+    ("object", {"type": "object", "properties": {"k": {"type": "string"}}, "minProperties": 1}, lambda text: {"k": text}),
+    ("object", {"type": "object", "propertyNames": {"pattern": "x|<|｜"}}, lambda text: {f"x{text}": 1}),
+]
+
+
+@pytest.mark.parametrize("style", sorted(name for name, notation in STYLES.items() if not notation.item))
+def test_no_string_inside_a_value_ends_it(kernel: Engine, style: str) -> None:
+    """No string and no key of a value in JSON holds the text that closes the argument, and any other text stands in them as it is."""
+    notation = STYLES[style]
+    close = notation.close
+    for kind, schema, value in NESTED:
+        tool = {"type": "object", "properties": {"a": schema}, "required": ["a"], "additionalProperties": False}
+        start = compiled(kernel, structural_tag_grammar({"type": "json_schema", "json_schema": tool, "style": style}))
+        for text in (
+            "a",
+            close,
+            f"x{close}y",
+            close[:-1],
+            close[1:],
+            close[:3] + close,
+            close[0] * 2 + close[2:],
+            close[:2] + " " + close[2:],
+        ):
+            written = json.dumps(value(text), ensure_ascii=False)
+            argument = notation.pair.replace("$key", "a").replace("$kind", notation.kinds.get(kind, "")).replace("$value", written)
+            assert generates(start, argument) == (close not in written), argument
+
+
 def test_kept_structures(kernel: Engine) -> None:
     """The older form keeps its structures, and its errors their paths."""
     kept = StructuralTags({})
