@@ -24,6 +24,7 @@ from stackmask.pda.limits import Limits
 
 def main() -> None:
     """Check the detectors named on the command line, or all."""
+    import sglang_stage  # noqa: F401 (before the rest of SGLang)
     from sglang.srt.entrypoints.openai.protocol import Tool
     from sglang.srt.function_call.function_call_parser import FunctionCallParser
 
