@@ -143,11 +143,13 @@ def test_reclaimed_tables(engine: Engine) -> None:
         at.accept_token(-1)
 
 
-def test_no_marks_in_scopes(engine: Engine) -> None:
-    """What ends early must leave something to follow, which the values that a scope has seen may forbid: so there is no limit in one."""
+@pytest.mark.parametrize("mark", ["limit", "temperature"])
+def test_no_marks_in_scopes(engine: Engine, mark: str) -> None:
+    """What ends early must leave something to follow, which the values that a scope has seen may forbid: so there is no mark in one."""
     b = GrammarBuilder()
     root = b.rule("root")
-    value = b.distinct(b.limit(b.repeat(b.bytes((0x30, 0x39)), 1, -1), tokens=2))
+    digits = b.repeat(b.bytes((0x30, 0x39)), 1, -1)
+    value = b.distinct(b.limit(digits, tokens=2) if mark == "limit" else b.temperature(digits, 0.5))
     b.define(root, b.scope(b.seq(value, b.repeat(b.seq(b.literal(b","), value)))))
     with pytest.raises(GrammarError, match="inside of a SCOPE"):
         prepare(engine, b.build(root))

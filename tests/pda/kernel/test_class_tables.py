@@ -8,9 +8,10 @@ from string import punctuation
 
 import numpy as np
 import pytest
-from support.engines import load_engine
+from support.engines import load_engine, one_rule
 
-from stackmask.pda.grammar import Grammar
+from stackmask.pda.automata.charset import complement, from_ranges, union
+from stackmask.pda.grammar import Grammar, GrammarBuilder
 from stackmask.pda.regex import regex_grammar
 
 KERNEL = load_engine("kernel")
@@ -106,3 +107,27 @@ def test_threads_share_class_tables() -> None:
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(masks, range(16)))
+
+
+SPACES = (0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F, 0x205F, 0x3000, 0xFEFF)
+"""What \\s has outside of ASCII: the kernel has marks for classes that hold all of them, or nothing else, or all but them."""
+
+
+@pytest.mark.parametrize("first", [*range(0x1FFE, 0x200D), 0x9F, 0xA0, 0x2027, 0x2028, 0xFEFE, 0xFEFF])
+def test_ranges_among_spaces(first: int) -> None:
+    """Masks are what trial finds where a class loops and another, a range that begins and ends anywhere among spaces, leads out of it."""
+    others = (*range(0x1FFD, 0x2010), 0x9E, 0x9F, 0xA1, 0xE9, 0x2026, 0x2027, 0x202A, 0xFEFD, 0xFEFE)
+    texts = [text for c in map(chr, (*SPACES, *others)) for text in (c, f"a{c}", f"{c}a", f"{c} ", f"{c}{c} !", f"a{c} !")]
+    tokens = [*(bytes((byte,)) for byte in range(256)), *dict.fromkeys(text.encode() for text in texts)]
+    trie = KERNEL.TokenTrie([*tokens, None], len(tokens) + 1)
+    spaces = from_ranges([(space, space) for space in (0x20, *SPACES)])
+    for last in range(first, first + 5):
+        for inside in (complement(spaces), complement(()), complement((0xE9, 0xE9)), union(spaces, (0x61, 0x61)), (0x61, 0x61)):
+            b = GrammarBuilder()
+            beyond = b.seq(b.chars((first, last)), b.literal(b" !"))
+            for node in (b.seq(b.repeat(b.chars(inside)), beyond), b.repeat(b.alt(b.chars(inside), beyond))):
+                matcher = KERNEL.Matcher(KERNEL.KernelGrammar(trie, one_rule(b, node), **LIMITS), [len(tokens)])
+                rows = np.zeros((2, -(-(len(tokens) + 1) // 32)), np.int32)
+                matcher.fill_next_token_bitmask(rows[:1])
+                matcher.fill_by_trial(rows[1:])
+                assert (rows[0] == rows[1]).all(), (inside, first, last)
