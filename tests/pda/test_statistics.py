@@ -31,6 +31,14 @@ def built(prepared: Any) -> dict[str, int]:
     return {name: count for name, count in prepared.statistics.items() if "work" not in name}
 
 
+def test_nothing_is_counted_at_first(kernel: Engine) -> None:
+    """A grammar that has no matcher yet has sizes and work, and has run no strategy."""
+    b = GrammarBuilder()
+    prepared = prepare(kernel, one_rule(b, b.repeat(b.bytes((0x61, 0x7A)))))
+    sizes = {"configurations", "dfa_states", "nfa_states", "rules", "work"}
+    assert {name: count for name, count in prepared.statistics.items() if count and name not in sizes} == {}
+
+
 @pytest.mark.parametrize("shape", ["nested", "unique"])
 def test_nothing_is_built_twice(kernel: Engine, shape: str) -> None:
     """Texts that come a second time find all frames, configurations, parts and masks that they need."""

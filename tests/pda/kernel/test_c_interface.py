@@ -12,7 +12,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from support.programs import NAMES, grammars, random_walk, run, write_vocabulary
+from support.programs import NAMES, TOKENS, grammars, random_walk, run, write_vocabulary
 
 ROOT = Path(__file__).resolve().parents[3]
 KERNEL = ROOT / "pda" / "kernel"
@@ -108,7 +108,8 @@ def test_damaged_grammars(program: list[str | Path], vocabulary_file: Path) -> N
 def test_errors_have_a_text(program: list[str | Path], vocabulary_file: Path) -> None:
     """A token outside of the vocabulary and a rollback behind the beginning are errors that say so."""
     grammar = grammars()["choice"].to_bytes()
-    for command, text in (("t 100000", "the token is not in the vocabulary"), ("r 1", "there are fewer steps to take back")):
+    outside, behind = "the token is not in the vocabulary", "there are fewer steps to take back"
+    for command, text in ((f"t {len(TOKENS)}", outside), ("t 100000", outside), ("r 1", behind)):
         done = run(program, vocabulary_file, grammar, [command])
         assert done.returncode == 2
         assert done.stderr.strip() == text
