@@ -43,6 +43,7 @@ ENVIRONMENT = {
     "VLLM_NO_USAGE_STATS": "1",
     "HF_HUB_OFFLINE": "1",
     "TOKENIZERS_PARALLELISM": "false",
+    "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"),  # the model is too small for more to help, and they wait for each other
     "PYTHONPATH": os.pathsep.join(filter(None, [str(SCRIPTS), os.environ.get("PYTHONPATH")])),
 }
 TAG = {
