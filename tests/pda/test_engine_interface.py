@@ -119,6 +119,13 @@ def test_mask_logits(engine: Engine, bits: int, width: int, rows: list[int] | No
         assert np.array_equal(masked, expected)
 
 
+def test_mask_logits_of_one_column(engine: Engine) -> None:
+    """One column lies beside no other, so that its stride does not matter."""
+    logits, bitmask = np.zeros((2, 2), np.int32)[:, ::2], np.array([[1, 0], [0, 1]], np.int32)[:, ::2]
+    engine.mask_logits(logits, bitmask, 7, None)
+    assert logits.tolist() == [[0], [7]]
+
+
 def test_mask_logits_checks_rows(engine: Engine) -> None:
     """Different numbers of rows, or a row that is not there, are errors."""
     logits, bitmask = np.zeros((3, 40), np.int32), np.zeros((2, 2), np.int32)

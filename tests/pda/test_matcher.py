@@ -78,6 +78,12 @@ def test_widths(engine: Engine, size: int) -> None:
         padded.accept_token(size + 40)
 
 
+def test_largest_vocabulary(kernel: Engine) -> None:
+    """One token more than 2**24 is refused."""
+    with pytest.raises(ValueError, match="a vocabulary has at most 16,777,216 tokens"):
+        kernel.TokenTrie([b"a"], (1 << 24) + 1)
+
+
 def test_one_row(engine: Engine) -> None:
     """A bitmask of one dimension is one row."""
     bitmask = np.zeros(WORDS, dtype=np.int32)
