@@ -215,3 +215,17 @@ def test_runs_of_blanks_before_a_call(most: int, *, thin: bool) -> None:
         here = at.fork()
         assert here.accept_bytes(text) == (text.count(b" ") <= most), text
         assert here.allowed_tokens() == [token for token in range(len(tokens)) if here.fork().accept_token(token)], text
+
+
+@pytest.mark.parametrize("least", [0, 1, 2, 4, 9])
+@pytest.mark.parametrize("extra", [1, 3, 40])
+def test_runs_of_bytes_with_a_least_length(least: int, extra: int) -> None:
+    """Tokens that begin in a run and leave it, where the run is still too short, long enough or full."""
+    b = GrammarBuilder()
+    run = b.repeat(b.bytes((10, 10, 13, 13, 32, 32)), least, least + extra)
+    made = {b" " * count + end for count in range(52) for end in (b"", b",", b",.", b"\n,")} | {b",", b"."}
+    tokens: list[bytes | None] = [*sorted(made), None]
+    at = matcher(load_engine("kernel"), one_rule(b, b.seq(run, b.literal(b",."))), tokens, (len(tokens) - 1,))
+    for count in range(least + extra + 1):
+        assert at.allowed_tokens() == [token for token in range(len(tokens)) if at.fork().accept_token(token)], count
+        assert at.accept_bytes(b" ") == (count < least + extra)

@@ -6,8 +6,9 @@ import json
 from typing import Any
 
 import pytest
-from support.engines import Engine, accepts, load_engine, matcher
+from support.engines import Engine, accepts, load_engine, matcher, one_rule
 
+from stackmask.pda.grammar import UTF8, GrammarBuilder
 from stackmask.schema.json_schema import json_schema_grammar
 
 KINDS: list[Any] = [
@@ -45,3 +46,16 @@ def test_many_values_on_both_engines(engine: Engine, items: Any) -> None:
     schema = {"type": "array", "items": items, "uniqueItems": True, "minItems": 5}
     found = completed(engine, schema, b"[7")
     assert len(set(map(json.dumps, found))) == len(found) >= 5
+
+
+@pytest.mark.parametrize(("begun", "letters"), [(b"", 2), (b"\x7f", 1), (b"ab", 0)])
+def test_texts_that_are_no_word(engine: Engine, begun: bytes, letters: int) -> None:
+    """Where the words are the empty text and every ASCII character, the shortest other texts have two bytes."""
+    builder = GrammarBuilder()
+    words = ["", *map(chr, range(128))]
+    at = matcher(engine, one_rule(builder, builder.seq(builder.except_words(words, UTF8), builder.literal(b"\n."))))
+    assert at.accept_bytes(begun)
+    rest = at.shortest_completion()
+    assert accepts(at, rest)
+    assert len(rest) == letters + 2
+    assert engine.completion_lengths([at]) == [len(rest)]
