@@ -204,7 +204,7 @@ class Matcher(engine.Matcher):
         )
 
     def missing(self, data: bytes) -> tuple[str, ...]:
-        """The parts that a text lacks which fits but ends too early, in terms of the specification; the matcher must be at the start."""
+        """The parts missing from a text that fits but ends too early, in terms of the specification; the matcher must be at the start."""
         if self._tell is None or self.num_accepted:
             return ()
         reasons, places = self._tell(data, len(data), self.rule_names(data))
