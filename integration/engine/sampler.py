@@ -1,7 +1,8 @@
 """One token from one row of logits: temperature, top-k, top-p, min-p, then chance or the maximum.
 
 Only allowed tokens are considered, so the cost of a draw grows with their number: `allowed_tokens` reads them off a row
-of a bitmask without a pass over the vocabulary, and `Sampler.draw` gathers their logits.
+of a bitmask without a pass over the vocabulary, and `Sampler.draw` gathers their logits. A few are read and weighed one by one in Python:
+behind a pass of the model, each of the thirty calls of NumPy that it takes otherwise costs some 10 us.
 Top-p sorts only the tokens above a bound that hold enough of the probability, found in at most four passes.
 Weights are float32, their sums float64.
 
@@ -10,7 +11,10 @@ Each request has its own generator and draws one number per token, so that its t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Literal
 
 import numpy as np
@@ -27,6 +31,7 @@ BOUNDS = (2.0**-6, 2.0**-12, 2.0**-20)  # of the largest weight; real distributi
 LEAST_TEMPERATURE = 1e-30  # below it float32 cannot hold the inverse; the most likely token has all the weight long before
 DENSE = 4  # from one word in four of a bitmask on, its bits are unpacked in one piece
 SHORT = 128  # words of a bitmask that are not worth looking for those that are not zero
+FEW = 128  # tokens that are read and weighed one by one
 
 
 class Sampler:
@@ -89,15 +94,28 @@ class Sampler:
         if not np.isfinite(best):
             return int(values.argmax())
         if len(values) == 1:  # PERF: forced tokens are common; the random number is drawn all the same, so that a seed gives the same text
-            torch.rand(1, generator=self._generator, dtype=torch.float64)
+            self._point()
             return 0
+        if len(values) <= FEW:
+            return self._draw_few(values.tolist(), float(best), 1 / max(temperature, LEAST_TEMPERATURE))
         weights = values - best  # PERF: then in place, as each fresh array of the vocabulary's length costs its page faults
         with np.errstate(over="ignore"):  # the largest is 0, so no temperature, however small, overflows upwards
             weights *= np.float32(1 / max(temperature, LEAST_TEMPERATURE))
             np.exp(weights, out=weights)
         places = truncate(weights, self._sampling.top_k, self._sampling.top_p, self._sampling.min_p)
-        point = float(torch.rand(1, generator=self._generator, dtype=torch.float64))
-        return _search(weights, point) if places is None else int(places[_search(weights[places], point)])
+        return _search(weights, self._point()) if places is None else int(places[_search(weights[places], self._point())])
+
+    def _draw_few(self, values: list[float], best: float, scale: float) -> int:
+        """The same among a few logits, of which `best` is the largest, with float64 weights."""
+        weights = [math.exp((value - best) * scale) for value in values]
+        places = truncate_few(weights, self._sampling.top_k, self._sampling.top_p, self._sampling.min_p)
+        ends = list(accumulate([weights[place] for place in places]))
+        found = places[min(bisect_right(ends, self._point() * ends[-1]), len(places) - 1)]
+        return found if weights[found] else max(place for place in places if weights[place])  # rounding
+
+    def _point(self) -> float:
+        """The random number of a draw, at least 0 and below 1."""
+        return float(torch.rand(1, generator=self._generator, dtype=torch.float64))
 
 
 def allowed_tokens(bits: npt.NDArray[np.int32]) -> TokenIds:
@@ -111,9 +129,21 @@ def allowed_tokens(bits: npt.NDArray[np.int32]) -> TokenIds:
     words = np.flatnonzero(bits)
     if len(words) * DENSE > len(bits):
         return np.flatnonzero(np.unpackbits(bits.view(np.uint8), bitorder="little"))
+    if len(words) <= FEW:
+        values = bits[words].view(np.uint32).tolist()
+        if sum(map(int.bit_count, values)) <= FEW:
+            return np.array([token for word, value in zip(words.tolist(), values, strict=True) for token in _bits(word, value)], np.int64)
     places = np.flatnonzero(np.unpackbits(bits[words].view(np.uint8), bitorder="little"))
     tokens: TokenIds = words[places >> 5] * 32 + (places & 31)
     return tokens
+
+
+def _bits(word: int, value: int) -> Iterator[int]:
+    """The ids of the tokens in one word of a bitmask."""
+    while value:
+        lowest = value & -value
+        yield word * 32 + lowest.bit_length() - 1
+        value ^= lowest
 
 
 def truncate(weights: Weights, top_k: int, top_p: float, min_p: float) -> npt.NDArray[np.int64] | None:
@@ -136,21 +166,49 @@ def truncate(weights: Weights, top_k: int, top_p: float, min_p: float) -> npt.ND
     return places
 
 
+def truncate_few(weights: list[float], top_k: int, top_p: float, min_p: float) -> list[int]:
+    """The places that `truncate` leaves, in rising order, of a few weights. The largest weight is 1.
+
+    >>> truncate_few([0.5, 1.0, 0.25, 0.5], 0, 0.6, 0.0)
+    [0, 1]
+    """
+    places = list(range(len(weights)))
+    if (top_k and top_k < len(weights)) or top_p < 1:
+        places.sort(key=weights.__getitem__, reverse=True)  # stable: the first of equals come first
+    if top_k and top_k < len(weights):
+        last = weights[places[top_k - 1]]
+        places = [place for place in places if weights[place] >= last]
+    if top_p < 1:
+        ends = list(accumulate([weights[place] for place in places]))
+        del places[bisect_left(ends, top_p * ends[-1]) + 1 :]
+    if min_p > 0:
+        places = [place for place in places if weights[place] >= min_p]
+    return sorted(places)
+
+
 def _nucleus(weights: Weights, share: float) -> npt.NDArray[np.int64]:
     """The places of the fewest weights that add up to a share of all, in rising order."""
     target = share * weights.sum(dtype=np.float64)
-    for bound in (*BOUNDS, 0.0):
+    places: npt.NDArray[np.int64] | None = None
+    heavy = weights
+    for bound in BOUNDS:
         above = weights >= bound
-        heavy = weights if above.all() else weights[above]
-        if bound == 0 or len(heavy) == len(weights) or heavy.sum(dtype=np.float64) >= target:
+        if np.count_nonzero(above) == len(weights):
             break
+        places = np.flatnonzero(above)
+        heavy = weights[places]
+        if heavy.sum(dtype=np.float64) >= target:
+            break
+    else:
+        places, heavy = None, weights
     ordered = np.sort(heavy)[::-1]
     count = min(_crossing(ordered, _block_ends(ordered), target, "left") + 1, len(ordered))
     last = ordered[count - 1]
-    kept = weights > last
-    equals = np.flatnonzero(weights == last)[: count - int(np.count_nonzero(kept))]
+    kept = heavy > last
+    equals = np.flatnonzero(heavy == last)[: count - int(np.count_nonzero(kept))]
     kept[equals] = True
-    return np.flatnonzero(kept)
+    found = np.flatnonzero(kept)
+    return found if places is None else places[found]
 
 
 def _search(weights: Weights, point: float) -> int:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stackmask.integration.engine.request import Sampling
-from stackmask.integration.engine.sampler import Sampler, allowed_tokens, truncate
+from stackmask.integration.engine.sampler import Sampler, allowed_tokens, truncate, truncate_few
 
 
 def kept_by_definition(weights, top_k, top_p, min_p):
@@ -43,9 +43,10 @@ def test_what_is_left_out(weights, top_k, top_p, min_p):
     places = truncate(weights, top_k, top_p, min_p)
     expected = kept_by_definition(weights, top_k, top_p, min_p)
     assert (list(range(len(weights))) if places is None else places.tolist()) == expected
+    assert truncate_few(weights.tolist(), top_k, top_p, float(np.float32(min_p))) == expected
 
 
-@pytest.mark.parametrize("share", [0.0, 0.001, 0.2, 0.26, 1.0])
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.009, 0.01, 0.2, 0.26, 1.0])
 @pytest.mark.parametrize("words", [1, 7, 400])
 def test_allowed_tokens_are_the_bits(share, words):
     """The ids are those of the set bits, in rising order, in sparse rows and in dense ones."""
@@ -55,7 +56,7 @@ def test_allowed_tokens_are_the_bits(share, words):
     assert allowed_tokens(row).tolist() == np.flatnonzero(bits).tolist()
 
 
-@pytest.mark.parametrize("size", [1, 2, 255, 256, 257, 511, 512, 1000])
+@pytest.mark.parametrize("size", [1, 2, 128, 129, 255, 256, 257, 511, 512, 1000])
 @pytest.mark.parametrize("temperature", [0.3, 1.0, 3.0])
 def test_draws_invert_the_running_sum(size, temperature):
     """A draw is the first token whose running sum passes the random number, among blocks of any length and tokens without weight."""
