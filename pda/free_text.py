@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from .automata.charset import ANY, complement, from_chars, pairs
+from .automata.dfa import Dfa
 from .budget import Budget
 from .grammar import GrammarBuilder, NodeId
 
@@ -96,6 +97,12 @@ def text_without(builder: GrammarBuilder, excluded: Sequence[str], *, minimum: i
     """Free text of `minimum` to `maximum` characters, -1 for no bound, that holds none of the excluded texts."""
     if 0 <= maximum < minimum:
         return builder.never()
+    automaton = automaton_without(excluded, budget=budget)
+    return builder.automaton(automaton.transitions, automaton.accepting, minimum=minimum, maximum=maximum)
+
+
+def automaton_without(excluded: Sequence[str], *, budget: Budget) -> Dfa:
+    """The texts that hold none of the excluded ones."""
     watch = aho_corasick(excluded, budget)
     # Dead states are dropped, so the others are numbered anew.
     numbers: dict[int, int] = {}
@@ -109,7 +116,7 @@ def text_without(builder: GrammarBuilder, excluded: Sequence[str], *, minimum: i
         for character, target in watch.own[state].items():
             row = _turned(row, ord(character), numbers.get(target, -1))
         rows[state] = row
-    return builder.automaton(tuple([rows[state] for state in numbers]), (True,) * len(numbers), minimum=minimum, maximum=maximum)
+    return Dfa(tuple([rows[state] for state in numbers]), (True,) * len(numbers))
 
 
 _Row = tuple[tuple[int, int, int], ...]

@@ -96,11 +96,12 @@ class Sampler:
         if len(values) == 1:  # PERF: forced tokens are common; the random number is drawn all the same, so that a seed gives the same text
             self._point()
             return 0
+        scale = 1 / max(temperature, LEAST_TEMPERATURE)
         if len(values) <= FEW:
-            return self._draw_few(values.tolist(), float(best), 1 / max(temperature, LEAST_TEMPERATURE))
+            return self._draw_few(values.tolist(), float(best), scale)
         weights = values - best  # PERF: then in place, as each fresh array of the vocabulary's length costs its page faults
         with np.errstate(over="ignore"):  # the largest is 0, so no temperature, however small, overflows upwards
-            weights *= np.float32(1 / max(temperature, LEAST_TEMPERATURE))
+            weights *= np.float32(scale)
             np.exp(weights, out=weights)
         places = truncate(weights, self._sampling.top_k, self._sampling.top_p, self._sampling.min_p)
         return _search(weights, self._point()) if places is None else int(places[_search(weights[places], self._point())])

@@ -14,7 +14,7 @@ from ...pda.automata.dfa import NOTHING, Dfa
 from ...pda.budget import Budget
 from ...pda.exceptions import shown
 from ..dialect.dialects import DEFAULT
-from ..dialect.keyword_values import Schema, same_value
+from ..dialect.keyword_values import ATOMS, Schema, same_value
 from ..dialect.references import Registry, Resource, Scope
 from ..errors import Malformed
 from ..sets.keys import Partition
@@ -22,7 +22,6 @@ from ..sets.strings import Strings, Texts
 from ..sets.types import FALSE, TRUE, Literal
 
 _NESTED: Final = (dict, list)
-_PLAIN: Final = frozenset({str, int, float, bool, type(None)})
 _UNKNOWN: Final = (0,)
 _OF_TYPE: Final = {kind: {"type": kind} for kind in ("array", "string")}
 
@@ -32,7 +31,7 @@ def _outline(schema: Schema) -> tuple[object, ...]:
     outline: list[object] = []
     for keyword, value in schema.items():
         kind = value.__class__
-        if kind not in _PLAIN:
+        if kind not in ATOMS:
             value = tuple(value) if kind is dict else len(value) if kind is list else None
         outline.append(keyword)
         outline.append(value)

@@ -18,6 +18,8 @@ from ..sets.numbers import INTEGERS, NUMBERS, NumberSet
 
 Schema = dict[str, Any]
 Numeral = int | float | Decimal
+ATOMS: Final = frozenset({str, int, float, bool, type(None)})
+"""The classes of values of JSON that hold no others."""
 _LARGE: Final = 2**64
 MOST_COUNTED: Final = 2_000_000_000
 """Counts of characters, items and members have 32 bits, and no text is as long as this. A larger upper bound counts as no bound."""

@@ -19,7 +19,7 @@ from ...pda.exceptions import SchemaError, shown
 from ..formats import is_known
 from .dialects import DIALECTS, Dialect
 from .guidance import NAME
-from .keyword_values import pointer_token
+from .keyword_values import ATOMS, pointer_token
 from .references import MANY, NAMED, ONE, Registry, Scope
 
 ENFORCED: Final = "enforced"
@@ -51,7 +51,6 @@ _ELSEWHERE: Final = frozenset({"$ref", "$dynamicRef", "$recursiveRef", "allOf", 
 """Keywords whose subschemas say something about a value that the schema itself does not."""
 _BESIDE_REFERENCES: Final = frozenset({"$ref", "$defs", "definitions", "$schema"})
 """Keywords that old drafts read beside $ref."""
-_ATOMS: Final = frozenset({str, int, float, bool, type(None)})
 _Path = tuple["_Path | None", Any]
 """A place in a schema: the place above it, and a key or an index there."""
 
@@ -241,7 +240,7 @@ def may_warn(registry: Registry, formats: bool) -> bool:
             elif value.__class__ is list:
                 if keyword in MANY:
                     stack.extend(value)
-            elif value.__class__ not in _ATOMS:
+            elif value.__class__ not in ATOMS:
                 return True
     return False
 
@@ -291,7 +290,7 @@ def _places(registry: Registry) -> Iterator[_Place]:
         inner: list[tuple[Any, _Path | None, Scope, int]] = []
         for keyword, value in schema.items():
             kind = value.__class__
-            if kind in _ATOMS or keyword not in _HOLDERS:
+            if kind in ATOMS or keyword not in _HOLDERS:
                 continue
             if kind is dict or isinstance(value, Mapping):
                 if keyword in NAMED:
@@ -306,7 +305,7 @@ def _places(registry: Registry) -> Iterator[_Place]:
 
 def _may_hold(keyword: str, value: Any) -> bool:
     """Whether there may be subschemas in the value of a keyword."""
-    return value.__class__ not in _ATOMS and keyword in _HOLDERS
+    return value.__class__ not in ATOMS and keyword in _HOLDERS
 
 
 def _entries(place: _Place, formats: bool) -> Iterator[Entry]:

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, TypeAlias
 from ...pda.automata.dfa import Dfa
 from ...pda.budget import Budget
 from ...pda.exceptions import SchemaError
-from ...pda.free_text import text_without
+from ...pda.free_text import automaton_without
 from ...pda.grammar import JSON, JSON_ANY, Grammar, GrammarBuilder, NodeId, RuleId, memory_of
 from ...pda.regex import regex_node
 from ..sets.numbers import INTEGERS, NUMBERS
@@ -164,9 +164,7 @@ def any_text(b: GrammarBuilder, character: NodeId, encoding: int, closing: tuple
 @lru_cache(maxsize=64)
 def closed_text(closing: tuple[str, ...]) -> Dfa:
     """The texts that hold none of these."""
-    builder = GrammarBuilder()
-    _, transitions, accepting, *_ = builder.nodes[text_without(builder, closing, budget=Budget())]
-    return Dfa(transitions, accepting)
+    return automaton_without(closing, budget=Budget())
 
 
 def may_hold(automaton: Dfa, closing: tuple[str, ...]) -> bool:

@@ -23,15 +23,15 @@ from ...pda.automata.dfa import Dfa
 from ...pda.automata.language import accepts
 from ...pda.budget import Budget
 from ...pda.exceptions import SchemaError
-from ...pda.free_text import text_without
-from ...pda.grammar import ALT, AUTOMATON, UTF8, GrammarBuilder, Node, NodeId, RuleId
+from ...pda.free_text import automaton_without
+from ...pda.grammar import ALT, AUTOMATON, UTF8, Node, NodeId, RuleId
 from ..algebra.algebra import Algebra
 from ..dialect.keyword_values import bounds, mapping, names
 from ..dialect.keywords import BEYOND_LOCAL, LOCAL, STRING, TYPE, VALUES, groups_of
 from ..dialect.references import Scope
 from ..emit.arrays import ArrayWriter
 from ..emit.direct import Compilation
-from ..emit.json_parts import ANY_CHARACTER, Fragments
+from ..emit.json_parts import ANY_CHARACTER, Fragments, closed_text
 from ..emit.object_graph import Member
 from ..emit.objects import ObjectWriter, object_node, unordered
 from ..emit.strings import StringWriter, is_plain, pattern_of
@@ -104,7 +104,7 @@ class _Styled:
         self.pending: list[tuple[RuleId, Conjunction]] = []
         self.excludes = excludes
         self.excluded = (self.style.excluded or self.style.close, *excludes)
-        self.free = free_text(self.excluded, compilation.budget) if excludes else closed_text(self.excluded[0])
+        self.free = automaton_without(self.excluded, budget=compilation.budget) if excludes else closed_text(self.excluded)
         self.clean_schema = clean
         self.ends = ends
         self.is_alone = False
@@ -167,7 +167,7 @@ class _Styled:
         """A value without a key, between texts of the caller's."""
         self.style, self.is_alone = replace(self.style, padded=False, trim=False), True
         self.excluded = (*(self.excluded if self.style.item else self.excludes), *self.ends)
-        self.free = free_text(self.excluded, self.c.budget)
+        self.free = automaton_without(self.excluded, budget=self.c.budget)
         return self.alternatives([node for _, node in self.typed(value)])
 
     def conjunction(self, schema: Any, scope: Scope) -> Conjunction:
@@ -385,7 +385,7 @@ class _Styled:
         A parser that takes a newline off either end reads a string between two as it is, and one without, if it has none at its ends.
         """
         if text == FREE_TEXT:
-            return self.b.node(self.free)
+            return self.b.automaton(self.free.transitions, self.free.accepting)
         b = self.b
         if text.words is None and text.tests:
             text = self.without_excluded(text)
@@ -408,8 +408,7 @@ class _Styled:
             return self.alternatives([self.word(word) for word in sorted(text.words) if not self.holds_excluded(word)])
         if not text.tests:
             assert text.high < 0 or text.low <= text.high, "the algebra has no empty parts"
-            _, transitions, accepting, *_ = self.free
-            return self.b.automaton(transitions, accepting, minimum=text.low, maximum=text.high)
+            return self.b.automaton(self.free.transitions, self.free.accepting, minimum=text.low, maximum=text.high)
         return StringWriter(self.b, self.texts, self.algebra.strings).inside(text)
 
     def without_excluded(self, text: Text) -> Text:
@@ -432,24 +431,11 @@ def keyword_groups(schema: Any, scope: Scope) -> int:
     return groups_of(schema, scope.resource.dialect.keywords) if schema.__class__ is dict else 0
 
 
-def free_text(excluded: tuple[str, ...], budget: Budget) -> Any:
-    """The automaton of texts without these, as a node."""
-    builder = GrammarBuilder()
-    return builder.nodes[text_without(builder, excluded, budget=budget)]
-
-
-@lru_cache(maxsize=len(STYLES))
-def closed_text(excluded: str) -> Any:
-    """The same for the strings of a style."""
-    return free_text((excluded,), Budget())
-
-
 def unlined_text(excluded: tuple[str, ...], budget: Budget) -> tuple[Any, Any]:
     """The transitions and the accepting states of texts without these that neither begin nor end with a line break."""
     if len(excluded) == 1:
         return _unlined_text(excluded[0])
-    _, transitions, accepting, *_ = free_text(excluded, budget)
-    found = dfa.intersection(Dfa(transitions, accepting), _UNLINED, budget=budget)
+    found = dfa.intersection(automaton_without(excluded, budget=budget), _UNLINED, budget=budget)
     return found.transitions, found.accepting
 
 
@@ -532,10 +518,8 @@ class _Objects(ObjectWriter):
             return self.b.node(undeclared_keys(declared))
         writable = WRITABLE
         if self.styled.excludes:
-            _, transitions, accepting, *_ = self.styled.free
-            writable = dfa.intersection(
-                writable, dfa.minimize(Dfa(transitions, accepting), budget=self.oracle.budget), budget=self.oracle.budget
-            )
+            free = dfa.minimize(self.styled.free, budget=self.oracle.budget)
+            writable = dfa.intersection(writable, free, budget=self.oracle.budget)
         writable = writable if keys is ANY_TEXT else dfa.intersection(keys, writable, budget=self.oracle.budget)
         writable = without(writable, [name for name in declared if accepts(writable, name)])
         return self.f.never if writable == dfa.NOTHING else self.b.automaton(writable.transitions, writable.accepting)
