@@ -7,15 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stackmask.integration.engine.request import Sampling
-from stackmask.integration.engine.sampler import Sampler, allowed_tokens, truncate, truncate_few
+from stackmask.integration.engine.sampler import Sampler, allowed_tokens, draw_among_few, draw_among_many, largest
 
 
-def kept_by_definition(weights, top_k, top_p, min_p):
+def kept_by_definition(weights, top_p, min_p):
     """The places that are left, by the definitions: sort, cut, compare."""
     left = [*range(len(weights))]
-    if top_k and top_k < len(left):
-        bound = sorted(weights, reverse=True)[top_k - 1]
-        left = [place for place in left if weights[place] >= bound]
     if top_p < 1:
         order = sorted(left, key=lambda place: (-weights[place], place))
         target = top_p * sum(float(weights[place]) for place in left)
@@ -28,22 +25,56 @@ def kept_by_definition(weights, top_k, top_p, min_p):
         left = sorted(kept)
     if min_p:
         left = [place for place in left if weights[place] >= np.float32(min_p)]
-    return left
+    return [place for place in left if weights[place]]
 
 
 @given(
-    st.lists(st.sampled_from([0.0, 2.0**-30, 2.0**-21, 2.0**-13, 2.0**-12, 2.0**-7, 0.125, 0.25, 0.5, 1.0]), min_size=1, max_size=40),
-    st.integers(0, 41),
+    st.lists(st.sampled_from([0.0, 2.0**-30, 2.0**-21, 2.0**-13, 2.0**-7, 0.125, 0.25, 0.5, 1.0]), min_size=1, max_size=40),
     st.sampled_from([0.0625, 0.125, 0.25, 0.5, 0.75, 0.9375, 0.99999, 1.0]),
     st.sampled_from([0.0, 0.125, 0.3, 1.0]),
 )
-def test_what_is_left_out(weights, top_k, top_p, min_p):
-    """Top-k keeps ties, top-p the fewest that hold its share with the first of equals, min-p what is heavy enough beside the heaviest."""
+def test_what_is_drawn(weights, top_p, min_p):
+    """Top-p leaves the fewest that hold its share with the first of equals, min-p what is heavy enough beside the heaviest.
+
+    What weighs an eighth of all that is left comes within 400 draws, and what is left out never does.
+    """
     weights = np.array([*weights, 1.0], np.float32)
-    places = truncate(weights, top_k, top_p, min_p)
-    expected = kept_by_definition(weights, top_k, top_p, min_p)
-    assert (list(range(len(weights))) if places is None else places.tolist()) == expected
-    assert truncate_few(weights.tolist(), top_k, top_p, float(np.float32(min_p))) == expected
+    kept = kept_by_definition(weights, top_p, min_p)
+    points = [(count + 0.5) / 400 for count in range(400)]
+    drawn = {draw_among_many(weights.copy(), top_p, min_p, point) for point in points}
+    assert drawn == {draw_among_few(weights.tolist(), top_p, float(np.float32(min_p)), point) for point in points}
+    assert drawn <= set(kept)
+    assert drawn >= {place for place in kept if weights[place] * 8 >= weights[kept].sum()}
+
+
+@pytest.mark.parametrize("draw", [draw_among_many, draw_among_few])
+@pytest.mark.parametrize(("top_p", "min_p"), [(1.0, 0.0), (0.5, 0.0), (0.9, 0.0), (0.99, 0.0), (0.2, 0.0), (0.95, 0.3), (1.0, 0.1)])
+@pytest.mark.parametrize("shape", ["falling", "equal", "mixed"])
+def test_how_often_each_is_drawn(draw, top_p, min_p, shape):
+    """What is left comes as often as it weighs: chi-square over 4,000 draws stays below mean and six deviations."""
+    shapes = {
+        "falling": [2.0**-place for place in range(12)],
+        "equal": [1.0] * 20,
+        "mixed": [0.01, 0.5, 0.01, 0.5, 1.0, 0.03, 0.5, 0.25, 0.03, 1.0],
+    }
+    weights = np.array(shapes[shape], np.float32)
+    kept = kept_by_definition(weights, top_p, min_p)
+    chance = np.random.default_rng(4)
+    give = (lambda: weights.copy()) if draw is draw_among_many else weights.tolist
+    counts = np.bincount([draw(give(), top_p, min_p, float(chance.random())) for _ in range(4_000)], minlength=len(weights))
+    assert counts.sum() == counts[kept].sum()
+    expected = weights[kept] / weights[kept].sum() * 4_000
+    assert ((counts[kept] - expected) ** 2 / expected).sum() < len(kept) + 6 * (2 * len(kept)) ** 0.5
+
+
+@given(st.lists(st.sampled_from([-3.0, -0.5, 0.0, 0.25, 1.0, 4.0]) | st.floats(-9, 9, width=32), min_size=2, max_size=300), st.data())
+def test_top_k_keeps_ties(values, data):
+    """As many as are asked for, and all that equal the last of them, whether found by blocks or not."""
+    count = data.draw(st.integers(1, len(values) - 1) | st.integers(1, min(4, len(values) - 1)))
+    bound = sorted(values, reverse=True)[count - 1]
+    expected = [place for place, value in enumerate(values) if value >= bound]
+    assert largest(np.array(values, np.float32), count).tolist() == expected
+    assert largest(np.sort(np.array(values, np.float32)), count).tolist() == list(range(len(values) - len(expected), len(values)))
 
 
 @pytest.mark.parametrize("share", [0.0, 0.001, 0.009, 0.01, 0.2, 0.26, 1.0])
