@@ -69,7 +69,7 @@ _TOKEN: Final = re.compile(
     r"""
       (?P<BLANK>     [ \t\f\r\ufeff]+ | //[^\n]* | \#[^\n]* | \\[ \t]*\r?\n )
     | (?P<LINE>      \n )
-    | (?P<WORD>      [A-Za-z_] (?: [A-Za-z0-9_] | -(?!>) )*+ )
+    | (?P<WORD>      [A-Za-z_] [A-Za-z0-9_]*+ (?: -(?!>) [A-Za-z0-9_]*+ )* )
     | (?P<RANGE>     {string} [ \t]* \.\. [ \t]* {string} )
     | (?P<STRING>    {string} i? )
     | (?P<REGEXP>    / [^/\\]* (?: \\(?s:.) [^/\\]* )* / [imslux]* )
@@ -83,10 +83,11 @@ _TOKEN: Final = re.compile(
     """.replace("{counts}", _COUNTS.pattern).replace("{string}", STRING),
     re.VERBOSE,
 )
+# No group here repeats possessively: CPython before 3.11.5 goes on behind what a last round read that failed (gh-106052).
 # PERF: literals or names that are alternatives one after the other are one token, where lark's parser would take a step for each. So is
 # the definition of a terminal by one literal, which ends where the next line begins with something else than a blank, a comment or `|`.
-_LISTED: Final = r"{one}(?:\s*+\|\s*+{one}(?=\s*+\|)){{7,}}+"
-_NAME: Final = r"_*[A-Z](?:[A-Z0-9_]|-(?!>))*+(?![A-Za-z0-9_])"
+_LISTED: Final = r"{one}(?:\s*+\|\s*+{one}(?=\s*+\|)){{7,}}"
+_NAME: Final = r"_*[A-Z][A-Z0-9_]*+(?:-(?!>)[A-Z0-9_]*+)*(?![A-Za-z0-9_]|-(?!>))"
 _WORDS: Final = re.compile(_LISTED.format(one=f"{STRING}i?"))
 _NAMES: Final = re.compile(_LISTED.format(one=_NAME))
 _ONE_NAME: Final = re.compile(_NAME)
