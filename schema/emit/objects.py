@@ -223,12 +223,13 @@ class ObjectWriter:
             steps += 1
             if len(found) + len(stack) > most or steps > 10 * most:
                 return None
-            choice = next((i for i, a in enumerate(current.atoms) if not a.every and a.name is None), None)
+            old = len(current.atoms)  # so many atoms the options have before their own
             if current.clauses:
                 options = [(option, witnesses) for option in self.decided(current)]
-            elif choice is not None:
+            elif (choice := next((i for i, a in enumerate(current.atoms) if not a.every and a.name is None), None)) is not None:
                 atom = current.atoms[choice]
                 base = current._replace(atoms=current.atoms[:choice] + current.atoms[choice + 1 :])
+                old -= 1
                 if self.is_met(atom, base, witnesses):
                     stack.append((base, witnesses))
                     continue
@@ -250,7 +251,7 @@ class ObjectWriter:
                 continue
             self.oracle.budget.spend(8 * len(options))
             for option, wanted in reversed(options):
-                pruned = prune(option, self.oracle, set(option.atoms).difference(current.atoms))
+                pruned = prune(option, self.oracle, option.atoms[old:])
                 if pruned is not None:
                     stack.append((pruned, wanted))
         return found

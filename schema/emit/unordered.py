@@ -66,6 +66,8 @@ class Unordered:
         self.first = without_larger(first, first)
         self.universal = sum(bit for atom, bit in places.items() if atom.every)
         self.concerning = [sum(bit for atom, bit in places.items() if key.concerns(atom)) for key in keys]
+        self.about = [[(bit, atom.literal) for atom, bit in places.items() if bit & concerning] for concerning in self.concerning]
+        """By key the atoms that it concerns, as bits, with what they ask of the value."""
         self.own = [sum(bit for atom, bit in places.items() if key.name is not None and atom.name == key.name) for key in keys]
         self.lasting = sum(bit for atom, bit in places.items() if not atom.every and any(key.lasts(atom) for key in keys))
         self.turns: dict[Left, list[tuple[NodeId, Left]]] = {}
@@ -114,24 +116,24 @@ class Unordered:
         found = self.turns.get(left)
         if found is None:
             found = self.turns[left] = []
+            alive = 0
+            for clause in left:
+                alive |= clause
             for place, key in enumerate(self.keys):
-                for value, after in self.outcomes(place, left):
+                for value, after in self.outcomes(place, left, alive):
                     self.budget.spend(4 + len(left) ** 2 // 8)
                     node = self.pair(key.node, value)
                     if node != self.f.never:
                         found.append((node, after))
         return found
 
-    def outcomes(self, place: int, left: Left) -> list[tuple[Conjunction, Left]]:
-        """The possible outcomes of a member with one of the keys."""
-        alive = 0
-        for clause in left:
-            alive |= clause
+    def outcomes(self, place: int, left: Left, alive: int) -> list[tuple[Conjunction, Left]]:
+        """The possible outcomes of a member with one of the keys; `alive` are the atoms of all clauses that are left."""
         touched = alive & self.concerning[place]
         value = self.keys[place].value
         if not touched:
             return [(value, left)]
-        bits = [(1 << at, atom.literal) for at, atom in enumerate(self.atoms) if touched >> at & 1]
+        bits = [(bit, literal) for bit, literal in self.about[place] if touched & bit]
         result = []
         for met_by, true in self.split(value, tuple(dict.fromkeys(literal for _, literal in bits))):
             held = sum(bit for bit, literal in bits if literal in true)
@@ -139,11 +141,11 @@ class Unordered:
             violated = touched & ~held & self.universal
             # What a key could have met is met no more; where that can wait, which keys came makes no difference.
             missed = touched & ~held & self.own[place]
-            rest = [(clause, clause & ~(violated if clause & self.lasting else violated | missed)) for clause in left if not clause & met]
-            if all(after for _, after in rest):
+            kept = [clause for clause in left if not clause & met]
+            rest = [clause & ~(violated if clause & self.lasting else violated | missed) for clause in kept]
+            if all(rest):
                 # PERF: clauses that are as they were hold no other one, so only those that have become less are compared with all.
-                less = [after for clause, after in rest if after != clause]
-                result.append((met_by, without_larger([after for _, after in rest], less)))
+                result.append((met_by, without_larger(rest, [after for clause, after in zip(kept, rest, strict=True) if after != clause])))
         return result
 
 

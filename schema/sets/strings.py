@@ -449,7 +449,7 @@ def _shortest_common(automata_of_tests: Sequence[Dfa], budget: Budget) -> tuple[
                     seen[targets] = states, place
                     following.append(targets)
         level = following
-        budget.spend(len(level) * (2 + len(known) * len(shared) // 32))
+        budget.spend(len(level) * (2 + len(shared) // 4 + len(known) * len(shared) // 32))
         length += 1
         if len(seen) > MOST_TUPLES:
             return length, None

@@ -34,6 +34,21 @@ def test_parts() -> None:
         budget.spend(150)
 
 
+def test_what_is_expected() -> None:
+    """Work that is to come is refused like work that was done, and is not counted."""
+    budget = Budget(Limits(compile_work=1_000))
+    with budget.part("one product"):
+        budget.spend(200)
+        budget.expect(300)
+        with pytest.raises(LimitError, match="one product takes more than 500 steps"):
+            budget.expect(301)
+    budget.expect(800)
+    with pytest.raises(LimitError, match="the compilation takes more than 1,000 steps"):
+        budget.expect(801)
+    assert budget.work == 200
+    budget.spend(800)
+
+
 def test_the_same_in_every_run() -> None:
     """Equal operations take equal work, whatever was compiled before."""
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import re
+import string
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +18,7 @@ from tests.support.engines import matcher
 from stackmask.pda import engine
 from stackmask.pda.automata import dfa
 from stackmask.pda.automata.language import accepts
+from stackmask.pda.budget import Budget
 from stackmask.pda.ebnf import ebnf_grammar
 from stackmask.pda.exceptions import LimitError, SchemaError, UnsatisfiableError
 from stackmask.pda.lark import lark_grammar
@@ -23,6 +26,7 @@ from stackmask.pda.limits import Limits
 from stackmask.pda.regex import regex_dfa, regex_grammar
 from stackmask.schema.algebra import boolean
 from stackmask.schema.json_schema import json_schema_grammar
+from stackmask.schema.sets.strings import Strings
 from stackmask.schema.structural_tag import structural_tag_grammar
 
 Compile = Callable[[Limits], object]
@@ -125,6 +129,49 @@ def test_refusals(place: str) -> None:
     with pytest.raises(LimitError, match=what) as caught:
         compile_(Limits())
     assert str(caught.value).startswith(place)
+
+
+def lookaheads(count: int, after: str = "") -> str:
+    """So many letters, each of which has to come somewhere, perhaps with something after it."""
+    return "".join(f"(?=.*{letter}{after})" for letter in string.ascii_lowercase[:count]) + ".{8,}"
+
+
+EARLY: dict[str, tuple[int, str]] = {
+    "16 lookaheads": (700_000, lookaheads(16)),
+    "24 lookaheads": (700_000, lookaheads(24)),
+    "longer lookaheads": (700_000, lookaheads(24, "[0-9]")),
+    "a large class counted": (250_000, r"\P{Lu}(?:\P{Lu}[a-z]?){9999}"),
+}
+
+
+@pytest.mark.parametrize("name", EARLY)
+def test_early_refusals(name: str) -> None:
+    """What an automaton will take to be minimised and written counts while its states are found, so a refusal comes before that."""
+    most, pattern = EARLY[name]
+    budget = Budget()
+    begin = time.process_time()
+    with pytest.raises(LimitError, match=r"1,000,000 steps|states"):
+        regex_dfa(pattern, search=False, budget=budget)
+    assert budget.work < most
+    assert time.process_time() - begin < 1.5  # takes 0.3 s; the lookaheads took 2.4 s
+
+
+@pytest.mark.parametrize("count", [8, 14, 15])
+def test_lookaheads(count: int) -> None:
+    """Nothing that fits is refused for what was expected of it."""
+    automaton = regex_dfa(lookaheads(count), search=False)
+    letters = string.ascii_lowercase[:count]
+    assert len(automaton.accepting) == 1 << count
+    assert accepts(automaton, letters[::-1])
+    assert not accepts(automaton, letters[1:] + "........")
+
+
+def test_searches_for_a_common_text() -> None:
+    """The search for a text of many patterns counts each class of characters that it tries."""
+    budget = Budget()
+    tests = frozenset(("pattern", f"{word[:3]}[0-9]", True) for word in WORDS[:30])
+    Strings(budget).shortest(tests)
+    assert budget.work > 90_000
 
 
 PIECES = st.sampled_from(["a", "b", "[ab]", ".", "b*", "(a|bb)", "a?"])

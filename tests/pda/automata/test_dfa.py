@@ -228,3 +228,20 @@ def test_limits() -> None:
     assert caught.value.limit == "compile_seconds"
     with pytest.raises(LimitError, match="more than 100 states"):
         dfa.from_strings(map(str, range(1000)), budget=Budget(Limits(states=100)))
+
+
+def test_rows_that_all_differ() -> None:
+    """A writer of rows changes its way where templates do not pay, and writes the same."""
+    chosen = random.Random(3)
+    intervals = [(lo, lo + chosen.randrange(1, 9), chosen.randrange(12)) for lo in range(0, 600, 9)]
+    writer = char_classes.RowWriter(intervals)
+    for _ in range(700):
+        targets = [chosen.randrange(-1, 6) for _ in range(12)]
+        read = {point: targets[number] for lo, hi, number in intervals for point in range(lo, hi + 1) if targets[number] >= 0}
+        row = writer.row(targets)
+        assert row == char_classes.RowWriter(intervals).row(targets)
+        assert {point: target for lo, hi, target in row for point in range(lo, hi + 1)} == read
+    assert writer.sweeps
+    regular = char_classes.RowWriter(intervals)
+    assert all(regular.row([number % 3] * 12) == regular.row([number % 3] * 12) for number in range(700))
+    assert not regular.sweeps
