@@ -53,7 +53,7 @@ class StringWriter:
             return f.never
         if not tests:
             return any_text(b, f.character, f.encoding, f.closing, low, high)
-        if f.closing and not is_plain(text) and strings.have_automata(tests) and may_hold(strings.all_of(tests), f.closing):
+        if f.closing and not is_plain(text, f.closing) and strings.have_automata(tests) and may_hold(strings.all_of(tests), f.closing):
             tests = tests | {("pattern", pattern_of(f.closing), False)}
             text = text._replace(tests=tests)
         if len(tests) == 1:
@@ -82,9 +82,10 @@ class StringWriter:
         return f.never if automaton == NOTHING else b.node((AUTOMATON, automaton.transitions, automaton.accepting, f.encoding))
 
 
-def is_plain(text: Text) -> bool:
-    """Whether all tests of a part are formats without `<` and line breaks."""
-    return all(what == "format" and holds and name in _PLAIN_FORMATS for what, name, holds in text.tests)
+def is_plain(text: Text, absent: Sequence[str] = ("\n",)) -> bool:
+    """Whether all tests of a part are formats without `<` and line breaks, so that its strings hold none of these texts."""
+    formats = all(what == "format" and holds and name in _PLAIN_FORMATS for what, name, holds in text.tests)
+    return formats and all("<" in other or "\n" in other for other in absent)
 
 
 def pattern_of(texts: Sequence[str]) -> str:

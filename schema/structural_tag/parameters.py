@@ -107,7 +107,6 @@ class _Styled:
         self.free = automaton_without(self.excluded, budget=compilation.budget) if excludes else closed_text(self.excluded)
         self.clean_schema = clean
         self.ends = ends
-        self.is_alone = False
 
     # PERF: the algebra and its writers are made on first use, since most tools never need them
 
@@ -165,7 +164,7 @@ class _Styled:
 
     def value_alone(self, value: Conjunction) -> NodeId:
         """A value without a key, between texts of the caller's."""
-        self.style, self.is_alone = replace(self.style, padded=False, trim=False), True
+        self.style = replace(self.style, padded=False, trim=False)
         self.excluded = (*(self.excluded if self.style.item else self.excludes), *self.ends)
         self.free = automaton_without(self.excluded, budget=self.c.budget)
         return self.alternatives([node for _, node in self.typed(value)])
@@ -413,7 +412,7 @@ class _Styled:
 
     def without_excluded(self, text: Text) -> Text:
         """A part with tests, with one more for the texts that no string may contain."""
-        if not self.excluded or (is_plain(text) and not self.excludes and not self.is_alone):
+        if not self.excluded or is_plain(text, self.excluded):
             return text
         return text._replace(tests=text.tests | {("pattern", pattern_of(self.excluded), False)})
 
