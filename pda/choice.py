@@ -17,7 +17,6 @@ Words in any case are rows of sets of characters. The sets are numbered, and the
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Collection, Iterable, Sequence
 from typing import AnyStr, Final
 
@@ -30,7 +29,7 @@ from .limits import Limits
 
 _LIMITS = Limits()
 LONG: Final = 64
-"""Texts that are longer on average share little but their beginnings, so they are a tree of literals."""
+"""Texts that are longer on average share little but their beginnings, which an engine finds, so they are literals."""
 _BYTES: Final = 256
 
 
@@ -58,7 +57,8 @@ def choice_node(builder: GrammarBuilder, texts: Sequence[bytes], budget: Budget)
     if len(texts) == 1:
         return builder.literal(texts[0])
     if sum(map(len, texts)) > LONG * len(texts):
-        return _tree(builder, texts, budget)
+        budget.spend(sum(4 + len(text) // 2048 for text in texts))
+        return builder.alt(*(builder.literal(text) for text in texts))
     transitions, accepting = _Automaton(budget).build(texts)
     return builder.automaton(transitions, accepting, RAW)
 
@@ -120,49 +120,6 @@ def _encoded(options: Sequence[str]) -> list[bytes]:
         index = options.index(error.object)
         code = ord(error.object[error.start])
         raise GrammarError(f"option {index} of the choice contains U+{code:04X}, a lone surrogate, which has no UTF-8") from None
-
-
-def _tree(builder: GrammarBuilder, texts: Sequence[bytes], budget: Budget) -> NodeId:
-    """Sorted distinct texts as the graph of their compressed trie: an edge reads all that leads to the next place where texts part."""
-
-    def read(start: int, text: bytes, end: int) -> NodeId:
-        first = builder.literal(text[start : min(start + LONG, end)])
-        # An engine makes the states of what comes later when a text comes to it.
-        return first if end <= start + LONG else builder.seq(first, builder.literal(text[start + LONG : end]))
-
-    edges: list[int] = []
-    states = 2  # the start and the end
-    todo = [(0, len(texts), 0, 0)]
-    for first, end, depth, state in todo:  # the texts from the first to the end begin alike as far as this depth
-        if len(texts[first]) == depth:
-            edges += (state, 1, -1)
-            first += 1
-        while first < end:
-            text = texts[first]
-            budget.spend(4 + len(text) // 2048)
-            # No text has the byte 0xFF.
-            after = bisect_left(texts, text[: depth + 1] + b"\xff", first, end)
-            if after == first + 1:
-                edges += (state, 1, read(depth, text, len(text)))
-            else:
-                shared = _shared(text, texts[after - 1])
-                edges += (state, states, read(depth, text, shared))
-                todo.append((first, after, shared, states))
-                states += 1
-            first = after
-    return builder.graph(states, tuple(edges))
-
-
-def _shared(one: bytes, other: bytes) -> int:
-    """The length in bytes of the longest common prefix of two texts."""
-    low, high = 0, min(len(one), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 class _Automaton:

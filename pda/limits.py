@@ -19,7 +19,7 @@ class Limits:
     steps are slow. It is a count, not a time: a specification is refused on every machine or on none.
     `step_work`: work of one call of a matcher in the kernel, such as a mask or an accepted token, in units of about 10 ns. It is counted,
     not timed, so equal calls end alike in all processes. A completion may take 4 times as much, and a text as much again for every
-    32,768 bytes.
+    8,192 bytes.
     `compile_seconds`: wall-clock budget of one compilation, checked often; infinite by default, since the clocks of two machines differ.
     `grammar_bytes`: memory of the lazily built tables of one grammar; beyond it they are dropped and rebuilt. The parts that matchers
     hold stay, and no matcher continues while those parts alone exceed the limit.
@@ -31,6 +31,6 @@ class Limits:
     states: int = 2_000_000
     stack_depth: int = 4_000_000
     compile_work: int = 2_000_000
-    step_work: int = 100_000_000
+    step_work: int = 20_000_000
     compile_seconds: float = inf
     grammar_bytes: int = 256 << 20

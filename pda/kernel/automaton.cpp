@@ -9,7 +9,8 @@ namespace {
 constexpr std::size_t MOST_NAMES = 64;  // of rules, in a message
 constexpr u64 WORK_TO_COLLECT = 1'000'000;  // from one look at the memory to the next
 constexpr u64 WORK_TO_LET_IN = 100'000;     // after which waiting threads have a turn
-constexpr u64 BYTES_A_STEP = 32'768;         // of a text, which may cost as much as a step
+constexpr u64 BYTES_A_STEP = 8'192;          // of a text, which may cost as much as a step
+constexpr u64 COLLECTED_STATES = 1 << 18;  // after which what no matcher holds is dropped: some 20 ms of work
 constexpr u64 LEAST_MEMORY = 4 << 20;       // that matchers may hold, whatever the limit
 
 Nfa compile(std::shared_ptr<Expressions> expressions, const TokenTrie& trie, const Limits& limits) {
@@ -22,14 +23,13 @@ Nfa compile(std::shared_ptr<Expressions> expressions, const TokenTrie& trie, con
 
 Automaton::Automaton(std::shared_ptr<const TokenTrie> trie, std::shared_ptr<Expressions> expressions, const Limits& limits)
     : trie_(std::move(trie)), limits_(limits), dfa_(compile(std::move(expressions), *trie_, limits), trie_->thresholds(), limits),
-      counters_(dfa_, trie_->max_token_bytes()), counts_(dfa_, trie_->max_token_bytes()), stacks_(dfa_, counts_, limits),
-      coarse_(dfa_, counters_, stacks_), spellings_(*trie_, dfa_, stacks_, statistics_),
-      new_values_(dfa_, counts_, stacks_, spellings_, statistics_), regions_(dfa_, stacks_),
+      counters_(dfa_, trie_->max_token_bytes()), counts_(dfa_, *trie_), stacks_(dfa_, counts_, limits), coarse_(dfa_, counters_, stacks_),
+      spellings_(*trie_, dfa_, stacks_, statistics_), new_values_(dfa_, counts_, stacks_, spellings_, statistics_), regions_(dfa_, stacks_),
       steps_(*trie_, dfa_, stacks_, new_values_, regions_, statistics_), loops_(dfa_, counters_, trie_->thresholds()),
       state_masks_(*trie_, dfa_, counters_, counts_, loops_, statistics_), denied_(*trie_, dfa_, steps_),
       masks_(*trie_, dfa_, counts_, stacks_, coarse_, spellings_, new_values_, denied_, state_masks_, statistics_),
       completion_(dfa_, stacks_, steps_, limits), initial_(start()), steps_to_collect_(trie_->thresholds().steps_to_collect),
-      threshold_(limits.memory), state_threshold_(limits.states / 2) {
+      threshold_(limits.memory), state_threshold_(std::min(limits.states / 2, COLLECTED_STATES)) {
   const auto bytes_of = [](const void* automaton) -> u64 { return static_cast<const Automaton*>(automaton)->bytes(); };
   work().watch(this, bytes_of, std::max(limits.memory, LEAST_MEMORY) / 2 * 3);
 }
@@ -168,7 +168,7 @@ void Automaton::reclaim() {
   const u64 held = bytes();
   overfull_ = held > std::max(limits_.memory, LEAST_MEMORY);
   threshold_ = std::max(limits_.memory, held + std::min(held, (limits_.memory + LEAST_MEMORY) / 4));
-  state_threshold_ = std::max<u64>(limits_.states / 2, 2 * dfa_.size());
+  state_threshold_ = std::min(limits_.states / 2, COLLECTED_STATES) + dfa_.size();
 }
 
 // After an exception in the middle of anything.

@@ -60,8 +60,19 @@ inline u64 mix(u64 x) {
 }
 
 inline u64 hash_words(const u32* words, std::size_t count) {
+  constexpr u64 ODD = 0xD6E8FEB86659FD93ull, OTHER = 0xA0761D6478BD642Full;
   u64 hash = count * 0x9E3779B97F4A7C15ull;
-  for (std::size_t i = 0; i < count; i++) hash = (hash ^ words[i]) * 0xD6E8FEB86659FD93ull, hash ^= hash >> 32;
+  std::size_t i = 0;
+  if (count >= 8) {  // PERF: two chains of two words each, since a long one waits for its own multiplications
+    u64 second = ~hash;
+    for (u64 pair[2]; i + 4 <= count; i += 4) {
+      std::memcpy(pair, words + i, sizeof pair);
+      hash = (hash ^ pair[0]) * ODD, hash ^= hash >> 32;
+      second = (second ^ pair[1]) * OTHER, second ^= second >> 32;
+    }
+    hash ^= second * ODD;
+  }
+  for (; i < count; i++) hash = (hash ^ words[i]) * ODD, hash ^= hash >> 32;
   return mix(hash);
 }
 
@@ -156,37 +167,53 @@ class Interner {
  public:
   u32 intern(const u32* words, std::size_t count) {
     if ((size() + 1) * 4 > table_.size() * 3) grow();
-    const u64 hash = hash_words(words, count);
+    const u32 hash = static_cast<u32>(hash_words(words, count) >> 32);
     std::size_t i = hash & (table_.size() - 1);
-    for (; table_[i] != NONE; i = (i + 1) & (table_.size() - 1)) {
-      const u32 id = table_[i];
+    for (; table_[i] != FREE; i = (i + 1) & (table_.size() - 1)) {
+      if (table_[i] >> 32 != hash) continue;
+      const u32 id = static_cast<u32>(table_[i]);
       if (length(id) == count && (count == 0 || std::memcmp(at(id), words, count * sizeof(u32)) == 0)) return id;
     }
-    const u32 id = static_cast<u32>(size());
-    table_[i] = id;
-    words_.insert(words_.end(), words, words + count);
-    ends_.push_back(static_cast<u32>(words_.size()));
-    return id;
+    return put(i, hash, words, count);
+  }
+  // A sequence that is not there yet.
+  u32 add(const u32* words, std::size_t count) {
+    if ((size() + 1) * 4 > table_.size() * 3) grow();
+    const u32 hash = static_cast<u32>(hash_words(words, count) >> 32);
+    std::size_t i = hash & (table_.size() - 1);
+    while (table_[i] != FREE) i = (i + 1) & (table_.size() - 1);
+    return put(i, hash, words, count);
   }
   const u32* at(u32 id) const { return words_.data() + (id ? ends_[id - 1] : 0); }
   std::size_t length(u32 id) const { return ends_[id] - (id ? ends_[id - 1] : 0); }
   std::size_t size() const { return ends_.size(); }
-  std::size_t bytes() const { return words_.capacity() * 4 + ends_.capacity() * 4 + table_.capacity() * 4; }
+  std::size_t bytes() const { return words_.capacity() * 4 + ends_.capacity() * 4 + table_.capacity() * 8; }
   void clear() { *this = Interner(); }
   void reserve(std::size_t sequences, std::size_t words) {  // the former a power of two
-    table_.assign(sequences * 2, NONE);
+    table_.assign(sequences * 2, FREE);
     ends_.reserve(sequences);
     words_.reserve(words);
   }
 
  private:
-  std::vector<u32> words_, ends_, table_;
+  static constexpr u64 FREE = ~0ull;
+  std::vector<u32> words_, ends_;
+  std::vector<u64> table_;  // half of a hash, and a number
+  u32 put(std::size_t slot, u32 hash, const u32* words, std::size_t count) {
+    const u32 id = static_cast<u32>(size());
+    words_.insert(words_.end(), words, words + count);
+    ends_.push_back(static_cast<u32>(words_.size()));
+    table_[slot] = static_cast<u64>(hash) << 32 | id;
+    return id;
+  }
   void grow() {
-    table_.assign(table_.empty() ? 16 : table_.size() * 2, NONE);
-    for (u32 id = 0; id < size(); id++) {
-      std::size_t i = hash_words(at(id), length(id)) & (table_.size() - 1);
-      while (table_[i] != NONE) i = (i + 1) & (table_.size() - 1);
-      table_[i] = id;
+    std::vector<u64> old(table_.empty() ? 16 : table_.size() * 2, FREE);
+    old.swap(table_);
+    for (const u64 entry : old) {
+      if (entry == FREE) continue;
+      std::size_t i = (entry >> 32) & (table_.size() - 1);
+      while (table_[i] != FREE) i = (i + 1) & (table_.size() - 1);
+      table_[i] = entry;
     }
   }
 };
@@ -196,7 +223,7 @@ struct Limits {
   u64 states = 2'000'000;
   u64 stack_depth = 4'000'000;
   u64 memory = 256ull << 20;
-  u64 step_work = 100'000'000;
+  u64 step_work = 20'000'000;
   double seconds = 30;
 };
 

@@ -31,6 +31,10 @@ struct Thresholds {
   u32 inlined_states = 12;  // a rule of at most this many states is inlined wherever it is called
   u32 inlined_open_states = 64;  // ... and of this many, if it may end where it may also go on
   u32 few_states = 16;  // an automaton of at most this many is lowered at once
+  u32 sharing_bytes = 512;  // of all words among alternatives, from which on they share what they begin with
+  u32 spelled_bytes = 64;  // of a long text that are lowered at a time
+  // Texts that are left for values.
+  u32 searched_states = 1024;  // of a rule that is searched whole for repeated characters, and searched ahead of a state of a larger one
   // Memory.
   u32 steps_to_collect = 256;  // steps from one look at the memory to the next
 };
@@ -59,6 +63,9 @@ inline constexpr struct {
     {"inlined_states", &Thresholds::inlined_states},
     {"inlined_open_states", &Thresholds::inlined_open_states},
     {"few_states", &Thresholds::few_states},
+    {"sharing_bytes", &Thresholds::sharing_bytes},
+    {"spelled_bytes", &Thresholds::spelled_bytes},
+    {"searched_states", &Thresholds::searched_states},
     {"steps_to_collect", &Thresholds::steps_to_collect},
 };
 

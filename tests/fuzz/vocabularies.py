@@ -130,6 +130,9 @@ LOW: Final[dict[str, tuple[int, ...]]] = {
     "inlined_states": (0, 2),
     "inlined_open_states": (0, 8),
     "few_states": (0, 1, 4),
+    "sharing_bytes": (0, 2),
+    "spelled_bytes": (1, 2),
+    "searched_states": (0, 4, 30),
     "steps_to_collect": (1, 4),
 }
 """What each threshold of the kernel is lowered to. INVARIANT: no program lets a guard see as many values as guarded_texts."""

@@ -11,6 +11,7 @@ import pytest
 from support.engines import Engine, load_engine, prepare
 
 from stackmask.pda.ebnf import ebnf_grammar
+from stackmask.pda.grammar import GrammarBuilder
 from stackmask.schema.json_schema import json_schema_grammar
 
 LETTERS = "ab ,c"
@@ -59,6 +60,21 @@ def test_masks_of_ambiguous_grammars(kernel: Engine, name: str, thresholds: dict
         walk(start.fork(), len(TOKENS), tokens=[place[word] for word in words])
     if name in ("counts in counts", "calls itself") and "covered_nodes" in thresholds:
         assert prepared.statistics["covered"] > 0
+
+
+def test_masks_of_words_of_an_automaton(kernel: Engine) -> None:
+    """Nodes are skipped where no more tokens are allowed, and not where the letters of their tokens are those of an automaton alone."""
+    b = GrammarBuilder()
+    root, inner = b.rule("root"), b.rule("inner")
+    word = b.automaton((((0x20, 0x7A, 0),),), (True,), minimum=1, maximum=2)
+    b.define(inner, b.repeat(b.alt(word, b.literal(b",")), 2, 5))
+    b.define(root, b.repeat(b.alt(b.call(inner), b.seq(b.call(inner), b.literal(b",")), b.call(root)), 1, 12))
+    trie = kernel.TokenTrie(TOKENS, len(TOKENS), thresholds={"covered_nodes": 0})
+    prepared = kernel.KernelGrammar(trie, b.build(root), states=200_000, stack_depth=1000, memory=64 << 20, seconds=30)
+    start, random = kernel.Matcher(prepared, [len(TOKENS) - 1]), Random(1)
+    for _ in range(5):
+        walk(start.fork(), len(TOKENS), tokens=random.choices(range(len(TOKENS) - 1), k=4))
+    assert prepared.statistics["covered"] > 0
 
 
 def test_stacks_that_differ_in_counts_share_masks(kernel: Engine) -> None:

@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from support.engines import STOP, Engine, accepts, load_engine, matcher, one_rule, prepare
+from support.engines import BYTES, STOP, Engine, accepts, load_engine, matcher, one_rule, prepare
 
 from stackmask.pda.automata.dfa import from_strings
 from stackmask.pda.exceptions import UnsatisfiableError
@@ -450,6 +450,80 @@ def test_many_different_values_are_completed(kernel: Engine, count: int) -> None
             assert accepts(here, here.shortest_completion())
 
 
+@pytest.mark.parametrize("count", [3, 12, 40])
+def test_many_different_values_of_scopes_to_come(kernel: Engine, count: int) -> None:
+    """What scopes to come take for their values having to differ is measured as well: each list has the numbers that are cheapest."""
+    b = GrammarBuilder()
+    value = b.distinct(b.alt(b.literal(b"0"), b.seq(b.bytes((0x31, 0x39)), b.repeat(b.bytes((0x30, 0x39))))))
+    numbers = b.seq(b.literal(b"["), value, b.repeat(b.seq(b.literal(b","), value), count - 1), b.literal(b"]"))
+    at = matcher(kernel, one_rule(b, b.seq(b.literal(b"<"), b.repeat(b.scope(numbers), 4, 4), b.literal(b">"))))
+    cheapest = ",".join(map(str, range(count)))
+    for begun, rest in (
+        ("", f"<{f'[{cheapest}]' * 4}>"),
+        ("<[0,", f"{cheapest[2:]}]{f'[{cheapest}]' * 3}>"),
+        (f"<[{cheapest}]", f"{f'[{cheapest}]' * 3}>"),
+        (f"<[{cheapest}][{cheapest}][0,", f"{cheapest[2:]}][{cheapest}]>"),
+    ):
+        here = at.fork()
+        assert here.accept_bytes(begun.encode())
+        assert kernel.completion_lengths([here]) == [len(rest)]
+        completion = here.shortest_completion()
+        assert len(completion) == len(rest)
+        assert accepts(here, completion)
+
+
+def test_an_automaton_of_few_letters_runs_out(engine: Engine) -> None:
+    """Words of one letter by an automaton that reads many letters, none of them twice, are as many as the letters."""
+    b = GrammarBuilder()
+    letter = b.automaton((((0x61, 0x64, 1),), ()), (False, True))
+    value = b.distinct(b.seq(b.literal(b'"'), letter, b.literal(b'"')))
+    array = b.seq(b.literal(b"["), value, b.repeat(b.seq(b.literal(b","), value)), b.literal(b"]"))
+    tokens: list[bytes | None] = [*BYTES[:256], b',"', b'",', b'"]', None]
+    at = matcher(engine, one_rule(b, b.scope(array)), tokens, (259,))
+    for number, letters in enumerate("abcd"):
+        assert at.accept_bytes((b',"' if number else b'["') + letters.encode())
+        assert set(at.allowed_tokens()) == {ord('"'), 258} | ({257} if number < 3 else set())
+        assert at.accept_bytes(b'"')
+        assert set(at.allowed_tokens()) == {ord("]")} | ({ord(","), 256} if number < 3 else set())
+
+
+@pytest.mark.parametrize(
+    ("pattern", "texts"), [("1e0*5", ["1e05"]), ("1e0*[56]|7", ["1e5", "7", "1e006"]), ("-1e-0*[56]", ["-1e-06", "-1e-5"])]
+)
+def test_exponents_of_many_zeros_are_one_value(kernel: Engine, pattern: str, texts: list[str]) -> None:
+    """Zeros before the digits of an exponent make no other number, so none is left once each number was seen."""
+    numbers = regex_dfa(pattern, search=False)
+    b = GrammarBuilder()
+    value = b.distinct(b.automaton(numbers.transitions, numbers.accepting, RAW))
+    at = matcher(kernel, one_rule(b, b.scope(b.seq(b.literal(b"["), value, b.repeat(b.seq(b.literal(b","), value)), b.literal(b"]")))))
+    for number, text in enumerate(texts):
+        assert at.accept_bytes((b"," if number else b"[") + text.encode())
+        assert set(at.allowed_tokens()) == {ord("]")} | ({ord(",")} if text != texts[-1] else set())
+
+
+@pytest.mark.parametrize("backslash", ["literal", "bytes", "chars", "RAW", "UTF8", "RAW, two states"])
+def test_escapes_however_their_backslash_is_read(engine: Engine, backslash: str) -> None:
+    """A string is the one that was seen where an escape spells its letter, whichever operator reads the backslash."""
+    b = GrammarBuilder()
+    one, two = (((0x5C, 0x5C, 0),),), (((0x5C, 0x5C, 1),), ())
+    ways = {
+        "literal": lambda: b.literal(b"\\"),
+        "bytes": lambda: b.bytes((0x5C, 0x5C)),
+        "chars": lambda: b.chars((0x5C, 0x5C)),
+        "RAW": lambda: b.automaton(one, (True,), RAW, minimum=1, maximum=1),
+        "UTF8": lambda: b.automaton(one, (True,), UTF8, minimum=1, maximum=1),
+        "RAW, two states": lambda: b.automaton(two, (False, True), RAW),
+    }
+    letter = b.alt(b.bytes((0x61, 0x7A)), b.seq(ways[backslash](), b.literal(b"u0061")))
+    value = b.distinct(b.seq(b.literal(b'"'), b.repeat(letter), b.literal(b'"')))
+    grammar = one_rule(b, b.scope(b.seq(b.literal(b"["), value, b.literal(b","), value, b.literal(b"]"))))
+    tokens: list[bytes | None] = [b'["a",', b'["\\u0061",', b'"a"', b'"b"', b'"\\u0061"', b'"\\u0061"]', b'"b"]', None]
+    for begun in (0, 1):
+        at = matcher(engine, grammar, tokens, (7,))
+        assert at.accept_token(begun)
+        assert at.allowed_tokens() == [3, 6]
+
+
 @pytest.mark.parametrize("whitespace", ["compact", "[ ]{0,40}", "flexible"])
 def test_no_blanks_before_a_value_of_which_none_is_left(engine: Engine, whitespace: str) -> None:
     """Blanks that are a rule of their own, inside of items that are counted, are not begun where no new value can follow them."""
@@ -607,3 +681,88 @@ def test_scopes_of_objects_run_out_only_without_strings(kernel: Engine, name: st
         at.allowed_tokens()
         assert at.accept_bytes(bytes([byte]))
     assert (prepared.statistics["unverified"] > 0) == runs_out
+
+
+@pytest.mark.parametrize("searched_states", [0, 5, 40, 1024])
+@pytest.mark.parametrize("order", ["schema", "any"])
+def test_repeated_characters_are_found_ahead_of_a_state_alone(kernel: Engine, order: str, searched_states: int) -> None:
+    """However many states of a rule are searched for strings without an end, a mask holds the tokens that are accepted."""
+    record = {"type": "object", "properties": {name: {"enum": [1, 2]} for name in "abc"}, "additionalProperties": False}
+    text = {"type": "object", "properties": {"n": {"type": "string", "maxLength": 3}, "t": {"type": "string"}}, "required": ["n"]}
+    tree: dict[str, Any] = {"type": "object", "properties": {"k": {"$ref": "#"}, "v": {"enum": [3]}}, "additionalProperties": False}
+    schema = {"type": "array", "uniqueItems": True, "items": {"anyOf": [record, text, tree, {"enum": ["x", 7]}]}, "maxItems": 9}
+    words = [
+        '"',
+        "{",
+        "}",
+        "[",
+        "]",
+        ",",
+        ":",
+        '{"',
+        '"a',
+        '":',
+        "1",
+        "2",
+        "1}",
+        '"k":[',
+        '"n":"',
+        'ab"',
+        'q"}',
+        "},",
+        '"x"',
+        '"v":3',
+        "]}",
+        "},{",
+        '7,"',
+    ]
+    tokens = [word.encode() for word in words]
+    trie = kernel.TokenTrie([*tokens, None], len(tokens) + 1, thresholds={"searched_states": searched_states})
+    grammar = json_schema_grammar(schema, whitespace="compact", property_order=order)[0]
+    at = kernel.Matcher(kernel.KernelGrammar(trie, grammar, states=10**6, stack_depth=10**4, memory=1 << 26, seconds=30), [len(tokens)])
+    for text_so_far in ("[", '[{"a":1}', ",", '{"', '"b":2', ",", '"n":"', 'ab"', '},{"k":[', '"x"', ',{"v":3}', "]}", ',"x"', ",7"):
+        tried = [token for token in range(len(tokens)) if at.fork().accept_token(token)]
+        assert [token for token in at.allowed_tokens() if token < len(tokens)] == tried
+        at.accept_bytes(text_so_far.encode())
+
+
+def test_a_large_rule_is_not_made_to_search_it(kernel: Engine) -> None:
+    """Of a union of many objects, a value that must differ makes the states near its own text, and no others."""
+    members = {f"o{i}": {"enum": [1, 2]} for i in range(40)}
+    shapes = [{"properties": {f"k{n}": {"type": "string"}} | members, "required": [f"k{n}"]} for n in range(60)]
+    union = [shape | {"type": "object", "additionalProperties": False} for shape in shapes]
+    grammar = json_schema_grammar({"type": "array", "uniqueItems": True, "items": {"anyOf": union}}, whitespace="compact")[0]
+    words = [b"[", b"{", b'"k', b'1":"', b"ab", b'"', b',"o', b'2":', b"1", b"}", b"},", b"]"]
+    states = []
+    for searched_states in (1024, 10**6):
+        trie = kernel.TokenTrie([*words, None], len(words) + 1, thresholds={"searched_states": searched_states})
+        prepared = kernel.KernelGrammar(trie, grammar, states=10**6, stack_depth=10**4, memory=1 << 28, seconds=30)
+        at = kernel.Matcher(prepared, [len(words)])
+        for piece in (b'[{"k1":"ab","o2":1}', b",{", b'"k1":"ab","o2":1'):
+            assert at.accept_bytes(piece)
+            at.allowed_tokens()
+        assert not {words.index(b"}"), words.index(b"},")} & set(at.allowed_tokens())
+        states.append(prepared.statistics["nfa_states"])
+    assert states[0] * 2 < states[1]
+
+
+def test_keys_of_few_characters_beside_any_order(kernel: Engine) -> None:
+    """Where other parts may stand in any order, a key that any characters may end is new without a search: its texts are its values."""
+    some = [{"not": {"patternProperties": {key: {"not": {"const": 1}}}}} for key in ("ab", "cd")]  # some key that holds it has the value
+    schema = {"type": "object", "allOf": some, "propertyNames": {"pattern": "^...$"}, "maxProperties": 9}
+    letters = "abcdefghij"
+    tokens = [b'"', b":", b",", b"{", b"}", b"1", b"0", b'":1', *(letter.encode() for letter in letters)]
+    for a, b in product(letters, letters):
+        tokens += [f'"{a}{b}'.encode(), f'{a}{b}"'.encode(), f'"{a}{b}c'.encode()]
+    trie = kernel.TokenTrie([*tokens, None], len(tokens) + 1)
+    grammar = json_schema_grammar(schema, whitespace="compact", property_order="any")[0]
+    prepared = kernel.KernelGrammar(trie, grammar, states=10**6, stack_depth=10**4, memory=1 << 26, seconds=30)
+    at = kernel.Matcher(prepared, [len(tokens)])
+    searches = []
+    for piece in (b'{"xcd":1,"abc":1,', b'"abd":1,', b'"x', b'yz":0', b"}"):
+        before = prepared.statistics["searches"]
+        allowed = [token for token in at.allowed_tokens() if token < len(tokens)]
+        searches.append(prepared.statistics["searches"] - before)
+        assert allowed == [token for token in range(len(tokens)) if at.fork().accept_token(token)], piece
+        assert at.accept_bytes(piece)
+    assert max(searches) < 180  # one for each token that ends in a whole key, and none for those inside one

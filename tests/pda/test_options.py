@@ -169,3 +169,21 @@ def test_many_regions_at_once(kernel: Engine) -> None:
     assert at.num_accepted > 1000
     at.rollback(1)
     assert at.allowed_tokens() == [0x21, 0x61, 0x62]
+
+
+def test_readings_of_a_limit_are_bounded(kernel: Engine) -> None:
+    """A rule with a limit that may begin before every letter has 1,024 readings at once; one more is an error, and nothing changes."""
+    b = GrammarBuilder()
+    letters = b.repeat(b.bytes((0x61, 0x7A)))
+    root = b.rule("root")
+    b.define(root, b.seq(letters, b.limit(b.seq(letters, b.literal(b".")), tokens=100_000)))
+    at = matcher(kernel, b.build(root))
+    for count in range(1, 1024):  # behind so many letters it may have begun at one place more
+        assert at.accept_token(ord("a") + count % 26)
+    for _ in range(2):
+        with pytest.raises(LimitError, match="more than 1024 readings") as caught:
+            at.accept_token(ord("a"))
+        assert caught.value.value == 1024
+    assert at.num_accepted == 1023
+    assert at.accept_token(ord("."))
+    assert at.is_completed()

@@ -7,9 +7,10 @@ from random import Random
 from typing import Any
 
 import pytest
-from support.engines import BYTES, STOP, Engine, one_rule, prepare
+from support.engines import BYTES, STOP, Engine, accepts, one_rule, prepare
 
 from stackmask.pda.grammar import JSON, GrammarBuilder
+from stackmask.pda.regex import regex_grammar
 from stackmask.schema.json_schema import json_schema_grammar
 
 WORDS = (*BYTES, *(bytes(word) for size in (2, 3) for word in product(b'abcdefgh ",.1', repeat=size)))
@@ -60,6 +61,20 @@ def test_nothing_is_built_twice(kernel: Engine, shape: str) -> None:
     assert prepared.memory == memory
 
 
+@pytest.mark.parametrize(("length", "rules"), [(2, 1), (20, 2)])
+def test_what_is_small_is_no_rule(kernel: Engine, length: int, rules: int) -> None:
+    """A graph that stands in two places is a rule where the texts on its edges are long, and a part of both places where they are short."""
+    b = GrammarBuilder()
+    long = b.alt(*(b.literal(bytes([letter]) * 40) for letter in b"uvwxyz"))  # the first nodes of the grammar
+    texts = [b.literal(bytes([letter]) * length) for letter in b"abcd"]
+    graph = b.graph(4, (0, 2, texts[0], 2, 3, texts[1], 3, 2, texts[2], 3, 1, texts[3]))
+    prepared = prepare(kernel, one_rule(b, b.seq(long, graph, b.literal(b"-"), graph)))
+    at = kernel.Matcher(prepared, [STOP])
+    once = b"".join(bytes([letter]) * length for letter in b"abcbd")
+    assert accepts(at, b"z" * 40 + once + b"-" + once)
+    assert prepared.statistics["rules"] == rules
+
+
 def test_a_string_is_not_walked(kernel: Engine) -> None:
     """Inside a string its characters are told by their classes: a mask looks at few nodes of the trie, each time at none that are new."""
     b = GrammarBuilder()
@@ -88,6 +103,18 @@ def test_a_run_of_blanks_is_not_read_count_by_count(kernel: Engine) -> None:
     assert counts["byte_runs"] + counts["set_runs"] + counts["node_runs"] > 0
     assert counts["dfa_states"] < 10
     assert allowed == [token for token in range(len(WORDS) + 1) if at.fork().accept_token(token)]
+
+
+def test_a_loop_that_few_nodes_leave_is_a_chain(kernel: Engine) -> None:
+    """States that read the same letters are taken one after the other where few nodes leave them, else by their classes together."""
+    grammar, masks = regex_grammar(r'[^"]*"[^"]*"|[^,"]*,a'), []
+    for nodes, strategy in ((4096, "chains"), (1, "closed")):
+        trie = kernel.TokenTrie(list(WORDS), len(WORDS), thresholds={"loop_exits": nodes})
+        prepared = kernel.KernelGrammar(trie, grammar, states=10_000, stack_depth=100, memory=64 << 20, seconds=30)
+        masks.append(kernel.Matcher(prepared, [STOP]).allowed_tokens())
+        counts = prepared.statistics
+        assert {name for name in ("chains", "closed") if counts[name]} == {strategy}
+    assert masks[0] == masks[1]
 
 
 def test_values_without_end_are_not_sought(kernel: Engine) -> None:

@@ -22,7 +22,8 @@ class Lowering final : public Source, private Spelling {
   Lowering(std::shared_ptr<const Expressions> expressions, std::shared_ptr<const Facts> facts, const Thresholds& thresholds,
            const Limits& limits, bool apart)
       : expressions_(std::move(expressions)), known_(std::move(facts)), ex_(*expressions_), facts_(*known_), limits_(limits),
-        few_states_(thresholds.few_states), apart_(apart), budget_(std::max(facts_.states * INLINE_GROWTH, INLINE_FLOOR)) {}
+        few_states_(thresholds.few_states), sharing_bytes_(thresholds.sharing_bytes), spelled_bytes_(thresholds.spelled_bytes),
+        apart_(apart), budget_(std::max(facts_.states * INLINE_GROWTH, INLINE_FLOOR)) {}
 
   void begin(Nfa& nfa) {
     nfa_ = &nfa;
@@ -39,9 +40,7 @@ class Lowering final : public Source, private Spelling {
     const Before before(*this, state);
     try {
       here_ = state;
-      current_ = nfa.states[state].rule;
-      scope_ = nfa.rules[current_].scope;
-      least_counted_ = 0, most_counted_ = NONE;
+      rule_ = nfa.states[state].rule;
       tasks_.clear();
       for (u32 d = nfa.states[state].pending; d != NONE; d = deferred_[d].next) tasks_.push_back(deferred_[d].task);
       nfa.states[state].pending = NONE;
@@ -60,7 +59,7 @@ class Lowering final : public Source, private Spelling {
   std::vector<RuleId> distinct_rules(Nfa& nfa, RuleId rule) override {
     nfa_ = &nfa;
     deadline_ = nullptr;
-    origin_ = nfa.rules[rule].origin;
+    place_ = {NONE, NONE, nfa.rules[rule].origin};
     std::vector<RuleId> found;
     std::vector<u32> work{bodies_[rule]};
     std::unordered_set<u32> seen;
@@ -79,9 +78,12 @@ class Lowering final : public Source, private Spelling {
     return found;
   }
 
+  bool is_endless(RuleId rule) const override { return facts_.endless[bodies_[rule]]; }
+  bool permutes(RuleId rule) const override { return facts_.permuting[bodies_[rule]]; }
+
   std::size_t bytes() const override {
     return ex_.bytes() + facts_.bytes() + deferred_.capacity() * sizeof(Deferred) + pieces_.capacity() * sizeof(Piece) +
-           rule_of_.capacity() * sizeof(u32) + spelled_bytes();
+           words_.capacity() * sizeof(u32) + rule_of_.capacity() * sizeof(u32) + spelled_bytes();
   }
 
  private:
@@ -91,7 +93,7 @@ class Lowering final : public Source, private Spelling {
     u32 body, member;    // the counted body it lies in
     u32 origin;
     bool whole = false;  // the whole of a rule, which is not made a rule again
-    u32 piece = NONE;    // a piece of an automaton or of the words of an EXCEPT, an index into pieces_
+    u32 piece = NONE;    // a piece of an automaton, of the words of an EXCEPT or of those among alternatives, an index into pieces_
     bool in_body() const { return body != NONE; }
   };
   struct Deferred {
@@ -99,7 +101,7 @@ class Lowering final : public Source, private Spelling {
     u32 next;
   };
   // A state of an automaton: where its arguments begin, and the first of them. Of an EXCEPT: the words from `first` to before `last`, which
-  // share their first `depth` bytes, and the state of every text that has left them.
+  // share their first `depth` bytes, and the state of every text that has left them. Of words among alternatives: such a range of words_.
   struct Piece {
     u32 first, last, depth;
     NfaStateId state;
@@ -109,7 +111,7 @@ class Lowering final : public Source, private Spelling {
   const Expressions& ex_;
   const Facts& facts_;
   Limits limits_;
-  u32 few_states_;  // an automaton of at most this many is lowered at once
+  u32 few_states_, sharing_bytes_, spelled_bytes_;  // thresholds
   bool apart_;
   u64 budget_;                    // states up to which small rules are inlined
   Deadline* deadline_ = nullptr;
@@ -119,22 +121,27 @@ class Lowering final : public Source, private Spelling {
   std::vector<Task> tasks_;
   std::vector<Deferred> deferred_;
   std::vector<Piece> pieces_;
+  std::vector<u32> words_;  // nodes of literals that are alternatives
   NfaStateId here_ = NONE;          // the state being expanded
-  RuleId current_{0};
-  u32 body_ = NONE, member_ = NONE, origin_ = 0;
-  bool scope_ = false;
-  u32 least_counted_ = 0, most_counted_ = NONE;  // of the states being made
+  RuleId rule_{0};                  // that its states belong to
+  // Where else a state belongs: the counted body it lies in and the member of it, where it was written, and how many characters may still
+  // be counted from it.
+  struct Place {
+    u32 body = NONE, member = NONE, origin = 0;
+    u32 least = 0, most = NONE;
+  };
+  Place place_;  // of the states that a task makes
 
   // The sizes of all that an expansion may add to, so that a failed one can be undone.
   struct Before {
     NfaStateId at;
     NfaState state;
-    std::size_t states, edges, heads, rules, origins, deferred, pieces;
+    std::size_t states, edges, heads, rules, origins, deferred, pieces, words;
     bool counts;
     Before(const Lowering& l, NfaStateId s)
         : at(s), state(l.nfa_->states[s]), states(l.nfa_->states.size()), edges(l.nfa_->edges.size()), heads(l.nfa_->heads.size()),
           rules(l.nfa_->rules.size()), origins(l.nfa_->origins.size()), deferred(l.deferred_.size()), pieces(l.pieces_.size()),
-          counts(l.nfa_->rules[state.rule].counts) {}
+          words(l.words_.size()), counts(l.nfa_->rules[state.rule].counts) {}
     void restore(Lowering& l) const {
       Nfa& nfa = *l.nfa_;
       nfa.states.resize(states);
@@ -147,6 +154,7 @@ class Lowering final : public Source, private Spelling {
       nfa.origins.resize(origins);
       l.deferred_.resize(deferred);
       l.pieces_.resize(pieces);
+      l.words_.resize(words);
       for (RuleId& rule : l.rule_of_)
         if (rule != NONE && rule >= rules) rule = NONE;
       std::erase_if(l.outlined_, [this](const auto& entry) { return entry.second >= rules; });
@@ -159,18 +167,19 @@ class Lowering final : public Source, private Spelling {
     else nfa_->work.spend(4);
   }
 
-  NfaStateId state() override {
+  NfaStateId state() override { return state(place_); }
+  NfaStateId state(const Place& place) {
     if (nfa_->states.size() >= limits_.states)
       throw LimitExceeded("states", static_cast<double>(limits_.states),
                           "the grammar needs more than " + std::to_string(limits_.states) + " NFA states");
     check();
-    const NfaStateId added = nfa_->add_state(current_);
+    const NfaStateId added = nfa_->add_state(rule_);
     NfaState& made = nfa_->states[added];
-    made.body = body_;
-    made.member = member_;
-    made.origin = origin_;
-    made.least = least_counted_;
-    made.most = most_counted_;
+    made.body = place.body;
+    made.member = place.member;
+    made.origin = place.origin;
+    made.least = place.least;
+    made.most = place.most;
     return added;
   }
 
@@ -182,7 +191,8 @@ class Lowering final : public Source, private Spelling {
   // Now if it begins here or is small, else when a closure comes to where it begins.
   void later(const Task& task) {
     const i32 op = ex_.nodes[task.node].op;
-    if (task.from == here_ || op == OP_LITERAL || op == OP_BYTES || op == OP_EMPTY) tasks_.push_back(task);
+    const bool small = op == OP_LITERAL ? ex_.literal(task.node, 0).size() <= spelled_bytes_ : op == OP_BYTES || op == OP_EMPTY;
+    if (task.from == here_ || small) tasks_.push_back(task);
     else defer(task);
   }
   void part(const Task& task, i32 node, NfaStateId from, NfaStateId to) {
@@ -234,7 +244,7 @@ class Lowering final : public Source, private Spelling {
     const u64 key = static_cast<u64>(node) << 1 | scope;
     const auto found = outlined_.find(key);
     if (found != outlined_.end()) return found->second;
-    const RuleId made = new_rule(node, node, nfa_->origins[origin_].name, scope);
+    const RuleId made = new_rule(node, node, nfa_->origins[place_.origin].name, scope);
     outlined_.emplace(key, made);
     return made;
   }
@@ -253,26 +263,16 @@ class Lowering final : public Source, private Spelling {
   void step(const Task& task) {
     const u32 node = task.node;
     if (!facts_.is(node, PRODUCTIVE)) return;
-    body_ = task.body;
-    member_ = task.member;
-    origin_ = task.origin;
-    if (task.piece != NONE) return ex_.nodes[node].op == OP_EXCEPT ? except_piece(task) : automaton_piece(task);
+    place_ = {task.body, task.member, task.origin};
+    if (task.piece != NONE) {
+      const i32 op = ex_.nodes[node].op;
+      return op == OP_EXCEPT ? except_piece(task) : op == OP_ALT ? words_piece(task) : automaton_piece(task);
+    }
     const std::size_t n = ex_.count(node);
     if (facts_.is(node, SHARED) && !task.whole && !merges(node, task)) return call(task, outline(node));
     switch (ex_.nodes[node].op) {
       case OP_EMPTY: epsilon(task.from, task.to); break;
-      case OP_LITERAL: {
-        const std::string_view data = ex_.literal(node, 0);
-        NfaStateId at = task.from;
-        for (std::size_t i = 0; i < data.size(); i++) {
-          const NfaStateId next = i + 1 == data.size() ? task.to : state();
-          const u8 byte = static_cast<u8>(data[i]);
-          nfa_->add_edge(at, EDGE_BYTE, next, 0, byte, byte);
-          if (byte > 0x7F) nfa_->states[at].partial_non_ascii = true;
-          at = next;
-        }
-        break;
-      }
+      case OP_LITERAL: spell(ex_.literal(node, 0), task.from, task.to); break;
       case OP_BYTES:
         for (std::size_t i = 0; i < n; i += 2) byte(task.from, task.to, ex_.arg(node, i), ex_.arg(node, i + 1));
         break;
@@ -287,9 +287,7 @@ class Lowering final : public Source, private Spelling {
         }
         break;
       }
-      case OP_ALT:
-        for (std::size_t i = 0; i < n; i++) part(task, ex_.arg(node, i), task.from, task.to);
-        break;
+      case OP_ALT: alternatives(task); break;
       case OP_REPEAT: repeat(task); break;
       case OP_CALL: {
         const u32 called = static_cast<u32>(ex_.arg(node, 0)), vertex = static_cast<u32>(ex_.nodes.size()) + called;
@@ -313,7 +311,7 @@ class Lowering final : public Source, private Spelling {
       case OP_PERMUTE: permute(task); break;
       case OP_SCOPE: call(task, outline(static_cast<u32>(ex_.arg(node, 0)), true)); break;
       case OP_DISTINCT:
-        if (!scope_) throw BadGrammar("DISTINCT outside of a SCOPE of the same rule");
+        if (!nfa_->rules[rule_].scope) throw BadGrammar("DISTINCT outside of a SCOPE of the same rule");
         call(task, outline(static_cast<u32>(ex_.arg(node, 0))), EDGE_NONEMPTY | EDGE_DISTINCT);
         break;
       case OP_CAPTURE:
@@ -325,6 +323,76 @@ class Lowering final : public Source, private Spelling {
         [[fallthrough]];
       case OP_TEMPERATURE: call(task, outline(node)); break;
       default: break;
+    }
+  }
+
+  // Words among alternatives share the states of what they begin with: a trie, of which a piece is made when a text comes there. With a
+  // state for each word at its first byte, every state behind such alternatives would hold them all.
+  void alternatives(const Task& task) {
+    const u32 first = static_cast<u32>(words_.size());
+    const std::size_t n = ex_.count(task.node);
+    auto operand = [&](std::size_t i) { return static_cast<u32>(ex_.arg(task.node, i)); };
+    auto is_word = [&](u32 node) { return ex_.nodes[node].op == OP_LITERAL && !facts_.is(node, SHARED) && !ex_.literal(node, 0).empty(); };
+    std::size_t bytes = 0;
+    for (std::size_t i = 0; i < n; i++) {
+      if (!is_word(operand(i))) continue;
+      words_.push_back(operand(i));
+      bytes += ex_.literal(operand(i), 0).size();
+    }
+    const bool shares = words_.size() - first > 1 && bytes >= sharing_bytes_;
+    if (!shares) words_.resize(first);
+    for (std::size_t i = 0; i < n; i++)
+      if (!shares || !is_word(operand(i))) part(task, ex_.arg(task.node, i), task.from, task.to);
+    if (!shares) return;
+    tasks_.push_back(task);
+    tasks_.back().piece = static_cast<u32>(pieces_.size());
+    pieces_.push_back({first, static_cast<u32>(words_.size()), 0, NONE});
+  }
+  void words_piece(const Task& task) {
+    const Piece at = pieces_[task.piece];
+    const auto begin = words_.begin() + at.first, end = words_.begin() + at.last;
+    auto word = [&](u32 node) { return ex_.literal(node, 0); };
+    // By their next byte; those that end here come first (counting sort).
+    auto key = [&](u32 node) { return word(node).size() == at.depth ? 0u : 1u + static_cast<u8>(word(node)[at.depth]); };
+    if (!deadline_) nfa_->work.spend(64 + 2 * (at.last - at.first));
+    std::array<u32, 258> ends{};
+    for (auto w = begin; w != end; ++w) ends[key(*w) + 1]++;
+    for (std::size_t i = 1; i < ends.size(); i++) ends[i] += ends[i - 1];
+    Scratch<u32> sorted;
+    sorted.assign(begin, end);
+    for (const u32 node : sorted) words_[at.first + ends[key(node)]++] = node;
+    for (u32 i = at.first; i < at.last;) {
+      const u32 from = i, group = key(words_[i]);
+      while (i < at.last && key(words_[i]) == group) i++;
+      if (group == 0) {
+        epsilon(task.from, task.to);
+        continue;
+      }
+      if (i - from == 1) {
+        const std::string_view rest = word(words_[from]).substr(at.depth);
+        if (rest.size() <= spelled_bytes_) {
+          spell(rest, task.from, task.to);
+        } else {
+          const NfaStateId below = state();
+          spell(rest.substr(0, spelled_bytes_), task.from, below);
+          piece(task, below, task.to, {from, i, at.depth + spelled_bytes_, NONE});
+        }
+        continue;
+      }
+      const NfaStateId below = state();
+      const u8 byte = static_cast<u8>(group - 1);
+      nfa_->add_edge(task.from, EDGE_BYTE, below, 0, byte, byte);
+      if (byte > 0x7F) nfa_->states[task.from].partial_non_ascii = true;
+      piece(task, below, task.to, {from, i, at.depth + 1, NONE});
+    }
+  }
+  void spell(std::string_view text, NfaStateId from, NfaStateId to) {
+    for (std::size_t i = 0; i < text.size(); i++) {
+      const NfaStateId next = i + 1 == text.size() ? to : state();
+      const u8 byte = static_cast<u8>(text[i]);
+      nfa_->add_edge(from, EDGE_BYTE, next, 0, byte, byte);
+      if (byte > 0x7F) nfa_->states[from].partial_non_ascii = true;
+      from = next;
     }
   }
 
@@ -399,12 +467,11 @@ class Lowering final : public Source, private Spelling {
     if (own_rule(task)) return;  // an item has one counter: a repetition inside of a counted one gets a separate rule
     // A body that may read nothing counts for nothing: (body without the empty text){0,maximum}.
     const bool empty = facts_.is(body, NULLABLE);
-    nfa_->rules[current_].counts = true;
+    nfa_->rules[rule_].counts = true;
     const u32 id = static_cast<u32>(nfa_->heads.size());
     const NfaStateId head = state(), exit = state();
-    body_ = id;
-    const NfaStateId start = state(), end = state();
-    body_ = NONE;
+    const Place inside{id, task.member, task.origin};
+    const NfaStateId start = state(inside), end = state(inside);
     Head h;
     h.minimum = empty ? 0 : static_cast<u32>(minimum);
     h.maximum = maximum < 0 ? NONE : static_cast<u32>(maximum);
@@ -437,18 +504,18 @@ class Lowering final : public Source, private Spelling {
 
   // An expression that counts, in a counted body, or where it has to be a rule.
   bool own_rule(const Task& task) {
-    if (!task.in_body() && (!apart_ || task.whole || scope_)) return false;
+    if (!task.in_body() && (!apart_ || task.whole || nfa_->rules[rule_].scope)) return false;
     call(task, outline(task.node));
     return true;
   }
 
   void permute(const Task& task) {
     if (own_rule(task)) return;
-    nfa_->rules[current_].counts = true;
+    nfa_->rules[rule_].counts = true;
     const u32 id = static_cast<u32>(nfa_->heads.size());
     const NfaStateId head = state(), exit = state();
-    body_ = id;
-    const NfaStateId second = state(), separator = state();
+    Place inside{id, task.member, task.origin};
+    const NfaStateId second = state(inside), separator = state(inside);
     Head h;
     h.permutation = true;
     h.minimum = static_cast<u32>(ex_.arg(task.node, 1));
@@ -458,14 +525,13 @@ class Lowering final : public Source, private Spelling {
     if (!facts_.is(static_cast<u32>(ex_.arg(task.node, 0)), PRODUCTIVE)) h.maximum = std::min(h.maximum, 1u);
     for (std::size_t i = 3; i < ex_.count(task.node); i += 2) {
       const u32 member = static_cast<u32>(ex_.arg(task.node, i));
-      member_ = static_cast<u32>(h.members.size());
-      const NfaStateId start = state(), end = state();
-      later({member, start, end, id, member_, task.origin});
-      nfa_->add_edge(end, EDGE_MEMBER, head, member_);
+      inside.member = static_cast<u32>(h.members.size());
+      const NfaStateId start = state(inside), end = state(inside);
+      later({member, start, end, id, inside.member, task.origin});
+      nfa_->add_edge(end, EDGE_MEMBER, head, inside.member);
       h.members.push_back(start);
       h.flags.push_back(facts_.is(member, PRODUCTIVE) ? static_cast<u8>(ex_.arg(task.node, i + 1)) : NEVER_MEMBER);
     }
-    body_ = member_ = NONE;
     later({static_cast<u32>(ex_.arg(task.node, 0)), separator, second, id, NONE, task.origin});
     nfa_->states[head].head = id;
     nfa_->heads.push_back(h);
@@ -531,7 +597,7 @@ class Lowering final : public Source, private Spelling {
     const i32 minimum = std::max(ex_.arg(task.node, 2), 0), maximum = ex_.arg(task.node, 3);
     Scratch<u32> least, most;
     automaton_lengths(ex_, task.node, least, &most);
-    nfa_->rules[current_].counts = true;
+    nfa_->rules[rule_].counts = true;
     const u32 id = static_cast<u32>(nfa_->heads.size());
     const NfaStateId head = state(), exit = state();
     Head h;
@@ -539,13 +605,13 @@ class Lowering final : public Source, private Spelling {
     h.minimum = static_cast<u32>(minimum);
     h.maximum = maximum < 0 ? NONE : static_cast<u32>(maximum);
     h.exit = exit;
-    body_ = id;
+    place_.body = id;  // of all states from here on
     Scratch<NfaStateId> stands, reached;
     for (u32 i = 0; i < static_cast<u32>(count); i++) {
-      least_counted_ = least[i], most_counted_ = most[i];
+      place_.least = least[i], place_.most = most[i];
       stands.push_back(state());
-      least_counted_ = least[i] == NONE ? NONE : least[i] + 1;
-      most_counted_ = most[i] == NONE ? NONE : most[i] + 1;
+      place_.least = least[i] == NONE ? NONE : least[i] + 1;
+      place_.most = most[i] == NONE ? NONE : most[i] + 1;
       reached.push_back(state());
       nfa_->add_edge(reached[i], EDGE_COUNT, stands[i]);
       if (least[i] != NONE) h.furthest = std::max(h.furthest, least[i] + 1);
@@ -557,22 +623,20 @@ class Lowering final : public Source, private Spelling {
       at = by_target(ex_, task.node, at, by_target_);
       std::erase_if(by_target_.groups, [&](const auto& group) { return least[group.target] == NONE; });
       if (by_target_.groups.empty()) continue;
-      least_counted_ = NONE, most_counted_ = 0;
+      place_.least = NONE, place_.most = 0;
       for (const auto& group : by_target_.groups) {
-        least_counted_ = std::min(least_counted_, least[group.target] + 1);
-        most_counted_ = std::max(most_counted_, most[group.target] == NONE ? NONE : most[group.target] + 1);
+        place_.least = std::min(place_.least, least[group.target] + 1);
+        place_.most = std::max(place_.most, most[group.target] == NONE ? NONE : most[group.target] + 1);
       }
       const NfaStateId reads = state();
       nfa_->states[reads].settled = least[i];
       epsilon(stands[i], reads);
       for (const auto& group : by_target_.groups) {
         const NfaStateId target = reached[group.target];
-        least_counted_ = nfa_->states[target].least, most_counted_ = nfa_->states[target].most;
+        place_.least = nfa_->states[target].least, place_.most = nfa_->states[target].most;
         characters(reads, target, group, encoding);
       }
     }
-    body_ = NONE;
-    least_counted_ = 0, most_counted_ = NONE;
     h.body = stands[0];
     nfa_->states[head].head = id;
     nfa_->heads.push_back(std::move(h));

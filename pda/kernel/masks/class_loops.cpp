@@ -90,7 +90,10 @@ bool ClassLoops::reads_any(StateId state, const AsciiSet& bytes) {
 bool ClassLoops::reads_outside(StateId state, u64 inside) const {
   for (const Item item : dfa_.items(state)) {
     const NfaState& nfa_state = nfa_.states[item.state];
-    if ((nfa_state.body == NONE || !nfa_.heads[nfa_state.body].automaton) && dfa_.reads(nfa_state, inside)) return true;
+    // A counted automaton that was left and entered again counts anew, beside the count that was released.
+    const bool counted = nfa_state.body != NONE && nfa_.heads[nfa_state.body].automaton;
+    const bool counts_anew = counted && nfa_.registers.get(item.reg).count != COUNT_FREE;
+    if ((!counted || counts_anew) && dfa_.reads(nfa_state, inside)) return true;
   }
   return false;
 }

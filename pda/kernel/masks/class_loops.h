@@ -30,7 +30,7 @@ struct ByteRun {
 // The classes under which the states that can be reached by them are closed: all are live there, and none ends or calls.
 struct ClosedClasses {
   bool known = false;
-  bool outside = false;        // an item outside of the counted automaton reads these classes
+  bool outside = false;        // an item outside of the counted automaton, or in it but entered again, reads these classes
   u64 inside = 0;
   u32 low = NONE, high = 0;    // the range of characters that a counted automaton still needs in these states
 };
@@ -65,7 +65,7 @@ class ClassLoops {
   std::vector<ClosedClasses> closed_;        // by state
   const ByteRun& find_byte_run(StateId state);
   ByteRun counted_run(StateId state) const;      // before its successors are looked at
-  bool reads_outside(StateId state, u64 inside) const;  // an item that is in no counted automaton reads characters of the classes
+  bool reads_outside(StateId state, u64 inside) const;  // an item that counts nothing, or counts anew, reads characters of the classes
 };
 
 }  // namespace stackmask

@@ -271,7 +271,7 @@ class MaskComposer {
           if (texts == found->second) refuted_.push_back(scarce.node);
           continue;
         }
-      } else if (counts_.surely_more(scarce.texts, all_values_)) {
+      } else if (counts_.surely_more(scarce.texts, all_values_, scarce.state)) {
         continue;
       }
       unverified_.push_back(scarce.node);
@@ -373,7 +373,7 @@ class MaskComposer {
   }
 
   bool few_texts(StateId state) {
-    return !counts_.has_unbounded_strings(state) && !counts_.surely_more(counts_.min_text_count(state), all_values_);
+    return !counts_.has_unbounded_strings(state) && !counts_.surely_more(counts_.min_text_count(state), all_values_, state);
   }
 
   StackId return_to(StateId back, bool distinct, StackId below) {

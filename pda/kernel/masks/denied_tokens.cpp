@@ -25,7 +25,7 @@ void DeniedTokens::find_seen(std::span<const u32> nodes, StateId guard, std::vec
     if (!plain || value[0] != '"' || value.compare(0, before.size(), before) != 0) continue;
     u32 at = 0;
     for (std::size_t i = before.size(); i < value.size() && at != NONE; i++) at = trie_.child(at, static_cast<u8>(value[i]));
-    if (at != NONE && at != 0) strings.push_back(at);
+    if (at != NONE) strings.push_back(at);
   }
   std::sort(strings.begin(), strings.end());
   const u32 quote = before.empty() ? trie_.child(0, '"') : NONE;

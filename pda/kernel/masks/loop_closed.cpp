@@ -3,7 +3,8 @@
 //   .*foo.*     states  [.]  [f]  [fo]  [foo]   each reads every character and leads to one of them: all tokens are in the bitmask, and
 //               only the targets of the exits are looked up in the states, such as that of the quote that ends a string
 //
-// Assumes that no state of the set ends or calls, and that no item outside of a counted automaton reads the classes where it is bounded.
+// Assumes that no state of the set ends or calls, and that no item outside of a counted automaton, or in one that was entered again, reads
+// the classes where it is bounded.
 //
 // Tested by tests/pda/test_class_loops.py ("foo in it").
 #include <algorithm>

@@ -12,7 +12,7 @@ std::vector<RuleId> Nfa::distinct_rules(RuleId rule) {
   return found;
 }
 
-std::vector<NfaStateId> Nfa::complete_rule(RuleId rule) {
+std::vector<NfaStateId> Nfa::complete_rule(RuleId rule, std::size_t most) {
   std::vector<NfaStateId> found;
   std::vector<bool> seen(states.size());
   auto add = [&](NfaStateId state) {
@@ -20,7 +20,7 @@ std::vector<NfaStateId> Nfa::complete_rule(RuleId rule) {
     seen[state] = true;
   };
   add(rules[rule].start);
-  for (std::size_t i = 0; i < found.size(); i++) {
+  for (std::size_t i = 0; i < found.size() && found.size() <= most; i++) {
     const NfaStateId at = found[i];
     work.spend(4);
     expand(at);

@@ -267,6 +267,8 @@ class Source {
   virtual void expand(Nfa& nfa, NfaStateId state, Deadline* deadline) = 0;
   // The rules that a SCOPE's rule calls for values that differ, but for those that surely have no end of values.
   virtual std::vector<RuleId> distinct_rules(Nfa& nfa, RuleId rule) = 0;
+  virtual bool is_endless(RuleId rule) const = 0;  // characters of a string in it surely repeat without end
+  virtual bool permutes(RuleId rule) const = 0;    // parts of its texts may stand in any order
   virtual std::size_t bytes() const = 0;
 };
 
@@ -341,7 +343,8 @@ struct Nfa {
     for (NfaStateId state{0}; state < states.size(); state = NfaStateId(state + 1))  // expanding adds states
       if (states[state].pending != NONE) unlowered->expand(*this, state, &deadline);
   }
-  std::vector<NfaStateId> complete_rule(RuleId rule);  // lowers all of one rule; its states
+  // Lowers all of one rule; its states. It ends early with more than `most`.
+  std::vector<NfaStateId> complete_rule(RuleId rule, std::size_t most = NONE);
   std::vector<RuleId> distinct_rules(RuleId rule);
   // Least number of bytes that an item still has to read until its rule ends.
   u64 distance(Item item) const { return distance(item, least_bytes); }

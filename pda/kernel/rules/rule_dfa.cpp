@@ -40,7 +40,11 @@ StateId RuleDfa::intern_items(std::span<const Item> items) {
   check_limit();
   nfa_.work.spend(items.size());
   const StateId id(items_.intern(reinterpret_cast<const u32*>(items.data()), items.size() * 2));
-  if (id < states_.size()) return id;
+  if (id == states_.size()) add_state(items);
+  return id;
+}
+
+void RuleDfa::add_state(std::span<const Item> items) {
   DfaState state;
   u32 defaults = 0;
   for (const Item& item : items) {
@@ -74,7 +78,6 @@ StateId RuleDfa::intern_items(std::span<const Item> items) {
     }
   }
   states_.push_back(state);
-  return id;
 }
 
 StateId RuleDfa::intern_closure() { return intern_items(closure_.result); }
@@ -322,7 +325,7 @@ u32 RuleDfa::origin(StateId state) const {
 }
 
 // Forgets all states but those used; their new numbers. Registers and the values that they have seen are made anew as well, but for the
-// registers that the NFA names. Guards come last: they stand on other states.
+// registers that the NFA names. They keep their order, so that items stay sorted. Guards come last: they stand on other states.
 std::vector<StateId> RuleDfa::keep(std::vector<u8>& used) {
   for (u32 s = static_cast<u32>(states_.size()); s-- > 0;)
     if (used[s] && (states_[s].flags & STATE_GUARD)) used[guard_back(StateId(s))] = 1;
@@ -345,28 +348,30 @@ std::vector<StateId> RuleDfa::keep(std::vector<u8>& used) {
   closures_.clear();
   add_bottom();
   map[BOTTOM] = BOTTOM;
+  auto is_set = [&](u32 s) { return used[s] && !(old_states[s].flags & (STATE_GUARD | STATE_REGION)); };
+  std::vector<u8> named(old_registers.size(), 0);
+  std::fill_n(named.begin(), base_registers_, 1);
+  for (u32 s = 1; s < old_states.size(); s++)
+    for (std::size_t i = 1; is_set(s) && i < old.length(s); i += 2) named[old.at(s)[i]] = 1;
   std::vector<u32> register_map(old_registers.size(), NONE), seen_map(old_seen.set_count(), NONE);
-  auto moved = [&](u32 id) {
-    if (register_map[id] != NONE) return register_map[id];
+  for (u32 id = 0; id < old_registers.size(); id++) {
+    if (!named[id]) continue;
     Register reg = old_registers.get(id);
     if (reg.seen != NONE) {
       if (seen_map[reg.seen] == NONE) seen_map[reg.seen] = seen_.adopt(old_seen, reg.seen);
       reg.seen = seen_map[reg.seen];
     }
-    return register_map[id] = nfa_.registers.adopt(old_registers, reg);
-  };
-  for (u32 id = 0; id < base_registers_; id++) moved(id);
+    register_map[id] = nfa_.registers.adopt(old_registers, reg);
+  }
   std::vector<Item> items;
   for (u32 s = 1; s < old_states.size(); s++) {
-    if (!used[s] || (old_states[s].flags & STATE_GUARD)) continue;
-    if (old_states[s].flags & STATE_REGION) {
-      map[s] = region(RuleId(old.at(s)[2]), old.at(s)[3], old.at(s)[4]);
-      continue;
-    }
+    if (used[s] && (old_states[s].flags & STATE_REGION)) map[s] = region(RuleId(old.at(s)[2]), old.at(s)[3], old.at(s)[4]);
+    if (!is_set(s)) continue;
+    check_limit();
     items.clear();
-    for (std::size_t i = 0; i < old.length(s); i += 2) items.push_back({NfaStateId(old.at(s)[i]), moved(old.at(s)[i + 1])});
-    std::sort(items.begin(), items.end());
-    map[s] = intern_items(items);
+    for (std::size_t i = 0; i < old.length(s); i += 2) items.push_back({NfaStateId(old.at(s)[i]), register_map[old.at(s)[i + 1]]});
+    map[s] = StateId(items_.add(reinterpret_cast<const u32*>(items.data()), items.size() * 2));
+    add_state(items);
   }
   for (u32 s = 1; s < old_states.size(); s++) {
     if (!used[s] || !(old_states[s].flags & STATE_GUARD)) continue;

@@ -189,6 +189,7 @@ class RuleDfa {
 
   void check_limit() const;
   void add_bottom();
+  void add_state(std::span<const Item> items);  // interned last
   StateId intern_closure();  // closure_.result as a state, DEAD if empty
   bool reads_only(NfaStateId nfa_state) const;
   void build_edges(StateId state);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace stackmask {
 
@@ -115,70 +116,90 @@ u32 TextCounts::text_count(StateId state) {
   return at(counts_, state);
 }
 
-// Characters of a string repeat: a state reads two letters or more and is back. Looks at a rule and at all that it calls.
-void TextCounts::find_unbounded_strings(RuleId rule) {
+// Characters of a string repeat: two letters or more lead from the state back to it.
+bool TextCounts::repeats_letters(NfaStateId state) const {
+  u32 letters = 0;
+  Scratch<NfaStateId> reached;
+  for (u32 e = nfa_.states[state].first; e != NONE; e = nfa_.edges[e].next) {
+    const Edge& edge = nfa_.edges[e];
+    if (edge.kind != EDGE_BYTE || edge.hi < 'a' || edge.lo > 'z') continue;
+    reached.assign(1, edge.target);
+    for (std::size_t i = 0; i < reached.size() && i < 16; i++)
+      for (u32 f = nfa_.states[reached[i]].first; f != NONE; f = nfa_.edges[f].next)
+        if (nfa_.edges[f].kind == EDGE_EPSILON) reached.push_back(nfa_.edges[f].target);
+    if (std::find(reached.begin(), reached.end(), state) != reached.end())
+      letters += static_cast<u32>(std::min<u8>(edge.hi, 'z') - std::max<u8>(edge.lo, 'a') + 1);
+  }
+  return letters >= 2;
+}
+
+// The states that a state leads to inside of its rule, values that must differ apart: behind these nothing may come.
+template <class F>
+void TextCounts::each_next(NfaStateId state, F take) const {
+  if (nfa_.states[state].head != NONE) take(nfa_.heads[nfa_.states[state].head].exit);  // a counted body comes to its end
+  for (u32 e = nfa_.states[state].first; e != NONE; e = nfa_.edges[e].next) {
+    const Edge& edge = nfa_.edges[e];
+    const bool distinct = edge.kind == EDGE_CALL && (edge.flags & EDGE_DISTINCT);
+    if (edge.kind != EDGE_NON_ASCII && edge.kind != EDGE_TOKEN && !distinct) take(edge.target);
+    if (edge.kind != EDGE_ENTER) continue;
+    // An entered head may begin with its body, or with any member that leaves room for required ones.
+    const Head& head = nfa_.heads[nfa_.states[edge.target].head];
+    if (head.automaton || head.maximum == 0) continue;
+    if (!head.permutation) take(head.body);
+    const auto required = static_cast<u32>(std::count_if(head.flags.begin(), head.flags.end(), [](u8 flags) { return flags & REQUIRED; }));
+    for (u32 i = 0; i < head.members.size(); i++)
+      if (!(head.flags[i] & NEVER_MEMBER) && (head.maximum == NONE || 1 + required - (head.flags[i] & REQUIRED) <= head.maximum))
+        take(head.members[i]);
+  }
+}
+
+// Looks at all states of a rule, from the ends; at those of the rules that it calls as well, where the expressions are gone that know it of
+// them. A rule of more than `searched_states` is left alone if it may be.
+void TextCounts::find_unbounded_strings(RuleId rule, bool any_size) {
   std::vector<RuleId> rules{rule};
-  std::vector<NfaStateId> list, work, reached;
+  std::vector<NfaStateId> list, work;
   std::vector<std::pair<NfaStateId, NfaStateId>>
-      before;  // (state, a state that leads to it): a call begins where the rule that it calls does
-  unbounded_known_.resize(nfa_.rules.size(), 0);
-  unbounded_known_[rule] = 1;
+      before;  // (state, a state that leads to it); a call begins where the rule that it calls does
+  unbounded_known_.resize(nfa_.rules.size(), UNSEEN);
   struct Looking {  // an exception leaves none of them known
     std::vector<u8>& known;
     const std::vector<RuleId>& rules;
-    bool ended = false;
+    Known as = UNSEEN;
     ~Looking() {
-      for (const RuleId at : rules) known[at] = ended;
+      for (const RuleId at : rules) known[at] = as;
     }
   } looking{unbounded_known_, rules};
   for (std::size_t r = 0; r < rules.size(); r++) {
-    const std::vector<NfaStateId> states = nfa_.complete_rule(rules[r]);
-    unbounded_known_.resize(nfa_.rules.size(), 0);
+    const std::vector<NfaStateId> states = nfa_.complete_rule(rules[r], any_size ? NONE : searched_states_);
+    if (!any_size && states.size() > searched_states_) {
+      looking.as = LARGE;
+      return;
+    }
+    unbounded_known_.resize(nfa_.rules.size(), UNSEEN);
+    unbounded_known_[rules[r]] = KNOWN;
     for (const NfaStateId s : states)
       for (u32 e = nfa_.states[s].first; e != NONE; e = nfa_.edges[e].next)
-        if (const RuleId callee = nfa_.edges[e].callee(); nfa_.edges[e].kind == EDGE_CALL && !unbounded_known_[callee]) {
-          unbounded_known_[callee] = 1;
+        if (const RuleId callee = nfa_.edges[e].callee();
+            !nfa_.unlowered && nfa_.edges[e].kind == EDGE_CALL && unbounded_known_[callee] != KNOWN) {
+          unbounded_known_[callee] = KNOWN;
           rules.push_back(callee);
         }
     list.insert(list.end(), states.begin(), states.end());
   }
   unbounded_.resize(nfa_.states.size(), 0);
-  // An entered head may begin with its body, or with any member that leaves room for required ones.
-  auto enter = [&](NfaStateId s, const Head& head) {
-    if (head.automaton || head.maximum == 0) return;
-    if (!head.permutation) before.push_back({head.body, s});
-    const auto required = static_cast<u32>(std::count_if(head.flags.begin(), head.flags.end(), [](u8 flags) { return flags & REQUIRED; }));
-    for (u32 i = 0; i < head.members.size(); i++)
-      if (!(head.flags[i] & NEVER_MEMBER) && (head.maximum == NONE || 1 + required - (head.flags[i] & REQUIRED) <= head.maximum))
-        before.push_back({head.members[i], s});
-  };
   auto mark = [&](NfaStateId s) {
     if (!unbounded_[s]) unbounded_[s] = 1, work.push_back(s);
   };
   for (const NfaStateId s : list) {
     dfa_.work().spend(6);
-    u32 letters = 0;
-    if (nfa_.states[s].head != NONE) before.push_back({nfa_.heads[nfa_.states[s].head].exit, s});  // a counted body comes to its end
-    for (u32 e = nfa_.states[s].first; e != NONE; e = nfa_.edges[e].next) {
-      const Edge& edge = nfa_.edges[e];
-      const bool distinct = edge.kind == EDGE_CALL && (edge.flags & EDGE_DISTINCT);
-      const bool passes = edge.kind != EDGE_NON_ASCII && edge.kind != EDGE_TOKEN && !distinct;
-      if (passes) before.push_back({edge.target, s});
-      if (edge.kind == EDGE_ENTER) enter(s, nfa_.heads[nfa_.states[edge.target].head]);
-      if (edge.kind == EDGE_CALL) {  // of values without end one is always new; behind others nothing may come
-        before.push_back({nfa_.rules[edge.callee()].start, s});
-        if (unbounded_[nfa_.rules[edge.callee()].start]) mark(s);
-      }
-      if (edge.kind != EDGE_BYTE || edge.hi < 'a' || edge.lo > 'z') continue;
-      reached.assign(1, edge.target);
-      for (std::size_t i = 0; i < reached.size() && i < 16; i++)
-        for (u32 f = nfa_.states[reached[i]].first; f != NONE; f = nfa_.edges[f].next)
-          if (nfa_.edges[f].kind == EDGE_EPSILON) reached.push_back(nfa_.edges[f].target);
-      if (std::find(reached.begin(), reached.end(), s) != reached.end())
-        letters += static_cast<u32>(std::min<u8>(edge.hi, 'z') - std::max<u8>(edge.lo, 'a') + 1);
-    }
-    if (letters >= 2) mark(s);
+    unbounded_[s] = 0;  // what was found for it alone has to be found again, for those before it
+    each_next(s, [&](NfaStateId next) { before.push_back({next, s}); });
+    if (!nfa_.unlowered)
+      for (u32 e = nfa_.states[s].first; e != NONE; e = nfa_.edges[e].next)  // of values without end one is always new
+        if (nfa_.edges[e].kind == EDGE_CALL) before.push_back({nfa_.rules[nfa_.edges[e].callee()].start, s});
   }
+  for (const NfaStateId s : list)
+    if (repeats_letters(s) || calls_endless(s)) mark(s);
   std::sort(before.begin(), before.end());
   while (!work.empty()) {
     const NfaStateId s = work.back();
@@ -186,21 +207,72 @@ void TextCounts::find_unbounded_strings(RuleId rule) {
     const auto first = std::lower_bound(before.begin(), before.end(), std::pair{s, NfaStateId(0)});
     for (auto found = first; found != before.end() && found->first == s; ++found) mark(found->second);
   }
-  looking.ended = true;
+  looking.as = KNOWN;
+}
+
+bool TextCounts::calls_endless(NfaStateId state) const {
+  if (!nfa_.unlowered) return false;
+  for (u32 e = nfa_.states[state].first; e != NONE; e = nfa_.edges[e].next)
+    if (nfa_.edges[e].kind == EDGE_CALL && nfa_.unlowered->is_endless(nfa_.edges[e].callee())) return true;
+  return false;
+}
+
+// Looks at some states ahead of one in a large rule, and at no others, so that no others are made. Unknown if they were not enough.
+std::optional<bool> TextCounts::look_for_unbounded_string(NfaStateId from) {
+  unbounded_.resize(nfa_.states.size(), 0);
+  if (unbounded_[from]) return unbounded_[from] == 1;
+  std::unordered_set<u32> seen{from};
+  std::vector<NfaStateId> work{from};
+  for (std::size_t i = 0; i < work.size(); i++) {
+    const NfaStateId state = work[i];
+    dfa_.work().spend(10);
+    nfa_.expand(state);
+    if (repeats_letters(state) || calls_endless(state)) {
+      unbounded_[from] = 1;
+      return true;
+    }
+    bool fits = true;
+    each_next(state, [&](NfaStateId next) {
+      if (fits && seen.insert(next).second) work.push_back(next);
+      fits = work.size() < searched_states_;
+    });
+    if (!fits) return std::nullopt;
+  }
+  unbounded_[from] = 2;
+  return false;
 }
 
 bool TextCounts::has_unbounded_strings(StateId state) {
   if (state == BOTTOM || (dfa_[state].flags & STATE_GUARD)) return false;
-  if (const RuleId at = dfa_.rule(state); at >= unbounded_known_.size() || !unbounded_known_[at]) find_unbounded_strings(at);
+  const RuleId rule = dfa_.rule(state);
+  auto known = [&] { return rule < unbounded_known_.size() ? unbounded_known_[rule] : u8{UNSEEN}; };
+  if (known() == UNSEEN) find_unbounded_strings(rule, !nfa_.unlowered);
+  if (known() == LARGE) {
+    bool all = true;
+    for (std::size_t i = 0; i < dfa_.items(state).size(); i++) {
+      const std::optional<bool> found = look_for_unbounded_string(dfa_.items(state)[i].state);
+      if (found && *found) return true;
+      all = all && found;
+    }
+    if (all) return false;
+    find_unbounded_strings(rule, true);
+  }
   for (const Item item : dfa_.items(state))
-    if (unbounded_[item.state]) return true;
+    if (unbounded_[item.state] == 1) return true;
   return false;
 }
 
+// Where parts may stand in any order, that are read from the state on until its rule ends.
+bool TextCounts::permutes(StateId state) const {
+  if (!nfa_.permutes) return false;
+  if (!nfa_.unlowered || state == DEAD || state == BOTTOM || (dfa_[state].flags & (STATE_GUARD | STATE_REGION))) return true;
+  return nfa_.unlowered->permutes(dfa_.rule(state));
+}
+
 // A number has a few spellings but for zeros, which are not counted; escapes and other orders give a text any number of them.
-bool TextCounts::surely_more(u32 texts, u32 values) const {
+bool TextCounts::surely_more(u32 texts, u32 values, StateId state) const {
   constexpr u64 SPELLINGS = 64;
-  return texts == UNBOUNDED || (texts > SPELLINGS * (values + 1ull) && !nfa_.any_escapes && !nfa_.permutes);
+  return texts == UNBOUNDED || (texts > SPELLINGS * (values + 1ull) && !nfa_.any_escapes && !permutes(state));
 }
 
 bool TextCounts::scope_may_run_out(StateId state) {

@@ -2,7 +2,7 @@
 //
 // A value that must be new can be ruled out only where few texts are left for it. Three answers, the cheap ones first:
 //
-//   has_unbounded_strings   the characters of a string repeat somewhere ahead, by the NFA    one search a rule, over all that it calls
+//   has_unbounded_strings   the characters of a string repeat somewhere ahead, by the NFA    one search a rule; a few states ahead of one in a large rule
 //   min_text_count          a lower bound, by looking at some states ahead                   at most 48 states
 //   text_count              the exact number, counted from the ends                          at most 4,096 states; UNKNOWN_COUNT beyond
 //
@@ -11,24 +11,28 @@
 // Tested by tests/pda/test_engine_distinct.py.
 #pragma once
 
+#include <optional>
+
 #include "rules/rule_dfa.h"
+#include "vocabulary/trie.h"
 
 namespace stackmask {
 
 constexpr u32 UNKNOWN_COUNT = NONE - 1;  // of text_count()
-constexpr u32 UNBOUNDED = 1'000'000;     // of min_text_count()
+constexpr u32 UNBOUNDED = 1'000'000;  // of min_text_count()
 
 class TextCounts {
  public:
-  static constexpr std::size_t LOOK_AHEAD = 48;         // states
+  static constexpr std::size_t LOOK_AHEAD = 48;  // states
   static constexpr std::size_t SCOPE_LOOK_AHEAD = 512;  // asked once a rule
-  TextCounts(RuleDfa& dfa, u32 longest_token) : dfa_(dfa), nfa_(dfa.nfa()), longest_token_(longest_token) {}
+  TextCounts(RuleDfa& dfa, const TokenTrie& trie)
+      : dfa_(dfa), nfa_(dfa.nfa()), longest_token_(trie.max_token_bytes()), searched_states_(trie.thresholds().searched_states) {}
 
   u32 min_text_count(StateId state, std::size_t look = LOOK_AHEAD);
   u32 text_count(StateId state);  // UNKNOWN_COUNT for very many, and where rules are called
   bool has_unbounded_strings(StateId state);
-  // Whether a number of texts is surely more values than these.
-  bool surely_more(u32 texts, u32 values) const;
+  // Whether a number of texts from a state on, DEAD for one that is not told, is surely more values than these.
+  bool surely_more(u32 texts, u32 values, StateId state = DEAD) const;
   bool scope_may_run_out(StateId state);  // a state of a scope that a token may leave without a value that is new
   void clear() { min_counts_ = {}, counts_ = {}; }
   std::size_t bytes() const {
@@ -39,11 +43,19 @@ class TextCounts {
   RuleDfa& dfa_;
   Nfa& nfa_;
   u32 longest_token_;
-  std::vector<u32> min_counts_, counts_;   // by state, NONE until computed
-  std::vector<u8> unbounded_;              // by NFA state, of the rules that are known
-  std::vector<u8> unbounded_known_;        // by rule: unbounded_ holds its states
-  std::vector<u32> scope_text_counts_;     // by rule: how many values at least may stand in its scope, UNBOUNDED for no end
-  void find_unbounded_strings(RuleId rule);
+  u32 searched_states_;  // a threshold
+  std::vector<u32> min_counts_, counts_;  // by state, NONE until computed
+  enum Known : u8 { UNSEEN, LARGE, KNOWN };
+  std::vector<u8> unbounded_;  // by NFA state: 1 if a string repeats ahead; 2 if none does, in large rules
+  std::vector<u8> unbounded_known_;  // by rule: unbounded_ holds its states
+  std::vector<u32> scope_text_counts_;  // by rule: how many values at least may stand in its scope, UNBOUNDED for no end
+  void find_unbounded_strings(RuleId rule, bool any_size);
+  std::optional<bool> look_for_unbounded_string(NfaStateId from);
+  bool repeats_letters(NfaStateId state) const;
+  bool permutes(StateId state) const;
+  bool calls_endless(NfaStateId state) const;  // a rule that the expressions know to be
+  template <class F>
+  void each_next(NfaStateId state, F take) const;
   u32& at(std::vector<u32>& counts, StateId state) {
     if (counts.size() <= state) counts.resize(dfa_.size(), NONE);
     return counts[state];

@@ -132,7 +132,7 @@ bool NewValues::has_new_value(const StackEdge& edge) {
   const u32 values = guard_values(edge.below, MOST_VALUES);
   if (values != 0 && spells_only_zero(edge)) return false;
   if (values == 0 || counts_.has_unbounded_strings(edge.state)) return true;
-  if (counts_.surely_more(counts_.min_text_count(edge.state), values)) return true;
+  if (counts_.surely_more(counts_.min_text_count(edge.state), values, edge.state)) return true;
   const u64 key = static_cast<u64>(edge.state) << 32 | edge.below;
   if (const u32* found = has_new_value_.find(key)) return *found != 0;
   bool skipped = false;
@@ -265,7 +265,7 @@ bool NewValues::finds_new_value(const StackEdge& edge, u32 values, bool blanks, 
     if (visited.find(key)) continue;
     visited.insert(key, 1);
     dfa_.work().spend(20);
-    if (++count > 1 && counts_.surely_more(counts_.min_text_count(at.state), values)) return true;
+    if (++count > 1 && counts_.surely_more(counts_.min_text_count(at.state), values, at.state)) return true;
     dfa_.build(at.state);
     const bool inside = text != IN_TOKEN && dfa_.texts().inside_string(text);
     const bool begins = text != IN_TOKEN && !inside && dfa_.nfa().permutes && begins_member(dfa_, at.state);

@@ -193,7 +193,7 @@ std::vector<StackId> StackSet::keep(const std::vector<u8>& used, const std::vect
     list.clear();
     const StackEdge* before = reinterpret_cast<const StackEdge*>(old.at(node));
     for (std::size_t i = 0; i < old.length(node) / 2; i++) list.push_back({state_map[before[i].state], map[before[i].below]});
-    std::sort(list.begin(), list.end());
+    if (!std::is_sorted(list.begin(), list.end())) std::sort(list.begin(), list.end());  // only guards change their places
     map[node] = intern(list);
   }
   return map;

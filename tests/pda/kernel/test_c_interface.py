@@ -12,7 +12,9 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from support.programs import NAMES, TOKENS, grammars, random_walk, run, write_vocabulary
+from support.programs import NAMES, TOKENS, VOCABULARY, grammars, random_walk, run, write_vocabulary
+
+from stackmask import Compiler
 
 ROOT = Path(__file__).resolve().parents[3]
 KERNEL = ROOT / "pda" / "kernel"
@@ -113,3 +115,64 @@ def test_errors_have_a_text(program: list[str | Path], vocabulary_file: Path) ->
         done = run(program, vocabulary_file, grammar, [command])
         assert done.returncode == 2
         assert done.stderr.strip() == text
+
+
+def test_names_beyond_ascii(program: list[str | Path], vocabulary_file: Path) -> None:
+    """Keys of two, three and four bytes a character, before letters and digits of escapes, are those that Python wrote."""
+    keys = ["éa", "ß", "日0", "🦊f"]
+    schema = {"type": "object", "properties": {key: {"type": "integer"} for key in keys}, "additionalProperties": {"type": "string"}}
+    grammar = Compiler(VOCABULARY).json_schema(schema, whitespace="compact").to_bytes()
+    for key in (*keys, "é", "日", "🦊", "ßf"):
+        for value in ("1", '"x"'):
+            done = run(program, vocabulary_file, grammar, ["b " + f'{{"{key}":{value}}}'.encode().hex()])
+            assert (done.returncode, done.stderr) == (0, "")
+            assert done.stdout.splitlines()[1].split()[1] == str(int((key in keys) == (value == "1"))), (key, value)
+
+
+FORCED = """
+#include <stdio.h>
+#include <string.h>
+#include "stackmask.h"
+int main(int argc, char** argv) {
+  static char data[65536];
+  FILE* file = fopen(argv[argc - 1], "rb");
+  size_t size = fread(data, 1, sizeof data, file), needed = 0;
+  const stackmask_bytes tokens[] = {{"a", 1}, {"b", 1}, {"", 0}};
+  const uint32_t stop = 2;
+  stackmask_vocabulary* vocabulary;
+  stackmask_grammar* grammar;
+  stackmask_matcher* matcher;
+  fclose(file);
+  if (stackmask_vocabulary_new(tokens, 3, 3, &stop, 1, NULL, 0, NULL, &vocabulary) ||
+      stackmask_grammar_new(vocabulary, data, size, NULL, &grammar) || stackmask_matcher_new(grammar, &matcher)) return 1;
+  for (size_t capacity = 0; capacity < 6; capacity++) {
+    char text[8] = "......";
+    const stackmask_status status = stackmask_matcher_forced_bytes(matcher, capacity ? text : NULL, capacity, &needed);
+    printf("%d %zu %s\\n", status == STACKMASK_OK, needed, text);
+  }
+  for (size_t capacity = 1; capacity < 3; capacity++)
+    printf("%d\\n", stackmask_matcher_forced_bytes(matcher, NULL, capacity, &needed) == STACKMASK_OK);
+  printf("%d\\n", stackmask_matcher_forced_bytes(matcher, data, 1, NULL) == STACKMASK_OK);
+  stackmask_matcher_free(matcher);
+  stackmask_grammar_free(grammar);
+  stackmask_vocabulary_free(vocabulary);
+  return 0;
+}
+"""
+
+
+def test_forced_bytes_go_as_far_as_the_buffer(objects: list[Path]) -> None:
+    """The size is that of all forced bytes, without a buffer too; a NULL that is said to have room is refused."""
+    source, grammar = objects[0].with_name("forced.c"), objects[0].with_name("forced.grammar")
+    source.write_text(FORCED)
+    grammar.write_bytes(Compiler(VOCABULARY).regex("abab[cd]").to_bytes())
+    made = objects[0].with_name("forced")
+    compiled = made.with_suffix(".o")
+    subprocess.run(
+        ["cc", "-std=c99", "-Wall", "-Wextra", "-Werror", f"-I{KERNEL / 'c'}", *SANITIZE, "-c", source, "-o", compiled], check=True
+    )
+    subprocess.run(["c++", *SANITIZE, compiled, *objects[1:], "-pthread", "-o", made], check=True)
+    done = subprocess.run([made, grammar], capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stderr) == (0, "")
+    filled = [f"1 4 {'abab'[:capacity].ljust(6, '.')}" for capacity in range(6)]
+    assert done.stdout.splitlines() == [*filled, "0", "0", "0"]

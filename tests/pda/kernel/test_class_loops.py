@@ -12,7 +12,7 @@ from random import Random
 from string import ascii_letters
 
 import pytest
-from support.engines import load_engine, matcher, one_rule
+from support.engines import Engine, load_engine, matcher, one_rule
 
 from stackmask.pda.grammar import JSON, JSON_ANY, UTF8, GrammarBuilder, NodeId
 from stackmask.pda.regex import regex_dfa
@@ -229,3 +229,19 @@ def test_runs_of_bytes_with_a_least_length(least: int, extra: int) -> None:
     for count in range(least + extra + 1):
         assert at.allowed_tokens() == [token for token in range(len(tokens)) if at.fork().accept_token(token)], count
         assert at.accept_bytes(b" ") == (count < least + extra)
+
+
+@pytest.mark.parametrize(("minimum", "maximum"), [(0, 2), (1, 3), (4, 4)])
+def test_a_counted_automaton_that_is_entered_again(engine: Engine, minimum: int, maximum: int) -> None:
+    """A token may be longer than a counted automaton counts, where the automaton follows itself."""
+    b = GrammarBuilder()
+    others = ((0, 97, 0), (98, 98, 1), (99, 0x10FFFF, 0))
+    without = (others, ((0, 45, 0), (47, 97, 0), *others[1:]))  # texts without "b."
+    counted = b.automaton(without, (True, True), UTF8, minimum=minimum, maximum=maximum)
+    tokens = [b"acdefghi"[:length] for length in range(1, 9)] + [b"ab.", None]
+    start = matcher(engine, one_rule(b, b.repeat(counted)), tokens, ())
+    for text in (b"", b"a", b"aaa"):
+        at = start.fork()
+        assert at.accept_bytes(text)
+        assert at.allowed_tokens() == [token for token in range(len(tokens)) if at.fork().accept_token(token)], text
+        assert set(range(8)) <= set(at.allowed_tokens())

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support.engines import Engine, accepts, load_engine, matcher, one_rule
 
-from stackmask.pda.grammar import UTF8, GrammarBuilder
+from stackmask.pda.grammar import REQUIRED, UTF8, GrammarBuilder
 from stackmask.schema.json_schema import json_schema_grammar
 
 KINDS: list[Any] = [
@@ -59,3 +59,20 @@ def test_texts_that_are_no_word(engine: Engine, begun: bytes, letters: int) -> N
     assert accepts(at, rest)
     assert len(rest) == letters + 2
     assert engine.completion_lengths([at]) == [len(rest)]
+
+
+def test_left_recursion_through_members(engine: Engine) -> None:
+    """A left recursive rule whose optional member begins with the rule or with a digit, and of which "b" is the shortest text."""
+    builder = GrammarBuilder()
+    root, word = builder.rule("root"), builder.rule("word")
+    builder.define(word, builder.literal(b"b"))
+    inner = builder.permute((builder.call(root), REQUIRED, builder.bytes((0x30, 0x39)), REQUIRED), builder.literal(b","))
+    middle = builder.permute((inner, 0, builder.call(word), REQUIRED), builder.empty())
+    builder.define(root, builder.permute((middle, REQUIRED, builder.literal(b"a"), 0), builder.empty()))
+    at = matcher(engine, builder.build(root))
+    for begun, rest in ((b"", b"b"), (b"6", b",bb"), (b"6,", b"bb"), (b"b,6", b"b"), (b"6,b,6", b"bb"), (b"6,6", b",bbb"), (b"a", b"b")):
+        here = at.fork()
+        assert here.accept_bytes(begun)
+        assert accepts(here, rest)
+        assert engine.completion_lengths([here]) == [len(rest)]
+        assert len(here.shortest_completion()) == len(rest)

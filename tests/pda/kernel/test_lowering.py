@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import time
 from contextlib import suppress
-from itertools import pairwise
+from itertools import pairwise, product
 from random import Random
 from typing import Any
 
@@ -235,11 +235,11 @@ def test_distinct_where_it_cannot_be(kernel: Engine) -> None:
     def in_counts_of_counts(b: GrammarBuilder, item: NodeId) -> NodeId:
         return b.scope(b.repeat(b.seq(b.literal(b";"), b.repeat(b.seq(b.literal(b","), item), 0, 100)), 0, 100))
 
-    for place in (outside, inside_of_another, in_counts_of_counts):
+    for place, before in product((outside, inside_of_another, in_counts_of_counts), (b"", b"begin")):
         b = GrammarBuilder()
         node = place(b, b.distinct(b.bytes((0x30, 0x39))))
         with pytest.raises(GrammarError, match="DISTINCT"):
-            prepare(kernel, one_rule(b, b.alt(b.literal(b"x"), node)))
+            prepare(kernel, one_rule(b, b.alt(b.literal(b"x"), b.seq(b.literal(before), node))))
 
 
 def test_inlined_rules_keep_their_names(kernel: Engine) -> None:
@@ -364,6 +364,44 @@ def test_grammars_that_go_on_from_each_other(kernel: Engine) -> None:
         check(first)
 
 
+def test_grammars_that_part_behind_their_first_nodes(kernel: Engine) -> None:
+    """A grammar that shares hundreds of nodes with the last one reads its own texts behind them, and its rule has its own name."""
+    shared = GrammarBuilder()
+    for code in range(0x100, 0x100 + 600):
+        shared.chars((code, code))
+    trie = kernel.TokenTrie(list(BYTES), len(BYTES))
+    for name, end in (("first", None), ("second", b"y"), ("third", None)):
+        b = GrammarBuilder(list(shared.nodes), dict(shared.index))
+        root = b.rule(name)
+        b.define(root, b.alt(b.never() if end is None else b.literal(end), b.literal(b"x")))
+        made = kernel.KernelGrammar(trie, b.build(root), states=10_000, stack_depth=1000, memory=1 << 26, seconds=10)
+        at = kernel.Matcher(made, [STOP])
+        assert at.allowed_tokens() == [ord("x")] + ([] if end is None else [ord(end)])
+        assert at.rule_names() == [name]
+
+
+@pytest.mark.parametrize("more", ["chars", "call", "sequence", "others"])
+def test_a_state_that_reads_a_byte_and_something_larger(engine: Engine, more: str) -> None:
+    """A state of a graph, where one edge reads one byte, reads what its other edge does, too, which is lowered later."""
+    b = GrammarBuilder()
+    rule = b.rule("more")
+    b.define(rule, b.literal(b"yz"))
+    ways = {
+        "chars": (b.chars((0x79, 0x7A)), b"z"),
+        "call": (b.call(rule), b"yz"),
+        "sequence": (b.seq(b.literal(b"y"), b.optional(b.literal(b"z"))), b"y"),
+        "others": (b.except_words(["x", "1", ""]), b"zyx"),
+    }
+    node, text = ways[more]
+    start = matcher(engine, one_rule(b, b.graph(3, (0, 2, b.literal(b"x"), 2, 1, b.literal(b"1"), 2, 1, node))))
+    at = start.fork()
+    assert at.accept_token(ord("x"))
+    for end in (b"1", text):
+        assert accepts(start, b"x" + end)
+        assert end[0] in at.allowed_tokens()
+        assert accepts(at, end)
+
+
 def test_large_automata_piece_by_piece(engine: Engine) -> None:
     """The states of a large automaton say what they do when they are lowered alone, whether some lead nowhere or not."""
     count = 60
@@ -381,3 +419,40 @@ def test_large_automata_piece_by_piece(engine: Engine) -> None:
             letter = random.choice("abéÿ")
             assert at.accept_bytes(letter.encode())
             state = {"a": (state + 1) % count, "b": state}.get(letter, (state * 7) % count)
+
+
+@pytest.mark.parametrize("counted", [False, True])
+def test_words_among_alternatives_share_their_beginnings(engine: Engine, counted: bool) -> None:
+    """Words that begin alike, end inside of others, are long or not ASCII, beside an alternative that is no word; alone and counted."""
+    words = [b"a", b"ab", b"ab" * 200, b"ab" * 200 + b"c", b"\xc3\xa9", b"\xc3\xa8t", "日本語".encode(), b"b" + b"x" * 300, b"zoo"]
+    b = GrammarBuilder()
+    node = b.alt(*(b.literal(word) for word in (*words, b"")), b.seq(b.literal(b"ab"), b.chars((0x30, 0x39), JSON)), b.literal(b"zo"))
+    texts = {*words, b"", b"zo", *(b"ab%d" % digit for digit in range(10))}
+    if counted:
+        node = b.repeat(b.seq(node, b.literal(b";")), 20, 40)
+    start = matcher(engine, one_rule(b, node))
+    if counted:
+        assert start.accept_bytes(b"ab;" * 25)
+    for text in (*texts, b"ac", b"ab" * 100, b"b" + b"x" * 299, b"\xc3", b"z"):
+        at = start.fork()
+        following = {other[len(text)] for other in texts if other.startswith(text) and len(other) > len(text)}
+        assert at.accept_bytes(text) == (text in texts or bool(following)), text
+        if text in texts or following:
+            ends = ({ord(";")} if counted else {STOP}) if text in texts else set()
+            assert set(at.allowed_tokens()) == following | ends | ({STOP} if counted and not text else set()), text
+
+
+def test_states_of_long_choices_are_made_where_texts_come(kernel: Engine) -> None:
+    """Of words that are long, and of words that are many, a text costs the states on its own way alone."""
+    random = Random(0)
+    words = [bytes(random.choices(b"abcdefgh", k=20_000)) for _ in range(100)] + [b"%05d" % number for number in range(10_000)]
+    b = GrammarBuilder()
+    grammar = prepare(kernel, one_rule(b, b.seq(b.alt(*map(b.literal, words)), b.literal(b"." * 5000))))
+    at = kernel.Matcher(grammar, [STOP])
+    assert at.accept_bytes(b"01234")
+    assert at.allowed_tokens() == [ord(".")]
+    assert grammar.statistics["nfa_states"] < 6_000
+    other = kernel.Matcher(grammar, [STOP])
+    assert other.accept_bytes(words[7][:1000])
+    assert other.allowed_tokens() == [words[7][1000]]
+    assert grammar.statistics["nfa_states"] < 12_000

@@ -1,4 +1,4 @@
-// Which strings have no end of values, and whether characters may be spelled by escapes that they do not need.
+// Which strings have no end of values, what has parts in any order, and whether characters may be spelled by escapes that they do not need.
 #include <algorithm>
 #include <cstdlib>
 
@@ -12,17 +12,28 @@ class Strings : StateSearch {
  public:
   Strings(const Expressions& expressions, Survey& survey) : StateSearch(expressions, survey) {}
 
-  // GRAPHs, counted repetitions, permutations and rules that call themselves are never found endless.
+  // The least solution: what calls itself is looked at again until nothing changes, or for a few times; what is not found is no mistake.
   void find_endless() {
     std::vector<u8>& endless = facts_.endless;
     endless.assign(facts_.flags.size(), 0);
+    bool changed = true;
+    for (u32 pass = 0; changed && pass < MOST_PASSES; pass++) {
+      changed = false;
+      for (const u32 v : order_) {
+        if (endless[v] || !is_endless(v, pass == 0)) continue;
+        endless[v] = 1;
+        changed = true;
+      }
+    }
+  }
+
+  // What calls itself is taken for permuting: its parts come in no order here.
+  void find_permuting() {
+    std::vector<u8>& permuting = facts_.permuting;
+    permuting.assign(facts_.flags.size(), 0);
     for (const u32 v : order_) {
-      const i32 kind = v < nodes_ ? op(v) : OP_CALL;
-      if (kind == OP_EXCEPT) endless[v] = 1;
-      else if (kind == OP_AUTOMATON) endless[v] = repeats_letters(v);
-      else if (kind == OP_REPEAT && ex_.arg(v, 2) < 0 && ex_.arg(v, 1) <= 1) endless[v] = endless[operand(v)] || letters(operand(v)) > 1;
-      else if (kind != OP_REPEAT && kind != OP_GRAPH && kind != OP_PERMUTE && kind != OP_DISTINCT)
-        each_child(v, [&](u32 c) { endless[v] |= endless[c]; });
+      permuting[v] = recursive_[v] || (v < nodes_ && op(v) == OP_PERMUTE);
+      each_child(v, [&](u32 c) { permuting[v] |= permuting[c]; });
     }
   }
 
@@ -31,12 +42,75 @@ class Strings : StateSearch {
   }
 
  private:
+  static constexpr u32 MOST_PASSES = 8, DEEPEST_LETTERS = 3;
+  bool is_endless(u32 v, bool first) {
+    auto holds = [&](u32 child) { return facts_.endless[child] != 0; };
+    bool found = false;
+    switch (v < nodes_ ? op(v) : OP_CALL) {
+      case OP_EXCEPT: return true;
+      case OP_AUTOMATON: return first && repeats_letters(v);
+      case OP_REPEAT: {
+        const i32 minimum = ex_.arg(v, 1), maximum = ex_.arg(v, 2);
+        return maximum != 0 && (holds(operand(v)) || (maximum < 0 && minimum <= 1 && letters(operand(v)) > 1));
+      }
+      case OP_GRAPH: return reads_endless(v);
+      case OP_PERMUTE: return permutes_endless(v);
+      case OP_DISTINCT: return false;
+      default: each_child(v, [&](u32 c) { found = found || holds(c); }); return found;
+    }
+  }
+  // An edge from a state that the start leads to, to one that leads to the end, reads something endless.
+  bool reads_endless(u32 node) {
+    const std::size_t n = ex_.count(node);
+    auto reads = [&](std::size_t i) { return ex_.arg(node, i + 2) >= 0 && facts_.endless[operand(node, i + 2)]; };
+    bool any = false;
+    for (std::size_t i = 1; i < n && !any; i += 3) any = reads(i);
+    if (!any || !leads(node, PRODUCTIVE)) return false;  // now reached_ says where the start leads to
+    std::vector<std::pair<u32, u32>> before;  // (state, a state that leads to it)
+    for (std::size_t i = 1; i < n; i += 3)
+      if (ex_.arg(node, i + 2) < 0 || facts_.is(operand(node, i + 2), PRODUCTIVE))
+        before.push_back({operand(node, i + 1), operand(node, i)});
+    std::sort(before.begin(), before.end());
+    std::vector<u8> ends(operand(node), 0);
+    ends[1] = 1;
+    work_.assign(1, 1);
+    while (!work_.empty()) {
+      const u32 state = work_.back();
+      work_.pop_back();
+      for (auto e = std::lower_bound(before.begin(), before.end(), std::pair{state, 0u}); e != before.end() && e->first == state; ++e)
+        if (!ends[e->second]) ends[e->second] = 1, work_.push_back(e->second);
+    }
+    for (std::size_t i = 1; i < n; i += 3)
+      if (reads(i) && reached_[operand(node, i)] && ends[operand(node, i + 1)]) return true;
+    return false;
+  }
+  // A member may come that leaves room for the required ones.
+  bool permutes_endless(u32 node) const {
+    const i32 maximum = ex_.arg(node, 2);
+    i32 required = 0;
+    for (std::size_t i = 3; i < ex_.count(node); i += 2) required += (ex_.arg(node, i + 1) & REQUIRED) != 0;
+    for (std::size_t i = 3; i < ex_.count(node); i += 2) {
+      const bool fits = maximum < 0 || 1 + required - ((ex_.arg(node, i + 1) & REQUIRED) != 0) <= maximum;
+      if (fits && facts_.endless[operand(node, i)]) return true;
+    }
+    return false;
+  }
   static u32 letters(i32 lo, i32 hi) { return static_cast<u32>(std::max(0, std::min<i32>(hi, 'z') - std::max<i32>(lo, 'a') + 1)); }
-  u32 letters(u32 node) const {
+  // At least so many letters are a text of it.
+  u32 letters(u32 node, u32 depth = 0) const {
     u32 count = 0;
-    if (op(node) == OP_BYTES || op(node) == OP_CHARS)
-      for (std::size_t i = op(node) == OP_CHARS; i < ex_.count(node); i += 2) count += letters(ex_.arg(node, i), ex_.arg(node, i + 1));
-    return count;
+    switch (op(node)) {
+      case OP_BYTES:
+      case OP_CHARS:
+        for (std::size_t i = op(node) == OP_CHARS; i < ex_.count(node); i += 2) count += letters(ex_.arg(node, i), ex_.arg(node, i + 1));
+        return count;
+      case OP_ALT:
+        for (std::size_t i = 0; i < ex_.count(node) && depth < DEEPEST_LETTERS; i++)
+          count = std::max(count, letters(operand(node, i), depth + 1));
+        return count;
+      case OP_CALL: return depth < DEEPEST_LETTERS ? letters(body(operand(node)), depth + 1) : 0;
+      default: return 0;
+    }
   }
   // A state that is reached and leads on reads two letters or more and is back.
   bool repeats_letters(u32 node) {
@@ -105,6 +179,7 @@ class Strings : StateSearch {
 }  // namespace
 
 void find_endless(const Expressions& expressions, Survey& survey) { Strings(expressions, survey).find_endless(); }
+void find_permuting(const Expressions& expressions, Survey& survey) { Strings(expressions, survey).find_permuting(); }
 bool any_escapes(const Expressions& expressions, Survey& survey) { return Strings(expressions, survey).any_escapes(); }
 
 }  // namespace stackmask

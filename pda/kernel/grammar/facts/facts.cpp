@@ -127,7 +127,7 @@ class FactFinder : Pass {
     std::sort(facts_.token_sets.begin(), facts_.token_sets.end());
     std::sort(nfa_.temperatures.begin() + 1, nfa_.temperatures.end());
     nfa_.temperatures.erase(std::unique(nfa_.temperatures.begin() + 1, nfa_.temperatures.end()), nfa_.temperatures.end());
-    if (guards) find_endless(ex_, survey_), nfa_.any_escapes = any_escapes(ex_, survey_);
+    if (guards) find_endless(ex_, survey_), find_permuting(ex_, survey_), nfa_.any_escapes = any_escapes(ex_, survey_);
     facts_.root_called = calls_[root()] != 0;
     add(calls_[root()], 1);
     for (const u32 vertex : order_)
@@ -189,8 +189,8 @@ Facts find_facts(Expressions& expressions, const TokenTrie& trie, Nfa& nfa, Dead
 }
 
 std::size_t Facts::bytes() const {
-  return flags.capacity() + endless.capacity() + 4 * (size.capacity() + least.capacity() + whole.capacity() + rank.capacity()) +
-         token_sets.capacity() * sizeof(token_sets[0]);
+  return flags.capacity() + endless.capacity() + permuting.capacity() +
+         4 * (size.capacity() + least.capacity() + whole.capacity() + rank.capacity()) + token_sets.capacity() * sizeof(token_sets[0]);
 }
 
 }  // namespace stackmask

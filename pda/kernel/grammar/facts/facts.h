@@ -25,7 +25,8 @@ struct Facts {
   std::vector<u32> least;        // by node: a lower bound of the bytes that it reads, found without following calls
   std::vector<u32> whole;        // by vertex: states, with those of inlined callees
   std::vector<u32> rank;         // by vertex: smaller than that of anything that it may call before it has read something
-  std::vector<u8> endless;  // by vertex, where there is a DISTINCT: characters of a string in it surely repeat without end
+  // By vertex, where there is a DISTINCT: characters of a string in it surely repeat without end; parts of it may stand in any order.
+  std::vector<u8> endless, permuting;
   std::vector<std::pair<u32, u32>> token_sets;  // (node, index into those of the NFA), sorted
   u64 unrolled = 0;  // states that a repetition may be unrolled to instead of counted
   u64 states = 0;  // about how many all reached expressions take, each lowered once

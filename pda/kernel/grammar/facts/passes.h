@@ -3,7 +3,7 @@
 //   productive.cpp   which vertices generate a text, and which the empty one
 //   reach.cpp        which vertices the root reaches, their order, and which of them call themselves
 //   facts.cpp        sizes, shared nodes, and the NFA's facts about the whole grammar
-//   endless.cpp      which strings have no end of values, and whether escapes are free
+//   endless.cpp      which strings have no end of values, what may stand in any order, and whether escapes are free
 //   inlining.cpp     which calls become a part of their caller
 #pragma once
 
@@ -107,6 +107,7 @@ class StateSearch : protected Pass {
 void find_productive(Expressions& expressions, const TokenTrie& trie, Survey& survey, Deadline& deadline);
 void reach(const Expressions& expressions, Survey& survey, Deadline& deadline);
 void find_endless(const Expressions& expressions, Survey& survey);
+void find_permuting(const Expressions& expressions, Survey& survey);
 bool any_escapes(const Expressions& expressions, Survey& survey);
 void find_inlined(const Expressions& expressions, const Thresholds& thresholds, Survey& survey);
 
