@@ -13,6 +13,7 @@ The work, in each round with a vocabulary of its own for each variant, so that n
     masks       schemas of MaskBench, by keys in the order of the schema and in any order: first masks (compilation included) and steps
     states      single states of `benchmarks.mask`, and first masks of formats with large automata
     automata    a member whose pattern is an automaton of 16,384 states: the slowest step of its text
+    words       a name that one of 1,000 words must follow: the slowest step of its text
     unique      arrays whose items differ, nearly all that there are
     ambiguous   grammars of `benchmarks.ambiguity`
     tools       a structural tag with 500 tools: the first mask, and that of a request in which one tool has changed
@@ -131,6 +132,7 @@ DEVICES = (
     Device("tables of dense states", "MaskBench steps", 15, thresholds={"lookups": NEVER}),
     Device("bitmasks of long lists", "MaskBench steps", 12, thresholds={"listed_tokens": NEVER, "set_tokens": NEVER}),
     Device("automata lowered in pieces", "steps into large automata", 60, thresholds={"few_states": NEVER}, loads=("masks", "automata")),
+    Device("words that share beginnings", "steps into many words", 60, thresholds={"sharing_bytes": NEVER}, loads=("masks", "words")),
     Device("inlining of small rules", "MaskBench first masks", 103, thresholds={"inlined_states": 0, "inlined_open_states": 0}),
     Device(
         "pooled vectors (Scratch)",
@@ -193,7 +195,7 @@ DEVICES = (
         method=("stackmask.schema.structural_tag.tag_cache", "Arenas", "take", "Arena"),
         loads=("tools",),
     ),
-    Device("nothing", "", 0, loads=("masks", "states", "automata", "unique", "ambiguous", "tools", "greedy", "batch")),
+    Device("nothing", "", 0, loads=("masks", "states", "automata", "words", "unique", "ambiguous", "tools", "greedy", "batch")),
 )
 UNCHANGED = "unchanged"
 
@@ -420,15 +422,35 @@ def automata(stackmask: Any, _tokenizer: Any, _: argparse.Namespace) -> Load:
     schema = {"type": "object", "properties": {"a": {"type": "string", "pattern": pattern}}, "required": ["a"]}
 
     def load(vocabulary: Any, _: Random) -> Run:
-        mask = stackmask.allocate_token_bitmask(1, vocabulary.size)
-        matcher = stackmask.Compiler(vocabulary).json_schema(schema).matcher()
-        steps = []
-        for byte in json.dumps({"a": letters}).encode():
-            steps.append(once(partial(matcher.fill_next_token_bitmask, mask)))
-            assert matcher.accept_bytes(bytes([byte]))
-        yield {"slowest step, us": [max(steps)]}
+        yield {"slowest step, us": [slowest_step(stackmask.Compiler(vocabulary).json_schema(schema), json.dumps({"a": letters}))]}
 
     return load
+
+
+def words(stackmask: Any, _tokenizer: Any, _: argparse.Namespace) -> Load:
+    """A name that one of many words must follow, which are letters as well."""
+    chosen = Random(0)
+    followers = sorted({"".join(chosen.choices("abcdefghijklmnopqrstuvwxyz", k=chosen.randint(3, 10))) for _ in range(1000)})
+    follow = " | ".join(f'"{word}"' for word in followers)
+    rules = f"root ::= (name ({follow}) [;])+\nname ::= [a-z]+ (= {follow})"
+
+    def load(vocabulary: Any, _: Random) -> Run:
+        yield {"slowest step, us": [slowest_step(stackmask.Compiler(vocabulary).ebnf(rules), f"abc{followers[7]};xyz{followers[70]};")]}
+
+    return load
+
+
+def slowest_step(grammar: Any, text: str) -> float:
+    """The slowest mask on the way through a text, byte by byte, in microseconds."""
+    import stackmask
+
+    mask = stackmask.allocate_token_bitmask(1, grammar.vocabulary.size)
+    matcher = grammar.matcher()
+    steps = []
+    for byte in text.encode():
+        steps.append(once(partial(matcher.fill_next_token_bitmask, mask)))
+        assert matcher.accept_bytes(bytes([byte]))
+    return max(steps)
 
 
 def unique(stackmask: Any, tokenizer: Any, _: argparse.Namespace) -> Load:
@@ -515,8 +537,8 @@ def batch(stackmask: Any, tokenizer: Any, _: argparse.Namespace) -> Load:
 
 
 LOADS: dict[str, Callable[[Any, Any, argparse.Namespace], Load]] = {
-    "masks": masks, "states": states, "automata": automata, "unique": unique, "ambiguous": ambiguous, "tools": tools, "greedy": greedy,
-    "batch": batch,
+    "masks": masks, "states": states, "automata": automata, "words": words, "unique": unique, "ambiguous": ambiguous, "tools": tools,
+    "greedy": greedy, "batch": batch,
 }  # fmt: skip
 
 
