@@ -46,6 +46,7 @@ PATIENCE: Final = 30.0  # seconds that a call which was stopped for the sake of 
 ASKED_EVERY: Final = 0.02  # seconds after which a caller is asked whether it still wants an answer
 GRACE: Final = 2.0  # seconds that a worker may take longer than its limit, which it minds by itself
 MEMORY: Final = 4 << 30  # bytes of address space of a worker
+GROWTH: Final = 32 << 20  # bytes that a worker may have grown by before another takes its place
 LARGE: Final = 1 << 20  # bytes of a grammar after which free memory is given back
 MOST_WAITING: Final = 256  # specifications that wait for a worker
 
@@ -327,7 +328,7 @@ class _WorkerProcess:
                 self.number = nursery.fork(theirs.fileno(), self._file.fileno())
             if sys.platform == "linux":
                 self._handle = os.pidfd_open(self.number)  # a number may be another process's one day
-            self._channel.send((dict(vocabulary.special), vocabulary.size, limits, memory))
+            self._channel.send((dict(vocabulary.special), vocabulary.size, limits, memory, GROWTH))
             self._channel.recv()
         except (EOFError, OSError):
             self._channel.close()

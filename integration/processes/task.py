@@ -15,7 +15,6 @@ from ..compiler import Compiler
 from ..compiler.cache_key import schema_of_key
 from ..compiler.checking import check_text
 
-GROWTH: Final = 32 << 20  # bytes that a worker may have grown by before another takes its place
 ROOM: Final = 32 << 20  # bytes that a worker needs besides the loaded modules
 LARGE: Final = 1 << 16  # bytes of a buffer that goes by the file
 
@@ -45,7 +44,7 @@ class Worker:
     """
 
     def __init__(self, message: bytes, file: int) -> None:
-        special, size, limits, memory = pickle.loads(message)
+        special, size, limits, memory, growth = pickle.loads(message)
         _limit_memory(memory)
         # front ends know of a vocabulary no more than its names and its size; one token of text has to be there
         tokens: list[bytes | None] = [None] * size
@@ -54,7 +53,7 @@ class Worker:
         vocabulary = Vocabulary.from_bytes(tokens, stop_token_ids=[], special=special)
         self._compiler = Compiler(vocabulary, limits=limits, threads=1)
         self._file = file
-        self._bound = _resident() + GROWTH
+        self._bound = _resident() + growth
 
     def answer(self, message: bytes) -> bytes:
         """Whether the process has grown so much that another is to take its place, the answer to a task, and the sizes of its buffers."""
