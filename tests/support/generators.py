@@ -215,16 +215,17 @@ class _Writer:
     def scope(self, depth: int) -> NodeId:
         """An array of different values, DISTINCT in the same rule as its SCOPE."""
         builder = self.builder
-        value = builder.distinct(self.value(min(depth, 1)))
         minimum, maximum = self.random.choice(((0, -1), (0, -1), (1, -1), (2, 3)))
+        # One value may take the last one from the next: pda/grammar.py has a SCOPE count where that can be.
+        value = builder.distinct(self.value(min(depth, 1), endless=minimum > 0))
         more = builder.repeat(builder.seq(builder.literal(b","), value), minimum, maximum)
         return builder.scope(builder.seq(builder.literal(b"["), value, more, builder.literal(b"]")))
 
-    def value(self, depth: int) -> NodeId:
-        """JSON values, mostly infinitely many, some of them in several spellings."""
+    def value(self, depth: int, *, endless: bool) -> NodeId:
+        """JSON values, mostly infinitely many and surely if they are to be endless, some of them in several spellings."""
         builder = self.builder
         digits = builder.bytes((0x30, 0x39))
-        options = [builder.repeat(builder.bytes((0x31, 0x39)), 1, -1)] if self.random.random() < 0.7 else [builder.literal(b"7")]
+        options = [builder.repeat(builder.bytes((0x31, 0x39)), 1, -1)] if endless or self.random.random() < 0.7 else [builder.literal(b"7")]
         options += [builder.literal(word) for word in JSON_WORDS if self.random.random() < 0.3]
         if self.random.random() < 0.5:
             characters = builder.chars((0x20, 0x7E, 0xE0, 0xFF), self.random.choice((JSON, JSON_ANY)))

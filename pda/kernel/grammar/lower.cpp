@@ -129,6 +129,7 @@ class Lowering final : public Source, private Spelling {
   struct Place {
     u32 body = NONE, member = NONE, origin = 0;
     u32 least = 0, most = NONE;
+    bool inside_character = false;
   };
   Place place_;  // of the states that a task makes
 
@@ -180,6 +181,7 @@ class Lowering final : public Source, private Spelling {
     made.origin = place.origin;
     made.least = place.least;
     made.most = place.most;
+    made.inside_character = place.inside_character;
     return added;
   }
 
@@ -631,11 +633,13 @@ class Lowering final : public Source, private Spelling {
       const NfaStateId reads = state();
       nfa_->states[reads].settled = least[i];
       epsilon(stands[i], reads);
+      place_.inside_character = true;
       for (const auto& group : by_target_.groups) {
         const NfaStateId target = reached[group.target];
         place_.least = nfa_->states[target].least, place_.most = nfa_->states[target].most;
         characters(reads, target, group, encoding);
       }
+      place_.inside_character = false;
     }
     h.body = stands[0];
     nfa_->states[head].head = id;

@@ -189,7 +189,9 @@ ClosedClasses ClassLoops::closed_classes(StateId state) {
   auto closed = [&](StateId at) {
     if (at == DEAD) return false;
     dfa_.build(at);
-    return dfa_.dense(at) && !(dfa_[at].flags & STATE_LEAVES);
+    if (!dfa_.dense(at) || (dfa_[at].flags & STATE_LEAVES)) return false;
+    // Where a character has begun, as in an escape of JSON, the next byte begins none, and characters are counted.
+    return std::ranges::none_of(dfa_.items(at), [&](const Item& item) { return nfa_.states[item.state].inside_character; });
   };
   for (bool again = true; again && inside;) {
     again = false;

@@ -155,6 +155,7 @@ struct NfaState {
   u32 member = NONE;    // the member of that head, NONE for a separator
   u32 least = 0, most = NONE;      // in a counted automaton: characters that can still be counted until it accepts
   u32 settled = 0;                 // ... and `least` of the state of the DFA that its characters are read from
+  bool inside_character = false;   // ... one of its characters has begun
   bool is_default = false;         // some EDGE_DEFAULT leads on as from here
   bool partial_non_ascii = false;  // has EDGE_BYTEs above 0x7F that no EDGE_NON_ASCII describes
 };

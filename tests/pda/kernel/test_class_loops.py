@@ -245,3 +245,19 @@ def test_a_counted_automaton_that_is_entered_again(engine: Engine, minimum: int,
         assert at.accept_bytes(text)
         assert at.allowed_tokens() == [token for token in range(len(tokens)) if at.fork().accept_token(token)], text
         assert set(range(8)) <= set(at.allowed_tokens())
+
+
+@pytest.mark.parametrize("dense", [2, 24])
+def test_escapes_in_a_counted_automaton(engine: Engine, dense: int) -> None:
+    """An escape of JSON counts as one character, even where its few bytes pass for a class of characters."""
+    b = GrammarBuilder()
+    counted = b.automaton((((92, 92, 0), (97, 97, 0)),), (True,), JSON, minimum=2, maximum=3)
+    tokens = [b"a", b"a\\", *(b"\\" * count for count in range(1, 9)), b"\\a", None]
+    trie = engine.TokenTrie(tokens, len(tokens), thresholds={"dense_bytes": dense})
+    limits = {"states": 1000, "stack_depth": 100, "memory": 1 << 24, "seconds": 30}
+    start = engine.Matcher(engine.KernelGrammar(trie, one_rule(b, counted), **limits), [])
+    for text in (b"", b"a", b"\\", b"aa", b"a\\"):
+        at = start.fork()
+        assert at.accept_bytes(text)
+        assert at.allowed_tokens() == [token for token in range(len(tokens)) if at.fork().accept_token(token)], text
+    assert start.allowed_tokens() == list(range(8)), "three characters are six backslashes at most"
