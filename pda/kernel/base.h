@@ -1,11 +1,14 @@
 // Types, errors, hashing and interning that every part of the kernel shares.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <initializer_list>
 #include <memory>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -122,6 +125,39 @@ class Map64 {
   }
 };
 
+// The words of an interner: a vector that grows where it lies if it can. A copy of 128 MB into fresh memory takes 0.4 s, and a step would
+// wait for it; realloc moves large blocks by their addresses alone. Nothing lies in memory yet that was not written.
+class Words {
+ public:
+  Words() = default;
+  Words(const Words&) = delete;
+  Words& operator=(const Words&) = delete;
+  Words(Words&& other) noexcept { swap(other); }
+  Words& operator=(Words&& other) noexcept {
+    Words(std::move(other)).swap(*this);
+    return *this;
+  }
+  ~Words() { std::free(data_); }
+  const u32* data() const { return data_; }
+  std::size_t size() const { return size_; }
+  void reserve(std::size_t words) {
+    if (words <= capacity_) return;
+    void* const grown = std::realloc(data_, words * sizeof(u32));
+    if (!grown) throw std::bad_alloc();
+    data_ = static_cast<u32*>(grown), capacity_ = words;
+  }
+  void append(const u32* words, std::size_t count) {  // not of these words themselves
+    if (count > capacity_ - size_) reserve(std::max({size_ + count, capacity_ * 2, std::size_t{16}}));
+    if (count) std::memcpy(data_ + size_, words, count * sizeof(u32));
+    size_ += count;
+  }
+
+ private:
+  u32* data_ = nullptr;
+  std::size_t size_ = 0, capacity_ = 0;
+  void swap(Words& other) { std::swap(data_, other.data_), std::swap(size_, other.size_), std::swap(capacity_, other.capacity_); }
+};
+
 // A vector that lives as long as a function's call. It takes over the memory of an earlier one, so vectors that are made and dropped many
 // times a step ask the heap for nothing, and their memory stays in the caches.
 template <class T>
@@ -187,27 +223,36 @@ class Interner {
   const u32* at(u32 id) const { return words_.data() + (id ? ends_[id - 1] : 0); }
   std::size_t length(u32 id) const { return ends_[id] - (id ? ends_[id - 1] : 0); }
   std::size_t size() const { return ends_.size(); }
-  std::size_t bytes() const { return words_.capacity() * 4 + ends_.capacity() * 4 + table_.capacity() * 8; }
+  std::size_t bytes() const { return words_.size() * 4 + ends_.capacity() * 4 + table_.capacity() * 8; }
   void clear() { *this = Interner(); }
   void reserve(std::size_t sequences, std::size_t words) {  // the former a power of two
     table_.assign(sequences * 2, FREE);
     ends_.reserve(sequences);
     words_.reserve(words);
   }
+  void expect(std::size_t sequences, std::size_t words) {  // room for so many more
+    std::size_t slots = std::max<std::size_t>(table_.size(), 16);
+    while ((size() + sequences + 1) * 4 > slots * 3) slots *= 2;
+    if (slots > table_.size()) rehash(slots);
+    ends_.reserve(size() + sequences);
+    words_.reserve(words_.size() + words);
+  }
 
  private:
   static constexpr u64 FREE = ~0ull;
-  std::vector<u32> words_, ends_;
+  Words words_;
+  std::vector<u32> ends_;
   std::vector<u64> table_;  // half of a hash, and a number
   u32 put(std::size_t slot, u32 hash, const u32* words, std::size_t count) {
     const u32 id = static_cast<u32>(size());
-    words_.insert(words_.end(), words, words + count);
+    words_.append(words, count);
     ends_.push_back(static_cast<u32>(words_.size()));
     table_[slot] = static_cast<u64>(hash) << 32 | id;
     return id;
   }
-  void grow() {
-    std::vector<u64> old(table_.empty() ? 16 : table_.size() * 2, FREE);
+  void grow() { rehash(table_.empty() ? 16 : table_.size() * 2); }
+  void rehash(std::size_t slots) {
+    std::vector<u64> old(slots, FREE);
     old.swap(table_);
     for (const u64 entry : old) {
       if (entry == FREE) continue;

@@ -228,10 +228,29 @@ class Registers {
     const u32* words = registers_.at(id);
     return {words[0], words[1], words[2], words[3]};
   }
-  // A register of another table, with its own set of members.
-  u32 adopt(const Registers& other, Register reg) {
-    reg.used = sets_.intern(other.sets_.at(reg.used), other.sets_.length(reg.used));
-    return id(reg);
+  // Takes the named registers of another table into this empty one, and returns their numbers here, NONE for the others. `seen_of` gives a
+  // scope's values their number here. The first `base` registers are named, and keep their numbers.
+  template <class SeenOf>
+  std::vector<u32> adopt(const Registers& from, const std::vector<u8>& named, u32 base, SeenOf seen_of) {
+    std::vector<u32> numbers(from.size(), NONE), sets(from.sets_.size(), NONE);
+    const std::size_t count = static_cast<std::size_t>(std::count(named.begin(), named.end(), u8{1}));
+    registers_.expect(count, count * 4);
+    for (u32 number = 0; number < from.size(); number++) {
+      if (!named[number]) continue;
+      Register reg = from.get(number);
+      u32& set = sets[reg.used];
+      if (set == NONE) set = sets_.intern(from.sets_.at(reg.used), from.sets_.length(reg.used));
+      reg.used = set;
+      // PERF: those of no scope stay different from each other, so none is looked for; a matcher of many ways holds a million.
+      if (number < base || reg.seen != NONE) {
+        if (reg.seen != NONE) reg.seen = seen_of(reg.seen);
+        numbers[number] = id(reg);
+      } else {
+        const u32 words[4] = {reg.count, reg.further, reg.used, reg.seen};
+        numbers[number] = registers_.add(words, 4);
+      }
+    }
+    return numbers;
   }
   u32 size() const { return static_cast<u32>(registers_.size()); }
   bool used(u32 set, u32 member) const { return sets_.length(set) > member / 32 && (sets_.at(set)[member / 32] >> (member % 32) & 1); }

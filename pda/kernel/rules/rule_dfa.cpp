@@ -353,16 +353,15 @@ std::vector<StateId> RuleDfa::keep(std::vector<u8>& used) {
   std::fill_n(named.begin(), base_registers_, 1);
   for (u32 s = 1; s < old_states.size(); s++)
     for (std::size_t i = 1; is_set(s) && i < old.length(s); i += 2) named[old.at(s)[i]] = 1;
-  std::vector<u32> register_map(old_registers.size(), NONE), seen_map(old_seen.set_count(), NONE);
-  for (u32 id = 0; id < old_registers.size(); id++) {
-    if (!named[id]) continue;
-    Register reg = old_registers.get(id);
-    if (reg.seen != NONE) {
-      if (seen_map[reg.seen] == NONE) seen_map[reg.seen] = seen_.adopt(old_seen, reg.seen);
-      reg.seen = seen_map[reg.seen];
-    }
-    register_map[id] = nfa_.registers.adopt(old_registers, reg);
-  }
+  std::vector<u32> seen_map(old_seen.set_count(), NONE);
+  const std::vector<u32> register_map = nfa_.registers.adopt(old_registers, named, base_registers_, [&](u32 seen) {
+    if (seen_map[seen] == NONE) seen_map[seen] = seen_.adopt(old_seen, seen);
+    return seen_map[seen];
+  });
+  std::size_t sets = 0, words = 0;
+  for (u32 s = 1; s < old_states.size(); s++)
+    if (is_set(s)) sets++, words += old.length(s);
+  items_.expect(sets, words);
   std::vector<Item> items;
   for (u32 s = 1; s < old_states.size(); s++) {
     if (used[s] && (old_states[s].flags & STATE_REGION)) map[s] = region(RuleId(old.at(s)[2]), old.at(s)[3], old.at(s)[4]);

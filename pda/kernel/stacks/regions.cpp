@@ -10,6 +10,10 @@ double Regions::temperature(StackId configuration) {
   Scratch<StackId> todo{configuration};
   while (!todo.empty()) {
     const StackId node = todo.back();
+    if (temperatures_.find(node)) {
+      todo.pop_back();
+      continue;
+    }
     const std::size_t waiting = todo.size();
     dfa_.work().spend(2ull + stacks_.edge_count(node));
     u32 highest = 0;
@@ -44,6 +48,10 @@ StackId Regions::drop_expired(StackId configuration, u32 tokens, std::vector<Sta
   Scratch<StackEdge> kept;
   while (!todo.empty()) {
     const StackId node = todo.back();
+    if (done.contains(node)) {  // several nodes waited for it
+      todo.pop_back();
+      continue;
+    }
     const std::size_t waiting = todo.size();
     dfa_.work().spend(4ull + stacks_.edge_count(node));
     kept.clear();
