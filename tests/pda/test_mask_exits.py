@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from support.engines import load_engine, one_rule
 
+from stackmask.pda.ebnf import ebnf_grammar
 from stackmask.pda.grammar import JSON, UTF8, GrammarBuilder, NodeId
 from stackmask.pda.regex import regex_dfa, regex_grammar
 
@@ -123,3 +124,20 @@ def test_what_counts_inside_of_what_counts(tokens: list[bytes | None], body: str
                     at = start.fork()
                     if at.accept_bytes((prefix + text).encode()):
                         assert_exact(at, len(tokens), (pattern, minimum, maximum, prefix + text))
+
+
+@pytest.mark.parametrize("end", ['"("', '"((" ', '"(" | "l(("', '"(" "l"?', "[(l]"])
+@pytest.mark.parametrize("text", [".", "[a-z(]"])
+def test_counts_that_begin_anew(text: str, end: str) -> None:
+    """A body whose exit is one of its characters, in a loop: behind it stand the count that continues and one from the start."""
+    kernel = load_engine("kernel")
+    tokens = [bytes(word) for length in range(1, 10) for word in product(b"l(", repeat=length)]
+    trie = kernel.TokenTrie(tokens, len(tokens))
+    for minimum, maximum in ((0, 3), (0, 5), (1, 4), (1, 6), (2, 5), (2, 6), (3, 3), (3, 7)):
+        grammar = ebnf_grammar(f"root ::= ({text}{{{minimum},{maximum}}} ({end}))*", special={})
+        prepared = kernel.KernelGrammar(trie, grammar, states=1_000_000, stack_depth=1_000, memory=64 << 20, seconds=30)
+        start = kernel.Matcher(prepared, [])
+        for prefix in (b"", b"l", b"ll", b"l(l", b"ll(l"):
+            at = start.fork()
+            if at.accept_bytes(prefix):
+                assert_exact(at, len(tokens), (minimum, maximum, prefix))

@@ -142,12 +142,23 @@ class CounterChain {
     mask_.go_on_at(list->nodes, target, list.get());
   }
 
+  // Whether an exit leads to the same state from all counts. Where it leads into the body anew as well as on in it, as the bracket of
+  // `(.{2,5}\()*` does, both counts are united as far as they may be: from the first counts on, and perhaps not up to the last.
+  bool leads_alike(u32 exit, u32 far) {
+    const StateId next = !counts_ || cap_ == tail_ ? DEAD : state_after(tail_ + 1);
+    if (next == DEAD) return true;
+    const StateId target = mask_.loops.after_exit(states_[tail_], exit);
+    if (target != mask_.loops.after_exit(next, exit)) return false;
+    if (target == DEAD || far <= tail_ + 1 || !mask_.counters.unites_counts(target)) return true;
+    const StateId last = state_after(far);
+    return last != DEAD && target == mask_.loops.after_exit(last, exit);
+  }
+
   // An exit, grouped by its targets. An exit out of the counted body leads to the same state from everywhere (alike). An exit that stays
   // in it leads to a state whose bound is out of reach, except near the end; that matters only where the exit occurs.
   void leave_by(u32 exit) {
     const u32 far = std::min(mask_.index->longest_exit(inside_, exit), cap_);
-    const StateId next = !counts_ || cap_ == tail_ ? DEAD : state_after(tail_ + 1);
-    const bool alike = next == DEAD || mask_.loops.after_exit(states_[tail_], exit) == mask_.loops.after_exit(next, exit);
+    const bool alike = leads_alike(exit, far);
     auto leads_to = [&](u32 characters) {
       if (alike || characters < tail_) {
         const StateId target = mask_.loops.after_exit(states_[std::min(characters, tail_)], exit);
