@@ -26,7 +26,7 @@ Automaton::Automaton(std::shared_ptr<const TokenTrie> trie, std::shared_ptr<Expr
       counters_(dfa_, trie_->max_token_bytes()), counts_(dfa_, *trie_), stacks_(dfa_, counts_, limits), coarse_(dfa_, counters_, stacks_),
       spellings_(*trie_, dfa_, stacks_, statistics_), new_values_(dfa_, counts_, stacks_, spellings_, statistics_), regions_(dfa_, stacks_),
       steps_(*trie_, dfa_, stacks_, new_values_, regions_, statistics_), loops_(dfa_, counters_, trie_->thresholds()),
-      state_masks_(*trie_, dfa_, counters_, counts_, loops_, statistics_), denied_(*trie_, dfa_, steps_),
+      state_masks_(*trie_, dfa_, counters_, counts_, loops_, statistics_), denied_(*trie_, dfa_, stacks_, steps_),
       masks_(*trie_, dfa_, counts_, stacks_, coarse_, spellings_, new_values_, denied_, state_masks_, statistics_),
       completion_(dfa_, stacks_, steps_, limits), initial_(start()), steps_to_collect_(trie_->thresholds().steps_to_collect),
       threshold_(limits.memory), state_threshold_(std::min(limits.states / 2, COLLECTED_STATES)) {

@@ -155,7 +155,7 @@ class Words {
  private:
   u32* data_ = nullptr;
   std::size_t size_ = 0, capacity_ = 0;
-  void swap(Words& other) { std::swap(data_, other.data_), std::swap(size_, other.size_), std::swap(capacity_, other.capacity_); }
+  void swap(Words& other) noexcept { std::swap(data_, other.data_), std::swap(size_, other.size_), std::swap(capacity_, other.capacity_); }
 };
 
 // A vector that lives as long as a function's call. It takes over the memory of an earlier one, so vectors that are made and dropped many

@@ -501,6 +501,19 @@ def test_exponents_of_many_zeros_are_one_value(kernel: Engine, pattern: str, tex
         assert set(at.allowed_tokens()) == {ord("]")} | ({ord(",")} if text != texts[-1] else set())
 
 
+@pytest.mark.parametrize("items", [{"type": "number"}, {}, {"type": "number", "minimum": 0}, {"type": ["number", "boolean"]}])
+def test_exponents_of_zero(kernel: Engine, items: dict[str, Any]) -> None:
+    """Behind zeros alone any exponent spells zero, so none begins in a number or a token where zero was seen."""
+    grammar = json_schema_grammar({"type": "array", "uniqueItems": True, "items": items}, whitespace="compact")[0]
+    tokens = [bytes(word) for length in (1, 2, 3, 4) for word in product(b"0e.,1-", repeat=length)]
+    tokens += [b"[0e", b"[0.0E+", b"[0,0e", b"0E+0", b"e-12]", b"E", b"true,0e", b"-0.00e5,1"]
+    start = matcher(kernel, grammar, tokens, ())
+    for prefix in (b"", b"[", b"[0", b"[0,", b"[0,0", b"[0,0.0", b"[1,0", b"[0e5,1,0", b"[0.0,", b"[0.5,0.0", b"[10,1", b"[1,10"):
+        at = start.fork()
+        assert at.accept_bytes(prefix)
+        assert at.allowed_tokens() == [token for token in range(len(tokens)) if at.fork().accept_token(token)], prefix
+
+
 @pytest.mark.parametrize("backslash", ["literal", "bytes", "chars", "RAW", "UTF8", "RAW, two states"])
 def test_escapes_however_their_backslash_is_read(engine: Engine, backslash: str) -> None:
     """A string is the one that was seen where an escape spells its letter, whichever operator reads the backslash."""

@@ -38,6 +38,7 @@ class MaskComposer {
     Scratch<i32> denied;
     statistics_.unverified += !unverified_.empty(), statistics_.refuted += !refuted_.empty();
     if (!unverified_.empty() || !refuted_.empty()) denied_.find_denied(configuration_, unverified_, refuted_, denied);
+    if (begins_value_ || stacks_.guarded(configuration_)) denied_.find_zeros(configuration_, begins_value_, denied);
     std::sort(used_.begin(), used_.end());
     used_.erase(std::unique(used_.begin(), used_.end()), used_.end());
     // State masks with a bitmask first: they are copied, the others added.
@@ -95,6 +96,7 @@ class MaskComposer {
   std::optional<CoveredTokens> covered_;  // of used_[0, added_), once many nodes were looked at
   Map64 narrowed_;  // by list
   Scratch<u32> used_, token_sets_;  // the mask: state masks, sets of tokens read by id
+  bool begins_value_ = false;  // a token enters a value that must differ
   Scratch<u32> unverified_, refuted_;  // trie nodes, see denied_tokens.h
   Scratch<u32> left_;  // nodes at which the state of a sole stack is left
   Scratch<std::pair<u32, u32>> spelled_;  // (node, spellings of seen values on the way) for spelled_below_
@@ -377,6 +379,7 @@ class MaskComposer {
   }
 
   StackId return_to(StateId back, bool distinct, StackId below) {
+    begins_value_ = begins_value_ || distinct;
     return stacks_.push(distinct ? dfa_.guard(back, IN_TOKEN) : back, below);
   }
 

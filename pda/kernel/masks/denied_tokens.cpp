@@ -1,6 +1,7 @@
 #include "masks/denied_tokens.h"
 
 #include <algorithm>
+#include <string_view>
 
 namespace stackmask {
 
@@ -65,11 +66,50 @@ void DeniedTokens::split_refuted(StateId state, std::vector<u32>& left, std::vec
   });
 }
 
+bool DeniedTokens::is_zero_so_far(StackId configuration) {
+  Scratch<StackId> todo{configuration};
+  Map64 looked_at;
+  while (!todo.empty()) {
+    const StackId node = todo.back();
+    todo.pop_back();
+    if (looked_at.find(node)) continue;
+    looked_at.insert(node, 1);
+    dfa_.work().spend(4ull + stacks_.edge_count(node));
+    for (u32 k = 0; k < stacks_.edge_count(node); k++) {
+      const StackEdge edge = stacks_.edges(node)[k];
+      if (edge.state == BOTTOM) continue;
+      if (!(dfa_[edge.state].flags & STATE_GUARD)) {
+        if (stacks_.guarded(edge.below) & GUARD_BELOW) todo.push_back(edge.below);
+        continue;
+      }
+      const u32 text = dfa_.guard_text(edge.state);
+      const StateId back = dfa_.guard_back(edge.state);
+      if (text == IN_TOKEN || dfa_.texts().inside_string(text) || !dfa_.seen_any(back)) continue;
+      const std::string before = dfa_.texts().text(text);
+      const std::size_t other = before.find_last_not_of("-0.");
+      if (other != std::string::npos && std::string_view("123456789eE+").find(before[other]) != std::string_view::npos) continue;
+      if (other != std::string::npos || dfa_.was_seen(back, "0")) return true;
+    }
+  }
+  return false;
+}
+
+void DeniedTokens::find_zeros(StackId configuration, bool own, std::vector<i32>& denied) {
+  const TokenTrie::ZeroExponents& tokens = trie_.zero_exponents();
+  auto try_all = [&](const std::vector<i32>& each) {
+    for (const i32 token : each) {
+      const std::string& text = trie_.text(static_cast<u32>(token));
+      dfa_.work().spend(4);
+      if (steps_.step_bytes(configuration, text.data(), text.size()) == NO_STACK) deny(token, denied);
+    }
+  };
+  if (own) try_all(tokens.own);
+  if (!tokens.begun.empty() && (stacks_.guarded(configuration) & GUARD_BELOW) && is_zero_so_far(configuration)) try_all(tokens.begun);
+}
+
 // Tokens at and below refuted nodes are denied, those at and below unverified ones tried one by one.
 void DeniedTokens::find_denied(StackId configuration, std::vector<u32>& unverified, std::vector<u32>& refuted, std::vector<i32>& denied) {
-  auto refuse = [&](u32 node) {
-    for (i32 token = trie_.nodes()[node].token; token >= 0; token = trie_.same(token)) denied.push_back(token);
-  };
+  auto refuse = [&](u32 node) { deny(trie_.nodes()[node].token, denied); };
   std::sort(refuted.begin(), refuted.end());
   std::sort(unverified.begin(), unverified.end());
   std::vector<std::pair<u32, u32>> spans;

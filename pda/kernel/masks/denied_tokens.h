@@ -20,19 +20,28 @@ namespace stackmask {
 
 class DeniedTokens {
  public:
-  DeniedTokens(const TokenTrie& trie, RuleDfa& dfa, Steps& steps) : trie_(trie), dfa_(dfa), steps_(steps) {}
+  DeniedTokens(const TokenTrie& trie, RuleDfa& dfa, StackSet& stacks, Steps& steps)
+      : trie_(trie), dfa_(dfa), stacks_(stacks), steps_(steps) {}
 
   // Which of the nodes complete a value that the guard has seen.
   void find_seen(std::span<const u32> nodes, StateId guard, std::vector<u32>& kept, std::vector<u32>& seen);
   // Of a sole stack: keeps those nodes refuted at which the state may only end with values that were seen. Others become unverified: where
   // the state continues behind a value, or was left on the way, for a caller or a callee may read the same text.
   void split_refuted(StateId state, std::vector<u32>& left, std::vector<u32>& refuted, std::vector<u32>& unverified);
+  // Tokens with an exponent behind zeros alone: they seem to leave any number of values, and all that follows spells zero. `own`: the mask
+  // has values that a token begins.
+  void find_zeros(StackId configuration, bool own, std::vector<i32>& denied);
   void find_denied(StackId configuration, std::vector<u32>& unverified, std::vector<u32>& refuted, std::vector<i32>& denied);
 
  private:
   const TokenTrie& trie_;
   RuleDfa& dfa_;
+  StackSet& stacks_;
   Steps& steps_;
+  bool is_zero_so_far(StackId configuration);  // a number of a value that must not be zero again
+  void deny(i32 token, std::vector<i32>& denied) const {  // and all with the same bytes
+    for (; token >= 0; token = trie_.same(token)) denied.push_back(token);
+  }
 };
 
 }  // namespace stackmask

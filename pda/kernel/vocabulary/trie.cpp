@@ -2,8 +2,25 @@
 
 #include <algorithm>
 #include <array>
+#include <string_view>
 
 namespace stackmask {
+
+namespace {
+// Where a token spells an exponent behind zeros alone: 1 in a number begun before it, 2 in a number of its own, 3 in both.
+u8 zero_exponents_of(const std::string& text) {
+  u8 found = 0;
+  for (std::size_t at = 0; at < text.size(); at++) {
+    if (text[at] != 'e' && text[at] != 'E') continue;
+    const std::size_t next = at + 1 < text.size() && (text[at + 1] == '+' || text[at + 1] == '-') ? at + 2 : at + 1;
+    if (next < text.size() && (text[next] < '0' || text[next] > '9')) continue;
+    const std::size_t before = at ? text.find_last_not_of("-0.", at - 1) : std::string::npos;
+    if (before == std::string::npos) found |= 1;
+    else if (before + 1 < at && std::string_view("123456789eE+").find(text[before]) == std::string_view::npos) found |= 2;
+  }
+  return found;
+}
+}  // namespace
 
 TokenTrie::TokenTrie(const std::vector<std::pair<const char*, std::size_t>>& tokens, u32 size, std::size_t set_bytes,
                      std::size_t class_bytes, const Thresholds& thresholds)
@@ -63,6 +80,9 @@ TokenTrie::TokenTrie(const std::vector<std::pair<const char*, std::size_t>>& tok
         path.push_back(node);
       }
       nodes_[path.back()].token = static_cast<i32>(entry.id);
+      const u8 zero = zero_exponents_of(text);
+      if (zero & 1) zero_exponents_.begun.push_back(static_cast<i32>(entry.id));
+      if (zero & 2) zero_exponents_.own.push_back(static_cast<i32>(entry.id));
       previous = text;
     }
     last = static_cast<i32>(entry.id);

@@ -71,6 +71,13 @@ class TokenTrie {
   u32 height(u32 node) const { return heights_[node]; }  // bytes of the longest path below
   u32 parent(u32 node) const { return nodes_[node].parent; }
 
+  // Tokens that spell an exponent behind zeros alone: of a number that the text before them has begun, and of one of their own that does
+  // not begin them. One token for all with the same bytes.
+  struct ZeroExponents {
+    std::vector<i32> begun, own;
+  };
+  const ZeroExponents& zero_exponents() const { return zero_exponents_; }
+
   // Children of a node in byte order: of a wide node by table, of others by hopping from sibling to sibling.
   bool wide(u32 node) const { return nodes_[node].wide != 0; }
   u32 child(u32 node, u8 byte) const;
@@ -110,6 +117,7 @@ class TokenTrie {
   std::vector<u32> wide_;        // the tables of children, NONE where there is none
 
   std::vector<u8> whole_;  // by node: a character ends there
+  ZeroExponents zero_exponents_;
   mutable Mutex mutex_;
   mutable std::unique_ptr<const Order> order_;
   mutable ClassMemos class_memos_;
