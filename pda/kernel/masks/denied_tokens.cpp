@@ -100,7 +100,7 @@ void DeniedTokens::find_zeros(StackId configuration, bool own, std::vector<i32>&
     for (const i32 token : each) {
       const std::string& text = trie_.text(static_cast<u32>(token));
       dfa_.work().spend(4);
-      if (steps_.step_bytes(configuration, text.data(), text.size()) == NO_STACK) deny(token, denied);
+      if (steps_.step_bytes(configuration, text.data(), text.size()) == NO_STACK) add(token, denied);
     }
   };
   if (own) try_all(tokens.own);
@@ -109,7 +109,7 @@ void DeniedTokens::find_zeros(StackId configuration, bool own, std::vector<i32>&
 
 // Tokens at and below refuted nodes are denied, those at and below unverified ones tried one by one.
 void DeniedTokens::find_denied(StackId configuration, std::vector<u32>& unverified, std::vector<u32>& refuted, std::vector<i32>& denied) {
-  auto refuse = [&](u32 node) { deny(trie_.nodes()[node].token, denied); };
+  auto refuse = [&](u32 node) { add(trie_.nodes()[node].token, denied); };
   std::sort(refuted.begin(), refuted.end());
   std::sort(unverified.begin(), unverified.end());
   std::vector<std::pair<u32, u32>> spans;

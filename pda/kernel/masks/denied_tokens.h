@@ -39,7 +39,7 @@ class DeniedTokens {
   StackSet& stacks_;
   Steps& steps_;
   bool is_zero_so_far(StackId configuration);  // a number of a value that must not be zero again
-  void deny(i32 token, std::vector<i32>& denied) const {  // and all with the same bytes
+  void add(i32 token, std::vector<i32>& denied) const {  // and all with the same bytes
     for (; token >= 0; token = trie_.same(token)) denied.push_back(token);
   }
 };
