@@ -33,7 +33,7 @@ def all_tokens() -> list[bytes]:
         for length in (3, 4, 8, 31, 40, 62)
         for end in ("", "é", ",", '"', '"a', '",', "\u2028")
     }
-    pieces = (b"\xc3", b"\xe2\x80", b"\xe3\x80", b"\xe3", b"\xf0\x9f", b"\xf0\x9f\x98", b"\xc5", b"\xff")
+    pieces = (b"\xc2", b"\xc3", b"\xe2\x80", b"\xe3\x80", b"\xe3", b"\xf0\x9f", b"\xf0\x9f\x98", b"\xc5", b"\xff")
     broken = {word.encode() + piece for word in WORDS for piece in pieces}
     broken |= {b"\xdf\x9a\xc3", b"\xa9", b"\xa9a", b"\xa8,", b"\xe6\x97\xa5\xc3", b"\xed\xa0", b"\xc3\xc3"}
     return sorted({bytes([byte]) for byte in range(256)} | joined | broken)
@@ -124,6 +124,27 @@ def test_what_counts_inside_of_what_counts(tokens: list[bytes | None], body: str
                     at = start.fork()
                     if at.accept_bytes((prefix + text).encode()):
                         assert_exact(at, len(tokens), (pattern, minimum, maximum, prefix + text))
+
+
+NEEDED = (r"\u00a0", r"\u2028", r"\u3000", "é", "[à-ü]", r"\s", r"a\u00a0", r"\u00a0é", r"\u2028|š", "😀", r"\S,", r"[^\u00a0]é")
+
+
+@pytest.mark.parametrize("encoding", [UTF8, JSON])
+def test_what_a_short_text_still_needs(tokens: list[bytes | None], encoding: int) -> None:
+    """Texts in which a pattern is searched, so short that their last characters must match it: the first bytes of one may end a token."""
+    kernel = load_engine("kernel")
+    trie = kernel.TokenTrie(tokens, len(tokens))
+    for pattern, (minimum, maximum) in product(NEEDED, ((0, 2), (0, 3), (0, 5), (2, 4), (0, 40))):
+        automaton = regex_dfa(pattern, search=True)
+        builder = GrammarBuilder()
+        text = builder.automaton(automaton.transitions, automaton.accepting, encoding, minimum=minimum, maximum=maximum)
+        grammar = one_rule(builder, BODIES["a string"](builder, text))
+        prepared = kernel.KernelGrammar(trie, grammar, states=1_000_000, stack_depth=1_000, memory=64 << 20, seconds=30)
+        start = kernel.Matcher(prepared, [len(tokens) - 1])
+        for prefix in ("", '"', '"a', '",é', '"ab\u2028', '"日本b', '"é' + "a" * 36):
+            at = start.fork()
+            if at.accept_bytes(prefix.encode()):
+                assert_exact(at, len(tokens), (pattern, minimum, maximum, prefix))
 
 
 @pytest.mark.parametrize("end", ['"("', '"((" ', '"(" | "l(("', '"(" "l"?', "[(l]"])

@@ -70,7 +70,7 @@ class CounterChain {
       live.erase(std::unique(live.begin(), live.end()), live.end());
     }
     for (const u32 exit : live) leave_by(exit);
-    if (ends_ && (inside_ & SIG_NON_ASCII)) leave_by_lead_bytes();
+    if (cap_ != NONE && (inside_ & SIG_NON_ASCII)) leave_by_lead_bytes();
     leave_inside();
     mask_.dfa.work().spend(mask_.trie.words() / 4);
     mask_.take_bitmask(mask_.index->loop_mask_with_exits(inside_, cap_, exits_));
@@ -189,9 +189,13 @@ class CounterChain {
     }
   }
 
-  // Behind the last state some characters above U+007F are live, by their first bytes.
+  // Behind the last state some characters above U+007F are live, by their first bytes: a token that ends inside of one is no text of
+  // the loop, since it counts one character more.
   void leave_by_lead_bytes() {
-    const StateId last = states_[tail_];
+    if (cap_ > mask_.index->longest_path(inside_)) return;
+    const StateId last = state_after(cap_);
+    if (last == DEAD) return;
+    mask_.dfa.build(last);
     for (u32 r = 0; r < mask_.dfa[last].range_count; r++) {
       const Range range = mask_.dfa.range(last, r);
       for (u32 b = std::max<u32>(range.lo, 128); b <= range.hi; b++) {
