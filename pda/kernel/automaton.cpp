@@ -30,8 +30,14 @@ Automaton::Automaton(std::shared_ptr<const TokenTrie> trie, std::shared_ptr<Expr
       masks_(*trie_, dfa_, counts_, stacks_, coarse_, spellings_, new_values_, denied_, state_masks_, statistics_),
       completion_(dfa_, stacks_, steps_, limits), initial_(start()), steps_to_collect_(trie_->thresholds().steps_to_collect),
       threshold_(limits.memory), state_threshold_(std::min(limits.states / 2, COLLECTED_STATES)) {
+  watch_memory(0);
+}
+
+// A call may take half of the limit besides what matchers hold, which may be a little more than the limit: their masks can be filled.
+void Automaton::watch_memory(u64 held) {
   const auto bytes_of = [](const void* automaton) -> u64 { return static_cast<const Automaton*>(automaton)->bytes(); };
-  work().watch(this, bytes_of, std::max(limits.memory, LEAST_MEMORY) / 2 * 3);
+  const u64 limit = std::max(limits_.memory, LEAST_MEMORY);
+  work().watch(this, bytes_of, std::max(limit, held) + limit / 2);
 }
 
 bool Automaton::left_locked() {
@@ -167,6 +173,7 @@ void Automaton::reclaim() {
   statistics_.reclaims++;
   const u64 held = bytes();
   overfull_ = held > std::max(limits_.memory, LEAST_MEMORY);
+  watch_memory(held);
   threshold_ = std::max(limits_.memory, held + std::min(held, (limits_.memory + LEAST_MEMORY) / 4));
   state_threshold_ = std::min(limits_.states / 2, COLLECTED_STATES) + dfa_.size();
 }

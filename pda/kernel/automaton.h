@@ -141,6 +141,7 @@ class Automaton {
   Work& work() { return dfa_.nfa().work; }
   void wait(std::unique_lock<Mutex>& locked);
   u64 budget(u64 steps, u64 bytes) const;
+  void watch_memory(u64 held);
   void look_at_memory();
   void check_overfull();
   void reclaim();
