@@ -167,6 +167,14 @@ def test_the_facade_exports_what_it_says() -> None:
     assert getattr(stackmask, "__all__", []) == exported(stackmask)
 
 
+def test_the_tests_that_sources_name_exist() -> None:
+    """A reader who follows "Tested by" finds the file."""
+    sources = [path for suffix in ("py", "h", "cpp", "rs") for path in SOURCE.glob(f"*/**/*.{suffix}")]
+    named = {(name, path) for path in sources for name in re.findall(r"tests/[\w/]+\.py", path.read_text(encoding="utf-8"))}
+    assert named
+    assert [f"{path.relative_to(SOURCE)}: {name}" for name, path in sorted(named) if not (ROOT / name).exists()] == []
+
+
 def test_test_files_have_unique_names() -> None:
     """No two test files share a name, so that reports are unambiguous."""
     names = [path.name for path in Path(__file__).parent.glob("**/test_*.py")]

@@ -11,6 +11,7 @@
 #include <new>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -125,37 +126,67 @@ class Map64 {
   }
 };
 
-// The words of an interner: a vector that grows where it lies if it can. A copy of 128 MB into fresh memory takes 0.4 s, and a step would
-// wait for it; realloc moves large blocks by their addresses alone. Nothing lies in memory yet that was not written.
-class Words {
+// A vector that grows where it lies if it can. A copy of 128 MB into fresh memory takes 0.4 s, and a step would wait for it; realloc moves
+// large blocks by their addresses alone. Nothing lies in memory yet that was not written.
+template <class T>
+class GrowingArray {
+  static_assert(std::is_trivially_copyable_v<T>);
+
  public:
-  Words() = default;
-  Words(const Words&) = delete;
-  Words& operator=(const Words&) = delete;
-  Words(Words&& other) noexcept { swap(other); }
-  Words& operator=(Words&& other) noexcept {
-    Words(std::move(other)).swap(*this);
+  GrowingArray() = default;
+  GrowingArray(const GrowingArray&) = delete;
+  GrowingArray& operator=(const GrowingArray&) = delete;
+  GrowingArray(GrowingArray&& other) noexcept { swap(other); }
+  GrowingArray& operator=(GrowingArray&& other) noexcept {
+    GrowingArray(std::move(other)).swap(*this);
     return *this;
   }
-  ~Words() { std::free(data_); }
-  const u32* data() const { return data_; }
+  ~GrowingArray() { std::free(data_); }
+  T* data() { return data_; }
+  const T* data() const { return data_; }
+  T* begin() { return data_; }
+  const T* begin() const { return data_; }
+  T* end() { return data_ + size_; }
+  const T* end() const { return data_ + size_; }
+  T& operator[](std::size_t i) { return data_[i]; }
+  const T& operator[](std::size_t i) const { return data_[i]; }
+  T& back() { return data_[size_ - 1]; }
+  const T& back() const { return data_[size_ - 1]; }
   std::size_t size() const { return size_; }
-  void reserve(std::size_t words) {
-    if (words <= capacity_) return;
-    void* const grown = std::realloc(data_, words * sizeof(u32));
+  bool empty() const { return size_ == 0; }
+  std::size_t bytes() const { return capacity_ * sizeof(T); }
+  void reserve(std::size_t count) {
+    if (count <= capacity_) return;
+    void* const grown = std::realloc(static_cast<void*>(data_), count * sizeof(T));
     if (!grown) throw std::bad_alloc();
-    data_ = static_cast<u32*>(grown), capacity_ = words;
+    data_ = static_cast<T*>(grown), capacity_ = count;
   }
-  void append(const u32* words, std::size_t count) {  // not of these words themselves
-    if (count > capacity_ - size_) reserve(std::max({size_ + count, capacity_ * 2, std::size_t{16}}));
-    if (count) std::memcpy(data_ + size_, words, count * sizeof(u32));
+  void push_back(const T& value) {
+    const T copy = value;  // it may be in here
+    grow(1);
+    std::construct_at(data_ + size_++, copy);
+  }
+  void append(const T* values, std::size_t count) {  // not of this array
+    grow(count);
+    if (count) std::memcpy(static_cast<void*>(data_ + size_), values, count * sizeof(T));
     size_ += count;
   }
+  void resize(std::size_t count, const T& value = {}) {
+    if (count > size_) grow(count - size_);
+    for (; size_ < count; size_++) std::construct_at(data_ + size_, value);
+    size_ = count;
+  }
+  void clear() { size_ = 0; }
 
  private:
-  u32* data_ = nullptr;
+  T* data_ = nullptr;
   std::size_t size_ = 0, capacity_ = 0;
-  void swap(Words& other) noexcept { std::swap(data_, other.data_), std::swap(size_, other.size_), std::swap(capacity_, other.capacity_); }
+  void grow(std::size_t count) {
+    if (count > capacity_ - size_) reserve(std::max({size_ + count, capacity_ * 2, std::size_t{16}}));
+  }
+  void swap(GrowingArray& other) noexcept {
+    std::swap(data_, other.data_), std::swap(size_, other.size_), std::swap(capacity_, other.capacity_);
+  }
 };
 
 // A vector that lives as long as a function's call. It takes over the memory of an earlier one, so vectors that are made and dropped many
@@ -212,6 +243,10 @@ class Interner {
     }
     return put(i, hash, words, count);
   }
+  // Fetches the slot of a sequence that will soon be looked for or added: in a large table it waits for memory otherwise.
+  void prefetch(const u32* words, std::size_t count) const {
+    if (!table_.empty()) __builtin_prefetch(&table_[(hash_words(words, count) >> 32) & (table_.size() - 1)], 1);
+  }
   // A sequence that is not there yet.
   u32 add(const u32* words, std::size_t count) {
     if ((size() + 1) * 4 > table_.size() * 3) grow();
@@ -223,7 +258,7 @@ class Interner {
   const u32* at(u32 id) const { return words_.data() + (id ? ends_[id - 1] : 0); }
   std::size_t length(u32 id) const { return ends_[id] - (id ? ends_[id - 1] : 0); }
   std::size_t size() const { return ends_.size(); }
-  std::size_t bytes() const { return words_.size() * 4 + ends_.capacity() * 4 + table_.capacity() * 8; }
+  std::size_t bytes() const { return words_.size() * 4 + ends_.bytes() + table_.capacity() * 8; }
   void clear() { *this = Interner(); }
   void reserve(std::size_t sequences, std::size_t words) {  // the former a power of two
     table_.assign(sequences * 2, FREE);
@@ -240,8 +275,8 @@ class Interner {
 
  private:
   static constexpr u64 FREE = ~0ull;
-  Words words_;
-  std::vector<u32> ends_;
+  GrowingArray<u32> words_;
+  GrowingArray<u32> ends_;
   std::vector<u64> table_;  // half of a hash, and a number
   u32 put(std::size_t slot, u32 hash, const u32* words, std::size_t count) {
     const u32 id = static_cast<u32>(size());

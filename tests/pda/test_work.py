@@ -247,11 +247,11 @@ SPANS = "root ::= x{1,40} 'c'\nx[max_tokens=3] ::= y{1,30} ' '?\ny[max_tokens=2]
 LOOPS: Final[dict[str, tuple[Callable[[], Grammar], str, int]]] = {
     "counts in counts": (lambda: regex_grammar(r"(?:(?:[ab]{1,90}c?){1,100}d?){1,91}e"), "ab" * 9, 39_500),
     "overlapping pieces": (lambda: regex_grammar("(?:a|[ab]|[a-c]d?|[b-d]{2,9}){3,40}x"), "abcabcabcbcd", 42_700),
-    "keys in any order": (lambda: schema(f'{{"properties": {{{KEYS}}}, "additionalProperties": false}}'), '{"k3":1,"k41":2,"k7":3', 74_900),
+    "keys in any order": (lambda: schema(f'{{"properties": {{{KEYS}}}, "additionalProperties": false}}'), '{"k3":1,"k41":2,"k7":3', 72_000),
     "some of the keys": (
         lambda: schema(f'{{"properties": {{{KEYS}}}, "additionalProperties": false, "maxProperties": 9}}'),
         '{"k3":1,"k41":2,"k7":3',
-        113_500,
+        72_200,
     ),
     "ambiguous rules": (lambda: ebnf_grammar(SUMS), "1+2*3+4*5", 5_860),
     "rules in counted rules": (
@@ -266,12 +266,12 @@ LOOPS: Final[dict[str, tuple[Callable[[], Grammar], str, int]]] = {
     "counted classes": (lambda: regex_grammar(r"[a-z ]{3,45}[0-9]{2,20}\.[a-z]{1,9}"), "and the 12", 22_000),
     "words in a text": (lambda: regex_grammar(r".*(?:foo|the|lazy).{5,60}"), "and the lazy", 643_000),
     "anything but words": (lambda: schema('{"type": "string", "not": {"enum": ["and", "the", "lazy"]}}'), '"and the', 4_130),
-    "a closed pattern": (lambda: regex_grammar(r'"(?:\S+\s+){2,}\S+"'), '"and the lazy', 7_080),
+    "a closed pattern": (lambda: regex_grammar(r'"(?:\S+\s+){2,}\S+"'), '"and the lazy', 6_640),
     "runs of blanks": (lambda: regex_grammar(r"a {0,40}b|a {3,60}c|a\n*d"), "a     ", 4_120),
     "runs in a trie": (lambda: regex_grammar(r"(?:[ab]{0,40}[xy])?(?:[ab]c|[a-f]{2,30}){2,9}1"), "abcab", 44_000),
     "unique words": (lambda: unique('{"enum": ["a", "b", "ab", "and", "the"]}'), '["a","and",', 10_000),
-    "unique strings": (lambda: unique('{"type": "string", "pattern": "^[ab]{1,3}/?$"}'), '["a","ab/","b","', 38_500),
-    "unique integers": (lambda: unique('{"type": "integer", "minimum": 0, "maximum": 40}'), "[1,12,3,", 242_000),
+    "unique strings": (lambda: unique('{"type": "string", "pattern": "^[ab]{1,3}/?$"}'), '["a","ab/","b","', 24_100),
+    "unique integers": (lambda: unique('{"type": "integer", "minimum": 0, "maximum": 40}'), "[1,12,3,", 90_300),
     "unique objects": (
         lambda: unique('{"properties": {"a": {"enum": [1, 2]}, "b": {"items": {"enum": ["a", "b"]}}}, "additionalProperties": false}'),
         '[{"a":1},{"b":["a",',

@@ -534,6 +534,7 @@ class Lowering final : public Source, private Spelling {
       h.members.push_back(start);
       h.flags.push_back(facts_.is(member, PRODUCTIVE) ? static_cast<u8>(ex_.arg(task.node, i + 1)) : NEVER_MEMBER);
     }
+    h.index_members();
     later({static_cast<u32>(ex_.arg(task.node, 0)), separator, second, id, NONE, task.origin});
     nfa_->states[head].head = id;
     nfa_->heads.push_back(h);

@@ -180,6 +180,7 @@ class Rewriter {
       // Members keep their numbers, for EDGE_MEMBER names them.
       for (u32 i = 0; i < head.members.size(); i++)
         if (!productive[head.members[i]]) head.flags[i] = NEVER_MEMBER;
+      head.index_members();
       if (!productive[head.body]) head.maximum = std::min(head.maximum, 1u);
     }
   }

@@ -6,7 +6,7 @@
 //
 // A class loop costs a look at each range of the state, closed classes at most `closed_states` states.
 //
-// Tested by tests/pda/test_class_loops.py.
+// Tested by tests/pda/kernel/test_class_loops.py.
 #pragma once
 
 #include "rules/counters.h"

@@ -6,7 +6,7 @@
 //
 // Assumes that few nodes of the trie differ; refuses past `absorbing_differences`.
 //
-// Tested by tests/pda/test_class_loops.py ("anything but words").
+// Tested by tests/pda/kernel/test_class_loops.py ("anything but words").
 #include <algorithm>
 
 #include "masks/loops.h"

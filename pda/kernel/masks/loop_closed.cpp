@@ -6,7 +6,7 @@
 // Assumes that no state of the set ends or calls, and that no item outside of a counted automaton, or in one that was entered again, reads
 // the classes where it is bounded.
 //
-// Tested by tests/pda/test_class_loops.py ("foo in it").
+// Tested by tests/pda/kernel/test_class_loops.py ("foo in it").
 #include <algorithm>
 
 #include "masks/loops.h"

@@ -17,7 +17,7 @@
 // take_class_loop() decides. Every way may refuse, having changed nothing that the builder's clear() does not undo; then the next one is
 // tried, and a walk at last.
 //
-// Tested by tests/pda/test_class_loops.py and test_mask_exits.py; statistics count each way.
+// Tested by tests/pda/kernel/test_class_loops.py and tests/pda/test_mask_exits.py; statistics count each way.
 #pragma once
 
 #include "masks/builder.h"

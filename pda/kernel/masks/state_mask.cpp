@@ -36,7 +36,7 @@ u32 StateMasks::keep(StateMaskBuilder& made) {
   context_.dfa.work().spend((made.tokens.size() + made.excluded.size()) / 8 + made.moves.size() + made.scarce.size());
   auto append = [](auto& all, const auto& added) {
     const u32 begin = static_cast<u32>(all.size());
-    all.insert(all.end(), added.begin(), added.end());
+    all.append(added.data(), added.size());
     return StateMask::List{begin, static_cast<u32>(all.size())};
   };
   masks_.push_back({made.dense, append(tokens_, made.tokens), append(tokens_, made.excluded), append(moves_, made.moves),
@@ -60,8 +60,7 @@ void StateMasks::clear() {
 std::size_t StateMasks::bytes() const {
   std::size_t forgotten = 0;  // by the vocabulary: counted here
   for (const auto& [words, mask] : loop_masks_) forgotten += mask->forgotten ? trie_.words() * sizeof(u32) : 0;
-  return forgotten + ids_.bytes() + lists_.bytes() + masks_.capacity() * sizeof(StateMask) + tokens_.capacity() * sizeof(i32) +
-         moves_.capacity() * sizeof(StackMove) + nested_.capacity() * sizeof(u32) + scarce_.capacity() * sizeof(ScarceNode) +
+  return forgotten + ids_.bytes() + lists_.bytes() + masks_.bytes() + tokens_.bytes() + moves_.bytes() + nested_.bytes() + scarce_.bytes() +
          own_masks_.size() * trie_.words() * sizeof(u32);
 }
 

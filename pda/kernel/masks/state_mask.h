@@ -13,7 +13,7 @@
 // A state mask is a bitmask or a list of tokens, and further state masks of the same stack (nested): those that a class loop leads to, and
 // those of large subtrees. It is made once a grammar, by the cheapest of the ways in loops.h or a walk over the trie (builder.h).
 //
-// Tested by tests/pda/test_engine_masks.py, test_mask_exits.py and test_class_loops.py.
+// Tested by tests/pda/test_engine_masks.py, tests/pda/test_mask_exits.py and tests/pda/kernel/test_class_loops.py.
 #pragma once
 
 #include <deque>
@@ -61,11 +61,11 @@ class StateMasks {
   NodeLists lists_;
   MaskContext context_;
   Map64 ids_;  // by nodes, state and whether it is guarded
-  std::vector<StateMask> masks_;
-  std::vector<i32> tokens_;  // tokens and excluded ones
-  std::vector<StackMove> moves_;
-  std::vector<u32> nested_;
-  std::vector<ScarceNode> scarce_;
+  GrowingArray<StateMask> masks_;
+  GrowingArray<i32> tokens_;  // tokens and excluded ones
+  GrowingArray<StackMove> moves_;
+  GrowingArray<u32> nested_;
+  GrowingArray<ScarceNode> scarce_;
   std::vector<std::vector<u32>> own_masks_;
   std::unordered_map<const u32*, std::shared_ptr<const LoopMask>> loop_masks_;  // by their words
   std::deque<StateMaskBuilder> builders_;  // by depth, kept for their memory

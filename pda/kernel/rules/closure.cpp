@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <tuple>
 
 #include "rules/nfa.h"
@@ -7,13 +8,30 @@ namespace stackmask {
 
 bool TokenSet::contains(u32 id) const { return negated ? bits[id >> 5] >> (id & 31) & 1 : std::binary_search(ids.begin(), ids.end(), id); }
 
-bool member_available(const Registers& registers, const Head& head, const Register& reg, u32 member) {
-  if (head.flags[member] & NEVER_MEMBER) return false;
-  if (!(head.flags[member] & REPEATABLE) && registers.used(reg.used, member)) return false;
-  if (head.maximum == NONE) return true;
-  u64 required = 0;
-  for (u32 i = 0; i < head.members.size(); i++) required += (head.flags[i] & REQUIRED) && i != member && !registers.used(reg.used, i);
-  return reg.count + 1 + required <= head.maximum;
+void Head::index_members() {
+  bits.assign((flags.size() + 31) / 32, {});
+  for (std::size_t i = 0; i < flags.size(); i++) {
+    const u32 bit = 1u << (i % 32);
+    bits[i / 32].possible |= flags[i] & NEVER_MEMBER ? 0 : bit;
+    bits[i / 32].required |= flags[i] & REQUIRED ? bit : 0;
+    bits[i / 32].repeatable |= flags[i] & REPEATABLE ? bit : 0;
+  }
+}
+
+bool find_available(const Registers& registers, const Head& head, const Register& reg, std::vector<u32>& available) {
+  const std::span<const u32> used = registers.used(reg.used);
+  auto used_word = [&](std::size_t w) { return w < used.size() ? used[w] : 0; };
+  available.assign(head.bits.size(), 0);
+  u64 missing = 0;
+  for (std::size_t w = 0; w < head.bits.size(); w++) missing += static_cast<u32>(std::popcount(head.bits[w].required & ~used_word(w)));
+  const u64 after = reg.count + u64{1} + missing;  // members, behind one that is not required and all that are missing
+  if (head.maximum != NONE && after > head.maximum + u64{1}) return missing == 0;
+  const bool only_missing = head.maximum != NONE && after > head.maximum;
+  for (std::size_t w = 0; w < head.bits.size(); w++) {
+    const Head::Bits& bits = head.bits[w];
+    available[w] = bits.possible & (bits.repeatable | ~used_word(w)) & (only_missing ? bits.required & ~used_word(w) : ~0u);
+  }
+  return missing == 0;
 }
 
 bool Closure::seen(const Item& item) {
@@ -52,17 +70,15 @@ void Closure::expand_head(const Item& item, const Head& head) {
     if (!deep && (free || last >= head.minimum)) add(head.exit, registers_.id(outside));
     return;
   }
-  bool complete = reg.count >= head.minimum, available = false;
-  nfa_.work.spend(4 + head.members.size() * (head.maximum == NONE ? 1 : 1 + head.members.size() / 4));
-  for (u32 i = 0; i < head.members.size(); i++) {
-    if ((head.flags[i] & REQUIRED) && !registers_.used(reg.used, i)) complete = false;
-    if (!member_available(registers_, head, reg, i)) continue;
-    available = true;
-    if (head.after_separator || reg.count == 0) add(head.members[i], item.reg);
+  nfa_.work.spend(4 + head.bits.size());
+  const bool all_there = find_available(registers_, head, reg, available_);
+  if (head.after_separator || reg.count == 0) {
+    for (u32 w = 0; w < available_.size(); w++)
+      for (u32 left = available_[w]; left; left &= left - 1) add(head.members[w * 32 + static_cast<u32>(std::countr_zero(left))], item.reg);
   }
   if (head.after_separator) return;
-  if (available && reg.count > 0) add(head.body, item.reg);
-  if (complete) add(head.exit, registers_.id(outside));
+  if (reg.count > 0 && std::ranges::any_of(available_, [](u32 word) { return word != 0; })) add(head.body, item.reg);
+  if (all_there && reg.count >= head.minimum) add(head.exit, registers_.id(outside));
 }
 
 // In a counted automaton: the characters that can still be counted keep the bounds.
@@ -149,7 +165,7 @@ void Closure::run() {
     }
   }
   nfa_.work.spend(result.size() * 2);
-  std::sort(result.begin(), result.end());
+  sort_items(result);
   result.erase(std::unique(result.begin(), result.end()), result.end());
   unite_counts();
 }

@@ -8,7 +8,7 @@
 //
 // COUNT_DEEP says the same of counts far below the minimum. A change takes time linear in the items of the state.
 //
-// Tested by tests/pda/test_class_loops.py, near the bounds.
+// Tested by tests/pda/kernel/test_class_loops.py, near the bounds.
 #pragma once
 
 #include "rules/rule_dfa.h"

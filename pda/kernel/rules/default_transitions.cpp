@@ -9,7 +9,7 @@
 // Where a byte leads is asked of the few ranges first and of the default state then: two lookups. The edges of such a state are built
 // only when more of them are needed. Two states with one default state differ at most by their own bytes, so comparing them is as cheap.
 //
-// Tested by tests/pda/test_class_loops.py ("anything but words").
+// Tested by tests/pda/kernel/test_class_loops.py ("anything but words").
 #include <algorithm>
 #include <bit>
 

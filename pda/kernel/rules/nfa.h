@@ -10,8 +10,10 @@
 // closure.cpp      epsilon closures
 #pragma once
 
+#include <array>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "ids.h"
@@ -175,6 +177,11 @@ struct Head {
   NfaStateId body{0}, exit{0};   // a permutation's body is its separator
   std::vector<NfaStateId> members;  // start states
   std::vector<u8> flags;         // REQUIRED, REPEATABLE, NEVER_MEMBER
+  struct Bits {
+    u32 possible = 0, required = 0, repeatable = 0;
+  };
+  std::vector<Bits> bits;        // the same of 32 members each, made by index_members()
+  void index_members();
 };
 
 struct Rule {
@@ -230,32 +237,48 @@ class Registers {
   }
   // Takes the named registers of another table into this empty one, and returns their numbers here, NONE for the others. `seen_of` gives a
   // scope's values their number here. The first `base` registers are named, and keep their numbers.
+  // PERF: a matcher of many ways holds a million. Those of no scope stay different from each other, so none is looked for.
   template <class SeenOf>
   std::vector<u32> adopt(const Registers& from, const std::vector<u8>& named, u32 base, SeenOf seen_of) {
-    std::vector<u32> numbers(from.size(), NONE), sets(from.sets_.size(), NONE);
-    const std::size_t count = static_cast<std::size_t>(std::count(named.begin(), named.end(), u8{1}));
-    registers_.expect(count, count * 4);
+    constexpr std::size_t AHEAD = 8;
+    std::vector<u32> numbers(from.size(), NONE), sets(from.sets_.size(), NONE), kept_sets, kept;
+    sets[0] = 0;  // the empty one
+    std::size_t words = 0;
     for (u32 number = 0; number < from.size(); number++) {
       if (!named[number]) continue;
-      Register reg = from.get(number);
-      u32& set = sets[reg.used];
-      if (set == NONE) set = sets_.intern(from.sets_.at(reg.used), from.sets_.length(reg.used));
-      reg.used = set;
-      // PERF: those of no scope stay different from each other, so none is looked for; a matcher of many ways holds a million.
-      if (number < base || reg.seen != NONE) {
-        if (reg.seen != NONE) reg.seen = seen_of(reg.seen);
-        numbers[number] = id(reg);
-      } else {
-        const u32 words[4] = {reg.count, reg.further, reg.used, reg.seen};
-        numbers[number] = registers_.add(words, 4);
-      }
+      kept.push_back(number);
+      u32& set = sets[from.get(number).used];
+      if (set != NONE) continue;
+      kept_sets.push_back(from.get(number).used);
+      words += from.sets_.length(kept_sets.back());
+      set = static_cast<u32>(kept_sets.size());
+    }
+    sets_.expect(kept_sets.size(), words);
+    auto fetch_set = [&](u32 set) { sets_.prefetch(from.sets_.at(set), from.sets_.length(set)); };
+    for (std::size_t i = 0; i < kept_sets.size(); i++) {
+      if (i + AHEAD < kept_sets.size()) fetch_set(kept_sets[i + AHEAD]);
+      sets_.add(from.sets_.at(kept_sets[i]), from.sets_.length(kept_sets[i]));
+    }
+    registers_.expect(kept.size(), kept.size() * 4);
+    std::vector<std::array<u32, 4>> rows;
+    rows.reserve(kept.size());
+    for (const u32 number : kept) {
+      const Register reg = from.get(number);
+      rows.push_back({reg.count, reg.further, sets[reg.used], reg.seen == NONE ? NONE : seen_of(reg.seen)});
+    }
+    for (std::size_t i = 0; i < kept.size(); i++) {
+      if (i + AHEAD < kept.size()) registers_.prefetch(rows[i + AHEAD].data(), 4);
+      const bool stays_different = kept[i] >= base && rows[i][3] == NONE;
+      numbers[kept[i]] = stays_different ? registers_.add(rows[i].data(), 4) : registers_.intern(rows[i].data(), 4);
     }
     return numbers;
   }
   u32 size() const { return static_cast<u32>(registers_.size()); }
+  std::span<const u32> used(u32 set) const { return {sets_.at(set), sets_.length(set)}; }
   bool used(u32 set, u32 member) const { return sets_.length(set) > member / 32 && (sets_.at(set)[member / 32] >> (member % 32) & 1); }
   u32 use(u32 set, u32 member) {
-    std::vector<u32> words(sets_.at(set), sets_.at(set) + sets_.length(set));
+    Scratch<u32> words;
+    words.assign(sets_.at(set), sets_.at(set) + sets_.length(set));
     if (words.size() <= member / 32) words.resize(member / 32 + 1, 0);
     words[member / 32] |= 1u << (member % 32);
     return sets_.intern(words.data(), words.size());
@@ -272,6 +295,12 @@ struct Item {
   bool operator==(const Item&) const = default;
   auto operator<=>(const Item&) const = default;
 };
+
+// Items mostly come sorted already, or the other way round.
+inline void sort_items(std::vector<Item>& items) {
+  if (items.size() > 1 && items.back() < items.front()) std::reverse(items.begin(), items.end());
+  if (!std::is_sorted(items.begin(), items.end())) std::sort(items.begin(), items.end());
+}
 
 // A rule's name, and where it was inlined into.
 struct Origin {
@@ -313,8 +342,8 @@ class CountedLengths {
 };
 
 struct Nfa {
-  std::vector<NfaState> states;
-  std::vector<Edge> edges;
+  GrowingArray<NfaState> states;
+  GrowingArray<Edge> edges;
   std::vector<Head> heads;
   std::vector<Rule> rules;
   std::vector<TokenSet> token_sets;
@@ -406,9 +435,10 @@ class Closure {
   Registers& registers_;
   std::vector<Item> pending_;
   std::vector<Register> united_;  // of unite_counts(), kept for its memory
+  std::vector<u32> available_;  // of expand_head(), likewise
   Map64 extra_;  // items whose state has been seen with another register
   u32 extra_count_ = 0;
-  std::vector<Mark> marks_;
+  GrowingArray<Mark> marks_;
   u32 epoch_ = 0;
   bool seen(const Item& item);
   bool alive(const NfaState& state, const Item& item) const;
@@ -416,8 +446,9 @@ class Closure {
   void unite_counts();
 };
 
-// Members of a permutation that may come next: those that leave room for required ones.
-bool member_available(const Registers& registers, const Head& head, const Register& reg, u32 member);
+// The members of a permutation that may come next, those that leave room for required ones: a bit of each, in `available`.
+// Whether no required one is missing.
+bool find_available(const Registers& registers, const Head& head, const Register& reg, std::vector<u32>& available);
 
 // An NFA that is lowered as far as closures come. Where rules call themselves before they read anything, it is lowered to the end and
 // rewritten. Unsatisfiable if it generates nothing.

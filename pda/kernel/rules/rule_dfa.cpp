@@ -8,6 +8,7 @@ namespace stackmask {
 namespace {
 constexpr u32 MOST_SKIPPED = 64;  // states that lead on to another and do nothing else, in a row
 constexpr std::size_t LARGE_CLOSURE = 8;  // smaller ones are made again
+constexpr std::size_t FEW_LIVE = 64;  // edges, which are sorted by comparison
 }  // namespace
 
 RuleDfa::RuleDfa(Nfa nfa, const Thresholds& thresholds, const Limits& limits)
@@ -24,7 +25,7 @@ RuleDfa::RuleDfa(Nfa nfa, const Thresholds& thresholds, const Limits& limits)
 
 void RuleDfa::add_bottom() {
   items_.intern(nullptr, 0);
-  states_.emplace_back();
+  states_.push_back({});
   states_[BOTTOM].flags = STATE_BUILT;
 }
 
@@ -80,6 +81,14 @@ void RuleDfa::add_state(std::span<const Item> items) {
   states_.push_back(state);
 }
 
+// A state that was known before, of other numbers: its items do what they did.
+void RuleDfa::add_unbuilt(const DfaState& before) {
+  DfaState state;
+  state.flags = before.flags & ~STATE_BUILT;
+  if (before.default_state != DEAD) state.default_state = BOTTOM;
+  states_.push_back(state);
+}
+
 StateId RuleDfa::intern_closure() { return intern_items(closure_.result); }
 
 StateId RuleDfa::closure_of(std::span<const Item> items) {
@@ -128,6 +137,28 @@ StateId RuleDfa::start(RuleId rule) {
   return starts_[rule] = intern_items(items);
 }
 
+// By the first byte and the last. A counting sort: edges that begin alike stay in the order of their items, so that targets mostly come sorted.
+void RuleDfa::sort_live() {
+  auto before = [](const Live& a, const Live& b) { return a.lo != b.lo ? a.lo < b.lo : a.hi < b.hi; };
+  if (live_.size() < FEW_LIVE) {
+    std::sort(live_.begin(), live_.end(), before);
+    return;
+  }
+  std::array<u32, 257> begin{};
+  for (const Live& edge : live_) begin[edge.lo + 1u]++;
+  for (std::size_t byte = 0; byte < 256; byte++) begin[byte + 1] += begin[byte];
+  std::array<u32, 257> end = begin;
+  Scratch<Live> sorted;
+  sorted.resize(live_.size());
+  for (const Live& edge : live_) sorted[end[edge.lo]++] = edge;
+  for (std::size_t byte = 0; byte < 256; byte++) {
+    auto* const from = sorted.data() + begin[byte];
+    auto* const to = sorted.data() + begin[byte + 1];
+    if (!std::is_sorted(from, to, before)) std::stable_sort(from, to, before);
+  }
+  live_.assign(sorted.begin(), sorted.end());
+}
+
 // The ranges that live_ makes, each with the items that it leads to.
 void RuleDfa::add_ranges() {
   auto& live = live_;
@@ -136,13 +167,13 @@ void RuleDfa::add_ranges() {
   nfa_.work.spend(live.size() * 4);
   u32 recent[64];  // by the first item's state: the last range that led there
   std::fill(std::begin(recent), std::end(recent), NONE);
-  std::sort(live.begin(), live.end(), [](const Live& a, const Live& b) { return a.lo != b.lo ? a.lo < b.lo : a.hi < b.hi; });
+  sort_live();
   bool simple = true;  // ranges are equal or disjoint
   for (std::size_t i = 1; i < live.size() && simple; i++)
     simple = live[i].lo > live[i - 1].hi || (live[i].lo == live[i - 1].lo && live[i].hi == live[i - 1].hi);
   auto add = [&](u8 lo, u8 hi) {
     if (targets.size() > 1) {
-      std::sort(targets.begin(), targets.end());
+      sort_items(targets);
       targets.erase(std::unique(targets.begin(), targets.end()), targets.end());
     }
     if (ranges_.size() > first) {  // the same as before, further on
@@ -164,7 +195,7 @@ void RuleDfa::add_ranges() {
     }
     before = static_cast<u32>(ranges_.size());
     const u32 begin = static_cast<u32>(range_items_.size());
-    range_items_.insert(range_items_.end(), targets.begin(), targets.end());
+    range_items_.append(targets.data(), targets.size());
     ranges_.push_back({UNRESOLVED, begin, static_cast<u32>(range_items_.size()), lo, hi});
   };
   if (simple) {
@@ -244,7 +275,7 @@ void RuleDfa::build_edges(StateId state) {
     made.push_back({calls[i].rule, closure_of(backs), calls[i].distinct});
     i = j;
   }
-  calls_.insert(calls_.end(), made.begin(), made.end());
+  calls_.append(made.data(), made.size());
   const u32 first_token = static_cast<u32>(token_edges_.size());
   for (const auto& [set, target] : tokens) {
     const StateId to = closure_of(target);
@@ -258,12 +289,17 @@ void RuleDfa::build_edges(StateId state) {
   f.flags |= STATE_BUILT;
 }
 
+// Items that only read are their own closure, and sorted.
 StateId RuleDfa::target_of(const Range& range) {
-  if (range.end - range.begin == 1 && reads_only(range_items_[range.begin].state)) {
-    const Item item = range_items_[range.begin];
-    return intern_items({&item, 1});
-  }
-  return closure_of({range_items_.data() + range.begin, range.end - range.begin});
+  const std::span<const Item> items{range_items_.data() + range.begin, range.end - range.begin};
+  auto is_closed = [&](const Item& item) { return reads_only(item.state) && (items.size() == 1 || !counts(item.state)); };
+  return std::all_of(items.begin(), items.end(), is_closed) ? intern_items(items) : closure_of(items);
+}
+
+// The state is inside of a counted repetition, so that items of it may be united.
+bool RuleDfa::counts(NfaStateId nfa_state) const {
+  const u32 body = nfa_.states[nfa_state].body;
+  return body != NONE && !nfa_.heads[body].permutation;
 }
 
 // The state reads bytes and does nothing else, so that it is its own closure.
@@ -334,7 +370,7 @@ std::vector<StateId> RuleDfa::keep(std::vector<u8>& used) {
   for (u32 s = 0; s < states_.size(); s++)
     if (used[s] && (states_[s].flags & STATE_GUARD)) guards[s] = {guard_back(StateId(s)), texts_.text(guard_text(StateId(s)))};
   const Interner old = std::move(items_);
-  const std::vector<DfaState> old_states = std::move(states_);
+  const GrowingArray<DfaState> old_states = std::move(states_);
   const Registers old_registers = std::move(nfa_.registers);
   const SeenValues old_seen = std::move(seen_);
   items_ = Interner();
@@ -370,7 +406,8 @@ std::vector<StateId> RuleDfa::keep(std::vector<u8>& used) {
     items.clear();
     for (std::size_t i = 0; i < old.length(s); i += 2) items.push_back({NfaStateId(old.at(s)[i]), register_map[old.at(s)[i + 1]]});
     map[s] = StateId(items_.add(reinterpret_cast<const u32*>(items.data()), items.size() * 2));
-    add_state(items);
+    if (items.size() == 1) add_state(items);
+    else add_unbuilt(old_states[s]);
   }
   for (u32 s = 1; s < old_states.size(); s++) {
     if (!used[s] || !(old_states[s].flags & STATE_GUARD)) continue;
@@ -382,12 +419,12 @@ std::vector<StateId> RuleDfa::keep(std::vector<u8>& used) {
 }
 
 std::size_t RuleDfa::bytes() const {
-  const std::size_t nfa_bytes = (nfa_.unlowered ? nfa_.unlowered->bytes() : 0) + nfa_.states.capacity() * sizeof(NfaState) +
-                                nfa_.edges.capacity() * sizeof(Edge) + nfa_.heads.capacity() * sizeof(Head) +
-                                nfa_.rules.capacity() * sizeof(Rule) + nfa_.origins.capacity() * sizeof(Origin) + nfa_.registers.bytes();
-  return nfa_bytes + items_.bytes() + states_.capacity() * sizeof(DfaState) + ranges_.capacity() * sizeof(Range) +
-         calls_.capacity() * sizeof(Call) + range_items_.capacity() * sizeof(Item) + tables_.capacity() * sizeof(tables_[0]) +
-         texts_.bytes() + seen_.bytes() + popped_.bytes() + values_after_.bytes() + closures_.bytes();
+  const std::size_t nfa_bytes = (nfa_.unlowered ? nfa_.unlowered->bytes() : 0) + nfa_.states.bytes() + nfa_.edges.bytes() +
+                                nfa_.heads.capacity() * sizeof(Head) + nfa_.rules.capacity() * sizeof(Rule) +
+                                nfa_.origins.capacity() * sizeof(Origin) + nfa_.registers.bytes();
+  return nfa_bytes + items_.bytes() + states_.bytes() + ranges_.bytes() + calls_.bytes() + range_items_.bytes() +
+         tables_.capacity() * sizeof(tables_[0]) + texts_.bytes() + seen_.bytes() + popped_.bytes() + values_after_.bytes() +
+         closures_.bytes();
 }
 
 }  // namespace stackmask

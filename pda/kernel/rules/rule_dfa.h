@@ -175,10 +175,10 @@ class RuleDfa {
   u32 base_registers_;  // those that the NFA was made with
   u32 delta_states_ = 0;
   Interner items_;  // by state; of guards and regions other words, which begin with NONE
-  std::vector<DfaState> states_;
-  std::vector<Range> ranges_;
-  std::vector<Item> range_items_;
-  std::vector<Call> calls_;
+  GrowingArray<DfaState> states_;
+  GrowingArray<Range> ranges_;
+  GrowingArray<Item> range_items_;
+  GrowingArray<Call> calls_;
   std::vector<TokenEdge> token_edges_;
   std::vector<std::array<StateId, 256>> tables_;
   std::vector<StateId> starts_;  // by rule
@@ -190,9 +190,12 @@ class RuleDfa {
   void check_limit() const;
   void add_bottom();
   void add_state(std::span<const Item> items);  // interned last
+  void add_unbuilt(const DfaState& before);
   StateId intern_closure();  // closure_.result as a state, DEAD if empty
   bool reads_only(NfaStateId nfa_state) const;
+  bool counts(NfaStateId nfa_state) const;
   void build_edges(StateId state);
+  void sort_live();
   void add_ranges();  // of live_
   StateId target_of(const Range& range);
   StateId resolve(StateId state, u32 index);  // of a range

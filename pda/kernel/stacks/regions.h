@@ -7,7 +7,7 @@
 //
 // Both walk the nodes below a configuration once, with an explicit list of work.
 //
-// Tested by tests/pda/ebnf/test_rule_options.py and tests/pda/test_options.py.
+// Tested by tests/pda/test_options.py.
 #pragma once
 
 #include "stacks/stack_set.h"

@@ -200,8 +200,7 @@ std::vector<StackId> StackSet::keep(const std::vector<u8>& used, const std::vect
 }
 
 std::size_t StackSet::bytes() const {
-  return nodes_.bytes() + guarded_.capacity() + (depth_.capacity() + expires_at_.capacity()) * sizeof(u32) + unions_.bytes() +
-         pushes_.bytes() + advances_.bytes();
+  return nodes_.bytes() + guarded_.bytes() + depth_.bytes() + expires_at_.bytes() + unions_.bytes() + pushes_.bytes() + advances_.bytes();
 }
 
 }  // namespace stackmask

@@ -77,9 +77,9 @@ class StackSet {
   bool entered_region_ = false;
   u32 position_tokens_ = 0, position_bytes_ = 0;
   Interner nodes_;  // edges as pairs of words
-  std::vector<u8> guarded_;
-  std::vector<u32> depth_;
-  std::vector<u32> expires_at_;  // where there are limits
+  GrowingArray<u8> guarded_;
+  GrowingArray<u32> depth_;
+  GrowingArray<u32> expires_at_;  // where there are limits
   Map64 unions_, pushes_, advances_;
 };
 

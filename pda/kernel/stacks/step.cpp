@@ -35,10 +35,15 @@ void Steps::pop_ended(std::vector<StackEdge>& raw) {
   Scratch<StackEdge> ending;
   ending.assign(raw.begin(), raw.end());
   EdgeSet popped_to(raw);
+  Scratch<StackId> popped_nodes;  // counts of one body stand on the same nodes
+  ListIndex nodes_index;
   for (std::size_t i = 0; i < ending.size(); i++) {
     const StackEdge edge = ending[i];
     if (!(dfa_[edge.state].flags & STATE_FINAL)) continue;
     if (record_crossed_ && (dfa_[edge.state].flags & STATE_REGION)) crossed_regions_.push_back(edge.state);
+    auto number = [](StackId node) { return u64{node}; };
+    if (nodes_index.find(popped_nodes, number(edge.below), number) != NONE) continue;
+    popped_nodes.push_back(edge.below);
     dfa_.work().spend(stacks_.edge_count(edge.below));
     for (u32 k = 0; k < stacks_.edge_count(edge.below); k++) {
       StackEdge popped = stacks_.edges(edge.below)[k];
