@@ -15,6 +15,7 @@ from hashlib import blake2b
 _TOKEN = re.compile(
     rb'[ \t\n\r]*([{}\[\],:]|"(?:[^"\\\x00-\x1f]|\\.)*"|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false|null)[ \t\n\r]*'
 )
+_ZERO = re.compile(rb"(?<![0-9.eE+-])-?0(?:\.(?P<zeros>0*))?(?:[eE][+-]?(?P<exponent>[0-9]*))?\Z")
 _NUMBER = re.compile(r"(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?")
 
 
@@ -41,6 +42,23 @@ def without_blanks(text: bytes) -> bytes:
     """The beginning of a JSON text, without the blanks between its parts; one stays where it parts what would be read as one."""
     packed = re.sub(rb'("(?:[^"\\]|\\.)*(?:"|\\?\Z))|[ \t\n\r]+', lambda found: found[1] or b" ", text, flags=re.DOTALL)
     return re.sub(rb'("(?:[^"\\]|\\.)*(?:"|\\?\Z))| ?([,:\[\]{}]) ?', lambda found: found[1] or found[2], packed, flags=re.DOTALL)
+
+
+def ends_in_zero(text: bytes) -> bool:
+    """Whether the beginning of a JSON text ends in a number that is zero so far, and stays zero whatever exponent follows.
+
+    >>> [ends_in_zero(text) for text in (b"[0", b"[-0.0e5", b"[10", b'["0')]
+    [True, True, False, False]
+    """
+    return _ZERO.search(text) is not None and not is_inside_string(text)
+
+
+def with_one_zero(text: bytes, *, fraction: bool) -> bytes:
+    """A text that ends in zero with one digit of its exponent, or of its fraction, instead of all."""
+    if (found := _ZERO.search(text)) is None or not (found["exponent"] or (fraction and found["zeros"])):
+        return text
+    begin, end = found.span("exponent" if found["exponent"] else "zeros")
+    return text[: begin + 1] + text[end:]
 
 
 def _digest(*parts: bytes) -> bytes:

@@ -12,10 +12,11 @@ from math import inf
 from .columns import NONE_SEEN, Column, Item, SeenValues, StackNode, above, inside_of
 from .earley import Chart
 from .finite import BLANKS, Endless
-from .json_values import is_inside_string, value_digest, without_blanks
+from .json_values import ends_in_zero, is_inside_string, value_digest, with_one_zero, without_blanks
 from .program import START, Costs, Program, Register
 
 TRIAL_PREFIXES = 10_000  # a value with more prefixes than these is taken to have a new text
+DIGITS = frozenset(b"123456789")  # that make a number of zero another one
 CACHED_COSTS = 1000  # sets of seen values whose costs are cached
 
 
@@ -77,7 +78,8 @@ class UniqueChart(Chart):
     def _finds_new_value(self, column: Column, node: StackNode, *, blanks: bool) -> bool:
         """Search the texts of a DISTINCT depth first, unless they are infinitely many; without blanks between the tokens of JSON, or with.
 
-        Prefixes that differ in such blanks alone and reach the same states have the same continuations: one of them is searched.
+        Prefixes that differ in such blanks alone, or in the exponent of zero, and reach the same states have the same continuations: one of
+        them is searched.
         """
         pending = [self._restricted(column.copy(), node)]
         budget = TRIAL_PREFIXES
@@ -87,17 +89,19 @@ class UniqueChart(Chart):
             if not column.items:
                 continue
             text = column.text_from(node.offset)
-            key = (without_blanks(text), frozenset((item[0], item[1]) for item in column.items))
+            following = {b for item in column.reading for lo, hi, _ in self.program.states[item[0]].bytes for b in range(lo, hi + 1)}
+            zero = ends_in_zero(text)
+            spelled = with_one_zero(text, fraction=DIGITS.isdisjoint(following)) if zero else text
+            key = (without_blanks(spelled), frozenset((item[0], item[1]) for item in column.items))
             if key in visited:
                 continue
             visited.add(key)
-            if not budget or self.reads_ids(column) or self._is_endless(column, node):
+            if not budget or self.reads_ids(column) or (not zero and self._is_endless(column, node)):
                 return True
             budget -= 1
             for state, register, seen, inner in column.items:
                 if inner is node and self.program.ends(state, register) and value_digest(text) not in seen:
                     return True
-            following = {b for item in column.reading for lo, hi, _ in self.program.states[item[0]].bytes for b in range(lo, hi + 1)}
             if not blanks and not is_inside_string(text):
                 following -= BLANKS
             for byte in following:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from itertools import permutations, product
 from random import Random
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from support.engines import BYTES, STOP, Engine, accepts, load_engine, matcher, one_rule, prepare
@@ -512,6 +512,46 @@ def test_exponents_of_zero(kernel: Engine, items: dict[str, Any]) -> None:
         at = start.fork()
         assert at.accept_bytes(prefix)
         assert at.allowed_tokens() == [token for token in range(len(tokens)) if at.fork().accept_token(token)], prefix
+
+
+NUMBER: Final = {"type": "number"}
+HOLDERS: Final[list[tuple[dict[str, Any], dict[str, str]]]] = [
+    ({"type": "array", "items": NUMBER, "maxItems": 1}, {"[[0],[0": ".", "[[0],[0.0": "01", "[[0],[": "-0123456789]", "[[1],[0": ".eE]"}),
+    ({"type": "array", "items": NUMBER, "maxItems": 2}, {"[[0],[0": ".eE,", "[[0],[0,0],[0,0": ".", "[[0],[0,0],[0,0.0e": ""}),
+    (
+        {"type": "object", "properties": {"a": NUMBER}, "required": ["a"], "additionalProperties": False},
+        {'[{"a":0},{"a":0': ".", '[{"a":0},{"a":-0': ".", '[{"a":10},{"a":10': "0123456789.eE"},
+    ),
+    ({"type": "array", "items": {"type": "array", "items": NUMBER, "minItems": 1, "maxItems": 1}, "maxItems": 1}, {"[[[0]],[[0": "."}),
+]
+
+
+@pytest.mark.parametrize("number", range(len(HOLDERS)))
+def test_zeros_inside_of_other_values(engine: Engine, number: int) -> None:
+    """Where a value can differ from those before by this number alone, no exponent follows a zero that was seen."""
+    items, places = HOLDERS[number]
+    grammar = json_schema_grammar({"type": "array", "uniqueItems": True, "items": items}, whitespace="compact")[0]
+    for text, follow in places.items():
+        at = matcher(engine, grammar)
+        if at.accept_bytes(text.encode()):
+            assert {byte for byte in at.allowed_tokens() if chr(byte) in "-.eE,]}" or chr(byte) in follow} == set(follow.encode()), text
+            assert at.fork().accept_bytes(at.shortest_completion())
+        else:
+            assert not follow
+
+
+@pytest.mark.parametrize("number", range(len(HOLDERS)))
+def test_tokens_with_zeros_inside_of_other_values(kernel: Engine, number: int) -> None:
+    """The same of tokens that hold numbers, brackets and several values."""
+    items, places = HOLDERS[number]
+    grammar = json_schema_grammar({"type": "array", "uniqueItems": True, "items": items}, whitespace="compact")[0]
+    tokens = [bytes(word) for length in (1, 2, 3, 4) for word in product(b"0e.,1]", repeat=length)]
+    tokens += [b"[0e", b",[0e", b"[0.0E+", b"],[0e", b"E+0", b"e-12]", b'{"a":0e', b'":0e', b"[[0e", b',{"a":0.0e1}', b"0e1}", b"true,0e"]
+    start = matcher(kernel, grammar, tokens, ())
+    for text in {prefix[:end] for prefix in places for end in range(len(prefix) + 1)}:
+        at = start.fork()
+        if at.accept_bytes(text.encode()):
+            assert at.allowed_tokens() == [token for token in range(len(tokens)) if at.fork().accept_token(token)], text
 
 
 @pytest.mark.parametrize("backslash", ["literal", "bytes", "chars", "RAW", "UTF8", "RAW, two states"])

@@ -66,7 +66,8 @@ void DeniedTokens::split_refuted(StateId state, std::vector<u32>& left, std::vec
   });
 }
 
-bool DeniedTokens::is_zero_so_far(StackId configuration) {
+DeniedTokens::Waiting DeniedTokens::waiting(StackId configuration) {
+  Waiting found;
   Scratch<StackId> todo{configuration};
   Map64 looked_at;
   while (!todo.empty()) {
@@ -83,28 +84,32 @@ bool DeniedTokens::is_zero_so_far(StackId configuration) {
         continue;
       }
       const u32 text = dfa_.guard_text(edge.state);
-      const StateId back = dfa_.guard_back(edge.state);
-      if (text == IN_TOKEN || dfa_.texts().inside_string(text) || !dfa_.seen_any(back)) continue;
+      if (!dfa_.seen_any(dfa_.guard_back(edge.state))) continue;
+      const bool in_string = text != IN_TOKEN && dfa_.texts().inside_string(text);
+      (in_string ? found.string : found.other) = true;
+      if (text == IN_TOKEN || in_string) continue;
       const std::string before = dfa_.texts().text(text);
       const std::size_t other = before.find_last_not_of("-0.");
-      if (other != std::string::npos && std::string_view("123456789eE+").find(before[other]) != std::string_view::npos) continue;
-      if (other != std::string::npos || dfa_.was_seen(back, "0")) return true;
+      found.zero =
+          found.zero || other == std::string::npos || std::string_view("123456789eE+").find(before[other]) == std::string_view::npos;
     }
   }
-  return false;
+  return found;
 }
 
 void DeniedTokens::find_zeros(StackId configuration, bool own, std::vector<i32>& denied) {
   const TokenTrie::ZeroExponents& tokens = trie_.zero_exponents();
-  auto try_all = [&](const std::vector<i32>& each) {
+  const Waiting value = stacks_.guarded(configuration) & GUARD_BELOW ? waiting(configuration) : Waiting();
+  auto try_all = [&](const std::vector<i32>& each, bool in_string) {
     for (const i32 token : each) {
       const std::string& text = trie_.text(static_cast<u32>(token));
+      if (in_string && text.find('"') == std::string::npos) continue;
       dfa_.work().spend(4);
       if (steps_.step_bytes(configuration, text.data(), text.size()) == NO_STACK) add(token, denied);
     }
   };
-  if (own) try_all(tokens.own);
-  if (!tokens.begun.empty() && (stacks_.guarded(configuration) & GUARD_BELOW) && is_zero_so_far(configuration)) try_all(tokens.begun);
+  if (own || value.other || value.string) try_all(tokens.own, !own && !value.other);
+  if (value.zero) try_all(tokens.begun, false);
 }
 
 // Tokens at and below refuted nodes are denied, those at and below unverified ones tried one by one.

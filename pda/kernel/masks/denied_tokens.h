@@ -38,7 +38,11 @@ class DeniedTokens {
   RuleDfa& dfa_;
   StackSet& stacks_;
   Steps& steps_;
-  bool is_zero_so_far(StackId configuration);  // a number of a value that must not be zero again
+  // How far values have come that must differ from others, which were seen: in a string, elsewhere, in a number that is zero so far.
+  struct Waiting {
+    bool string = false, other = false, zero = false;
+  };
+  Waiting waiting(StackId configuration);
   void add(i32 token, std::vector<i32>& denied) const {  // and all with the same bytes
     for (; token >= 0; token = trie_.same(token)) denied.push_back(token);
   }

@@ -113,30 +113,32 @@ bool NewValues::scope_can_finish(StateId state) {
   return result;
 }
 
-// A number that is zero whatever its exponent becomes, and a guard that has seen zero: any number of texts of one value.
-bool NewValues::spells_only_zero(const StackEdge& edge) {
-  for (u32 k = 0; k < stacks_.edge_count(edge.below); k++) {
-    const StackEdge popped = stacks_.edges(edge.below)[k];
-    if (!(dfa_[popped.state].flags & STATE_GUARD)) return false;
-    const std::string text = dfa_.pending_text(popped.state);
-    const std::size_t exponent = text.find_first_of("eE");
-    if (exponent == std::string::npos || text.find_first_not_of("-0.") != exponent) return false;
-    if (dfa_.after_value(dfa_.guard_back(popped.state), "0") != DEAD) return false;
+u32 NewValues::nearest_text(StackId node) {
+  for (;;) {
+    for (u32 k = 0; k < stacks_.edge_count(node); k++)
+      if (const StateId state = stacks_.edges(node)[k].state; state != BOTTOM && (dfa_[state].flags & STATE_GUARD))
+        return dfa_.guard_text(state);
+    StackId below = NO_STACK;
+    for (u32 k = 0; k < stacks_.edge_count(node) && below == NO_STACK; k++)
+      if (stacks_.guarded(stacks_.edges(node)[k].below) & GUARD_BELOW) below = stacks_.edges(node)[k].below;
+    node = below;
   }
-  return stacks_.edge_count(edge.below) > 0;
 }
+
+// In a number that is zero so far: any number of texts may be left, those with all its exponents, and yet no other value.
+bool NewValues::is_zero(u32 text) const { return text != IN_TOKEN && dfa_.texts().ends_in_zero(text); }
 
 // Whether the value that the nearest guard waits for has a completion that the guard has not seen.
 bool NewValues::has_new_value(const StackEdge& edge) {
   if (!(stacks_.guarded(edge.below) & GUARD_BELOW)) return true;
   const u32 values = guard_values(edge.below, MOST_VALUES);
-  if (values != 0 && spells_only_zero(edge)) return false;
   if (values == 0 || counts_.has_unbounded_strings(edge.state)) return true;
-  if (counts_.surely_more(counts_.min_text_count(edge.state), values, edge.state)) return true;
+  const bool zero = is_zero(nearest_text(edge.below));
+  if (!zero && counts_.surely_more(counts_.min_text_count(edge.state), values, edge.state)) return true;
   const u64 key = static_cast<u64>(edge.state) << 32 | edge.below;
   if (const u32* found = has_new_value_.find(key)) return *found != 0;
   bool skipped = false;
-  const u32 texts = counts_.text_count(edge.state);
+  const u32 texts = zero ? UNKNOWN_COUNT : counts_.text_count(edge.state);
   if (texts != UNKNOWN_COUNT && spellings_.spells_values(edge.below)) {
     const StateId guard = stacks_.edges(edge.below)[0].state;
     if (texts > dfa_.seen_spellings(dfa_.guard_back(guard))) return true;
@@ -146,6 +148,45 @@ bool NewValues::has_new_value(const StackEdge& edge) {
       seen ? texts > *seen : finds_new_value(edge, values, false, skipped) || (skipped && finds_new_value(edge, values, true, skipped));
   has_new_value_.insert(key, result);
   return result;
+}
+
+// Behind blanks something leads on that does not do so at once. In JSON nothing does: a state before blanks reads all that follows them.
+bool NewValues::needs_blanks(StateId state) {
+  if (const u32* found = needs_blanks_.find(state)) return *found != 0;
+  Scratch<StateId> todo;
+  Map64 visited;
+  bool needed = false;
+  auto look_at = [&](StateId at, bool behind) {
+    dfa_.build(at);
+    for (u32 r = 0; r < dfa_[at].range_count && !needed; r++) {
+      const StateId target = dfa_.range_target(at, r);
+      if (target == DEAD) continue;
+      const Range range = dfa_.range(at, r);
+      dfa_.work().spend(2ull + (range.hi - range.lo));
+      for (u32 b = range.lo; b <= range.hi; b++) {
+        if (!is_blank(static_cast<u8>(b))) {
+          needed = needed || (behind && dfa_.next(state, static_cast<u8>(b)) != target);
+        } else if (!visited.find(target)) {
+          visited.insert(target, 1);
+          todo.push_back(target);
+        }
+      }
+    }
+  };
+  auto has_call = [&](const Call& call) {
+    for (u32 c = 0; c < dfa_[state].call_count; c++)
+      if (dfa_.call(state, c) == call) return true;
+    return false;
+  };
+  look_at(state, false);
+  for (std::size_t i = 0; i < todo.size() && !needed; i++) {
+    const StateId at = todo[i];
+    look_at(at, true);
+    needed = needed || i >= MOST_STATES || (dfa_[at].flags & STATE_TOKENS) || (dfa_[at].flags & ~dfa_[state].flags & STATE_FINAL);
+    for (u32 c = 0; c < dfa_[at].call_count && !needed; c++) needed = !has_call(dfa_.call(at, c));
+  }
+  needs_blanks_.insert(state, needed);
+  return needed;
 }
 
 // A digit read in a loop that leaves the value of a number as it is: a zero behind a fraction of which only zeros are left, a zero before
@@ -181,17 +222,6 @@ bool NewValues::finds_new_value(const StackEdge& edge, u32 values, bool blanks, 
   Scratch<Place> pending;
   Map64 visited;
   std::size_t count = 0, oldest = 0;
-  auto nearest_text = [&](StackId node) {
-    for (;;) {
-      for (u32 k = 0; k < stacks_.edge_count(node); k++)
-        if (const StateId state = stacks_.edges(node)[k].state; state != BOTTOM && (dfa_[state].flags & STATE_GUARD))
-          return dfa_.guard_text(state);
-      StackId below = NO_STACK;
-      for (u32 k = 0; k < stacks_.edge_count(node) && below == NO_STACK; k++)
-        if (stacks_.guarded(stacks_.edges(node)[k].below) & GUARD_BELOW) below = stacks_.edges(node)[k].below;
-      node = below;
-    }
-  };
   // The rest of an object whose members may stand in any order is read in one order, by rising numbers: every value has such a text.
   // So a member is not read before one that is required, nor behind a later one that the search has read itself, nor where those behind
   // it are too few. A key that comes twice is left alone: there the order decides which member counts.
@@ -265,7 +295,7 @@ bool NewValues::finds_new_value(const StackEdge& edge, u32 values, bool blanks, 
     if (visited.find(key)) continue;
     visited.insert(key, 1);
     dfa_.work().spend(20);
-    if (++count > 1 && counts_.surely_more(counts_.min_text_count(at.state), values, at.state)) return true;
+    if (++count > 1 && !is_zero(text) && counts_.surely_more(counts_.min_text_count(at.state), values, at.state)) return true;
     dfa_.build(at.state);
     const bool inside = text != IN_TOKEN && dfa_.texts().inside_string(text);
     const bool begins = text != IN_TOKEN && !inside && dfa_.nfa().permutes && begins_member(dfa_, at.state);
@@ -279,7 +309,7 @@ bool NewValues::finds_new_value(const StackEdge& edge, u32 values, bool blanks, 
         const Range range = dfa_.range(at.state, r);
         for (u32 b = range.lo; b <= range.hi; b++) {
           if (end_order(static_cast<u8>(b)) != order) continue;
-          if (!inside && !blanks && is_blank(static_cast<u8>(b))) skipped = true;
+          if (!inside && !blanks && is_blank(static_cast<u8>(b))) skipped = skipped || needs_blanks(at.state);
           else if (inside || text == IN_TOKEN || !repeats_value(at.state, text, static_cast<u8>(b)))
             pending.push_back({{target, at.below}, text, b, member || (begins && b == '"')});
         }

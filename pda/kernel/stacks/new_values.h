@@ -22,8 +22,8 @@ class NewValues {
   bool scope_can_finish(StateId state);           // its rule can end without a value that its scope has seen
   // How many values the guards on these stacks have seen, and the scopes on them if asked for; saturated at limit.
   u32 guard_values(StackId node, u32 limit, bool scopes = false);
-  void clear() { has_new_value_.clear(), scope_can_finish_.clear(); }
-  std::size_t bytes() const { return has_new_value_.bytes(); }
+  void clear() { has_new_value_.clear(), scope_can_finish_.clear(), needs_blanks_.clear(); }
+  std::size_t bytes() const { return has_new_value_.bytes() + scope_can_finish_.bytes() + needs_blanks_.bytes(); }
 
  private:
   RuleDfa& dfa_;
@@ -33,7 +33,10 @@ class NewValues {
   Statistics& statistics_;
   Map64 has_new_value_;      // by edge
   Map64 scope_can_finish_;   // by state
-  bool spells_only_zero(const StackEdge& edge);
+  Map64 needs_blanks_;       // by state
+  u32 nearest_text(StackId node);  // that the nearest guard waits for
+  bool is_zero(u32 text) const;
+  bool needs_blanks(StateId state);
   bool repeats_value(StateId state, u32 text, u8 byte);
   bool finds_new_value(const StackEdge& edge, u32 values, bool blanks, bool& skipped);
 };
