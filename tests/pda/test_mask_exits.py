@@ -7,13 +7,15 @@ ASCII or not, a blank above U+007F, several characters, the end of a rule.
 from __future__ import annotations
 
 from itertools import pairwise, product
-from typing import Any
+from random import Random
+from typing import Any, Final
 
 import numpy as np
 import pytest
 from support.engines import load_engine, one_rule
 
 from stackmask.pda.ebnf import ebnf_grammar
+from stackmask.pda.exceptions import UnsatisfiableError
 from stackmask.pda.grammar import JSON, UTF8, GrammarBuilder, NodeId
 from stackmask.pda.regex import regex_dfa, regex_grammar
 
@@ -145,6 +147,44 @@ def test_what_a_short_text_still_needs(tokens: list[bytes | None], encoding: int
             at = start.fork()
             if at.accept_bytes(prefix.encode()):
                 assert_exact(at, len(tokens), (pattern, minimum, maximum, prefix))
+
+
+ATOMS: Final = (
+    "a", "x", "日", "é", "😀", ".", r"\s", r"\S", r"\w", r"\W", r"\d", "[a-f]", "[^a-f]", "[^,]", "[^é]", "[à-ü]", "[a-zé]", "(foo|b)",
+    "(é|,)", r"\u00a0", r"[^\u00a0]", r"\u2028", r"\u3000", r"[\u2000-\u200a]",
+)  # fmt: skip
+LOW: Final = {"heavy_nodes": 60, "closed_states": 2, "wide_children": 4, "dense_bytes": 2}
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("thresholds", [{}, LOW])
+def test_any_pattern_between_bounds(tokens: list[bytes | None], seed: int, thresholds: dict[str, int]) -> None:
+    """Patterns of a few classes, as a whole or searched, of bounded lengths, drawn at random: near its bounds each differs."""
+    kernel = load_engine("kernel")
+    trie = kernel.TokenTrie(tokens, len(tokens), thresholds=thresholds)
+    chosen = Random(seed)
+    compared = 0
+    while compared < 500:
+        atoms = chosen.choices(ATOMS, k=chosen.randint(1, 3))
+        pattern = "".join(atom + chosen.choice(("", "", "", "?", "*", "+", "{2}")) for atom in atoms)
+        minimum = chosen.choice((0, 0, 0, 1, 2, 3))
+        maximum = chosen.choice((minimum + 1, minimum + 2, minimum + 3, minimum + 8, 40, -1))
+        automaton = regex_dfa(pattern, search=chosen.random() < 0.7)
+        builder = GrammarBuilder()
+        encoding = chosen.choice((UTF8, JSON))
+        text = builder.automaton(automaton.transitions, automaton.accepting, encoding, minimum=minimum, maximum=maximum)
+        body = chosen.choice((*BODIES.values(),))
+        try:
+            grammar = one_rule(builder, body(builder, text))
+            prepared = kernel.KernelGrammar(trie, grammar, states=1_000_000, stack_depth=1_000, memory=64 << 20, seconds=30)
+        except UnsatisfiableError:
+            continue
+        start = kernel.Matcher(prepared, [len(tokens) - 1])
+        for prefix in ("", '"', '"a', '",é', '"ab\u2028', '"日本b', '"é' + "a" * 36, "a", '"foo', "é", '"a\u00a0', "<", "<é"):
+            at = start.fork()
+            if at.accept_bytes(prefix.encode()):
+                compared += 1
+                assert_exact(at, len(tokens), (pattern, minimum, maximum, encoding, prefix))
 
 
 @pytest.mark.parametrize("end", ['"("', '"((" ', '"(" | "l(("', '"(" "l"?', "[(l]"])

@@ -142,14 +142,15 @@ class CounterChain {
     mask_.go_on_at(list->nodes, target, list.get());
   }
 
-  // Whether an exit leads to the same state from all counts. Where it leads into the body anew as well as on in it, as the bracket of
-  // `(.{2,5}\()*` does, both counts are united as far as they may be: from the first counts on, and perhaps not up to the last.
+  // Whether an exit leads to the same state from all counts. It may not do so from the last: an exit that is counted, as U+2028 in
+  // `(.*\s?){0,3}`, and one that leads into the body anew as well as on in it, as the bracket of `(.{2,5}\()*`, whose counts are united as
+  // far as they may be.
   bool leads_alike(u32 exit, u32 far) {
     const StateId next = !counts_ || cap_ == tail_ ? DEAD : state_after(tail_ + 1);
     if (next == DEAD) return true;
     const StateId target = mask_.loops.after_exit(states_[tail_], exit);
     if (target != mask_.loops.after_exit(next, exit)) return false;
-    if (target == DEAD || far <= tail_ + 1 || !mask_.counters.unites_counts(target)) return true;
+    if (target == DEAD || far <= tail_ + 1) return true;
     const StateId last = state_after(far);
     return last != DEAD && target == mask_.loops.after_exit(last, exit);
   }

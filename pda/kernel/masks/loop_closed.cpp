@@ -38,14 +38,19 @@ bool take_closed_classes(StateMaskBuilder& mask, StateId state) {
   }
   mask.dfa.work().spend(mask.trie.words() / 4);
   mask.take_bitmask(mask.index->loop_mask(inside, surely));
+  auto try_token = [&](i32 token) {
+    StateId at = state;
+    mask.dfa.work().spend(4);
+    for (const char byte : mask.trie.text(static_cast<u32>(token)).substr(mask.index->depth()))
+      if (at != DEAD) at = mask.dfa.next(at, static_cast<u8>(byte));
+    if (at != DEAD) mask.tokens.push_back(token);
+  };
   if (surely != maybe)
-    for (const auto tokens = mask.index->loop_tokens(inside, surely + 1, maybe); const i32 token : *tokens) {
-      StateId at = state;
-      mask.dfa.work().spend(4);
-      for (const char byte : mask.trie.text(static_cast<u32>(token)).substr(mask.index->depth()))
-        if (at != DEAD) at = mask.dfa.next(at, static_cast<u8>(byte));
-      if (at != DEAD) mask.tokens.push_back(token);
-    }
+    for (const auto tokens = mask.index->loop_tokens(inside, surely + 1, maybe); const i32 token : *tokens) try_token(token);
+  // Behind the last characters of the classes another may still begin, at which a token ends.
+  if (maybe != NONE && maybe < left && (inside & SIG_INCOMPLETE))
+    for (const auto tokens = mask.index->loop_tokens(inside, maybe + 1, left); const i32 token : *tokens)
+      if (static_cast<u8>(mask.trie.text(static_cast<u32>(token)).back()) >= 0x80) try_token(token);
   mask.statistics.closed++, mask.statistics.bounded_closed += left != NONE;
   std::sort(landed.begin(), landed.end());
   Scratch<u32> below;

@@ -99,12 +99,6 @@ bool Counters::differs_by_count(StateId state, StateId next, u64 inside, u32* mo
   return head != NONE;
 }
 
-bool Counters::unites_counts(StateId state) const {
-  const std::span<const Item> items = dfa_.items(state);
-  dfa_.work().spend(items.size());
-  return std::ranges::any_of(items, [&](const Item& item) { return nfa_.registers.get(item.reg).further != 0; });
-}
-
 bool Counters::in_repetition(StateId state) const {
   for (const Item item : dfa_.items(state))
     if (const u32 body = nfa_.states[item.state].body; body != NONE && !nfa_.heads[body].automaton && !nfa_.heads[body].permutation)

@@ -31,7 +31,6 @@ class Counters {
   // `next`, the successor of a state under some class, differs from it by having counted one more, and so does each that follows, for
   // `more` steps from `state` on in all.
   bool differs_by_count(StateId state, StateId next, u64 inside, u32* more) const;
-  bool unites_counts(StateId state) const;  // an item of it stands for several counts
   bool in_repetition(StateId state) const;  // of something other than an automaton's characters
   void clear() { saturated_ = {}; }
   std::size_t bytes() const { return saturated_.capacity() * sizeof(u32); }
