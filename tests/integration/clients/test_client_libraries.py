@@ -46,16 +46,18 @@ def url():
     """Where `stackmask serve --demo` listens, in a separate process."""
     path = os.pathsep.join([str(Path(stackmask.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     command = [sys.executable, "-m", "stackmask", "serve", "--demo", "--port", "0"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path})
-    found = None
-    while found is None:
-        line = process.stderr.readline()
-        assert line, "the server did not start"
-        found = re.search(r"http://[\w.:]+/v1", line)
-    threading.Thread(target=process.stderr.read, daemon=True).start()
-    yield found[0]
-    process.send_signal(signal.SIGTERM)
-    process.wait(30)
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path}) as process:
+        found = None
+        while found is None:
+            line = process.stderr.readline()
+            assert line, "the server did not start"
+            found = re.search(r"http://[\w.:]+/v1", line)
+        reader = threading.Thread(target=process.stderr.read, daemon=True)
+        reader.start()
+        yield found[0]
+        process.send_signal(signal.SIGTERM)
+        process.wait(30)
+        reader.join(30)
 
 
 @pytest.fixture(autouse=True)
