@@ -6,6 +6,7 @@ ASCII or not, a blank above U+007F, several characters, the end of a rule.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import pairwise, product
 from random import Random
 from typing import Any, Final
@@ -57,6 +58,17 @@ def assert_exact(at: Any, size: int, about: object) -> None:
     at.fill_by_trial(rows, 1)
     differing = np.flatnonzero(np.unpackbits((rows[0] ^ rows[1]).view(np.uint8), bitorder="little"))
     assert not differing.size, (about, differing[:8])
+
+
+def assert_exact_behind(start: Any, size: int, prefixes: Iterable[str], about: tuple[object, ...]) -> int:
+    """The masks behind the prefixes that the matcher takes are what trying says; how many there were."""
+    compared = 0
+    for prefix in prefixes:
+        at = start.fork()
+        if at.accept_bytes(prefix.encode()):
+            compared += 1
+            assert_exact(at, size, (*about, prefix))
+    return compared
 
 
 @pytest.mark.parametrize("characters", CLASSES)
@@ -121,11 +133,9 @@ def test_what_counts_inside_of_what_counts(tokens: list[bytes | None], body: str
             grammar = one_rule(builder, AROUND[around](builder, BODIES[body](builder, counted)))
             prepared = kernel.KernelGrammar(trie, grammar, states=1_000_000, stack_depth=1_000, memory=64 << 20, seconds=30)
             start = kernel.Matcher(prepared, [len(tokens) - 1])
-            for prefix in ("", "[", "a", "<", "<é"):
-                for text in ("", '"', '"a', '"foo b', '"ab é', "a", "ab", "foo é"):
-                    at = start.fork()
-                    if at.accept_bytes((prefix + text).encode()):
-                        assert_exact(at, len(tokens), (pattern, minimum, maximum, prefix + text))
+            texts = ("", '"', '"a', '"foo b', '"ab é', "a", "ab", "foo é")
+            prefixes = (outside + text for outside, text in product(("", "[", "a", "<", "<é"), texts))
+            assert_exact_behind(start, len(tokens), prefixes, (pattern, minimum, maximum))
 
 
 NEEDED = (r"\u00a0", r"\u2028", r"\u3000", "é", "[à-ü]", r"\s", r"a\u00a0", r"\u00a0é", r"\u2028|š", "😀", r"\S,", r"[^\u00a0]é")
@@ -143,10 +153,8 @@ def test_what_a_short_text_still_needs(tokens: list[bytes | None], encoding: int
         grammar = one_rule(builder, BODIES["a string"](builder, text))
         prepared = kernel.KernelGrammar(trie, grammar, states=1_000_000, stack_depth=1_000, memory=64 << 20, seconds=30)
         start = kernel.Matcher(prepared, [len(tokens) - 1])
-        for prefix in ("", '"', '"a', '",é', '"ab\u2028', '"日本b', '"é' + "a" * 36):
-            at = start.fork()
-            if at.accept_bytes(prefix.encode()):
-                assert_exact(at, len(tokens), (pattern, minimum, maximum, prefix))
+        prefixes = ("", '"', '"a', '",é', '"ab\u2028', '"日本b', '"é' + "a" * 36)
+        assert_exact_behind(start, len(tokens), prefixes, (pattern, minimum, maximum))
 
 
 ATOMS: Final = (
@@ -180,11 +188,8 @@ def test_any_pattern_between_bounds(tokens: list[bytes | None], seed: int, thres
         except UnsatisfiableError:
             continue
         start = kernel.Matcher(prepared, [len(tokens) - 1])
-        for prefix in ("", '"', '"a', '",é', '"ab\u2028', '"日本b', '"é' + "a" * 36, "a", '"foo', "é", '"a\u00a0', "<", "<é"):
-            at = start.fork()
-            if at.accept_bytes(prefix.encode()):
-                compared += 1
-                assert_exact(at, len(tokens), (pattern, minimum, maximum, encoding, prefix))
+        prefixes = ("", '"', '"a', '",é', '"ab\u2028', '"日本b', '"é' + "a" * 36, "a", '"foo', "é", '"a\u00a0', "<", "<é")
+        compared += assert_exact_behind(start, len(tokens), prefixes, (pattern, minimum, maximum, encoding))
 
 
 @pytest.mark.parametrize("end", ['"("', '"((" ', '"(" | "l(("', '"(" "l"?', "[(l]"])
@@ -198,7 +203,4 @@ def test_counts_that_begin_anew(text: str, end: str) -> None:
         grammar = ebnf_grammar(f"root ::= ({text}{{{minimum},{maximum}}} ({end}))*", special={})
         prepared = kernel.KernelGrammar(trie, grammar, states=1_000_000, stack_depth=1_000, memory=64 << 20, seconds=30)
         start = kernel.Matcher(prepared, [])
-        for prefix in (b"", b"l", b"ll", b"l(l", b"ll(l"):
-            at = start.fork()
-            if at.accept_bytes(prefix):
-                assert_exact(at, len(tokens), (minimum, maximum, prefix))
+        assert_exact_behind(start, len(tokens), ("", "l", "ll", "l(l", "ll(l"), (minimum, maximum))

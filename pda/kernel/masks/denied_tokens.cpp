@@ -1,7 +1,6 @@
 #include "masks/denied_tokens.h"
 
 #include <algorithm>
-#include <string_view>
 
 namespace stackmask {
 
@@ -68,32 +67,16 @@ void DeniedTokens::split_refuted(StateId state, std::vector<u32>& left, std::vec
 
 DeniedTokens::Waiting DeniedTokens::waiting(StackId configuration) {
   Waiting found;
-  Scratch<StackId> todo{configuration};
-  Map64 looked_at;
-  while (!todo.empty()) {
-    const StackId node = todo.back();
-    todo.pop_back();
-    if (looked_at.find(node)) continue;
-    looked_at.insert(node, 1);
-    dfa_.work().spend(4ull + stacks_.edge_count(node));
-    for (u32 k = 0; k < stacks_.edge_count(node); k++) {
-      const StackEdge edge = stacks_.edges(node)[k];
-      if (edge.state == BOTTOM) continue;
-      if (!(dfa_[edge.state].flags & STATE_GUARD)) {
-        if (stacks_.guarded(edge.below) & GUARD_BELOW) todo.push_back(edge.below);
-        continue;
-      }
-      const u32 text = dfa_.guard_text(edge.state);
-      if (!dfa_.seen_any(dfa_.guard_back(edge.state))) continue;
-      const bool in_string = text != IN_TOKEN && dfa_.texts().inside_string(text);
-      (in_string ? found.string : found.other) = true;
-      if (text == IN_TOKEN || in_string) continue;
-      const std::string before = dfa_.texts().text(text);
-      const std::size_t other = before.find_last_not_of("-0.");
-      found.zero =
-          found.zero || other == std::string::npos || std::string_view("123456789eE+").find(before[other]) == std::string_view::npos;
-    }
-  }
+  stacks_.each_edge(configuration, [&](const StackEdge& edge) {
+    if (edge.state == BOTTOM) return false;
+    if (!(dfa_[edge.state].flags & STATE_GUARD)) return (stacks_.guarded(edge.below) & GUARD_BELOW) != 0;
+    if (!dfa_.seen_any(dfa_.guard_back(edge.state))) return false;
+    const u32 text = dfa_.guard_text(edge.state);
+    const bool in_string = text != IN_TOKEN && dfa_.texts().inside_string(text);
+    (in_string ? found.string : found.other) = true;
+    found.zero = found.zero || (text != IN_TOKEN && !in_string && dfa_.texts().number(text).find_first_not_of("-0.") == std::string::npos);
+    return false;
+  });
   return found;
 }
 

@@ -48,7 +48,7 @@ bool take_closed_classes(StateMaskBuilder& mask, StateId state) {
   if (surely != maybe)
     for (const auto tokens = mask.index->loop_tokens(inside, surely + 1, maybe); const i32 token : *tokens) try_token(token);
   // Behind the last characters of the classes another may still begin, at which a token ends.
-  if (maybe != NONE && maybe < left && (inside & SIG_INCOMPLETE))
+  if (maybe < left && (inside & SIG_INCOMPLETE))
     for (const auto tokens = mask.index->loop_tokens(inside, maybe + 1, left); const i32 token : *tokens)
       if (static_cast<u8>(mask.trie.text(static_cast<u32>(token)).back()) >= 0x80) try_token(token);
   mask.statistics.closed++, mask.statistics.bounded_closed += left != NONE;

@@ -1,6 +1,7 @@
 #include "stacks/new_values.h"
 
 #include <algorithm>
+#include <string_view>
 
 namespace stackmask {
 
@@ -126,7 +127,12 @@ u32 NewValues::nearest_text(StackId node) {
 }
 
 // In a number that is zero so far: any number of texts may be left, those with all its exponents, and yet no other value.
-bool NewValues::is_zero(u32 text) const { return text != IN_TOKEN && dfa_.texts().ends_in_zero(text); }
+bool NewValues::is_zero(u32 text) const {
+  if (text == IN_TOKEN) return false;
+  const std::string number = dfa_.texts().number(text);
+  const std::string_view digits = std::string_view(number).substr(0, number.find_first_of("eE"));
+  return digits.find('0') != std::string_view::npos && digits.find_first_not_of("-0.") == std::string_view::npos;
+}
 
 // Whether the value that the nearest guard waits for has a completion that the guard has not seen.
 bool NewValues::has_new_value(const StackEdge& edge) {
@@ -193,9 +199,7 @@ bool NewValues::needs_blanks(StateId state) {
 // the digits of an exponent, or any digit of the exponent of zero.
 bool NewValues::repeats_value(StateId state, u32 text, u8 byte) {
   if (byte < '0' || byte > '9' || dfa_.next(state, byte) != state) return false;
-  const std::string all = dfa_.texts().text(text);
-  const std::size_t before = all.find_last_not_of("0123456789.eE+-");
-  const std::string number = all.substr(before == std::string::npos ? 0 : before + 1);
+  const std::string number = dfa_.texts().number(text);
   const std::size_t exponent = number.find_first_of("eE");
   if (exponent != std::string::npos) {
     if (number.find_first_not_of("-0.") == exponent) return true;
@@ -239,20 +243,11 @@ bool NewValues::finds_new_value(const StackEdge& edge, u32 values, bool blanks, 
     }
   };
   if (dfa_.nfa().permutes) {
-    Scratch<StackId> below{edge.below};
-    Map64 looked_at;
     add_used(edge.state);
-    while (!below.empty()) {
-      const StackId node = below.back();
-      below.pop_back();
-      if (looked_at.find(node)) continue;
-      looked_at.insert(node, 1);
-      dfa_.work().spend(2ull + stacks_.edge_count(node));
-      for (u32 k = 0; k < stacks_.edge_count(node); k++) {
-        add_used(stacks_.edges(node)[k].state);
-        if (stacks_.edges(node)[k].below != NO_STACK) below.push_back(stacks_.edges(node)[k].below);
-      }
-    }
+    stacks_.each_edge(edge.below, [&](const StackEdge& at) {
+      add_used(at.state);
+      return true;
+    });
     std::sort(first_used.begin(), first_used.end());
   }
   auto out_of_order = [&](StateId state, u32 text) {  // of a member whose key was read

@@ -64,6 +64,22 @@ class StackSet {
   void begin_step() { entered_region_ = false; }
   bool entered_region() const { return entered_region_; }  // since begin_step(): the nodes made since then depend on the position
 
+  // Each edge of a node and of those below it, of each node once; `visit(edge)` says whether to go on below the edge, and interns nothing.
+  template <class Visit>
+  void each_edge(StackId from, Visit visit) const {
+    Scratch<StackId> todo{from};
+    Map64 looked_at;
+    while (!todo.empty()) {
+      const StackId node = todo.back();
+      todo.pop_back();
+      if (looked_at.find(node)) continue;
+      looked_at.insert(node, 1);
+      dfa_.work().spend(4ull + edge_count(node));
+      for (const StackEdge& edge : std::span(edges(node), edge_count(node)))
+        if (visit(edge) && edge.below != NO_STACK) todo.push_back(edge.below);
+    }
+  }
+
   // Marks the nodes below used nodes as used, and the states on them.
   void mark_below(std::vector<u8>& used, std::vector<u8>& states_used) const;
   std::vector<StackId> keep(const std::vector<u8>& used, const std::vector<StateId>& state_map);  // forgets the others; the new numbers

@@ -140,16 +140,15 @@ std::string PendingTexts::text(u32 text) const {
   return result;
 }
 
-bool PendingTexts::ends_in_zero(u32 text) const {
-  std::string number;  // from its end
+std::string PendingTexts::number(u32 text) const {
+  std::string number;
   for (; text != EMPTY && modes_[text] == OUTSIDE; text = parents_[text].first) {
     const char byte = static_cast<char>(parents_[text].second);
     if (std::string_view("0123456789.eE+-").find(byte) == std::string_view::npos) break;
     number.push_back(byte);
   }
   std::reverse(number.begin(), number.end());
-  const std::string_view digits = std::string_view(number).substr(0, number.find_first_of("eE"));
-  return digits.find('0') != std::string_view::npos && digits.find_first_not_of("-0.") == std::string_view::npos;
+  return number;
 }
 
 }  // namespace stackmask

@@ -23,7 +23,7 @@ class PendingTexts {
   u32 extend(u32 text, u8 byte);
   bool inside_string(u32 text) const { return modes_[text] != OUTSIDE; }
   std::string text(u32 text) const;
-  bool ends_in_zero(u32 text) const;  // in a number that is zero so far, and stays zero whatever exponent follows
+  std::string number(u32 text) const;  // that the text ends in, not inside of a string; empty for none
   std::size_t bytes() const { return children_.bytes() + parents_.capacity() * sizeof(parents_[0]) + modes_.capacity(); }
 
  private:

@@ -1,13 +1,6 @@
 """Client libraries against the server: each gives the object that it was asked for, in every way that it has of asking."""
 
-import os
-import re
-import signal
-import subprocess
-import sys
-import threading
 from collections.abc import Iterable
-from pathlib import Path
 
 import pytest
 
@@ -19,7 +12,7 @@ pytest.importorskip("prometheus_client")
 openai = pytest.importorskip("openai")
 pydantic = pytest.importorskip("pydantic")
 
-import stackmask  # noqa: E402
+from support.server import Server  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the clients' own
 ASK = "Write a person as JSON with name, age."
@@ -44,20 +37,9 @@ def is_person(value):
 @pytest.fixture(scope="module")
 def url():
     """Where `stackmask serve --demo` listens, in a separate process."""
-    path = os.pathsep.join([str(Path(stackmask.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
-    command = [sys.executable, "-m", "stackmask", "serve", "--demo", "--port", "0"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path}) as process:
-        found = None
-        while found is None:
-            line = process.stderr.readline()
-            assert line, "the server did not start"
-            found = re.search(r"http://[\w.:]+/v1", line)
-        reader = threading.Thread(target=process.stderr.read, daemon=True)
-        reader.start()
-        yield found[0]
-        process.send_signal(signal.SIGTERM)
-        process.wait(30)
-        reader.join(30)
+    server = Server()
+    yield f"{server.url}/v1"
+    server.stop()
 
 
 @pytest.fixture(autouse=True)
