@@ -11,7 +11,7 @@ import contextlib
 from random import Random
 from typing import Any, Final
 
-from support.tokens import BROKEN, GROUPS, LONG, PUNCTUATION, WHOLE, WORDS
+from support.tokens import BLANKS, BROKEN, GROUPS, LONG, PUNCTUATION, WHOLE, WORDS
 
 from stackmask.pda import _kernel
 from stackmask.pda.exceptions import LimitError, StackmaskError
@@ -57,7 +57,7 @@ def cut(random: Random, texts: list[bytes]) -> bytes:
 
 def vocabulary(random: Random, texts: list[bytes], *, few: bool, least: int) -> tuple[tuple[bytes | None, ...], tuple[int, ...]]:
     """At least `least` tokens and the ids of those that stop; `few` where every token is tried byte by byte."""
-    profile = random.choice(("mixed",) * 6 + ("broken", "broken", "long", "bytes", "one", "whole"))
+    profile = random.choice(("mixed",) * 6 + ("broken", "broken", "blanks", "long", "bytes", "one", "whole"))
     count = random.choice((8, 20, 40) if few else (60, 200, 600, 1500))
     tokens: list[bytes | None] = []
     if profile == "one":
@@ -79,6 +79,12 @@ def vocabulary(random: Random, texts: list[bytes], *, few: bool, least: int) -> 
                 + random.choice(PUNCTUATION + WHOLE + (b"",))
                 for _ in range(count // 2)
             ]
+        if profile == "blanks":  # above U+007F: a class may hold some of them, and a token may end inside of one
+            for _ in range(count // 2):
+                blank = random.choice(BLANKS)
+                before = random.choice((joined(random, 2), b"", cut(random, texts) if texts else b"a"))
+                behind = random.choice((joined(random, 1), b"", random.choice(BLANKS)))
+                tokens.append(before + random.choice((blank[: random.randint(1, len(blank) - 1)], blank + behind)))
         if profile == "long":
             for _ in range(8):
                 unit = random.choice((*LONG, *(text[:5] for text in texts)))

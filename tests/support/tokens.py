@@ -44,5 +44,6 @@ BROKEN: Final = (
     b"\x98\x80", b"\x80", b"\xbf", b"\xe2\x80", b"\xa8", b"\xc2", b"\xa0", b"\xed\xa0", b"\xc0", b"\xf4\x8f", b"\xf4\x90",
     b"\xff", b"\xe0\x80", b"\xe3\x80", b"\xef\xbb",
 )  # fmt: skip
+BLANKS: Final = tuple(text.encode() for text in ("\u0085", "\u00a0", "\u1680", "\u2003", "\u2028", "\u202f", "\u205f", "\u3000", "\ufeff"))
 GROUPS: Final = (WORDS, PUNCTUATION, JSON_ENDS, VALUES, WHOLE, BROKEN)
 LONG: Final = (b"a", b" ", b"1", b"ab", b"a ", "é".encode(), "日".encode(), b"\n", b"a.", "aé".encode(), b"[", b'"a",', b"\\n")
