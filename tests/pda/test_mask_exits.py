@@ -101,6 +101,12 @@ BODIES = {
 }
 
 
+def found(builder: GrammarBuilder, pattern: str, minimum: int, maximum: int, encoding: int, *, search: bool) -> NodeId:
+    """Texts of so many characters that match a pattern."""
+    automaton = regex_dfa(pattern, search=search)
+    return builder.automaton(automaton.transitions, automaton.accepting, encoding, minimum=minimum, maximum=maximum)
+
+
 def nested(builder: GrammarBuilder, body: NodeId) -> NodeId:
     """The body in any number of brackets: a rule that is never made a part of its caller."""
     rule = builder.rule("nested")
@@ -128,8 +134,7 @@ def test_what_counts_inside_of_what_counts(tokens: list[bytes | None], body: str
             if pattern is None:
                 counted = builder.repeat(builder.chars((0, 0x10FFFF), encoding), minimum, maximum)
             else:
-                automaton = regex_dfa(pattern, search=False)
-                counted = builder.automaton(automaton.transitions, automaton.accepting, encoding, minimum=minimum, maximum=maximum)
+                counted = found(builder, pattern, minimum, maximum, encoding, search=False)
             grammar = one_rule(builder, AROUND[around](builder, BODIES[body](builder, counted)))
             prepared = kernel.KernelGrammar(trie, grammar, states=1_000_000, stack_depth=1_000, memory=64 << 20, seconds=30)
             start = kernel.Matcher(prepared, [len(tokens) - 1])
@@ -147,10 +152,8 @@ def test_what_a_short_text_still_needs(tokens: list[bytes | None], encoding: int
     kernel = load_engine("kernel")
     trie = kernel.TokenTrie(tokens, len(tokens))
     for pattern, (minimum, maximum) in product(NEEDED, ((0, 2), (0, 3), (0, 5), (2, 4), (0, 40))):
-        automaton = regex_dfa(pattern, search=True)
         builder = GrammarBuilder()
-        text = builder.automaton(automaton.transitions, automaton.accepting, encoding, minimum=minimum, maximum=maximum)
-        grammar = one_rule(builder, BODIES["a string"](builder, text))
+        grammar = one_rule(builder, BODIES["a string"](builder, found(builder, pattern, minimum, maximum, encoding, search=True)))
         prepared = kernel.KernelGrammar(trie, grammar, states=1_000_000, stack_depth=1_000, memory=64 << 20, seconds=30)
         start = kernel.Matcher(prepared, [len(tokens) - 1])
         prefixes = ("", '"', '"a', '",é', '"ab\u2028', '"日本b', '"é' + "a" * 36)
@@ -161,6 +164,16 @@ ATOMS: Final = (
     "a", "x", "日", "é", "😀", ".", r"\s", r"\S", r"\w", r"\W", r"\d", "[a-f]", "[^a-f]", "[^,]", "[^é]", "[à-ü]", "[a-zé]", "(foo|b)",
     "(é|,)", r"\u00a0", r"[^\u00a0]", r"\u2028", r"\u3000", r"[\u2000-\u200a]",
 )  # fmt: skip
+BEHIND = {
+    "any characters": lambda b: b.repeat(b.chars((0, 0x10FFFF)), 0),
+    "all but a few texts": lambda b: b.except_words(("a/b", "abc", "é")),
+    "some letters": lambda b: b.repeat(b.chars((97, 109)), 1, 5),
+    "a character above U+007F": lambda b: b.chars((0x80, 0x2FFF)),
+    "digits or a quote": lambda b: b.alt(b.literal(b'"'), b.repeat(b.chars((48, 57, 97, 100)), 0)),
+    "a text with bounds too": lambda b: found(b, ".é?", 2, 9, UTF8, search=True),
+}
+"""What may follow a text with bounds, and reads some of its characters."""
+
 LOW: Final = {"heavy_nodes": 60, "closed_states": 2, "wide_children": 4, "dense_bytes": 2}
 
 
@@ -177,19 +190,48 @@ def test_any_pattern_between_bounds(tokens: list[bytes | None], seed: int, thres
         pattern = "".join(atom + chosen.choice(("", "", "", "?", "*", "+", "{2}")) for atom in atoms)
         minimum = chosen.choice((0, 0, 0, 1, 2, 3))
         maximum = chosen.choice((minimum + 1, minimum + 2, minimum + 3, minimum + 8, 40, -1))
-        automaton = regex_dfa(pattern, search=chosen.random() < 0.7)
+        search = chosen.random() < 0.7
         builder = GrammarBuilder()
         encoding = chosen.choice((UTF8, JSON))
-        text = builder.automaton(automaton.transitions, automaton.accepting, encoding, minimum=minimum, maximum=maximum)
-        body = chosen.choice((*BODIES.values(),))
+        text = found(builder, pattern, minimum, maximum, encoding, search=search)
+        body, behind = chosen.choice((*BODIES.values(),)), chosen.choice((*BEHIND.values(),))
         try:
-            grammar = one_rule(builder, body(builder, text))
+            node = body(builder, text) if chosen.random() < 0.5 else builder.seq(text, behind(builder))
+            grammar = one_rule(builder, node)
             prepared = kernel.KernelGrammar(trie, grammar, states=1_000_000, stack_depth=1_000, memory=64 << 20, seconds=30)
         except UnsatisfiableError:
             continue
         start = kernel.Matcher(prepared, [len(tokens) - 1])
         prefixes = ("", '"', '"a', '",é', '"ab\u2028', '"日本b', '"é' + "a" * 36, "a", '"foo', "é", '"a\u00a0', "<", "<é")
         compared += assert_exact_behind(start, len(tokens), prefixes, (pattern, minimum, maximum, encoding))
+
+
+RANGES: Final = ((32, 47), (48, 57), (97, 97), (98, 98), (99, 127), (128, 0x9F), (0xA0, 0xA0), (0xA1, 0x2FFF), (0x3000, 0x10FFFF))
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("thresholds", [{}, LOW])
+def test_any_automaton_between_bounds(tokens: list[bytes | None], seed: int, thresholds: dict[str, int]) -> None:
+    """Automata drawn at random, of bounded lengths, before a text that reads the same characters: it must not begin too early."""
+    kernel = load_engine("kernel")
+    trie = kernel.TokenTrie(tokens, len(tokens), thresholds=thresholds)
+    chosen = Random(seed)
+    compared = 0
+    while compared < 300:
+        states = chosen.randint(2, 4)
+        rows = tuple(tuple((*both, chosen.randrange(states)) for both in RANGES if chosen.random() < 0.6) for _ in range(states))
+        accepting = tuple(chosen.random() < 0.7 for _ in range(states))
+        minimum = chosen.choice((0, 2, 3, 60))
+        maximum = chosen.choice((minimum + 2, minimum + 7, 90, -1))
+        builder = GrammarBuilder()
+        text = builder.automaton(rows, accepting, chosen.choice((UTF8, JSON)), minimum=minimum, maximum=maximum)
+        try:
+            grammar = one_rule(builder, builder.seq(text, chosen.choice((*BEHIND.values(),))(builder)))
+            prepared = kernel.KernelGrammar(trie, grammar, states=1_000_000, stack_depth=1_000, memory=64 << 20, seconds=30)
+        except UnsatisfiableError:
+            continue
+        start = kernel.Matcher(prepared, [len(tokens) - 1])
+        compared += assert_exact_behind(start, len(tokens), ("", "a", "b", "1", ",", "é", "a" * 58), (rows, accepting, minimum, maximum))
 
 
 @pytest.mark.parametrize("end", ['"("', '"((" ', '"(" | "l(("', '"(" "l"?', "[(l]"])

@@ -15,15 +15,15 @@ namespace stackmask {
 
 bool take_closed_classes(StateMaskBuilder& mask, StateId state) {
   if (mask.guarded) return false;
-  u32 left = NONE;
-  const StateId released = mask.counters.without_bounds(state, &left);
-  if (released == DEAD) return false;
-  const ClosedClasses closed = mask.loops.closed_classes(released);
+  const Counters::Released released = mask.counters.without_bounds(state);
+  if (released.state == DEAD) return false;
+  const u32 left = released.left;
+  const ClosedClasses closed = mask.loops.closed_classes(released.state);
   const u64 inside = closed.inside;
   if ((inside & ~(SIG_INCOMPLETE | SIG_SPACE)) == 0) return false;
-  if (left != NONE && closed.outside) return false;
-  // Characters that surely are in bounds, and those that may be, by where they lead.
-  const u32 surely = left == NONE ? NONE : left - std::min(left, closed.high);
+  if ((left != NONE || released.below_minimum) && closed.outside) return false;
+  // Characters that surely are in bounds, and those that may be, by where they lead. Below the minimum a state that accepts needs one more.
+  const u32 surely = left == NONE ? NONE : left - std::min(left, closed.high + released.below_minimum);
   const u32 maybe = left == NONE ? NONE : left - std::min(left, closed.low);
   Scratch<std::pair<StateId, u32>> landed;  // (state, node)
   const auto paths = mask.index->exit_paths(inside);

@@ -24,8 +24,7 @@ bool few_exits(const StateMaskBuilder& mask, const ClassLoop& loop) {
 
 // The states ahead have no more classes in common than the loop has.
 bool closes(StateMaskBuilder& mask, StateId state, const ClassLoop& loop) {
-  u32 left = NONE;
-  const StateId released = mask.counters.without_bounds(state, &left);
+  const StateId released = mask.counters.without_bounds(state).state;
   if (released == DEAD || mask.loops.class_loop(released).target != released) return false;
   return (mask.loops.closed_classes(released).inside & ~loop.inside) == 0;
 }

@@ -106,23 +106,23 @@ bool Counters::in_repetition(StateId state) const {
   return false;
 }
 
-StateId Counters::without_bounds(StateId state, u32* left) {
-  *left = NONE;
-  if (dfa_[state].flags & STATE_GUARD) return state;
+Counters::Released Counters::without_bounds(StateId state) {
+  Released released;
+  if (dfa_[state].flags & STATE_GUARD) return {state};
   u32 body = NONE, reg_of = NONE;
   bool decided = true;
-  const StateId result = recounted(state, [&](const Item& item, const NfaState& nfa_state, const Head& head, Register& reg) {
+  released.state = recounted(state, [&](const Item& item, const NfaState& nfa_state, const Head& head, Register& reg) {
     if (!head.automaton) return true;
     if (body != NONE && (body != nfa_state.body || reg_of != item.reg)) decided = false;
     body = nfa_state.body, reg_of = item.reg;
-    if (reg.count < COUNT_DEEP) {
-      if (reg.count < head.minimum && head.bounded) decided = false;
-      if (head.maximum != NONE) *left = head.maximum - reg.count;
-    }
+    released.below_minimum = reg.count != COUNT_FREE && (reg.count == COUNT_DEEP || reg.count < head.minimum);
+    if (released.below_minimum && head.bounded) decided = false;
+    if (reg.count < COUNT_DEEP && head.maximum != NONE) released.left = head.maximum - reg.count;
     reg.count = COUNT_FREE;
     return true;
   });
-  return decided ? result : DEAD;
+  if (!decided) released.state = DEAD;
+  return released;
 }
 
 std::pair<u32, u32> Counters::settled(StateId state) const {

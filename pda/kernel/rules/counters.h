@@ -25,8 +25,13 @@ class Counters {
   StateId advanced(StateId state, u32 count);                     // the state with `count` more counted
   std::pair<StateId, u32> with_free_counts(
       StateId state);  // far from its bounds, and how many characters an automaton in it may still need
-  // The state without the bounds of the automaton that it counts in: itself where there is none, DEAD where the bounds cannot be dropped.
-  StateId without_bounds(StateId state, u32* left);  // left: characters up to the maximum, NONE for no bound
+  // A state without the bounds of the automaton that it counts in: itself where there is none, DEAD where the bounds cannot be dropped.
+  struct Released {
+    StateId state = DEAD;
+    u32 left = NONE;           // characters up to the maximum, NONE for no bound
+    bool below_minimum = false;  // the automaton cannot be left yet, but can be in the released state
+  };
+  Released without_bounds(StateId state);
   std::pair<u32, u32> settled(StateId state) const;  // the range of NfaState::settled in it: characters that an automaton still needs
   // `next`, the successor of a state under some class, differs from it by having counted one more, and so does each that follows, for
   // `more` steps from `state` on in all.
