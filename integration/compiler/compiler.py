@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, cached_property, partial
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Self
 from weakref import WeakSet
@@ -286,7 +286,7 @@ class Compiler:
             raise TypeError(f"a Compiler takes a stackmask.Vocabulary, not {type(vocabulary).__name__}")
         self._vocabulary = vocabulary
         self._limits = limits or Limits()
-        self._threads = threads or min(8, os.cpu_count() or 1)
+        self._threads = threads or _default_threads()
         self._executor: Executor
         self._begin(cache_bytes)
         _COMPILERS.add(self)
@@ -294,13 +294,14 @@ class Compiler:
     def _begin(self, cache_bytes: int) -> None:
         """Start with an empty cache, and with threads of this process."""
         self._cache: Cache[CompiledGrammar] = Cache(cache_bytes)
-        self._tags = StructuralTags(
-            self._vocabulary.special,
-            spelled=spelled_names(self._vocabulary),
-            vocabulary_size=self._vocabulary.size,
-            limits=self._limits,
-        )
+        self.__dict__.pop("_tags", None)
         self._executor = ThreadPoolExecutor(self._threads, "stackmask-compile")
+
+    @cached_property
+    def _tags(self) -> StructuralTags:
+        """Compiles structural tags. PERF: ordering the names of hundreds of special tokens takes half as long as a small schema."""
+        vocabulary = self._vocabulary
+        return StructuralTags(vocabulary.special, spelled=spelled_names(vocabulary), vocabulary_size=vocabulary.size, limits=self._limits)
 
     def _begin_in_child(self) -> None:
         """Start again in a forked process: the parent's threads are gone, and may have left locks that are never released."""
@@ -640,9 +641,16 @@ class Compiler:
             raise error if job.explain is None else job.explain() from None
 
 
+@cache
+def _default_threads() -> int:
+    """The number of threads of a compiler that is not told one. PERF: the system reads the count of processors from a file."""
+    return min(8, os.cpu_count() or 1)
+
+
 def spelled_names(vocabulary: Vocabulary) -> list[str]:
     """The names of special tokens that have no text: a structural tag that spells one means the token too."""
-    return [name for name, token in vocabulary.special.items() if vocabulary.tokens[token] is None]
+    tokens = vocabulary.tokens
+    return [name for name, token in vocabulary.special.items() if tokens[token] is None]
 
 
 def _tell_rule(kind: str, text: str, data: bytes, position: int, rules: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -102,6 +102,15 @@ def test_any_json(compiler):
     assert compiler.json_schema("$$ANY$$") is compiler.json()
 
 
+def test_tags_begin_with_the_first(vocabulary):
+    """A compiler that never sees a tag does not order the names of special tokens, which takes as long as a small schema."""
+    compiler = Compiler(vocabulary)
+    compiler.json_schema({"type": "integer"})
+    assert "_tags" not in vars(compiler)
+    compiler.structural_tag({"type": "structural_tag", "format": {"type": "const_string", "value": "yes"}})
+    assert "_tags" in vars(compiler)
+
+
 def test_structural_tags(compiler):
     """Mappings, JSON text and models are the same tag, which can name special tokens; a tag inside is compiled once."""
     call = {"begin": "<call>", "content": {"type": "json_schema", "json_schema": {"type": "integer"}}, "end": "."}
