@@ -24,7 +24,10 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
 from math import ceil, floor, gcd, lcm
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
+
+import numpy as np
+import numpy.typing as npt
 
 from ...pda.automata.minimize import live_states, restricted, sources
 from ...pda.exceptions import LimitError
@@ -238,9 +241,12 @@ def remainders_alike(period: int, divisors: Sequence[int], *, united: bool = Fal
     >>> remainders_alike(12, [12])
     [0, 1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5]
     """
+    if not period:
+        return []
     free = 1
-    special: dict[int, list[tuple[int, int, int]]] = {}
-    for index, n in enumerate(divisors):
+    told: list[npt.NDArray[np.int64]] = []  # of each number of digits to come the value that makes a divisor divide, -1 where none does
+    divided = np.full(period, -1)  # 0 where a divisor divides without more digits, if they are united
+    for n in divisors:
         power, digits = 1, 0
         while power < n:
             power, digits = power * 10, digits + 1
@@ -253,19 +259,24 @@ def remainders_alike(period: int, divisors: Sequence[int], *, united: bool = Fal
             # r 10**k = -v (mod n) for the v that `common` divides, of which each has `common` solutions.
             modulus = n // common
             inverse = pow(10**k // common, -1, modulus)
-            for value in range(0, 10**k, common):
-                first = -(value // common) * inverse % modulus
-                said = (index if k or not united else -1, k, value)
-                for rest in range(first, period, modulus):
-                    its = special.setdefault(rest, [])
-                    if said not in its:
-                        its.append(said)
-    names = [*range(free)] * (period // free)
-    known: dict[tuple[int, tuple[tuple[int, int, int], ...]], int] = {}
-    for rest, its in special.items():
-        names[rest] = known.setdefault((names[rest], tuple(sorted(its))), free + len(known))
-    least = dict(zip(reversed(names), range(period - 1, -1, -1), strict=True))
-    return [least[name] for name in names]
+            values = np.arange(0, 10**k, common)
+            said = np.full(modulus, -1)
+            said[-(values // common) * inverse % modulus] = values
+            if united and not k:
+                divided[::modulus] = 0
+            else:
+                told.append(np.tile(said, period // modulus))
+    names = np.arange(period) % free
+    count = free
+    for said in (*told, divided):
+        kinds = int(said.max()) + 2
+        if count * kinds > np.iinfo(np.int64).max:
+            names = np.unique(names, return_inverse=True)[1]
+            count = period
+        names = names * kinds + said + 1
+        count *= kinds
+    _, first, inverse = np.unique(names, return_index=True, return_inverse=True)
+    return cast("list[int]", first[inverse].tolist())
 
 
 class _Alike:

@@ -407,7 +407,10 @@ def test_exponents_of_doubles() -> None:
     assert str(10**400) in Language(between(1e300))
 
 
-@pytest.mark.parametrize(("period", "divisors"), [(12, [12]), (60, [4, 30]), (1024, [1024]), (2500, [2500, 50]), (700, [700]), (1, [1])])
+@pytest.mark.parametrize(
+    ("period", "divisors"),
+    [(12, [12]), (60, [4, 30]), (1024, [1024]), (2500, [2500, 50]), (700, [700]), (1, [1]), (12288, [4096, 3072, 2048, 1024])],
+)
 def test_remainders_compared_as_they_are_met(period: int, divisors: list[int]) -> None:
     """Remainders are told apart as they are where all of them are listed."""
     listed, met = remainders_alike(period, divisors), _Alike(period, divisors)
