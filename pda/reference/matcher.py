@@ -151,7 +151,7 @@ class Matcher:
     @property
     def taken(self) -> list[int | bytes]:
         """The accepted ids and texts, without stop tokens that the grammar does not require; empty for a grammar without CAPTURE."""
-        if not any(rule.capture is not None for rule in self._chart.program.rules):
+        if not self._chart.program.has_capture:
             return []
         steps = zip(self._taken, pairwise(self._history), strict=True)
         return [step for step, ((before, _), (after, is_terminated)) in steps if not is_terminated or after is not before]
