@@ -10,6 +10,7 @@
     to_grammar, to_nfa        the two ways above
     lookaround                lookarounds at the ends of a pattern, as products of automata
     assertions                assertions anywhere, by an alternating automaton
+    length_ahead              lookaheads for the length of the text, as bounds; nodes with such bounds
     words                     lists of words, whose automaton needs no determinisation
     compiler                  which way a pattern goes: regex_dfa, regex_node, regex_grammar; no_text: why none matches
     first_match               the texts that `re.match` prefers, for the terminals of Lark
@@ -22,13 +23,16 @@
 
 from .ast import Ast
 from .compiler import no_text, regex_dfa, regex_grammar, regex_node
+from .length_ahead import counted_node, split_length
 from .parser import parse
 
 __all__ = [
     "Ast",
+    "counted_node",
     "no_text",
     "parse",
     "regex_dfa",
     "regex_grammar",
     "regex_node",
+    "split_length",
 ]

@@ -13,15 +13,18 @@ What is no regular language (back-references, recursion) raises RegexError.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial, reduce
 from typing import Final
 
-from ..automata.dfa import NOTHING, Dfa
+from ..automata.dfa import NOTHING, Dfa, intersection
+from ..automata.language import length_bounds
 from ..budget import Budget
 from ..exceptions import LimitError, RegexError, UnsatisfiableError, caret
 from ..grammar import NEVER, UTF8, Grammar, GrammarBuilder, NodeId
 from ..limits import Limits
 from .assertions import AlternatingAutomaton
 from .ast import Anchor, Ast, Boundary, Look, Repeat, Seq
+from .length_ahead import counted_node, split_length
 from .lookaround import lookaround_dfa
 from .parser import parse
 from .to_grammar import Branch, emit, outer_branches
@@ -103,7 +106,9 @@ def regex_grammar(pattern: str, *, limits: Limits | None = None) -> Grammar:
     builder = GrammarBuilder()
     root = builder.rule("root")
     if branches is None:
-        node = _automaton_node(builder, _automaton(ast, branches, False, budget), UTF8)
+        node = _counted(builder, pattern, budget)
+        if node is None:
+            node = _automaton_node(builder, _automaton(ast, branches, False, budget), UTF8)
     else:
         modest = _modest_automaton(ast, branches, budget)
         node = emit(builder, ast, branches, search=False, encoding=UTF8) if modest is None else _automaton_node(builder, modest, UTF8)
@@ -111,6 +116,15 @@ def regex_grammar(pattern: str, *, limits: Limits | None = None) -> Grammar:
         raise no_text(ast, budget.limits)
     builder.define(root, node)
     return builder.build(root)
+
+
+def _counted(builder: GrammarBuilder, pattern: str, budget: Budget) -> NodeId | None:
+    """The texts that match a pattern as a whole, counted where a lookahead asks for their length; None where none does."""
+    split = split_length(pattern, search=False, limits=budget.limits)
+    if split is None:
+        return None
+    automaton = reduce(partial(intersection, budget=budget), (regex_dfa(part, search=False, budget=budget) for part in split.patterns))
+    return counted_node(builder, automaton, length_bounds(automaton), split.minimum, split.maximum, UTF8)
 
 
 def no_text(ast: Ast, limits: Limits) -> UnsatisfiableError:

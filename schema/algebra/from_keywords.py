@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from ...pda.exceptions import SchemaError
+from ...pda.regex import split_length
 from ..dialect.keyword_values import (  # fmt: skip
     MOST_COUNTED,
     Numeral,
@@ -159,9 +160,15 @@ class Keywords:
         low, high = self.bounds(schema, "minLength", "maxLength")
         tests: set[tuple[str, object, bool]] = set()
         if "pattern" in schema:
-            pattern = text(schema, "pattern")
-            self.strings.sources.setdefault(("pattern", pattern), (schema, "pattern", ""))
-            tests.add(("pattern", pattern, True))
+            patterns = [text(schema, "pattern")]
+            for pattern in patterns:
+                self.strings.sources.setdefault(("pattern", pattern), (schema, "pattern", ""))
+                split = split_length(pattern, search=True, limits=self.strings.budget.limits)
+                if split is None:
+                    tests.add(("pattern", pattern, True))
+                    continue
+                low, high = max(low, split.minimum), high_bound(high, split.maximum)
+                patterns += split.patterns
         if self.formats and "format" in schema and "format" in keyword_groups:
             name = text(schema, "format")
             if is_known(name):

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from ...pda.automata import language
-from ...pda.automata.dfa import NOTHING, Dfa
+from ...pda.automata.dfa import NOTHING
 from ...pda.grammar import ALT, AUTOMATON, GrammarBuilder, NodeId
-from ...pda.regex import regex_node
+from ...pda.regex import counted_node, regex_node
 from ..formats import format_lengths, format_node
 from ..sets.strings import Strings
 from ..sets.types import Text
@@ -75,7 +74,7 @@ class StringWriter:
         if automaton == NOTHING:
             return f.never
         if not strings.within(text):
-            node = _counted(b, automaton, strings.length_bounds(tests), low, high, f.encoding)
+            node = counted_node(b, automaton, strings.length_bounds(tests), low, high, f.encoding)
             if node is not None:
                 return node
             automaton = strings.automaton(text)
@@ -91,18 +90,3 @@ def is_plain(text: Text, absent: Sequence[str] = ("\n",)) -> bool:
 def pattern_of(texts: Sequence[str]) -> str:
     """A regular expression that finds any of these texts."""
     return "|".join("".join(f"\\{c}" if c in _SYNTAX else c for c in text) for text in texts)
-
-
-def _counted(
-    b: GrammarBuilder, automaton: Dfa, lengths: tuple[int, int | None] | None, low: int, high: int, encoding: int
-) -> NodeId | None:
-    """The accepted texts of bounded length as an automaton that counts, None where its states do not tell which counts lead to an end."""
-    if lengths is None or 0 <= high < lengths[0] or (lengths[1] is not None and lengths[1] < low):
-        return b.never()
-    if low <= lengths[0]:
-        low = 0
-    if lengths[1] is not None and lengths[1] <= high:
-        high = -1
-    if low > 0 and high >= 0 and language.skips_lengths(automaton, high - low + 1):
-        return None
-    return b.automaton(automaton.transitions, automaton.accepting, encoding, minimum=low, maximum=high)

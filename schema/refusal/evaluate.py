@@ -15,6 +15,7 @@ from typing import Any, Final
 from ...pda.automata.language import accepts
 from ...pda.budget import Budget
 from ...pda.exceptions import StackmaskError
+from ...pda.regex import split_length
 from ..algebra.closing import declares, passes_on
 from ..dialect.dialects import Dialect
 from ..dialect.keyword_values import Schema, item_schemas, pointer_token, same_value, types
@@ -117,7 +118,11 @@ class Evaluator:
 
     def matches(self, pattern: str, text: str) -> bool:
         """Whether a pattern finds a match in a text."""
-        return accepts(pattern_dfa(pattern, self._budget), text)
+        split = split_length(pattern, search=True)
+        if split is None:
+            return accepts(pattern_dfa(pattern, self._budget), text)
+        within = split.minimum <= len(text) and (split.maximum < 0 or len(text) <= split.maximum)
+        return within and all(self.matches(part, text) for part in split.patterns)
 
     @property
     def formats(self) -> bool:

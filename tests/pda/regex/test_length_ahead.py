@@ -1,0 +1,83 @@
+"""A lookahead for the length of the text means the same as bounds: compared with the automaton that reads the lookahead itself."""
+
+from __future__ import annotations
+
+import json
+from itertools import product
+
+import pytest
+
+from stackmask import CompiledGrammar, Compiler, Vocabulary
+from stackmask.pda.automata.language import accepts
+from stackmask.pda.grammar import AUTOMATON
+from stackmask.pda.regex import regex_dfa, regex_grammar, split_length
+
+TEXTS = ["".join(letters) for length in range(6) for letters in product("ab\n", repeat=length)]
+LOOKS = (
+    r"(?=.{1,3}$)", r"(?=^.{2,}$)", r"(?=.*$)", r"(?=.+$)", r"(?=[ab]{3}$)", r"(?=[\s\S]{0,2}$)", r"(?=\w{2,4}$)", r"(?=[^b]?$)",
+    r"(?=[\]a]{1,4}$)", r"(?=.{2,4}$)(?=[^b]{0,3}$)",
+)  # fmt: skip
+RESTS = (r"a*b?$", r"(a|bb)*$", r"[\s\S]*$", r"a", r"(?!ab)\w+$", r"(?:ab?){2}", r"(?=b)b+\n?$", "")
+OTHERS = (
+    r"^(?=.{1,3}$)a|b", r"(?=.{1,3}$)a", r"^a(?=.{1,3}$)", r"^(?=a{1,3}$)a", r"^(?!.{1,3}$)a", r"^(?=.{1,3})a", r"^(?:(?=.{2}$)a)b",
+    r"^(?=.{1,3}b$)a", r"^(?<=.{1,3}$)a", r"(?i)^(?=[a]{1,3}$)a",
+)  # fmt: skip
+"""No lookahead for the length alone, or not at the start of the text."""
+
+
+@pytest.mark.parametrize("search", [True, False])
+@pytest.mark.parametrize(("before", "look"), [*product(("^", "^(?!ba)", ""), LOOKS), ("(?=.*b)^", LOOKS[0])])
+def test_bounds_and_patterns(before: str, look: str, search: bool) -> None:
+    """The texts of the patterns, of the lengths that were found, are those of the pattern."""
+    for rest in RESTS:
+        pattern = before + look + rest
+        split = split_length(pattern, search=search)
+        if split is None:
+            anchored = not search or "^" in before or "(?=^" in look
+            assert not anchored or pattern == look, pattern
+            continue
+        whole = regex_dfa(pattern, search=search)
+        parts = [regex_dfa(part, search=search) for part in split.patterns]
+        for text in TEXTS:
+            within = split.minimum <= len(text) and (split.maximum < 0 or len(text) <= split.maximum)
+            assert accepts(whole, text) == (within and all(accepts(part, text) for part in parts)), (pattern, split, text)
+
+
+@pytest.mark.parametrize("pattern", OTHERS)
+def test_what_is_none(pattern: str) -> None:
+    """Lookaheads that are read as any other."""
+    assert split_length(pattern, search=True) is None
+
+
+def taken(grammar: CompiledGrammar) -> set[str]:
+    """The texts that a grammar takes, the strings of JSON without their quotes."""
+
+    def takes(text: str) -> bool:
+        matcher = grammar.matcher()
+        return matcher.accept_bytes((text if grammar.stats.kind == "regex" else json.dumps(text)).encode()) and matcher.is_completed()
+
+    return set(filter(takes, TEXTS))
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_grammars(look: str) -> None:
+    """Regular expressions, patterns of a JSON Schema and their negation take the texts that the automaton takes."""
+    compiler = Compiler(Vocabulary.from_bytes([bytes([byte]) for byte in range(256)], stop_token_ids=[0]))
+    for rest in RESTS:
+        pattern = f"^{look}{rest}"
+        whole, found = (regex_dfa(pattern, search=search) for search in (False, True))
+        expected = {text for text in TEXTS if accepts(whole, text)}
+        if expected:
+            assert taken(compiler.regex(pattern)) == expected, pattern
+        expected = {text for text in TEXTS if accepts(found, text)}
+        if expected:
+            assert taken(compiler.json_schema({"type": "string", "pattern": pattern})) == expected, pattern
+        assert taken(compiler.json_schema({"type": "string", "not": {"pattern": pattern}})) == {*TEXTS} - expected, pattern
+
+
+def test_host_names() -> None:
+    """The length costs no states: 253 characters of labels of at most 63 take those of the labels."""
+    labels = r"([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]{2,63}$"
+    nodes = regex_grammar(f"^(?=.{{4,253}}$){labels}").nodes
+    assert [node[4:] for node in nodes if node[0] == AUTOMATON] == [(0, 253)]
+    assert max(len(node[1]) for node in nodes if node[0] == AUTOMATON) == len(regex_dfa(f"^{labels}", search=False).accepting)
