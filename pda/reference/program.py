@@ -353,6 +353,7 @@ class Program:
         self.root = int(grammar.root)
         self.has_distinct = any(rule.is_distinct for rule in self.rules)
         self.has_limit = any(rule.limit >= 0 for rule in self.rules)
+        self.has_capture = any(node[0] == CAPTURE for node in grammar.nodes)  # wherever it stands
         self.has_temperature = any(rule.temperature is not None for rule in self.rules)
         self._remembered = max(memory // 200, 1000)
         self._closures: dict[int, tuple[int, ...]] = {}
@@ -364,27 +365,6 @@ class Program:
             raise UnsatisfiableError(f"the grammar's root rule {grammar.names[grammar.root]!r} generates no finite text")
         self._empty_limits()
         self._trim()
-        self.has_capture = self._leads_to_capture()
-
-    def _leads_to_capture(self) -> bool:
-        """Whether some text leads into a CAPTURE. One that nothing leads to, as behind a state of a GRAPH out of reach, is none."""
-        pending = [self.rules[self.root].start]
-        reached = set(pending)
-        while pending:
-            state = self.states[pending.pop()]
-            rule = self.rules[state.rule]
-            if rule.capture is not None:
-                return True
-            called = {number for number, _ in state.called}
-            if state.kind in (COUNT, MEMBERS):
-                called |= {member for member, _ in rule.members} | {rule.separator} - {-1}
-            following = {self.rules[number].start for number in called} | {*state.empty}
-            following |= (
-                {target for _, target in state.called} | {target for _, _, target in state.bytes} | {target for _, target in state.tokens}
-            )
-            pending += following - reached
-            reached |= following
-        return False
 
     def _find_callers(self) -> list[list[tuple[int, int]]]:
         """Per rule the calls of it, as (state, state after); a state with a register calls the parts of its rule."""

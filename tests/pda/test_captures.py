@@ -195,6 +195,17 @@ def test_steps_are_taken(engine: Engine) -> None:
     assert plain.taken == []
 
 
+def test_steps_are_taken_for_captures_out_of_reach(engine: Engine) -> None:
+    """A capture that no text leads to is one all the same, so that no engine has to know whether some text does."""
+    b = GrammarBuilder()
+    root, unused = b.rule("root"), b.rule("unused")
+    b.define(root, b.repeat(b.literal(b"a")))
+    b.define(unused, b.capture(b.literal(b"b"), "x"))
+    at = engine.Matcher(prepare(engine, b.build(root), TOKENS), [5])
+    assert at.accept_token(0)
+    assert at.taken == [0]
+
+
 def test_reading_is_bounded() -> None:
     """Reading again ends at the limits."""
     with pytest.raises(LimitError, match="items"):

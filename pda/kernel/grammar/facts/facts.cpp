@@ -93,9 +93,10 @@ class FactFinder : Pass {
         if (distinct_[body(r)]) outside_of_scope();
       }
     for (u32 node = nodes_; node-- > 0;) {
+      const i32 kind = op(node);
+      if (kind == OP_CAPTURE) nfa_.captures = true;  // wherever it stands, so that it takes no facts to know
       if (!facts_.is(node, REACHED)) continue;
       deadline_.check();
-      const i32 kind = op(node);
       if (references[node] > 1 && facts_.size[node] > thresholds_.shared_states && !distinct_[node] && kind != OP_CALL && !apart(node))
         facts_.flags[node] |= SHARED;
       u8 inner = wholes[node];  // how often it is lowered
@@ -118,7 +119,6 @@ class FactFinder : Pass {
         if (ruled && kind != OP_SCOPE && distinct_[c]) outside_of_scope();
       });
       if (kind == OP_TOKENS) token_set(node);
-      else if (kind == OP_CAPTURE) nfa_.captures = true;
       else if (kind == OP_LIMIT) facts_.limited = true;
       else if (kind == OP_TEMPERATURE) nfa_.temperatures.push_back(temperature(node));
       else if (kind == OP_DISTINCT) guards = nfa_.any_distinct = true;
