@@ -16,7 +16,7 @@ struct Statistics {
   u64 closed = 0, bounded_closed = 0, heavy_loops = 0, heavy_walks = 0;
   u64 own_masks = 0, guarded_state_masks = 0, saturated = 0, covered = 0;
   // Guards.
-  u64 refusals = 0, refuted = 0, unverified = 0, counted_texts = 0, searches = 0;
+  u64 refusals = 0, refuted = 0, unverified = 0, held_trials = 0, counted_texts = 0, searches = 0;
   u64 expired = 0;  // where a region spans its limit
 };
 inline constexpr struct {
@@ -55,6 +55,7 @@ inline constexpr struct {
     {"refusals", &Statistics::refusals},
     {"refuted", &Statistics::refuted},
     {"unverified", &Statistics::unverified},
+    {"held_trials", &Statistics::held_trials},
     {"counted_texts", &Statistics::counted_texts},
     {"searches", &Statistics::searches},
     {"expired", &Statistics::expired},

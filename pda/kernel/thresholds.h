@@ -22,6 +22,7 @@ struct Thresholds {
   u32 closed_states = 256;  // states up to which a set is found that is closed under some classes
   u32 absorbing_differences = 20'000;  // ways out of an absorbing state's mask that are followed
   u32 guarded_texts = 100'000;  // texts from which a loop serves under guards. INVARIANT: more values than any guard will have seen
+  u32 tried_nodes = 512;  // nodes whose tokens may be denied, from which on only those are tried that the mask holds
   // RuleDfa.
   u32 dense_bytes = 24;  // live bytes from which a state is dense
   u32 lookups = 48;  // of bytes in a dense state, from which on it has a table
@@ -56,6 +57,7 @@ inline constexpr struct {
     {"closed_states", &Thresholds::closed_states},
     {"absorbing_differences", &Thresholds::absorbing_differences},
     {"guarded_texts", &Thresholds::guarded_texts},
+    {"tried_nodes", &Thresholds::tried_nodes},
     {"dense_bytes", &Thresholds::dense_bytes},
     {"lookups", &Thresholds::lookups},
     {"unrolled_states", &Thresholds::unrolled_states},

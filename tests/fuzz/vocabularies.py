@@ -129,6 +129,7 @@ LOW: Final[dict[str, tuple[int, ...]]] = {
     "closed_states": (2, 256),
     "absorbing_differences": (0, 4, 20_000),
     "guarded_texts": (2_000,),
+    "tried_nodes": (0, 4),
     "dense_bytes": (2, 5, 12),
     "lookups": (1, 2),
     "unrolled_states": (0, 2, 8),

@@ -96,8 +96,12 @@ void DeniedTokens::find_zeros(StackId configuration, bool own, std::vector<i32>&
 }
 
 // Tokens at and below refuted nodes are denied, those at and below unverified ones tried one by one.
-void DeniedTokens::find_denied(StackId configuration, std::vector<u32>& unverified, std::vector<u32>& refuted, std::vector<i32>& denied) {
-  auto refuse = [&](u32 node) { add(trie_.nodes()[node].token, denied); };
+void DeniedTokens::find_denied(StackId configuration, const u32* allowed, std::vector<u32>& unverified, std::vector<u32>& refuted,
+                               std::vector<i32>& denied) {
+  auto in_mask = [&](i32 token) { return !allowed || allowed[static_cast<u32>(token) >> 5] >> (token & 31) & 1; };
+  auto refuse = [&](u32 node) {
+    if (const i32 token = trie_.nodes()[node].token; token >= 0 && in_mask(token)) add(token, denied);
+  };
   std::sort(refuted.begin(), refuted.end());
   std::sort(unverified.begin(), unverified.end());
   std::vector<std::pair<u32, u32>> spans;
@@ -120,7 +124,7 @@ void DeniedTokens::find_denied(StackId configuration, std::vector<u32>& unverifi
         continue;
       }
       const i32 token = trie_.nodes()[node].token;
-      if (token < 0) continue;
+      if (token < 0 || !in_mask(token)) continue;
       const std::string& text = trie_.text(static_cast<u32>(token));
       dfa_.work().spend(4);
       if (steps_.step_bytes(configuration, text.data(), text.size()) == NO_STACK) refuse(node);

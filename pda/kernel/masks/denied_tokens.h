@@ -31,7 +31,9 @@ class DeniedTokens {
   // Tokens with an exponent behind zeros alone: they seem to leave any number of values, and all that follows spells zero. `own`: the mask
   // has values that a token begins.
   void find_zeros(StackId configuration, bool own, std::vector<i32>& denied);
-  void find_denied(StackId configuration, std::vector<u32>& unverified, std::vector<u32>& refuted, std::vector<i32>& denied);
+  // `allowed`: the bits of the mask so far, or null where it is not worth making them.
+  void find_denied(StackId configuration, const u32* allowed, std::vector<u32>& unverified, std::vector<u32>& refuted,
+                   std::vector<i32>& denied);
 
  private:
   const TokenTrie& trie_;

@@ -7,14 +7,21 @@
 namespace stackmask {
 
 // A bound by looking at some states ahead: where two bytes or more lead back to a state there is no end of texts; elsewhere every text
-// is one byte and a text behind it. Blanks and zeros do not count: any number of them may make no other value (1.0, 1.00, 0.1e01).
+// is one byte and a text behind it, or one of a called rule. Blanks and zeros do not count: any number of them may make no other value
+// (1.0, 1.00, 0.1e01). Of values that must differ, only texts without end count: of others all may have been seen.
 u32 TextCounts::min_text_count(StateId state, std::size_t look) {
   if (const u32 known = at(min_counts_, state); known != NONE) return known;
   if (dfa_[state].flags & STATE_GUARD) return at(min_counts_, state) = 0;
   std::vector<StateId> seen{state};
   std::unordered_map<u32, std::size_t> places{{state, 0}};
+  constexpr u32 CALL = 0, DISTINCT_CALL = 0xFFFF;  // instead of bytes
   std::vector<std::pair<u32, u32>> edges;  // (index into seen, bytes << 16 | index): what was looked at
   std::vector<u32> bound{0};
+  auto add = [&](std::size_t from, u32 bytes, StateId target) {
+    const auto [place, added] = places.try_emplace(target, seen.size());
+    if (added) seen.push_back(target), bound.push_back(0);
+    edges.push_back({static_cast<u32>(from), bytes << 16 | static_cast<u32>(place->second)});
+  };
   for (std::size_t i = 0; i < seen.size(); i++) {
     const StateId here = seen[i];
     if (const u32 known = at(min_counts_, here); i > 0 && known != NONE) {
@@ -38,14 +45,19 @@ u32 TextCounts::min_text_count(StateId state, std::size_t look) {
       if (target == here) {
         back += bytes;
       } else if (target != DEAD) {
-        const auto [place, added] = places.try_emplace(target, seen.size());
-        const std::size_t j = place->second;
-        if (added) seen.push_back(target), bound.push_back(0);
-        edges.push_back({static_cast<u32>(i), bytes << 16 | static_cast<u32>(j)});
+        add(i, bytes, target);
       }
     }
-    if (back >= 2) bound[i] = UNBOUNDED;
-    else if (dfa_[here].call_count) bound[i] = std::max(bound[i], 1u);
+    if (back >= 2) {
+      bound[i] = UNBOUNDED;
+      continue;
+    }
+    for (u32 c = 0; c < dfa_[here].call_count; c++) {
+      bound[i] = std::max(bound[i], 1u);
+      const Call call = dfa_.call(here, c);
+      if (nfa_.rules[call.rule].limit != NONE) continue;  // its texts end after some tokens
+      if (const StateId start = dfa_.start(call.rule); start != DEAD) add(i, call.distinct ? DISTINCT_CALL : CALL, start);
+    }
   }
   auto grown = [](u64 count) { return static_cast<u32>(std::min<u64>(UNBOUNDED - 1, count)); };
   // The ends first. An edge that leads back to a state on the way to it adds nothing.
@@ -72,7 +84,9 @@ u32 TextCounts::min_text_count(StateId state, std::size_t look) {
     }
     next[from]++;
     if (known[to] == OPEN || bound[from] == UNBOUNDED) continue;
-    bound[from] = bound[to] == UNBOUNDED ? UNBOUNDED : grown(bound[from] + static_cast<u64>(bytes) * bound[to]);
+    if (bound[to] == UNBOUNDED) bound[from] = UNBOUNDED;
+    else if (bytes == CALL) bound[from] = std::max(bound[from], bound[to]);
+    else if (bytes != DISTINCT_CALL) bound[from] = grown(bound[from] + static_cast<u64>(bytes) * bound[to]);
   }
   return at(min_counts_, state) = std::max(bound[0], 1u);
 }
