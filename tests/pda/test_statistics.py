@@ -105,6 +105,16 @@ def test_a_run_of_blanks_is_not_read_count_by_count(kernel: Engine) -> None:
     assert allowed == [token for token in range(len(WORDS) + 1) if at.fork().accept_token(token)]
 
 
+@pytest.mark.parametrize("escape", [r"u[0-9a-f]{4}", r"u[0-9a-f][0-9a-f][0-9a-f][0-9a-f]", r"[A-Za-z0-9_]{3}"])
+def test_short_classes_inside_of_counted_text_are_no_rule(kernel: Engine, escape: str) -> None:
+    """ASCII classes take a state each, so a few of them in a counted body are unrolled: no text is handed to a rule and back."""
+    prepared = prepare(kernel, regex_grammar(rf'"(?:[^"\\]|\\{escape}){{67,201}}"'), WORDS)
+    at = kernel.Matcher(prepared, [STOP])
+    assert at.accept_bytes(b'"')
+    assert at.allowed_tokens()
+    assert prepared.statistics["leaving_chains"] == 0
+
+
 def test_a_loop_that_few_nodes_leave_is_a_chain(kernel: Engine) -> None:
     """States that read the same letters are taken one after the other where few nodes leave them, else by their classes together."""
     grammar, masks = regex_grammar(r'[^"]*"[^"]*"|[^,"]*,a'), []

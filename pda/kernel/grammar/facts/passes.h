@@ -58,6 +58,18 @@ class Pass {
   // A negated set holds tokens that have text, or all tokens.
   bool in_negated(const TokenTrie& trie, u32 node, u32 id) const { return ex_.arg(node, 0) == ANY_TOKEN || trie.has_text(id); }
 
+  // ASCII that stands for itself takes one state, whatever its ranges. Other characters take several bytes, or may be escaped.
+  u64 size_of_characters(u32 node) const {
+    const i32 encoding = ex_.arg(node, 0);
+    const std::size_t n = ex_.count(node);
+    if (encoding == JSON_ANY) return 12;
+    if (n > 1 && ex_.arg(node, n - 1) > 0x7F) return 8;
+    for (std::size_t i = 1; encoding == JSON && i + 1 < n; i += 2)
+      for (const i32 escaped : {0x1F, 0x22, 0x2F, 0x5C})
+        if (ex_.arg(node, i) <= escaped && escaped <= ex_.arg(node, i + 1)) return 8;
+    return 1;
+  }
+
   // How many states a node takes, those of its operands by size_of().
   template <class F>
   u64 states(u32 node, F size_of) const {
@@ -65,7 +77,7 @@ class Pass {
     u64 size = 1;
     switch (op(node)) {
       case OP_LITERAL: return ex_.literal(node, 0).size();
-      case OP_CHARS: return ex_.arg(node, 0) == JSON_ANY ? 12 : n > 3 || ex_.arg(node, n - 1) > 127 ? 8 : 1;
+      case OP_CHARS: return size_of_characters(node);
       case OP_SEQ:
       case OP_ALT:
         for (std::size_t i = 0; i < n; i++) size += size_of(operand(node, i));
