@@ -10,6 +10,7 @@ import pytest
 from support.engines import BYTES, STOP, Engine, accepts, one_rule, prepare
 
 from stackmask.pda.grammar import JSON, GrammarBuilder
+from stackmask.pda.lark import lark_grammar
 from stackmask.pda.regex import regex_grammar
 from stackmask.schema.json_schema import json_schema_grammar
 
@@ -113,6 +114,20 @@ def test_short_classes_inside_of_counted_text_are_no_rule(kernel: Engine, escape
     assert at.accept_bytes(b'"')
     assert at.allowed_tokens()
     assert prepared.statistics["leaving_chains"] == 0
+
+
+@pytest.mark.parametrize("ignored", ['%ignore " "', ""])
+def test_words_in_terminals_share_their_states(kernel: Engine, ignored: str) -> None:
+    """Terminals that are words are a trie, too, behind what is ignored: a state of the lexer does not hold them all."""
+    names = ["".join(word) for word in product("abcdefgh", repeat=3)]
+    terminals = "\n".join(f'T{number}: "{name}"' for number, name in enumerate(names))
+    choice = " | ".join(f"T{number}" for number in range(len(names)))
+    grammar = lark_grammar(f"start: ({choice} | NAME)+\nNAME: /[a-h]+/\n{terminals}\n{ignored}")
+    prepared = prepare(kernel, grammar, WORDS)
+    at = kernel.Matcher(prepared, [STOP])
+    assert at.accept_bytes(b"abcde")
+    assert at.allowed_tokens() == [token for token in range(len(WORDS)) if at.fork().accept_token(token)]
+    assert prepared.statistics["largest_work"] < 100_000  # 4,139,571 and 414,379 with a state for each word
 
 
 def test_a_loop_that_few_nodes_leave_is_a_chain(kernel: Engine) -> None:

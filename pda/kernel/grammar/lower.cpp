@@ -83,7 +83,7 @@ class Lowering final : public Source, private Spelling {
 
   std::size_t bytes() const override {
     return ex_.bytes() + facts_.bytes() + deferred_.capacity() * sizeof(Deferred) + pieces_.capacity() * sizeof(Piece) +
-           words_.capacity() * sizeof(u32) + rule_of_.capacity() * sizeof(u32) + spelled_bytes();
+           words_.capacity() * sizeof(Word) + rule_of_.capacity() * sizeof(u32) + spelled_bytes();
   }
 
  private:
@@ -106,6 +106,10 @@ class Lowering final : public Source, private Spelling {
     u32 first, last, depth;
     NfaStateId state;
   };
+  // An alternative that is a literal, maybe behind another node and maybe in a rule of its own, which are NONE elsewhere.
+  struct Word {
+    u32 alternative, literal, behind, rule;
+  };
   std::shared_ptr<const Expressions> expressions_;
   std::shared_ptr<const Facts> known_;
   const Expressions& ex_;
@@ -121,7 +125,7 @@ class Lowering final : public Source, private Spelling {
   std::vector<Task> tasks_;
   std::vector<Deferred> deferred_;
   std::vector<Piece> pieces_;
-  std::vector<u32> words_;  // nodes of literals that are alternatives
+  std::vector<Word> words_;
   NfaStateId here_ = NONE;          // the state being expanded
   RuleId rule_{0};                  // that its states belong to
   // Where else a state belongs: the counted body it lies in and the member of it, where it was written, and how many characters may still
@@ -329,40 +333,79 @@ class Lowering final : public Source, private Spelling {
   }
 
   // Words among alternatives share the states of what they begin with: a trie, of which a piece is made when a text comes there. With a
-  // state for each word at its first byte, every state behind such alternatives would hold them all.
+  // state for each word at its first byte, every state behind such alternatives would hold them all. So do words in rules that are merged,
+  // and those behind the same part, such as the terminals of a lexer behind blanks.
   void alternatives(const Task& task) {
     const u32 first = static_cast<u32>(words_.size());
     const std::size_t n = ex_.count(task.node);
-    auto operand = [&](std::size_t i) { return static_cast<u32>(ex_.arg(task.node, i)); };
-    auto is_word = [&](u32 node) { return ex_.nodes[node].op == OP_LITERAL && !facts_.is(node, SHARED) && !ex_.literal(node, 0).empty(); };
-    std::size_t bytes = 0;
     for (std::size_t i = 0; i < n; i++) {
-      if (!is_word(operand(i))) continue;
-      words_.push_back(operand(i));
-      bytes += ex_.literal(operand(i), 0).size();
+      const u32 operand = static_cast<u32>(ex_.arg(task.node, i));
+      if (const Word word = word_of(operand, task); word.literal != NONE) words_.push_back(word);
+      else part(task, static_cast<i32>(operand), task.from, task.to);
     }
-    const bool shares = words_.size() - first > 1 && bytes >= sharing_bytes_;
-    if (!shares) words_.resize(first);
-    for (std::size_t i = 0; i < n; i++)
-      if (!shares || !is_word(operand(i))) part(task, ex_.arg(task.node, i), task.from, task.to);
-    if (!shares) return;
-    tasks_.push_back(task);
-    tasks_.back().piece = static_cast<u32>(pieces_.size());
-    pieces_.push_back({first, static_cast<u32>(words_.size()), 0, NONE});
+    if (!deadline_) nfa_->work.spend(4 * n);
+    std::stable_sort(words_.begin() + first, words_.end(), [](const Word& a, const Word& b) { return a.behind < b.behind; });
+    u32 kept = first;
+    for (u32 begin = first, end = first; begin < words_.size(); begin = end) {
+      std::size_t bytes = 0;
+      const u32 behind = words_[begin].behind;
+      for (; end < words_.size() && words_[end].behind == behind; end++) bytes += ex_.literal(words_[end].literal, 0).size();
+      if (end - begin == 1 || bytes < sharing_bytes_) {
+        for (u32 i = begin; i < end; i++) part(task, static_cast<i32>(words_[i].alternative), task.from, task.to);
+        continue;
+      }
+      const u32 from = kept;
+      for (u32 i = begin; i < end; i++) words_[kept++] = words_[i];
+      const Piece words{from, kept, 0, NONE};
+      if (behind == NONE) {
+        tasks_.push_back(task);
+        tasks_.back().piece = static_cast<u32>(pieces_.size());
+        pieces_.push_back(words);
+      } else {
+        const NfaStateId start = state();
+        part(task, static_cast<i32>(behind), task.from, start);
+        piece(task, start, task.to, words);
+      }
+    }
+    words_.resize(kept);
+  }
+  // What an alternative is if it is a word; its literal is NONE elsewhere.
+  Word word_of(u32 alternative, const Task& task) const {
+    Word word{alternative, NONE, NONE, NONE};
+    u32 node = alternative;
+    auto own = [&](u32 at) { return facts_.is(at, PRODUCTIVE) && !facts_.is(at, SHARED); };
+    if (!own(node)) return word;
+    if (ex_.nodes[node].op == OP_CALL) {
+      const u32 called = static_cast<u32>(ex_.arg(node, 0));
+      node = static_cast<u32>(ex_.rules[called]);
+      if (!merges(static_cast<u32>(ex_.nodes.size()) + called, task) || !own(node)) return word;
+      word.rule = called;
+    }
+    if (ex_.nodes[node].op == OP_SEQ && ex_.count(node) == 2 && !(task.in_body() && delimits_count(node))) {
+      word.behind = static_cast<u32>(ex_.arg(node, 0));
+      node = static_cast<u32>(ex_.arg(node, 1));
+    }
+    if (ex_.nodes[node].op == OP_LITERAL && own(node) && !ex_.literal(node, 0).empty()) word.literal = node;
+    return word;
+  }
+  u32 origin_of(u32 rule, const Task& task) {
+    if (rule == NONE) return task.origin;
+    nfa_->origins.push_back({rule, task.origin});
+    return static_cast<u32>(nfa_->origins.size() - 1);
   }
   void words_piece(const Task& task) {
     const Piece at = pieces_[task.piece];
     const auto begin = words_.begin() + at.first, end = words_.begin() + at.last;
-    auto word = [&](u32 node) { return ex_.literal(node, 0); };
+    auto text_of = [&](const Word& word) { return ex_.literal(word.literal, 0); };
     // By their next byte; those that end here come first (counting sort).
-    auto key = [&](u32 node) { return word(node).size() == at.depth ? 0u : 1u + static_cast<u8>(word(node)[at.depth]); };
+    auto key = [&](const Word& word) { return text_of(word).size() == at.depth ? 0u : 1u + static_cast<u8>(text_of(word)[at.depth]); };
     if (!deadline_) nfa_->work.spend(64 + 2 * (at.last - at.first));
     std::array<u32, 258> ends{};
     for (auto w = begin; w != end; ++w) ends[key(*w) + 1]++;
     for (std::size_t i = 1; i < ends.size(); i++) ends[i] += ends[i - 1];
-    Scratch<u32> sorted;
+    Scratch<Word> sorted;
     sorted.assign(begin, end);
-    for (const u32 node : sorted) words_[at.first + ends[key(node)]++] = node;
+    for (const Word& each : sorted) words_[at.first + ends[key(each)]++] = each;
     for (u32 i = at.first; i < at.last;) {
       const u32 from = i, group = key(words_[i]);
       while (i < at.last && key(words_[i]) == group) i++;
@@ -371,14 +414,17 @@ class Lowering final : public Source, private Spelling {
         continue;
       }
       if (i - from == 1) {
-        const std::string_view rest = word(words_[from]).substr(at.depth);
+        const std::string_view rest = text_of(words_[from]).substr(at.depth);
+        Task own = task;
+        if (at.last - at.first > 1) place_.origin = own.origin = origin_of(words_[from].rule, task);  // of a single word that is known
         if (rest.size() <= spelled_bytes_) {
           spell(rest, task.from, task.to);
         } else {
           const NfaStateId below = state();
           spell(rest.substr(0, spelled_bytes_), task.from, below);
-          piece(task, below, task.to, {from, i, at.depth + spelled_bytes_, NONE});
+          piece(own, below, task.to, {from, i, at.depth + spelled_bytes_, NONE});
         }
+        place_.origin = task.origin;
         continue;
       }
       const NfaStateId below = state();
