@@ -366,9 +366,14 @@ std::vector<StateId> RuleDfa::keep(std::vector<u8>& used) {
   for (u32 s = static_cast<u32>(states_.size()); s-- > 0;)
     if (used[s] && (states_[s].flags & STATE_GUARD)) used[guard_back(StateId(s))] = 1;
   std::vector<StateId> map(states_.size(), DEAD);
-  std::vector<std::pair<StateId, std::string>> guards(states_.size());
+  struct Guard {
+    u32 state;
+    StateId back;
+    std::string text;
+  };
+  std::vector<Guard> guards;
   for (u32 s = 0; s < states_.size(); s++)
-    if (used[s] && (states_[s].flags & STATE_GUARD)) guards[s] = {guard_back(StateId(s)), texts_.text(guard_text(StateId(s)))};
+    if (used[s] && (states_[s].flags & STATE_GUARD)) guards.push_back({s, guard_back(StateId(s)), texts_.text(guard_text(StateId(s)))});
   const Interner old = std::move(items_);
   const GrowingArray<DfaState> old_states = std::move(states_);
   const Registers old_registers = std::move(nfa_.registers);
@@ -390,8 +395,9 @@ std::vector<StateId> RuleDfa::keep(std::vector<u8>& used) {
   for (u32 s = 1; s < old_states.size(); s++)
     for (std::size_t i = 1; is_set(s) && i < old.length(s); i += 2) named[old.at(s)[i]] = 1;
   std::vector<u32> seen_map(old_seen.set_count(), NONE);
+  SeenValues::LastAdopted adopted;
   const std::vector<u32> register_map = nfa_.registers.adopt(old_registers, named, base_registers_, [&](u32 seen) {
-    if (seen_map[seen] == NONE) seen_map[seen] = seen_.adopt(old_seen, seen);
+    if (seen_map[seen] == NONE) seen_map[seen] = seen_.adopt(old_seen, seen, adopted);
     return seen_map[seen];
   });
   std::size_t sets = 0, words = 0;
@@ -409,11 +415,10 @@ std::vector<StateId> RuleDfa::keep(std::vector<u8>& used) {
     if (items.size() == 1) add_state(items);
     else add_unbuilt(old_states[s]);
   }
-  for (u32 s = 1; s < old_states.size(); s++) {
-    if (!used[s] || !(old_states[s].flags & STATE_GUARD)) continue;
+  for (const Guard& each : guards) {
     u32 text = PendingTexts::EMPTY;
-    for (const char byte : guards[s].second) text = texts_.extend(text, static_cast<u8>(byte));
-    map[s] = guard(map[guards[s].first], text);
+    for (const char byte : each.text) text = texts_.extend(text, static_cast<u8>(byte));
+    map[each.state] = guard(map[each.back], text);
   }
   return map;
 }

@@ -95,12 +95,43 @@ u32 SeenValues::spellings(u32 set) {
   return result;
 }
 
-u32 SeenValues::adopt(const SeenValues& other, u32 set) {
+bool SeenValues::grown(u32 from, u32 to, u32 level, u32 prefix, std::vector<u32>& added) const {
+  if (from == to) return true;
+  const u32 before = from == NO_VALUES ? 0 : nodes_.at(from)[0], bits = to == NO_VALUES ? 0 : nodes_.at(to)[0];
+  if (before & ~bits) return false;
+  for (u32 left = level == 0 ? bits & ~before : bits; left; left &= left - 1) {
+    const u32 place = static_cast<u32>(std::countr_zero(left)), number = prefix << DIGIT | place;
+    if (level == 0) added.push_back(number);
+    else if (!grown(child(from, place), child(to, place), level - 1, number, added)) return false;
+  }
+  return true;
+}
+
+u32 SeenValues::adopt(const SeenValues& other, u32 set, LastAdopted& last) {
+  constexpr std::size_t FEW = 8;  // values that are added one by one
   if (set == NO_VALUES) return NO_VALUES;
-  Scratch<u32> members;
-  other.each(set, [&](u32 value) { members.push_back(canonical_id(other.value(value))); });
-  std::sort(members.begin(), members.end());
-  return build(members, LEVELS);
+  Scratch<u32> added;
+  u32 made = NO_VALUES;
+  for (const Adopted& before : last) {
+    added.clear();
+    made = before.own;
+    if (other.grown(before.theirs, set, LEVELS, 0, added) && added.size() <= FEW) break;
+    made = NONE;
+  }
+  if (made == NONE) {
+    added.clear();
+    other.each(set, [&](u32 value) { added.push_back(value); });
+  }
+  for (u32& value : added) value = canonical_id(other.value(value));
+  if (made == NONE) {
+    std::sort(added.begin(), added.end());
+    made = build(added, LEVELS);
+  } else {
+    for (const u32 value : added) made = with(made, value);
+  }
+  std::copy_backward(last.begin(), last.end() - 1, last.end());
+  last[0] = {set, made};
+  return made;
 }
 
 }  // namespace stackmask

@@ -15,6 +15,7 @@
 // Tested by tests/pda/test_engine_distinct.py.
 #pragma once
 
+#include <array>
 #include <bit>
 #include <span>
 #include <unordered_map>
@@ -38,7 +39,12 @@ class SeenValues {
   }
   u32 with(u32 set, u32 value);                    // NONE if it is a member already
   u32 spellings(u32 set);                          // how many texts spell its values without needless escapes, NONE if unknown
-  u32 adopt(const SeenValues& other, u32 set);     // a set of another table
+  struct Adopted {
+    u32 theirs = NO_VALUES, own = NO_VALUES;
+  };
+  using LastAdopted = std::array<Adopted, 4>;  // the last one first
+  // A set of another table. PERF: those of a history have a value more than one before them; 1,000 of 1,000 values took 20 ms.
+  u32 adopt(const SeenValues& other, u32 set, LastAdopted& last);
   std::size_t set_count() const { return nodes_.size(); }
   std::size_t bytes() const { return nodes_.bytes() + counts_.capacity() * sizeof(u32) + spellings_.bytes() + text_bytes_; }
 
@@ -70,6 +76,8 @@ class SeenValues {
   }
   u32 node(std::span<const u32> words, u32 count = 0);
   u32 build(std::span<const u32> values, u32 level);  // rising
+  // Appends the values that a set has beside those of another; false where it lacks some of these.
+  bool grown(u32 from, u32 to, u32 level, u32 prefix, std::vector<u32>& added) const;
   u32 canonical_id(const std::string& canonical);
 };
 
