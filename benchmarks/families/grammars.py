@@ -159,3 +159,12 @@ def lazy_texts(size: int, random: Random) -> Case:
     endings = [f"<{name}>" for name in words(random, size, 4)]
     rules = "\n".join(f"t{number}[suffix={json.dumps(ending)}]: /(.|\\n)*/" for number, ending in enumerate(endings))
     return f"start: {' '.join(f't{n}' for n in range(size))}\n{rules}", "".join(f"some text{ending}" for ending in endings)
+
+
+@family("lark", *row(3, 3000))
+def keywords_and_names(size: int, random: Random) -> Case:
+    """So many keywords, a terminal each, beside names, with blanks that are ignored."""
+    keywords = words(random, size, 5)
+    terminals = "\n".join(f'T{number}: "{keyword}"' for number, keyword in enumerate(keywords))
+    choice = " | ".join(f"T{number}" for number in range(size))
+    return f'start: ({choice} | NAME)+\nNAME: /[a-z]+/\n{terminals}\n%ignore " "', " ".join(random.choices(keywords, k=50))

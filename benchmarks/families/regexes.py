@@ -134,3 +134,16 @@ def words_in_any_case(size: int, random: Random) -> Case:
 def loops_counted(size: int, random: Random) -> Case:
     """`(?:a+b?){n}`: where one round ends is open at every letter."""
     return f"(?:a+b?){{{size}}}", "".join("a" * random.randint(1, 3) + random.choice(["", "b"]) for _ in range(size))[:4000]
+
+
+@family("regex", *row(10, 3000))
+def escapes_counted(size: int, random: Random) -> Case:
+    """A quoted text of n to 3n characters, some of them escaped, as a pattern writes it."""
+    character = r'(?:[^"\\]|\\["\\/bfnrt]|\\u[0-9a-f]{4})'
+    return f'"{character}{{{size},{3 * size}}}"', '"' + r"ab\n\u00e9é" * min(size // 5 + 1, 100)
+
+
+@family("regex", *row(5, 1000))
+def gaps_searched(size: int, random: Random) -> Case:
+    """Three letters at most n characters apart, anywhere in a text."""
+    return f".*x.{{{size}}}y.{{0,{size}}}z.*", word(random, min(5 * size, 1500), "xyz ")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from benchmarks.families.family import Case, closed, compact, family, row, shuffled, words
+from benchmarks.families.family import LONGEST_TEXT, Case, closed, compact, family, row, shuffled, words
 
 
 @family("both_orders", *row(10, 1000))
@@ -223,3 +223,23 @@ def trees_with_unevaluated_keys(size: int, random: Random) -> Case:
     for _ in range(8):
         value = {names[0]: value, names[-1]: None}
     return schema, compact(value)
+
+
+@family("json_schema", 2, 3, 5, 8)
+def unique_arrays_in_unique_arrays(size: int, random: Random) -> Case:
+    """Arrays of different integers, in arrays that differ, n deep."""
+    schema: dict[str, Any] = {"type": "integer"}
+    for _ in range(size):
+        schema = {"type": "array", "uniqueItems": True, "items": schema}
+    value: list[Any] = [1, 2, 3]
+    for _ in range(size - 1):
+        value = [value, value[:-1], value[1:]]
+    return schema, compact(value)[:LONGEST_TEXT]
+
+
+@family("json_schema", *row(3, 300))
+def unique_objects_of_three(size: int, random: Random) -> Case:
+    """An array of n different objects, two of whose three members have few values."""
+    item = closed({"a": {"type": "boolean"}, "b": {"enum": [1, 2, 3]}, "c": {"type": "string"}})
+    value = [{"a": bool(n % 2), "b": n % 3 + 1, "c": name} for n, name in enumerate(words(random, size))]
+    return {"type": "array", "uniqueItems": True, "items": item}, compact(value)
