@@ -9,7 +9,7 @@ Each line imports only those above it.
     exceptions, limits, budget     the errors, and the bounds that stop hostile input
     automata/                      sets of characters, deterministic and position automata
     operators                      the table of operators that grammars are made of
-    productive, useless_rules      whether a grammar generates any text, and which of its rules take part
+    analysis                       which parts of a grammar generate a text, or the empty one, and which lead to which
     grammar, grammar_text          the intermediate representation that every front end emits and every engine runs, and its printed form
     embed                          one grammar copied into another
     free_text                      text up to a tag, searched for several tags at once

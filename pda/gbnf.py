@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from math import isqrt
 from typing import Final
 
+from .analysis import nullable, productive
 from .automata import charset
 from .exceptions import GrammarError
 from .grammar import Grammar, GrammarBuilder, NodeId, RuleId
@@ -56,7 +57,6 @@ from .operators import (
     Node,
     operands,
 )
-from .productive import productive
 from .reference.spelling import spellings
 
 REPETITIONS: Final = 2000
@@ -412,7 +412,7 @@ def _check_left_recursion(text: str, *, has_tokens: bool) -> None:
     if has_tokens:
         text = re.sub(r"!?<\[[0-9]+\]>", '"t"', text)
     grammar = ebnf_grammar(text)
-    empty = productive(grammar.nodes, grammar.rules, empty=True)[0]
+    empty = nullable(grammar.nodes, grammar.rules)[0]
     begins: dict[int, set[int]] = {}
     for rule, body in enumerate(grammar.rules):
         calls: set[int] = set()

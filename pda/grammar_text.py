@@ -27,6 +27,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
+from .analysis import nullable, productive
 from .automata import charset
 from .automata.charset import ANY, CharSet
 from .exceptions import GrammarError
@@ -57,7 +58,6 @@ from .operators import (
     Node,
     operands,
 )
-from .productive import productive
 
 LONGEST_COPY: Final = 24
 """An expression that stands in several places and is longer than about this many characters becomes a rule."""
@@ -100,7 +100,7 @@ class Writer:
         self.generates, self.rule_generates = productive(nodes, rules)
         if any(node[0] == LIMIT and node[2] == 0 for node in nodes):
             # No token at all: the empty text where the body has it, else one token.
-            empty = productive(nodes, rules, empty=True)[0]
+            empty = nullable(nodes, rules)[0]
             nodes = self.nodes = [(EMPTY,) if node[0] == LIMIT and node[2] == 0 and empty[node[1]] else node for node in nodes]
         self.used = Counter(identifier(name) for name in names)
         self.taken: set[str] = {"root"}

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from ..pda.analysis import productive
 from ..pda.budget import Budget
 from ..pda.exceptions import LimitError, RegexError, SchemaError, UnsatisfiableError, UnsupportedSchemaError, shown
 from ..pda.grammar import Grammar, GrammarBuilder, NodeId, RuleId
 from ..pda.limits import Limits
 from ..pda.operators import AUTOMATON, BYTES, CHARS, LITERAL, NEVER
 from ..pda.regex import regex_grammar
-from ..pda.useless_rules import is_productive
 from .algebra.unsat_core import unsat_core
 from .algebra.unsat_sentence import unsat_sentence
 from .dialect.guidance import read_guidance
@@ -148,7 +148,7 @@ def unsatisfiable(
             extra_properties=extra_properties,
             distinct_keys=distinct_keys,
         )
-        return root == start.fragments.never or not is_productive(builder.build(ROOT))
+        return root == start.fragments.never or not productive(builder.nodes, builder.rules)[1][ROOT]
 
     found = [] if isinstance(schema, bool) else unsat_core(schema, is_empty)
     return UnsatisfiableError(unsat_sentence(schema, found))

@@ -37,7 +37,7 @@ HEAVY = {
 }
 ROOMS = {  # the modules and packages of each layer; each may import those before it
     "pda": """
-        exceptions limits budget automata operators productive grammar_text grammar useless_rules embed free_text choice regex
+        exceptions limits budget automata operators analysis grammar_text grammar embed free_text choice regex
         reference
         engine packed captures vocabulary html matcher ebnf gbnf lark""",
     "schema": "errors formats sets dialect algebra emit json_schema structural_tag refusal",

@@ -32,11 +32,11 @@ from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any, Final
 
+from ..analysis import barren_rule, productive, reachable
 from ..automata.charset import ANY, case_closure, complement, from_ranges
 from ..exceptions import EbnfError, LimitError, kind_of, outside_vocabulary
 from ..grammar import Grammar, GrammarBuilder, NodeId, RuleId
 from ..limits import Limits
-from ..useless_rules import barren_rule, unproductive_rules, unreachable_rules
 from .difference import Automata, Difference, DifferenceError, Regular, define_regular
 from .lexer import Source, Token, check_text
 from .lookahead import LookaheadError, work_in
@@ -135,12 +135,14 @@ class _Emitter:
                 written[rule] += (ahead,)
         self.define_regular(self.rules[root])
         grammar = self.builder.build(self.rules[root])
-        barren = unproductive_rules(grammar)
+        generates = productive(grammar.nodes, grammar.rules)[1]
+        barren = [RuleId(rule) for rule, found in enumerate(generates) if not found]
         if barren:
-            blamed, is_endless = barren_rule(grammar, min(barren, key=self.definition.__getitem__))
+            blamed, is_endless = barren_rule(grammar.nodes, grammar.rules, min(barren, key=self.definition.__getitem__))
             why = ": all its alternatives lead back to it, and none ends" if is_endless else ""
-            raise self.error(f"rule `{grammar.names[blamed]}` generates no text{why}", self.definition[blamed])
-        unreached = set(unreachable_rules(grammar, written)).intersection(self.rules.values())
+            raise self.error(f"rule `{grammar.names[blamed]}` generates no text{why}", self.definition[RuleId(blamed)])
+        reached = reachable(grammar.nodes, grammar.rules, grammar.root, written.items())[1]
+        unreached = {rule for rule in self.rules.values() if not reached[rule]}
         unused = [grammar.names[rule] for rule in sorted(unreached, key=self.definition.__getitem__)]
         if unused:
             shown = ", ".join(unused[:10]) + (f" and {len(unused) - 10} more" if len(unused) > 10 else "")

@@ -46,6 +46,7 @@ from lark import Token, Tree
 from lark.exceptions import VisitError
 from lark.visitors import Transformer_NonRecursive
 
+from ..analysis import barren_rule, productive
 from ..automata.charset import from_chars
 from ..budget import Budget
 from ..ebnf.lexer import check_text
@@ -54,7 +55,6 @@ from ..exceptions import LarkError, LimitError, kind_of, outside_vocabulary
 from ..grammar import Grammar, GrammarBuilder, NodeId, RuleId
 from ..limits import Limits
 from ..regex.first_match import MANY_WORDS
-from ..useless_rules import barren_rule, unproductive_rules
 from .definitions import Definition, Definitions
 from .initial import without_initial
 from .lazy_rules import in_order
@@ -235,8 +235,8 @@ class _Compiler:
                 root = builder.rule("%start")
                 builder.define(root, builder.seq(call, ignored.after()))
         grammar = builder.build(root)
-        if root in unproductive_rules(grammar):
-            blamed, is_endless = barren_rule(grammar, root)
+        if not productive(grammar.nodes, grammar.rules)[1][root]:
+            blamed, is_endless = barren_rule(grammar.nodes, grammar.rules, root)
             head = definitions.by_name.get(grammar.names[blamed], definition).head
             why = ": all its alternatives lead back to it, and none ends" if is_endless else ""
             raise definitions.error(f"`{head}` generates no text{why}", head)

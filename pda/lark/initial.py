@@ -13,14 +13,14 @@ With N(x) for the texts of x that are not empty, without what is ignored before 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 
+from ..analysis import leading_to, nullable
 from ..automata import dfa
 from ..automata.dfa import Dfa
 from ..budget import Budget
 from ..grammar import GrammarBuilder, NodeId, RuleId
 from ..operators import ALT, AUTOMATON, CALL, CAPTURE, EMPTY, GRAPH, LIMIT, NEVER, REPEAT, SEQ, TEMPERATURE, operands
-from ..productive import productive
 
 _AROUND = (CAPTURE, LIMIT, TEMPERATURE)
 
@@ -46,30 +46,11 @@ class _First:
         self.builder = builder
         self.budget = budget
         self.ignored = ignored
-        self.empty, self.empty_rules = productive(builder.nodes, builder.rules, empty=True)
-        self.touched = set(self.touching())
+        self.empty, self.empty_rules = nullable(builder.nodes, builder.rules)
+        self.touched = leading_to(builder.nodes, builder.rules, ignored)
         self.found: dict[NodeId, NodeId] = {}
         self.rules: dict[RuleId, RuleId] = {}
         self.queue: list[tuple[RuleId, NodeId]] = []
-
-    def touching(self) -> Iterator[int]:
-        """The nodes that lead to ignored text."""
-        size = len(self.builder.nodes)  # a vertex is a node by its index, or a rule by its index after the last node
-        users: dict[int, list[int]] = {}
-        for index, node in enumerate(self.builder.nodes):
-            for part in [size + node[1]] if node[0] == CALL else operands(node):
-                users.setdefault(part, []).append(index)
-        for rule, body in enumerate(self.builder.rules):
-            users.setdefault(body, []).append(size + rule)
-        pending = [size + rule for rule in self.ignored]
-        seen = set(pending)
-        for vertex in pending:
-            if vertex < size:
-                yield vertex
-            for user in users.get(vertex, ()):
-                if user not in seen:
-                    seen.add(user)
-                    pending.append(user)
 
     def rule(self, rule: RuleId) -> RuleId:
         """The rule for N of a rule's body."""
@@ -93,7 +74,7 @@ class _First:
 
     def as_it_is(self, index: NodeId) -> bool:
         """Whether a node is not empty and leads to no ignored text, so that N leaves it alone."""
-        return index not in self.touched and not self.empty[index]
+        return not self.touched[index] and not self.empty[index]
 
     def parts(self, index: NodeId) -> list[NodeId]:
         """The parts of a node that N needs N of."""

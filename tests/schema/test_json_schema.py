@@ -14,10 +14,10 @@ import pytest
 from support.corpus import CORPUS
 from support.engines import Engine, accepts, matcher
 
+from stackmask.pda.analysis import productive
 from stackmask.pda.exceptions import LimitError, SchemaError, UnsatisfiableError, UnsupportedSchemaError
 from stackmask.pda.grammar import GrammarBuilder
 from stackmask.pda.limits import Limits
-from stackmask.pda.useless_rules import is_productive
 from stackmask.schema.json_schema import json_grammar, json_schema_grammar, json_schema_node, unsatisfiable
 
 CASES = tomllib.loads((CORPUS / "json_schema.toml").read_text(encoding="utf-8"))["case"]
@@ -170,12 +170,14 @@ def test_long_values_are_cut(size: int) -> None:
 def test_what_only_an_engine_finds_empty() -> None:
     """An object that needs itself without end is empty, and the error for it says why."""
     schema = {"type": "object", "title": "t", "required": ["a"], "properties": {"a": {"$ref": "#"}, "b": {"type": "string"}}}
-    assert not is_productive(compiled(schema))
+    grammar = compiled(schema)
+    assert not productive(grammar.nodes, grammar.rules)[1][grammar.root]
     assert str(unsatisfiable(schema)) == (
         "no instance can satisfy the schema, which refers to itself without end: the value must be an object (/type) and "
         'have the member "a" (/required); `/a` must be an instance of # (/properties/a/$ref)'
     )
-    assert is_productive(compiled({**schema, "required": []}))
+    grammar = compiled({**schema, "required": []})
+    assert productive(grammar.nodes, grammar.rules)[1][grammar.root]
 
 
 @pytest.mark.parametrize("nesting", [60, 1999, 2000, 2001, 100_000])
