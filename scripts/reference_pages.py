@@ -46,7 +46,7 @@ SOURCES: Final = {
     "Decider": "integration.decisions.decide",
     "Decision": "integration.decisions.decide",
     "Compiler": "integration.compiler.compiler",
-    "CompiledGrammar": "integration.compiler.compiler",
+    "CompiledGrammar": "integration.compiler.compiled_grammar",
     "Limits": "pda.limits",
     "Vocabulary": "integration.tokenizers.vocabulary",
     "Matcher": "pda.matcher",

@@ -7,7 +7,9 @@
     serialization          grammars as bytes
     rule_range             where the text of a grammar defines a rule
     checking               facts about a grammar and a text in it
-    compiler               Compiler and CompiledGrammar
+    jobs                   specifications read: their keys and their front ends
+    compiled_grammar       CompiledGrammar: immutable; makes a matcher for each request
+    compiler               Compiler
 
 >>> from stackmask.integration.demo import demo_vocabulary
 >>> compiler = Compiler(demo_vocabulary())
@@ -15,7 +17,8 @@
 True
 """
 
-from .compiler import CompiledGrammar, Compiler, CompileStats
+from .compiled_grammar import CompiledGrammar, CompileStats
+from .compiler import Compiler
 
 __all__ = [
     "CompileStats",

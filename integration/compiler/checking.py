@@ -9,7 +9,7 @@ from ...pda.exceptions import LimitError
 from ...pda.matcher import Matcher
 
 if TYPE_CHECKING:
-    from .compiler import CompiledGrammar
+    from .compiled_grammar import CompiledGrammar
 
 SHOWN: Final = 1000  # entries of a report
 LONGEST: Final = 4096  # bytes of a completion that is shown

@@ -15,7 +15,7 @@ from ...pda.limits import Limits
 from ...pda.matcher import Matcher, show_bytes
 from ...schema.structural_tag.places import placed_grammar
 from ..compiler import CompiledGrammar, Compiler
-from ..compiler.compiler import spelled_names
+from ..compiler.jobs import spelled_names
 from ..compiler.rule_range import rule_range
 from .drawing import automaton_drawing, rules_drawing
 from .json_text import JsonPosition, find_ranges, inner_range, read_position

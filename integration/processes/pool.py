@@ -37,7 +37,7 @@ from ...pda.vocabulary import Vocabulary
 from ..compiler import CompiledGrammar, Compiler
 from ..compiler.cache import SharedFuture
 from ..compiler.cache_key import schema_key
-from ..compiler.compiler import Job
+from ..compiler.jobs import Job
 from . import worker as compile_worker
 from .task import Purpose, Task
 from .turns import SLOW_AFTER, BusyError, Turns

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ...pda.exceptions import StackmaskError
-from ..compiler import compiler as own
+from .. import compiler as own
 from .exception import DeserializeFormatError, runtime_errors
 from .grammar import Grammar, Schema, named, packed, schema_options, schema_value, unpacked
 from .structural_tag import tag_of

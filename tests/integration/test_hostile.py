@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from stackmask import Compiler, LimitError, SchemaError, StackmaskError, Vocabulary
+from stackmask.integration.compiler import compiled_grammar, jobs
 from stackmask.integration.compiler import compiler as facade
 from stackmask.pda.limits import Limits
 
@@ -119,7 +120,8 @@ WRAPS: dict[str, Callable[[Any], Any]] = {
 @pytest.fixture
 def compiler(monkeypatch: pytest.MonkeyPatch) -> Iterator[Compiler]:
     """A compiler without the guard."""
-    monkeypatch.setattr(facade, "_own_errors", contextlib.nullcontext)
+    for module in (facade, jobs):
+        monkeypatch.setattr(module, "own_errors", contextlib.nullcontext)
     tokens = [bytes((byte,)) for byte in range(256)]
     made = Compiler(Vocabulary.from_bytes([*tokens, None], stop_token_ids=[256]), limits=Limits(compile_seconds=SECONDS))
     yield made
@@ -210,9 +212,9 @@ def test_the_guard(monkeypatch: pytest.MonkeyPatch) -> None:
         def fails(*_arguments: object, error: BaseException = error, **_options: object) -> None:
             raise error
 
-        for name in ("json_schema_grammar", "read_schema", "KernelGrammar"):
+        for module, name in ((jobs, "json_schema_grammar"), (jobs, "read_schema"), (compiled_grammar, "KernelGrammar")):
             with monkeypatch.context() as patch:
-                patch.setattr(facade, name, fails)
+                patch.setattr(module, name, fails)
                 with pytest.raises(LimitError, match=message):
                     compiler.json_schema({"minLength": 1})
                 with pytest.raises(LimitError, match=message):

@@ -22,8 +22,7 @@ import numpy as np
 import pytest
 
 import stackmask
-from stackmask.integration.compiler import CompiledGrammar, Compiler
-from stackmask.integration.compiler import compiler as compiler_module
+from stackmask.integration.compiler import CompiledGrammar, Compiler, jobs
 from stackmask.integration.compiler.cache import Cache
 from stackmask.integration.compiler.cache_key import schema_key, schema_of_key
 from stackmask.integration.compiler.serialization import from_bytes, to_bytes
@@ -106,9 +105,9 @@ def test_tags_begin_with_the_first(vocabulary):
     """A compiler that never sees a tag does not order the names of special tokens, which takes as long as a small schema."""
     compiler = Compiler(vocabulary)
     compiler.json_schema({"type": "integer"})
-    assert "_tags" not in vars(compiler)
+    assert "tags" not in vars(compiler._jobs)
     compiler.structural_tag({"type": "structural_tag", "format": {"type": "const_string", "value": "yes"}})
-    assert "_tags" in vars(compiler)
+    assert "tags" in vars(compiler._jobs)
 
 
 def test_structural_tags(compiler):
@@ -128,7 +127,7 @@ def test_structural_tags(compiler):
     other = {"begin": "<call>x", "content": {"type": "any_text"}, "end": "."}
     both = compiler.structural_tag({**tag, "format": {**tag["format"], "tags": [call, other]}})
     assert accepts(both, "<call>1.<call>xy.")
-    assert len(compiler._tags._arenas._free[-1].tags) == 2
+    assert len(compiler._jobs.tags._arenas._free[-1].tags) == 2
     alone = Compiler(compiler.vocabulary).structural_tag({**tag, "format": {**tag["format"], "tags": [call, other]}})
     assert alone.grammar == both.grammar
     assert alone.fingerprint == both.fingerprint
@@ -459,7 +458,7 @@ def test_errors_are_not_kept(compiler, monkeypatch):
     with pytest.raises(RegexError):
         compiler.regex("(")
     assert compiler.cache_info.entries == 0
-    monkeypatch.setattr(compiler_module, "regex_grammar", lambda pattern, *, limits: literal("x"))
+    monkeypatch.setattr(jobs, "regex_grammar", lambda pattern, *, limits: literal("x"))
     assert accepts(compiler.regex("("), "x")
 
 
@@ -501,7 +500,7 @@ class Counted:
 def test_one_compilation_for_all_who_wait(compiler, monkeypatch, error):
     """Calls and futures for one specification share one compilation, and its failure."""
     front_end = Counted(error)
-    monkeypatch.setattr(compiler_module, "regex_grammar", front_end)
+    monkeypatch.setattr(jobs, "regex_grammar", front_end)
     futures = [compiler.submit("regex", "x") for _ in range(5)]
     with ThreadPoolExecutor(8) as pool:
         calls = [pool.submit(compiler.regex, "x") for _ in range(8)]
@@ -533,7 +532,7 @@ def test_submit(compiler):
 def test_submit_takes_a_copy(vocabulary, monkeypatch):
     """What happens to a schema after `submit` does not matter."""
     compiler, front_end = Compiler(vocabulary, threads=1), Counted()
-    monkeypatch.setattr(compiler_module, "regex_grammar", front_end)
+    monkeypatch.setattr(jobs, "regex_grammar", front_end)
     blocked = compiler.submit("regex", "x")
     schema = {"enum": ["a"]}
     future = compiler.submit("json_schema", schema)
@@ -585,7 +584,7 @@ def test_an_interrupt_ends_a_compilation(vocabulary):
 def test_an_interrupt_concerns_one_thread(vocabulary, monkeypatch):
     """When the thread that compiles is interrupted, those who wait for it are cancelled, and the next one compiles anew."""
     compiler, front_end = Compiler(vocabulary), Counted(KeyboardInterrupt())
-    monkeypatch.setattr(compiler_module, "regex_grammar", front_end)
+    monkeypatch.setattr(jobs, "regex_grammar", front_end)
     with ThreadPoolExecutor(1) as pool:
         interrupted = pool.submit(compiler.regex, "x")
         while not front_end.calls:
@@ -609,7 +608,7 @@ def test_submit_when_no_thread_can_be_had(compiler, monkeypatch):
 
 def test_time_budget(vocabulary, monkeypatch):
     """The front end's time counts against the limit of the whole compilation."""
-    monkeypatch.setattr(compiler_module, "regex_grammar", lambda pattern, *, limits: (time.sleep(0.02), literal("x"))[1])
+    monkeypatch.setattr(jobs, "regex_grammar", lambda pattern, *, limits: (time.sleep(0.02), literal("x"))[1])
     with pytest.raises(LimitError, match=r"more than 0\.01 s"):
         Compiler(vocabulary, limits=Limits(compile_seconds=0.01)).regex("x")
 
