@@ -8,6 +8,7 @@ import pkgutil
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -194,3 +195,85 @@ def test_ways_through_the_house(way: int, most: int) -> None:
 def test_the_architecture_is_a_short_text() -> None:
     """It has at most 200 lines: what one stage decides is on a page of its own."""
     assert len((ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").splitlines()) <= 200
+
+
+MOST_FILES, MOST_LINES, MOST_METHODS = 16, 600, 25
+CODE = sorted(path for layer in LAYERS for suffix in ("py", "pyi", "h", "cpp") for path in (SOURCE / layer).glob(f"**/*.{suffix}"))
+
+
+def python_classes(text: str) -> Iterator[tuple[str, int]]:
+    """The classes of a module, each with the number of its methods."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ClassDef):
+            yield node.name, sum(isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef) for inner in node.body)
+
+
+def cpp_classes(text: str) -> Iterator[tuple[str, int]]:
+    """The classes and structs of a C++ file, each with the number of member functions that it declares."""
+    text = re.sub(r"//.*|/\*[\s\S]*?\*/", "", text)
+    text = re.sub(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'', "0", text)
+    for found in re.finditer(r"\b(?:class|struct)\s+(\w+)(?![\w\s]*[,>])[^;{}()=<>]*\{", text):
+        depth, body = 1, ""  # the body without what stands in inner braces
+        for character in text[found.end() :]:
+            depth += (character == "{") - (character == "}")
+            if depth == 0:
+                break
+            body += character if depth == 1 or (depth == 2 and character == "{") else ""
+        members = [re.sub(r"<[^()]*>", "", " ".join(part.split())) for part in re.split(r"\{\}|;|\w+\s*:(?!:)", body)]
+        kinds = ("using ", "friend ", "enum ", "struct ", "class ", "static_assert")
+        yield found[1], sum(bool(re.match(r"[^=(]*(?:\w|operator\S+)\s*\(", part)) for part in members if not part.startswith(kinds))
+
+
+def large_code() -> dict[str, int]:
+    """Folders of many files, long files, and classes of many methods, by the name that docs/architecture.md gives them."""
+    folders = Counter(path.parent.relative_to(SOURCE).as_posix() for path in CODE)
+    large = {f"`{folder}/`": count for folder, count in folders.items() if count > MOST_FILES}
+    for path in CODE:
+        name, text = path.relative_to(SOURCE).as_posix(), path.read_text(encoding="utf-8")
+        lines = len(text.splitlines())
+        large |= {f"`{name}`": lines} if lines > MOST_LINES else {}
+        classes = python_classes(text) if path.suffix in (".py", ".pyi") else cpp_classes(text)
+        large |= {f"`{name}`, `{kind}`": count for kind, count in classes if count > MOST_METHODS and path.suffix != ".pyi"}
+    return large
+
+
+def test_the_architecture_names_what_is_large() -> None:
+    """The table of docs/architecture.md has each large folder, file and class, with a number near today's and a reason; and no other."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    section = re.search(r"^## What is still large$(.*?)^## ", text, re.MULTILINE | re.DOTALL)
+    assert section
+    rows = [[cell.strip() for cell in row.strip("|").split("|")] for row in section[1].splitlines() if row.startswith("| `")]
+    named: dict[str, int] = {}
+    for name, _, now, why in rows:
+        assert len(why.split()) > 1, f"{name} has no reason"
+        file, _, kind = name.partition(", ")
+        counts = [int(number) for number in now.split(", ")]
+        named |= {file: counts[0]} if len(counts) == 2 or not kind else {}
+        named |= {name: counts[-1]} if kind else {}
+    today = large_code()
+    assert sorted(named) == sorted(today)
+    assert {name: (count, today[name]) for name, count in named.items() if abs(count - today[name]) > today[name] / 10} == {}
+
+
+def test_methods_are_counted() -> None:
+    """Constructors, operators and functions with a body count once each; fields, types, calls and inner classes' functions do not."""
+    text = """
+    template <class T>
+    class Stack final : public Base {  // class Comment {
+     public:
+      explicit Stack(std::size_t size) : items_(size), top_{0} { reserve(size); }
+      ~Stack();
+      bool operator==(const Stack&) const = default;
+      std::vector<std::function<void(int)>> calls() const { return {f(1), g("}")}; }
+      template <class F>
+      void each(F visit) { for (T& item : items_) visit(item); }
+      struct Inner { int one() { return 1; } int two(); };
+      friend void swap(Stack& a, Stack& b);
+
+     private:
+      std::vector<T> items_;
+      std::size_t top_ = limit(3), size_{0};
+    };
+    """
+    assert dict(cpp_classes(text)) == {"Stack": 5, "Inner": 2}
+    assert dict(python_classes("class A:\n  x = 1\n  def f(self): ...\n  async def g(self): ...\n")) == {"A": 2}
