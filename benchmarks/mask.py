@@ -83,9 +83,9 @@ def main(arguments: list[str] | None = None) -> int:
             matcher = make().matcher()
             assert matcher.accept_bytes(before.encode())
             colds.append(once(partial(matcher.fill_next_token_bitmask, mask)))
-            twin = matcher.fork()
-            assert twin.accept_bytes(further.encode())
-            nexts.append(once(partial(twin.fill_next_token_bitmask, mask)))
+            fork = matcher.fork()
+            assert fork.accept_bytes(further.encode())
+            nexts.append(once(partial(fork.fill_next_token_bitmask, mask)))
         warm = typical(partial(matcher.fill_next_token_bitmask, mask), repeat=15, calls=1000)
         cold = median(colds[1:] or colds)
         allowed = f"{len(matcher.allowed_tokens()):,}"

@@ -111,11 +111,11 @@ class Matcher(engine.Matcher):
 
     def fork(self) -> Self:
         """An independent matcher in the same state."""
-        twin = super().fork()  # the engine's fork makes an instance of type(self)
-        twin._vocabulary = self._vocabulary
-        twin._captures = self._captures
-        twin._tell = self._tell
-        return twin
+        fork = super().fork()  # the engine's fork makes an instance of type(self)
+        fork._vocabulary = self._vocabulary
+        fork._captures = self._captures
+        fork._tell = self._tell
+        return fork
 
     def __copy__(self) -> Self:
         return self.fork()
@@ -135,24 +135,24 @@ class Matcher(engine.Matcher):
         """
         tokens: list[int] = []
         forced = self.find_jump_forward_bytes()
-        twin = self.fork() if forced or not self.next_bytes() else self
+        fork = self.fork() if forced or not self.next_bytes() else self
         while len(tokens) < MOST_FORCED:
             if not forced:
-                if twin.is_completed() or twin.next_bytes():
+                if fork.is_completed() or fork.next_bytes():
                     break
-                allowed = twin.allowed_tokens()
-                if len(allowed) != 1 or not twin.accept_token(allowed[0]):
+                allowed = fork.allowed_tokens()
+                if len(allowed) != 1 or not fork.accept_token(allowed[0]):
                     break
                 tokens.append(allowed[0])
-                forced = twin.find_jump_forward_bytes()
+                forced = fork.find_jump_forward_bytes()
                 continue
-            lengths = {token: len(self._vocabulary.token_bytes(token) or b"") for token in twin.allowed_tokens()}
+            lengths = {token: len(self._vocabulary.token_bytes(token) or b"") for token in fork.allowed_tokens()}
             longest = max(lengths, key=lengths.__getitem__, default=-1)  # the first of several, so the lowest id
             if longest < 0 or not 0 < lengths[longest] <= len(forced):
                 break
-            twin.accept_token(longest)
+            fork.accept_token(longest)
             tokens.append(longest)
-            forced = forced[lengths[longest] :] or twin.find_jump_forward_bytes()
+            forced = forced[lengths[longest] :] or fork.find_jump_forward_bytes()
         return tokens
 
     def get_captures(self, *, deduplicate: bool = True) -> list[tuple[str, bytes]]:
@@ -212,22 +212,22 @@ class Matcher(engine.Matcher):
 
     def _nearest(self, data: bytes) -> bytes | None:
         """A text that fits, with a shortest completion; None if that needs tokens without text, is too long, or is not found."""
-        twin = self.fork()
-        if data and not twin.accept_bytes(data):
+        fork = self.fork()
+        if data and not fork.accept_bytes(data):
             return None
-        if engine.completion_lengths((twin,))[0] > LONGEST_NEAREST:
+        if engine.completion_lengths((fork,))[0] > LONGEST_NEAREST:
             return None
         try:
-            return data + twin.shortest_completion()
+            return data + fork.shortest_completion()
         except (ValueError, LimitError):
             return None
 
     def _repr_html_(self) -> str:
         """For notebooks: the open rules, the text that must or may follow, and the shortest completion; see `stackmask.pda.html`."""
-        twin = self.fork()
-        allowed = twin.allowed_tokens()
+        fork = self.fork()
+        allowed = fork.allowed_tokens()
         try:
-            end = twin.shortest_completion().decode("utf-8", "backslashreplace")[:SHOWN_NEAREST]
+            end = fork.shortest_completion().decode("utf-8", "backslashreplace")[:SHOWN_NEAREST]
         except (ValueError, StackmaskError) as error:
             end = str(error)
         rows: list[tuple[object, object]] = [
@@ -256,8 +256,8 @@ class Matcher(engine.Matcher):
 
     def _complete_after(self, data: bytes) -> bool:
         """Whether the text may end after `data`."""
-        twin = self.fork()
-        return (not data or twin.accept_bytes(data)) and twin.is_completed()
+        fork = self.fork()
+        return (not data or fork.accept_bytes(data)) and fork.is_completed()
 
 
 def show_bytes(data: bytes) -> str:

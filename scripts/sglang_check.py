@@ -250,9 +250,9 @@ def batch_mask() -> str:
             assert bits[row].all()
             continue
         for token in range(at.vocab_size):
-            twin = request.grammar.copy()
+            fork = request.grammar.copy()
             try:
-                twin.accept_token(token)
+                fork.accept_token(token)
                 accepted = True
             except ValueError:
                 accepted = False
@@ -342,18 +342,18 @@ def after(grammar: Any, path: list[int], vocab_size: int) -> set[int] | None:
     """What may come after some tokens, by a copy that takes them one by one; None where it cannot or is at the end."""
     import torch
 
-    twin = grammar.copy()
+    fork = grammar.copy()
     try:
         for token in path:
-            if twin.is_terminated():
+            if fork.is_terminated():
                 return None
-            twin.accept_token(token)
+            fork.accept_token(token)
     except ValueError:
         return None
-    if twin.is_terminated():
+    if fork.is_terminated():
         return None
-    mask = twin.allocate_vocab_mask(vocab_size, 1, "cpu")
-    twin.fill_vocab_mask(mask, 0)
+    mask = fork.allocate_vocab_mask(vocab_size, 1, "cpu")
+    fork.fill_vocab_mask(mask, 0)
     assert mask.dtype == torch.int32
     return bits_of(mask[0])
 
@@ -565,14 +565,14 @@ def answer_frame() -> str:
             written = at.tokenizer.encode(answer, add_special_tokens=False)
             answers = [ids["message_model"], ids["content_text"], *written, ids["end_message"]]
             for path in (answers, [ids["message_model"], ids["content_thinking"], *thoughts, ids["end_message"], *answers]):
-                twin = framed.copy()
+                fork = framed.copy()
                 for token in [*path, at.stop]:
-                    twin.accept_token(token)
-                assert twin.is_terminated()
-            twin = framed.copy()
+                    fork.accept_token(token)
+                assert fork.is_terminated()
+            fork = framed.copy()
             for token in [ids["message_model"], ids["content_thinking"], *thoughts * 5]:
-                twin.accept_token(token)
-            assert after(twin, [], at.vocab_size) == {ids["end_message"]}, "five thoughts were the budget"
+                fork.accept_token(token)
+            assert after(fork, [], at.vocab_size) == {ids["end_message"]}, "five thoughts were the budget"
     finally:
         frames.INKLING_SPECIAL_TOKEN_IDS = real
     return "regex, json and ebnf stand in the frame, after thoughts or without"

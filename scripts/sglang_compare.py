@@ -228,15 +228,15 @@ def compile_anew(at: Any, key: tuple[str, str]) -> Any:
 
 def fits(at: Any, grammar: Any, text: str) -> bool:
     """Whether the mask allows each token of a text and its end."""
-    twin = grammar.copy()
-    mask = twin.allocate_vocab_mask(at.vocab_size, 1, "cpu")
+    fork = grammar.copy()
+    mask = fork.allocate_vocab_mask(at.vocab_size, 1, "cpu")
     for token in [*at.tokenizer.encode(text, add_special_tokens=False), at.stop]:
-        if twin.is_terminated():
+        if fork.is_terminated():
             return False
-        twin.fill_vocab_mask(mask, 0)
+        fork.fill_vocab_mask(mask, 0)
         if not int(mask[0, token // 32]) >> token % 32 & 1:
             return False
-        twin.accept_token(token)
+        fork.accept_token(token)
     return True
 
 
@@ -252,9 +252,9 @@ def measure(at: Any, requests: list[tuple[str, str, str]], rounds: int) -> dict[
         if hasattr(grammar, "error_message") or not fits(at, grammar, text):
             continue
         backend.set_cache(key, grammar.copy())
-        hit, twin = least(rounds, lambda key=key: backend.get_cached_or_future_value(key, False)[0])
+        hit, fork = least(rounds, lambda key=key: backend.get_cached_or_future_value(key, False)[0])
         tokens = [*at.tokenizer.encode(text, add_special_tokens=False), at.stop]
-        mask = twin.allocate_vocab_mask(at.vocab_size, 1, "cpu")
+        mask = fork.allocate_vocab_mask(at.vocab_size, 1, "cpu")
         filled, accepted = [float("inf")] * len(tokens), [float("inf")] * len(tokens)
         for _ in range(rounds):
             grammar = compile_anew(at, key)  # tables that grow with use are part of what a request pays

@@ -39,6 +39,7 @@ REPLACED = {  # what a name of today replaced; a row is added with the commit th
     "risky": "scope_may_run_out",
     "side_by_side": "common_refinement",
     "suspects": "unverified",
+    "twin": "fork",
     "twins": "copies",
     "widened": "project",
     "witness": "algebra.bounds, the lower bound",

@@ -129,8 +129,8 @@ def _compile(specification: Specification, *, quiet: bool = False) -> CompiledGr
 
 def _completes(matcher: Matcher, data: bytes) -> bool:
     """Whether a text is all that the grammar asks for."""
-    twin = matcher.fork()
-    return (not data or twin.accept_bytes(data)) and twin.is_completed()
+    fork = matcher.fork()
+    return (not data or fork.accept_bytes(data)) and fork.is_completed()
 
 
 def _report(specification: Specification, grammar: CompiledGrammar, *, full: bool) -> None:

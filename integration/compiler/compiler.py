@@ -229,7 +229,7 @@ class Compiler:
 
 @cache
 def _default_threads() -> int:
-    """The number of threads of a compiler that is not told one. PERF: the system reads the count of processors from a file."""
+    """The number of threads of a compiler by default. PERF: the system reads the count of processors from a file."""
     return min(8, os.cpu_count() or 1)
 
 

@@ -42,10 +42,10 @@ class Spellings:
 
     def step(self, place: Matcher, token: int) -> Matcher:
         """A matcher behind a token."""
-        twin = place.fork()
-        accepted = twin.accept_token(token)
+        fork = place.fork()
+        accepted = fork.accept_token(token)
         assert accepted, f"the mask allowed token {token}, the matcher refuses it"
-        return twin
+        return fork
 
 
 class _Node:
@@ -92,9 +92,9 @@ def texts_of(grammar: CompiledGrammar, limit: int) -> list[bytes]:
         if matcher.is_completed():
             found.append(text)
         for value in matcher.next_bytes():
-            twin = matcher.fork()
-            twin.accept_bytes(bytes([value]))
-            waiting.append((text + bytes([value]), twin))
+            fork = matcher.fork()
+            fork.accept_bytes(bytes([value]))
+            waiting.append((text + bytes([value]), fork))
             seen += 1
             if seen > limit:
                 raise LimitError(f"the texts of the grammar have more than {limit} beginnings; this takes grammars with few texts")

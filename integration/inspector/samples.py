@@ -34,18 +34,18 @@ def random_instance(matcher: Matcher, seed: int, deadline: float, most: int = 30
     Words stand where letters may, so that it can be read: it is one of the texts, not a fair draw from them.
     """
     rng = random.Random(seed)
-    twin = matcher.fork()
+    fork = matcher.fork()
     text = b""
     budget = rng.randint(most // 6, most)
     while len(text) < budget and time.monotonic() < deadline:
-        following = twin.next_bytes()
-        if not following or (twin.is_completed() and (text or rng.random() < 0.1) and rng.random() < 0.4):
+        following = fork.next_bytes()
+        if not following or (fork.is_completed() and (text or rng.random() < 0.1) and rng.random() < 0.4):
             break
-        piece = _piece(twin, following, text, rng)
-        twin.accept_bytes(piece)
+        piece = _piece(fork, following, text, rng)
+        fork.accept_bytes(piece)
         text += piece
     try:
-        text += twin.shortest_completion()
+        text += fork.shortest_completion()
     except (ValueError, StackmaskError):
         return None
     return decoded(text)

@@ -227,10 +227,10 @@ def try_next(matcher: Matcher, token_or_text: int | str) -> dict[str, Any]:
 
 def nearest(matcher: Matcher, data: bytes, fits: int) -> dict[str, Any]:
     """The accepted text that is nearest to a refused one: what fits of it, and then the shortest completion."""
-    twin = matcher.fork()
+    fork = matcher.fork()
     if fits:
-        twin.accept_bytes(data[:fits])
-    return {"kept": decoded(data[:fits]), **completion(twin)}
+        fork.accept_bytes(data[:fits])
+    return {"kept": decoded(data[:fits]), **completion(fork)}
 
 
 def completion(matcher: Matcher, most: int = 2_000) -> dict[str, Any]:

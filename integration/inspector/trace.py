@@ -35,7 +35,7 @@ def trace(matcher: Matcher, text: str, deadline: float) -> Trace:
     prefix = data[:fitting].decode("utf-8", "ignore")  # a character fits if all its bytes do
     if "\ufffd" not in text and not text.isascii():
         prefix = text[: len(prefix)]
-    twin = matcher.fork()
+    fork = matcher.fork()
     flags: list[tuple[int, str]] = []
     forced = b""
     for end, character in enumerate(prefix, 1):
@@ -44,11 +44,11 @@ def trace(matcher: Matcher, text: str, deadline: float) -> Trace:
             if time.monotonic() > deadline:
                 flags.append((len(prefix), "unknown"))
                 break
-            forced = twin.find_jump_forward_bytes()
+            forced = fork.find_jump_forward_bytes()
         is_forced = len(forced) >= len(piece)
         forced = forced[len(piece) :] if is_forced else b""
         flags.append((end, "forced" if is_forced else "fits"))
-        twin.accept_bytes(piece)
+        fork.accept_bytes(piece)
     accepted = len(prefix) == len(text)
     complete = False
     explanation = None

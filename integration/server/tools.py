@@ -56,7 +56,7 @@ class Dialect:
         templates = template.values() if isinstance(template, Mapping) else [template or ""]
         found = FORMATS[name] if name is not None else detect_format("\n".join(map(str, templates)), vocabulary.special)
         self.format: Format = found or FORMATS[DEFAULT]
-        self.source = "--tool-format" if name is not None else "told by the chat template" if found else "the default"
+        self.source = "--tool-format" if name is not None else "found in the chat template" if found else "the default"
         ids, stops = vocabulary.special, set(vocabulary.stop_token_ids)
         spelled = named_tokens(self.format, (name for name, token in ids.items() if vocabulary.token_bytes(token) is None))
         self.stops = frozenset(name for name in spelled if ids[name] in stops)

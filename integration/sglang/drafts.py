@@ -169,9 +169,9 @@ def grow(tree: Tree, matcher: Matcher, before: Sequence[int], proposed: Sequence
     for path in kept:
         if tree.is_full:
             return
-        twin = matcher.fork()
-        if all(map(twin.accept_token, path)) and not twin.is_terminated():
-            tree.add([*path, *forced_tokens(twin, [*before, *path], tree.size, encode)])
+        fork = matcher.fork()
+        if all(map(fork.accept_token, path)) and not fork.is_terminated():
+            tree.add([*path, *forced_tokens(fork, [*before, *path], tree.size, encode)])
     for text in others:
         if tree.is_full:
             return
@@ -209,9 +209,9 @@ def _texts(matcher: Matcher, most: int) -> list[_Text]:
     if 1 < len(options) <= MOST_TEXTS:
         for byte in options:
             start = forced + bytes([byte])
-            twin = matcher.fork()
-            if twin.accept_bytes(start):
-                found.append(_text(matcher, start + twin.find_jump_forward_bytes(), most))
+            fork = matcher.fork()
+            if fork.accept_bytes(start):
+                found.append(_text(matcher, start + fork.find_jump_forward_bytes(), most))
     return found
 
 
@@ -220,8 +220,8 @@ def _text(matcher: Matcher, data: bytes, most: int) -> _Text:
         return _Text(data[:most].decode(errors="ignore").encode(), is_whole=False, behind=())
     if matcher.next_bytes(data):
         return _Text(data, is_whole=False, behind=())
-    twin = matcher.fork()
-    behind = twin.allowed_tokens() if not data or twin.accept_bytes(data) else []
+    fork = matcher.fork()
+    behind = fork.allowed_tokens() if not data or fork.accept_bytes(data) else []
     return _Text(data, is_whole=True, behind=tuple(behind) if len(behind) == 1 else ())
 
 

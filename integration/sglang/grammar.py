@@ -74,9 +74,9 @@ class Grammar(BaseGrammarObject):  # type: ignore[misc]
     def copy(self) -> Self:
         """A grammar of its own in the same state, for another request."""
         stats = replace(self.grammar_stats, is_cache_hit=True, tree_traversal_time=[])
-        twin = type(self)(self.compiled, self.kind, self.specification, stats, matcher=self.matcher.fork())
-        twin._finished, twin.current_token, twin._late, twin.limit = self._finished, self.current_token, self._late, self.limit
-        return twin
+        copied = type(self)(self.compiled, self.kind, self.specification, stats, matcher=self.matcher.fork())
+        copied._finished, copied.current_token, copied._late, copied.limit = self._finished, self.current_token, self._late, self.limit
+        return copied
 
     def allocate_vocab_mask(self, vocab_size: int, batch_size: int, device: object) -> torch.Tensor:
         """A mask with everything allowed, where masks are filled."""

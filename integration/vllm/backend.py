@@ -186,9 +186,9 @@ class Grammar:
             accepted = list(tokens[: matcher.validate_tokens(tokens)])
             if self._stops.isdisjoint(accepted):
                 return accepted
-            twin = matcher.fork()  # the engine lets stop tokens follow a stop token
+            fork = matcher.fork()  # the engine lets stop tokens follow a stop token
             for count, token in enumerate(accepted, 1):
-                if twin.accept_token(token) and twin.is_terminated():
+                if fork.accept_token(token) and fork.is_terminated():
                     return accepted[:count]
         except (LimitError, ValueError) as error:
             self._report(error)
@@ -198,10 +198,10 @@ class Grammar:
     def forced_tokens(self, before: Sequence[int], drafts: Sequence[int], most: int, encode: Encode) -> list[int]:
         """At most `most` tokens of the text that must follow drafts that fit, cut as the tokenizer does behind the tokens `before` them."""
         try:
-            twin = self._matcher.fork()
-            if most <= 0 or not all(twin.accept_token(token) for token in drafts) or twin.is_terminated():
+            fork = self._matcher.fork()
+            if most <= 0 or not all(fork.accept_token(token) for token in drafts) or fork.is_terminated():
                 return []
-            return forced_tokens(twin, [*before, *drafts], most, encode)
+            return forced_tokens(fork, [*before, *drafts], most, encode)
         except (LimitError, ValueError) as error:
             self._report(error)
             return []

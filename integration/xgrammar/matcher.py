@@ -134,10 +134,10 @@ class GrammarMatcher:
 
     def fork(self) -> GrammarMatcher:
         """An independent matcher in the same state, with the same history."""
-        twin = type(self).__new__(type(self))
-        twin._matcher, twin._stops = self._matcher.fork(), self._stops
-        twin._without_stop, twin._temperature = self._without_stop, self._temperature
-        return twin
+        fork = type(self).__new__(type(self))
+        fork._matcher, fork._stops = self._matcher.fork(), self._stops
+        fork._without_stop, fork._temperature = self._without_stop, self._temperature
+        return fork
 
     @property
     def max_rollback_tokens(self) -> int:

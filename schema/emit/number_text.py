@@ -231,12 +231,12 @@ def _joined_row(targets: Sequence[int], first: int) -> list[tuple[int, int, int]
 
 
 def remainders_alike(period: int, divisors: Sequence[int], *, united: bool = False) -> list[int]:
-    """For every remainder modulo `period` the least one that tells the same of its continuations, whatever digits these add.
+    """For every remainder modulo `period` the least one that is equivalent to it (Nerode's equivalence).
 
-    Told is which of the divisors, which divide the period, divide the number; `united` asks whether any does.
-    After k more digits of value v it is r 10**k + v, so n divides it if v is -r 10**k modulo n.
-    Where 10**k >= n there always is such a v, and it says r modulo n / gcd(10**k, n); for the larger k that is all there is to know.
-    For the smaller ones few v are below 10**k, and the remainders that lead to those are distinguished one by one.
+    Two remainders are equivalent if any further digits make the same divisors divide both numbers, or, if `united`, any divisor at all.
+    The divisors divide the period. After k more digits of value v the number is r 10**k + v, so n divides it if v is -r 10**k modulo n.
+    If 10**k >= n there is always such a v, and it determines r modulo n / gcd(10**k, n); larger k determine nothing more.
+    For smaller k few v are below 10**k, and the remainders that lead to these are distinguished one by one.
 
     >>> remainders_alike(12, [12])
     [0, 1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5]
@@ -244,8 +244,8 @@ def remainders_alike(period: int, divisors: Sequence[int], *, united: bool = Fal
     if not period:
         return []
     free = 1
-    told: list[npt.NDArray[np.int64]] = []  # of each number of digits to come the value that makes a divisor divide, -1 where none does
-    divided = np.full(period, -1)  # 0 where a divisor divides without more digits, if they are united
+    endings: list[npt.NDArray[np.int64]] = []  # for each number of further digits, their value that makes a divisor divide, -1 for none
+    divided = np.full(period, -1)  # 0 where a divisor divides without further digits, if they are united
     for n in divisors:
         power, digits = 1, 0
         while power < n:
@@ -260,36 +260,37 @@ def remainders_alike(period: int, divisors: Sequence[int], *, united: bool = Fal
             modulus = n // common
             inverse = pow(10**k // common, -1, modulus)
             values = np.arange(0, 10**k, common)
-            said = np.full(modulus, -1)
-            said[-(values // common) * inverse % modulus] = values
+            ending = np.full(modulus, -1)
+            ending[-(values // common) * inverse % modulus] = values
             if united and not k:
                 divided[::modulus] = 0
             else:
-                told.append(np.tile(said, period // modulus))
+                endings.append(np.tile(ending, period // modulus))
     names = np.arange(period) % free
     count = free
-    for said in (*told, divided):
-        kinds = int(said.max()) + 2
+    for ending in (*endings, divided):
+        kinds = int(ending.max()) + 2
         if count * kinds > np.iinfo(np.int64).max:
             names = np.unique(names, return_inverse=True)[1]
             count = period
-        names = names * kinds + said + 1
+        names = names * kinds + ending + 1
         count *= kinds
     _, first, inverse = np.unique(names, return_index=True, return_inverse=True)
     return cast("list[int]", first[inverse].tolist())
 
 
 class _Alike:
-    """As `remainders_alike`, for periods of any size: a remainder stands for all that tell the same, the first that was asked for."""
+    """As `remainders_alike`, for periods of any size: the representative of equivalent remainders is the first that was asked for."""
 
     def __init__(self, period: int, divisors: Sequence[int], *, united: bool = False) -> None:
         self.united = united
-        self.divisors: list[tuple[int, int, int]] = []  # the divisor, what is always told of the remainder, and digits until it is
+        # A divisor n, the modulus that long endings determine, and the number of digits from which on they are long.
+        self.divisors: list[tuple[int, int, int]] = []
         for n in divisors:
             digits = len(str(n - 1)) if n > 1 else 0
             shared = gcd(10**digits, n)
-            told = next(k for k in range(digits + 1) if gcd(10**k, n) == shared)
-            self.divisors.append((n, n // shared, told))
+            long = next(k for k in range(digits + 1) if gcd(10**k, n) == shared)
+            self.divisors.append((n, n // shared, long))
         self.period = period
         self.known: dict[object, int] = {}
         self.found: dict[int, int] = {}
@@ -298,35 +299,35 @@ class _Alike:
     def __getitem__(self, rest: int) -> int:
         found = self.found.get(rest)
         if found is None:
-            found = self.found[rest] = self.known.setdefault(self.told(rest), rest)
+            found = self.found[rest] = self.known.setdefault(self.endings(rest), rest)
         return found
 
     def within(self, rest: int, digits: int) -> int:
-        """The same where at most a given number of digits follows: then all that matters is which of them make a divisor divide."""
+        """The same if at most a given number of digits follows: then only the endings up to this length matter."""
         found = self.late.get((rest, digits))
         if found is None:
-            said: set[tuple[int, int, int]] = set()
+            endings: set[tuple[int, int, int]] = set()
             for index, (n, _, _) in enumerate(self.divisors):
                 value, power = -rest % n, 1
                 for k in range(digits + 1):
                     if n < power:
-                        said.update((-1 if self.united else index, k, v) for v in range(value, power, n))
+                        endings.update((-1 if self.united else index, k, v) for v in range(value, power, n))
                     elif value < power:
-                        said.add((-1 if self.united else index, k, value))
+                        endings.add((-1 if self.united else index, k, value))
                     value, power = value * 10 % n, power * 10
-            found = self.late[rest, digits] = self.known.setdefault((digits, frozenset(said)), rest)
+            found = self.late[rest, digits] = self.known.setdefault((digits, frozenset(endings)), rest)
         return found
 
-    def told(self, rest: int) -> tuple[tuple[int, ...], ...]:
+    def endings(self, rest: int) -> tuple[tuple[int, ...], ...]:
         """For each divisor and each number of digits, the value of these digits that makes the divisor divide."""
         result = []
         for n, always, digits in self.divisors:
-            said = [rest % always]
+            found = [rest % always]
             value, power = -rest % n, 1
             for _ in range(digits):
-                said.append(value if value < power else -1)
+                found.append(value if value < power else -1)
                 value, power = value * 10 % n, power * 10
-            result.append(tuple(said))
+            result.append(tuple(found))
         return tuple(result)
 
 

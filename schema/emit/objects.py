@@ -283,9 +283,9 @@ class ObjectWriter:
             return [base._replace(atoms=(*base.atoms, atom)) for atom in part.clauses[shortest]]
         holds = part._replace(atoms=(*part.atoms, atom), clauses=tuple(clause for clause in part.clauses if atom not in clause))
         rest = tuple([tuple([other for other in clause if other != atom]) for clause in part.clauses])
-        told = (atom.negated(),) if self.is_cheap(atom) else ()
+        negated = (atom.negated(),) if self.is_cheap(atom) else ()
         fails = part._replace(
-            atoms=(*part.atoms, *told, *(clause[0] for clause in rest if len(clause) == 1)),
+            atoms=(*part.atoms, *negated, *(clause[0] for clause in rest if len(clause) == 1)),
             clauses=tuple(clause for clause in rest if len(clause) > 1),
         )
         return [holds, fails] if all(rest) else [holds]

@@ -61,10 +61,10 @@ def _arguments(session: Session, random: Random, name: str, number: int) -> tupl
         return int(random.choice(going_on or allowed or [random.randrange(size)]))
 
     def some_path(count: int) -> list[int]:
-        twin, ids = at.fork(), []
+        fork, ids = at.fork(), []
         for _ in range(count):
-            ids.append(some_token(twin))
-            twin.accept_token(ids[-1])
+            ids.append(some_token(fork))
+            fork.accept_token(ids[-1])
         return ids
 
     def some_text() -> bytes:

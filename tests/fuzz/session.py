@@ -251,8 +251,8 @@ def state(session: Session, pair: Pair) -> None:
 def validate(session: Session, pair: Pair, ids: Sequence[int]) -> None:
     """How many tokens could be accepted: as many as a copy accepts."""
     count = pair.fast.validate_tokens(ids)
-    twin = pair.fast.fork()
-    session.compare("validate", count, next((i for i, token_id in enumerate(ids) if not twin.accept_token(token_id)), len(ids)))
+    fork = pair.fast.fork()
+    session.compare("validate", count, next((i for i, token_id in enumerate(ids) if not fork.accept_token(token_id)), len(ids)))
     if pair.slow:
         session.compare("validate-reference", count, pair.slow.validate_tokens(ids))
 
@@ -264,8 +264,8 @@ def drafts(session: Session, pair: Pair, ids: Sequence[int], parents: Sequence[i
     places: list[Any] = [pair.fast]
     for i, token_id in enumerate(ids):
         before = places[(parents[i] if parents is not None else i - 1) + 1]
-        twin = before and before.fork()
-        places.append(twin if twin and twin.accept_token(token_id) else None)
+        fork = before and before.fork()
+        places.append(fork if fork and fork.accept_token(token_id) else None)
     for i, at in enumerate(places):
         if at:
             at.fill_by_trial(expected, i)
@@ -315,8 +315,8 @@ def completion(session: Session, pair: Pair) -> None:
         return  # another search begins with the tables of this one, and may succeed
     session.compare("completion-length", _kernel.completion_lengths([pair.fast]), [-1 if found is None else len(found)])
     if found is not None and not pair.fast.is_terminated():
-        twin = pair.fast.fork()
-        session.compare("completion", (twin.accept_bytes(found), twin.is_completed()), (True, True))
+        fork = pair.fast.fork()
+        session.compare("completion", (fork.accept_bytes(found), fork.is_completed()), (True, True))
     if pair.slow:
         expected = None
         with suppress(LimitError):

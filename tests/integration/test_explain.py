@@ -171,12 +171,12 @@ def test_a_vocabulary_that_cannot_spell(compiler):
 def test_forks_keep_the_vocabulary(compiler):
     """A fork is the same kind of matcher and goes its own way."""
     matcher = compiler.regex("abc").matcher()
-    twin = matcher.fork()
-    assert type(twin) is Matcher
-    assert twin.vocabulary is VOCABULARY
-    assert twin.accept_bytes(b"ab")
-    assert (twin.num_accepted, matcher.num_accepted) == (1, 0)
-    assert twin.forced_tokens() == [ord("c")]
+    fork = matcher.fork()
+    assert type(fork) is Matcher
+    assert fork.vocabulary is VOCABULARY
+    assert fork.accept_bytes(b"ab")
+    assert (fork.num_accepted, matcher.num_accepted) == (1, 0)
+    assert fork.forced_tokens() == [ord("c")]
 
 
 def test_a_new_bitmask():

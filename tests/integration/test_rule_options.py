@@ -41,13 +41,13 @@ def test_ebnf(compiler):
         assert texts(matcher) == {"a", "b", "ab", "!"}
         assert matcher.temperature == 0.5
         matcher = accept(same, "ab", "a", "!", "1", ";", "2", ";")
-        twin = matcher.fork()
+        fork = matcher.fork()
         matcher.rollback(2)
         assert matcher.get_captures() == [("word", b"aba"), ("n", b"1;")]
-        assert twin.get_captures() == [("word", b"aba"), ("n", b"1;"), ("n", b"2;")]
-        twin.accept_token(7)
-        assert twin.temperature is None
-        assert len(twin.get_captures()) == 3
+        assert fork.get_captures() == [("word", b"aba"), ("n", b"1;"), ("n", b"2;")]
+        fork.accept_token(7)
+        assert fork.temperature is None
+        assert len(fork.get_captures()) == 3
 
 
 def test_lark(compiler):

@@ -178,15 +178,15 @@ def test_steps_are_taken(engine: Engine) -> None:
     assert at.accept_token(2)
     assert at.accept_bytes(b"z")
     assert at.accept_bytes(b"")
-    twin = at.fork()
+    fork = at.fork()
     assert at.accept_token(5)
     assert at.taken == [2, b"z", b""]
     at.rollback(3)
     assert at.accept_token(0)
     assert at.taken == [2, 0]
-    assert twin.taken == [2, b"z", b""]
-    twin.reset()
-    assert twin.taken == []
+    assert fork.taken == [2, b"z", b""]
+    fork.reset()
+    assert fork.taken == []
     b = GrammarBuilder()
     root = b.rule("root")
     b.define(root, b.repeat(b.literal(b"a")))

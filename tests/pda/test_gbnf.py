@@ -62,10 +62,10 @@ def test_gbnf_of_the_corpus(kernel: Engine, file: str, case: dict[str, Any]) -> 
         return
     other = start(kernel, read_back(gbnf.text))
     for sample in case.get("accepts", []):
-        twin, own = other.fork(), one.fork()
+        fork, own = other.fork(), one.fork()
         if all(own.accept_token(token) for token in token_ids(sample)):  # a pattern that is searched for is matched here
-            assert all(twin.accept_token(token) for token in token_ids(sample)), (sample, gbnf)
-            assert twin.is_completed() >= own.is_completed()
+            assert all(fork.accept_token(token) for token in token_ids(sample)), (sample, gbnf)
+            assert fork.is_completed() >= own.is_completed()
     if not gbnf.lost:
         random = Random(file + case["name"])
         for _ in range(2):

@@ -294,9 +294,9 @@ def test_tokens_by_id(engine: Engine) -> None:
     assert at.accept_token(0)
     assert at.accept_token(2)
     assert at.allowed_tokens() == [0, 1, 2, 4, 6]
-    twin = at.fork()
-    assert twin.accept_token(4)
-    assert twin.allowed_tokens() == [6]
+    fork = at.fork()
+    assert fork.accept_token(4)
+    assert fork.allowed_tokens() == [6]
     assert not at.accept_bytes(b"<x>")
     assert at.next_bytes() == b"a"
     assert at.accept_token(1)
@@ -636,9 +636,9 @@ def test_subclasses_keep_their_type(engine: Engine) -> None:
         pass
 
     at = Mine(prepare(engine, greeting()), [STOP])
-    twin = at.fork()
-    assert type(twin) is Mine
-    assert twin.accept_bytes(b"a")
+    fork = at.fork()
+    assert type(fork) is Mine
+    assert fork.accept_bytes(b"a")
     assert at.num_accepted == 0
 
 

@@ -48,9 +48,9 @@ def test_deep_nesting(engine: Engine, opening: bytes, inside: bytes, closing: by
     assert not at.is_completed()
     assert STOP not in mask_of(at, len(TOKENS))
     assert at.accept_bytes(closing * (depth - 1))
-    twin = at.fork()
-    assert twin.shortest_completion() == closing
-    assert not twin.accept_bytes(closing + closing)
+    fork = at.fork()
+    assert fork.shortest_completion() == closing
+    assert not fork.accept_bytes(closing + closing)
     assert at.accept_bytes(closing)
     assert mask_of(at, len(TOKENS)) == [STOP]
     at.rollback(2)

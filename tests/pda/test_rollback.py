@@ -42,14 +42,14 @@ def test_rollback_from_everywhere(engine: Engine) -> None:
     assert at.is_terminated()
     for end in range(len(path) + 1):
         for n in range(end + 1):
-            twin = at.fork()
-            twin.rollback(len(path) - end)
-            assert snapshot(twin) == seen[end]
-            twin.rollback(n)
-            assert snapshot(twin) == seen[end - n]
+            fork = at.fork()
+            fork.rollback(len(path) - end)
+            assert snapshot(fork) == seen[end]
+            fork.rollback(n)
+            assert snapshot(fork) == seen[end - n]
             for i in range(end - n, end):
-                assert twin.accept_token(path[i])
-                assert snapshot(twin) == seen[i + 1]
+                assert fork.accept_token(path[i])
+                assert snapshot(fork) == seen[i + 1]
 
 
 def test_rollback_too_far(engine: Engine) -> None:
@@ -111,18 +111,18 @@ def test_forks_are_independent(engine: Engine) -> None:
     """A fork has the same history and goes its own way."""
     at = matcher(engine, brackets())
     assert at.accept_bytes(b"a[")
-    twin = at.fork()
+    fork = at.fork()
     before = snapshot(at)
-    assert snapshot(twin) == before
-    assert twin.accept_bytes(b"b]")
+    assert snapshot(fork) == before
+    assert fork.accept_bytes(b"b]")
     assert snapshot(at) == before
-    third = twin.fork()
-    twin.rollback(2)
-    assert twin.num_accepted == 0
+    third = fork.fork()
+    fork.rollback(2)
+    assert fork.num_accepted == 0
     assert at.accept_bytes(b"aa")
     assert third.is_completed()
     assert not at.is_completed()
-    del at, twin
+    del at, fork
     assert accepts(third, b"[a]")
 
 

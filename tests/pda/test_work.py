@@ -56,8 +56,8 @@ def test_a_call_that_takes_too_much_changes_nothing(kernel: Engine) -> None:
         poor.accept_token(ord("a"))
     assert (caught.value.limit, caught.value.value) == ("step_work", 3000)
     assert not go(rich, b"a" * poor.num_accepted)
-    twin = poor.fork()
-    for matcher in (poor, twin):
+    fork = poor.fork()
+    for matcher in (poor, fork):
         assert matcher.num_accepted == rich.num_accepted
         assert matcher.is_completed() == rich.is_completed()
     poor.rollback(poor.num_accepted // 2)

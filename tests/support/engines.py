@@ -51,8 +51,8 @@ def one_rule(builder: GrammarBuilder, node: NodeId) -> Grammar:
 
 def accepts(start: Any, text: bytes) -> bool:
     """Whether the whole text is one that the grammar generates; `start` is a matcher that stays where it is."""
-    twin = start.fork()
-    return bool(twin.accept_bytes(text) and twin.is_completed())
+    fork = start.fork()
+    return bool(fork.accept_bytes(text) and fork.is_completed())
 
 
 def mask_of(at: Any, size: int) -> list[int]:

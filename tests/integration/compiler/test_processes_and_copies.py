@@ -67,10 +67,10 @@ def test_copies() -> None:
     grammar = compiler.regex("ab*c")
     assert copy.copy(before) is copy.deepcopy(before) is before
     assert copy.deepcopy({"grammar": grammar})["grammar"] is grammar
-    twin = copy.deepcopy(compiler)
-    assert twin is not compiler
-    assert twin.vocabulary is before
-    assert twin.cache_info.entries == 0
+    fork = copy.deepcopy(compiler)
+    assert fork is not compiler
+    assert fork.vocabulary is before
+    assert fork.cache_info.entries == 0
     matcher = grammar.matcher()
     assert matcher.accept_bytes(b"ab")
     for other in (copy.copy(matcher), copy.deepcopy(matcher)):

@@ -97,9 +97,9 @@ def test_the_nearest_text_is_accepted(inspector):
         refusal = ask(inspector, "json_schema", SCHEMA, text, views=["trace"])["trace"]["refusal"]
         offered = refusal["nearest"]["kept"] + refusal["nearest"]["completion"]
         assert offered.startswith(text[: refusal["position"]])
-        twin = matcher()
-        assert twin.accept_bytes(offered.encode())
-        assert twin.is_completed()
+        fork = matcher()
+        assert fork.accept_bytes(offered.encode())
+        assert fork.is_completed()
 
 
 def test_the_spans_agree_with_trying_every_byte(inspector):

@@ -85,13 +85,13 @@ def test_exactly_what_the_grammar_allows_passes(library, loaded, samplers, compi
         for _ in range(60):
             randomness.shuffle(ids)
             found = allowed(library, sampler, ids)
-            twin = grammar.matcher()
-            assert twin.accept_bytes(text)
+            at = grammar.matcher()
+            assert at.accept_bytes(text)
             expected = set()
             for token in ids:
                 data = vocabulary.token_bytes(token)
-                fork = twin.fork()
-                if (data and fork.accept_bytes(data)) or (token in vocabulary.stop_token_ids and twin.is_completed()):
+                fork = at.fork()
+                if (data and fork.accept_bytes(data)) or (token in vocabulary.stop_token_ids and at.is_completed()):
                     expected.add(token)
             assert found == expected
             token = randomness.choice(sorted(found))

@@ -100,7 +100,7 @@ def test_the_summary(server):
         ("device", "cpu"),
         ("context", "2048 tokens"),
         ("chat", "the model's own template"),
-        ("tools", r"hermes_compact \(told by the chat template\)"),
+        ("tools", r"hermes_compact \(found in the chat template\)"),
         ("grammars", "all kinds; 1 MiB and 10 s each"),
         ("API key", "asked for"),
     ):

@@ -89,9 +89,9 @@ def allowed(grammar, size=1280):
 
 def accepts(grammar, tokens):
     """Whether tokens and the end fit, on a copy."""
-    twin = grammar.copy()
-    kept, _ = sglang.commit(twin, [*tokens, 2])
-    return kept == [*tokens, 2] and twin.is_terminated()
+    fork = grammar.copy()
+    kept, _ = sglang.commit(fork, [*tokens, 2])
+    return kept == [*tokens, 2] and fork.is_terminated()
 
 
 class TestRegistration:
@@ -382,11 +382,11 @@ class TestGrammar:
         grammar = new(backend, "regex", "[ab]{3}")
         a = ids(tokenizer, "a")[0]
         grammar.accept_token(a)
-        twin = grammar.copy()
-        twin.finished = True
-        assert allowed(twin) == set(range(1280)) | allowed(twin)  # a finished row is left as it was
+        fork = grammar.copy()
+        fork.finished = True
+        assert allowed(fork) == set(range(1280)) | allowed(fork)  # a finished row is left as it was
         assert not grammar.finished
-        twin.accept_token(a)
+        fork.accept_token(a)
         assert grammar.matcher.num_accepted == 1
 
     def test_jump_forward(self, backend, tokenizer):
@@ -458,9 +458,9 @@ class TestMasks:
             paths = [[]]
             for node in range(1, 16):
                 parent = generator.randrange(max(0, node - 3), node)
-                twin = grammar.copy()
-                kept, _ = sglang.commit(twin, paths[parent])
-                right = sorted(allowed(twin)) if kept == paths[parent] and not twin.is_terminated() else [2]
+                fork = grammar.copy()
+                kept, _ = sglang.commit(fork, paths[parent])
+                right = sorted(allowed(fork)) if kept == paths[parent] and not fork.is_terminated() else [2]
                 tokens.append(generator.choice([*right[:5], right[0], generator.randrange(1280)]))
                 child.append(-1)
                 sibling.append(child[parent])  # the newest sibling comes first
@@ -471,10 +471,10 @@ class TestMasks:
             sglang.walk(tokens, child, sibling, grammar, mask)
             assert grammar.matcher.num_accepted == 0
             for node, path in enumerate(paths):
-                twin = grammar.copy()
-                kept, _ = sglang.commit(twin, path)
-                if kept == path and not twin.is_terminated():
-                    assert bits(mask[node]) == allowed(twin)
+                fork = grammar.copy()
+                kept, _ = sglang.commit(fork, path)
+                if kept == path and not fork.is_terminated():
+                    assert bits(mask[node]) == allowed(fork)
                     compared += 1
                 else:
                     assert (mask[node] == -1).all()

@@ -176,12 +176,12 @@ def test_drafts(vllm, manager, tokenizer, seed):
     assert fits == wanted[: wanted.index(3) if 3 in wanted else len(wanted)]
     rows = manager.grammar_bitmask({"r": grammar}, {"r": drafts}, num_speculative_tokens=3).copy()
     assert grammar.matcher.num_accepted == place
-    twin = grammar.matcher.fork()
+    fork = grammar.matcher.fork()
     for index, token in enumerate([*fits, None]):
-        row = set(twin.allowed_tokens()) if not twin.is_terminated() else set(range(SIZE))
+        row = set(fork.allowed_tokens()) if not fork.is_terminated() else set(range(SIZE))
         assert bits(rows[index]) == row
         if token is not None:
-            assert twin.accept_token(token)
+            assert fork.accept_token(token)
     assert grammar.accept_tokens("r", fits)
 
 

@@ -120,8 +120,8 @@ def test_long_bounds(pattern: str, minimum: int, maximum: int) -> None:
         for length in (*range(8), 62, 63, 64, 65):
             for text in ("a" * length, "ab" * (length // 2), "a-" * (length // 2), "0" * length, "a" * (length - 1) + "b"):
                 keeps = minimum <= len(text) and (maximum < 0 or len(text) <= maximum)
-                twin = start.fork()
-                taken = twin.accept_bytes(text.encode()) and twin.is_completed()
+                fork = start.fork()
+                taken = fork.accept_bytes(text.encode()) and fork.is_completed()
                 assert taken == (keeps and language.accepts(automaton, text)), text
 
 
@@ -137,17 +137,17 @@ def test_exceptions(engine: str, encoding: int, words: list[str], others: list[s
     start = matcher(load_engine(engine), one_rule(builder, builder.except_words(words, encoding)))
     for text in (*words, *others, *(word[:-1] for word in words), *(word + "b" for word in words)):
         spelt = (text if encoding == UTF8 else json.dumps(text, ensure_ascii=False)[1:-1]).encode()
-        twin = start.fork()
-        assert twin.accept_bytes(spelt), text
-        assert twin.is_completed() == (text not in words), text
+        fork = start.fork()
+        assert fork.accept_bytes(spelt), text
+        assert fork.is_completed() == (text not in words), text
     if encoding == JSON_ANY:
         for word in words:
-            twin = start.fork()
+            fork = start.fork()
             escaped = "".join(
                 f"\\u{unit:04x}" for unit in struct.unpack(f"<{len(word.encode('utf-16-le')) // 2}H", word.encode("utf-16-le"))
             )
-            assert twin.accept_bytes(escaped.encode())
-            assert not twin.is_completed()
+            assert fork.accept_bytes(escaped.encode())
+            assert not fork.is_completed()
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -543,8 +543,8 @@ def test_stop_tokens_in_random_tags(engine: Engine, seed: int) -> None:
                     expected.add(token)
             assert at.allowed_tokens() == sorted(expected)
             for token in stops:
-                twin = at.fork()
-                assert (twin.accept_token(token), twin.is_terminated()) == (token in expected,) * 2
+                fork = at.fork()
+                assert (fork.accept_token(token), fork.is_terminated()) == (token in expected,) * 2
             likely = [token for token in sorted(expected - set(stops)) if token in LIKELY or token >= 300]
             following = likely or sorted(expected - set(stops))
             if not following:
