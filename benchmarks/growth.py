@@ -53,7 +53,7 @@ RECORDS = json.dumps({"type": "array", "items": RECORD})
 Batch = tuple[Callable[[], object], Callable[[list[int]], object]]
 """Fills the masks of all rows, and takes a token for each; no token is -1."""
 Make = Callable[[int, int], Batch]
-"""A new batch of so many rows, filled by so many threads."""
+"""Makes a batch of a number of rows, which a number of threads fill."""
 Compile = Callable[[str], Make]
 """The batches of a schema; an engine raises ValueError or RuntimeError where it refuses it, here or when a batch is made."""
 
@@ -153,7 +153,7 @@ def records(tokens: int) -> str:
 
 
 def wide(properties: int) -> dict[str, Any]:
-    """A schema of an object with so many properties, every third required."""
+    """A schema of an object with this many properties, every third required."""
     kinds: list[dict[str, Any]] = [{"type": "string", "maxLength": 80}, {"type": "integer"}, {"enum": ["low", "middle", "high"]}, RECORD]
     members = {f"field_{number}": kinds[number % len(kinds)] for number in range(properties)}
     return {"type": "object", "properties": members, "required": [*members][::3], "additionalProperties": False}

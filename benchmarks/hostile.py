@@ -87,7 +87,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     add("--families", nargs="+", metavar="WORD", help="only families whose names hold one of these words")
     add("--kinds", nargs="+", metavar="KIND", help="only these kinds of specifications")
     add("--sizes", type=int, metavar="N", help="only the N smallest sizes of each family")
-    add("--count", type=int, metavar="N", help="only so many inputs, picked by the seed")
+    add("--count", type=int, metavar="N", help="only N inputs, picked by the seed")
     add("--seed", type=int, default=0, metavar="S", help="default: 0")
     add("--timeout", type=float, default=bounds.seconds, metavar="SECONDS", help=f"per input and engine (default: {bounds.seconds:g})")
     add("--memory", type=int, default=bounds.megabytes, metavar="MB", help=f"limit of each process (default: {bounds.megabytes})")

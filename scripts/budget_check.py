@@ -2,9 +2,9 @@
 
     python scripts/budget_check.py maskbench-dev.jsonl.gz [--schemas 300]
 
-A file of lines with a `schema` each, of which so many are taken evenly, one request for each, with limits from 20 to 400 tokens, at
-temperature 1, on the demo model. The validator is jsonschema. It reads patterns as Python does, drops an empty one and divides floats:
-so patterns are put into its words first, and numbers are decimal. The exit code is 1 where an answer was wrong.
+The file has one `schema` a line. It takes some at even distances and sends one request for each, with limits from 20 to 400 tokens, at
+temperature 1, to the demo model. The validator is jsonschema, which reads patterns as Python does, drops an empty one and divides floats:
+so patterns are translated first, and numbers are decimal. The exit code is 1 if an answer was wrong.
 """
 
 from __future__ import annotations

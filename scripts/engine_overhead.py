@@ -9,7 +9,7 @@ so that each step without a constraint has one beside it with one, and the media
 that the engine's thread had, so that other load on the machine counts little. Masks are filled by a thread beside it, which counts where
 the step has to wait for it, by the clock.
 
-With `--pause` there is no model: a forward pass is a pause of so many seconds, and its logits are made in advance. So steps are the same
+With `--pause` there is no model: a forward pass is a pause of that many seconds, and its logits are made in advance. So steps are the same
 but for the constraint, and can be held against each other by the clock, which is what a request sees. The thread asks for the time until
 the pause is over, as one that waits for a GPU does; with `--sleep` it sleeps, and finds its caches as whoever came in between left them.
 

@@ -33,7 +33,7 @@ def main() -> int:
     parser.add_argument("--skip", default="", help="checks that are left out, with commas between them")
     parser.add_argument("--shrink-seconds", type=float, default=60, help="how long each finding is made smaller for (default: 60)")
     parser.add_argument("--every-strategy", action="store_true", help="fail, too, where some way to a mask was never taken")
-    parser.add_argument("--most-findings", type=int, default=20, help="after so many it ends (default: 20)")
+    parser.add_argument("--most-findings", type=int, default=20, help="end after this many (default: 20)")
     arguments = parser.parse_args()
     kinds = tuple(arguments.kinds.split(","))
     if unknown := set(kinds) - set(KINDS):

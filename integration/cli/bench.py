@@ -95,4 +95,4 @@ def table(timings: list[Timing]) -> str:
     return "\n".join(lines)
 
 
-COMMAND = Command("bench", "measure compilation and masks on a few schemas, beside other installed engines", configure, run)
+COMMAND = Command("bench", "measure compilation and masks on a few schemas, and compare with other installed engines", configure, run)
