@@ -1,4 +1,4 @@
-// The matchers of a batch, one call for all.
+// Calls for all matchers of a batch.
 #include "batch.h"
 
 #include <nanobind/stl/optional.h>
@@ -16,7 +16,7 @@ namespace stackmask {
 
 namespace {
 
-// The matchers of a batch, which stay alive while the GIL is let go.
+// The matchers of a batch; they stay alive while the GIL is released.
 struct Batch {
   std::vector<Matcher*> matchers;
   std::vector<nb::object> alive;
@@ -29,7 +29,7 @@ struct Batch {
   }
 };
 
-// Ids of the batch's rows: given, or 0, 1, 2 ...
+// The indices of the batch's rows: as given, or 0, 1, 2 ...
 std::vector<i64> rows_of(nb::handle rows, std::size_t count) {
   std::vector<i64> result;
   if (rows.is_none()) {
@@ -45,7 +45,7 @@ std::vector<i64> rows_of(nb::handle rows, std::size_t count) {
   return result;
 }
 
-// The checked arguments of a call that fills bitmasks.
+// The arguments of a call that fills bitmasks, checked.
 struct Fill {
   Batch batch;
   std::optional<BitmaskRows> target;

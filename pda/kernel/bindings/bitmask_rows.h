@@ -1,4 +1,4 @@
-// A bitmask of Python as the kernel writes it.
+// A bitmask of Python that the kernel writes to.
 #pragma once
 
 #include <cstring>

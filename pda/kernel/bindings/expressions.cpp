@@ -34,7 +34,7 @@ std::string_view utf8(PyObject* text, const char* wrong) {
   return {bytes, static_cast<std::size_t>(length)};
 }
 
-// PERF: tuples are read by the C API; their items live as long as the tuple, which its caller holds.
+// PERF: tuples are read by the C API. Their items live as long as the tuple, which the caller holds.
 void read_node(Expressions& ex, PyObject* node) {
   const std::size_t n = static_cast<std::size_t>(NB_TUPLE_GET_SIZE(checked_tuple(node)));
   auto item = [&](std::size_t i) { return NB_TUPLE_GET_ITEM(node, static_cast<Py_ssize_t>(i)); };
@@ -121,25 +121,25 @@ void read_node(Expressions& ex, PyObject* node) {
 
 nb::tuple tuple_of(nb::handle value) { return nb::borrow<nb::tuple>(checked_tuple(value.ptr())); }
 
-// The large grammar that was read before. One that begins with the same nodes, as the grammars of one builder do, is read from where they
-// differ. INVARIANT: equal nodes are recognised by their identity, which holds as long as their tuple is held here.
+// The last large grammar. A grammar that begins with the same nodes, as those of one builder do, is read from the first difference
+// on. INVARIANT: equal nodes are recognised by their identity, which is valid while their tuple is held here.
 struct PreviousGrammar {
   nb::object nodes, names;
   std::shared_ptr<const Expressions> expressions;
   std::weak_ptr<const TokenTrie> trie;
 };
-constexpr std::size_t FEWEST_NODES = 500, MOST_NODES = 100'000;  // of a grammar that is kept
+constexpr std::size_t FEWEST_NODES = 500, MOST_NODES = 100'000;  // bounds on a grammar that is kept
 
 std::mutex& previous_mutex() {
   static std::mutex mutex;
   return mutex;
 }
 PreviousGrammar& previous_grammar() {
-  static PreviousGrammar* const found = new PreviousGrammar;  // which outlives the interpreter
+  static PreviousGrammar* const found = new PreviousGrammar;  // never freed: it outlives the interpreter
   return *found;
 }
 
-// How many items two tuples share from the first on.
+// The number of items that two tuples share at their beginnings.
 std::size_t shared(const nb::tuple& tuple, nb::handle before) {
   const std::size_t count = std::min(tuple.size(), static_cast<std::size_t>(NB_TUPLE_GET_SIZE(before.ptr())));
   std::size_t i = 0;

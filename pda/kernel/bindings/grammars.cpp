@@ -1,4 +1,4 @@
-// A grammar made ready for a vocabulary, from a grammar of Python or from packed bytes.
+// A grammar prepared for a vocabulary, from a grammar of Python or from packed bytes.
 #include <nanobind/stl/shared_ptr.h>
 
 #include "bindings/expressions.h"

@@ -1,4 +1,4 @@
-// Logits of Python: masked in place, and the best of a row.
+// Logits of Python: masks them in place, and finds the best token of a row.
 #include "logits.h"
 
 #include <nanobind/ndarray.h>
@@ -25,7 +25,7 @@ void mask_rows(const Logits& logits, const Bitmask& bitmask, u64 forbidden, cons
              static_cast<T>(forbidden));
 }
 
-// The rows that are given, or all; their columns must lie side by side.
+// The given rows, or all; their columns must be contiguous.
 void check_rows(const Logits& logits, const Bitmask* bitmask, std::optional<std::vector<std::size_t>>& rows) {
   const std::size_t count = bitmask ? std::min(logits.shape(0), bitmask->shape(0)) : logits.shape(0);
   if (!rows) {

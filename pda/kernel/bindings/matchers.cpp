@@ -116,7 +116,7 @@ void bind_matchers(nb::module_& m) {
       .def(
           "find_jump_forward_string",
           [](const Matcher& self) {
-            // The forced bytes are UTF-8 up to where they are cut or the grammar has raw bytes.
+            // The forced bytes are UTF-8, unless they are cut inside a character or the grammar has raw bytes.
             const std::string bytes = self.jump_forward();
             const nb::object text = nb::steal(PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "strict"));
             if (text.is_valid()) return nb::str(text);

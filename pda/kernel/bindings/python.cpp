@@ -17,9 +17,9 @@ PyObject* exception(const char* name) {
   return nb::object(module->attr(name)).release().ptr();
 }
 
-unsigned long main_thread;  // which handles signals
+unsigned long main_thread;  // the thread that handles signals
 
-// No thread waits for a grammar while it holds the GIL, so the thread that has the grammar may wait for the GIL.
+// No thread waits for a grammar while it holds the GIL, so the thread that holds the grammar may wait for the GIL.
 void lock_without_gil(Mutex& mutex) {
   if (!holds_gil()) return mutex.lock();
   const nb::gil_scoped_release release;
@@ -29,7 +29,7 @@ void lock_without_gil(Mutex& mutex) {
 void* give_up_gil() { return holds_gil() ? PyEval_SaveThread() : nullptr; }
 void take_gil(void* state) { PyEval_RestoreThread(static_cast<PyThreadState*>(state)); }
 
-// Exceptions of the kernel become those of pda/exceptions.py.
+// Turns exceptions of the kernel into those of pda/exceptions.py.
 void translate(const std::exception_ptr& pointer, void*) {
   try {
     std::rethrow_exception(pointer);
@@ -51,7 +51,7 @@ void translate(const std::exception_ptr& pointer, void*) {
 
 #if PY_VERSION_HEX < 0x030C0000
 bool holds_gil() { return Py_IsInitialized() && PyGILState_Check(); }
-#else  // by what the stable interface has; before 3.12 this is the dictionary of whichever thread holds the GIL
+#else  // by the stable interface; before 3.12 this is the dictionary of the thread that holds the GIL
 bool holds_gil() { return Py_IsInitialized() && PyThreadState_GetDict() != nullptr; }
 #endif
 

@@ -13,10 +13,10 @@ namespace stackmask {
 
 namespace nb = nanobind;
 
-// Makes Python the kernel's host (host.h), and the kernel's exceptions those of pda/exceptions.py. Once, by the module.
+// Makes Python the kernel's host (host.h), and translates its exceptions to those of pda/exceptions.py. The module calls it once.
 void begin_host();
 bool holds_gil();
-// An exception where the main thread was interrupted.
+// Throws an exception if the main thread was interrupted.
 void check_signals();
 
 u32 checked_token(const TokenTrie& trie, i64 token);

@@ -12,7 +12,7 @@ using namespace stackmask;
 struct stackmask_vocabulary {
   std::shared_ptr<const TokenTrie> trie;
   std::vector<u32> stop_ids;
-  std::string fingerprint;  // empty where it is not compared
+  std::string fingerprint;  // empty if it is not compared
 };
 
 struct stackmask_grammar {
@@ -42,13 +42,13 @@ std::string& last_error() {
 stackmask_status fail(stackmask_status status, const char* text) noexcept {
   try {
     last_error() = text;
-  } catch (...) {  // the status says it
+  } catch (...) {  // the status reports it
     last_error().clear();
   }
   return status;
 }
 
-// Runs call(), which gives a status or nothing for STACKMASK_OK.
+// Runs call(), which returns a status, or nothing for STACKMASK_OK.
 template <class Call>
 stackmask_status guarded(Call call) noexcept {
   try {

@@ -1,4 +1,4 @@
-// The shortest completion of a configuration: by least lengths (measure.cpp) straight down, or by A* where values must differ.
+// The shortest completion of a configuration: directly by least lengths (measure.cpp), or by A* if values must differ.
 #include "completion/completion.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace stackmask {
 
 static constexpr const char* NO_COMPLETION = "no text completes the structure from here without reading a token by its id";
 
-// The distance, or an error where there is no completion, or none that can be written.
+// The distance; or an error if there is no completion, or only one that is too long to be written.
 u64 Completion::least(StackId configuration) {
   const u64 left = distance(configuration);
   if (left == NONE) throw BadGrammar(NO_COMPLETION);
@@ -22,7 +22,7 @@ u64 Completion::least(StackId configuration) {
 }
 
 u64 Completion::distance(StackId configuration) {
-  if (!measured_) {  // least lengths are seldom asked for and cost as much as the rest of a compilation
+  if (!measured_) {  // least lengths are rarely needed, and cost as much as the rest of a compilation
     Deadline deadline(limits_.seconds);
     measure(dfa_.nfa(), deadline);
     measured_ = true;
@@ -54,7 +54,7 @@ u64 Completion::distance(StackId configuration) {
         continue;
       }
       if (const u32* found = distances_.find(edge.below)) {
-        const u32 below = *found;  // another is inserted where values are looked for
+        const u32 below = *found;  // a copy: a search for values inserts others
         best = std::min(best, plus(state_length(edge.state), below));
       } else {
         todo.push_back(edge.below);
@@ -67,11 +67,11 @@ u64 Completion::distance(StackId configuration) {
   return *distances_.find(configuration);
 }
 
-// Values that must differ take at least as many bytes as the same number of the cheapest values that were not seen. Of the ways to the end
-// of a scope one with the fewest values is measured: a longer one has no fewer to pay for.
+// n values that must differ take at least as many bytes as the n cheapest unseen values. Of the ways to the end of a scope, one with the
+// fewest values is measured: a longer one has at least as many to pay for.
 u64 Completion::state_length(StateId state) {
   if (!dfa_.nfa().distinct || state == BOTTOM || (dfa_[state].flags & STATE_REGION)) return dfa_.distance(state);
-  bool begins = false;  // the value that a guard waits for is still to come as a whole
+  bool begins = false;  // the value that a guard waits for has not begun
   StateId scope = state;
   if (dfa_[state].flags & STATE_GUARD) {
     scope = dfa_.guard_back(state);
@@ -83,7 +83,7 @@ u64 Completion::state_length(StateId state) {
   const Nfa& nfa = dfa_.nfa();
   const auto& kinds = nfa.scopes[dfa_.rule(scope)];
   u64 best = NONE;
-  const std::vector<Item> items(dfa_.items(scope).begin(), dfa_.items(scope).end());  // looking for values makes more states
+  const std::vector<Item> items(dfa_.items(scope).begin(), dfa_.items(scope).end());  // a copy: the search for values makes more states
   for (const Item& item : items) {
     dfa_.work().spend(10);
     u64 length = nfa.distance(item);
@@ -102,7 +102,7 @@ u64 Completion::state_length(StateId state) {
   return best;
 }
 
-// The bytes of the `count` cheapest values of a rule that were not seen; a bound where there are too many to look at.
+// The bytes of the `count` cheapest unseen values of a rule; a lower bound if there are too many to search.
 u64 Completion::values_length(RuleId rule, u32 count, std::span<const u32> seen) {
   CheapValues& cheap = cheap_values_[rule];
   u64 total = 0;
@@ -117,7 +117,7 @@ u64 Completion::values_length(RuleId rule, u32 count, std::span<const u32> seen)
   return std::min(total + static_cast<u64>(count - taken) * std::max(cheap.least, dfa_.nfa().rules[rule].shortest), LONG);
 }
 
-// The cheapest value that a rule generates besides the known ones: its texts in the order of their lengths, by A*.
+// Finds the cheapest value of a rule that is not known yet: A* yields its texts in the order of their lengths.
 bool Completion::find_value(RuleId rule, CheapValues& cheap) {
   constexpr std::size_t MOST_VALUES = 4096, MOST_NODES = 100'000, MOST_SPELLINGS = 1000;
   constexpr u32 MOST_AT_ONCE = 16;  // of one kind inside of another
@@ -128,7 +128,7 @@ bool Completion::find_value(RuleId rule, CheapValues& cheap) {
     Busy(CheapValues& c, u32& e) : cheap(c), extending(e) { cheap.busy = true, extending++; }
     ~Busy() { cheap.busy = false, extending--; }
   } busy(cheap, extending_);
-  cheap.left = true;  // unless this comes to its end
+  cheap.left = true;  // unless this search comes to its end
   if (cheap.nodes.empty()) {
     std::vector<StackEdge> start;
     if (const StateId state = dfa_.start(rule); state != DEAD) start.push_back({state, EMPTY_STACK});
@@ -169,7 +169,7 @@ std::string Completion::CheapValues::text(u32 node) const {
   return result;
 }
 
-// Whether the values of some scope, having to differ, take more than its rule was measured at.
+// Whether the values of some scope take more than its rule was measured at, because they must differ.
 bool Completion::values_take_more() {
   Nfa& nfa = dfa_.nfa();
   bool more = false;
@@ -186,7 +186,7 @@ bool Completion::values_take_more() {
   return more;
 }
 
-// Each byte that leads on, and where to; where no guard reads along, of bytes that lead the same way one, or `every` one.
+// Each live byte and its target. Without guards, one byte stands for all that lead to the same target, unless `every` one is wanted.
 template <class F>
 void Completion::each_step(StackId here, bool every, F take) {
   for (u32 i = 0; i < stacks_.edge_count(here); i++) {
@@ -229,15 +229,15 @@ std::string Completion::shortest(StackId configuration) {
   return text;
 }
 
-// Byte by byte to an end that is `left` bytes away, as long as none leads further from it than that. Where no values must differ there
-// always is such a byte, and the first one found will do. Where they must, the way may end before that: a byte that leads to where the
-// distance is as expected is better then than one to where it is less, for that is a bound which cannot be kept; and one that ends a value
-// is better than one that makes it another, for it is new where it is. So is one behind which it has ended for good: before that, as at a
-// blank, the distance does not know yet that it is one more that was seen.
+// Goes byte by byte to an end that is `left` bytes away, as long as some byte brings it nearer by one. If no values must differ there
+// always is such a byte, and the first one will do. If values must differ, the way may stop earlier. Then a byte after which the distance
+// is exactly one less is better than one after which it is lower still, because that is a bound which cannot be kept. And a byte that ends
+// a value is better than one that turns it into another, because the value is new as it is. Better yet is a byte after which the value has
+// surely ended: until then, as at a blank, the distance does not count it among the seen values.
 StackId Completion::straight_down(StackId configuration, u64 left, std::vector<Straight>& way, bool to_known) {
   StackId here = configuration;
   Scratch<StackEdge> order;
-  auto pending = [this](StackId found) {  // a value that must differ was begun and may go on
+  auto pending = [this](StackId found) {  // a value that must differ has begun and may continue
     for (u32 i = 0; i < stacks_.edge_count(found); i++)
       if (const StackEdge edge = stacks_.edges(found)[i]; edge.state != BOTTOM)
         for (u32 k = 0; k < stacks_.edge_count(edge.below); k++)
@@ -284,7 +284,7 @@ StackId Completion::straight_down(StackId configuration, u64 left, std::vector<S
   return here;
 }
 
-// Where a value begins that must differ from others, the cheapest one that does, if the distance says so.
+// At the beginning of a value that must differ from others: the cheapest one that does, if it keeps the distance.
 StackId Completion::new_value(StackId configuration, u64& left, std::vector<Straight>& way) {
   const std::size_t before = way.size();
   for (u32 i = 0; i < stacks_.edge_count(configuration); i++) {
@@ -318,8 +318,8 @@ StackId Completion::new_value(StackId configuration, u64& left, std::vector<Stra
 }
 
 // A* (Hart, Nilsson & Raphael 1968) with the distance as its bound: a guard may refuse the shortest way, and then others are tried. The
-// bound of a node holds for those behind it (pathmax, Mero 1984). There may be very many that are equally good: after PATIENCE nodes
-// the distance weighs more than the length so far, and the text found is short instead of shortest (Pohl 1970).
+// bound of a node also holds for its successors (pathmax, Mero 1984). Very many nodes may be equally good: after PATIENCE nodes
+// the distance weighs more than the length so far, and the text found is short but perhaps not shortest (Pohl 1970).
 std::string Completion::search(StackId configuration) {
   constexpr std::size_t PATIENCE = 20'000, MOST_ATTEMPTS = 500;
   constexpr u64 MOST_NODES = 50'000, WEIGHT = 16;
@@ -356,7 +356,7 @@ std::string Completion::search(StackId configuration) {
     if (nodes[at].length > reached[here]) continue;
     if (!greedy && nodes.size() > PATIENCE + 4 * first) {
       greedy = true;
-      // The nodes that wait are ordered anew. None may be forgotten: the newest may all lead to where a value must come again.
+      // Orders the waiting nodes anew. None may be dropped: the newest may all lead to a state where the same value must come again.
       Scratch<u32> waiting;
       for (; !queue.empty(); queue.pop()) waiting.push_back(~std::get<2>(queue.top()));
       for (const u32 node : waiting) {
@@ -367,7 +367,7 @@ std::string Completion::search(StackId configuration) {
     if (nodes.size() > MOST_NODES + 8 * first)
       throw CompletionLimit("states", static_cast<double>(MOST_NODES),
                             "the search for a completion met more than " + std::to_string(MOST_NODES + 8 * first) + " states");
-    // Where a value begins that must differ, the cheapest new one at once: its beginnings are as many as the values that were seen.
+    // At the beginning of a value that must differ, the cheapest new one is taken whole: there are as many beginnings as seen values.
     u64 any = LONG;
     way.clear();
     if (const StackId next = greedy && (stacks_.guarded(here) & GUARD_BELOW) ? new_value(here, any, way) : NO_STACK; next != NO_STACK) {

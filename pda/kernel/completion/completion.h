@@ -1,6 +1,6 @@
-// How a text can be completed: least lengths, and a shortest completion.
+// Completions of a text: least lengths, and a shortest one.
 //
-// Lengths are measured on first use: this lowers all of the grammar, and costs as much as the rest of a compilation.
+// Lengths are measured on first use. This lowers the whole grammar, and costs as much as the rest of a compilation.
 //
 // Tested by tests/pda/test_engine_interface.py and test_engine_distinct.py.
 #pragma once
@@ -19,7 +19,7 @@ class Completion {
   Completion(RuleDfa& dfa, StackSet& stacks, Steps& steps, const Limits& limits)
       : dfa_(dfa), stacks_(stacks), steps_(steps), limits_(limits) {}
 
-  u64 distance(StackId configuration);         // least bytes to completion, values that must differ aside; NONE for none
+  u64 distance(StackId configuration);         // least bytes to a completion, as if values need not differ; NONE for none
   std::string shortest(StackId configuration);
   u64 shortest_length(StackId configuration);  // of that text
   void clear() { distances_.clear(), lengths_.clear(), scope_lengths_.clear(), cheap_values_.clear(); }
@@ -37,7 +37,7 @@ class Completion {
     StackId configuration;
     u8 byte;
   };
-  StackId straight_down(StackId configuration, u64 left, std::vector<Straight>& way, bool to_known);  // where it ends
+  StackId straight_down(StackId configuration, u64 left, std::vector<Straight>& way, bool to_known);  // returns its end
   std::string search(StackId configuration);
   struct SearchNode {
     StackId configuration;
@@ -48,7 +48,7 @@ class Completion {
   using SearchQueue = std::priority_queue<SearchKey, std::vector<SearchKey>, std::greater<>>;
   template <class F>
   void each_step(StackId here, bool every, F take);
-  // The values that a rule generates, the cheapest first, as many as were needed so far.
+  // The values that a rule generates, the cheapest first, as many as have been needed.
   struct CheapValues {
     struct Value {
       u32 length, id, node;
@@ -58,14 +58,14 @@ class Completion {
     std::vector<SearchNode> nodes;
     SearchQueue queue;
     u32 least = 0;                             // no other value is shorter
-    bool ended = false, left = false, busy = false;  // there are no more; too many to look at; being looked for
+    bool ended = false, left = false, busy = false;  // there are no more; there are too many to search; a search is running
     std::string text(u32 node) const;
   };
   std::unordered_map<u32, CheapValues> cheap_values_;  // by rule
   u32 extending_ = 0;
-  Map64 scope_lengths_;                        // by state of a scope, and whether a value is to come before it
+  Map64 scope_lengths_;                        // by state of a scope, and whether a value must come first
   StackId new_value(StackId configuration, u64& left, std::vector<Straight>& way);
-  u64 state_length(StateId state);                 // least bytes until the rule ends, of values that differ
+  u64 state_length(StateId state);                 // least bytes until the rule ends, with values that differ
   u64 values_length(RuleId rule, u32 count, std::span<const u32> seen);
   bool find_value(RuleId rule, CheapValues& cheap);
   bool values_take_more();

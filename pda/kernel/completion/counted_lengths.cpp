@@ -1,4 +1,4 @@
-// Least lengths in a counted automaton: a row for each count, and one for all that repeat.
+// Least lengths in a counted automaton: a row for each count, and one for all counts whose rows repeat.
 #include <algorithm>
 
 #include "completion/lengths.h"
@@ -6,16 +6,16 @@
 
 namespace stackmask {
 
-// Backwards from the largest count: with a number of characters counted, the least way from a state is one more character and the least way
-// from there on. The rows from the minimum on cease to change once every shortest text is short enough. Below the minimum each row is
-// mostly the next one and the length of some characters.
+// Computed backwards from the largest count: after a number of characters, the least way from a state is one more character and the least
+// way from its target. From the minimum on, rows no longer change once every shortest text is short enough. Below the minimum each row is
+// mostly the next one plus the length of a character.
 CountedLengths::CountedLengths(const Nfa& nfa, u32 id, std::vector<u32>& place, Deadline& deadline) : place_(&place) {
   const Head& head = nfa.heads[id];
   minimum_ = head.minimum, maximum_ = head.maximum;
   std::vector<NfaStateId> states{head.body};
   std::vector<u32> stands, reached;
   place[head.body] = 0;
-  std::vector<std::pair<u32, u32>> back;  // (target, source) of what reads a byte
+  std::vector<std::pair<u32, u32>> back;  // (target, source) of edges that read a byte
   for (std::size_t i = 0; i < states.size(); i++) {
     for (u32 e = nfa.states[states[i]].first; e != NONE; e = nfa.edges[e].next) {
       const Edge& edge = nfa.edges[e];
@@ -26,7 +26,7 @@ CountedLengths::CountedLengths(const Nfa& nfa, u32 id, std::vector<u32>& place, 
     }
   }
   if (std::find(stands.begin(), stands.end(), 0u) == stands.end()) stands.push_back(0), reached.push_back(NONE);
-  // Where the next character may end, and after how many bytes: to all of `stands` backwards from where each is reached.
+  // The states where the next character may end, and after how many bytes: found for all of `stands`, backwards from their targets.
   std::sort(back.begin(), back.end());
   ways_.resize(states.size());
   std::vector<u32> depth(states.size(), NONE), queue;
@@ -94,7 +94,7 @@ CountedLengths::CountedLengths(const Nfa& nfa, u32 id, std::vector<u32>& place, 
   }
 }
 
-// The last row is the one `period` rows before it and as much more in each place.
+// The last row is the one `period` rows before it, plus the same amount at each index.
 bool CountedLengths::repeats(u32 period) {
   const u32* now = rows_.data() + rows_.size() - width_;
   const u32* before = now - static_cast<std::size_t>(period) * width_;
@@ -115,13 +115,13 @@ u32 CountedLengths::after(u32 place, const u32* row) const {
   return static_cast<u32>(best);
 }
 
-// The places that stand, and those that a character still leads to, after `count` were counted.
+// The length from a state, between characters or inside one, after `count` characters.
 u64 CountedLengths::of(NfaStateId state, u32 count) const {
   const u32 place = (*place_)[state], stand = stand_of_[place];
   const bool deep = count == COUNT_DEEP;
   u64 at = deep ? 0 : maximum_ == NONE ? std::min(count, minimum_) : std::min(count, maximum_);
   if (stand == NONE && at == maximum_) return NONE;
-  at += stand == NONE;  // of the row that the character leads to
+  at += stand == NONE;  // the row that the character leads to
   u64 more = 0;
   u64 row;
   if (at >= minimum_) {

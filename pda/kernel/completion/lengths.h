@@ -7,7 +7,7 @@
 
 namespace stackmask {
 
-constexpr u64 LONG = 0xF0000000u;  // stands for all lengths that no text will have
+constexpr u64 LONG = 0xF0000000u;  // stands for every length that no text will have
 
 inline u64 plus(u64 a, u64 b) { return a >= NONE || b >= NONE ? u64{NONE} : std::min(a + b, LONG); }
 

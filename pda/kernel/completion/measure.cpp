@@ -1,13 +1,13 @@
-// Least lengths: how much every state still has to read, and how long every rule's texts are, tokens by id left out. Knuth's
-// generalisation of Dijkstra's algorithm (1977): values are settled in increasing order, and a call's weight once its rule is settled.
+// Least lengths: the bytes that every state must still read, and the length of every rule's shortest text; tokens by id do not count. By
+// Knuth's generalisation of Dijkstra's algorithm (1977): values are settled in increasing order, a call's weight when its rule is settled.
 //
 // A state in the body of a repetition or a permutation measures to the end of that body: the rest depends on the register, and is added
-// where one is at hand (Nfa::distance). Left recursion that was rewritten leads into bodies from outside of them, with registers
-// that are known, and a rule may begin in one: such a way in is an Entrance. In a counted automaton lengths depend on the register
-// altogether, and CountedLengths has a row for each count.
+// when the register is known (Nfa::distance). Rewritten left recursion leads into bodies from outside, with known registers, and a rule may
+// begin in a body: such a way in is an Entrance. In a counted automaton lengths depend on the register altogether, and CountedLengths has
+// a row for each count.
 //
-// INVARIANT: where no values must differ the length of a configuration's shortest completion is what its states measure. Values that
-// must differ make it a bound, see Completion::shortest().
+// INVARIANT: if no values must differ, the length of a configuration's shortest completion is the length that its states measure. If values
+// must differ, it is a lower bound, see Completion::shortest().
 #include <algorithm>
 #include <queue>
 #include <tuple>
@@ -37,14 +37,14 @@ class Measure {
   }
 
  private:
-  static constexpr std::size_t MOST_KINDS = 4;  // of values in one scope that are counted
-  // Nodes: the states, then one for each rule: its shortest text that is not empty.
+  static constexpr std::size_t MOST_KINDS = 4;  // the kinds of values in one scope that are counted
+  // Nodes are the states, then one for each rule: its shortest text that is not empty.
   struct Back {
     u32 source;
     RuleId call;
     u8 weight, kind;  // kind: of the values of a scope that the call reads, from 1 on; 0 for other calls
   };
-  // A way into a body from outside of it, or from the start of a rule: the text read on it, and the register behind it.
+  // A way into a body from outside, or from the start of a rule: the text read on it, and the register after it.
   struct Entrance {
     u32 source;
     RuleId call;
@@ -54,13 +54,13 @@ class Measure {
   Nfa& nfa_;
   Deadline& deadline_;
   u32 states_ = 0;
-  u32 counted_kind_ = 0;           // 0 where bytes are counted, else the values of this kind
+  u32 counted_kind_ = 0;  // 0: bytes are counted; else the values of this kind
   std::vector<u32>* least_ = nullptr;  // the lengths being computed, by state
   std::vector<u32> begin_, best_;
   std::vector<Back> back_;
   std::vector<std::pair<NfaStateId, NfaStateId>> heads_;
   std::vector<Entrance> entrances_;
-  std::vector<u32> watching_begin_, watching_;  // by node: the entrances that its length matters to
+  std::vector<u32> watching_begin_, watching_;  // by node: the entrances that depend on its length
   std::vector<u8> settled_;
   std::vector<std::vector<std::pair<u32, u32>>> waiting_;  // by rule: (source, distance of the call's target)
   using Entry = std::pair<u32, u32>;
@@ -78,7 +78,7 @@ class Measure {
       if (!rule.merged && (!kind || rule.scope)) propose(rule.final, 0);
     for (const NfaStateId s : nfa_.each_state()) {
       if (!counts_bodies(s) || (kind && !nfa_.rules[nfa_.states[s].rule].scope)) continue;
-      if (nfa_.states[s].head != NONE) propose(s, 0);  // the head after a separator: a separator ends there
+      if (nfa_.states[s].head != NONE) propose(s, 0);  // the head after a separator is where the separator ends
       for (u32 e = nfa_.states[s].first; e != NONE; e = nfa_.edges[e].next)
         if (nfa_.edges[e].kind == EDGE_COUNT || nfa_.edges[e].kind == EDGE_MEMBER) propose(s, 0);
     }
@@ -94,7 +94,7 @@ class Measure {
     }
   }
 
-  // By scope: the rules that its values are read by, which make their kinds.
+  // By scope: the rules of its values, which are their kinds.
   void find_scopes() {
     nfa_.scopes.assign(nfa_.rules.size(), {});
     nfa_.distinct = false;
@@ -114,7 +114,7 @@ class Measure {
         std::min<std::size_t>(static_cast<std::size_t>(std::find(kinds.begin(), kinds.end(), edge.callee()) - kinds.begin()) + 1, 255));
   }
 
-  // It lies in the body of a repetition or permutation, and measures to the body's end.
+  // The state lies in the body of a repetition or permutation, and measures to the body's end.
   bool counts_bodies(NfaStateId s) const { return nfa_.states[s].body != NONE && !nfa_.heads[nfa_.states[s].body].automaton; }
   bool in_automaton(NfaStateId s) const { return nfa_.states[s].body != NONE && nfa_.heads[nfa_.states[s].body].automaton; }
 
@@ -154,7 +154,7 @@ class Measure {
       else if (edge.kind == EDGE_DEFAULT)
         each_default(from, edge.target, [&](NfaStateId target) { lead(source, body, reg, target, NONE, 1, 0); });
     };
-    std::vector<u8> wanted(nfa_.rules.size(), 0);  // what may read nothing must read something in some call
+    std::vector<u8> wanted(nfa_.rules.size(), 0);  // a rule that may read nothing must read something in some call
     for (const NfaStateId s : nfa_.each_state()) {
       if (in_automaton(s)) continue;
       const u32 body = nfa_.states[s].body;
@@ -208,7 +208,7 @@ class Measure {
         f(edge.target);
   }
 
-  // The states whose lengths make up that of a head.
+  // The states on whose lengths that of a head depends.
   template <class F>
   void each_part(const Head& head, F f) const {
     f(head.exit);
@@ -236,13 +236,13 @@ class Measure {
     for (std::size_t i = 1; i < watching_begin_.size(); i++) watching_begin_[i] += watching_begin_[i - 1];
   }
 
-  // From the lengths settled so far: the length from an entrance falls as more are settled, and is never less than the last one settled.
+  // From the settled lengths: the length from an entrance falls as more are settled, and is never less than the last settled one.
   void enter(const Entrance& entrance) {
     const u64 read = entrance.call == NONE ? weight(entrance.weight) : called(entrance.call, entrance.kind);
     propose(entrance.source, plus(read, nfa_.distance(entrance.to, *least_)));
   }
   u64 weight(u8 bytes) const { return counted_kind_ ? 0 : bytes; }
-  // Of a call; of values each counts as one, whatever it is.
+  // The weight of a call; when values are counted, each has the weight one.
   u64 called(RuleId rule, u8 kind) const {
     if (!counted_kind_) return nfa_.rules[rule].shortest;
     return nfa_.rules[rule].shortest == NONE ? u64{NONE} : kind == counted_kind_;
@@ -264,7 +264,7 @@ class Measure {
       propose(at->second, nfa_.distance_of_head(nfa_.heads[nfa_.states[at->second].head], {}, *least_));
   }
 
-  // What the values of a scope take more for having to differ.
+  // The additional bytes that the values of a scope take because they must differ.
   u64 surcharge(RuleId rule) const {
     u64 more = 0;
     if (!counted_kind_ && rule < nfa_.scope_values.size())
@@ -283,7 +283,7 @@ class Measure {
 
 }  // namespace
 
-// In a counted automaton, which reads no values.
+// For a counted automaton, which reads no values.
 u64 Nfa::counted_rest(NfaStateId state, u32 count, const std::vector<u32>& least) const {
   const u64 bytes = counted[states[state].body]->of(state, count);
   return &least == &least_bytes || bytes == NONE ? bytes : 0;
@@ -319,7 +319,7 @@ u64 Nfa::distance_of_head(const Head& head, const Register& reg, const std::vect
   std::sort(others.begin(), others.end());
   for (std::size_t next = 0; reg.count + chosen < head.minimum; chosen++) {
     const u64 other = next < others.size() ? others[next] : u64{NONE};
-    if (other > repeatable) {  // so is each that comes after it
+    if (other > repeatable) {  // so is each later one
       const u64 rest = head.minimum - reg.count - chosen;
       total = plus(std::min(total, LONG), rest * repeatable);
       chosen += rest;
@@ -359,7 +359,7 @@ u64 Nfa::distance(Item item, const std::vector<u32>& least) const {
       if (available[i / 32] >> (i % 32) & 1) best = std::min(best, distance({head.members[i], item.reg}, least));
     return plus(here, best);
   }
-  // The member's use is not in the register yet.
+  // The register does not contain the use of the member yet.
   Registers& mutable_registers = const_cast<Registers&>(registers);
   if (!(head.flags[state.member] & REPEATABLE) || (head.flags[state.member] & REQUIRED))
     reg.used = mutable_registers.use(reg.used, state.member);

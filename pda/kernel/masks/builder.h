@@ -1,12 +1,12 @@
-// A state mask while it is made: a walk over the trie, or a class loop with walks behind its exits.
+// A state mask under construction: a walk over the trie, or a class loop and walks from its exits.
 //
-// One object holds the whole working state, so a mask that needs another one, as loops do, builds it in a second object.
+// One object holds the whole working state. If a mask needs another one, as loops do, a second object builds that.
 //
 //   trie, depth first:   root  a  a"  a",  "  ",  ","        walk in [string]: a stays; at a" and " the string may end, so they are
-//   [string] reads       .     .  hit .    hit .   .          hits of the state behind the quote; bytes after them belong to the caller
+//   [string] reads       .     .  hit .    hit .   .          hits of the state after the quote; bytes after them belong to the caller
 //
-// A walk passes each node below whose byte is live, once; where few bytes are live and a node has many children these are looked up. Many
-// nodes at once are walked from by the vocabulary's sets of nodes. Large subtrees become separate state masks.
+// A walk visits each node below whose byte is live once. If few bytes are live and a node has many children, it looks these bytes up
+// instead. Walks from many nodes at once use the vocabulary's sets of nodes. Large subtrees become separate state masks.
 //
 // Tested by tests/pda/test_engine_masks.py.
 #pragma once
@@ -20,7 +20,7 @@ namespace stackmask {
 
 class StateMasks;
 
-// A move on the stack: a rule is called, or ends where rule is NONE, at these nodes of the trie.
+// A move on the stack at these nodes of the trie: a call of the rule, or the end of the state's own rule if `rule` is NONE.
 struct StackMove {
   RuleId rule;
   StateId back;    // to return to
@@ -28,7 +28,7 @@ struct StackMove {
   bool distinct;
 };
 
-// A node of the trie at which a state has few texts left; state DEAD: a scope that may run out of values.
+// A node of the trie from which a state has few texts to its end; state DEAD: a scope that may run out of values.
 struct ScarceNode {
   u32 node;
   StateId state;
@@ -61,24 +61,24 @@ class StateMaskBuilder : public MaskContext {
   std::vector<ScarceNode> scarce;  // where guarded
 
   // For class loops.
-  bool guarded = false;              // leaves of the trie and nodes where few values are left matter
-  const ClassIndex* index = nullptr;  // of the one node that the mask begins at, if there is one
+  bool guarded = false;              // leaves of the trie, and nodes where few values remain, matter
+  const ClassIndex* index = nullptr;  // of the node where the mask begins, if there is only one
   std::vector<std::pair<StateId, u32>> hits;  // (state, node) where a state ends or calls
   std::vector<StateId> path;             // states by depth
   void clear();
   void take_bitmask(const std::shared_ptr<const LoopMask>& mask);
   void add_tokens(u32 node);         // those that end there
   void walk_child(u32 child, StateId state);
-  // Continues in `state` at these sorted nodes: adds its moves, and what it takes below them. `shared`: the list that holds just these.
+  // Continues in `state` at these sorted nodes: adds its moves, and its tokens below them. `shared`: the list of exactly these nodes.
   void go_on_at(const std::vector<u32>& nodes, StateId state, const NodeList* shared = nullptr);
-  // A state that leaves is reached at these nodes: adds its moves.
+  // Adds the moves of a state that leaves, which is reached at these nodes.
   void leave_at(StateId state, const NodeList& nodes);
-  // Under guards every node counts where a state ends, and those where it does not and few texts are left to end it.
+  // Under guards: the nodes where a state ends, and those where it does not but few texts lead to its end.
   void record_guarded(u32 node, StateId state);
 
  private:
   std::vector<std::pair<u32, StateId>> seeds_;  // (node, state) to walk from
-  std::vector<std::pair<u32, StateId>> large_;  // (node, state) of large subtrees to go on at
+  std::vector<std::pair<u32, StateId>> large_;  // (node, state) of large subtrees, to continue at
   void walk_nodes(u32 nodes, StateId state);
   void walk(u32 node, StateId state);
   void walk_seeds();

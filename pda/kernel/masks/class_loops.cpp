@@ -90,7 +90,7 @@ bool ClassLoops::reads_any(StateId state, const AsciiSet& bytes) {
 bool ClassLoops::reads_outside(StateId state, u64 inside) const {
   for (const Item item : dfa_.items(state)) {
     const NfaState& nfa_state = nfa_.states[item.state];
-    // A counted automaton that was left and entered again counts anew, beside the count that was released.
+    // A counted automaton that was left and entered again has a new count, in addition to the released one.
     const bool counted = nfa_state.body != NONE && nfa_.heads[nfa_state.body].automaton;
     const bool counts_anew = counted && nfa_.registers.get(item.reg).count != COUNT_FREE;
     if ((!counted || counts_anew) && dfa_.reads(nfa_state, inside)) return true;
@@ -98,7 +98,7 @@ bool ClassLoops::reads_outside(StateId state, u64 inside) const {
   return false;
 }
 
-// A byte run by the counters alone; several repetitions may count in step: the blanks before a comma and those before a brace.
+// A byte run as the counters show it. Several repetitions may count in step: the blanks before a comma and those before a brace.
 ByteRun ClassLoops::counted_run(StateId state) const {
   ByteRun run;
   Scratch<std::pair<u32, AsciiSet>> bodies;  // (head, its bytes)
@@ -136,7 +136,7 @@ ByteRun ClassLoops::counted_run(StateId state) const {
   return run;
 }
 
-// The states behind it differ by the count alone; the start of a rule is never final, and its successor may be.
+// The states after it differ only by their count. The start of a rule is never final, but its successor may be.
 const ByteRun& ClassLoops::find_byte_run(StateId state) {
   if (run_of_.size() <= state) run_of_.resize(dfa_.size(), NONE);
   run_of_[state] = 0;
@@ -163,8 +163,8 @@ StateId ClassLoops::after_exit(StateId state, u32 exit) {
   return state;
 }
 
-// The exits of a loop over some classes that are live in the state. Where characters above U+007F are no part of the loop, the first
-// byte of one is the exit.
+// The exits of a loop over some classes that are live in the state. If characters above U+007F are not part of the loop, the exit is the
+// first byte of one.
 void ClassLoops::live_exits(StateId state, u64 inside, std::vector<u32>& exits) {
   dfa_.build(state);
   for (u32 r = 0; r < dfa_[state].range_count; r++) {
@@ -179,18 +179,18 @@ void ClassLoops::live_exits(StateId state, u64 inside, std::vector<u32>& exits) 
     if (after_exit(state, exit) != DEAD) exits.push_back(exit);
 }
 
-// The classes under which the states that can be reached by them are closed: all are live there, none ends or calls. Unanchored
-// patterns and "any key but these" are such states.
+// The classes that lead from the state only to states that read all of them again and neither end nor call. Unanchored patterns and "any
+// key but these" have such states.
 ClosedClasses ClassLoops::closed_classes(StateId state) {
   if (state < closed_.size() && closed_[state].known) return closed_[state];
   u64 inside = class_loop(state).live;
   Scratch<StateId> seen;
-  // A class that leads to a state which is no part of such a set, such as the backslash, is none of them; then all is looked at anew.
+  // A class is dropped if it leads to a state outside such a set, as the backslash does; then the search begins again.
   auto closed = [&](StateId at) {
     if (at == DEAD) return false;
     dfa_.build(at);
     if (!dfa_.dense(at) || (dfa_[at].flags & STATE_LEAVES)) return false;
-    // Where a character has begun, as in an escape of JSON, the next byte begins none, and characters are counted.
+    // Inside a character, such as an escape of JSON, the next byte begins no new one; but characters are what is counted.
     return std::ranges::none_of(dfa_.items(at), [&](const Item& item) { return nfa_.states[item.state].inside_character; });
   };
   for (bool again = true; again && inside;) {

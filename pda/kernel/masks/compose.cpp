@@ -1,8 +1,8 @@
 // Composes the mask of a configuration: a work list of places, each a state above a stack, with the trie nodes at which it is reached.
 //
-// A place continues at the nodes that are new to it alone (semi-naive evaluation, Bancilhon & Ramakrishnan 1986), and at all that have come
-// together since it was visited last. So in an ambiguous grammar, where very many ways lead to a place, it is visited once for each length
-// of a token at most, and each of its nodes is looked at once.
+// A place continues only at the nodes that are new to it (semi-naive evaluation, Bancilhon & Ramakrishnan 1986), and takes all that have
+// collected since its last visit together. So in an ambiguous grammar, where very many ways lead to a place, it is visited at most once for
+// each length of a token, and each of its nodes is looked at once.
 #include <algorithm>
 #include <bit>
 
@@ -24,10 +24,10 @@ class MaskComposer {
         new_values_(masks.new_values_), denied_(masks.denied_), state_masks_(masks.state_masks_), lists_(masks.state_masks_.lists()),
         statistics_(masks.statistics_), configuration_(configuration) {
     const u8 flags = stacks_.guarded(configuration);
-    // Guards that have seen nothing cannot refuse what a token completes, unless it completes two values.
+    // Guards that have seen nothing cannot refuse the value that a token completes, unless it completes two.
     const u32 values = flags ? new_values_.guard_values(configuration, MOST_VALUES) : 0;
     guarded_ = values > 0 || (flags & SCOPE_BELOW);
-    // With those of scopes, and those that a token completes itself.
+    // Including the values of scopes, and those that a token itself completes.
     all_values_ = (flags ? new_values_.guard_values(configuration, MOST_VALUES, true) : 0) + trie_.max_token_bytes();
   }
 
@@ -40,7 +40,7 @@ class MaskComposer {
     std::sort(used_.begin(), used_.end());
     used_.erase(std::unique(used_.begin(), used_.end()), used_.end());
     if (!unverified_.empty() || !refuted_.empty()) {
-      // PERF: of 59,000 tokens behind a blank between two arrays, masks hold 900.
+      // PERF: of 59,000 tokens after a blank between two arrays, masks hold 900.
       const bool many = nodes_below(unverified_) + nodes_below(refuted_) >= trie_.thresholds().tried_nodes;
       statistics_.held_trials += many;
       denied_.find_denied(configuration_, many ? bits() : nullptr, unverified_, refuted_, denied);
@@ -57,15 +57,15 @@ class MaskComposer {
   }
 
  private:
-  // A state above a stack, or a stack that is left to where state is NONE.
+  // A state above a stack; or, if the state is NONE, a stack to which a state above it was left.
   struct Place {
     StateId state;
     StackId below;
-    bool passed;  // a guard: what its scope has seen is then more than its state knows
-    bool sole;  // of a stack that is left
+    bool passed;  // through a guard: its scope has then seen more values than its state records
+    bool sole;  // it is the only stack, and is left
     u32 reached;  // the nodes at which it was reached, NONE for those in `all`
-    u32 waiting;  // ... and those at which it is still to be visited, NONE for none
-    u32 more;  // index into more_waiting_: further ones, NONE where it has never had any
+    u32 waiting;  // the nodes at which it is still to be visited, NONE for none
+    u32 more;  // index into more_waiting_: further lists of such nodes, NONE if it never had any
     u32 all;  // index into all_nodes_
   };
   struct Visit {
@@ -90,15 +90,15 @@ class MaskComposer {
   Statistics& statistics_;
   StackId configuration_;
   bool guarded_;  // some guard may refuse a value
-  u32 all_values_;  // that guards and scopes may have seen behind a token
+  u32 all_values_;  // the number of values that guards and scopes may have seen after a token
   Scratch<Place> places_;
   ListIndex place_of_;
   std::vector<ReachedNodes> all_nodes_;
-  std::vector<u64> marks_;  // of sort(), zero between its calls
-  std::vector<std::vector<u32>> more_waiting_;  // lists behind one another, without a node twice
+  std::vector<u64> marks_;  // used by sort(); zero between its calls
+  std::vector<std::vector<u32>> more_waiting_;  // lists in a row, no node twice
   Scratch<u32> visits_;  // places
   std::size_t looked_at_ = 0, added_ = 0;
-  std::optional<CoveredTokens> covered_;  // of used_[0, added_), once many nodes were looked at
+  std::optional<CoveredTokens> covered_;  // by used_[0, added_), once many nodes were looked at
   Map64 narrowed_;  // by list
   Scratch<u32> used_, token_sets_;  // the mask: state masks, sets of tokens read by id
   bool begins_value_ = false;  // a token enters a value that must differ
@@ -108,7 +108,7 @@ class MaskComposer {
   Scratch<u32> bits_;
   StackId spelled_below_ = NONE;
   bool spelled_counted_ = false;
-  // Of go_on(), leave() and take(), kept for their memory.
+  // Used by go_on(), leave() and take(); kept to reuse their memory.
   Scratch<Reached> entering_, leavings_;
   Scratch<u32> kept_, seen_, open_, fresh_;
 
@@ -127,7 +127,7 @@ class MaskComposer {
     return count;
   }
 
-  // What each stack begins with: tokens read by id, and its state at the root of the trie.
+  // The beginning of each stack: tokens read by id, and its state at the root of the trie.
   void begin() {
     for (u32 i = 0; i < stacks_.edge_count(configuration_); i++) {
       const StackEdge edge = stacks_.edges(configuration_)[i];
@@ -148,7 +148,7 @@ class MaskComposer {
     return (static_cast<u64>(place.state & 0x3FFFFFFF) << 2 | (place.sole ? 2u : 0u) | (place.passed ? 1u : 0u)) << 32 | place.below;
   }
 
-  // The list of the nodes that are new to a place, NONE where there are none.
+  // The list of the nodes that are new to a place, NONE if there are none.
   u32 reach(u32 id, u32 nodes) {
     Place& at = places_[id];
     if (at.all == NONE) {
@@ -163,7 +163,7 @@ class MaskComposer {
     return fresh_.size() == added.size() ? nodes : lists_.intern(fresh_);
   }
 
-  // Nodes at which the place was not visited before, and does not wait to be.
+  // The nodes at which the place was neither visited before nor waits to be.
   void visit(u32 id, u32 nodes) {
     Place& at = places_[id];
     if (at.waiting == NONE) {
@@ -180,7 +180,7 @@ class MaskComposer {
     more_waiting_[at.more].insert(more_waiting_[at.more].end(), added.begin(), added.end());
   }
 
-  // The list of all nodes at which a place waits to be visited, which it does no longer.
+  // Takes the list of all nodes at which a place waits to be visited.
   u32 waiting(Place& place) {
     const u32 nodes = std::exchange(place.waiting, NONE);
     if (place.more == NONE || more_waiting_[place.more].empty()) return nodes;
@@ -193,7 +193,7 @@ class MaskComposer {
     return id;
   }
 
-  // Sorts different nodes: many of them by a bit for each node of the trie.
+  // Sorts nodes that are all different; if they are many, by a bit for each node of the trie.
   void sort(std::vector<u32>& nodes) {
     const std::size_t words = trie_.node_count() / 64 + 1;
     if (nodes.size() < words / 8) {
@@ -210,7 +210,7 @@ class MaskComposer {
         nodes.push_back(w * 64 + static_cast<u32>(std::countr_zero(rest)));
   }
 
-  // A list without some of the nodes below which all is allowed; most lists come up above many stacks.
+  // A list without some of the nodes below which everything is allowed. The result is kept, because most lists occur above many stacks.
   u32 narrowed(u32 nodes) {
     if (!tells_covered(nodes)) return nodes;
     if (const u32* found = narrowed_.find(nodes)) return *found;
@@ -219,15 +219,15 @@ class MaskComposer {
     return left;
   }
 
-  // Nodes whose tokens are all allowed already are skipped once many nodes were looked at. Guards have to know each way to a node, and so
-  // do guards that a token itself enters: the node of another way may be the one that completes a value seen before.
+  // Once many nodes were looked at, nodes whose tokens are all allowed already are skipped. Not in grammars with guards, which must know
+  // each way to a node, also guards that a token itself enters: another way to the node may be the one that completes a seen value.
   bool tells_covered(u32 nodes) {
     if (dfa_.nfa().any_distinct) return false;
     looked_at_ += lists_[nodes].size();
     return looked_at_ >= trie_.thresholds().covered_nodes;
   }
 
-  // The nodes that have some token below them that is not allowed yet, NONE where there are none.
+  // The nodes with a token below them that is not allowed yet, NONE if there are none.
   u32 uncovered(u32 nodes) {
     const std::span<const u32> list = lists_[nodes];
     dfa_.work().spend(2 + list.size());
@@ -245,8 +245,8 @@ class MaskComposer {
     return fresh_.empty() ? NONE : lists_.intern(fresh_);
   }
 
-  // Adds the state's mask at the nodes, and all that it leads to. A guard that the token itself has entered counts too: ",true" behind
-  // [true ends a value that was seen. So does the scope that a value of the token is in.
+  // Adds the state's mask at the nodes, and follows its moves. A guard that the token itself has entered counts too: ",true" after
+  // [true ends a seen value. So does the scope of a value in the token.
   void take(std::size_t v) {
     Place& place = places_[visits_[v]];
     const u32 nodes = waiting(place);
@@ -263,7 +263,7 @@ class MaskComposer {
     while (!open_.empty()) {
       const u32 id = open_.back();
       open_.pop_back();
-      const StateMask mask = state_masks_[id];  // more may be made below
+      const StateMask mask = state_masks_[id];  // a copy: more may be made below
       dfa_.work().spend(4ull + (mask.moves.end - mask.moves.begin) + (mask.scarce.end - mask.scarce.begin) / 4);
       if (mask.dense || !mask.tokens.empty()) used_.push_back(id);
       const auto nested = state_masks_.nested(mask.nested);
@@ -278,7 +278,7 @@ class MaskComposer {
     if (sole && !refuted_.empty()) denied_.split_refuted(at.state, left_, refuted_, unverified_);
   }
 
-  // Nodes at which few texts are left: refuted where all of them were seen.
+  // Nodes at which few texts remain: refuted if all of them were seen.
   void take_scarce(const StateMask& mask, const Visit& at, bool sole, bool anew) {
     if (spelled_below_ != at.below || anew) {
       spelled_below_ = at.below;
@@ -287,7 +287,7 @@ class MaskComposer {
     for (u32 i = mask.scarce.begin; i < mask.scarce.end; i++) {
       const ScarceNode scarce = state_masks_.scarce_node(i);
       if (spelled_counted_ && !at.passed && scarce.texts > 0) {
-        // As many values must have been seen that begin like this as there are ways to go on.
+        // Refuted if as many seen values begin like this as there are ways to continue.
         const auto found = std::lower_bound(spelled_.begin(), spelled_.end(), std::pair<u32, u32>{scarce.node, 0});
         if (found == spelled_.end() || found->first != scarce.node || found->second < scarce.texts) continue;
         if (const u32 texts = sole ? counts_.text_count(scarce.state) : UNKNOWN_COUNT; texts != UNKNOWN_COUNT) {
@@ -309,7 +309,7 @@ class MaskComposer {
     if (start != DEAD) go_on(move.nodes, start, return_to(move.back, move.distinct, at.below), at.passed);
   }
 
-  // Continues in `state` at a set of trie nodes: there, and in whatever it calls before reading anything.
+  // Continues in `state` at a set of trie nodes, and in the rules that it calls before reading anything.
   void go_on(u32 nodes, StateId state, StackId below, bool passed) {
     entering_.clear();
     enter(nodes, state, below, passed);
@@ -362,7 +362,7 @@ class MaskComposer {
     if (const u32 fresh = reach(id, nodes); fresh != NONE) leavings_.push_back({id, fresh});
   }
 
-  // Through a guard, at the nodes that do not complete a value which it has seen.
+  // Passes a guard, at the nodes that do not complete a value which it has seen.
   void leave_guard(const Visit& at, const StackEdge& popped, bool sole) {
     const StateId back = dfa_.guard_back(popped.state);
     u32 nodes = at.nodes;
@@ -376,14 +376,14 @@ class MaskComposer {
       if (kept_.empty()) return;
       nodes = lists_.intern(kept_);
     }
-    // Here the token ends with a value, behind which there may be too few others.
+    // Here the token ends with a value, after which too few others may remain.
     if (counts_.scope_may_run_out(back)) add_nodes(nodes, unverified_);
     go_on_in_caller(nodes, back, popped.below, true);
     if (dfa_[back].flags & STATE_FINAL) pop(nodes, popped.below, true, sole);
   }
 
-  // A token that ends here leaves the value it is part of unfinished: all its completions can be values that were seen, as
-  // after the last member of an object. The state masks record this for the states inside of a rule.
+  // A token that ends here leaves its value unfinished. All completions of this value may be seen values, for example
+  // after the last member of an object. The state masks record this for the states inside a rule.
   void go_on_in_caller(u32 nodes, StateId state, StackId below, bool passed) {
     const bool watched = (stacks_.guarded(below) & GUARD_BELOW) && (passed || new_values_.guard_values(below, 1) > 0);
     if (watched && few_texts(state)) add_nodes(nodes, unverified_);

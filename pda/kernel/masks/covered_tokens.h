@@ -1,11 +1,11 @@
-// The tokens that a mask in the making allows already, in the order of the trie, so that those below a node are a run of bits.
+// The tokens that a mask under construction already allows, in the order of the trie, so that the tokens below a node are a run of bits.
 //
 //   trie order   a  ab  abc  b  ...          covered   1 1 1 0 ...
-//   node ab      the tokens below it: abc    covered: whatever else leads to this node, it has nothing to add there
+//   node ab      the tokens below it: abc    covered: no other way to this node can add a token
 //
-// Tokens with a letter or a mark that no text of the grammar holds are covered from the start. In an ambiguous grammar thousands of ways
-// lead to places where everything is allowed already. A place is visited only at nodes that have an uncovered token below them: the other
-// nodes would add no token.
+// Tokens with a character that is in no text of the grammar are covered from the start. In an ambiguous grammar thousands of ways lead to
+// places where everything is already allowed. A place is visited only at nodes with an uncovered token below them, because other nodes
+// would add no token.
 //
 // Tested by tests/pda/test_coarse_stacks.py and tests/fuzz.
 #pragma once
@@ -64,7 +64,7 @@ class CoveredTokens {
   const TokenTrie::Order& order_;
   std::vector<u32> words_;  // by token: not covered yet
   std::vector<u64> bits_;  // by place: covered
-  std::vector<u32> excluded_;  // of add(), kept for its memory
+  std::vector<u32> excluded_;  // used by add(); kept to reuse its memory
   void cover(u32 token) {
     const u32 place = order_.place[token];
     bits_[place >> 6] |= 1ull << (place & 63);

@@ -4,8 +4,8 @@
 
 namespace stackmask {
 
-// Strings without escapes are compared as text, down the trie; every
-// other value in its canonical spelling.
+// Strings without escapes are compared as text, down the trie; all
+// other values by their canonical spelling.
 void DeniedTokens::find_seen(std::span<const u32> nodes, StateId guard, std::vector<u32>& kept, std::vector<u32>& seen_nodes) {
   const StateId back = dfa_.guard_back(guard);
   const std::string before = dfa_.pending_text(guard);
@@ -13,7 +13,7 @@ void DeniedTokens::find_seen(std::span<const u32> nodes, StateId guard, std::vec
   seen_nodes.clear();
   std::vector<const std::string*> values;
   for (const u32 id : dfa_.seen_ids(back)) values.push_back(&dfa_.values().value(id));
-  // A value whose characters have one spelling only can be met by that text alone.
+  // If the characters of a value have only one spelling, only that text can be the value.
   bool plain = !dfa_.nfa().any_escapes && before.find('\\') == std::string::npos;
   for (const std::string* value : values)
     for (std::size_t i = 0; i < value->size() && plain; i++)
@@ -95,7 +95,7 @@ void DeniedTokens::find_zeros(StackId configuration, bool own, std::vector<i32>&
   if (value.zero) try_all(tokens.begun, false);
 }
 
-// Tokens at and below refuted nodes are denied, those at and below unverified ones tried one by one.
+// Denies the tokens at and below refuted nodes, and tries those at and below unverified ones one by one.
 void DeniedTokens::find_denied(StackId configuration, const u32* allowed, std::vector<u32>& unverified, std::vector<u32>& refuted,
                                std::vector<i32>& denied) {
   auto in_mask = [&](i32 token) { return !allowed || allowed[static_cast<u32>(token) >> 5] >> (token & 31) & 1; };

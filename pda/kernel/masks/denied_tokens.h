@@ -1,14 +1,14 @@
-// Tokens that a mask loses again after it was composed as if guards let everything pass: those that complete a value which was seen, or
-// leave only such values.
+// Tokens that are removed from a mask. A mask is composed as if guards let everything pass; then the tokens are denied that complete a
+// value which was seen, or after which only seen values remain.
 //
-//   refuted      nodes of the trie below which no token is allowed: all values left there were seen
+//   refuted      nodes of the trie below which no token is allowed: all remaining values were seen
 //   unverified   nodes below which some tokens may be refused: these are tried one by one
-//   denied       the tokens that result
+//   denied       the resulting tokens
 //
-//   ["ab", "        seen "ab"; node b behind a is refuted if the string may only end there; it is unverified where a caller might read
-//                   the same text otherwise, or a value may go on
+//   ["ab", "        seen "ab"; node b after a is refuted if the string can only end there; it is unverified if a caller might read
+//                   the same text in another way, or the value may continue
 //
-// Few tokens are tried: none where a string without an end of values can still follow.
+// Few tokens are tried, and none if a string with infinitely many values can still follow.
 //
 // Tested by tests/pda/test_engine_distinct.py.
 #pragma once
@@ -23,15 +23,15 @@ class DeniedTokens {
   DeniedTokens(const TokenTrie& trie, RuleDfa& dfa, StackSet& stacks, Steps& steps)
       : trie_(trie), dfa_(dfa), stacks_(stacks), steps_(steps) {}
 
-  // Which of the nodes complete a value that the guard has seen.
+  // The nodes that complete a value which the guard has seen.
   void find_seen(std::span<const u32> nodes, StateId guard, std::vector<u32>& kept, std::vector<u32>& seen);
-  // Of a sole stack: keeps those nodes refuted at which the state may only end with values that were seen. Others become unverified: where
-  // the state continues behind a value, or was left on the way, for a caller or a callee may read the same text.
+  // Of a sole stack: keeps the nodes refuted at which the state can only end with seen values. The others become unverified: if the state
+  // continues after a value, or was left on the way, a caller or a callee may read the same text.
   void split_refuted(StateId state, std::vector<u32>& left, std::vector<u32>& refuted, std::vector<u32>& unverified);
-  // Tokens with an exponent behind zeros alone: they seem to leave any number of values, and all that follows spells zero. `own`: the mask
+  // Tokens with an exponent after zeros only: any number of texts seems to remain after them, but all of these spell zero. `own`: the mask
   // has values that a token begins.
   void find_zeros(StackId configuration, bool own, std::vector<i32>& denied);
-  // `allowed`: the bits of the mask so far, or null where it is not worth making them.
+  // `allowed`: the bits of the mask so far, or null if it does not pay to make them.
   void find_denied(StackId configuration, const u32* allowed, std::vector<u32>& unverified, std::vector<u32>& refuted,
                    std::vector<i32>& denied);
 
@@ -40,12 +40,12 @@ class DeniedTokens {
   RuleDfa& dfa_;
   StackSet& stacks_;
   Steps& steps_;
-  // How far values have come that must differ from others, which were seen: in a string, elsewhere, in a number that is zero so far.
+  // Where a value that must differ from seen ones is: in a string, in a number that is zero so far, or elsewhere.
   struct Waiting {
     bool string = false, other = false, zero = false;
   };
   Waiting waiting(StackId configuration);
-  void add(i32 token, std::vector<i32>& denied) const {  // and all with the same bytes
+  void add(i32 token, std::vector<i32>& denied) const {  // and all tokens with the same bytes
     for (; token >= 0; token = trie_.same(token)) denied.push_back(token);
   }
 };

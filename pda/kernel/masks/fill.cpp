@@ -1,4 +1,4 @@
-// A mask as a bitmask: the bitmasks of its state masks copied and added, then single tokens, denied tokens and tokens read by id.
+// Writes a mask as a bitmask: copies and adds the bitmasks of its state masks, then single tokens, denied tokens and tokens read by id.
 #include "masks/token_masks.h"
 
 namespace stackmask {
@@ -19,7 +19,7 @@ void TokenMasks::add(const StateMask& mask, bool first, u32* row) const {
   } else if (mask.dense && excluded.empty()) {
     for (u32 w = 0; w < words; w++) row[w] |= mask.dense[w];
   } else if (mask.dense) {
-    Scratch<u32> before;  // bits of excluded tokens stay what they were
+    Scratch<u32> before;  // bits of excluded tokens keep their values
     for (const i32 token : excluded) before.push_back(row[static_cast<u32>(token) >> 5] >> (token & 31) & 1);
     for (u32 w = 0; w < words; w++) row[w] |= mask.dense[w];
     for (std::size_t i = 0; i < excluded.size(); i++)

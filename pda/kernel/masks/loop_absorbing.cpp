@@ -1,10 +1,10 @@
-// A state that leads into an absorbing one by all characters but those of some words ("any key but these"): the absorbing state's mask,
-// with the differences between both, found by following them through the trie together while they differ.
+// A state that all characters except those of some words lead into an absorbing state ("any key but these"). Its mask is that of the
+// absorbing state, with differences. They are found by following both states through the trie together, as long as they differ.
 //
-//   not "id":   [start] --others--> [*]      at i the states differ ([i] and [*]), at id they differ, at id" one has an end and one none:
+//   not "id":   [start] --others--> [*]      at i the states differ ([i] and [*]), at id they differ, at id" only one has an end:
 //                  \--i--> [i] --d--> [id]    the token id" is excluded from the mask of [*]
 //
-// Assumes that few nodes of the trie differ; refuses past `absorbing_differences`.
+// Assumes that they differ at few nodes of the trie; refuses past `absorbing_differences`.
 //
 // Tested by tests/pda/kernel/test_class_loops.py ("anything but words").
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace stackmask {
 
 namespace {
-constexpr u32 MOST_HOPS = 4;  // from a state to the one that its loop ends in
+constexpr u32 MOST_HOPS = 4;  // from a state to the state in which its loop ends
 }
 
 bool take_absorbing_state(StateMaskBuilder& mask, StateId state, const ClassLoop& loop) {
@@ -32,7 +32,7 @@ bool take_absorbing_state(StateMaskBuilder& mask, StateId state, const ClassLoop
   if (at_absorbing.live & ~at_absorbing.inside & SIG_WORDS) return false;
   if (mask.guarded && mask.counts.min_text_count(absorbing) < mask.trie.thresholds().guarded_texts) return false;
   const u64 inside = at_absorbing.inside & loop.live;
-  // With a space outside of the loop, the paths below would compare byte by byte a character that leaves the loop as a whole.
+  // With a space outside the loop, the paths below would compare, byte by byte, a character that leaves the loop as a whole.
   if (inside == 0 || ((inside & SIG_NON_ASCII) && !(inside & SIG_SPACE))) return false;
   const TrieNode* nodes = mask.trie.nodes();
   struct Pair {
@@ -47,13 +47,13 @@ bool take_absorbing_state(StateMaskBuilder& mask, StateId state, const ClassLoop
     StateId here, there;
   };
   Scratch<Differing> differing;
-  Scratch<std::pair<u32, StateId>> extra;  // (node, state) to walk besides
-  Scratch<u32> removed;                // exit nodes that the absorbing state's exits have and this state has not, or otherwise
+  Scratch<std::pair<u32, StateId>> extra;  // (node, state) of further walks
+  Scratch<u32> removed;                // exit nodes of the absorbing state that this state lacks or treats differently
   u32 visited = 0;
   while (!todo.empty()) {
     const Pair pair = todo.back();
     todo.pop_back();
-    // At a node with many children the bytes that lead apart are few; at another, there are few bytes to look up.
+    // At a node with many children few bytes lead apart; at other nodes there are few bytes to look up.
     differing.clear();
     mask.dfa.work().spend(10);
     if (mask.trie.wide(pair.node)) {

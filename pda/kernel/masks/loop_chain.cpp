@@ -1,17 +1,17 @@
-// A counter chain: states q0 q1 q2 ... where every character of a class leads from each to the next, until one leads to itself or none
-// is left. What happens depends on the number of characters only. A counter near its bounds is such a chain, an unbounded loop one of
-// length 0.
+// A counter chain: states q0 q1 q2 ... where every character of a class leads from each to the next, until one leads to itself or the class
+// is no longer read. The state depends only on the number of characters. A counter near its bounds is such a chain; an unbounded loop is
+// one of length 0.
 //
 //   "[a-z]{0,3}"     q0 --a..z--> q1 --a..z--> q2 --a..z--> q3          q0 to q3 read the quote, q3 no letter
 //
 //   tokens   a  ab  abc       of at most 3 characters: one bitmask
-//   exits    quote            behind 0 to 3 characters, wherever the vocabulary has one there: lists of nodes, one for each target
+//   exits    quote            after 0 to 3 characters, wherever the vocabulary has one there: lists of nodes, one for each target
 //
-// A chain of a counted automaton stops at the first state that differs from the next by its count alone: the rest is arithmetic.
+// A chain of a counted automaton stops at the first state that differs from the next only by its count: the rest is arithmetic.
 //
-// States that leave, as those of a name without a closing delimiter, do so at all nodes that a given number of characters leads to: lists
-// that the vocabulary keeps. Where the mask begins its caller sees to that. Where the chain ends none of the class's ASCII is live;
-// characters above U+007F may be, as in `.é`: their first bytes are exits there and nowhere else.
+// States that leave, such as those of a name without a closing delimiter, do so at all nodes that a given number of characters leads to;
+// the vocabulary keeps lists of these. At the node where the mask begins, the caller adds the moves. Where the chain ends, no ASCII
+// character of the class is live; characters above U+007F may be, as in `.é`, and their first bytes are exits there and nowhere else.
 //
 // Tested by tests/pda/test_mask_exits.py, classes x counts x exits.
 #include <algorithm>
@@ -27,7 +27,7 @@ class CounterChain {
  public:
   CounterChain(StateMaskBuilder& mask, u64 inside) : mask_(mask), inside_(inside) {}
 
-  // The chain from a state; false where there is none.
+  // Follows the chain from a state; false if there is none.
   bool follow(StateId state) {
     const u32 longest = mask_.index->longest_loop(inside_);
     const u32 furthest = mask_.guarded ? furthest_exit() : 0;
@@ -60,7 +60,7 @@ class CounterChain {
     return cap_ != 0 && !(mask_.guarded && has_few_texts());
   }
 
-  // The mask: the tokens inside, and the states behind each exit.
+  // Makes the mask: the tokens inside, and the states after each exit.
   void take() {
     if (counts_) std::tie(free_, needed_) = mask_.counters.with_free_counts(states_[tail_]);
     Scratch<u32> live;
@@ -84,14 +84,14 @@ class CounterChain {
   Scratch<StateId> states_;
   u32 tail_ = 0;  // the last of them
   u32 cap_ = NONE;  // characters that the chain can take, NONE if it loops
-  bool counts_ = false;  // the state after the last differs from it in its count alone
-  bool ends_ = false;  // the last state takes none of the class as a whole
+  bool counts_ = false;  // the state after the last differs from it only in its count
+  bool ends_ = false;  // the last state takes no character of the class as a whole
   StateId free_ = DEAD;
-  u32 needed_ = 0;  // where it counts: the last state far from its bounds, and the characters that it may still need
+  u32 needed_ = 0;  // if it counts: the last state far from its bounds, and the characters that it may still need
   LoopExits exits_;
-  Scratch<u32> counts_before_;  // of leave_by(): characters before an exit
+  Scratch<u32> counts_before_;  // used by leave_by(): characters before an exit
 
-  u32 furthest_exit() const {  // characters before one, which only guards must know
+  u32 furthest_exit() const {  // characters before an exit; only guards need it
     u32 furthest = 0;
     for (u32 exit = 0; exit < EXITS; exit++)
       if (!(signature_of_exit(exit) & inside_)) furthest = std::max(furthest, mask_.index->longest_exit(inside_, exit));
@@ -106,7 +106,7 @@ class CounterChain {
 
   bool leaves(StateId state) const { return mask_.dfa[state].flags & STATE_LEAVES; }
 
-  // It leaves where the rule ends, and so do all states that differ from it by their count, up to the last one.
+  // It leaves because the rule may end, and so do all states that differ from it by their count, up to the last one.
   bool only_ends(StateId state) {
     mask_.dfa.build(state);
     const StateId last = mask_.counters.advanced(state, cap_ - static_cast<u32>(states_.size() - 1));
@@ -114,7 +114,7 @@ class CounterChain {
            !(mask_.dfa[last].flags & STATE_CALLS);
   }
 
-  // The states that leave, at the nodes that they are reached at; where the mask begins that is for its caller to do.
+  // Adds the moves of the states that leave, at the nodes where they are reached; the caller does so where the mask begins.
   void leave_inside() {
     for (u32 characters = 0; characters <= tail_; characters++) {
       if (!leaves(states_[characters])) continue;
@@ -130,7 +130,7 @@ class CounterChain {
     return counts_ ? mask_.counters.advanced(states_[tail_], characters - tail_) : states_[tail_];
   }
 
-  // The exit leads to `target` behind `low` to `high` characters.
+  // The exit leads to `target` after `low` to `high` characters.
   void leave_by(u32 exit, u32 low, u32 high, StateId target) {
     const auto list = mask_.index->loop_exits(inside_, exit, low, high);
     mask_.dfa.work().spend(20 + (list->nodes.size() + list->tokens.size()) / 4);
@@ -142,9 +142,9 @@ class CounterChain {
     mask_.go_on_at(list->nodes, target, list.get());
   }
 
-  // Whether an exit leads to the same state from all counts. It may not do so from the last: an exit that is counted, as U+2028 in
-  // `(.*\s?){0,3}`, and one that leads into the body anew as well as on in it, as the bracket of `(.{2,5}\()*`, whose counts are united as
-  // far as they may be.
+  // Whether an exit leads to the same state from all counts. From the last count it may not: if the exit is counted, as U+2028 in
+  // `(.*\s?){0,3}`; or if it leads both into a new body and on in the old one, as the bracket of `(.{2,5}\()*`, whose counts are united
+  // where possible.
   bool leads_alike(u32 exit, u32 far) {
     const StateId next = !counts_ || cap_ == tail_ ? DEAD : state_after(tail_ + 1);
     if (next == DEAD) return true;
@@ -190,8 +190,8 @@ class CounterChain {
     }
   }
 
-  // Behind the last state some characters above U+007F are live, by their first bytes: a token that ends inside of one is no text of
-  // the loop, since it counts one character more.
+  // After the last state some characters above U+007F are live, by their first bytes. A token that ends inside such a character is not a
+  // text of the loop, since it counts one character more.
   void leave_by_lead_bytes() {
     if (cap_ > mask_.index->longest_path(inside_)) return;
     const StateId last = state_after(cap_);

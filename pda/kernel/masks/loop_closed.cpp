@@ -1,10 +1,10 @@
-// Classes under which the states ahead are closed: all tokens of these classes, and the exits by following the path to each.
+// Classes under which the states ahead are closed: takes all tokens of these classes, and follows the path to each exit.
 //
 //   .*foo.*     states  [.]  [f]  [fo]  [foo]   each reads every character and leads to one of them: all tokens are in the bitmask, and
-//               only the targets of the exits are looked up in the states, such as that of the quote that ends a string
+//               only exits, such as the quote that ends a string, are looked up in the states
 //
-// Assumes that no state of the set ends or calls, and that no item outside of a counted automaton, or in one that was entered again, reads
-// the classes where it is bounded.
+// Assumes that no state of the set ends or calls. If a counted automaton has bounds, it also assumes that no item outside it, or in it but
+// entered again, reads the classes.
 //
 // Tested by tests/pda/kernel/test_class_loops.py ("foo in it").
 #include <algorithm>
@@ -22,7 +22,8 @@ bool take_closed_classes(StateMaskBuilder& mask, StateId state) {
   const u64 inside = closed.inside;
   if ((inside & ~(SIG_INCOMPLETE | SIG_SPACE)) == 0) return false;
   if ((left != NONE || released.below_minimum) && closed.outside) return false;
-  // Characters that surely are in bounds, and those that may be, by where they lead. Below the minimum a state that accepts needs one more.
+  // How many characters surely fit the bounds, and how many may, depending on their targets. Below the minimum an accepting
+  // state needs one more.
   const u32 surely = left == NONE ? NONE : left - std::min(left, closed.high + released.below_minimum);
   const u32 maybe = left == NONE ? NONE : left - std::min(left, closed.low);
   Scratch<std::pair<StateId, u32>> landed;  // (state, node)
@@ -47,7 +48,7 @@ bool take_closed_classes(StateMaskBuilder& mask, StateId state) {
   };
   if (surely != maybe)
     for (const auto tokens = mask.index->loop_tokens(inside, surely + 1, maybe); const i32 token : *tokens) try_token(token);
-  // Behind the last characters of the classes another may still begin, at which a token ends.
+  // After the last characters of the classes another may begin, and a token may end inside it.
   if (maybe < left && (inside & SIG_INCOMPLETE))
     for (const auto tokens = mask.index->loop_tokens(inside, maybe + 1, left); const i32 token : *tokens)
       if (static_cast<u8>(mask.trie.text(static_cast<u32>(token)).back()) >= 0x80) try_token(token);

@@ -1,5 +1,6 @@
-// A bounded run of single bytes, such as blanks: the states behind it do not depend on how many were read, so no state is made for each
-// count. It may be left behind each byte, as far as paths of the trie go, and these are longer than the longest token that is all blanks.
+// A bounded run of single bytes, such as blanks. The states after it do not depend on the number of bytes, so no state is made for each
+// count. A token can leave the run after every byte, up to the longest path of such bytes in the trie, which can be longer than the longest
+// token of blanks only.
 //
 //   [ ]{0,3},      tokens   .  ..  ...  .,  ..,        (. a blank)      all but .... in one bitmask; exit "," at the nodes  .,  ..,
 //

@@ -6,7 +6,7 @@ namespace stackmask {
 
 namespace {
 
-// All characters but a few that are rare in tokens stay in the loop, as in a JSON string.
+// All characters except a few that are rare in tokens stay in the loop, as in a JSON string.
 bool few_exits(const StateMaskBuilder& mask, const ClassLoop& loop) {
   const std::size_t few = mask.trie.thresholds().loop_exits;
   const u64 exits = loop.live & ~loop.inside;
@@ -22,14 +22,14 @@ bool few_exits(const StateMaskBuilder& mask, const ClassLoop& loop) {
   return nodes < few;
 }
 
-// The states ahead have no more classes in common than the loop has.
+// The states ahead share no more classes than the loop has.
 bool closes(StateMaskBuilder& mask, StateId state, const ClassLoop& loop) {
   const StateId released = mask.counters.without_bounds(state).state;
   if (released == DEAD || mask.loops.class_loop(released).target != released) return false;
   return (mask.loops.closed_classes(released).inside & ~loop.inside) == 0;
 }
 
-// A chain is the cheapest where it has few exits, or closed classes would take no more. Exits by letters or digits are too many, however
+// A chain is cheapest if it has few exits, or if closed classes would take no more. Letters and digits are too many exits, however
 // a repetition counts.
 bool chain_is_cheapest(StateMaskBuilder& mask, StateId state, const ClassLoop& loop) {
   const u64 exits = loop.live & ~loop.inside;

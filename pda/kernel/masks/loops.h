@@ -1,9 +1,9 @@
-// The ways to take a class loop: a state that nearly every character of some classes leads to the same place from takes whole classes of
-// tokens without a walk.
+// The ways to take a class loop. If nearly every character of some classes leads from a state to the same place, the state takes whole
+// classes of tokens without a walk.
 //
-// Tokens are known by their signature, a bit for each class of characters in them (vocabulary/classes.h). A loop over classes takes the
-// tokens whose signature lies in them, as one bitmask, and leaves by exits: bytes outside of the classes, whose occurrences the vocabulary
-// lists with the nodes that they lead to. All four ways end the same: a bitmask, and `go_on_at` the nodes of each exit.
+// The signature of a token has a bit for each class of characters in it (vocabulary/classes.h). A loop over classes takes the tokens whose
+// signature lies in them, as one bitmask, and is left by exits: bytes outside the classes. The vocabulary lists the occurrences of each
+// exit, with the nodes that they lead to. All four ways end with a bitmask, and `go_on_at` for the nodes of each exit.
 //
 //   way                chosen where                                   example                 cost, besides the bitmask
 //   byte run           a bounded run of single bytes, tried first     [ \t]{0,8} before ","   one list of nodes a live byte
@@ -14,8 +14,8 @@
 //   closed classes     all states ahead read all of the classes,      .*foo.*, \w{3,9}        at most `closed_states` states, and each
 //                      and exits may be many                                                  exit's path (thousands, by letters)
 //
-// take_class_loop() decides. Every way may refuse, having changed nothing that the builder's clear() does not undo; then the next one is
-// tried, and a walk at last.
+// take_class_loop() decides. Every way may refuse, and then leaves only changes that the builder's clear() undoes; the next way is tried,
+// and last a walk.
 //
 // Tested by tests/pda/kernel/test_class_loops.py and tests/pda/test_mask_exits.py; statistics count each way.
 #pragma once
@@ -31,7 +31,7 @@ bool take_counter_chain(StateMaskBuilder& mask, StateId state, const ClassLoop& 
 bool take_absorbing_state(StateMaskBuilder& mask, StateId state, const ClassLoop& loop);
 bool take_closed_classes(StateMaskBuilder& mask, StateId state);
 
-// The exits of a loop that a bitmask is keyed by: each exit, and low << 32 | high, the characters before it.
+// The exits of a loop, part of the key of its bitmask: each exit, and low << 32 | high, the characters before it.
 using LoopExits = Scratch<std::pair<u32, u64>>;
 
 }  // namespace stackmask

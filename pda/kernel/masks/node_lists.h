@@ -1,4 +1,4 @@
-// Lists of trie nodes, interned: the places at which states go on. Lists of the vocabulary are found by their number.
+// Interned lists of trie nodes, at which states continue. Lists of the vocabulary are found by their number.
 // Tested by tests/pda/test_engine_masks.py.
 #pragma once
 
@@ -23,8 +23,8 @@ class NodeLists {
     sets_[id] = list->set;
     return id;
   }
-  std::span<const u32> operator[](u32 id) const { return {lists_.at(id), lists_.length(id)}; }  // until the next is interned
-  // The vocabulary's set of these nodes, null where there is none.
+  std::span<const u32> operator[](u32 id) const { return {lists_.at(id), lists_.length(id)}; }  // valid until the next is interned
+  // The vocabulary's set of these nodes, null if it has none.
   const NodeSet* set(u32 id) const {
     if (id < sets_.size() && sets_[id]) return sets_[id];
     return trie_.set(lists_.at(id), lists_.length(id));
@@ -40,8 +40,8 @@ class NodeLists {
  private:
   const TokenTrie& trie_;
   Interner lists_;
-  Map64 shared_;                      // by number: those that the vocabulary has
-  std::vector<const NodeSet*> sets_;  // by list, of these
+  Map64 shared_;                      // by number: the vocabulary's lists
+  std::vector<const NodeSet*> sets_;  // by list: their sets
 };
 
 }  // namespace stackmask

@@ -1,7 +1,7 @@
-// The trie nodes at which a place was reached: a set that grows by sorted lists, and says which nodes of a list are new.
+// The trie nodes at which a place was reached: a set that grows by sorted lists, and finds the nodes of a list that are new.
 //
-// A sorted list costs its whole length each time it grows, which is cheap for the few lists of ordinary grammars. Where lists come in one by
-// one, as from the depths of nested rules, a bit for each node of the trie costs the length of what is added alone.
+// A sorted list costs its whole length each time it grows, which is cheap for the few lists of ordinary grammars. If many lists come one by
+// one, for example from deeply nested rules, a bit for each node of the trie is cheaper: it costs only the length of each new list.
 //
 // Tested by tests/pda/test_coarse_stacks.py and tests/fuzz.
 #pragma once
@@ -18,7 +18,7 @@ class ReachedNodes {
  public:
   explicit ReachedNodes(std::span<const u32> nodes) : sorted_(nodes.begin(), nodes.end()) {}
 
-  // Adds a sorted list; `fresh` becomes the nodes of it that were not in the set. `trie_nodes` is how many there are at all.
+  // Adds a sorted list, and sets `fresh` to its nodes that were not in the set. `trie_nodes` is the number of nodes of the trie.
   void add(std::span<const u32> added, u32 trie_nodes, Work& work, std::vector<u32>& fresh) {
     fresh.clear();
     if (bits_.empty() && (merged_ += sorted_.size() + added.size()) > trie_nodes / 8) {

@@ -58,7 +58,7 @@ void StateMasks::clear() {
 }
 
 std::size_t StateMasks::bytes() const {
-  std::size_t forgotten = 0;  // by the vocabulary: counted here
+  std::size_t forgotten = 0;  // by the vocabulary, so counted here
   for (const auto& [words, mask] : loop_masks_) forgotten += mask->forgotten ? trie_.words() * sizeof(u32) : 0;
   return forgotten + ids_.bytes() + lists_.bytes() + masks_.bytes() + tokens_.bytes() + moves_.bytes() + nested_.bytes() + scarce_.bytes() +
          own_masks_.size() * trie_.words() * sizeof(u32);

@@ -1,17 +1,17 @@
-// State masks: how one state of a rule reads the tokens below a set of trie nodes, whatever the stack.
+// State masks: how one state of a rule reads the tokens below a set of trie nodes, for any stack.
 //
 // These are the context-independent masks of XGrammar (Dong et al. 2024). Tokens that leave the state move on the stack: a rule is called
-// (push) or ends (pop). Where they do, the state mask names the trie nodes at which the move is made, and compose.h continues there.
+// (push) or ends (pop). The state mask names the trie nodes at which this happens, and compose.cpp continues there.
 //
 //   array of strings, inside a string   vocabulary   a    a"   a",   ","   "       (the first " ends the string)
 //
 //   state_mask({root}, [string])        tokens       a
 //                                       move pop     at the nodes  "  a"    which tokens pass: "  a"  a",  ","
-//   state_mask({" a"}, [array])         tokens       (ending at a node of the pop)  a"  "   and behind a comma  a",
+//   state_mask({" a"}, [array])         tokens       (ending at a node of the pop)  a"  "   and after a comma  a",
 //                                       move push    string, at the node  ",  on the way to  ","
 //
-// A state mask is a bitmask or a list of tokens, and further state masks of the same stack (nested): those that a class loop leads to, and
-// those of large subtrees. It is made once a grammar, by the cheapest of the ways in loops.h or a walk over the trie (builder.h).
+// A state mask is a bitmask or a list of tokens, with further state masks of the same stack nested in it: those that a class loop leads
+// to, and those of large subtrees. It is made once for a grammar, by the cheapest way in loops.h or a walk over the trie (builder.h).
 //
 // Tested by tests/pda/test_engine_masks.py, tests/pda/test_mask_exits.py and tests/pda/kernel/test_class_loops.py.
 #pragma once
@@ -24,15 +24,15 @@
 
 namespace stackmask {
 
-// Its lists lie in those of all state masks.
+// Its lists are ranges of lists that all state masks share.
 struct StateMask {
   struct List {
     u32 begin, end;
     bool empty() const { return begin == end; }
   };
   const u32* dense;  // a bitmask, or null
-  List tokens;       // single tokens
-  List excluded;     // tokens of dense that are not allowed
+  List tokens;  // single tokens
+  List excluded;  // tokens of dense that are not allowed
   List moves, nested, scarce;
 };
 
@@ -40,17 +40,17 @@ class StateMasks {
  public:
   StateMasks(const TokenTrie& trie, RuleDfa& dfa, Counters& counters, TextCounts& counts, ClassLoops& loops, Statistics& statistics);
 
-  // The mask of a state at a list of nodes; guarded: with the nodes at which few values are left. Makes further masks, and is called again
-  // while it does.
+  // The mask of a state at a list of nodes; guarded: with the nodes at which few values remain. It may need further masks, and then calls
+  // itself.
   u32 get(u32 nodes, StateId state, bool guarded);
   const StateMask& operator[](u32 id) const { return masks_[id]; }
-  // Until the next mask is made.
+  // Valid until the next mask is made.
   std::span<const i32> tokens(StateMask::List list) const { return {tokens_.data() + list.begin, list.end - list.begin}; }
   const StackMove& move(u32 index) const { return moves_[index]; }
   std::span<const u32> nested(StateMask::List list) const { return {nested_.data() + list.begin, list.end - list.begin}; }
   const ScarceNode& scarce_node(u32 index) const { return scarce_[index]; }
   NodeLists& lists() { return lists_; }
-  const u32* hold(const std::shared_ptr<const LoopMask>& mask);  // of the vocabulary, which may forget it; its words
+  const u32* hold(const std::shared_ptr<const LoopMask>& mask);  // keeps a mask of the vocabulary, which may forget it; returns its words
   void clear();
   std::size_t bytes() const;
 
@@ -62,15 +62,15 @@ class StateMasks {
   MaskContext context_;
   Map64 ids_;  // by nodes, state and whether it is guarded
   GrowingArray<StateMask> masks_;
-  GrowingArray<i32> tokens_;  // tokens and excluded ones
+  GrowingArray<i32> tokens_;  // tokens and excluded tokens
   GrowingArray<StackMove> moves_;
   GrowingArray<u32> nested_;
   GrowingArray<ScarceNode> scarce_;
   std::vector<std::vector<u32>> own_masks_;
   std::unordered_map<const u32*, std::shared_ptr<const LoopMask>> loop_masks_;  // by their words
-  std::deque<StateMaskBuilder> builders_;  // by depth, kept for their memory
+  std::deque<StateMaskBuilder> builders_;  // by depth; kept to reuse their memory
   std::size_t depth_ = 0;
-  struct Lease {  // of a builder, given back after an exception, too
+  struct Lease {  // of a builder, which returns also after an exception
     std::size_t& depth;
     explicit Lease(std::size_t& d) : depth(d) { depth++; }
     ~Lease() { depth--; }

@@ -3,17 +3,17 @@
 //   configuration  [string] -> [array] -> bottom        text ["a
 //
 //   visit   [string] at {root}       its state mask takes a; pop at the nodes  "  a"
-//   leave   to [array] at {" a"}     visit: its state mask takes the tokens that continue behind a quote, push string behind a comma
+//   leave   to [array] at {" a"}     visit: its state mask takes the tokens that continue after a quote, push string after a comma
 //   go on   in [string] at {",}      visit: its state mask takes a string's tokens below  ",
 //
-//   mask    a  "  a"  a",  ","       a list of state masks, interned: level by level a deep structure has the same
+//   mask    a  "  a"  a",  ","       a list of state masks, interned: each level of a deep structure has the same
 //
-// Configurations are made coarse first (coarse_stacks.h), and each node is visited once above a stack. Under guards, tokens that may
-// complete a value which was seen, or leave none, are looked at again (denied_tokens.h); masks without guards never try a token. A known
-// mask is a lookup and a few copies of bitmasks.
+// Configurations are made coarse first (coarse_stacks.h), and each node is visited once above a stack. Under guards, the tokens that may
+// complete a seen value, or after which no new one remains, are checked again (denied_tokens.h); masks without guards never try a token. A
+// mask that exists is a lookup and a few copies of bitmasks.
 //
-//   compose.cpp   which state masks, sets of tokens read by id, and denied tokens a configuration's mask is made of
-//   fill.cpp      these as a bitmask
+//   compose.cpp   finds the state masks, the sets of tokens read by id, and the denied tokens of a configuration's mask
+//   fill.cpp      writes these as a bitmask
 //
 // Tested by tests/pda/test_engine_masks.py, test_engine_exhaustive.py and tests/fuzz against trying every token.
 #pragma once
@@ -48,10 +48,10 @@ class TokenMasks {
   DeniedTokens& denied_;
   StateMasks& state_masks_;
   Statistics& statistics_;
-  Map64 ids_;  // by configuration; where nothing has to differ, by the coarse one
-  Interner masks_;  // state masks, NONE, sets of tokens, NONE, tokens that are denied
+  Map64 ids_;  // by configuration, or by the coarse one if no values must differ
+  Interner masks_;  // state masks, NONE, sets of tokens, NONE, denied tokens
   std::optional<CoveredTokens> uncovered_tokens_;
-  const CoveredTokens& uncovered_tokens();  // by nothing but the alphabet
+  const CoveredTokens& uncovered_tokens();  // tokens outside the alphabet are covered
   u32 mask(StackId configuration);  // an index into masks_
   void add(const StateMask& mask, bool first, u32* row) const;
 };

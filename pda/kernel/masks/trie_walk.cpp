@@ -31,8 +31,8 @@ void StateMaskBuilder::walk(u32 node, StateId state) {
   }
 }
 
-// The subtree of one child, reached in `state`: a flat loop over the depth-first layout, the state of each depth remembered.
-// Where few bytes are live and a node has many children, these are looked up instead of passed by.
+// Walks the subtree of one child, reached in `state`: a flat loop over the depth-first layout, with the state of each depth.
+// If few bytes are live and a node has many children, it looks up the bytes instead of visiting the children.
 void StateMaskBuilder::walk_child(u32 child, StateId state) {
   seeds_.push_back({child, state});
   walk_seeds();
@@ -60,7 +60,7 @@ void StateMaskBuilder::walk_seeds() {
         if ((flags & STATE_BYTES) && !guarded && loops.byte_run(current).inside) {
           walk_byte_run(at, current);
         } else if ((flags & STATE_BYTES) && trie.heavy(at)) {
-          large_.push_back({at, current});  // its tokens may be taken by classes
+          large_.push_back({at, current});  // classes may take its tokens
         } else if (flags & STATE_BYTES) {
           dfa.build(current);
           if (!dfa.dense(current) && trie.wide(at)) {
@@ -87,7 +87,7 @@ void StateMaskBuilder::walk_seeds() {
   }
 }
 
-// From one node in a run: the same, or node by node where there are no more sets.
+// From one node in a run: by sets, or node by node if no more sets can be made.
 void StateMaskBuilder::walk_byte_run(u32 node, StateId state) {
   if (const NodeSet* one = trie.set(&node, 1); one && walk_set(one, state)) return;
   statistics.node_runs++;
@@ -111,8 +111,8 @@ void StateMaskBuilder::walk_byte_run(u32 node, StateId state) {
   }
 }
 
-// From many nodes at once, by the sets that follow them; single nodes become seeds. False, with nothing changed, where there are no more
-// sets. In a bounded run of single bytes the run's other bytes are counted here, not by a state for each count.
+// From many nodes at once, by the sets that follow them; single nodes become seeds. False, with nothing changed, if no more sets can be
+// made. In a bounded run of single bytes the run's other bytes are counted here, not by a state for each count.
 bool StateMaskBuilder::walk_set(const NodeSet* set, StateId state) {
   const std::size_t few = trie.thresholds().few_nodes;
   Scratch<std::pair<const NodeSet*, StateId>> todo{{set, state}};
@@ -123,7 +123,7 @@ bool StateMaskBuilder::walk_set(const NodeSet* set, StateId state) {
     if (!dense && !taken.mask.empty()) dense = taken.mask.data(), statistics.set_masks++;
     else tokens.insert(tokens.end(), taken.tokens.begin(), taken.tokens.end());
   };
-  // The bytes of one range, read from the nodes of a set. Where no token continues by them, their target is not resolved.
+  // Reads the bytes of one range from the nodes of a set. If no token continues with them, their target is not resolved.
   auto read = [&](const NodeSet& at, StateId from, u32 r) {
     const u8 lo = dfa.range(from, r).lo, hi = dfa.range(from, r).hi;
     if (at.nodes.size() == 1 && lo == hi) {

@@ -13,8 +13,8 @@ struct Path {
   u64 signature = 0;
   u16 chars = 0;
   u8 pending = 0, low = 0x80, high = 0xBF;
-  u32 code = 0;          // of the character being read
-  u64 before = 0;        // signature before it
+  u32 code = 0;          // of the character so far
+  u64 before = 0;        // signature before this character
   u32 space = NONE;      // the exit that just ended, if it is a space
 
   void append(u8 byte) {
@@ -48,7 +48,7 @@ struct Path {
   u64 ended() const { return pending ? signature | SIG_INCOMPLETE : signature; }
 };
 
-// The question that the key of a memo stands for. Values of different types may share one.
+// The question that a memo's key belongs to. Values of different types may share one.
 enum Question : u32 { LOOP_MASK, LOOP_MASK_WITH_EXITS, LOOP_TOKENS, LOOP_NODES, EXIT_PLACES, EXIT_PATHS, LOOP_EXITS /* and the exit */ };
 
 struct Key {
@@ -108,7 +108,7 @@ ClassIndex::ClassIndex(const TokenTrie& trie, u32 node, ClassMemos& memos) : tri
   std::vector<std::pair<u32, u32>> ends;  // (token, node)
   node_signatures_.assign(end - node, 0);
   node_chars_.assign(end - node, 0);
-  std::vector<u16> chars(end - node, 0);  // with the character that the node lies in
+  std::vector<u16> chars(end - node, 0);  // including the character that the node lies in
   for (u32 at = node + 1; at < end; at++) {
     const u32 level = nodes[at].depth - base;
     const Path& before = paths[level - 1];
@@ -191,7 +191,7 @@ std::shared_ptr<const NodeList> ClassIndex::loop_exits(u64 inside, u32 exit, u32
   high = std::min(high, longest);
   return memos_.get<std::shared_ptr<const NodeList>>(Key(LOOP_EXITS + exit, node_, inside, static_cast<u64>(low) << 32 | high), [&] {
     auto list = std::make_shared<NodeList>(next_list());
-    // A path that ends inside a character cannot be left there: INCOMPLETE must not be inside.
+    // A path that ends inside a character cannot be left there, so INCOMPLETE must not be inside.
     const u64 outside = ~(inside & ~SIG_INCOMPLETE);
     for (const Occurrence& at : occurrences_[exit]) {
       if ((at.before & outside) != 0 || at.chars < low || at.chars > high) continue;

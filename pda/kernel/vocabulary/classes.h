@@ -1,7 +1,7 @@
-// What class loops need to know about the tokens below a node of the trie: all of them below the root.
+// The facts about tokens that class loops need: for all tokens at the root, and for those below each node with a large subtree.
 //
-// Per token and per node a 64-bit signature says which byte classes occur on the way to it. A loop over a character class X
-// takes every token whose signature lies in X, and leaves by bytes outside of X, whose occurrences are listed per byte together
+// Each token and each node has a 64-bit signature of the byte classes on the way to it. A loop over a character class X
+// takes every token whose signature lies in X, and is left by bytes outside X. The occurrences of each such byte are listed,
 // with the signature of the path before them.
 #pragma once
 
@@ -13,13 +13,13 @@
 
 namespace stackmask {
 
-// Signature bits. ASCII bytes fall into classes; a character class is usable for loops as far as it is a union of them.
+// Signature bits. ASCII bytes are divided into classes; loops use the part of a character class that is a union of them.
 constexpr u64 SIG_WORDS = 31;               // the classes of digits and letters
 constexpr u64 SIG_SPACE = 1ull << 60;       // one of NON_ASCII_SPACES
 constexpr u64 SIG_NON_ASCII = 1ull << 61;   // another complete, well-formed character above U+007F
 constexpr u64 SIG_INCOMPLETE = 1ull << 62;  // ends inside a character that may still become well-formed
 constexpr u64 SIG_MALFORMED = 1ull << 63;   // cannot be part of UTF-8 that starts at a character boundary
-// Characters that patterns single out by \s, \S and the dot: they share a separate bit, and count as exits 256, 257, ... of a loop.
+// The characters that \s, \S and the dot of patterns distinguish. They share a separate bit, and are exits 256, 257, ... of a loop.
 constexpr u32 NON_ASCII_SPACES[] = {0x85,   0xA0,   0x1680, 0x2000, 0x2001, 0x2002, 0x2003, 0x2004, 0x2005, 0x2006,
                                     0x2007, 0x2008, 0x2009, 0x200A, 0x2028, 0x2029, 0x202F, 0x205F, 0x3000, 0xFEFF};
 constexpr u32 EXITS = 256 + sizeof(NON_ASCII_SPACES) / sizeof(u32);
@@ -65,13 +65,13 @@ struct AsciiClasses {
 inline constexpr AsciiClasses CLASSES;
 
 inline u64 signature_of_ascii(u8 byte) { return 1ull << CLASSES.of[byte]; }  // the class bit of a byte below 0x80
-inline u64 signature_of_exit(u32 exit) {  // the class that holds the exit; lead bytes stand for the characters above U+007F
+inline u64 signature_of_exit(u32 exit) {  // the class of the exit; lead bytes stand for the characters above U+007F
   return exit < 128 ? signature_of_ascii(static_cast<u8>(exit)) : exit < 256 ? SIG_NON_ASCII : SIG_SPACE;
 }
 u64 signature_inside(const AsciiSet& set);      // all class bits whose bytes are all in the set
 AsciiSet ascii_inside(u64 inside);              // all bytes of the classes
 
-// Where an exit occurs in the trie.
+// An occurrence of an exit in the trie.
 struct Occurrence {
   u64 before;  // signature of the path before it
   u32 node;    // the node that it leads to
@@ -84,18 +84,18 @@ struct NodeSet;
 struct NodeList {
   u64 number;               // unique among all lists
   std::vector<u32> nodes;
-  std::vector<u32> leaves;  // those left out because they have no children
+  std::vector<u32> leaves;  // nodes left out because they have no children
   std::vector<i32> tokens;  // that end at all of them
   u32 height = 0;           // the largest number of bytes below one of them
-  mutable std::atomic<const NodeSet*> set = nullptr;  // of the nodes, made on first use
+  mutable std::atomic<const NodeSet*> set = nullptr;  // the set of the nodes, made on first use
 };
 
-// The ways to some nodes of the trie in its order, each without the bytes that it shares with the one before it.
+// The paths to some nodes of the trie, in its order, each without the bytes that it shares with the previous one.
 struct Paths {
   struct Way {
     u32 node;
-    u32 begin;    // its bytes that are new: bytes[begin, next way's begin)
-    u16 common;   // how many it shares
+    u32 begin;    // its new bytes: bytes[begin, next way's begin)
+    u16 common;   // the number of shared bytes
   };
   std::vector<Way> ways;  // and one more for the end
   std::vector<u8> bytes;
@@ -104,16 +104,16 @@ struct Paths {
 // Tokens as a bitmask.
 struct LoopMask {
   std::vector<u32> words;
-  mutable std::atomic<bool> forgotten = false;  // by the vocabulary: its holder counts its bytes
+  mutable std::atomic<bool> forgotten = false;  // by the vocabulary, so its holder counts its bytes
 };
 
-// Answers to class loops, for the root and all heavy nodes.
+// Answers questions of class loops, for the root and all nodes with a large subtree.
 using ClassMemos = Memos<std::shared_ptr<const LoopMask>, std::shared_ptr<const NodeList>, std::shared_ptr<const std::vector<i32>>,
                          std::shared_ptr<const std::vector<u16>>, std::shared_ptr<const Paths>, u32>;
 
 class TokenTrie;
 
-// The caller keeps an answer that it uses: the memos may forget it meanwhile. For any number of threads.
+// The caller keeps an answer while it uses it, because the memos may forget it. Any number of threads may ask.
 class ClassIndex {
  public:
   ClassIndex(const TokenTrie& trie, u32 node, ClassMemos& memos);
@@ -125,19 +125,19 @@ class ClassIndex {
   std::shared_ptr<const LoopMask> loop_mask(u64 inside, u32 chars) const;
   // Tokens whose signature lies in `inside`, of `low` to `high` characters.
   std::shared_ptr<const std::vector<i32>> loop_tokens(u64 inside, u32 low, u32 high) const;
-  // loop_mask with the tokens that end with an exit after a path inside the loop. `exits`: which, after low << 32 | high characters.
+  // loop_mask, and the tokens that end with an exit after a path inside the loop: one of `exits`, after low << 32 | high characters.
   std::shared_ptr<const LoopMask> loop_mask_with_exits(u64 inside, u32 chars, const std::vector<std::pair<u32, u64>>& exits) const;
-  // Nodes that `exit` leads to after a path inside the loop of `low` to `high` characters.
+  // The nodes that `exit` leads to after a path of `low` to `high` characters inside the loop.
   std::shared_ptr<const NodeList> loop_exits(u64 inside, u32 exit, u32 low, u32 high) const;
-  // The numbers of characters before an occurrence of `exit` on a path inside the loop, rising.
+  // The numbers of characters before occurrences of `exit` on paths inside the loop, rising.
   std::shared_ptr<const std::vector<u16>> exit_places(u64 inside, u32 exit) const;
-  // The ways to all nodes that an exit leads to after a path inside the loop.
+  // The paths to all nodes that an exit leads to after a path inside the loop.
   std::shared_ptr<const Paths> exit_paths(u64 inside) const;
-  // Nodes with children on paths inside the loop of `low` to `high` characters, where `low` is 1 or more.
+  // The nodes with children at the ends of paths of `low` to `high` characters inside the loop; `low` is 1 or more.
   std::shared_ptr<const NodeList> loop_nodes(u64 inside, u32 low, u32 high) const;
   // The largest number of characters before an occurrence of `exit` on a path inside the loop.
   u32 longest_exit(u64 inside, u32 exit) const;
-  // The largest number of characters of a token inside the loop, and of a path inside it, which some longer token may leave.
+  // The largest number of characters of a token inside the loop; and of a path inside it, which a longer token may leave.
   u32 longest_loop(u64 inside) const;
   u32 longest_path(u64 inside) const;
   std::size_t bytes() const;  // without the memos

@@ -1,11 +1,11 @@
-// Memos that share one bound on their memory: values that are used often stay, the rest is forgotten and made again.
+// Memos that share one bound on their memory: values that are used often stay; the others are forgotten and made again.
 //
-// Two generations. A value that is added or found belongs to the young one. When the young values of all memos outgrow half of the bound,
-// they become the old ones, and those that were old are forgotten. So a value stays until half of the bound was spent on others since its
-// last use, a lookup is at most two lookups in hash tables, and no order of uses is kept. It is the second chance of the clock algorithm
+// Values are in two generations. A value that is added or found is young. When the young values of all memos exceed half of the bound,
+// they become old, and the values that were old are forgotten. So a value stays until half of the bound was spent on others since its
+// last use, a lookup is at most two lookups in hash tables, and no order of uses is kept. This is the second chance of the clock algorithm
 // (Corbato 1968), given to a whole generation at once.
 //
-// A value is a number or a shared pointer: its user keeps it, forgotten or not.
+// A value is a number or a shared pointer, so its user can keep it when it is forgotten.
 #pragma once
 
 #include <algorithm>
@@ -32,13 +32,13 @@ struct EqualWords {
   bool operator()(std::span<const u32> a, std::span<const u32> b) const { return std::equal(a.begin(), a.end(), b.begin(), b.end()); }
 };
 
-// The memos of values of one type each, found by that type. Keys are sequences of words.
+// One memo for each type of values. Keys are sequences of words.
 template <class... Values>
 class Memos {
  public:
   explicit Memos(std::size_t most_bytes) : most_bytes_(most_bytes) {}
 
-  // The value of a key: as it was made before, or by make(), which gives the value and its bytes and runs without the lock.
+  // The value of a key: the known one, or that of make(), which returns the value and its bytes and runs without the lock.
   template <class Value, class Make>
   Value get(std::span<const u32> key, Make make) {
     Memo<Value>& memo = std::get<Memo<Value>>(memos_);

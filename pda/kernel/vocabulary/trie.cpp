@@ -7,7 +7,7 @@
 namespace stackmask {
 
 namespace {
-// Where a token spells an exponent behind zeros alone: 1 in a number begun before it, 2 in a number of its own, 3 in both.
+// Whether a token spells an exponent after zeros only: 1 in a number that began before it, 2 in a number of its own, 3 in both.
 u8 zero_exponents_of(const std::string& text) {
   u8 found = 0;
   for (std::size_t at = 0; at < text.size(); at++) {
@@ -111,7 +111,7 @@ TokenTrie::TokenTrie(const std::vector<std::pair<const char*, std::size_t>>& tok
       wide_[tables * 256u + nodes_[at].byte()] = at;
     nodes_[node].wide = ++tables;
   }
-  // Made here, so that no request has to wait for it.
+  // Made here, so that the first request does not pay for it.
   for (u32 node = 1; node < nodes_.size(); node++)
     if (heavy(node)) classes(node);
 }

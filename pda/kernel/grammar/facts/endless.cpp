@@ -1,4 +1,4 @@
-// Which strings have no end of values, what has parts in any order, and whether characters may be spelled by escapes that they do not need.
+// Finds the strings with infinitely many values, the nodes with parts in any order, and whether characters may be escaped needlessly.
 #include <algorithm>
 #include <cstdlib>
 
@@ -12,7 +12,7 @@ class Strings : StateSearch {
  public:
   Strings(const Expressions& expressions, Survey& survey) : StateSearch(expressions, survey) {}
 
-  // The least solution: what calls itself is looked at again until nothing changes, or for a few times; what is not found is no mistake.
+  // The least solution: recursive vertices are looked at again until nothing changes, or a few times; a missed one does no harm.
   void find_endless() {
     std::vector<u8>& endless = facts_.endless;
     endless.assign(facts_.flags.size(), 0);
@@ -27,7 +27,7 @@ class Strings : StateSearch {
     }
   }
 
-  // What calls itself is taken for permuting: its parts come in no order here.
+  // A recursive vertex counts as permuting, because its parts are not in order here.
   void find_permuting() {
     std::vector<u8>& permuting = facts_.permuting;
     permuting.assign(facts_.flags.size(), 0);
@@ -59,13 +59,13 @@ class Strings : StateSearch {
       default: each_child(v, [&](u32 c) { found = found || holds(c); }); return found;
     }
   }
-  // An edge from a state that the start leads to, to one that leads to the end, reads something endless.
+  // True if an edge on a way from the start to the end reads something endless.
   bool reads_endless(u32 node) {
     const std::size_t n = ex_.count(node);
     auto reads = [&](std::size_t i) { return ex_.arg(node, i + 2) >= 0 && facts_.endless[operand(node, i + 2)]; };
     bool any = false;
     for (std::size_t i = 1; i < n && !any; i += 3) any = reads(i);
-    if (!any || !leads(node, PRODUCTIVE)) return false;  // now reached_ says where the start leads to
+    if (!any || !leads(node, PRODUCTIVE)) return false;  // now reached_ has the states that the start leads to
     std::vector<std::pair<u32, u32>> before;  // (state, a state that leads to it)
     for (std::size_t i = 1; i < n; i += 3)
       if (ex_.arg(node, i + 2) < 0 || facts_.is(operand(node, i + 2), PRODUCTIVE))
@@ -84,7 +84,7 @@ class Strings : StateSearch {
       if (reads(i) && reached_[operand(node, i)] && ends[operand(node, i + 1)]) return true;
     return false;
   }
-  // A member may come that leaves room for the required ones.
+  // Whether an endless member may come and leave room for the required ones.
   bool permutes_endless(u32 node) const {
     const i32 maximum = ex_.arg(node, 2);
     i32 required = 0;
@@ -96,7 +96,7 @@ class Strings : StateSearch {
     return false;
   }
   static u32 letters(i32 lo, i32 hi) { return static_cast<u32>(std::max(0, std::min<i32>(hi, 'z') - std::max<i32>(lo, 'a') + 1)); }
-  // At least so many letters are a text of it.
+  // A lower bound on the number of single letters that are texts of the node.
   u32 letters(u32 node, u32 depth = 0) const {
     u32 count = 0;
     switch (op(node)) {
@@ -112,7 +112,7 @@ class Strings : StateSearch {
       default: return 0;
     }
   }
-  // A state that is reached and leads on reads two letters or more and is back.
+  // A reached state that leads to the end reads two or more letters and returns to itself.
   bool repeats_letters(u32 node) {
     if (ex_.arg(node, 2) > 0 || ex_.arg(node, 3) >= 0) return false;
     std::vector<u32> least;
@@ -134,7 +134,7 @@ class Strings : StateSearch {
     return false;
   }
 
-  // Whether a JSON text may spell a character by an escape that it does not need.
+  // Whether a JSON text may spell a character by a needless escape.
   bool escapes(u32 node) const {
     auto backslash = [](i32 lo, i32 hi) { return lo <= '\\' && '\\' <= hi; };
     const std::size_t n = ex_.count(node);
@@ -164,7 +164,7 @@ class Strings : StateSearch {
       default: return false;
     }
   }
-  // A JSON text that begins here or before may spell a character by an escape that it does not need.
+  // Whether a JSON text that begins here or earlier may spell a character by a needless escape.
   static bool odd_escape(std::string_view data) {
     for (std::size_t i = data.find('\\'); i != std::string_view::npos; i = data.find('\\', i + 2)) {
       if (i + 1 >= data.size()) return true;

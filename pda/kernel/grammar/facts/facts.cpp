@@ -32,8 +32,8 @@ class FactFinder : Pass {
   Deadline& deadline_;
   Survey& survey_;
   const Thresholds& thresholds_;
-  std::vector<u8> calls_;     // by vertex: places that call it, saturated at 2
-  std::vector<u8> distinct_;  // by node: holds a DISTINCT of a scope outside of it, which must stay in its rule
+  std::vector<u8> calls_;     // by vertex: the number of its callers, saturated at 2
+  std::vector<u8> distinct_;  // by node: has a DISTINCT inside whose scope is outside, and so must stay in its rule
 
   u64 least_of(u32 node) const {
     const std::size_t n = ex_.count(node);
@@ -61,7 +61,7 @@ class FactFinder : Pass {
     facts_.size.resize(nodes_);
     facts_.least.resize(nodes_);
     distinct_.assign(nodes_, 0);
-    std::vector<u8> held(nodes_, 0);  // holds a node that counts and has a DISTINCT inside
+    std::vector<u8> held(nodes_, 0);  // has a node inside that counts and has a DISTINCT inside
     for (u32 node = 0; node < nodes_; node++) {
       if (!facts_.is(node, REACHED)) {
         facts_.size[node] = 1, facts_.least[node] = 0;
@@ -84,7 +84,7 @@ class FactFinder : Pass {
   void share() {
     const u32 vertices = static_cast<u32>(facts_.flags.size());
     calls_.assign(vertices, 0);
-    std::vector<u8> references(nodes_, 0), places(nodes_, 0), wholes(nodes_, 0);  // saturated at 2; a whole is that of a rule
+    std::vector<u8> references(nodes_, 0), places(nodes_, 0), wholes(nodes_, 0);  // saturated at 2; wholes: as the body of a rule
     auto add = [](u8& count, u8 more) { count = static_cast<u8>(std::min(2, count + more)); };
     bool guards = false;
     for (u32 r = 0; r < ex_.rules.size(); r++)
@@ -94,12 +94,12 @@ class FactFinder : Pass {
       }
     for (u32 node = nodes_; node-- > 0;) {
       const i32 kind = op(node);
-      if (kind == OP_CAPTURE) nfa_.captures = true;  // wherever it stands, so that it takes no facts to know
+      if (kind == OP_CAPTURE) nfa_.captures = true;  // anywhere in the grammar, so that no facts are needed
       if (!facts_.is(node, REACHED)) continue;
       deadline_.check();
       if (references[node] > 1 && facts_.size[node] > thresholds_.shared_states && !distinct_[node] && kind != OP_CALL && !apart(node))
         facts_.flags[node] |= SHARED;
-      u8 inner = wholes[node];  // how often it is lowered
+      u8 inner = wholes[node];  // the number of times it is lowered
       if (facts_.is(node, SHARED)) {
         calls_[node] = places[node];
         add(inner, places[node] != 0);
@@ -137,7 +137,7 @@ class FactFinder : Pass {
   [[noreturn]] static void outside_of_scope() { throw BadGrammar("DISTINCT outside of a SCOPE of the same rule"); }
   double temperature(u32 node) const { return ex_.numbers[static_cast<std::size_t>(ex_.arg(node, 1))]; }
 
-  // Negated sets are resolved to bitmasks.
+  // Turns negated sets into bitmasks.
   void token_set(u32 node) {
     TokenSet set;
     set.negated = ex_.arg(node, 0) != 0;
@@ -153,7 +153,7 @@ class FactFinder : Pass {
     nfa_.token_sets.push_back(std::move(set));
   }
 
-  // Inside of a SCOPE that a rule may end does not mean that something may follow: the values may have run out.
+  // Inside a SCOPE, the end of a rule does not mean that more may follow: the values may have run out.
   void check_marks() const {
     if (!facts_.limited && nfa_.temperatures.size() == 1) return;
     std::vector<u8> seen(facts_.flags.size(), 0);

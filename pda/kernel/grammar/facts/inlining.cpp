@@ -1,4 +1,4 @@
-// Which calls become a part of their caller.
+// Decides which calls become a part of their caller.
 #include <algorithm>
 
 #include "grammar/facts/passes.h"
@@ -12,8 +12,8 @@ class Inlining : Pass {
   Inlining(const Expressions& expressions, const Thresholds& thresholds, Survey& survey)
       : Pass(expressions, survey), thresholds_(thresholds) {}
 
-  // Calls of small rules, and of rules that are called once, become the callee's states: states of one rule need no stack, and a
-  // rule that ends inside a large loop would hand over a large set of trie nodes.
+  // Calls of small rules, and of rules that are called once, become the callee's states. States of one rule need no stack, and a
+  // rule that ends inside a large loop would pass a large set of trie nodes to its caller.
   void run() {
     facts_.whole.assign(facts_.flags.size(), 1);
     for (const u32 vertex : order_)

@@ -1,10 +1,10 @@
-// The passes over expressions that find their facts, each in a file:
+// The passes over expressions that compute the facts, each in a file:
 //
-//   productive.cpp   which vertices generate a text, and which the empty one
-//   reach.cpp        which vertices the root reaches, their order, and which of them call themselves
+//   productive.cpp   the vertices that generate a text, and those that generate the empty one
+//   reach.cpp        the vertices that the root reaches, their order, and the recursive ones
 //   facts.cpp        sizes, shared nodes, and the NFA's facts about the whole grammar
-//   endless.cpp      which strings have no end of values, what may stand in any order, and whether escapes are free
-//   inlining.cpp     which calls become a part of their caller
+//   endless.cpp      strings with infinitely many values, parts in any order, and free escapes
+//   inlining.cpp     the calls that become a part of their caller
 #pragma once
 
 #include "grammar/automata.h"
@@ -13,17 +13,17 @@
 
 namespace stackmask {
 
-// Found by one pass for the next.
+// Results of one pass for the next.
 struct Survey {
   Facts facts;
-  std::vector<u32> order;     // the vertices reached: those that a vertex refers to come before it, but for cycles
+  std::vector<u32> order;     // the reached vertices: those that a vertex refers to come before it, except in cycles
   std::vector<u8> recursive;  // by vertex
 };
 
 // A view of the vertices, and the facts so far.
 class Pass {
  protected:
-  static constexpr u32 MOST_STATES = 1'000'000;  // at which counts of states are saturated
+  static constexpr u32 MOST_STATES = 1'000'000;  // counts of states are saturated here
   Pass(const Expressions& expressions, Survey& survey)
       : ex_(expressions), facts_(survey.facts), order_(survey.order), recursive_(survey.recursive),
         nodes_(static_cast<u32>(expressions.nodes.size())) {}
@@ -58,7 +58,7 @@ class Pass {
   // A negated set holds tokens that have text, or all tokens.
   bool in_negated(const TokenTrie& trie, u32 node, u32 id) const { return ex_.arg(node, 0) == ANY_TOKEN || trie.has_text(id); }
 
-  // ASCII that stands for itself takes one state, whatever its ranges. Other characters take several bytes, or may be escaped.
+  // Unescaped ASCII takes one state, for any ranges. Other characters take several bytes, or may be escaped.
   u64 size_of_characters(u32 node) const {
     const i32 encoding = ex_.arg(node, 0);
     const std::size_t n = ex_.count(node);
@@ -70,7 +70,7 @@ class Pass {
     return 1;
   }
 
-  // How many states a node takes, those of its operands by size_of().
+  // The number of states of a node; size_of() gives those of its operands.
   template <class F>
   u64 states(u32 node, F size_of) const {
     const std::size_t n = ex_.count(node);
@@ -109,13 +109,13 @@ class StateSearch : protected Pass {
   std::vector<u8> reached_;
   std::vector<u32> begin_, next_, work_;
 
-  // The states of a GRAPH that are reached by labels with this flag; whether its last state is.
+  // Finds the states of a GRAPH that labels with this flag lead to; true if the last state is one.
   bool leads(u32 node, u8 flag);
-  // Where the states of an automaton begin among its arguments; its first state is reached and to be worked on.
+  // Finds where each state of an automaton begins among its arguments, and starts a search at its first state.
   void enter_automaton(u32 node);
 };
 
-// Begins behind the nodes that expressions.generates knows, and fills it in.
+// Begins after the nodes that expressions.generates already has, and adds the others to it.
 void find_productive(Expressions& expressions, const TokenTrie& trie, Survey& survey, Deadline& deadline);
 void reach(const Expressions& expressions, Survey& survey, Deadline& deadline);
 void find_endless(const Expressions& expressions, Survey& survey);

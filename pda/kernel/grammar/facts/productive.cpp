@@ -1,4 +1,4 @@
-// Which vertices generate a text, and which the empty one.
+// Finds the vertices that generate a text, and those that generate the empty one.
 #include <algorithm>
 
 #include "grammar/facts/passes.h"
@@ -12,7 +12,7 @@ class Productive : StateSearch {
   Productive(Expressions& expressions, const TokenTrie& trie, Survey& survey, Deadline& deadline)
       : StateSearch(expressions, survey), expressions_(expressions), trie_(trie), deadline_(deadline) {}
 
-  // A least fixpoint. Nodes stand behind their operands, so a round over them all leaves only what calls a rule that is defined later.
+  // A least fixed point. Nodes come after their operands, so one round over all of them leaves only calls of rules that are defined later.
   void run() {
     constexpr int ROUNDS = 4;
     std::vector<u8>& flags = facts_.flags;
@@ -51,7 +51,7 @@ class Productive : StateSearch {
   const TokenTrie& trie_;
   Deadline& deadline_;
 
-  // The same by a queue of vertices that may have changed, for rules that call each other in long rows.
+  // The same with a queue of vertices that may have changed, for rules that call each other in long chains.
   void propagate(const std::vector<u32>& calls) {
     auto source = [&](u32 node, u32 c) { return op(node) == OP_CALL ? body(operand(node)) : c; };
     std::vector<u32> begin(nodes_ + 1, 0);
@@ -103,7 +103,7 @@ class Productive : StateSearch {
         return ex_.arg(node, 1) == 0 ? BOTH : of(0);
       case OP_CALL: return facts_.flags[body(operand(node))];
       case OP_GRAPH: {
-        bool empty = false;  // some last edge may read nothing
+        bool empty = false;  // some last edge can read nothing
         for (std::size_t i = 1; i < n && !empty; i += 3)
           empty = ex_.arg(node, i + 1) == 1 && (ex_.arg(node, i + 2) < 0 || (of(i + 2) & NULLABLE));
         return !leads(node, PRODUCTIVE) ? 0 : empty && leads(node, NULLABLE) ? BOTH : SOME;

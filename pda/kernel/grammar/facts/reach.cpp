@@ -1,4 +1,4 @@
-// Which vertices the root reaches, in which order, and which of them call themselves.
+// Finds the vertices that the root reaches, their order, and the recursive ones.
 #include "grammar/components.h"
 #include "grammar/facts/passes.h"
 
@@ -36,7 +36,7 @@ class Reach : StateSearch {
  private:
   Deadline& deadline_;
 
-  // Vertices that reach each other, by which may call which before anything is read; a cycle there is left recursion.
+  // Orders the members of a component by the calls that they may make before anything is read; a cycle of such calls is left recursion.
   void component(const std::vector<u32>& members) {
     for (const u32 v : members) recursive_[v] = 1;  // 2: begun, 3: done
     struct Visit {
@@ -82,7 +82,7 @@ class Reach : StateSearch {
       for (std::size_t i = 1; i < ex_.count(vertex); i += 3)
         if (reached_[operand(vertex, i)]) add(operand(vertex, i + 2));
     } else if (vertex < nodes_ && op(vertex) == OP_PERMUTE) {
-      bool empty = false;  // a member that reads nothing is followed by a separator
+      bool empty = false;  // a member that can read nothing is followed by a separator
       for (std::size_t i = 3; i < ex_.count(vertex); i += 2)
         add(operand(vertex, i)), empty = empty || facts_.is(operand(vertex, i), NULLABLE);
       if (empty) add(operand(vertex));
