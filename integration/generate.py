@@ -196,7 +196,7 @@ class Generator:
         """Yield the pieces of one answer as they are made; with several answers (`n`), the pieces of the first."""
         check_names(options)
         if options.get("faithful"):
-            raise ValueError("faithful answers come whole, so that there is nothing to stream; generate gives them")
+            raise ValueError("faithful answers are complete when they come, so there is nothing to stream; use generate")
         reader = partial_reader(options)
         events: deque[Event] = deque()
         run = _Run(self, [prompt], options, lambda row, event: events.append(event) if row == 0 else None)
@@ -241,7 +241,7 @@ class Generator:
         start = time.perf_counter()
         grammar = self.compile(**constraint)
         if grammar is None:
-            raise ValueError("faithful needs a constraint, whose texts are looked at one by one")
+            raise ValueError("faithful needs a constraint, because it looks at the texts one by one")
         compiled = time.perf_counter()
         if self._decider is None:
             self._decider = Decider(self.model, self.tokenizer, compiler=self.compiler)

@@ -42,7 +42,7 @@ def read_type(schema: Any) -> tuple[Any, Reader]:
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(schema)
     except PydanticUserError as error:
-        raise SchemaError(f"pydantic makes no JSON Schema of {schema!r}: {error}") from error
+        raise SchemaError(f"pydantic cannot make a JSON Schema of {schema!r}: {error}") from error
     return schema, adapter.validate_json
 
 

@@ -79,7 +79,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Answer the requests that have no answer yet."""
     if Path(arguments.input).resolve() == Path(arguments.output).resolve():
-        raise CommandError("the answers cannot go into the file of the requests")
+        raise CommandError("the answers cannot be written to the file of the requests")
     jobs = list(read_jobs(Path(arguments.input)))
     output = Path(arguments.output)
     done = finished(output)
@@ -109,7 +109,7 @@ def read_jobs(path: Path) -> Iterator[Job]:
                 raise CommandError(f"{path}: line {number} is longer than {LONGEST_LINE} bytes")
             job = _read_job(line, f"line-{number}")
             if job.custom_id in seen:
-                raise CommandError(f"{path}: line {number} has the custom_id {job.custom_id!r} of a line before it")
+                raise CommandError(f"{path}: line {number} has the custom_id {job.custom_id!r} of an earlier line")
             seen.add(job.custom_id)
             yield job
 
@@ -232,7 +232,7 @@ async def _complete(serving: Any, body: Json) -> tuple[int, Json]:
     try:
         chat = Chat(serving, ChatRequest.model_validate(body))
         if chat.body.stream:
-            raise ApiError("a batch streams nothing", param="stream")
+            raise ApiError("a batch cannot stream", param="stream")
         await chat.prepare()
         return 200, await chat.answer(None)
     except ValidationError as error:

@@ -64,7 +64,7 @@ def read_vocabulary(arguments: argparse.Namespace) -> tuple[str, Vocabulary]:
     else:
         return "the demo model (--tokenizer and --model measure a large vocabulary)", demo_vocabulary()
     if not vocabulary.stop_token_ids:
-        raise CommandError(f"{name}: no token of it is known to end a text, as engines need one to")
+        raise CommandError(f"{name}: no token is known to end a text, but engines need one")
     return name, vocabulary
 
 

@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     text = arguments.text
     if arguments.text_file is not None:
         if text is not None:
-            raise CommandError("--text and --text-file are two texts")
+            raise CommandError("--text and --text-file cannot be combined")
         text = read_bytes(arguments.text_file).decode("utf-8", "replace")
     drawing = arguments.svg or arguments.dot
     if not has_specification(arguments):

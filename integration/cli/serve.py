@@ -199,7 +199,7 @@ def load_engine(arguments: argparse.Namespace) -> tuple[Any, str]:
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     if arguments.context is not None and arguments.gguf is None:
-        raise CommandError("--context means nothing without --gguf: the context of other models is their own")
+        raise CommandError("--context has no effect without --gguf: other models have their own context")
     is_torch = arguments.gguf is None and arguments.mlx is None
     if not is_torch and (arguments.dtype != "auto" or arguments.device is not None):
         raise CommandError("--dtype and --device are for models of transformers; a GGUF or MLX model has its own numbers and device")

@@ -113,7 +113,7 @@ def _options(kind: str, arguments: argparse.Namespace) -> dict[str, Any]:
     of_schemas = {"whitespace", "property_order", "extra_properties", "lenient", "strict_keywords", "distinct_keys"}
     takes = {"json_schema": of_schemas, "json": {"whitespace", "distinct_keys"}, "ebnf": {"root"}, "lark": {"root"}}
     for name in given.keys() - takes.get(kind, set()):
-        raise CommandError(f"--{name.replace('_', '-')} means nothing with --{kind.replace('_', '-')}")
+        raise CommandError(f"--{name.replace('_', '-')} has no effect with --{kind.replace('_', '-')}")
     if kind == "lark" and "root" in given:
         given["start"] = given.pop("root")
     return given

@@ -165,7 +165,7 @@ def schema_of_type(annotation: Any) -> Any:
             return annotation.model_json_schema() if is_own else annotation.model_json_schema(schema_generator=TypeSchema)
         return (annotation if isinstance(annotation, TypeAdapter) else TypeAdapter(annotation)).json_schema(schema_generator=TypeSchema)
     except (PydanticUserError, PydanticInvalidForJsonSchema) as error:
-        raise SchemaError(f"pydantic makes no JSON Schema of {shown(annotation)}: {error}") from error
+        raise SchemaError(f"pydantic cannot make a JSON Schema of {shown(annotation)}: {error}") from error
 
 
 def _events(schema: object, limits: Limits) -> list[object]:

@@ -91,7 +91,7 @@ class Decider:
         if not (math.isfinite(temperature) and temperature > 0):
             raise ValueError(f"temperature is {temperature}; it divides the logits, so it must be above 0")
         if not 0 <= tolerance < 1:
-            raise ValueError(f"tolerance is {tolerance}, which is no share of the mass: at least 0 and below 1")
+            raise ValueError(f"tolerance is {tolerance}, which is not a share of the mass: it must be at least 0 and below 1")
         if tokenizations not in ("all", "canonical"):
             raise ValueError(f'tokenizations is {tokenizations!r}; available: "all" and "canonical"')
         ids = encode_prompt(self.tokenizer, prompt)
@@ -216,7 +216,7 @@ def ask(prompt: Prompt, question: str) -> Prompt:
         return f"{prompt}\n\n{question}"
     messages = [message for message in prompt if isinstance(message, Mapping)]
     if not messages or len(messages) < len(prompt):
-        raise PromptError("a predicate is asked behind a text or the messages of a chat, not behind token ids")
+        raise PromptError("a predicate needs a text or the messages of a chat before it, not token ids")
     if messages[-1].get("role") == "user" and isinstance(messages[-1].get("content"), str):
         return [*messages[:-1], {**messages[-1], "content": f"{messages[-1]['content']}\n\n{question}"}]
     return [*messages, {"role": "user", "content": question}]

@@ -163,7 +163,7 @@ def walk(
         taken = _take(waiting, tree, order)
         places += len(taken)
         if max_tokens is not None and any(len(place.tokens) > max_tokens for place in taken):
-            raise LimitError(f"a text has more than {max_tokens} tokens, which is what the prompt leaves of the model's context")
+            raise LimitError(f"a text has more than {max_tokens} tokens, all that the prompt leaves of the model's context")
         tokens, parents, at = _as_tree(taken)
         rows = scorer.after(tokens, parents, temperature)
         for place in taken:  # parents before children

@@ -114,5 +114,5 @@ class BatchScorer:
 def make_scorer(model: Any, size: int) -> TreeScorer | BatchScorer:
     """The scorer for a model whose vocabulary has `size` ids; ModelError if it is not a module of transformers."""
     if not isinstance(model, torch.nn.Module):
-        raise ModelError(f"decisions look at the logits of many places at once, which {type(model).__name__} does not give")
+        raise ModelError(f"decisions need the logits of many positions at once, which {type(model).__name__} does not return")
     return TreeScorer(model, size) if has_full_attention(model) else BatchScorer(model, size)

@@ -84,7 +84,7 @@ class Sampling:
         if self.top_p == 0:
             raise RequestError("top_p is 0, which leaves no token", "top_p")
         if self.repetition_penalty == 0:
-            raise RequestError("repetition_penalty is 0, which divides no logit", "repetition_penalty")
+            raise RequestError("repetition_penalty is 0, but logits are divided by it", "repetition_penalty")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

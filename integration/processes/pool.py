@@ -123,7 +123,7 @@ class WorkerCompiler(Compiler):
     def _read(self, kind: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> tuple[Job, Task]:
         """A specification, checked and normalised, and the task for a worker."""
         if self._forked:
-            raise RuntimeError("the process forked, and the workers of this compiler are its parent's: make a compiler in the child")
+            raise RuntimeError("the workers of this compiler belong to the parent process: make a compiler in the child")
         if kind == "json":
             kind, arguments = "json_schema", (True, *arguments)  # which is what it is
         job = self.read(kind, *arguments, **options)

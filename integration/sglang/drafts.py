@@ -87,7 +87,7 @@ def add_drafts(result: tuple[npt.NDArray[Any], npt.NDArray[Any]], worker: Any, b
     tokens, mask = (array.copy() for array in result)
     if tokens.shape != (len(batch.reqs) * size,) or mask.shape != (len(batch.reqs) * size * size,):
         count = len(batch.reqs)
-        _warn(f"{PROPOSER} gave arrays of the shapes {tokens.shape} and {mask.shape} for {count} requests of {size} drafts")
+        _warn(f"{PROPOSER} returned arrays of the shapes {tokens.shape} and {mask.shape} for {count} requests of {size} drafts")
         return result
     trees, masks = tokens.reshape(-1, size), mask.reshape(-1, size, size)
     for row, request in enumerate(batch.reqs):

@@ -95,7 +95,7 @@ class Vocabulary(pda.Vocabulary):
             tokens = _by_id([*ranks, *(token.content.encode() for token in added.values())], [*ranks.values(), *added])
         else:
             raise VocabularyError(
-                f"{type(tokenizer).__name__} shows neither a tokenizers.Tokenizer, nor a SentencePiece model, nor a tiktoken encoding; "
+                f"{type(tokenizer).__name__} contains neither a tokenizers.Tokenizer, nor a SentencePiece model, nor a tiktoken encoding; "
                 "Vocabulary.from_bytes takes the bytes of each token"
             )
         return cls._finish(tokens, tokenizer.added_tokens_decoder, tokenizer, size, stop_token_ids)

@@ -74,8 +74,8 @@ class GrammarLogitsProcessor(LogitsProcessor):
         """The scores with those of forbidden tokens at minus infinity, as a new tensor."""
         if scores.shape[-1] != self._size:
             warn(
-                f"scores {scores.shape[-1]} wide are left alone, the vocabulary has {self._size} ids. That is right for an assistant model "
-                f"with other tokens; for the model itself, make the vocabulary with size={scores.shape[-1]}.",
+                f"scores {scores.shape[-1]} wide are left unchanged: the vocabulary has {self._size} ids. That is right for an assistant "
+                f"model with other tokens; for the model itself, make the vocabulary with size={scores.shape[-1]}.",
                 stacklevel=2,
             )
             return scores
@@ -107,7 +107,7 @@ class GrammarLogitsProcessor(LogitsProcessor):
         count, length = input_ids.shape
         if self._prompt is None:
             if count % len(self._grammars):
-                raise ValueError(f"{len(self._grammars)} grammars cannot be shared out to {count} rows")
+                raise ValueError(f"{len(self._grammars)} grammars cannot be distributed over {count} rows")
             begin = length if self._given_length is None else self._given_length
             self._prompt = input_ids[:, :begin].clone()
             grammars = [grammar for grammar in self._grammars for _ in range(count // len(self._grammars))]

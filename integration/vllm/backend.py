@@ -230,7 +230,7 @@ class Grammar:
         """Say once why a request is about to end."""
         if not self._reported:
             self._reported = True
-            _LOGGER.error("a grammar can go no further%s: %s", f" (request {request_id})" if request_id else "", error)
+            _LOGGER.error("a grammar cannot continue%s: %s", f" (request {request_id})" if request_id else "", error)
 
 
 class Backend:

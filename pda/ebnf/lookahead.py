@@ -171,14 +171,14 @@ class _Lookaheads:
         if operator == REPEAT:
             return self.repeated(*node[1:])
         if any(self.ways(part) != {None: part} for part in self.parts(vertex)):
-            raise self.error("it stands where its lookahead cannot be worked in")
+            raise self.error("its lookahead cannot be worked into the rules at this position")
         return {None: NodeId(vertex)}
 
     def repeated(self, body: int, minimum: int, maximum: int) -> Ways:
         """The ways through a loop whose body may end with something asked."""
         ways: Ways = {None: self.builder.empty()}
         if max(minimum, maximum) > UNROLLED:
-            raise self.error(f"its lookahead is not decided at the end of what is repeated more than {UNROLLED} times")
+            raise self.error(f"its lookahead is not decided at the end of a part that is repeated more than {UNROLLED} times")
         for _ in range(minimum):
             ways = self.then(ways, body)
         ends = list(ways.items())

@@ -138,7 +138,7 @@ def _read_list(text: str) -> tuple[object, dict[str, object]]:
             raise LarkError(f"/grammars/{place}: a grammar has a lark_grammar or a json_schema, and a name", text, begin)
         (kind,) = kinds
         if (kind == "lark_grammar") != isinstance(entry[kind], str):
-            raise LarkError(f"/grammars/{place}: a lark_grammar is a text, and a json_schema is none", text, begin)
+            raise LarkError(f"/grammars/{place}: lark_grammar must be a text, and json_schema must not be one", text, begin)
         name = entry.get("name")
         if name is not None and (not isinstance(name, str) or name in names):
             raise LarkError(f"/grammars/{place}/name: a name is a text that no other grammar of the list has", text, begin)
@@ -389,7 +389,7 @@ class _RuleBuilder(Transformer_NonRecursive[Token, Any]):
             raise self.plan.error(f"`{token}` takes no number; a rule that does is defined as `{token}::_`", token)
         number, needed = parameter_of(self.compiler.definitions, written, len("::"), read_number)
         if needed and self.parameter is None:
-            raise self.plan.error(f"the rule `{self.definition.head}` has no number, which this is a function of", written)
+            raise self.plan.error(f"the rule `{self.definition.head}` has no number, which this function needs", written)
         return self.builder.call(self.compiler.rule(name, definition, (), number(self.parameter or 0)))
 
     def CONDITION(self, token: Token) -> NodeId:  # noqa: N802

@@ -204,7 +204,7 @@ class Algebra:
                     for (_, literal), _ in stack:
                         schema = self.numbering.entries[literal][0]
                         if isinstance(schema, dict) and "propertyNames" in schema:
-                            raise Inexact(schema, "propertyNames", "a schema of names that holds the schema it stands in is not supported")
+                            raise Inexact(schema, "propertyNames", "a schema of names that contains its own parent is not supported")
                     schema = self.numbering.entries[wanted[1]][0]
                     raise Malformed(schema, "", "refers to itself without going down into the instance, so it says nothing")
                 stack.append((wanted, self.steps(wanted)))

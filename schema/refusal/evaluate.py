@@ -205,7 +205,7 @@ class _Place:
             else:
                 self.nearest("oneOf", found)
         if self.has("not") and not self.here(self.schema["not"], "not", scope=self.scope.test).problems:
-            self.refuse("not", f": {written(self.value)} is what `not` excludes")
+            self.refuse("not", f": {written(self.value)} is excluded by `not`")
         if self.has("if"):
             condition = self.here(self.schema["if"], "if", scope=self.scope.test)
             if not condition.problems:
@@ -333,7 +333,7 @@ class _Place:
                 if isinstance(needed, list | tuple | str):
                     for other in [needed] if isinstance(needed, str) else needed:
                         if other not in value:
-                            self.refuse(f"{keyword}", f" is required beside {written(name)}", other)
+                            self.refuse(f"{keyword}", f" is required together with {written(name)}", other)
                 else:
                     self.verdict.add(self.here(needed, keyword, name))
         self.verdict.names |= looked

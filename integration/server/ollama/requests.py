@@ -87,7 +87,7 @@ class GenerateRequest(_Common):
             if getattr(self, name):
                 raise ApiError(f"{name} is not supported: {instead}", param=name)
         if self.raw and self.system:
-            raise ApiError("raw: true uses no chat template, so that there is no place for system", param="system")
+            raise ApiError("raw: true uses no chat template, so there is no place for system", param="system")
         system = [{"role": "system", "content": self.system}] if self.system else []
         return _chat_request(self, [*system, {"role": "user", "content": self.prompt}], None)
 

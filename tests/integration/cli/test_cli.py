@@ -207,8 +207,8 @@ class TestErrors:
             (["--json-schema", str(EXAMPLES)], "Is a directory"),
             (["--json-schema", str(EXAMPLES / "arithmetic.ebnf")], "arithmetic.ebnf: not JSON"),
             (["--regex", "a(b"], "line 1, column 2"),
-            (["--json", "--root", "x"], "--root means nothing with --json"),
-            (["--regex", "a", "--lenient"], "--lenient means nothing with --regex"),
+            (["--json", "--root", "x"], "--root has no effect with --json"),
+            (["--regex", "a", "--lenient"], "--lenient has no effect with --regex"),
             (["--ebnf", str(EXAMPLES / "arithmetic.ebnf"), "--root", "nothing"], "nothing"),
         ],
     )
@@ -398,7 +398,7 @@ class TestBench:
         endless["added_tokens"] = []
         (tmp_path / "tokenizer.json").write_text(json.dumps(endless))
         for option, path, said in (
-            ("--tokenizer", tmp_path, "no token of it is known to end a text"),
+            ("--tokenizer", tmp_path, "no token is known to end a text"),
             ("--tokenizer", tmp_path / "none", "no such tokenizer.json"),
             ("--model", tmp_path, str(tmp_path)),
             ("--model", "nodir", "nodir is neither a directory nor"),

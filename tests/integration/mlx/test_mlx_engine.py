@@ -194,7 +194,7 @@ def test_what_cannot_be_served(tmp_path, capsys, monkeypatch):
     for options, message in (
         (["--mlx", str(tmp_path)], "cannot load a model"),
         (["--mlx", str(tmp_path), "--device", "cpu"], "--dtype and --device are for models of transformers"),
-        (["--mlx", str(tmp_path), "--context", "100"], "--context means nothing without --gguf"),
+        (["--mlx", str(tmp_path), "--context", "100"], "--context has no effect without --gguf"),
     ):
         assert main(["serve", *options]) == 2
         assert message in capsys.readouterr().err

@@ -231,7 +231,7 @@ def test_wrong_grammars(model, compiler):
     for grammars, message in [([], "needs a grammar"), ([None], "needs a grammar"), ([other, compiler.regex("a")], "different sizes")]:
         with pytest.raises(ValueError, match=message):
             GrammarLogitsProcessor(grammars)
-    with pytest.raises(ValueError, match="2 grammars cannot be shared out to 3 rows"):
+    with pytest.raises(ValueError, match="2 grammars cannot be distributed over 3 rows"):
         GrammarLogitsProcessor([compiler.regex("a")] * 2)(torch.zeros(3, 1, dtype=torch.long), torch.zeros(3, SIZE))
 
 

@@ -304,7 +304,7 @@ def test_a_grammar_at_its_limits(vllm, tokenizer, caplog):
         assert set(mask[0].tolist()) == {-1}
         assert grammar.accept_tokens("r", [5]) is False
         assert grammar.validate_tokens([5]) == []
-    assert [record.message for record in caplog.records] == ["a grammar can go no further: the stack is deeper than 3"]
+    assert [record.message for record in caplog.records] == ["a grammar cannot continue: the stack is deeper than 3"]
 
 
 def test_ids_outside_the_vocabulary(vllm, manager, tokenizer):
