@@ -126,8 +126,11 @@ def main() -> None:
         packed = pack(number for _, expression in rows for number in deltas(ranges(expression)))
         print(f"\n{name} = (")
         for part in (text, packed):
-            for line in textwrap.wrap(part, 130, break_on_hyphens=False, drop_whitespace=False):
-                print(f'    "{line}"')
+            if name == "EXTENSIONS" and part == text:
+                print("    SCRIPTS[0]", end="")
+            else:
+                for line in textwrap.wrap(part, 130, break_on_hyphens=False, drop_whitespace=False):
+                    print(f'    "{line}"')
             print("    ,")
         print(")")
     print(f"{len(categories)} categories, {len(scripts)} scripts, {len(properties)} properties", file=sys.stderr)

@@ -137,27 +137,7 @@ SCRIPTS = (
 )
 
 EXTENSIONS = (
-    "unknown zzzz;common zyyy;latin latn;bopomofo bopo;inherited zinh qaai;greek grek;coptic copt qaac;cyrillic cyrl;armenian "
-    "armn;hebrew hebr;arabic arab;syriac syrc;thaana thaa;nko nkoo;samaritan samr;mandaic mand;devanagari deva;bengali beng;gurmukhi "
-    "guru;gujarati gujr;oriya orya;tamil taml;telugu telu;kannada knda;malayalam mlym;sinhala sinh;thai;lao laoo;tibetan tibt;myanmar "
-    "mymr;georgian geor;hangul hang;ethiopic ethi;cherokee cher;canadianaboriginal cans;ogham ogam;runic runr;tagalog tglg;hanunoo "
-    "hano;buhid buhd;tagbanwa tagb;khmer khmr;mongolian mong;limbu limb;taile tale;newtailue talu;buginese bugi;taitham lana;balinese "
-    "bali;sundanese sund;batak batk;lepcha lepc;olchiki olck;braille brai;glagolitic glag;tifinagh tfng;han hani;hiragana hira;katakana"
-    " kana;yi yiii;lisu;vai vaii;bamum bamu;sylotinagri sylo;phagspa phag;saurashtra saur;kayahli kali;rejang rjng;javanese "
-    "java;cham;taiviet tavt;meeteimayek mtei;linearb linb;lycian lyci;carian cari;olditalic ital;gothic goth;oldpermic perm;ugaritic "
-    "ugar;oldpersian xpeo;deseret dsrt;shavian shaw;osmanya osma;osage osge;elbasan elba;caucasianalbanian aghb;vithkuqi vith;todhri "
-    "todr;lineara lina;cypriot cprt;imperialaramaic armi;palmyrene palm;nabataean nbat;hatran hatr;phoenician phnx;lydian lydi;sidetic "
-    "sidt;meroitichieroglyphs mero;meroiticcursive merc;kharoshthi khar;oldsoutharabian sarb;oldnortharabian narb;manichaean "
-    "mani;avestan avst;inscriptionalparthian prti;inscriptionalpahlavi phli;psalterpahlavi phlp;oldturkic orkh;oldhungarian "
-    "hung;hanifirohingya rohg;garay gara;yezidi yezi;oldsogdian sogo;sogdian sogd;olduyghur ougr;chorasmian chrs;elymaic elym;brahmi "
-    "brah;kaithi kthi;sorasompeng sora;chakma cakm;mahajani mahj;sharada shrd;khojki khoj;multani mult;khudawadi sind;grantha "
-    "gran;tulutigalari tutg;newa;tirhuta tirh;siddham sidd;modi;takri takr;ahom;dogra dogr;warangciti wara;divesakuru diak;nandinagari "
-    "nand;zanabazarsquare zanb;soyombo soyo;paucinhau pauc;sunuwar sunu;bhaiksuki bhks;marchen marc;masaramgondi gonm;gunjalagondi "
-    "gong;tolongsiki tols;makasar maka;kawi;cuneiform xsux;protocuneiform pcun;cyprominoan cpmn;egyptianhieroglyphs "
-    "egyp;anatolianhieroglyphs hluw;gurungkhema gukh;mro mroo;tangsa tnsa;bassavah bass;pahawhhmong hmng;kiratrai krai;medefaidrin "
-    "medf;beriaerfe berf;miao plrd;tangut tang;nushu nshu;khitansmallscript kits;jurchen jurc;duployan dupl;signwriting "
-    "sgnw;nyiakengpuachuehmong hmnp;toto;wancho wcho;nagmundari nagm;olonal onao;taiyo tayo;mendekikakui mend;adlam "
-    "adlm;seal;katakanaorhiragana hrkt",
+    SCRIPTS[0],
     "c-mE1d3aP+mOtm*bKiYSZK))cR8^`ffh0gSmH-KnT~XYZRzV!a8Atu5r@wD{#{O$&K7Ao5Xk&~tq6U??;4+RZ-P+;?al@r`2ngx`O0*efv<Haor=L11bM6Z`PQBE7_1-)8"
     "-n0CE=bW1l_16wM$^b$I+@_!rI$?&+E6498n2FcKPr=EUgc?K$cnlvwaFH+rGJqI8`OO9ufyOK<aMb8KvWE=OaxZ@l13G1%0uL07zSro>Z-tm(j5$VrpPbjev-2v}(Y$Go"
     "z##=pBubKe6vdRbPY^Z6D>*Kst00ATc6Lb4q80j1CVKAM`9|Nc9V6=oc0@Z^eN&i|YnrM>H$)@LI<ktZeN;i0D%9IGHB`&F3bmXK_{gP&P_M>8JtQGszXL&5!*59Dwr*sc"

@@ -12,34 +12,18 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
+pytest.importorskip("transformers")
 
 from support import sglang  # noqa: E402
 
-import stackmask  # noqa: E402
 from stackmask.pda.exceptions import LimitError, StructuralTagError  # noqa: E402
 from stackmask.pda.limits import Limits  # noqa: E402
 
-DEMO = Path(stackmask.__file__).parent / "integration" / "demo" / "model"
 PERSON = json.dumps(
     {"type": "object", "properties": {"name": {"enum": ["Ada", "Bo"]}, "age": {"type": "integer"}}, "required": ["name"]},
 )
 TAG = {"type": "tag", "begin": "<f>", "content": {"type": "json_schema", "json_schema": {"const": 1}}, "end": "</f>"}
 ARGUMENTS = SimpleNamespace(tp_size=1)
-
-
-@pytest.fixture(scope="module")
-def tokenizer():
-    made = transformers.AutoTokenizer.from_pretrained(DEMO)
-    made.think_end = made.convert_tokens_to_ids("</think>")
-    return made
-
-
-@pytest.fixture
-def modules(monkeypatch):
-    monkeypatch.setenv("STACKMASK_SGLANG_WORKERS", "0")
-    with sglang.installed() as found:
-        yield found
 
 
 @pytest.fixture

@@ -2,37 +2,19 @@
 
 import json
 import random
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
+pytest.importorskip("transformers")
 
 from support import sglang  # noqa: E402
 
-import stackmask  # noqa: E402
-
-DEMO = Path(stackmask.__file__).parent / "integration" / "demo" / "model"
 SIZE = 1280
 CALL = 'call: \\{"name": "get_weather", "city": "[a-c]{2}", "unit": "celsius"\\}'
 FRAME = 'call: {"name": "get_weather", "city": "'
-
-
-@pytest.fixture(scope="module")
-def tokenizer():
-    made = transformers.AutoTokenizer.from_pretrained(DEMO)
-    made.think_end = made.convert_tokens_to_ids("</think>")
-    return made
-
-
-@pytest.fixture
-def modules(monkeypatch):
-    monkeypatch.setenv("STACKMASK_SGLANG_WORKERS", "0")
-    with sglang.installed() as found:
-        yield found
 
 
 @pytest.fixture
