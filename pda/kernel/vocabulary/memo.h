@@ -38,7 +38,7 @@ class Memos {
  public:
   explicit Memos(std::size_t most_bytes) : most_bytes_(most_bytes) {}
 
-  // The value of a key: the known one, or that of make(), which returns the value and its bytes and runs without the lock.
+  // The value of a key: the known one, or that of make(), which returns the value and its bytes. Takes mutex_, but not around make().
   template <class Value, class Make>
   Value get(std::span<const u32> key, Make make) {
     Memo<Value>& memo = std::get<Memo<Value>>(memos_);
@@ -60,7 +60,7 @@ class Memos {
     return made;
   }
 
-  std::size_t bytes() const {
+  std::size_t bytes() const {  // takes mutex_
     const std::lock_guard lock(mutex_);
     return young_bytes_ + old_bytes_;
   }
@@ -78,12 +78,12 @@ class Memos {
   struct Memo {
     Table<Value> young, old;
   };
-  mutable Mutex mutex_;
+  mutable Mutex mutex_;  // of memos_, young_bytes_ and old_bytes_
   std::tuple<Memo<Values>...> memos_;
   std::size_t most_bytes_, young_bytes_ = 0, old_bytes_ = 0;
 
   template <class Value>
-  const Value* find(Memo<Value>& memo, std::span<const u32> key) {  // under the lock
+  const Value* find(Memo<Value>& memo, std::span<const u32> key) {  // L >= mutex_
     if (const auto found = memo.young.find(key); found != memo.young.end()) return &found->second.value;
     const auto found = memo.old.find(key);
     if (found == memo.old.end()) return nullptr;
@@ -91,7 +91,7 @@ class Memos {
     return &memo.young.insert(memo.old.extract(found)).position->second.value;
   }
   template <class Value>
-  void turn(Memo<Value>& memo, Table<Value>& forgotten) {
+  void turn(Memo<Value>& memo, Table<Value>& forgotten) {  // L >= mutex_
     forgotten.swap(memo.old);
     memo.old.swap(memo.young);
     for (auto& [key, kept] : forgotten)

@@ -93,18 +93,18 @@ class TokenTrie {
     std::vector<u32> place;   // by token: its place
     u32 tokens = 0;
   };
-  const Order& order() const;
+  const Order& order() const;  // takes mutex_
   // Answers questions of class loops about the tokens below the root or a heavy node (one with a large subtree).
-  const ClassIndex* classes(u32 node) const;
+  const ClassIndex* classes(u32 node) const;  // takes mutex_
   // A large subtree (`heavy_nodes` nodes or more, at the end of a character) is masked by token classes, like the root.
   bool heavy(u32 node) const { return nodes_[node].skip() >= thresholds_.heavy_nodes && whole_[node]; }
   // The set of these nodes, and of the children that bytes of a range lead to from a set. Null if the memory for sets is spent.
-  const NodeSet* set(const u32* nodes, std::size_t count) const;
-  const NodeSet* below(const NodeSet* set, u8 lo, u8 hi) const;
+  const NodeSet* set(const u32* nodes, std::size_t count) const;  // takes mutex_
+  const NodeSet* below(const NodeSet* set, u8 lo, u8 hi) const;   // takes mutex_
   // The set of all nodes that one to `left` of the bytes lead to; and the same as a list, which takes no memory for sets.
-  const NodeSet* run(const NodeSet* set, const AsciiSet& bytes, u32 left) const;
+  const NodeSet* run(const NodeSet* set, const AsciiSet& bytes, u32 left) const;  // takes mutex_
   std::vector<u32> run_nodes(const std::vector<u32>& nodes, const AsciiSet& bytes, u32 left) const;
-  std::size_t bytes() const;
+  std::size_t bytes() const;  // takes mutex_
 
  private:
   u32 size_ = 0, max_token_bytes_ = 0;
@@ -118,7 +118,7 @@ class TokenTrie {
 
   std::vector<u8> whole_;  // by node: a character ends there
   ZeroExponents zero_exponents_;
-  mutable Mutex mutex_;
+  mutable Mutex mutex_;  // of order_, classes_, the sets and their steps
   mutable std::unique_ptr<const Order> order_;
   mutable ClassMemos class_memos_;
   mutable std::unordered_map<u32, std::unique_ptr<ClassIndex>> classes_;
@@ -126,7 +126,7 @@ class TokenTrie {
   mutable std::size_t set_bytes_ = 0;                  // of all sets together
   mutable Interner set_keys_;                          // keys: nodes with children, and those without
   mutable std::vector<std::unique_ptr<NodeSet>> sets_;
-  const NodeSet* make_set(const u32* nodes, std::size_t count) const;  // under the lock
+  const NodeSet* make_set(const u32* nodes, std::size_t count) const;  // L >= mutex_
 };
 
 }  // namespace stackmask
