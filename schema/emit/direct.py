@@ -137,7 +137,7 @@ class Compilation:
         """PERF: what a reference in a scope stands for; most name what others have named before."""
 
     def run(self, first: RuleId, schema: object) -> NodeId:
-        """Define the rule `first` as the grammar of `schema`, and every rule that this needs; gives its node, behind mere calls."""
+        """Define the rule `first` as the grammar of `schema`, and every rule that it needs; returns its node, with trivial calls followed."""
         self.pending.append((first, schema, self.registry.root))
         self.finish()
         node = self.builder.rules[first]

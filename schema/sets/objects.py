@@ -164,7 +164,7 @@ def unite(parts: Iterable[Object]) -> tuple[Object, ...]:
 
 
 def _size(part: Object) -> int:
-    """The number of clauses of a part; a number as good as endless where it bounds the number of members."""
+    """The number of clauses of a part; above DISTRIBUTED if the number of members is bounded."""
     return DISTRIBUTED + 1 if part.low > 0 or part.high >= 0 else len(part.atoms) + len(part.clauses)
 
 
