@@ -55,7 +55,7 @@ class Budget:
             raise error
 
     def expect(self, work: int) -> None:
-        """Raise where so many steps more would be too many; they are not counted.
+        """Raise if this many more steps would be too many; they are not counted.
 
         A loop whose result needs more steps behind it says so by this, and what explodes is refused while it grows, not when it is done.
         """
@@ -63,7 +63,7 @@ class Budget:
             raise self._excess(self.work + work)
 
     def _excess(self, work: int) -> LimitError:
-        """The error for so many steps."""
+        """The error for this many steps."""
         most = self.limits.compile_work
         if work > most:
             message = f"the compilation takes more than {most:,} steps of work; limit compile_work is {most:,}"

@@ -102,7 +102,7 @@ class _Read(NamedTuple):
 
 
 class _Ended(NamedTuple):
-    """A rule that ended: where it began, who called it there, and the item that ended it, in the column of what it caused."""
+    """A rule that ended: where it began, who called it there, and the item that ended it, in the column of its cause."""
 
     number: int
     caller: Item

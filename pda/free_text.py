@@ -26,7 +26,7 @@ class DispatchError(Exception):
 
 
 class Watch(NamedTuple):
-    """The states of an Aho-Corasick automaton: by state the next state for each character that has one, and what is complete."""
+    """The states of an Aho-Corasick automaton: per state the next state for each character that has one, and the complete texts."""
 
     moves: list[dict[str, int]]
     complete: list[frozenset[int]]

@@ -165,7 +165,7 @@ def check_names(names: Iterable[str], others: Iterable[str] = ()) -> None:
 
 
 def check_constraint(constraint: Mapping[str, Any]) -> str | None:
-    """The kind of the constraint, None if there is none; ValueError for two constraints and for options of another kind."""
+    """The kind of the constraint, None without one; ValueError for two constraints and for options of another kind."""
     kinds = [kind for kind in KINDS if constraint.get(kind) is not None and (kind != "json" or constraint["json"])]
     options = [name for name in constraint if name not in KINDS]
     if len(kinds) > 1:

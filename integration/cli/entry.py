@@ -61,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 class Parser(argparse.ArgumentParser):
-    """Names an unknown option instead of asking for one that is missing: who writes `--regexp` has given a specification, misspelt."""
+    """Names an unknown option instead of asking for one that is missing: `--regexp` is a specification, misspelt."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As argparse does, which parses the arguments of a command by the command's own parser."""

@@ -32,7 +32,7 @@ class Sized(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CacheInfo:
-    """The contents of a cache, and its hits; `waited` counts the callers who joined a compilation in progress."""
+    """The contents of a cache, and its hits; `waited` counts the callers that joined a compilation in progress."""
 
     entries: int
     size: int

@@ -49,7 +49,7 @@ class Admission:
         self._cancelled: set[Sequence] = set()
 
     def compile(self, constraint: Any) -> SharedFuture[CompiledGrammar]:
-        """The grammar of a constraint, as a future; one compilation serves all who ask for the same."""
+        """The grammar of a constraint, as a future; one compilation serves all requests for the same."""
         return self._compiler.submit(constraint.kind, *constraint.arguments, **constraint.options)
 
     def check(self, request: Request) -> Sequence:

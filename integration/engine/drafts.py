@@ -115,7 +115,7 @@ class DraftModel:
         return {answer: self._chain(answer) for answer in answers}
 
     def _chain(self, answer: Answer) -> list[int]:
-        """The most likely tokens, one after the other; the keys of what the target refused before are forgotten first."""
+        """The most likely tokens, one after the other; the keys of tokens that the target refused before are dropped first."""
         row = self._owners.index(answer)
         text = [*answer.request.prompt, *answer.tokens]
         known = self._known[row]

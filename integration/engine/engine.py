@@ -144,7 +144,7 @@ class Engine:
         return Ticket(self._admission, sequence)
 
     def compile(self, constraint: Constraint) -> SharedFuture[CompiledGrammar]:
-        """The grammar of a constraint, as a future; one compilation serves all who ask for the same."""
+        """The grammar of a constraint, as a future; one compilation serves all requests for the same."""
         return self._admission.compile(constraint)
 
     def generate(self, request: Request) -> Answer:
@@ -334,7 +334,7 @@ class Engine:
         return [branch for branch in cut if branch]
 
     def _forward(self, running: list[Sequence], drafts: list[Draft]) -> list[torch.Tensor]:
-        """One pass over all rows: what was chosen last, and the guesses; the logits of the places that tokens are chosen at."""
+        """One pass over all rows, with the last chosen tokens and the guesses; the logits of the positions at which tokens are chosen."""
         start = perf_counter()
         tokens = [[*sequence.pending, *draft.tokens] for sequence, draft in zip(running, drafts, strict=True)]
         trees = any(draft.parents is not None for draft in drafts)
@@ -392,7 +392,7 @@ class Engine:
             self.on_finish(sequence.request, sequence.answer)
 
     def _fail_all(self, error: Exception) -> None:
-        """Answer everybody who runs with an error, and begin again with an empty batch."""
+        """Answer all running requests with an error, and begin again with an empty batch."""
         for sequence in list(self._running):
             sequence.row = -1
             self._end(sequence, error)
@@ -405,7 +405,7 @@ def _before_stop(branch: list[int], stops: tuple[int, ...]) -> list[int]:
 
 
 def _row_parents(sequence: Sequence, draft: Draft) -> list[int] | None:
-    """The parents of a row's tokens where its guesses are a tree: what is pending is a chain, and the guesses follow its last."""
+    """The parents of a row's tokens if its guesses are a tree: the pending tokens are a chain, and the guesses follow its last."""
     if draft.parents is None:
         return None
     count = len(sequence.pending)

@@ -50,7 +50,7 @@ class Guide:
 
     @property
     def is_direct(self) -> bool:
-        """Whether its matcher alone says what a token leads to: the grammar has begun and is its own shadow."""
+        """Whether its matcher alone decides where a token leads: the grammar has begun and is its own shadow."""
         return self._shadow is None and self.is_active
 
     @property

@@ -30,7 +30,7 @@ class Jumper:
         self._slots = slots
 
     def jump(self, answers: Sequence[Answer]) -> bool:
-        """Jump for those who asked, log-probabilities aside: forced tokens have none. Whether any did."""
+        """Jump for the requests that asked for it, except those with log-probabilities, which forced tokens lack. Whether any jumped."""
         jumped = False
         for answer in answers:
             request = answer.request

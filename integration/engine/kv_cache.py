@@ -330,7 +330,7 @@ class ModelCaches(Rows):
         self._caches.clear()
 
     def keep(self, row: int, start: int, places: Sequence[int]) -> None:
-        """Drafts are cut back by this, and there are none."""
+        """Nothing: this cuts back drafts, and there are none."""
         raise AssertionError("nothing can be taken back")
 
     def prefill(self, row: int, prompt: Sequence[int]) -> torch.Tensor:

@@ -64,7 +64,7 @@ class TokenSelector:
             self.mask_clock.seconds += waited / guides
 
     def _take_guided(self, layout: Layout, best: list[int]) -> list[int]:
-        """Take the best allowed tokens of those who can take theirs at once; the places of those who cannot after all."""
+        """Take the best allowed tokens of the rows that can take theirs at once; the places of rows that cannot after all."""
         if not layout.guided:
             return []
         tokens = [best[row] for row in layout.guided_rows]

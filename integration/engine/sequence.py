@@ -165,7 +165,7 @@ class Sequence:
         self.finish_reason, self.error = "error", error
 
     def replace(self, back: int, tokens: tuple[int, ...]) -> None:
-        """Put tokens in the place of the last `back`; what was said of these is the beginning of the text of the new ones."""
+        """Replace the last `back` tokens; their text that was sent already is the beginning of the text of the new ones."""
         kept = len(self.tokens) - back
         data = self._bytes(self.tokens[kept : self._said])
         self.tokens[kept:] = tokens

@@ -99,7 +99,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(content)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Keep quiet: the terminal is for the person who started it."""
+        """Log nothing: the terminal belongs to its user."""
 
 
 def _json(answer: tuple[int, bytes]) -> tuple[int, bytes, dict[str, str]]:

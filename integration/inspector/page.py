@@ -1,4 +1,4 @@
-"""The page and what it loads, out of the package: which file a path names, and the headers that keep untrusted text from becoming code."""
+"""The files of the page, from the package: the file of a path, and the headers that keep untrusted text from becoming code."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _CLOSING: Final = frozenset(b'"]},')
 
 
 def random_instance(matcher: Matcher, seed: int, deadline: float, most: int = 300) -> str | None:
-    """A random text from where the matcher stands, which it leaves; the shortest way to its end after `most` bytes. None if there is none.
+    """A random text from the matcher's position, which does not change; after `most` bytes the shortest way to an end, or None.
 
     Words stand where letters may, so that it can be read: it is one of the texts, not a fair draw from them.
     """
@@ -81,7 +81,7 @@ def _piece(matcher: Matcher, following: bytes, text: bytes, rng: random.Random) 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A text that the first takes and the second refuses; `text` None with `exact` says that there is none, without that none was found."""
+    """A text that the first takes and the second refuses; `text` None: there is none if `exact`, else none was found."""
 
     text: str | None
     exact: bool

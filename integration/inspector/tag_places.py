@@ -48,7 +48,7 @@ CONTENT: Final = {
     "token": "token",
     "tags_with_separator": "separator",
 }
-"""The field that says what a format reads by itself."""
+"""The field with the content that a format reads by itself."""
 BOUNDS: Final[Mapping[str, Any]] = {
     "max_chars": None,
     "max_tokens": None,
@@ -58,7 +58,7 @@ BOUNDS: Final[Mapping[str, Any]] = {
     "loop": None,
     "max": -1,
 }
-"""Fields that bound what a format reads, and their value without a bound; null is as if the field were absent."""
+"""Fields that bound the text of a format, and their value without a bound; null is as if the field were absent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class TagReader:
         self._fits = fits
 
     def place(self, before: str, refused: str, deadline: float) -> TagPlace | None:
-        """The part that reads behind `before`, which fits; `refused` is the character that does not, empty if there is none.
+        """The part that reads after `before`, which fits; `refused` is the character that does not, empty if there is none.
 
         `deadline` is a time.monotonic(); None where the text takes longer than that to read.
         """
@@ -287,7 +287,7 @@ def _formats(path: Path, value: Any, *, below: bool) -> Iterator[tuple[Path, Map
 
 
 def _argument(schema: Any, inner: str) -> JsonPosition:
-    """A position in the argument of a tool call whose name was written last; where there is none, in the whole."""
+    """A position in the argument of a tool call whose name was written last; if there is none, in the whole."""
     names = [
         name
         for place in applying(schema, ())

@@ -234,7 +234,7 @@ def nearest(matcher: Matcher, data: bytes, fits: int) -> dict[str, Any]:
 
 
 def completion(matcher: Matcher, most: int = 2_000) -> dict[str, Any]:
-    """The shortest completion, at most a given number of characters of it, and its length in bytes; `error` where there is none to show."""
+    """The shortest completion, at most a given number of characters of it, and its length in bytes; `error` if there is none to show."""
     try:
         data = matcher.shortest_completion()
     except Exception as error:  # no text completes it, or the search is too long: both have a sentence

@@ -74,7 +74,7 @@ class GrammarLogitsProcessor:
         return apply_token_bitmask(logits, self._bitmask if logits.ndim == 2 else self._bitmask[0])
 
     def _take(self, ids: tuple[int, ...]) -> _Text:
-        """The text that these tokens belong to, out of those that are kept; a new one where there is none."""
+        """The kept text that these tokens belong to, or a new one."""
         before = ids[:-1]
         for known in (before, ids):
             texts = [text for text in self._texts.get(known, ()) if text.begin < len(ids)]

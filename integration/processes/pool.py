@@ -153,7 +153,7 @@ class WorkerCompiler(Compiler):
         return compiled
 
     def _tidy(self, future: Future[CompiledGrammar]) -> None:
-        """Have free memory given back after what is large, or failed, once nothing here holds it any more."""
+        """Give free memory back after a large or failed grammar, once nothing here holds it."""
         if future.cancelled() or future.exception() is not None or future.result().size >= LARGE:
             self.run(_trim)
 
@@ -217,7 +217,7 @@ class _WorkerPool:
                 threading.Thread(target=self._replace, name="stackmask-worker", daemon=True).start()
 
     def _outlast(self) -> None:
-        """A task takes long: where it may be stopped, have another worker ready for those who come."""
+        """A task takes long: if it may be stopped, have another worker ready for new tasks."""
         if not self._turns.outlast():
             with contextlib.suppress(queue.Empty):
                 worker = self._idle.get_nowait()
@@ -346,7 +346,7 @@ class _WorkerProcess:
         return True
 
     def ask(self, task: Task, outlast: Callable[[], None]) -> Any:
-        """The answer to a task; what is wrong with it is raised here as it was there. `outlast` is called once it takes long."""
+        """The answer to a task; its error is raised here as it was there. `outlast` is called when it takes long."""
         data = pickle.dumps(task)
         self.is_over = True  # unless it answers
         try:
@@ -428,6 +428,6 @@ def _task(job: Job, kind: str, arguments: tuple[Any, ...], options: dict[str, An
 
 
 def _trim() -> None:
-    """Give what is free to the system, where the C library can: otherwise it keeps the gaps between memory in use."""
+    """Give free memory to the system, if the C library can: otherwise it keeps the gaps between memory in use."""
     with contextlib.suppress(AttributeError, OSError):
         ctypes.CDLL(None).malloc_trim(0)

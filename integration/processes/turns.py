@@ -129,7 +129,7 @@ class Turns(Executor):
     # under the lock
 
     def _dispatch(self) -> None:
-        """Give free places to those who wait, and have a call stopped that stands in their way."""
+        """Give free places to waiting calls, and stop a call that stands in their way."""
         while len(self._running) < self._places:
             if self._stopped and (self._has_slow_place() or not self._waiting):
                 turn = min(self._stopped, key=lambda turn: self._claim(turn.client))
@@ -164,7 +164,7 @@ class Turns(Executor):
         return sum(turn.is_slow for turn in self._running) < self._places - 1
 
     def _claim(self, client: str) -> tuple[int, int]:
-        """Who comes next has the least of these."""
+        """The client with the least of these comes next."""
         return sum(turn.client == client for turn in self._running), self._served.get(client, 0)
 
     def _serve(self, client: str) -> None:

@@ -21,7 +21,7 @@ from .protocols import error_body
 from .serving import JsonResponse
 
 OPEN: Final = ("/", "/docs", "/health", "/metrics", "/openapi.json")
-"""Paths that need no key; the inspector's page needs none either, only what it asks."""
+"""Paths that need no key; the inspector's page needs none either, but its requests do."""
 ID_HEADERS: Final = (b"x-request-id", b"request-id")
 """The headers in which clients of OpenAI and of Anthropic look for the id of a request."""
 SEPARATORS: Final = (b",", b"[", b"{")

@@ -32,7 +32,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def configure_logs(level: str, format: Literal["text", "json"]) -> None:
-    """Have what the server and uvicorn log written to standard error; requests are logged at the level info."""
+    """Write the logs of the server and of uvicorn to standard error; requests are logged at the level info."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter() if format == "json" else logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     for name in ("stackmask", "uvicorn"):

@@ -1,4 +1,4 @@
-"""The server's settings for the operator who started it, one line each."""
+"""The server's settings for its operator, one line each."""
 
 from __future__ import annotations
 

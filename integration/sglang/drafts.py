@@ -199,7 +199,7 @@ class _Text(NamedTuple):
 
 
 def _texts(matcher: Matcher, most: int) -> list[_Text]:
-    """The text that must come next, and where one of a few bytes follows it, each of the texts that go on from there.
+    """The text that must come next, and, if one of a few bytes follows it, each of the texts that continue from there.
 
     Of each the first `most` bytes, or a few less where a character would be split.
     """

@@ -151,7 +151,7 @@ class Grammar(BaseGrammarObject):  # type: ignore[misc]
         return self.compiled.size > self._first_size
 
     def renew(self) -> None:
-        """Begin with empty tables; those who were copied from this keep the old."""
+        """Begin with empty tables; copies of this grammar keep the old ones."""
         old = self.compiled
         with contextlib.suppress(LimitError):  # it took too long this time: the old tables are better than none
             self.compiled = CompiledGrammar.build(old.vocabulary, old.stats.kind, old.grammar, old.report, time.monotonic(), Limits())

@@ -17,7 +17,7 @@ class PromptError(StackmaskError, ValueError):
 
 
 def encode_prompt(tokenizer: Any, prompt: Prompt) -> list[int]:
-    """The token ids of a prompt, through the chat template where the tokenizer has one; PromptError where there are none."""
+    """The token ids of a prompt, through the chat template where the tokenizer has one; PromptError if there are none."""
     if not isinstance(prompt, str | Sequence) and not hasattr(prompt, "__array__"):
         raise PromptError(f"a prompt must be a text, the messages of a chat or token ids, not {type(prompt).__name__}")
     if isinstance(prompt, str) and not getattr(tokenizer, "chat_template", None):

@@ -121,7 +121,7 @@ class Vocabulary(pda.Vocabulary):
         special: Mapping[str, int],
         named: Mapping[str, int] | None = None,
     ) -> Self:
-        """The vocabulary cut to the width of the logits: what the model cannot generate is left out, unless asked for as a stop token."""
+        """The vocabulary cut to the width of the logits: tokens beyond it are left out, unless they are wanted as stop tokens."""
         stop_token_ids, asked = stops
         names = {**special, **(named or {})}
         width = max(len(tokens), max(names.values(), default=-1) + 1) if size is None else size

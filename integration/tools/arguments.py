@@ -189,7 +189,7 @@ class InputReader(Base):
 
 
 class StateReader(Base):
-    """Reads by states: each is a method that consumes what it can of the buffer and returns whether the next state can run at once."""
+    """Reads by states: each is a method that consumes part of the buffer and returns whether the next state can run at once."""
 
     _state: Callable[[list[str]], bool]
 

@@ -68,7 +68,7 @@ class GrammarBatchProcessor(ContinuousBatchingLogitsProcessor):
         self._masked: list[int] = []
 
     def fill_defaults(self, int32_tensor: torch.Tensor) -> None:
-        """Nothing: what the processor needs for a step does not fit the library's one number a request."""
+        """Nothing: the data that the processor needs for a step does not fit into the library's one number for each request."""
 
     def prepare_tensor_args(self, requests_with_new_token: Sequence[Any]) -> torch.Tensor:
         """Fill the masks of the next step, before the forward pass; the numbers that are asked for are not used."""
@@ -130,7 +130,7 @@ def attach(manager: Any, vocab_size: int) -> GrammarBatchProcessor:
 
 
 def _check(manager: Any) -> None:
-    """Raise where the manager is not what was tested, or would give the processor tokens too late."""
+    """Raise if the manager differs from the tested one, or would give the processor tokens too late."""
     processors: Any = getattr(manager, "logit_processor", None)
     config = getattr(manager, "continuous_batching_config", None)
     missing = [name for name in _USED if not hasattr(processors, name)]

@@ -30,7 +30,7 @@ _TOLD_BY: Final = 4096
 
 
 class TokenizerInfo:
-    """A vocabulary of pieces. Without `stop_token_ids` there is none to be found in a list of pieces, so they have to be given."""
+    """A vocabulary of pieces. `stop_token_ids` must be given, because a list of pieces does not show them."""
 
     def __init__(
         self,

@@ -85,7 +85,7 @@ class Nfa:
         return len(self.follow) - 1
 
     def silent_position(self) -> int:
-        """A new position that reads nothing; what passes through it is up to who steps the automaton."""
+        """A new position that reads nothing; the caller that steps the automaton decides what passes through it."""
         return self.position(_SILENT)
 
     def character(self, label: LabelId) -> Fragment:

@@ -51,7 +51,7 @@ MACROS: Final = ("AnyToken", "ExcludeToken", "Permute", "Regex", "Substring", "T
 _CALL: Final = re.compile(r"[ \t]*\(")
 _FLAG: Final = re.compile(r"i(?![A-Za-z0-9_])")
 _TOKEN_WORK: Final = 5
-"""Steps of work that a token takes, a blank among them, with what the parser and the compiler do with it."""
+"""Steps of work for a token, blanks included, in the lexer, the parser and the compiler together."""
 
 
 def check_text(text: str, limits: Limits, error: type[EbnfError] | type[LarkError]) -> None:

@@ -141,7 +141,7 @@ class Definitions:
         return self.text.count("\n", 0, token.start_pos) + 1
 
     def set_options(self, token: Token) -> None:
-        """%llguidance {...} or %grammar_options {...}: what is said again holds from then on."""
+        """%llguidance {...} or %grammar_options {...}: a repeated option replaces the earlier value from there on."""
         directive = token[: len("%llguidance" if token.startswith("%llguidance") else "%grammar_options")]
         value = read_json(token, len(directive))[0]
         if not isinstance(value, dict):
@@ -256,7 +256,7 @@ def _imports(tree: Tree[Token]) -> Imports:
 
 @cache
 def _bundled(grammar: str) -> tuple[dict[str, Tree[Token]], Imports, frozenset[str]]:
-    """The definitions of one of lark's own grammars by name, what it imports, and the terminals that it only declares."""
+    """The definitions of one of lark's own grammars by name, its imports, and the terminals that it only declares."""
     tree = parse((files("lark") / "grammars" / f"{grammar}.lark").read_text(encoding="utf-8"), Budget())
     definitions = {str(_read(child, str).head): child for child in _statements(tree, "definition")}
     declared = frozenset(str(name) for declare in _statements(tree, "declare") for name in declare.children[1:])

@@ -95,7 +95,7 @@ class Lexemes:
         return self.builder.automaton(automaton.transitions, automaton.accepting, maximum=most)
 
     def rule(self, definition: Definition, options: Options, within: Dfa | None = None) -> NodeId | None:
-        """A rule that is read as a terminal, of its texts those `within` an automaton; None where these are none."""
+        """A rule that is read as a terminal, limited to its texts `within` an automaton; None if there are none."""
         automaton = self.texts(definition, options)
         plan, head = self.plan(definition), definition.head
         if automaton == dfa.NOTHING:

@@ -91,7 +91,7 @@ class KernelGrammar:
         self.chart = UniqueChart(self.program, states=states, stack_depth=stack_depth)
 
     def warm_up(self) -> None:
-        """Build in advance what the first request needs; this engine caches nothing."""
+        """Build the tables of the first request in advance; this engine has none."""
 
     @property
     def memory(self) -> int:

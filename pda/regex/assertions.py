@@ -228,7 +228,7 @@ class AlternatingAutomaton:
         return found
 
     def truth(self, moment: Moment, index: AstId) -> tuple[Obligations, ...]:
-        """Under which obligations an assertion holds: any one of these; never if there are none."""
+        """The obligations under which an assertion holds: any one of these is enough; with none it never holds."""
         found = moment.truths.get(index)
         if found is None:
             node = self.nodes[index]

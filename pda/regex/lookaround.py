@@ -81,7 +81,7 @@ def _count_assertions(ast: Ast) -> list[int]:
 
 
 def _edges(ast: Ast, branch: Branch, left: _Edge, right: _Edge) -> tuple[int, int]:
-    """Take the assertions at both ends of a branch; what is left of it is parts[begin:end]."""
+    """Take the assertions at both ends of a branch; parts[begin:end] remain."""
     begin, end = 0, len(branch.parts)
     while begin < end and _take(ast, branch.parts[begin], left, _START):
         begin += 1

@@ -135,7 +135,7 @@ class Boolean:
         return result
 
     def outside(self, parts: Parts, common: Parts, outside: Parts) -> Parts:
-        """The parts without what they have in common with some others, by the complement of those."""
+        """The difference of the parts and some others, by the complement of the latter."""
         return Parts(
             parts.constants & outside.constants if common.constants else parts.constants,
             parts.numbers & outside.numbers if common.numbers else parts.numbers,

@@ -201,7 +201,7 @@ def schema_entries(registry: Registry, formats: bool, repeats: bool = False) -> 
 
 
 def may_warn(registry: Registry, formats: bool) -> bool:
-    """Whether there may be a warning: false only where there is none.
+    """Whether there may be a warning: false only if there is none.
 
     PERF: every compilation asks, and many schemas have none. This pass makes no object for a subschema.
     """

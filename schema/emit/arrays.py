@@ -29,7 +29,7 @@ class Few(NamedTuple):
 
 
 Outcome = tuple[Conjunction, tuple[int, ...], int]
-"""The subschemas that an item meets, what it adds to each count, and the kind of its values, ENDLESS where there is no end of them."""
+"""The subschemas that an item meets, what it adds to each count, and the kind of its values, ENDLESS if there are infinitely many."""
 Turn = tuple[NodeId, NodeId, tuple[int, ...], int]
 """An outcome written: the node of the item where it is the first, and behind a comma."""
 State = tuple[int, tuple[int, ...], tuple[int, ...]]
@@ -93,7 +93,7 @@ class ArrayWriter:
         )
 
     def counted(self, part: Array) -> NodeId:
-        """Arrays whose items are counted, as a graph: by counts of what they meet, or, where no two may be equal, by values left."""
+        """Arrays whose items are counted, as a graph: by counts of met subschemas, or, if no two may be equal, of remaining values."""
         b, f = self.b, self.f
         prefix, _, low, high, counts, distinct = part
         if any(count.start <= 0 and count.low >= low for count in counts):

@@ -129,15 +129,15 @@ class Compilation:
             "array": (ARRAY, f.array),
             "object": (OBJECT, f.object),
         }
-        """For each type the keywords that say something of it, and its node where there are none."""
+        """For each type the keywords that constrain it, and its node if there are none."""
         self.pending: list[Pending] = []
         self.rules: dict[object, NodeId] = {}
         self.values_of: dict[Conjunction, NodeId] = {}
         self.referenced: dict[tuple[object, Scope], NodeId] = {}
-        """PERF: what a reference in a scope stands for; most name what others have named before."""
+        """PERF: the target of a reference in a scope; most references have the target of earlier ones."""
 
     def run(self, first: RuleId, schema: object) -> NodeId:
-        """Define the rule `first` as the grammar of `schema`, and every rule that it needs; returns its node, with trivial calls followed."""
+        """Define the rule `first` as the grammar of `schema`, and every rule that it needs; returns its node behind trivial calls."""
         self.pending.append((first, schema, self.registry.root))
         self.finish()
         node = self.builder.rules[first]

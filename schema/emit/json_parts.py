@@ -154,7 +154,7 @@ ROOT: Final = RuleId(0)
 
 
 def any_text(b: GrammarBuilder, character: NodeId, encoding: int, closing: tuple[str, ...], low: int = 0, high: int = -1) -> NodeId:
-    """Strings of so many characters without the `closing` texts, not in quotes."""
+    """Strings of a number of characters without the `closing` texts, not in quotes."""
     if not closing:
         return b.repeat(character, low, high)
     automaton = closed_text(closing)

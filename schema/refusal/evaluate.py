@@ -101,7 +101,7 @@ class Evaluator:
         return verdict
 
     def place_of(self, target: Any, reference: Any) -> str:
-        """The pointer of what a reference names; that of another document begins with its URI."""
+        """The pointer of a reference's target; one in another document begins with its URI."""
         if not isinstance(target, Mapping):
             return str(reference).partition("#")[2]
         found = self._places.get(id(target))

@@ -352,7 +352,7 @@ class Cases:
         self.splits: dict[tuple[Conjunction, tuple[Literal, ...]], list[tuple[Conjunction, frozenset[Literal]]]] = {}
 
     def split(self, value: Conjunction, literals: tuple[Literal, ...]) -> list[tuple[Conjunction, frozenset[Literal]]]:
-        """A value cut by literals into cases: (what the value meets, which literals are then known to hold).
+        """A value cut by literals into cases: (the part that the value meets, the literals that then hold).
 
         A lone literal whose complement is large is not cut off: "unknown" takes the place of "does not hold", which is right since
         nothing is ever gained from a literal that does not hold.
