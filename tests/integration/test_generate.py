@@ -381,7 +381,7 @@ def test_a_function_without_names(generator):
     for schema, message in (
         (positional, "'a' of positional has no name"),
         (star, "'rest' of star"),
-        (object(), "no JSON Schema"),
+        (object(), "cannot make a JSON Schema"),
         ([], "list"),
     ):
         with pytest.raises(SchemaError, match=message):
