@@ -88,33 +88,74 @@ void StateMaskBuilder::record_guarded(u32 node, StateId state) {
   }
 }
 
-// Where states were left, by the moves that they make there.
+constexpr std::size_t FEW_STATES = 16;  // found without a table
+
+// Where states were left, by the moves that they make there: hits by their states, each state's moves, the states that make each move.
 void StateMaskBuilder::gather_moves() {
   if (hits.empty()) return;
   dfa.work().spend(hits.size());
-  if (!std::is_sorted(hits.begin(), hits.end())) std::sort(hits.begin(), hits.end());
+  Scratch<std::pair<StateId, u32>> states;  // (state, where its nodes end)
+  Scratch<u32> by_state;                    // nodes, those of one state together
+  group_hits(states, by_state);
   Scratch<Call> targets;
-  Scratch<std::pair<u32, u32>> reached;  // (place in targets, node)
-  for (std::size_t begin = 0, end = 0; begin < hits.size(); begin = end) {
-    const StateId state = hits[begin].first;
-    while (end < hits.size() && hits[end].first == state) end++;
-    each_move(state, [&](const Call& target) {
+  Scratch<std::pair<u32, u32>> made;  // (place in targets, place in states)
+  for (u32 place = 0; place < states.size(); place++) {
+    each_move(states[place].first, [&](const Call& target) {
       const auto found = std::find(targets.begin(), targets.end(), target);
-      const u32 which = static_cast<u32>(found - targets.begin());
+      made.push_back({static_cast<u32>(found - targets.begin()), place});
       if (found == targets.end()) targets.push_back(target);
-      for (std::size_t i = begin; i < end; i++) reached.push_back({which, hits[i].second});
     });
   }
-  if (!std::is_sorted(reached.begin(), reached.end())) std::sort(reached.begin(), reached.end());
+  std::sort(made.begin(), made.end());
   Scratch<u32> nodes;
-  for (std::size_t i = 0; i < reached.size();) {
-    const u32 which = reached[i].first;
+  for (std::size_t i = 0; i < made.size();) {
+    const u32 which = made[i].first;
     nodes.clear();
-    for (; i < reached.size() && reached[i].first == which; i++)
-      if (nodes.empty() || nodes.back() != reached[i].second) nodes.push_back(reached[i].second);
-    moves.push_back({targets[which].rule, targets[which].back, lists.intern(nodes), targets[which].distinct});
+    for (; i < made.size() && made[i].first == which; i++) {
+      const u32 place = made[i].second, begin = place ? states[place - 1].second : 0, end = states[place].second;
+      dfa.work().spend((end - begin) / 4);
+      nodes.insert(nodes.end(), by_state.begin() + begin, by_state.begin() + end);
+    }
+    moves.push_back({targets[which].rule, targets[which].back, lists.intern_unsorted(nodes, dfa.work()), targets[which].distinct});
   }
   hits.clear();
+}
+
+void StateMaskBuilder::group_hits(std::vector<std::pair<StateId, u32>>& states, std::vector<u32>& by_state) {
+  Scratch<u32> groups, order;  // each hit's state as a place in `states`; these places in the order of the states
+  Map64 places;                // of many states; takes memory only then
+  u32 here = 0;                // hits of one state mostly come one after the other
+  auto place = [&](StateId state) {
+    if (here < states.size() && states[here].first == state) return here;
+    const u32 count = static_cast<u32>(states.size());
+    if (count < FEW_STATES) {
+      for (here = 0; here < count && states[here].first != state;) here++;
+    } else if (const u32* found = places.find(state)) {
+      here = *found;
+    } else {
+      here = count;
+    }
+    if (here == count) {
+      states.push_back({state, 0});
+      if (states.size() == FEW_STATES)
+        for (u32 i = 0; i < count; i++) places.insert(states[i].first, i);
+      if (states.size() >= FEW_STATES) places.insert(state, count);
+    }
+    return here;
+  };
+  groups.reserve(hits.size());
+  for (const auto& [state, node] : hits) {
+    groups.push_back(place(state));
+    states[here].second++;
+  }
+  for (u32 i = 0; i < states.size(); i++) order.push_back(i);
+  std::sort(order.begin(), order.end(), [&](u32 a, u32 b) { return states[a].first < states[b].first; });
+  u32 begin = 0;
+  for (const u32 i : order)
+    begin += std::exchange(states[i].second, begin);  // where its nodes begin, and behind the next loop where they end
+  by_state.resize(hits.size());
+  for (std::size_t i = 0; i < hits.size(); i++) by_state[states[groups[i]].second++] = hits[i].second;
+  std::sort(states.begin(), states.end());
 }
 
 // Tokens into a bitmask if they are many.

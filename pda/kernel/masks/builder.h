@@ -88,6 +88,7 @@ class StateMaskBuilder : public MaskContext {
   void each_move(StateId state, F take);
   void finish();
   void gather_moves();
+  void group_hits(std::vector<std::pair<StateId, u32>>& states, std::vector<u32>& by_state);
 };
 
 }  // namespace stackmask

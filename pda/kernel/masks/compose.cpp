@@ -94,7 +94,6 @@ class MaskComposer {
   Scratch<Place> places_;
   ListIndex place_of_;
   std::vector<ReachedNodes> all_nodes_;
-  std::vector<u64> marks_;  // used by sort(); zero between its calls
   std::vector<std::vector<u32>> more_waiting_;  // lists in a row, no node twice
   Scratch<u32> visits_;  // places
   std::size_t looked_at_ = 0, added_ = 0;
@@ -187,27 +186,9 @@ class MaskComposer {
     std::vector<u32>& all = more_waiting_[place.more];
     const std::span<const u32> first = lists_[nodes];
     all.insert(all.end(), first.begin(), first.end());
-    sort(all);
-    const u32 id = lists_.intern(all);
+    const u32 id = lists_.intern_unsorted(all, dfa_.work());
     all.clear();
     return id;
-  }
-
-  // Sorts nodes that are all different; if they are many, by a bit for each node of the trie.
-  void sort(std::vector<u32>& nodes) {
-    const std::size_t words = trie_.node_count() / 64 + 1;
-    if (nodes.size() < words / 8) {
-      dfa_.work().spend(2 + nodes.size());
-      std::sort(nodes.begin(), nodes.end());
-      return;
-    }
-    dfa_.work().spend(2 + (nodes.size() + words) / 4);
-    marks_.resize(words);
-    for (const u32 node : nodes) marks_[node >> 6] |= 1ull << (node & 63);
-    nodes.clear();
-    for (u32 w = 0; w < words; w++)
-      for (u64 rest = std::exchange(marks_[w], 0); rest; rest &= rest - 1)
-        nodes.push_back(w * 64 + static_cast<u32>(std::countr_zero(rest)));
   }
 
   // A list without some of the nodes below which everything is allowed. The result is kept, because most lists occur above many stacks.
