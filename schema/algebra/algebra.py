@@ -26,7 +26,7 @@ from ..dialect.references import PLACE, Registry, Scope, referred
 from ..errors import Inexact, Malformed, excess
 from ..sets import arrays, objects
 from ..sets.objects import Oracle, lacks
-from ..sets.strings import Strings
+from ..sets.strings import FREE, Strings
 from ..sets.types import ANYTHING, EVERY, FALSE, NEVER, NONE, TRUE, Conjunction, Literal, Object, Parts
 from .boolean import Boolean
 from .bounds import surely_disjoint, surely_inhabited, surely_not_universal, upper_bound
@@ -35,6 +35,8 @@ from .from_keywords import Keywords, dependents
 from .numbering import Alternatives, Numbering, Together
 from .unevaluated import Evaluated, Request, Steps, Unevaluated
 
+MOST_LISTED: Final = 256
+"""Of more numbers between two bounds none is listed."""
 DEEPEST_EMPTINESS: Final = 3
 """The levels of required members and items that a test of emptiness descends."""
 _BESIDE_CONJUNCTIONS: Final = frozenset(
@@ -58,8 +60,9 @@ class Algebra:
         self.tested: dict[Conjunction, int] = {}
         """The level nearest the top at which a conjunction was not found to be empty."""
         self.small: dict[Literal, bool] = {}
+        self.extents: dict[Literal, frozenset[object] | None] = {}
         self.level = 0
-        self.oracle = Oracle(self.is_empty, self.is_small, self.numbering.partition, self.numbering.holds, budget)
+        self.oracle = Oracle(self.is_empty, self.is_small, self.numbering.partition, self.numbering.holds, self.extent, budget)
         self.boolean = Boolean(self.strings, self.oracle, budget, self.prunes)
         self.keywords = Keywords(self.numbering, self.boolean, self.writable, formats=formats)
         self.unevaluated = Unevaluated(self)
@@ -167,6 +170,22 @@ class Algebra:
             )
             self.small[literal] = found
         return found
+
+    def extent(self, literal: Literal) -> frozenset[object] | None:
+        """The scalars that meet a literal; None where arrays or objects do, or where the subschema does not list its values."""
+        if literal not in self.extents:
+            self.extents[literal] = self._extent(literal)
+        return self.extents[literal]
+
+    def _extent(self, literal: Literal) -> frozenset[object] | None:
+        constants, numbers, texts, arrays, objects = self.signed(literal)
+        if arrays or objects or any(text.words is None or text[:3] != FREE[:3] for text in texts):
+            return None
+        listed = numbers.values(MOST_LISTED)
+        if listed is None:
+            return None
+        words = (word for text in texts for word in text.words or ())
+        return frozenset([*((constant, None) for constant in constants), *listed, *words])
 
     # Subschemas that apply to the same place.
 

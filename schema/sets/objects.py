@@ -7,14 +7,14 @@ Two parts of few clauses unite into one by distribution, so `anyOf` over `requir
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
 from ...pda.budget import Budget
 from ...pda.exceptions import LimitError
 from .keys import KeyClass, KeySpace, Partition, in_class
-from .types import FALSE, NEVER, TRUE, Atom, Clause, Conjunction, Keys, Literal, Object, high_bound, reduced
+from .types import FALSE, TRUE, Atom, Clause, Conjunction, Keys, Literal, Object, high_bound, reduced
 
 FREE: Final = Object()
 DISTRIBUTED: Final = 16
@@ -33,6 +33,8 @@ class Oracle(NamedTuple):
     """All keys, cut by languages."""
     holds: Callable[[int, str], bool]
     """Whether a language has a string."""
+    extent: Callable[[Literal], frozenset[object] | None]
+    """The values that meet a literal, where these are a list of scalars."""
     budget: Budget
 
 
@@ -344,6 +346,10 @@ def key_space(part: Object, names: Sequence[str], oracle: Oracle) -> KeySpace:
     return KeySpace(names, oracle.partition(tuple(languages)))
 
 
+FEW_LISTS: Final = 4
+"""Fewer lists of values are cut off one after the other."""
+
+
 class Cases:
     """The ways in which a value may meet some literals and not others, for one object."""
 
@@ -359,18 +365,27 @@ class Cases:
         """
         found = self.splits.get((value, literals))
         if found is None:
-            found = [(value, frozenset[Literal]())]
+            found, literals_left = [(value, frozenset[Literal]())], literals
             unknown = len(literals) == 1 and not self.oracle.is_small(literals[0])
-            for literal in literals:
+            if len(literals) >= FEW_LISTS:
+                lists = {literal: extent for literal in literals if (extent := self._list(value, literal)) is not None}
+                if len(lists) >= FEW_LISTS:
+                    found = self._by_lists(value, lists)
+                    literals_left = tuple(literal for literal in literals if literal not in lists)
+            for literal in literals_left:
                 cases: list[tuple[Conjunction, frozenset[Literal]]] = []
                 for conjunction, true in found:
                     within = reduced(conjunction | {literal})
                     if literal == TRUE or literal in conjunction:
                         cases.append((conjunction, true | {literal}))
                         continue
-                    if not self.oracle.is_empty(within):
-                        cases.append((within, true | {literal}))
-                    without = conjunction if unknown or within == NEVER else reduced(conjunction | {-literal})
+                    if self.oracle.is_empty(within):
+                        # PERF: the case is as it was. With the complement in it, a value that is one of n constants would be a
+                        # conjunction of n literals.
+                        cases.append((conjunction, true))
+                        continue
+                    cases.append((within, true | {literal}))
+                    without = conjunction if unknown else reduced(conjunction | {-literal})
                     if not self.oracle.is_empty(without):
                         cases.append((without, true))
                 found = cases
@@ -378,6 +393,36 @@ class Cases:
                     raise LimitError("the conditions on one property have more than 4,096 outcomes", limit="states", value=4096)
             self.splits[value, literals] = found
         return found
+
+    def _list(self, value: Conjunction, literal: Literal) -> frozenset[object] | None:
+        """The values that a literal or its complement lists; None where it lists none, or where the value meets the literal anyway."""
+        return None if literal == TRUE or literal in value else self.oracle.extent(abs(literal))
+
+    def _by_lists(self, value: Conjunction, lists: Mapping[Literal, frozenset[object]]) -> list[tuple[Conjunction, frozenset[Literal]]]:
+        """A value cut by literals that list values: values of the same lists are a case, and so are all others.
+
+        PERF: a kind that decides among n subschemas has n + 1 cases. Cut by one literal after the other, these take n * n tests of
+        emptiness.
+        """
+        places: dict[object, list[int]] = {}
+        for place, extent in enumerate(lists.values()):
+            self.oracle.budget.spend(len(extent))
+            for one in extent:
+                places.setdefault(one, []).append(place)
+        extents, listed = list(lists.values()), [abs(literal) for literal in lists]
+        kinds = sorted(set(map(tuple, places.values())))
+        cases: list[tuple[Conjunction, frozenset[Literal]]] = []
+        for kind in (*kinds, ()):
+            # Those that are in further lists are told apart by their complements.
+            common: Iterable[object] = min((extents[place] for place in kind), key=len) if kind else places
+            others = {place for one in common for place in places[one]}.difference(kind)
+            self.oracle.budget.spend(1 + len(others) + len(lists) // 16)
+            conjunction = reduced(value | {listed[place] for place in kind} | {-listed[place] for place in others})
+            if not self.oracle.is_empty(conjunction):
+                inside = set(kind)
+                true = frozenset(literal for place, literal in enumerate(lists) if (place in inside) == (literal > 0))
+                cases.append((conjunction, true))
+        return cases
 
 
 def plain(name: str, literal: Literal) -> Atom:
