@@ -15,7 +15,7 @@ What it leaves is removed by the engine, which knows which rules can generate te
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from ...pda.budget import Budget
@@ -25,11 +25,11 @@ from ..dialect.keywords import ALGEBRA, ANY_OF, ONE_OF, REFERENCE, TYPE, groups_
 from ..dialect.references import PLACE, Registry, Scope, referred
 from ..errors import Inexact, Malformed, excess
 from ..sets import arrays, objects
-from ..sets.objects import Oracle, lacks
+from ..sets.objects import EXCLUDES, IMPLIES, NEITHER, Oracle, lacks
 from ..sets.strings import FREE, Strings
 from ..sets.types import ANYTHING, EVERY, FALSE, NEVER, NONE, TRUE, Conjunction, Literal, Object, Parts
 from .boolean import Boolean
-from .bounds import surely_disjoint, surely_inhabited, surely_not_universal, upper_bound
+from .bounds import UpperBound, surely_disjoint, surely_inhabited, surely_not_universal, unseparated, upper_bound
 from .closing import declares, passes_on
 from .from_keywords import Keywords, dependents
 from .numbering import Alternatives, Numbering, Together
@@ -61,8 +61,11 @@ class Algebra:
         """The level nearest the top at which a conjunction was not found to be empty."""
         self.small: dict[Literal, bool] = {}
         self.extents: dict[Literal, frozenset[object] | None] = {}
+        self.lists: dict[Conjunction, tuple[frozenset[object] | None, bool]] = {}
         self.level = 0
-        self.oracle = Oracle(self.is_empty, self.is_small, self.numbering.partition, self.numbering.holds, self.extent, budget)
+        self.oracle = Oracle(
+            self.is_empty, self.is_small, self.numbering.partition, self.numbering.holds, self.extent, self.relation, budget
+        )
         self.boolean = Boolean(self.strings, self.oracle, budget, self.prunes)
         self.keywords = Keywords(self.numbering, self.boolean, self.writable, formats=formats)
         self.unevaluated = Unevaluated(self)
@@ -176,6 +179,43 @@ class Algebra:
         if literal not in self.extents:
             self.extents[literal] = self._extent(literal)
         return self.extents[literal]
+
+    def relation(self, conjunction: Conjunction, literal: Literal) -> int | None:
+        """Whether the values of a conjunction meet a literal, as far as lists of scalars tell; None where they do not.
+
+        PERF: a kind is a constant in one condition and another one in all others. As intersections of typed parts, n conditions took
+        n * n of them.
+        """
+        extent = self.extent(abs(literal))
+        if extent is None:
+            return None
+        values, exact = self.listed(conjunction)
+        if values is None:
+            return None
+        common = len(values & extent)
+        if 0 < common < len(values):
+            return NEITHER if exact else None
+        return IMPLIES if (common > 0) == (literal > 0) else EXCLUDES
+
+    def listed(self, conjunction: Conjunction) -> tuple[frozenset[object] | None, bool]:
+        """Scalars among which all values of a conjunction are, and whether these are its values; None where no subschema lists them."""
+        found = self.lists.get(conjunction)
+        if found is None:
+            values: frozenset[object] | None = None
+            exact = True
+            for literal in sorted(conjunction, reverse=True):  # what lists values, then what excludes them
+                extent = self.extent(abs(literal))
+                if extent is None:
+                    exact = False
+                elif literal > 0:
+                    values = extent if values is None else values & extent
+                elif values is None:
+                    break
+                else:
+                    values -= extent
+            self.budget.spend(len(conjunction) // 8)
+            found = self.lists[conjunction] = values, exact
+        return found
 
     def _extent(self, literal: Literal) -> frozenset[object] | None:
         constants, numbers, texts, arrays, objects = self.signed(literal)
@@ -357,4 +397,11 @@ class Algebra:
             inverse = lambda literal=literal, parts=parts: self.inverted(literal, parts)  # noqa: E731
             branches.append((self.boolean.intersect(kinds, parts), inverse))
         upper_bounds = [upper_bound(self.registry, subschema, scope) for subschema in subschemas]
-        return self.boolean.exactly_one(branches, lambda i, j: surely_disjoint(upper_bounds[i], upper_bounds[j]))
+        return self.boolean.exactly_one(branches, self.may_overlap(upper_bounds))
+
+    def may_overlap(self, upper_bounds: Sequence[UpperBound]) -> Iterator[tuple[int, int]]:
+        """The pairs of subschemas that are not surely disjoint, the later one first."""
+        for i, j in unseparated(upper_bounds):
+            self.budget.spend(2)
+            if not surely_disjoint(upper_bounds[i], upper_bounds[j]):
+                yield i, j

@@ -62,6 +62,7 @@ class Boolean:
         if b == (objects.FREE,) or not a:
             return tuple(a)
         self.check(len(a) * len(b))
+        self.budget.spend((len(b) * sum(map(objects.demands, a)) + len(a) * sum(map(objects.demands, b))) // 2)
         found: Iterable[Object] = (objects.intersect(one, other) for one in a for other in b)
         if self.prunes() and len(a) and len(b) and len(a) + len(b) > 2:
             found = [part for candidate in found if (part := objects.prune(candidate, self.oracle)) is not None]
@@ -102,24 +103,21 @@ class Boolean:
             object_parts = self.intersect_objects(object_parts, objects.complement(object_))
         return Parts(CONSTANTS - parts.constants, ~parts.numbers, texts, array_parts, object_parts)
 
-    def exactly_one(self, branches: Sequence[tuple[Parts, Callable[[], Parts]]], apart: Callable[[int, int], bool]) -> list[Parts]:
+    def exactly_one(self, branches: Sequence[tuple[Parts, Callable[[], Parts]]], pairs: Iterable[tuple[int, int]]) -> list[Parts]:
         """For every branch, the values in it and in no other; a branch comes with its complement, which is made only where it is needed.
 
         Type by type: branches that share no value of a type leave each other's values of it alone.
-        `apart` tells of two branches whether they surely share none.
+        `pairs` are the branches, by their places, that may share some.
         """
         overlaps: list[tuple[int, int, Parts]] = []
-        for i, (parts, _) in enumerate(branches):
-            for j, (other, _) in enumerate(branches[:i]):
-                if apart(i, j):
-                    continue
-                self.budget.spend(4)
-                common = self.intersect(parts, other)
-                if common.is_empty():
-                    continue
-                common = self.pruned(common)
-                if not common.is_empty():
-                    overlaps.append((i, j, common))
+        for i, j in pairs:
+            self.budget.spend(4)
+            common = self.intersect(branches[i][0], branches[j][0])
+            if common.is_empty():
+                continue
+            common = self.pruned(common)
+            if not common.is_empty():
+                overlaps.append((i, j, common))
         texts = None
         if sum(bool(common.texts) for _, _, common in overlaps) > MANY_OVERLAPS:
             texts = self.strings.exactly_one([parts.texts for parts, _ in branches])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from operator import ge
 from typing import Any, Final, NamedTuple
 
 from ...pda.budget import Budget
@@ -108,8 +109,10 @@ class ArrayWriter:
         if distinct:
             stages, kinds = self.by_kinds(stages, low)
 
+        lows = [count.low for count in counts]
+
         def is_whole(position: int, reached: tuple[int, ...]) -> bool:
-            return position >= low and all(n >= count.low for n, count in zip(reached, counts, strict=True))
+            return position >= low and all(map(ge, reached, lows))
 
         nothing = (0,) * len(counts)
         start: State = (0, nothing, () if is_whole(0, nothing) else tuple(kinds))
@@ -122,7 +125,7 @@ class ArrayWriter:
         for state in todo:
             position, reached, left = state
             source = numbers[state]
-            self.budget.spend(4)
+            self.budget.spend(8)
             if is_whole(position, reached):
                 edges += (source, 1, f.blank if position else -1)
             if 0 <= high <= position:
@@ -143,7 +146,7 @@ class ArrayWriter:
                         continue
                     rest = (*left[:kind], left[kind] - 1, *left[kind + 1 :])
                 # An array that may end after every item needs no more values.
-                target = (after, following, () if is_whole(after, following) else rest)
+                target = (after, following, () if rest and is_whole(after, following) else rest)
                 number = numbers.get(target)
                 if number is None:
                     number = numbers[target] = len(numbers) + 1

@@ -162,7 +162,7 @@ class OrderedGraph:
         key = (position, alive)
         if key in self.decided:
             return self.decided[key]
-        self.oracle.budget.spend(len(alive) // 16)
+        self.oracle.budget.spend(len(alive) // 8)
         open_here, universal = self.open[position], self.universal
         result: list[int] = []
         for number, bits in zip(alive[::2], alive[1::2], strict=True):

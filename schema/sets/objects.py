@@ -23,6 +23,14 @@ COMPARED: Final = 64
 """Of at most this many clauses, and parts of a union, each is compared with each."""
 
 
+IMPLIES: Final = 1
+"""Every value of a conjunction meets a literal;"""
+EXCLUDES: Final = -1
+"""none does;"""
+NEITHER: Final = 0
+"""some do."""
+
+
 class Oracle(NamedTuple):
     """The questions about other subschemas that the algebra answers."""
 
@@ -35,6 +43,8 @@ class Oracle(NamedTuple):
     """Whether a language has a string."""
     extent: Callable[[Literal], frozenset[object] | None]
     """The values that meet a literal, where these are a list of scalars."""
+    relation: Callable[[Conjunction, Literal], int | None]
+    """IMPLIES, EXCLUDES, or NEITHER, as far as lists of scalars tell; None where they do not."""
     budget: Budget
 
 
@@ -53,6 +63,11 @@ def member(oracle: Oracle, keys: Keys, name: str) -> bool:
         if oracle.holds(language, name):
             return not negated
     return negated
+
+
+def demands(part: Object) -> int:
+    """The number of atoms and clauses of a part, which an operation on it looks at."""
+    return len(part.atoms) + len(part.clauses)
 
 
 def intersect(a: Object, b: Object) -> Object:
@@ -127,11 +142,11 @@ def _largest(parts: Iterable[Object]) -> list[Object]:
     """The parts that no other one holds."""
     kept: list[_Demands] = []
     for part in parts:
-        demands = _Demands(part, frozenset(part.atoms), tuple([frozenset(clause) for clause in part.clauses]))
-        if not any(_implies(demands, other) for other in kept):
-            kept = [other for other in kept if not _implies(other, demands)]
-            kept.append(demands)
-    return [demands.part for demands in kept]
+        one = _Demands(part, frozenset(part.atoms), tuple([frozenset(clause) for clause in part.clauses]))
+        if not any(_implies(one, other) for other in kept):
+            kept = [other for other in kept if not _implies(other, one)]
+            kept.append(one)
+    return [one.part for one in kept]
 
 
 def unite(parts: Iterable[Object]) -> tuple[Object, ...]:
@@ -194,6 +209,7 @@ class Known:
         """The constraints on the value of a key by the atoms about this key alone."""
         self.required: dict[str, None] = {}
         self.general: list[Atom] = []
+        self.values: dict[str, Conjunction] = {}
         self.add(part.atoms)
 
     def add(self, atoms: Iterable[Atom]) -> None:
@@ -202,6 +218,7 @@ class Known:
         PERF: called for every part of a union, with all of its atoms, so the loop is here and not around it.
         """
         literals_of, required = self.literals_of, self.required
+        self.values.clear()
         for atom in atoms:
             every, _, literal, name = atom
             if name is None:
@@ -216,12 +233,18 @@ class Known:
                 literals_of[name] = [literal]
 
     def value(self, name: str, *more: Literal) -> Conjunction:
-        """The constraints on the value of a key if the key is present."""
-        literals = {*self.literals_of.get(name, ()), *more}
-        for _, keys, literal, _ in self.general:
-            if literal not in literals and member(self.oracle, keys, name):
-                literals.add(literal)
-        return reduced(frozenset(literals))
+        """The constraints on the value of a key if the key is present.
+
+        PERF: n clauses about one key ask for its n constraints.
+        """
+        found = self.values.get(name)
+        if found is None:
+            literals = set(self.literals_of.get(name, ()))
+            for _, keys, literal, _ in self.general:
+                if literal not in literals and member(self.oracle, keys, name):
+                    literals.add(literal)
+            found = self.values[name] = reduced(frozenset(literals))
+        return reduced(found.union(more)) if more else found
 
     def undeclared(self, key_class: KeyClass, *more: Literal) -> Conjunction:
         """The constraints on the value of an undeclared key of a class if the key is present."""
@@ -305,9 +328,12 @@ def _reduced_clause(clause: Clause, known: Known, oracle: Oracle) -> Clause | No
                 value = known.value(name)
                 if atom.literal == TRUE or atom.literal in value:
                     return None
-                if oracle.is_empty(reduced(value | {atom.literal})):
+                relation = oracle.relation(value, atom.literal)
+                if relation == IMPLIES:
+                    return None
+                if relation == EXCLUDES or (relation is None and oracle.is_empty(reduced(value | {atom.literal}))):
                     continue
-                if surely(value, atom.literal, oracle):
+                if relation is None and surely(value, atom.literal, oracle):
                     return None
             elif not atom.every:
                 if oracle.is_empty(known.value(name, atom.literal)):
@@ -320,7 +346,12 @@ def _reduced_clause(clause: Clause, known: Known, oracle: Oracle) -> Clause | No
 
 def surely(value: Conjunction, literal: Literal, oracle: Oracle) -> bool:
     """Whether all that meets a conjunction surely meets a literal, where that is cheap to tell."""
-    return literal in value or (bool(value) and oracle.is_small(literal) and oracle.is_empty(reduced(value | {-literal})))
+    if literal in value:
+        return True
+    relation = oracle.relation(value, literal)
+    if relation is not None:
+        return relation == IMPLIES
+    return bool(value) and oracle.is_small(literal) and oracle.is_empty(reduced(value | {-literal}))
 
 
 def names_of(part: Object) -> list[str]:

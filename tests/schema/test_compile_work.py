@@ -68,6 +68,27 @@ def dispatch(size: int) -> Any:
     return {"type": "dispatch", "rules": [[f"<{name}", content] for name in names(size)]}
 
 
+def conditions(size: int, listed: int = 1) -> Any:
+    """A kind on which so many conditions depend, each for so many values."""
+    return {
+        "type": "object",
+        "properties": {"kind": {"enum": [f"v{n}" for n in range(size)]}},
+        "required": ["kind"],
+        "allOf": [
+            {
+                "if": {"properties": {"kind": {"enum": [f"v{(n + i) % size}" for i in range(listed)]}}},
+                "then": {"required": [f"x{n}"], "properties": {f"x{n}": {"type": "integer"}}},
+            }
+            for n in range(size)
+        ],
+    }
+
+
+def kinds(number: int) -> Any:
+    """An object of one kind."""
+    return {"type": "object", "properties": {"kind": {"const": f"k{number}"}, f"v{number}": {}}, "required": ["kind"]}
+
+
 WORDS = names(720)
 FOLLOWERS = " | ".join(f'"{word}"' for word in WORDS)
 INTEGERS = {"type": "integer"}
@@ -91,6 +112,9 @@ CASES: dict[str, tuple[int, Compile]] = {
             "any",
         ),
     ),
+    "many conditions on a kind": (80_000, schema(conditions(60))),
+    "many conditions on a kind, as lists that overlap": (160_000, schema(conditions(60, 3))),
+    "many branches of a kind each": (30_000, schema({"oneOf": [kinds(n) for n in range(400)]})),
     "tags inside of tags": (60_000, lambda limits: structural_tag_grammar(dispatch(60), limits=limits)),
     "what follows a lookahead": (
         250_000,

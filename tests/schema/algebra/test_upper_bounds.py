@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+import random
 from typing import Any
 
 import pytest
 
-from stackmask.schema.algebra.bounds import surely_all_disjoint, upper_bound
+from stackmask.schema.algebra.bounds import surely_all_disjoint, surely_disjoint, unseparated, upper_bound
 from stackmask.schema.dialect.references import Registry
 from stackmask.schema.json_schema import json_schema_grammar
 
@@ -60,6 +62,47 @@ def test_are_disjoint(branches: list[Any], expected: bool) -> None:
     root = {"$defs": {"tagged": tagged(kind=["a"])}, "oneOf": branches}
     registry = Registry(root, NO_DOCUMENTS)
     assert surely_all_disjoint([upper_bound(registry, branch, registry.root) for branch in branches]) == expected
+
+
+def test_every_pair_that_is_left_out_is_disjoint() -> None:
+    """Pairs are found by the values that they list; each that is not surely disjoint is among them, once."""
+    random_ = random.Random(1)
+    for _ in range(300):
+        branches: list[Any] = []
+        for _ in range(random_.randrange(2, 9)):
+            values = random_.sample(["a", "b", "c", 1, None, {}], random_.randrange(1, 4))
+            branches.append(
+                random_.choice(
+                    [
+                        {"enum": values},
+                        tagged(kind=values),
+                        tagged(kind=values, of=random_.sample("xyz", 2)),
+                        tagged(of=random_.sample("xyz", 2)),
+                        {**tagged(kind=values), "type": ["object", "null"]},
+                        {"type": random_.choice(["string", "object", "integer"])},
+                        closed("kind"),
+                    ]
+                )
+            )
+        registry = Registry({"oneOf": branches}, NO_DOCUMENTS)
+        bounds = [upper_bound(registry, branch, registry.root) for branch in branches]
+        pairs = list(unseparated(bounds))
+        assert len(set(pairs)) == len(pairs)
+        assert all(i > j for i, j in pairs)
+        apart = set(itertools.combinations(range(len(bounds)), 2)) - {(j, i) for i, j in pairs}
+        assert all(surely_disjoint(bounds[i], bounds[j]) for i, j in apart)
+        assert surely_all_disjoint(bounds) == all(surely_disjoint(a, b) for a, b in itertools.combinations(bounds, 2))
+
+
+def test_many_branches_are_told_apart() -> None:
+    """By one member, a thousand branches take a thousand looks; two that meet are found among them."""
+    registry = Registry({}, NO_DOCUMENTS)
+    bounds = [upper_bound(registry, tagged(kind=[f"k{n}"]), registry.root) for n in range(1000)]
+    assert not list(unseparated(bounds))
+    assert surely_all_disjoint(bounds)
+    bounds.append(upper_bound(registry, tagged(kind=["k7"]), registry.root))
+    assert list(unseparated(bounds)) == [(1000, 7)]
+    assert not surely_all_disjoint(bounds)
 
 
 def test_branches_without_the_algebra() -> None:

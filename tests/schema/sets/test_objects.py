@@ -257,3 +257,33 @@ def test_any_order_of_branches_told_apart_by_a_member(engine: Engine, required: 
         matcher = engine.Matcher(ready, [STOP])
         taken = matcher.accept_bytes(json.dumps(value).encode()) and matcher.is_completed()
         assert taken == validator.is_valid(value), value
+
+
+LISTS: tuple[list[Any], ...] = (["a"], ["a", "b"], ["b", "c"], ["c"], [1, "a"], [None, 1], ["d"], [True, 1.5, "b"])
+
+
+@pytest.mark.parametrize("order", ["schema", "any"])
+@pytest.mark.parametrize("seed", range(12))
+def test_conditions_on_lists_of_values(kernel: Engine, seed: int, order: str) -> None:
+    """Conditions by lists of scalars that overlap, and their complements: every value of the member against the definition."""
+    chosen = random.Random(seed)
+    kinds: list[Any] = ["a", "b", "c", "d", 1, 1.5, True, None, "other", [1], {}]
+    conditions: list[dict[str, Any]] = []
+    for number in range(chosen.randrange(4, 8)):
+        test: dict[str, Any] = {"enum": chosen.choice(LISTS)}
+        if chosen.random() < 0.3:
+            test = {"not": test}
+        if chosen.random() < 0.2:
+            test = {"type": chosen.choice(["string", "integer", "array"])}
+        branch = chosen.choice(["then", "else"])
+        conditions.append({"if": {"properties": {"k": test}, "required": ["k"]}, branch: {"required": [f"x{number % 3}"]}})
+    schema: dict[str, Any] = {"type": "object", "properties": {"k": {}, "x0": {}, "x1": {}, "x2": {}}, "allOf": conditions}
+    if chosen.random() < 0.6:
+        schema["properties"]["k"] = {"enum": chosen.sample(kinds, 6)}
+    validator = jsonschema.Draft202012Validator(schema)
+    start = matcher(kernel, json_schema_grammar(schema, whitespace="compact", property_order=order)[0])
+    for kind in (..., *kinds):
+        for present in itertools.product((False, True), repeat=3):
+            instance = {} if kind is ... else {"k": kind}
+            instance |= {f"x{i}": 0 for i, there in enumerate(present) if there}
+            assert takes(start, instance) == validator.is_valid(instance), (schema, instance)
