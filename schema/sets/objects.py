@@ -445,8 +445,8 @@ class Cases:
         cases: list[tuple[Conjunction, frozenset[Literal]]] = []
         for kind in (*kinds, ()):
             # Those that are in further lists are told apart by their complements.
-            common: Iterable[object] = min((extents[place] for place in kind), key=len) if kind else places
-            others = {place for one in common for place in places[one]}.difference(kind)
+            least = min([extents[place] for place in kind], key=len, default=places.keys())
+            others = {place for one in least for place in places[one]}.difference(kind)
             self.oracle.budget.spend(1 + len(others) + len(lists) // 16)
             conjunction = reduced(value | {listed[place] for place in kind} | {-listed[place] for place in others})
             if not self.oracle.is_empty(conjunction):
