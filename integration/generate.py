@@ -269,6 +269,7 @@ class _Run:
         self, generator: Generator, prompts: Sequence[Prompt], options: GenerateOptions, listen: Callable[[int, Event], None]
     ) -> None:
         from .engine import Engine, Request, RequestError
+        from .engine.prefill import ALONE
 
         values: Mapping[str, Any] = options
         constraint: Any = {name: value for name, value in values.items() if name in CONSTRAINT_NAMES}
@@ -281,7 +282,13 @@ class _Run:
         self.stats = GenerationStats(compile=time.perf_counter() - start)
         self.parser = _parser(constraint, self.grammar)
         self.rows = len(encoded) * self.n
-        self.engine = Engine(generator.model, generator.tokenizer, compiler=generator.compiler, max_running=max(1, self.rows))
+        self.engine = Engine(
+            generator.model,
+            generator.tokenizer,
+            compiler=generator.compiler,
+            max_running=max(1, self.rows),
+            prefill_tokens=ALONE,  # nobody's tokens wait for those of others: all rows are of one call
+        )
         self._answers: dict[int, Answer] = {}
         self._listen = listen
         for row in range(self.rows):

@@ -147,7 +147,7 @@ ATTACKS: dict[str, Callable[[Attack], Awaitable[None]]] = {
     "prompt of 15 MB": lambda a: a.all([said("[" * 15_000_000)]),
     "prompts of 3.9 MB": lambda a: a.all([said("[ab " * 970_000) for _ in range(4)]),
     "prompts of 60 kB": lambda a: a.all([said("[ab " * 15_000) for _ in range(8)]),
-    "prompts that just fit": lambda a: a.flood(lambda n: said("Write a person. " * 350 + str(n)), 12, 4),
+    "prompts that just fit": lambda a: a.flood(lambda n: said("Write a person. " * 350 + str(n)), 400, 4),
     "text of 3.9 MB": lambda a: a.all([(CHECK, {"json_schema": {}, "text": "[" * 3_900_000})]),
     "400,000 messages": lambda a: a.all([chat(messages=[{"role": "user", "content": "a"}] * n) for n in (60_000, 9_999)]),
     "a body of brackets": lambda a: a.all([(CHAT, b'{"messages":[' + b"[]," * n + b"[]]}") for n in (1_300_000, 40_000)]),

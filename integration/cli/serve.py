@@ -84,6 +84,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     grammar.add_argument("--grammar-timeout", type=_positive, default=10.0, metavar="S", help="seconds for one grammar (default: 10)")
     grammar.add_argument("--max-grammar-bytes", type=integer(1), default=1 << 20, metavar="N", help="longest grammar (default: 1 MiB)")
     decoding = parser.add_argument_group("decoding")
+    decoding.add_argument(
+        "--prefill-tokens",
+        type=integer(1),
+        metavar="N",
+        help="tokens of new prompts that are read between the steps of running requests (default: 64, and 512 on a GPU)",
+    )
     decoding.add_argument("--speculation", type=integer(0), default=0, metavar="N", help="draft tokens a step (default: 0)")
     decoding.add_argument("--jump-forward", action="store_true", help="append forced text without a step for each token")
     decoding.add_argument("--reasoning-end", metavar="TEXT", help="text that ends the model's reasoning, such as </think>")
@@ -231,6 +237,7 @@ def load_engine(arguments: argparse.Namespace) -> tuple[Any, str]:
         draft_model=draft,
         max_running=arguments.max_concurrent or (64 if is_torch else 8),
         max_waiting=arguments.max_queue,
+        prefill_tokens=arguments.prefill_tokens,
     )
     return engine, name
 

@@ -7,8 +7,9 @@
 
 Read in this order:
 
-    engine          the loop: admit, draft, forward, choose, deliver
+    engine          the loop: admit, read, draft, forward, choose, deliver
     admission       requests on their way into the batch
+    prefill         their prompts on the way through the model, in pieces
     batch_layout    the rows of each request in a step
     masks           the masks of a step, filled while the model runs
     select          masks over the logits of a step, and a token for each row

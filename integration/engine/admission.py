@@ -47,6 +47,7 @@ class Admission:
         self._embeddings: int = slots.model.config.get_text_config().vocab_size
         self._waiting: deque[tuple[Sequence, Future[CompiledGrammar] | None]] = deque()
         self._cancelled: set[Sequence] = set()
+        self._ends_all = False
 
     def compile(self, constraint: Any) -> SharedFuture[CompiledGrammar]:
         """The grammar of a constraint, as a future; one compilation serves all requests for the same."""
@@ -107,22 +108,23 @@ class Admission:
                 self._cancelled.add(sequence)
                 self.changed.notify_all()
 
-    def take_cancelled(self, running: list[Sequence]) -> list[Sequence]:
-        """The requests to end now, from the queue and from the batch."""
+    def take_cancelled(self, entered: list[Sequence]) -> list[Sequence]:
+        """The requests to end now, from the queue and of those that have entered."""
         with self.changed:
             cancelled, self._cancelled = self._cancelled, set()
+            if self._ends_all:
+                cancelled.update(entered, (sequence for sequence, _ in self._waiting))
             if not cancelled:
                 return []
             waiting = [sequence for sequence, _ in self._waiting if sequence in cancelled]
             if waiting:
                 self._waiting = deque(entry for entry in self._waiting if entry[0] not in cancelled)
-        return [*waiting, *(sequence for sequence in running if sequence in cancelled)]
+        return [*waiting, *(sequence for sequence in entered if sequence in cancelled)]
 
-    def close(self, running: list[Sequence]) -> None:
-        """Accept nothing more, and cancel everything."""
+    def close(self) -> None:
+        """Accept nothing more, and end everything at the next step, what enters meanwhile too."""
         with self.changed:
-            self.is_closing = True
-            self._cancelled.update(running, (sequence for sequence, _ in self._waiting))
+            self.is_closing = self._ends_all = True
             self.changed.notify_all()
 
     @property
@@ -133,7 +135,11 @@ class Admission:
     @property
     def has_work(self) -> bool:
         """Whether a step would admit or end a request."""
-        return bool(self._cancelled) or any(future is None or future.done() for _, future in self._waiting)
+        return (
+            bool(self._cancelled)
+            or (self._ends_all and not self.is_empty)
+            or any(future is None or future.done() for _, future in self._waiting)
+        )
 
     def count(self) -> tuple[int, int]:
         """The number of requests that wait for a row, and the number that wait for their grammar."""

@@ -105,26 +105,43 @@ class DraftModel:
             self._owners[row], self._known[row] = self._owners[-1], self._known[-1]
             del self._owners[-1], self._known[-1]
 
-    def draft(self, answers: Sequence[Answer]) -> dict[Answer, list[int]]:
-        """A chain for each of these answers, as many tokens as it asked for."""
+    def draft(self, answers: Sequence[Answer], room: int) -> dict[Answer, list[int]]:
+        """A chain for each of these answers, as many tokens as it asked for.
+
+        Prompts are read in pieces here too, `room` tokens of them in a step; the chain of an answer is empty until its prompt is read.
+        """
+        chains: dict[Answer, list[int]] = {}
         for answer in answers:
             if answer not in self._owners:
                 self._owners.append(answer)
                 self._known.append([])
                 self.slots.add()
-        return {answer: self._chain(answer) for answer in answers}
+            text = [*answer.request.prompt, *answer.tokens]
+            common = self._take_back(answer, text)
+            unread = len(answer.request.prompt) - common
+            count = min(unread, room)
+            if count > 0:
+                row = self._owners.index(answer)
+                self.slots.prefill(row, text[common : common + count])
+                self._known[row] = text[: common + count]
+                room -= count
+            chains[answer] = [] if count < unread else self._chain(answer, text)
+        return chains
 
-    def _chain(self, answer: Answer) -> list[int]:
-        """The most likely tokens, one after the other; the keys of tokens that the target refused before are dropped first."""
+    def _take_back(self, answer: Answer, text: list[int]) -> int:
+        """Forget the keys of what the target refused; how many tokens of the text the model has read."""
         row = self._owners.index(answer)
-        text = [*answer.request.prompt, *answer.tokens]
         known = self._known[row]
         common = next((i for i, (a, b) in enumerate(zip(known, text, strict=False)) if a != b), min(len(known), len(text)))
-        common = min(common, len(text) - 1)
-        self.slots.lengths[row] = common
+        self.slots.lengths[row] = common = min(common, len(text) - 1)
+        return common
+
+    def _chain(self, answer: Answer, text: list[int]) -> list[int]:
+        """The most likely tokens after a text of which something is not read, one after the other."""
+        row = self._owners.index(answer)
         matcher = answer.guide.matcher.fork() if answer.guide is not None and answer.guide.is_active else None
         chain: list[int] = []
-        new = text[common:]
+        new = text[self.slots.lengths[row] :]
         while len(chain) < answer.request.speculation:
             logits = self.slots.forward([new], first=row, last_only=True)[0, -1]
             token = _best(logits, matcher)

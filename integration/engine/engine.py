@@ -1,4 +1,4 @@
-"""The loop: admit, draft, forward, mask, sample, deliver.
+"""The loop: admit, read, draft, forward, mask, sample, deliver.
 
 Hugging Face has a manager for continuous batching. It is not used, because it lacks features that requests need here. Its temperature,
 top-k and top-p are one setting for all requests or a default that must not be neutral, and so is the choice between sampling and greedy
@@ -6,7 +6,8 @@ decoding. It has no seeds, biases or log-probabilities. Its logits processors se
 and nothing can be taken back from its cache. Without these parts an engine is a batch of rows and a loop, and that is this module: the
 model, its attention and its kernels are Hugging Face's.
 
-    step:   admit     waiting requests whose grammar is compiled, each prompt in a pass of its own
+    step:   admit     waiting requests whose grammar is compiled, while there are rows
+            read      a piece of the prompts that are not read yet, in turns (`prefill.py`); who is through enters the batch
             draft     guesses, cut at the first that the grammar forbids
             forward   one pass over all rows, while the masks of all rows and positions are filled beside it (`masks.py`)
             choose    masks applied in one call, before temperature, top-k and top-p; a token per row, and further along the guesses while
@@ -24,7 +25,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, Final, Self
+from typing import Any, Self
 
 import torch
 
@@ -38,16 +39,18 @@ from .drafts import NO_DRAFT, Draft, DraftModel, lookup, merge
 from .jump import Jumper
 from .kv_cache import make_cache
 from .masks import Masks
+from .prefill import Prefill
 from .request import Answer, Constraint, Event, Request
 from .select import TokenSelector
 from .sequence import Listener, Sequence
 
-PREFILL_TOKENS: Final = 512  # prompts of more tokens than this in all wait for the next step, so that those who run do not
-
 
 @dataclass(frozen=True, slots=True)
 class EngineInfo:
-    """The engine's present load and its totals since it began; seconds are those of its own thread."""
+    """The engine's present load and its totals since it began; seconds are those of its own thread.
+
+    `running` counts the requests whose prompts are being read too.
+    """
 
     running: int
     waiting: int
@@ -80,6 +83,8 @@ class Engine:
     """A model, a compiler, and a thread that serves requests; as a context manager it starts and stops.
 
     `max_running` requests run at a time and `max_waiting` wait; more raise EngineBusyError.
+    `prefill_tokens` of the prompts of new requests are read in a step while others run, so that these do not wait for whole prompts;
+    by default 64 on a processor and 512 on a GPU. Models with sliding windows or states read a prompt whole.
     If the model's logits are wider than the vocabulary, ids beyond it are never chosen.
     `draft_model` shares the vocabulary of `model`; requests that speculate use it instead of looking drafts up.
     """
@@ -93,9 +98,12 @@ class Engine:
         draft_model: Any = None,
         max_running: int = 32,
         max_waiting: int = 256,
+        prefill_tokens: int | None = None,
     ) -> None:
         if max_running < 1 or max_waiting < 0:
             raise ValueError("an engine runs at least one request at a time")
+        if prefill_tokens is not None and prefill_tokens < 1:
+            raise ValueError("an engine reads at least one token of a prompt in a step")
         self.model = model
         self.tokenizer = tokenizer
         config = model.config.get_text_config()
@@ -111,13 +119,14 @@ class Engine:
         self.on_finish: Callable[[Request, Answer], None] | None = None
         self._admission = Admission(compiler, self.slots, max_running, max_waiting)
         self._running: list[Sequence] = []
+        self._prefill = Prefill(self.slots, prefill_tokens)
         self._thread: threading.Thread | None = None
         self._after_step: list[Callable[[], None]] = []
         self._masks = Masks(self.vocabulary, max_running)
         self._selector = TokenSelector(self.vocabulary, self.slots, self._masks)
         self._jumper = Jumper(tokenizer, self.vocabulary, self.slots)
         self._steps = self._finished = 0
-        self._seconds = {"model": 0.0, "prefill": 0.0}
+        self._model_seconds = 0.0
 
     # the public methods, for any thread
 
@@ -140,7 +149,7 @@ class Engine:
         "error"; to get it earlier, call `compile` first.
         """
         sequence = request if isinstance(request, Sequence) else self._admission.check(request)
-        self._admission.submit(sequence, listener, len(self._running), patient=patient)
+        self._admission.submit(sequence, listener, self.slots.rows, patient=patient)
         return Ticket(self._admission, sequence)
 
     def compile(self, constraint: Constraint) -> SharedFuture[CompiledGrammar]:
@@ -189,9 +198,8 @@ class Engine:
         """Its load and its totals."""
         waiting, compiling = self._admission.count()
         return EngineInfo(
-            len(self._running), waiting, compiling, self._finished, self._steps, self.slots.forwards, self._selector.tokens,
-            mask_seconds=self._selector.mask_seconds, sample_seconds=self._selector.sample_seconds,
-            **{f"{name}_seconds": value for name, value in self._seconds.items()},
+            self.slots.rows, waiting, compiling, self._finished, self._steps, self.slots.forwards, self._selector.tokens,
+            self._model_seconds, self._selector.mask_seconds, self._selector.sample_seconds, self._prefill.seconds,
         )  # fmt: skip
 
     def start(self) -> None:
@@ -209,7 +217,7 @@ class Engine:
             admission.is_closing = True
             while self._thread is not None and not self._is_idle and (remaining := deadline - perf_counter()) > 0:
                 admission.changed.wait(min(remaining, 0.05))
-        admission.close(self._running)
+        admission.close()
         if self._thread is not None:
             self._thread.join()
             self._thread = None
@@ -229,10 +237,10 @@ class Engine:
         """Do one round of work; whether there was any."""
         with torch.inference_mode():
             self._drop_cancelled()
-            entering, tables = self._admit()
-            self._running.sort(key=lambda sequence: sequence.row)
-            before = list(self._running)
-            self._running = before + entering
+            self._admit()
+            self._prefill.make_way(self._running)
+            before = sorted(self._running, key=lambda sequence: sequence.row)
+            entering, tables = self._read()
             sequences = entering + before
             if not sequences:
                 self._masks.clear()
@@ -251,7 +259,7 @@ class Engine:
                 self._steps += 1
         for call in self._after_step:
             call()
-        return bool(sequences)
+        return bool(sequences or self._prefill.sequences)
 
     def _serve(self) -> None:
         while True:
@@ -271,14 +279,16 @@ class Engine:
     @property
     def _is_idle(self) -> bool:
         """Whether nothing runs and nothing waits."""
-        return not self._running and self._admission.is_empty
+        return not self.slots.rows and self._admission.is_empty
 
-    def _admit(self) -> tuple[list[Sequence], list[torch.Tensor]]:
-        """Waiting requests whose grammar is ready, in the order of their arrival, and the logits after their prompts."""
-        admitted: list[Sequence] = []
-        tables: list[torch.Tensor] = []
-        budget = PREFILL_TOKENS
-        while len(self._running) + len(admitted) < self.max_running and budget > 0:
+    @property
+    def _entered(self) -> list[Sequence]:
+        """Those that have a row: those that run, and those whose prompts are being read."""
+        return [*self._running, *self._prefill.sequences]
+
+    def _admit(self) -> None:
+        """Give rows to waiting requests whose grammar is ready, in the order of their arrival, and begin to read their prompts."""
+        while self.slots.rows < self.max_running:
             sequence, grammar, error = self._admission.next_ready()
             if sequence is None:
                 break
@@ -287,30 +297,34 @@ class Engine:
                     raise error
                 if grammar is not None and sequence.guide is None:
                     sequence.begin(grammar, self._admission.tokenization)
-                sequence.admit(self._selector.mask_clock)
-                budget -= len(sequence.request.prompt)
-                tables.append(self._prefill(sequence))
+                sequence.admit()
+                self._prefill.add(sequence)
+            except Exception as problem:
+                self._end(sequence, problem)
+
+    def _read(self) -> tuple[list[Sequence], list[torch.Tensor]]:
+        """Read the prompts whose turn it is; those that are through run now, and the logits after their prompts."""
+        entering: list[Sequence] = []
+        tables: list[torch.Tensor] = []
+        for sequence, count in self._prefill.turns(is_alone=not self._running):
+            try:
+                logits = self._prefill.read(sequence, count)
             except Exception as problem:
                 self._end(sequence, problem)
                 continue
-            admitted.append(sequence)
-        return admitted, tables
-
-    def _prefill(self, sequence: Sequence) -> torch.Tensor:
-        """Run a prompt through the model in a new row; the logits after it."""
-        start = perf_counter()
-        sequence.row = self.slots.add()
-        logits = self.slots.prefill(sequence.row, sequence.request.prompt)
-        sequence.stats.prefill_seconds = perf_counter() - start
-        self._seconds["prefill"] += sequence.stats.prefill_seconds
-        return logits[:, -1, : self.vocabulary.size]
+            if logits is not None:
+                sequence.enter(self._selector.mask_clock)
+                entering.append(sequence)
+                tables.append(logits[:, : self.vocabulary.size])
+                self._running.append(sequence)
+        return entering, tables
 
     def _draft(self, running: list[Sequence]) -> list[Draft]:
         """Guesses for each running request."""
         wanted = [sequence for sequence in running if sequence.request.speculation and sequence.room > 1]
         if not wanted:
             return [NO_DRAFT] * len(running)
-        chains = {} if self.drafts is None else self.drafts.draft(wanted)
+        chains = {} if self.drafts is None else self.drafts.draft(wanted, self._prefill.room(is_alone=len(self._running) == 1))
         drafts = []
         for sequence in running:
             draft = NO_DRAFT
@@ -341,7 +355,7 @@ class Engine:
         parents = [_row_parents(sequence, draft) for sequence, draft in zip(running, drafts, strict=True)] if trees else None
         logits = self.slots.forward(tokens, parents=parents)[..., : self.vocabulary.size]
         elapsed = perf_counter() - start
-        self._seconds["model"] += elapsed
+        self._model_seconds += elapsed
         for sequence in running:
             sequence.stats.forwards += 1
             sequence.stats.model_seconds += elapsed / len(running)
@@ -362,7 +376,7 @@ class Engine:
     # endings
 
     def _drop_cancelled(self) -> None:
-        for sequence in self._admission.take_cancelled(self._running):
+        for sequence in self._admission.take_cancelled(self._entered):
             sequence.finish_reason = "cancelled"
             sequence.emit()
             self._free(sequence)
@@ -377,10 +391,12 @@ class Engine:
         """Give a request's row back; the request of the last row takes its place."""
         if sequence in self._running:
             self._running.remove(sequence)
+        elif sequence in self._prefill.sequences:
+            self._prefill.sequences.remove(sequence)
         if sequence.row >= 0:
             last = self.slots.rows - 1
             self.slots.remove(sequence.row)
-            for other in self._running:
+            for other in self._entered:
                 if other.row == last:
                     other.row = sequence.row
             sequence.row = -1
@@ -392,8 +408,8 @@ class Engine:
             self.on_finish(sequence.request, sequence.answer)
 
     def _fail_all(self, error: Exception) -> None:
-        """Answer all running requests with an error, and begin again with an empty batch."""
-        for sequence in list(self._running):
+        """Answer all requests that have a row with an error, and begin again with an empty batch."""
+        for sequence in self._entered:
             sequence.row = -1
             self._end(sequence, error)
         self.slots.clear()

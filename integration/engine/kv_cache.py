@@ -26,8 +26,10 @@ from transformers.cache_utils import Cache, CacheLayerMixin
 
 from ...pda.exceptions import StackmaskError
 
-GROWTH = 64  # rows of keys are allocated in steps of this many tokens
+GROWTH = 64  # rows of keys have room for a multiple of this many tokens
 PREFILL_CHUNK = 256  # tokens of a prompt in one pass
+PIECE = 64  # tokens of a prompt in a step while others run: on a processor each costs as much as a row of the batch, or more
+LARGE_PIECE = 512  # on a GPU a pass over as many takes hardly longer than one over a few
 MASKED = ("sdpa", "eager")  # the attention kernels that read a mask of (rows, 1, queries, keys)
 
 
@@ -55,6 +57,7 @@ class RowCache(Protocol):
 
     `lengths` are the tokens in each row. The engine lowers one where `can_take_back`, and the next pass writes from there.
     `can_branch`: drafts may be trees. `context` is how many tokens a row may have, and `forwards` counts the passes.
+    `piece`: how many tokens of a prompt a step reads while others run, unless the engine is told; None where a prompt is read whole.
     """
 
     model: Any
@@ -63,6 +66,7 @@ class RowCache(Protocol):
     forwards: int
     can_take_back: bool
     can_branch: bool
+    piece: int | None
 
     @property
     def rows(self) -> int:
@@ -77,11 +81,17 @@ class RowCache(Protocol):
     def clear(self) -> None:
         """Forget all rows."""
 
+    def swap(self, row: int, other: int) -> None:
+        """Exchange two rows."""
+
     def keep(self, row: int, start: int, places: Sequence[int]) -> None:
         """Of what lies in a row from `start` on, keep these offsets, moved together, and forget the rest."""
 
     def prefill(self, row: int, prompt: Sequence[int]) -> torch.Tensor:
-        """Run a prompt in an empty row; the logits after its last token, which stay as they are: (1, n, vocabulary), float32."""
+        """Append a prompt, or a piece of one, to a row; the logits after its last token: (1, n, vocabulary), float32.
+
+        They stay as they are.
+        """
 
     def forward(
         self,
@@ -98,7 +108,11 @@ class RowCache(Protocol):
 
 
 class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]  # the library has no annotation here
-    """The keys and values of one attention layer; where a pass writes and how far it reads is the cache's business."""
+    """The keys and values of one attention layer; where a pass writes and how far it reads is the cache's business.
+
+    What a pass reads is finite everywhere, because a mask does not keep what is not a number out of a sum. So rows are filled with zeros
+    before they are first read. PERF: not all rows at once, which took up to 120 ms of a step with 64 rows of the demo model.
+    """
 
     keys: Any
     values: Any
@@ -106,11 +120,13 @@ class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]  # the library h
     def __init__(self, slots: Slots) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # nor here
         self.slots = slots
+        self._finite = 0  # rows that hold nothing but numbers
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
         """Make room, now that the shapes are known."""
-        self.keys = key_states.new_zeros((self.slots.capacity, key_states.shape[1], self.slots.room, key_states.shape[3]))
-        self.values = value_states.new_zeros((self.slots.capacity, value_states.shape[1], self.slots.room, value_states.shape[3]))
+        self.keys = key_states.new_empty((self.slots.capacity, key_states.shape[1], self.slots.room, key_states.shape[3]))
+        self.values = value_states.new_empty((self.slots.capacity, value_states.shape[1], self.slots.room, value_states.shape[3]))
+        self._finite = 0
         self.is_initialized = True
 
     def update(self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, torch.Tensor]:
@@ -118,18 +134,24 @@ class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]  # the library h
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         if self.keys.shape[2] < self.slots.room:
-            self.keys, self.values = self._grown(self.keys), self._grown(self.values)
+            rows = min(self.slots.rows, self._finite)
+            self.keys, self.values, self._finite = self._grown(self.keys, rows), self._grown(self.values, rows), rows
         first, last, end = self.slots.window
+        if self._finite < last:
+            self.keys[self._finite : last] = 0
+            self.values[self._finite : last] = 0
+            self._finite = last
         keys, values = self.keys[first:last, :, :end], self.values[first:last, :, :end]
-        rows, places = self.slots.targets
-        keys[rows, :, places] = key_states.transpose(1, 2)
-        values[rows, :, places] = value_states.transpose(1, 2)
+        targets, places = self.slots.targets
+        keys[targets, :, places] = key_states.transpose(1, 2)
+        values[targets, :, places] = value_states.transpose(1, 2)
         return keys, values
 
-    def _grown(self, old: torch.Tensor) -> torch.Tensor:
-        """The same with more room; rows that nobody uses are not touched, so that they take no memory."""
-        new = old.new_zeros((*old.shape[:2], self.slots.room, old.shape[3]))
-        new[: self.slots.rows, :, : old.shape[2]] = old[: self.slots.rows]
+    def _grown(self, old: torch.Tensor, rows: int) -> torch.Tensor:
+        """The first rows with more room; the others are not touched, so that they take no memory."""
+        new = old.new_empty((*old.shape[:2], self.slots.room, old.shape[3]))
+        new[:rows, :, : old.shape[2]] = old[:rows]
+        new[:rows, :, old.shape[2] :] = 0
         return new
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
@@ -172,6 +194,11 @@ class Rows:
             values[row] = values[-1]
             values.pop()
 
+    def _exchange(self, row: int, other: int, *more: list[Any]) -> None:
+        """Exchange two rows, in the lengths and in other lists by row."""
+        for values in (self.lengths, *more):
+            values[row], values[other] = values[other], values[row]
+
 
 class ChainRows(Rows):
     """Rows of another library, whose drafts are chains: a tree would need a row for each of its branches."""
@@ -194,6 +221,7 @@ class Slots(Rows):
             raise ModelError(f"{type(model).__name__} has layers other than full attention, whose cache cannot be cut back")
         super().__init__(model, capacity)
         self._last_only = _last_only(model)
+        self.piece: int | None = PIECE if model.device.type == "cpu" else LARGE_PIECE
         config = model.config.get_text_config()
         self._adds_masks = config._attn_implementation == "eager"  # to the scores, where others select by them
         self.room = GROWTH
@@ -226,6 +254,14 @@ class Slots(Rows):
             layer.keys[target, :, :length] = layer.keys[source, :, :length]
             layer.values[target, :, :length] = layer.values[source, :, :length]
 
+    def swap(self, row: int, other: int) -> None:
+        """Exchange two rows."""
+        length = max(self.lengths[row], self.lengths[other])
+        for layer in self._layers if length else ():
+            for values in (layer.keys, layer.values):
+                values[[row, other], :, :length] = values[[other, row], :, :length]
+        self._exchange(row, other)
+
     def keep(self, row: int, start: int, places: Sequence[int]) -> None:
         """Of what lies in a row from `start` on, keep these offsets, moved together, and forget the rest."""
         if list(places) != list(range(len(places))):
@@ -236,7 +272,7 @@ class Slots(Rows):
         self.lengths[row] = start + len(places)
 
     def prefill(self, row: int, prompt: Sequence[int]) -> torch.Tensor:
-        """Run a prompt in an empty row; the logits after its last token: (1, 1, vocabulary), float32."""
+        """Append a prompt, or a piece of one, to a row; the logits after its last token: (1, 1, vocabulary), float32."""
         for begin in range(0, len(prompt), PREFILL_CHUNK):
             logits = self.forward([prompt[begin : begin + PREFILL_CHUNK]], first=row, last_only=True)
         return logits[:, -1:]
@@ -259,8 +295,8 @@ class Slots(Rows):
         lengths = self.lengths[first : first + count]
         end = max(length + len(row) for length, row in zip(lengths, tokens, strict=True))
         end = max(end, max(lengths) + width)  # padding is written too
-        if end > self.room:
-            self.room = -(-end // GROWTH) * GROWTH
+        if end > self.room:  # by half as much again, so that a row that grows by pieces is copied a few times, not once for each piece
+            self.room = -(-max(end, min(self.room * 3 // 2, self.context)) // GROWTH) * GROWTH
         self.window = (first, first + count, end)
         start = torch.tensor(lengths, device=device)[:, None]
         places = start + torch.arange(width, device=device)
@@ -308,6 +344,7 @@ class ModelCaches(Rows):
     """A cache that the model makes for each row, as in its own `generate`."""
 
     can_take_back = can_branch = False
+    piece: int | None = None  # states are not carried from piece to piece
 
     def __init__(self, model: Any, capacity: int) -> None:
         super().__init__(model, capacity)
@@ -324,6 +361,10 @@ class ModelCaches(Rows):
         """Give a row back; the last row moves to its place."""
         self._drop(row, self._caches)
 
+    def swap(self, row: int, other: int) -> None:
+        """Exchange two rows."""
+        self._exchange(row, other, self._caches)
+
     def clear(self) -> None:
         """Forget all rows."""
         self.lengths.clear()
@@ -334,7 +375,7 @@ class ModelCaches(Rows):
         raise AssertionError("nothing can be taken back")
 
     def prefill(self, row: int, prompt: Sequence[int]) -> torch.Tensor:
-        """Run a prompt in an empty row, whole: states are not carried from chunk to chunk. The logits after its last token."""
+        """Run a prompt in an empty row; the logits after its last token."""
         return self.forward([prompt], first=row)
 
     def forward(self, tokens: Sequence[Sequence[int]], *, first: int = 0, parents: object = None, last_only: bool = False) -> torch.Tensor:

@@ -77,9 +77,12 @@ class Sequence:
         self.stats.cache_hit = cache_hit
         self.submitted = perf_counter()
 
-    def admit(self, clock: MaskClock) -> None:
-        """Enter the batch, whose rows take their mask time from `clock`."""
+    def admit(self) -> None:
+        """Wait no longer: a row is there."""
         self.stats.waiting_seconds = perf_counter() - self.submitted
+
+    def enter(self, clock: MaskClock) -> None:
+        """Enter the batch, whose rows take their mask time from `clock`."""
         if self.guide is not None:
             self._mask_clock, self._mask_start = clock, clock.seconds
 

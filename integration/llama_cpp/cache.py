@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from ..engine.kv_cache import ChainRows, ModelError
+from ..engine.kv_cache import PIECE, ChainRows, ModelError
 from .library import Batch, Library
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ class LlamaRows(ChainRows):
     """The cache of one model: lengths of rows, and forward passes over a range of them."""
 
     model: LlamaModel
+    piece: int | None = PIECE
 
     def __init__(self, model: LlamaModel, capacity: int) -> None:
         most = model.library.llama_max_parallel_sequences()
@@ -55,6 +56,10 @@ class LlamaRows(ChainRows):
         heapq.heappush(self._free, self._sequences[row])
         self._drop(row, self._sequences, self._computed)
 
+    def swap(self, row: int, other: int) -> None:
+        """Exchange two rows."""
+        self._exchange(row, other, self._sequences, self._computed)
+
     def clear(self) -> None:
         """Forget all rows."""
         if self._context is not None:
@@ -64,7 +69,7 @@ class LlamaRows(ChainRows):
             values.clear()
 
     def prefill(self, row: int, prompt: Sequence[int]) -> torch.Tensor:
-        """Run a prompt in an empty row; the logits after its last token: (1, 1, vocabulary), float32."""
+        """Append a prompt, or a piece of one, to a row; the logits after its last token: (1, 1, vocabulary), float32."""
         return self.forward([prompt], first=row, last_only=True).clone()  # the next pass overwrites them
 
     def forward(

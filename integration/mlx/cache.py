@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from mlx_lm.models.cache import KVCache, make_prompt_cache
 
-from ..engine.kv_cache import ChainRows
+from ..engine.kv_cache import LARGE_PIECE, ChainRows
 
 if TYPE_CHECKING:
     from .model import MLXModel
@@ -30,6 +30,7 @@ class MLXRows(ChainRows):
     """The cache of one model: lengths of rows, and forward passes over a range of them."""
 
     model: MLXModel
+    piece: int | None = LARGE_PIECE
 
     def __init__(self, model: MLXModel, capacity: int) -> None:
         super().__init__(model, capacity)
@@ -46,6 +47,10 @@ class MLXRows(ChainRows):
         self._drop(row, self._caches)
         mx.clear_cache()  # MLX keeps freed memory; a row's is of no other row's size
 
+    def swap(self, row: int, other: int) -> None:
+        """Exchange two rows."""
+        self._exchange(row, other, self._caches)
+
     def clear(self) -> None:
         """Forget all rows."""
         self.lengths.clear()
@@ -53,7 +58,7 @@ class MLXRows(ChainRows):
         mx.clear_cache()
 
     def prefill(self, row: int, prompt: Sequence[int]) -> torch.Tensor:
-        """Run a prompt in an empty row; the logits after its last token: (1, 1, vocabulary), float32."""
+        """Append a prompt, or a piece of one, to a row; the logits after its last token: (1, 1, vocabulary), float32."""
         return self.forward([prompt], first=row, last_only=True)
 
     def forward(

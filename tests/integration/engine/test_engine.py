@@ -14,6 +14,7 @@ pytest.importorskip("transformers")
 from jsonschema import Draft202012Validator  # noqa: E402
 from jsonschema.validators import validator_for  # noqa: E402
 from jsonschema_specifications import REGISTRY  # noqa: E402
+from support.small_model import small_model  # noqa: E402
 
 from stackmask.integration.compiler import Compiler  # noqa: E402
 from stackmask.integration.engine import (  # noqa: E402
@@ -68,15 +69,6 @@ def test_greedy_is_what_transformers_says(model, engine):
     answer = engine.generate(ask)
     assert answer.token_ids == greedy_by_transformers(model[0], engine, ask.prompt, grammar, 100)
     assert (answer.finish_reason, answer.complete) == ("stop", True)
-
-
-def small_model(kind, **settings):
-    """A model of random weights with the demo model's vocabulary."""
-    transformers = pytest.importorskip("transformers")
-    torch.manual_seed(0)
-    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 2}
-    config = getattr(transformers, f"{kind}Config")(vocab_size=1280, max_position_embeddings=512, **sizes, **settings)
-    return getattr(transformers, f"{kind}ForCausalLM")(config).eval()
 
 
 @pytest.mark.parametrize(
