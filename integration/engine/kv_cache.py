@@ -220,7 +220,7 @@ class Slots(Rows):
         if not has_full_attention(model):
             raise ModelError(f"{type(model).__name__} has layers other than full attention, whose cache cannot be cut back")
         super().__init__(model, capacity)
-        self._last_only = _last_only(model)
+        self._last_only, self._cache_name = _last_only(model), _cache_name(model)
         self.piece: int | None = PIECE if model.device.type == "cpu" else LARGE_PIECE
         config = model.config.get_text_config()
         self._adds_masks = config._attn_implementation == "eager"  # to the scores, where others select by them
@@ -307,8 +307,8 @@ class Slots(Rows):
             input_ids=ids,
             attention_mask=mask,
             position_ids=positions,
-            past_key_values=self._cache,
             use_cache=True,
+            **{self._cache_name: self._cache},
             **(self._last_only if last_only else {}),
         )
         for row, new in enumerate(tokens):
@@ -348,7 +348,7 @@ class ModelCaches(Rows):
 
     def __init__(self, model: Any, capacity: int) -> None:
         super().__init__(model, capacity)
-        self._last_only = _last_only(model)
+        self._last_only, self._cache_name = _last_only(model), _cache_name(model)
         self._caches: list[Any] = []
         self._has_positions = "position_ids" in inspect.signature(model.forward).parameters
 
@@ -389,12 +389,12 @@ class ModelCaches(Rows):
             output = self.model(
                 input_ids=torch.tensor([[*new]], device=device),
                 attention_mask=torch.ones((1, end), dtype=torch.long, device=device),
-                past_key_values=self._caches[row],
                 use_cache=True,
+                **{self._cache_name: self._caches[row]},
                 **positions,
                 **self._last_only,
             )
-            self._caches[row], self.lengths[row] = output.past_key_values, end
+            self._caches[row], self.lengths[row] = getattr(output, self._cache_name), end
             tables.append(output.logits[:, -1:].float())
         self.forwards += 1
         return torch.cat(tables)
@@ -424,3 +424,8 @@ def has_full_attention(model: Any) -> bool:
 def _last_only(model: Any) -> dict[str, Any]:
     """The argument that spares the logits of all tokens but the last, where the model has it."""
     return {"logits_to_keep": 1} if "logits_to_keep" in inspect.signature(model.forward).parameters else {}
+
+
+def _cache_name(model: Any) -> str:
+    """The model's name for its cache; transformers renames it."""
+    return "cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values"
