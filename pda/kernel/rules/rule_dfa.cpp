@@ -327,9 +327,8 @@ StateId RuleDfa::resolve(StateId state, u32 index) {
 
 void RuleDfa::make_table(StateId state) {
   DfaState& f = states_[state];
-  f.table = static_cast<u32>(tables_.size());
-  tables_.emplace_back();
-  tables_.back().fill(DEAD);
+  tables_.emplace_back().fill(DEAD);
+  f.table = static_cast<u32>(tables_.size() - 1);  // not before there is one: there may be no memory for it
   for (u32 i = f.ranges; i < f.ranges + f.range_count; i++)
     for (u32 b = ranges_[i].lo; b <= ranges_[i].hi; b++) tables_.back()[b] = ranges_[i].target;
 }

@@ -11,8 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import pytest
-from support.programs import NAMES, TOKENS, VOCABULARY, grammars, random_walk, run, write_vocabulary
+from support.programs import NAMES, STOP, TOKENS, VOCABULARY, grammars, random_walk, run, write_vocabulary
 
 from stackmask import Compiler
 
@@ -176,3 +177,37 @@ def test_forced_bytes_go_as_far_as_the_buffer(objects: list[Path]) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     filled = [f"1 4 {'abab'[:capacity].ljust(6, '.')}" for capacity in range(6)]
     assert done.stdout.splitlines() == [*filled, "0", "0", "0"]
+
+
+@pytest.fixture(scope="session")
+def allocations(objects: list[Path]) -> Path:
+    """The program that lets allocations fail, with the kernel under the sanitizers."""
+    made, compiled = objects[0].with_name("allocations"), objects[0].with_name("allocations.o")
+    source = Path(__file__).with_name("allocations.cpp")
+    subprocess.run(
+        ["c++", "-std=c++20", "-Wall", "-Wextra", "-Werror", f"-I{KERNEL / 'c'}", *SANITIZE, "-c", source, "-o", compiled], check=True
+    )
+    subprocess.run(["c++", *SANITIZE, compiled, *objects[1:], "-Wl,--wrap=realloc", "-pthread", "-o", made], check=True)
+    return made
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_allocation_may_fail(allocations: Path, vocabulary_file: Path, name: str) -> None:
+    """Each allocation of each call fails in turn, alone or with all after it: the call says so, matchers are as before, nothing leaks."""
+    grammar = grammars()[name]
+    matcher = grammar.matcher()
+    random, mask, text = Random(3), np.zeros((1, -(-VOCABULARY.size // 32)), np.int32), []
+    while len(text) < 5:
+        matcher.fill_next_token_bitmask(mask)
+        allowed = [token for token in range(STOP) if mask[0][token // 32] >> token % 32 & 1]
+        if not allowed:
+            break
+        text.append(random.choice([token for token in allowed if len(TOKENS[token] or b"") > 1] or allowed))
+        assert matcher.accept_token(text[-1])
+    path = vocabulary_file.with_name(f"grammar of {name}")
+    path.write_bytes(grammar.to_bytes())
+    commands = "".join(f"{token}\n" for token in text)
+    done = subprocess.run([allocations, vocabulary_file, path, "0", "1"], input=commands, capture_output=True, text=True, timeout=600)
+    assert (done.returncode, done.stderr) == (0, "")
+    failed = {function: int(count) for function, count, _ in map(str.split, done.stdout.splitlines())}
+    assert failed["fill"] > 10 and failed["grammar_new"] > 50 and failed["accept_token"] >= len(text) and failed["matcher_fork"] > 0
