@@ -128,7 +128,8 @@ def main() -> int:
         ends[end] += 1
         slowest, largest = max(slowest, seconds), max(largest, grown)
         number += 1
-    print(print(f"{number} cases: {counts}; most {slowest:.2f} s, {largest:.0f} MB"))
+    counts = ", ".join(f"{count} {end}" for end, count in sorted(ends.items()))
+    print(f"{number} cases: {counts}; at most {slowest:.2f} s, {largest:.0f} MB")
     return 0
 
 
