@@ -151,6 +151,20 @@ def test_lookup_and_merge():
     assert merge([[4, 5, 6]], 2) == Draft((4, 5), None)
 
 
+def test_lookup_in_a_text_that_repeats_itself():
+    """However often the last token occurs, each token is looked at once, and a few occurrences are compared."""
+
+    class Counted(list):
+        looks = 0
+
+        def __getitem__(self, place):
+            Counted.looks += 1
+            return super().__getitem__(place)
+
+    assert lookup(Counted([5] * 4000), 3, 8) == [[5]]
+    assert Counted.looks < 4000 + 2000
+
+
 def test_spelling_within_a_number_of_tokens(engine):
     """The fewest tokens that spell a text, or nothing where even these are too many."""
     tokenization = ShortestTokenization(engine.vocabulary)
