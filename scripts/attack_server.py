@@ -245,7 +245,7 @@ async def run(arguments: argparse.Namespace, url: str, process: int) -> list[str
     watch = Watch(url)
     async with watch.running(arguments.clients):
         async with httpx.AsyncClient(base_url=url, timeout=60) as http:  # so that the model's caches have their size
-            await asyncio.gather(*(http.post(CHAT, json=said("Write a person. " * 350)[1]) for _ in range(4)))
+            await asyncio.gather(*(http.post(CHAT, json=said("Write a person. " * 350)[1]) for _ in range(64)))
         await asyncio.sleep(arguments.window)
         before = memory(process)
         print(f"{'':30} {'calm':>7} {'p99':>7} {'ratio':>6} {'longest':>8} {'health':>7} {'MB':>5}  what the attacker got", flush=True)
