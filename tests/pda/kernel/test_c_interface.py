@@ -197,7 +197,7 @@ def test_every_allocation_may_fail(allocations: Path, vocabulary_file: Path, nam
     grammar = grammars()[name]
     matcher = grammar.matcher()
     random, mask, text = Random(3), np.zeros((1, -(-VOCABULARY.size // 32)), np.int32), []
-    while len(text) < 5:
+    while len(text) < 2:
         matcher.fill_next_token_bitmask(mask)
         allowed = [token for token in range(STOP) if mask[0][token // 32] >> token % 32 & 1]
         if not allowed:
