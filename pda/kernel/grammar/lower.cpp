@@ -14,6 +14,7 @@ namespace {
 
 constexpr u64 INLINE_GROWTH = 4;    // inlining small rules may multiply the states of a grammar by this
 constexpr u64 INLINE_FLOOR = 2048;  // ... or up to this many states in all
+constexpr u32 RANKS = 16;           // of a node: of its rule, its scope, and rows of parts in rows of it
 
 class Lowering final : public Source, private Spelling {
  public:
@@ -23,7 +24,7 @@ class Lowering final : public Source, private Spelling {
            const Limits& limits, bool apart)
       : expressions_(std::move(expressions)), known_(std::move(facts)), ex_(*expressions_), facts_(*known_), limits_(limits),
         few_states_(thresholds.few_states), sharing_bytes_(thresholds.sharing_bytes), spelled_bytes_(thresholds.spelled_bytes),
-        apart_(apart), budget_(std::max(facts_.states * INLINE_GROWTH, INLINE_FLOOR)) {}
+        row_parts_(thresholds.row_parts), apart_(apart), budget_(std::max(facts_.states * INLINE_GROWTH, INLINE_FLOOR)) {}
 
   void begin(Nfa& nfa) {
     nfa_ = &nfa;
@@ -93,7 +94,7 @@ class Lowering final : public Source, private Spelling {
     u32 body, member;    // the counted body it lies in
     u32 origin;
     bool whole = false;  // the whole of a rule, which is not made a rule again
-    u32 piece = NONE;    // a piece of an automaton, of the words of an EXCEPT or of those among alternatives, an index into pieces_
+    u32 piece = NONE;  // a piece of an automaton, of a SEQ, of the words of an EXCEPT or of those among alternatives: an index into pieces_
     bool in_body() const { return body != NONE; }
   };
   struct Deferred {
@@ -102,6 +103,7 @@ class Lowering final : public Source, private Spelling {
   };
   // A state of an automaton: where its arguments begin, and the first of them. Of an EXCEPT: the words from `first` to before `last`, which
   // share their first `depth` bytes, and the state of every text that has left them. Of words among alternatives: such a range of words_.
+  // Of a SEQ: its parts from `first` to before `last`, a row in `depth` rows.
   struct Piece {
     u32 first, last, depth;
     NfaStateId state;
@@ -115,19 +117,19 @@ class Lowering final : public Source, private Spelling {
   const Expressions& ex_;
   const Facts& facts_;
   Limits limits_;
-  u32 few_states_, sharing_bytes_, spelled_bytes_;  // thresholds
+  u32 few_states_, sharing_bytes_, spelled_bytes_, row_parts_;  // thresholds
   bool apart_;
-  u64 budget_;                    // states up to which small rules are inlined
+  u64 budget_;  // states up to which small rules are inlined
   Deadline* deadline_ = nullptr;
-  std::vector<RuleId> rule_of_;   // rules of the expressions -> rules of the NFA
-  std::vector<u32> bodies_;       // by rule of the NFA: its node
+  std::vector<RuleId> rule_of_;  // rules of the expressions -> rules of the NFA
+  std::vector<u32> bodies_;  // by rule of the NFA: its node
   std::unordered_map<u64, RuleId> outlined_;
   std::vector<Task> tasks_;
   std::vector<Deferred> deferred_;
   std::vector<Piece> pieces_;
   std::vector<Word> words_;
-  NfaStateId here_ = NONE;          // the state being expanded
-  RuleId rule_{0};                  // that its states belong to
+  NfaStateId here_ = NONE;  // the state being expanded
+  RuleId rule_{0};  // that its states belong to
   // Where else a state belongs: the counted body it lies in and the member of it, where it was written, and how many characters may still
   // be counted from it.
   struct Place {
@@ -214,7 +216,7 @@ class Lowering final : public Source, private Spelling {
     rule.name = name;
     rule.scope = scope;
     rule.nullable = facts_.is(node, NULLABLE);
-    rule.rank = facts_.rank[vertex] * 2 + scope;
+    rule.rank = facts_.rank[vertex] * RANKS + scope;
     rule.origin = static_cast<u32>(nfa_->origins.size());
     // A capture, limit or temperature around the whole text of a rule is a property of the rule.
     bool empty = false;
@@ -272,6 +274,7 @@ class Lowering final : public Source, private Spelling {
     place_ = {task.body, task.member, task.origin};
     if (task.piece != NONE) {
       const i32 op = ex_.nodes[node].op;
+      if (op == OP_SEQ) return row(task, pieces_[task.piece]);
       return op == OP_EXCEPT ? except_piece(task) : op == OP_ALT ? words_piece(task) : automaton_piece(task);
     }
     const std::size_t n = ex_.count(node);
@@ -285,12 +288,7 @@ class Lowering final : public Source, private Spelling {
       case OP_CHARS: chars(task.from, task.to, &ex_.ints[ex_.nodes[node].begin + 1], n - 1, ex_.arg(node, 0)); break;
       case OP_SEQ: {
         if (task.in_body() && !task.whole && delimits_count(node)) return call(task, outline(node));
-        NfaStateId at = task.from;
-        for (std::size_t i = 0; i < n; i++) {
-          const NfaStateId next = i + 1 == n ? task.to : state();
-          part(task, ex_.arg(node, i), at, next);
-          at = next;
-        }
+        sequence(task);
         break;
       }
       case OP_ALT: alternatives(task); break;
@@ -442,6 +440,88 @@ class Lowering final : public Source, private Spelling {
       if (byte > 0x7F) nfa_->states[from].partial_non_ascii = true;
       from = next;
     }
+  }
+
+  void sequence(const Task& task) {
+    const u32 n = static_cast<u32>(ex_.count(task.node));
+    NfaStateId at = task.from;
+    for (u32 i = 0, looked_at = 0; i < n;) {
+      u32 end = i + 1;
+      if (i >= looked_at) {
+        looked_at = row_end(task, i);
+        if (is_row(task, i, looked_at)) end = looked_at;
+      }
+      const NfaStateId next = end == n ? task.to : state();
+      Task own = task;
+      own.from = at, own.to = next;
+      if (end > i + 1) row(own, {i, end, 0, NONE});
+      else part(task, ex_.arg(task.node, i), at, next);
+      at = next, i = end;
+    }
+  }
+  // A row of parts that may all read nothing, many of them calls: rows of it are rules.
+  //
+  //   r1? r2? ... r64?   ->   (r1? ... r8?) (r9? ... r16?) ... (r57? ... r64?)
+  //
+  // A state would stand before all parts that follow, and calls make the states behind them all: the square of the row's length, where
+  // now it is some times the length.
+  void row(const Task& task, const Piece whole) {
+    const u32 parts = whole.last - whole.first, rows = std::min(8u, std::max(2u, row_parts_ / 4));
+    const u32 each = parts > rows ? (parts + rows - 1) / rows : 1;
+    NfaStateId at = task.from;
+    for (u32 first = whole.first; first < whole.last; first += each) {
+      const u32 last = std::min(first + each, whole.last);
+      const NfaStateId next = last == whole.last ? task.to : state();
+      if (last == first + 1) {
+        part(task, ex_.arg(task.node, first), at, next);
+      } else {
+        Task own = task;
+        own.from = at, own.to = next;
+        call(own, row_rule(task, {first, last, whole.depth + 1, NONE}));
+      }
+      at = next;
+    }
+  }
+  RuleId row_rule(const Task& whole, const Piece row) {
+    const RuleId id = new_rule(whole.node, whole.node, nfa_->origins[whole.origin].name, false);
+    Rule& rule = nfa_->rules[id];
+    rule.nullable = true;
+    rule.rank += 1 + row.depth;
+    Deferred& body = deferred_[nfa_->states[rule.start].pending];
+    body.task.piece = static_cast<u32>(pieces_.size());
+    pieces_.push_back(row);
+    return id;
+  }
+  // Behind the part that a row of parts ends with.
+  u32 row_end(const Task& task, u32 first) const {
+    const u32 n = static_cast<u32>(ex_.count(task.node));
+    u32 end = first;
+    while (end < n && facts_.is(static_cast<u32>(ex_.arg(task.node, end)), NULLABLE)) end++;
+    return std::max(end, first + 1);
+  }
+  bool is_row(const Task& task, u32 first, u32 last) const {
+    if (last - first < row_parts_ || last - first < 3 || apart_ || nfa_->any_distinct) return false;
+    u32 calls = 0;
+    for (u32 i = first; i < last && calls < row_parts_; i++) calls += holds_call(task, static_cast<u32>(ex_.arg(task.node, i)));
+    return calls >= row_parts_;
+  }
+  // A call that stays one, found within a few nodes.
+  bool holds_call(const Task& task, u32 node) const {
+    Scratch<u32> work{node};
+    for (u32 looked = 0; !work.empty() && looked < 16; looked++) {
+      const u32 at = work.back();
+      work.pop_back();
+      const i32 op = ex_.nodes[at].op;
+      if (op == OP_SCOPE || op == OP_LIMIT || op == OP_TEMPERATURE || (facts_.is(at, SHARED) && !merges(at, task))) return true;
+      if (op == OP_CALL) {
+        const u32 called = static_cast<u32>(ex_.arg(at, 0));
+        if (!merges(static_cast<u32>(ex_.nodes.size()) + called, task)) return true;
+        work.push_back(static_cast<u32>(ex_.rules[called]));
+      } else {
+        ex_.each_operand(at, [&](u32 operand) { work.push_back(operand); });
+      }
+    }
+    return false;
   }
 
   // Of the edges those that lead to the end.
