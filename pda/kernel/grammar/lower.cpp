@@ -14,6 +14,7 @@ namespace {
 
 constexpr u64 INLINE_GROWTH = 4;    // inlining small rules may multiply the states of a grammar by this
 constexpr u64 INLINE_FLOOR = 2048;  // ... or up to this many states in all
+constexpr std::size_t LOOKED_AT = 16;  // nodes, for a call
 constexpr u32 RANKS = 16;           // of a node: of its rule, its scope, and rows of parts in rows of it
 
 class Lowering final : public Source, private Spelling {
@@ -295,7 +296,7 @@ class Lowering final : public Source, private Spelling {
       case OP_REPEAT: repeat(task); break;
       case OP_CALL: {
         const u32 called = static_cast<u32>(ex_.arg(node, 0)), vertex = static_cast<u32>(ex_.nodes.size()) + called;
-        if (!merges(vertex, task)) return call(task, rule(called));
+        if (!merges(vertex, task) || deep_in_row(task, vertex)) return call(task, rule(called));
         const u32 origin = static_cast<u32>(nfa_->origins.size());
         nfa_->origins.push_back({called, task.origin});
         later({static_cast<u32>(ex_.rules[called]), task.from, task.to, task.body, task.member, origin, true});
@@ -505,12 +506,40 @@ class Lowering final : public Source, private Spelling {
     for (u32 i = first; i < last && calls < row_parts_; i++) calls += holds_call(task, static_cast<u32>(ex_.arg(task.node, i)));
     return calls >= row_parts_;
   }
+  // A rule at the end of a rule at the end of a rule ..., each of which may read nothing: a row as well, of which pieces stay rules.
+  bool deep_in_row(const Task& task, u32 vertex) const {
+    if (!facts_.is(vertex, NULLABLE) || nfa_->any_distinct) return false;
+    u32 depth = 0;
+    for (u32 at = nfa_->origins[task.origin].parent; at != NONE && depth < row_parts_; at = nfa_->origins[at].parent) depth++;
+    return depth == row_parts_ && holds_call(task, static_cast<u32>(ex_.rules[vertex - ex_.nodes.size()]));
+  }
+  // A body of a loop whose alternatives begin with calls, and end with calls that something optional of their own follows: behind each of
+  // these all that begin may follow, unless the body is a rule.
+  bool ends_in_many_ways(const Task& task, u32 body) const {
+    u32 node = body;
+    while (ex_.nodes[node].op == OP_CALL && merges(static_cast<u32>(ex_.nodes.size()) + static_cast<u32>(ex_.arg(node, 0)), task))
+      node = static_cast<u32>(ex_.rules[static_cast<std::size_t>(ex_.arg(node, 0))]);
+    if (ex_.nodes[node].op != OP_ALT || ex_.count(node) < row_parts_ || apart_ || nfa_->any_distinct) return false;
+    u32 starts = 0, ends = 0;
+    for (std::size_t i = 0; i < ex_.count(node); i++) {
+      const u32 way = static_cast<u32>(ex_.arg(node, i));
+      if (ex_.nodes[way].op != OP_SEQ) {
+        starts += holds_call(task, way);
+        continue;
+      }
+      const std::size_t parts = ex_.count(way);
+      std::size_t last = parts - 1;
+      while (last > 0 && facts_.is(static_cast<u32>(ex_.arg(way, last)), NULLABLE)) last--;
+      starts += holds_call(task, static_cast<u32>(ex_.arg(way, 0)));
+      ends += last + 1 < parts && holds_call(task, static_cast<u32>(ex_.arg(way, last)));
+    }
+    return starts >= row_parts_ && ends >= row_parts_;
+  }
   // A call that stays one, found within a few nodes.
   bool holds_call(const Task& task, u32 node) const {
     Scratch<u32> work{node};
-    for (u32 looked = 0; !work.empty() && looked < 16; looked++) {
-      const u32 at = work.back();
-      work.pop_back();
+    for (std::size_t i = 0; i < work.size() && i < LOOKED_AT; i++) {
+      const u32 at = work[i];
       const i32 op = ex_.nodes[at].op;
       if (op == OP_SCOPE || op == OP_LIMIT || op == OP_TEMPERATURE || (facts_.is(at, SHARED) && !merges(at, task))) return true;
       if (op == OP_CALL) {
@@ -518,7 +547,8 @@ class Lowering final : public Source, private Spelling {
         if (!merges(static_cast<u32>(ex_.nodes.size()) + called, task)) return true;
         work.push_back(static_cast<u32>(ex_.rules[called]));
       } else {
-        ex_.each_operand(at, [&](u32 operand) { work.push_back(operand); });
+        for (std::size_t k = 0, n = ex_.operand_count(at); k < n && work.size() < LOOKED_AT; k++)
+          if (const u32 operand = ex_.operand(at, k); operand != NONE) work.push_back(operand);
       }
     }
     return false;
@@ -564,7 +594,13 @@ class Lowering final : public Source, private Spelling {
     if (maximum < 0 && minimum <= 1) {  // * and +
       const NfaStateId in = state(), out = state();
       epsilon(task.from, in);
-      part(task, ex_.arg(task.node, 0), in, out);
+      if (ends_in_many_ways(task, body)) {
+        Task own = task;
+        own.from = in, own.to = out;
+        call(own, ex_.nodes[body].op == OP_CALL ? rule(static_cast<u32>(ex_.arg(body, 0))) : outline(body));
+      } else {
+        part(task, ex_.arg(task.node, 0), in, out);
+      }
       epsilon(out, in);
       epsilon(out, task.to);
       if (minimum == 0) epsilon(in, task.to);

@@ -458,47 +458,59 @@ def test_states_of_long_choices_are_made_where_texts_come(kernel: Engine) -> Non
     assert grammar.statistics["nfa_states"] < 12_000
 
 
-def row(count: int, *, counted: bool = False) -> Grammar:
-    """Numbered rules in a row, each of which may be empty, as may be the text between some of them."""
+def optionals(count: int, shape: str) -> Grammar:
+    """Numbered rules that may be empty, or that something optional follows: in rows, counted or nested, and in a loop."""
     b = GrammarBuilder()
-    parts: list[NodeId] = []
+    calls: list[NodeId] = []
     for number in range(count):
         rule = b.rule(f"r{number}")
         letters = [b.literal(b"abc"[number % 3 : number % 3 + 1]), b.literal(b"d%d" % number)]
-        b.define(rule, b.alt(b.literal(b""), b.seq(b.alt(*letters), b.call(rule))))
-        parts += (
-            [b.call(rule)]
-            if number % 5
-            else [b.optional(b.seq(b.literal(b"<"), b.call(rule), b.literal(b">"))), b.optional(b.literal(b"-"))]
-        )
-    node = b.seq(b.literal(b"("), *parts, b.literal(b")"))
-    return one_rule(b, b.repeat(node, 2, 60) if counted else node)
+        b.define(rule, b.alt(b.literal(b"e" if shape == "loop" else b""), b.seq(b.alt(*letters), b.call(rule))))
+        calls.append(b.call(rule))
+    dash, close = b.optional(b.literal(b"-")), b.literal(b")")
+    if shape == "nested":
+        node = b.literal(b"")
+        for number, call in enumerate(calls):
+            rule = b.rule(f"t{number}")
+            b.define(rule, b.alt(b.seq(call, node), b.literal(b"")))
+            node = b.call(rule)
+        return one_rule(b, b.seq(b.literal(b"("), node, close))
+    if shape == "loop":
+        ways = [b.seq(call, b.optional(b.literal(b"<%d>" % (number % 7)))) for number, call in enumerate(calls)]
+        return one_rule(b, b.seq(b.literal(b"("), b.repeat(b.alt(*ways, b.literal(b"-"))), close))
+    parts = [
+        [call] if number % 5 else [b.optional(b.seq(b.literal(b"<"), call, b.literal(b">"))), dash] for number, call in enumerate(calls)
+    ]
+    node = b.seq(b.literal(b"("), *(node for part in parts for node in part), close)
+    return one_rule(b, b.repeat(node, 2, 60) if shape == "counted" else node)
 
 
-@pytest.mark.parametrize("counted", [False, True])
+@pytest.mark.parametrize("shape", ["row", "counted", "nested", "loop"])
 @pytest.mark.parametrize("count", [33, 90])
-def test_rows_of_rules_that_may_be_empty(kernel: Engine, reference: Engine, count: int, counted: bool) -> None:
+def test_rows_of_rules_that_may_be_empty(kernel: Engine, reference: Engine, count: int, shape: str) -> None:
     """Rows of calls become rules, and the masks are those of the reference engine."""
-    tokens = [*BYTES[:256], b"ab", b"d1", b"2b", b"<a>", b"><", b"a)(", b"(a-", b"--", None]
-    grammar = row(count, counted=counted)
-    made = [matcher(engine, grammar, tokens, [len(tokens) - 1]) for engine in (kernel, reference)]
-    random = Random(count)
-    for _ in range(30):
-        masks = [mask_of(at, len(tokens)) for at in made]
-        assert masks[0] == masks[1]
-        token = random.choice([token for token in masks[0] if token < len(tokens) - 1] or [len(tokens) - 1])
-        assert [at.accept_token(token) for at in made] == [True, True]
-        if made[0].is_terminated:
-            break
+    tokens = [*BYTES[:256], b"ab", b"d1", b"2b", b"<a>", b"><", b"a)(", b"(a-", b"--", b"e<", b"e<2>a", None]
+    grammar = optionals(count, shape)
+    for seed in range(4):
+        random = Random(seed)
+        made = [matcher(engine, grammar, tokens, [len(tokens) - 1]) for engine in (kernel, reference)]
+        for _ in range(12):
+            masks = [mask_of(at, len(tokens)) for at in made]
+            assert masks[0] == masks[1]
+            token = random.choice([token for token in masks[0] if token < len(tokens) - 1] or [len(tokens) - 1])
+            assert [at.accept_token(token) for at in made] == [True, True]
+            if made[0].is_terminated:
+                break
 
 
-def test_rows_of_rules_take_work_that_grows_with_them(kernel: Engine) -> None:
+@pytest.mark.parametrize(("shape", "text"), [("row", b"(ab"), ("counted", b"(ab"), ("nested", b"(ab"), ("loop", b"(ae")])
+def test_rows_of_rules_take_work_that_grows_with_them(kernel: Engine, shape: str, text: bytes) -> None:
     """What may follow a call in a row is not listed anew behind each."""
 
     def work(count: int) -> int:
-        grammar = prepare(kernel, row(count))
+        grammar = prepare(kernel, optionals(count, shape))
         at = kernel.Matcher(grammar, [STOP])
-        for byte in b"(ab":
+        for byte in text:
             mask_of(at, len(BYTES))
             assert at.accept_token(byte)
         mask_of(at, len(BYTES))
