@@ -26,6 +26,8 @@ struct Thresholds {
   // RuleDfa.
   u32 dense_bytes = 24;  // live bytes from which a state is dense
   u32 lookups = 48;  // of bytes in a dense state, from which on it has a table
+  // Stacks.
+  u32 bundled_tokens = 8;  // regions that began in so many tokens are the smallest bundle
   // Lowering.
   u32 unrolled_states = 24;  // states up to which a repetition is unrolled, not counted
   u32 shared_states = 12;  // states from which on an expression that stands in several places becomes a rule
@@ -61,6 +63,7 @@ inline constexpr struct {
     {"tried_nodes", &Thresholds::tried_nodes},
     {"dense_bytes", &Thresholds::dense_bytes},
     {"lookups", &Thresholds::lookups},
+    {"bundled_tokens", &Thresholds::bundled_tokens},
     {"unrolled_states", &Thresholds::unrolled_states},
     {"shared_states", &Thresholds::shared_states},
     {"inlined_states", &Thresholds::inlined_states},

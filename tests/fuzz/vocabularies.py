@@ -132,6 +132,7 @@ LOW: Final[dict[str, tuple[int, ...]]] = {
     "tried_nodes": (0, 4),
     "dense_bytes": (2, 5, 12),
     "lookups": (1, 2),
+    "bundled_tokens": (1, 2),
     "unrolled_states": (0, 2, 8),
     "shared_states": (0, 2),
     "inlined_states": (0, 2),

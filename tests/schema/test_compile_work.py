@@ -26,6 +26,7 @@ from stackmask.pda.limits import Limits
 from stackmask.pda.regex import regex_dfa, regex_grammar
 from stackmask.schema.algebra import boolean
 from stackmask.schema.json_schema import json_schema_grammar
+from stackmask.schema.sets import objects
 from stackmask.schema.sets.strings import Strings
 from stackmask.schema.structural_tag import structural_tag_grammar
 
@@ -248,6 +249,24 @@ def test_unions_of_words(words: list[str], patterns: list[str]) -> None:
     for part in [*others, *map(dfa.from_string, words)]:
         expected = dfa.union(expected, part)
     assert found == expected
+
+
+def test_alternatives_that_will_be_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An object in any order of which each key narrows the next is refused without a look at all the alternatives that may be."""
+    looked_at = 0
+
+    def prune(*arguments: Any) -> Any:
+        nonlocal looked_at
+        looked_at += 1
+        return objects.prune(*arguments)
+
+    monkeypatch.setattr("stackmask.schema.emit.objects.prune", prune)
+    keys = names(27)
+    dependents = {key: {"properties": {keys[(place + 1) % len(keys)]: {"maximum": 9}}} for place, key in enumerate(keys)}
+    members = {key: {"type": "integer"} for key in keys}
+    with pytest.raises(LimitError, match="the graph of one object"):
+        schema({"type": "object", "properties": members, "dependentSchemas": dependents}, "any")(Limits())
+    assert looked_at < 4_000
 
 
 CIRCLE = {

@@ -209,7 +209,10 @@ class Rewriter {
   // Left-corner transform on automata. Within a component, A => B1 x1 => B2 x2 x1 => ... => y xk ... x1: a text of A is a seed y
   // of some Bk (a path that does not begin by calling into the component), followed from the bottom up by what the callers still
   // read after their left calls. So A becomes: the seeds of all members, and from the end of a member B to wherever a member
-  // stands after a left call of B. Quadratic in the component at most; its other calls stay calls.
+  // stands after a left call of B. Its other calls stay calls.
+  //
+  // Only members that are still called need this: from outside of the component, or from what follows a seed. Of rules in a row that call
+  // each other first that is one, so that they take states linear in their number, and quadratic at most.
   void rewrite_left_recursion() {
     struct Seed {
       Item item;
@@ -217,6 +220,7 @@ class Rewriter {
     };
     Closure closure(nfa_);
     const std::vector<std::vector<RuleId>> cyclic = left_recursive();
+    std::vector<u8> called = called_from_other_components(cyclic);
     for (const std::vector<RuleId>& component : cyclic) {
       std::vector<u8> inside(nfa_.rules.size(), 0);
       for (const RuleId r : component) inside[r] = 1;
@@ -232,16 +236,26 @@ class Rewriter {
         for (const Item& item : closure.result)
           if (item.state != nfa_.rules[r].final) seeds.push_back({item, r});
       }
-      // All states of the component's rules.
-      std::vector<NfaStateId> states;
-      std::vector<u8> visited(nfa_.states.size(), 0);
-      for (const RuleId r : component) collect(nfa_.rules[r].start, nfa_.rules[r].final, visited, states);
+      // All states of the component's rules that follow a seed or a left call.
+      std::vector<NfaStateId> states, work;
+      for (const RuleId r : component) work.push_back(nfa_.rules[r].final);
+      for (const Seed& seed : seeds) each_edge(seed.item.state, [&](u32 e) { work.push_back(nfa_.edges[e].target); });
+      collect(work, states);
+      for (const NfaStateId s : states)
+        each_edge(s, [&](u32 e) {
+          if (nfa_.edges[e].kind == EDGE_CALL) called[nfa_.edges[e].callee()] = 1;
+        });
       struct Redefinition {
         RuleId rule;
         NfaStateId start, final;
       };
       std::vector<Redefinition> redefinitions;
       for (const RuleId a : component) {
+        if (!called[a]) {  // its texts are read as those of its callers
+          const NfaStateId start = nfa_.add_state(a);
+          redefinitions.push_back({a, start, nfa_.add_state(a)});
+          continue;
+        }
         nfa_.rewritten_rules++;
         copy_states(states, a);
         auto at = [&](NfaStateId state) { return copy_of_[state]; };
@@ -283,8 +297,25 @@ class Rewriter {
     find_nullable();
     if (!left_recursive().empty()) throw BadGrammar("left recursion that could not be rewritten");
   }
-  void collect(NfaStateId start, NfaStateId final, std::vector<u8>& visited, std::vector<NfaStateId>& states) {
-    std::vector<NfaStateId> work{start, final};
+  // By rule: it is the root, or called by a rule that is not in its component of left recursive rules.
+  std::vector<u8> called_from_other_components(const std::vector<std::vector<RuleId>>& cyclic) {
+    std::vector<u32> component_of(nfa_.rules.size(), NONE);
+    for (u32 i = 0; i < cyclic.size(); i++)
+      for (const RuleId r : cyclic[i]) component_of[r] = i;
+    std::vector<u8> called(nfa_.rules.size(), 0);
+    called[nfa_.root] = 1;
+    for (const NfaState& state : nfa_.states)
+      for (u32 e = state.first; e != NONE; e = nfa_.edges[e].next) {
+        if (nfa_.edges[e].kind != EDGE_CALL) continue;
+        const RuleId callee = nfa_.edges[e].callee();
+        if (component_of[callee] == NONE || component_of[callee] != component_of[state.rule]) called[callee] = 1;
+      }
+    return called;
+  }
+
+  // The states that those in `work` lead to, and these themselves.
+  void collect(std::vector<NfaStateId>& work, std::vector<NfaStateId>& states) {
+    std::vector<u8> visited(nfa_.states.size(), 0);
     while (!work.empty()) {
       const NfaStateId s = work.back();
       work.pop_back();

@@ -28,10 +28,10 @@ StateId RuleDfa::guard(StateId back, u32 text) {
   return id;
 }
 
-StateId RuleDfa::region(RuleId rule, u32 tokens, u32 bytes) {
-  const u32 words[5] = {NONE, NONE, rule, tokens, bytes};
+StateId RuleDfa::region(RuleId rule, u32 tokens, u32 bytes, u32 bundle) {
+  const u32 words[6] = {NONE, NONE, rule, tokens, bytes, bundle};
   check_limit();
-  const StateId id(items_.intern(words, 5));
+  const StateId id(items_.intern(words, 6));
   if (id == states_.size()) {
     DfaState state;
     state.flags = STATE_REGION | STATE_FINAL | STATE_BUILT;

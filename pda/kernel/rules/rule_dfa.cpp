@@ -12,7 +12,8 @@ constexpr std::size_t FEW_LIVE = 64;  // edges, which are sorted by comparison
 }  // namespace
 
 RuleDfa::RuleDfa(Nfa nfa, const Thresholds& thresholds, const Limits& limits)
-    : nfa_(std::move(nfa)), limits_(limits), closure_(nfa_), dense_bytes_(thresholds.dense_bytes), lookups_(thresholds.lookups) {
+    : nfa_(std::move(nfa)), limits_(limits), closure_(nfa_), dense_bytes_(thresholds.dense_bytes), lookups_(thresholds.lookups),
+      bundled_tokens_(thresholds.bundled_tokens) {
   // The size for an everyday grammar: growing step by step would copy it several times.
   items_.reserve(64, 512);
   states_.reserve(64);
@@ -405,7 +406,7 @@ std::vector<StateId> RuleDfa::keep(std::vector<u8>& used) {
   items_.expect(sets, words);
   std::vector<Item> items;
   for (u32 s = 1; s < old_states.size(); s++) {
-    if (used[s] && (old_states[s].flags & STATE_REGION)) map[s] = region(RuleId(old.at(s)[2]), old.at(s)[3], old.at(s)[4]);
+    if (used[s] && (old_states[s].flags & STATE_REGION)) map[s] = region(RuleId(old.at(s)[2]), old.at(s)[3], old.at(s)[4], old.at(s)[5]);
     if (!is_set(s)) continue;
     check_limit();
     items.clear();

@@ -154,8 +154,15 @@ class RuleDfa {
   u32 seen_spellings(StateId state);  // how many texts at most spell them without needless escapes, NONE if unknown
   // Regions: a state below those of a rule with a limit or a temperature, which ends as soon as they do. It says which rule it is and,
   // for a limit, where its text began: after how many tokens, and how many bytes of one.
-  StateId region(RuleId rule, u32 tokens, u32 bytes);
+  // A bundle stands on regions of a rule that began close together, and on smaller bundles (stacks/regions.h). It is passed like a region.
+  StateId region(RuleId rule, u32 tokens, u32 bytes, u32 bundle = 0);
   const Rule& region_rule(StateId region) const { return nfa_.rules[items_.at(region)[2]]; }
+  u32 bundled_tokens() const { return bundled_tokens_; }
+  bool is_bundle(StateId region) const { return items_.at(region)[5] != 0; }
+  u32 region_end(StateId region) const {  // after how many tokens it may end where it must, NONE for no limit
+    const u32 limit = is_bundle(region) ? NONE : region_rule(region).limit;
+    return limit == NONE ? NONE : region_start(region) + limit;
+  }
   u32 region_start(StateId region) const { return items_.at(region)[3]; }
 
   Nfa& nfa() { return nfa_; }
@@ -171,7 +178,7 @@ class RuleDfa {
   Nfa nfa_;
   Limits limits_;
   Closure closure_;
-  u32 dense_bytes_, lookups_;  // thresholds
+  u32 dense_bytes_, lookups_, bundled_tokens_;  // thresholds
   u32 base_registers_;  // those that the NFA was made with
   u32 delta_states_ = 0;
   Interner items_;  // by state; of guards and regions other words, which begin with NONE

@@ -1,7 +1,6 @@
 #include "stacks/regions.h"
 
 #include <algorithm>
-#include <unordered_map>
 
 namespace stackmask {
 
@@ -35,20 +34,76 @@ double Regions::temperature(StackId configuration) {
   return highest ? dfa_.nfa().temperatures[highest] : -1;
 }
 
+// The node without its own regions.
+StackId Regions::without_regions(StackId node) {
+  auto is_region = [this](const StackEdge& edge) { return dfa_[edge.state].flags & STATE_REGION; };
+  const std::span<const StackEdge> all(stacks_.edges(node), stacks_.edge_count(node));
+  dfa_.work().spend(all.size());
+  if (std::none_of(all.begin(), all.end(), is_region)) return node;
+  Scratch<StackEdge> others;
+  for (const StackEdge& edge : all)
+    if (!is_region(edge)) others.push_back(edge);
+  return others.empty() ? NO_STACK : stacks_.intern(others);
+}
+
+StackId Regions::behind(StackId top) {
+  if (const u32* found = behind_.find(top)) return StackId(*found);
+  Scratch<StackId> todo{top};
+  while (!todo.empty()) {
+    const StackId node = todo.back();
+    if (behind_.find(node)) {
+      todo.pop_back();
+      continue;
+    }
+    const std::size_t waiting = todo.size();
+    dfa_.work().spend(4ull + 2 * stacks_.edge_count(node));
+    StackId united = NO_STACK;
+    for (u32 i = 0; i < stacks_.edge_count(node); i++) {
+      const StackEdge edge = stacks_.edges(node)[i];
+      if (!(dfa_[edge.state].flags & STATE_REGION)) continue;
+      const u32* below = behind_.find(edge.below);
+      if (!below) {
+        todo.push_back(edge.below);
+      } else if (todo.size() == waiting) {
+        const StackId further(*below);
+        united = stacks_.unite(stacks_.unite(united, without_regions(edge.below)), further);
+      }
+    }
+    if (todo.size() > waiting) continue;
+    behind_.insert(node, united);
+    todo.pop_back();
+  }
+  return StackId(*behind_.find(top));
+}
+
+void Regions::add_crossed(StackId top, u32 tokens, std::vector<StateId>& crossed) {
+  Scratch<StackId> todo{top};
+  Map64 looked_at;
+  while (!todo.empty()) {
+    const StackId node = todo.back();
+    todo.pop_back();
+    if (looked_at.find(node)) continue;
+    looked_at.insert(node, 1);
+    dfa_.work().spend(4ull + stacks_.edge_count(node));
+    for (const StackEdge& edge : std::span(stacks_.edges(node), stacks_.edge_count(node))) {
+      if (!(dfa_[edge.state].flags & STATE_REGION)) continue;
+      if (dfa_.region_end(edge.state) <= tokens) crossed.push_back(edge.state);
+      if (stacks_.expires_at(edge.below) <= tokens) todo.push_back(edge.below);
+    }
+  }
+}
+
 // The states that follow an ended region are there already. INVARIANT: there are some, for no region lies in a SCOPE.
 StackId Regions::drop_expired(StackId configuration, u32 tokens, std::vector<StateId>& crossed) {
-  std::sort(crossed.begin(), crossed.end());
-  std::erase_if(crossed, [&](StateId region) {
-    const u32 limit = dfa_.region_rule(region).limit;
-    return limit == NONE || tokens - dfa_.region_start(region) < limit;
-  });
   if (crossed.empty()) return configuration;
-  std::unordered_map<u32, StackId> done;
+  std::sort(crossed.begin(), crossed.end());
+  crossed.erase(std::unique(crossed.begin(), crossed.end()), crossed.end());
+  Map64 done;
   Scratch<StackId> todo{configuration};
   Scratch<StackEdge> kept;
   while (!todo.empty()) {
     const StackId node = todo.back();
-    if (done.contains(node)) {  // several nodes waited for it
+    if (done.find(node)) {  // several nodes waited for it
       todo.pop_back();
       continue;
     }
@@ -59,21 +114,21 @@ StackId Regions::drop_expired(StackId configuration, u32 tokens, std::vector<Sta
       StackEdge edge = stacks_.edges(node)[i];
       if (std::binary_search(crossed.begin(), crossed.end(), edge.state)) continue;
       if (stacks_.expires_at(edge.below) <= tokens) {
-        const auto found = done.find(edge.below);
-        if (found == done.end()) {
+        const u32* found = done.find(edge.below);
+        if (!found) {
           todo.push_back(edge.below);
           continue;
         }
-        edge.below = found->second;
+        edge.below = StackId(*found);
         if (edge.below == NO_STACK) continue;
       }
       kept.push_back(edge);
     }
     if (todo.size() > waiting) continue;
-    done[node] = stacks_.intern(kept);
+    done.insert(node, stacks_.intern(kept));
     todo.pop_back();
   }
-  return done[configuration];
+  return StackId(*done.find(configuration));
 }
 
 }  // namespace stackmask

@@ -5,7 +5,13 @@
 //
 //   limit of 2 tokens     [string] -> [region from token 5] -> [object]      after token 7, if the region may end, this stack is dropped
 //
-// Both walk the nodes below a configuration once, with an explicit list of work.
+// Where a rule may have begun at any of p places, p regions go on at once, and as many below each of them where limits are nested. So the
+// regions of a rule stand in bundles, by where they began: nodes that differ in one region share all bundles but its own, and a union, a
+// new region or an ended one is a path and not a copy of p edges.
+//
+//   {region 5, region 6, ... region 20}        {bundle 0-7 -> {region 5, 6, 7}, bundle 8-15 -> {region 8 ... 15}, bundle 16-23 -> ...}
+//
+// All walk the nodes below a configuration once, with an explicit list of work.
 //
 // Tested by tests/pda/test_options.py.
 #pragma once
@@ -19,16 +25,20 @@ class Regions {
   Regions(RuleDfa& dfa, StackSet& stacks) : dfa_(dfa), stacks_(stacks) {}
 
   double temperature(StackId configuration);  // the highest that a stack asks for, by its innermost rule; negative for none
-  // Without the stacks inside of the regions that have spanned their limit after `tokens` tokens and are among `crossed`: those may end
-  // here. Sorts `crossed` and removes the others from it.
+  // What stands behind the regions of a node once they have ended, and behind those that end with them: no regions. NO_STACK for none.
+  StackId behind(StackId node);
+  // Adds the regions that end with the node and have spanned their limit after `tokens` tokens.
+  void add_crossed(StackId node, u32 tokens, std::vector<StateId>& crossed);
+  // Without the stacks inside of these regions, which have spanned their limit after `tokens` tokens and may end here. Sorts them.
   StackId drop_expired(StackId configuration, u32 tokens, std::vector<StateId>& crossed);
-  void clear() { temperatures_.clear(); }
-  std::size_t bytes() const { return temperatures_.bytes(); }
+  void clear() { temperatures_.clear(), behind_.clear(); }
+  std::size_t bytes() const { return temperatures_.bytes() + behind_.bytes(); }
 
  private:
   RuleDfa& dfa_;
   StackSet& stacks_;
-  Map64 temperatures_;  // by node
+  Map64 temperatures_, behind_;  // by node
+  StackId without_regions(StackId node);
 };
 
 }  // namespace stackmask

@@ -5,8 +5,8 @@
 namespace stackmask {
 
 namespace {
-constexpr u32 MOST_REGIONS = 1024;  // of one rule with a limit, or a text would take memory quadratic in its length
-constexpr u32 TOO_MANY_REGIONS = NONE;  // in place of a depth
+constexpr u32 BUNDLED = 16;  // bundles in the next larger one
+constexpr u32 BUNDLES = 3;  // one in the other, of bytes and again of tokens; those of bytes are half as long
 }  // namespace
 
 StackSet::StackSet(RuleDfa& dfa, TextCounts& counts, const Limits& limits)
@@ -29,30 +29,26 @@ StackId StackSet::intern(std::vector<StackEdge>& list) {
   const StackId id(nodes_.intern(reinterpret_cast<const u32*>(list.data()), list.size() * 2));
   if (id == guarded_.size()) {
     u8 guarded = 0;
-    u32 depth = 0, expires_at = NONE, regions = 0;
+    u32 depth = 0, expires_at = NONE;
     for (const StackEdge& edge : list) {
+      bool bundle = false;
       if (limited_) {
         expires_at = std::min(expires_at, expires_at_[edge.below]);
         if (dfa_[edge.state].flags & STATE_REGION) {
-          expires_at = std::min(expires_at, dfa_.region_start(edge.state) + dfa_.region_rule(edge.state).limit);
-          regions++;
+          expires_at = std::min(expires_at, dfa_.region_end(edge.state));
+          bundle = dfa_.is_bundle(edge.state);
         }
       }
       guarded |= guarded_[edge.below];
       const bool guard = dfa_[edge.state].flags & STATE_GUARD;
       if (guard) guarded |= GUARD_BELOW;
       if (counts_.scope_may_run_out(guard ? dfa_.guard_back(edge.state) : edge.state)) guarded |= SCOPE_BELOW;
-      depth = std::max(depth, depth_[edge.below]);
+      depth = std::max(depth, depth_[edge.below] - bundle);
     }
     guarded_.push_back(guarded);
     if (limited_) expires_at_.push_back(expires_at);
-    depth_.push_back(regions > MOST_REGIONS ? TOO_MANY_REGIONS : list.empty() ? 0 : depth + 1);
+    depth_.push_back(list.empty() ? 0 : depth + 1);
   }
-  // The node stays, so a stack that comes to it again is refused again.
-  if (depth_[id] == TOO_MANY_REGIONS)
-    throw LimitExceeded(
-        "states", MOST_REGIONS,
-        "more than " + std::to_string(MOST_REGIONS) + " readings of a rule with a limit, begun at different places, go on at once");
   if (depth_[id] > limits_.stack_depth)
     throw LimitExceeded("stack_depth", static_cast<double>(limits_.stack_depth),
                         "the stack grew past " + std::to_string(limits_.stack_depth) + " entries");
@@ -74,8 +70,20 @@ StackId StackSet::push(StateId state, StackId below) {
 StackId StackSet::region_node(RuleId rule, StackId below) {
   const bool limit = dfa_.nfa().rules[rule].limit != NONE;
   entered_region_ |= limit;
-  Scratch<StackEdge> single{{dfa_.region(rule, limit ? position_tokens_ : 0, limit ? position_bytes_ : 0), below}};
-  return intern(single);
+  const u32 tokens = limit ? position_tokens_ : 0, bytes = limit ? position_bytes_ : 0;
+  Scratch<StackEdge> single{{dfa_.region(rule, tokens, bytes), below}};
+  StackId node = intern(single);
+  auto bundle = [&](u32 number, u32 in_tokens, u32 in_bytes) {
+    single.clear();
+    single.push_back({dfa_.region(rule, in_tokens, in_bytes, number), node});
+    node = intern(single);
+  };
+  u32 number = 1;  // regions that began at the very beginning, of the text or of a token, need none
+  for (u32 size = 2 * dfa_.bundled_tokens(); number <= BUNDLES; size *= BUNDLED, number++)
+    if (bytes >= size) bundle(number, tokens, bytes / size);
+  for (u32 size = dfa_.bundled_tokens(); number <= 2 * BUNDLES; size *= BUNDLED, number++)
+    if (tokens >= size) bundle(number, tokens / size, 0);
+  return node;
 }
 
 StackId StackSet::return_node(const Call& call, StackId below) {

@@ -56,7 +56,7 @@ class StackSet {
   void unite_equal(std::vector<StackEdge>& edges);  // sorts them; those of one state become one
   StackId advance(StackId node, u8 byte);
   StackId return_node(const Call& call, StackId below);  // the node that a called rule stands on
-  StackId region_node(RuleId rule, StackId below);  // ... and the region that it is
+  StackId region_node(RuleId rule, StackId below);  // ... and the region that it is, in its bundles
 
   // Some rule has a limit: only then does the position matter, where regions begin that a step enters.
   bool limited() const { return limited_; }

@@ -30,7 +30,8 @@ Steps::Steps(const TokenTrie& trie, RuleDfa& dfa, StackSet& stacks, NewValues& n
   steps_.reserve(128);
 }
 
-// Pops. The node below is closed under popping, but a guard that lets a value pass may end again, and a region does.
+// Pops. The node below is closed under popping, but a guard that lets a value pass may end again, and a region does: what stands behind the
+// regions of a node is known. No guard does, for no region lies in a SCOPE.
 void Steps::pop_ended(std::vector<StackEdge>& raw) {
   Scratch<StackEdge> ending;
   ending.assign(raw.begin(), raw.end());
@@ -40,20 +41,28 @@ void Steps::pop_ended(std::vector<StackEdge>& raw) {
   for (std::size_t i = 0; i < ending.size(); i++) {
     const StackEdge edge = ending[i];
     if (!(dfa_[edge.state].flags & STATE_FINAL)) continue;
-    if (record_crossed_ && (dfa_[edge.state].flags & STATE_REGION)) crossed_regions_.push_back(edge.state);
     auto number = [](StackId node) { return u64{node}; };
     if (nodes_index.find(popped_nodes, number(edge.below), number) != NONE) continue;
     popped_nodes.push_back(edge.below);
     dfa_.work().spend(stacks_.edge_count(edge.below));
+    bool regions = false;
     for (u32 k = 0; k < stacks_.edge_count(edge.below); k++) {
       StackEdge popped = stacks_.edges(edge.below)[k];
       const u8 flags = dfa_[popped.state].flags;
+      if (flags & STATE_REGION) {
+        regions = true;
+        continue;
+      }
       if (flags & STATE_GUARD) {
         popped.state = dfa_.pop_guard(popped.state);
         if (popped.state == DEAD) continue;
       }
-      if (popped_to.add(popped) && (flags & (STATE_GUARD | STATE_REGION))) ending.push_back(popped);
+      if (popped_to.add(popped) && (flags & STATE_GUARD)) ending.push_back(popped);
     }
+    if (!regions) continue;
+    if (crossed_after_ != NONE) regions_.add_crossed(edge.below, crossed_after_, crossed_regions_);
+    const StackId behind = regions_.behind(edge.below);
+    for (u32 k = 0; k < stacks_.edge_count(behind); k++) popped_to.add(stacks_.edges(behind)[k]);
   }
 }
 
@@ -149,7 +158,7 @@ StackId Steps::step_last(StackId configuration, u8 byte, u32 tokens) {
   stacks_.set_position(tokens + 1, 0);
   const StackId result = step(configuration, byte);
   if (!stacks_.limited() || result == NO_STACK || stacks_.expires_at(result) > tokens + 1) return result;
-  const Recording recording(*this);
+  const Recording recording(*this, tokens + 1);
   compute_step(configuration, byte);
   return drop_expired(result, tokens + 1);
 }
@@ -186,7 +195,7 @@ StackId Steps::step_token(StackId configuration, u32 token, u32 tokens) {
   }
   stacks_.set_position(tokens + 1, 0);
   StackId result = before == NO_STACK ? NO_STACK : step(before, static_cast<u8>(text.back()));
-  const Recording recording(*this);
+  const Recording recording(*this, tokens + 1);
   if (!raw.empty()) result = stacks_.unite(result, close(raw));
   if (!stacks_.limited()) {
     token_steps_.insert(key, result);

@@ -40,12 +40,12 @@ class Steps {
   Regions& regions_;
   Statistics& statistics_;
   Map64 steps_, token_steps_;
-  bool record_crossed_ = false;  // the step being computed notes the regions that it leaves
+  u32 crossed_after_ = NONE;  // the step being computed notes the regions that it leaves, and that have spanned their limit by then
   std::vector<StateId> crossed_regions_;
   struct Recording {
     Steps& steps;
-    explicit Recording(Steps& s) : steps(s) { s.crossed_regions_.clear(), s.record_crossed_ = s.stacks_.limited(); }
-    ~Recording() { steps.record_crossed_ = false; }
+    Recording(Steps& s, u32 tokens) : steps(s) { s.crossed_regions_.clear(), s.crossed_after_ = s.stacks_.limited() ? tokens : NONE; }
+    ~Recording() { steps.crossed_after_ = NONE; }
   };
   void pop_ended(std::vector<StackEdge>& raw);
   void enter_called(std::vector<StackEdge>& raw);

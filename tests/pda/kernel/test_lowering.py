@@ -518,3 +518,36 @@ def test_rows_of_rules_take_work_that_grows_with_them(kernel: Engine, shape: str
         return spent
 
     assert work(800) < 6 * work(200)
+
+
+def test_left_recursive_rules_that_nothing_else_calls(engine: Engine) -> None:
+    """Rules that call each other before anything is read take states linear in their number, where only one of them is called elsewhere."""
+    count = 1500 if engine.__name__.endswith("_kernel") else 40
+    b = GrammarBuilder()
+    rules = [b.rule(f"r{number}") for number in range(count)]
+    for number, rule in enumerate(rules):
+        b.define(
+            rule, b.alt(b.call(rules[(number + 1) % count]), b.seq(b.call(rules[number * 7 % count]), b.literal(b"b")), b.literal(b"a"))
+        )
+    grammar = prepare(engine, b.build(rules[0]))
+    at = engine.Matcher(grammar, [STOP])
+    assert at.allowed_tokens() == [ord("a")]
+    assert at.accept_bytes(b"ab")
+    assert at.allowed_tokens() == [ord("b"), STOP]
+    assert getattr(grammar, "statistics", {}).get("nfa_states", 0) < 30 * count
+
+
+def test_left_recursive_rules_that_are_called_elsewhere(engine: Engine) -> None:
+    """Of rules that call each other first, those that stand behind a bracket too, and those called from outside, are read alone."""
+    b = GrammarBuilder()
+    root, x, y, z = (b.rule(name) for name in ("root", "x", "y", "z"))
+    b.define(root, b.alt(b.seq(b.literal(b"<"), b.call(x), b.literal(b">")), b.seq(b.literal(b"["), b.call(y), b.literal(b"]"))))
+    b.define(x, b.alt(b.seq(b.call(y), b.literal(b"1")), b.literal(b"x")))
+    b.define(y, b.alt(b.seq(b.call(z), b.literal(b"2")), b.literal(b"y"), b.seq(b.literal(b"("), b.call(z), b.literal(b")"))))
+    b.define(z, b.alt(b.seq(b.call(x), b.literal(b"3")), b.literal(b"z")))
+    start = matcher(engine, b.build(root))
+    right = ["<x>", "<y1>", "<z21>", "<x321>", "<x321321>", "[y]", "[z2]", "[x32]", "[(z)]", "[(x3)]", "<(x3)1>", "[(y13)]", "<((z)13)1>"]
+    for text in right:
+        assert accepts(start, text.encode()), text
+    for text in ["<z>", "<y>", "[x]", "[z]", "[(x)]", "[(y)]", "<(x3)>", "<z2>", "[(z]", "<x3>", "[(z)3]"]:
+        assert not accepts(start, text.encode()), text
