@@ -188,6 +188,27 @@ def test_readings_of_a_limit(kernel: Engine) -> None:
     assert at.allowed_tokens() == [ord("."), ord("<")]
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_limits_in_limits_by_the_reference(seed: int) -> None:
+    """Both engines allow the same where limits in limits begin anywhere, over more and longer tokens than a bundle of regions holds."""
+    b = GrammarBuilder()
+    root, a, inner, c = (b.rule(name) for name in ("root", "a", "b", "c"))
+    b.define(root, b.seq(b.repeat(b.call(a), 1, -1), b.repeat(b.literal(b"!"), 0, 1)))
+    b.define(a, b.limit(b.repeat(b.alt(b.call(inner), b.literal(b";")), 1, -1), tokens=9))
+    b.define(inner, b.limit(b.alt(b.repeat(b.call(c), 1, -1), b.seq(b.literal(b"("), b.call(inner), b.literal(b")"))), tokens=5 + seed))
+    b.define(c, b.limit(b.seq(b.repeat(b.bytes((0x61, 0x63)), 1, -1), b.repeat(b.literal(b" "), 0, 2)), tokens=2))
+    tokens = [b"a", b"bc", b" ", b"a ", b"(", b")", b"((", b"))", b";", b"!", b"abcabcabcabcabcabcabc", b" ;a", None]
+    fast, slow = (matcher(load_engine(name), b.build(root), tokens, (12,)) for name in ("kernel", "reference"))
+    random = Random(seed)
+    for _ in range(40):
+        allowed = slow.allowed_tokens()
+        assert fast.allowed_tokens() == allowed == mask_of(fast, len(tokens))
+        token = random.choice([token for token in allowed if token < 9 or (token < 12 and random.random() < 0.1)] or allowed[:1])
+        if token == 12:
+            break
+        assert fast.accept_token(token) and slow.accept_token(token)
+
+
 def test_limits_in_limits_over_ambiguity(kernel: Engine) -> None:
     """Each reading of an outer limit stands below all of the inner ones: a step costs paths to those that end, not all pairs."""
     b = GrammarBuilder()
