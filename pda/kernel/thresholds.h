@@ -37,6 +37,7 @@ struct Thresholds {
   u32 sharing_bytes = 512;  // of all words among alternatives, from which on they share what they begin with
   u32 spelled_bytes = 64;  // of a long text that are lowered at a time
   u32 row_parts = 32;  // calls that may read nothing, one behind the other, from which on rows of them become rules
+  u32 spelled_ranges = 32;  // of all characters that a state reads, from which on they are spelled as texts come to them
   // Texts that are left for values.
   u32 searched_states = 1024;  // of a rule that is searched whole for repeated characters, and searched ahead of a state of a larger one
   // Memory.
@@ -72,6 +73,7 @@ inline constexpr struct {
     {"sharing_bytes", &Thresholds::sharing_bytes},
     {"spelled_bytes", &Thresholds::spelled_bytes},
     {"row_parts", &Thresholds::row_parts},
+    {"spelled_ranges", &Thresholds::spelled_ranges},
     {"searched_states", &Thresholds::searched_states},
     {"steps_to_collect", &Thresholds::steps_to_collect},
 };

@@ -141,6 +141,7 @@ LOW: Final[dict[str, tuple[int, ...]]] = {
     "sharing_bytes": (0, 2),
     "spelled_bytes": (1, 2),
     "row_parts": (1, 2, 4),
+    "spelled_ranges": (0, 2),
     "searched_states": (0, 4, 30),
     "steps_to_collect": (1, 4),
 }

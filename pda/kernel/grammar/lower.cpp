@@ -6,6 +6,7 @@
 
 #include "grammar/automata.h"
 #include "grammar/facts/facts.h"
+#include "grammar/minterms.h"
 #include "grammar/spelling.h"
 
 namespace stackmask {
@@ -25,7 +26,8 @@ class Lowering final : public Source, private Spelling {
            const Limits& limits, bool apart)
       : expressions_(std::move(expressions)), known_(std::move(facts)), ex_(*expressions_), facts_(*known_), limits_(limits),
         few_states_(thresholds.few_states), sharing_bytes_(thresholds.sharing_bytes), spelled_bytes_(thresholds.spelled_bytes),
-        row_parts_(thresholds.row_parts), apart_(apart), budget_(std::max(facts_.states * INLINE_GROWTH, INLINE_FLOOR)) {}
+        spelled_ranges_(thresholds.spelled_ranges), row_parts_(thresholds.row_parts), apart_(apart),
+        budget_(std::max(facts_.states * INLINE_GROWTH, INLINE_FLOOR)) {}
 
   void begin(Nfa& nfa) {
     nfa_ = &nfa;
@@ -85,7 +87,8 @@ class Lowering final : public Source, private Spelling {
 
   std::size_t bytes() const override {
     return ex_.bytes() + facts_.bytes() + deferred_.capacity() * sizeof(Deferred) + pieces_.capacity() * sizeof(Piece) +
-           words_.capacity() * sizeof(Word) + rule_of_.capacity() * sizeof(u32) + spelled_bytes();
+           words_.capacity() * sizeof(Word) + rule_of_.capacity() * sizeof(u32) + spelled_bytes() + minterms_.bytes() +
+           readings_.capacity() * sizeof(Reading) + targets_.capacity() * sizeof(NfaStateId) + inside_.bytes();
   }
 
  private:
@@ -95,7 +98,8 @@ class Lowering final : public Source, private Spelling {
     u32 body, member;    // the counted body it lies in
     u32 origin;
     bool whole = false;  // the whole of a rule, which is not made a rule again
-    u32 piece = NONE;  // a piece of an automaton, of a SEQ, of the words of an EXCEPT or of those among alternatives: an index into pieces_
+    // A piece of an automaton, of its characters, of a SEQ, of the words of an EXCEPT or of those among alternatives: an index into pieces_.
+    u32 piece = NONE;
     bool in_body() const { return body != NONE; }
   };
   struct Deferred {
@@ -105,10 +109,12 @@ class Lowering final : public Source, private Spelling {
   // A state of an automaton: where its arguments begin, and the first of them. Of an EXCEPT: the words from `first` to before `last`, which
   // share their first `depth` bytes, and the state of every text that has left them. Of words among alternatives: such a range of words_.
   // Of a SEQ: its parts from `first` to before `last`, a row in `depth` rows.
+  // Of characters: which of readings_, and the node that they have come to.
   struct Piece {
     u32 first, last, depth;
     NfaStateId state;
   };
+  static constexpr u32 IN_CHARACTER = NONE, IN_COUNTED = NONE - 1;  // `depth` of pieces of characters, and of a counted automaton
   // An alternative that is a literal, maybe behind another node and maybe in a rule of its own, which are NONE elsewhere.
   struct Word {
     u32 alternative, literal, behind, rule;
@@ -118,7 +124,7 @@ class Lowering final : public Source, private Spelling {
   const Expressions& ex_;
   const Facts& facts_;
   Limits limits_;
-  u32 few_states_, sharing_bytes_, spelled_bytes_, row_parts_;  // thresholds
+  u32 few_states_, sharing_bytes_, spelled_bytes_, spelled_ranges_, row_parts_;  // thresholds
   bool apart_;
   u64 budget_;  // states up to which small rules are inlined
   Deadline* deadline_ = nullptr;
@@ -139,17 +145,26 @@ class Lowering final : public Source, private Spelling {
     bool inside_character = false;
   };
   Place place_;  // of the states that a task makes
+  // Large classes of characters that are read from a state: where each of the minterms leads, targets_[targets + class].
+  struct Reading {
+    Place place;  // of the states inside of characters
+    u32 targets;
+  };
+  Minterms minterms_;
+  std::vector<Reading> readings_;
+  std::vector<NfaStateId> targets_;
+  Map64 inside_;  // the state for a node: by the reading and the node, or by the target where only one may follow
 
   // The sizes of all that an expansion may add to, so that a failed one can be undone.
   struct Before {
     NfaStateId at;
     NfaState state;
-    std::size_t states, edges, heads, rules, origins, deferred, pieces, words;
+    std::size_t states, edges, heads, rules, origins, deferred, pieces, words, readings, targets;
     bool counts;
     Before(const Lowering& l, NfaStateId s)
         : at(s), state(l.nfa_->states[s]), states(l.nfa_->states.size()), edges(l.nfa_->edges.size()), heads(l.nfa_->heads.size()),
           rules(l.nfa_->rules.size()), origins(l.nfa_->origins.size()), deferred(l.deferred_.size()), pieces(l.pieces_.size()),
-          words(l.words_.size()), counts(l.nfa_->rules[state.rule].counts) {}
+          words(l.words_.size()), readings(l.readings_.size()), targets(l.targets_.size()), counts(l.nfa_->rules[state.rule].counts) {}
     void restore(Lowering& l) const {
       Nfa& nfa = *l.nfa_;
       nfa.states.resize(states);
@@ -163,6 +178,9 @@ class Lowering final : public Source, private Spelling {
       l.deferred_.resize(deferred);
       l.pieces_.resize(pieces);
       l.words_.resize(words);
+      l.readings_.resize(readings);
+      l.targets_.resize(targets);
+      l.inside_.clear();
       for (RuleId& rule : l.rule_of_)
         if (rule != NONE && rule >= rules) rule = NONE;
       std::erase_if(l.outlined_, [this](const auto& entry) { return entry.second >= rules; });
@@ -275,6 +293,7 @@ class Lowering final : public Source, private Spelling {
     place_ = {task.body, task.member, task.origin};
     if (task.piece != NONE) {
       const i32 op = ex_.nodes[node].op;
+      if (const Piece& at = pieces_[task.piece]; at.depth == IN_CHARACTER) return read_node(task, task.from, at.first, at.last);
       if (op == OP_SEQ) return row(task, pieces_[task.piece]);
       return op == OP_EXCEPT ? except_piece(task) : op == OP_ALT ? words_piece(task) : automaton_piece(task);
     }
@@ -286,7 +305,11 @@ class Lowering final : public Source, private Spelling {
       case OP_BYTES:
         for (std::size_t i = 0; i < n; i += 2) byte(task.from, task.to, ex_.arg(node, i), ex_.arg(node, i + 1));
         break;
-      case OP_CHARS: chars(task.from, task.to, &ex_.ints[ex_.nodes[node].begin + 1], n - 1, ex_.arg(node, 0)); break;
+      case OP_CHARS:
+        by_target_.groups.assign(1, {0, 0, static_cast<u32>(n - 1)});
+        by_target_.ranges.assign(ex_.ints.begin() + ex_.nodes[node].begin + 1, ex_.ints.begin() + ex_.nodes[node].end);
+        characters(task, task.from, ex_.arg(node, 0), [&](u32) { return task.to; });
+        break;
       case OP_SEQ: {
         if (task.in_body() && !task.whole && delimits_count(node)) return call(task, outline(node));
         sequence(task);
@@ -727,14 +750,19 @@ class Lowering final : public Source, private Spelling {
         continue;
       }
       at = by_target(ex_, task.node, at, by_target_);
-      for (const auto& group : by_target_.groups)
-        if (least[group.target] != NONE) characters(source, NfaStateId(base + group.target), group, encoding);
+      std::erase_if(by_target_.groups, [&](const auto& group) { return least[group.target] == NONE; });
+      characters(task, source, encoding, [&](u32 target) { return NfaStateId(base + target); });
     }
   }
   void automaton_piece(const Task& task) {
     const Piece at = pieces_[task.piece];
+    const bool counted = at.depth == IN_COUNTED;  // each state that is reached stands beside the one before it, see counted_automaton()
+    auto state_of = [&](u32 target) { return NfaStateId(at.state + (counted ? 2 * target : target)); };
     by_target(ex_, task.node, at.first, by_target_);
-    for (const auto& group : by_target_.groups) characters(task.from, NfaStateId(at.state + group.target), group, ex_.arg(task.node, 0));
+    if (counted) std::erase_if(by_target_.groups, [&](const auto& group) { return nfa_->states[state_of(group.target)].least == NONE; });
+    place_.body = task.body, place_.inside_character = counted;
+    characters(task, task.from, ex_.arg(task.node, 0), state_of);
+    place_.inside_character = false;
   }
   void piece(const Task& whole, NfaStateId from, NfaStateId to, const Piece& piece) {
     Task task = whole;
@@ -744,13 +772,123 @@ class Lowering final : public Source, private Spelling {
     defer(task);
   }
 
+  // The characters of by_target_, each to the state for its target.
   ByTarget by_target_;
-  void characters(NfaStateId source, NfaStateId target, const ByTarget::Group& group, i32 encoding) {
-    const i32* ranges = by_target_.ranges.data() + group.begin;
-    const u32 count = group.end - group.begin;
-    if (encoding == RAW)
-      for (u32 r = 0; r < count; r += 2) byte(source, target, ranges[r], ranges[r + 1]);
-    else chars(source, target, ranges, count, encoding);
+  template <class F>
+  void characters(const Task& task, NfaStateId source, i32 encoding, F state_of) {
+    std::size_t ranges = 0;
+    for (const auto& group : by_target_.groups) ranges += (group.end - group.begin) / 2;
+    if (encoding != RAW && ranges >= spelled_ranges_) {
+      read(task, source, encoding, state_of);
+      return;
+    }
+    for (const auto& group : by_target_.groups) {
+      const i32* const first = by_target_.ranges.data() + group.begin;
+      const u32 count = group.end - group.begin;
+      const NfaStateId target = state_of(group.target);
+      if (place_.inside_character) place_.least = nfa_->states[target].least, place_.most = nfa_->states[target].most;
+      if (encoding == RAW)
+        for (u32 r = 0; r < count; r += 2) byte(source, target, first[r], first[r + 1]);
+      else chars(source, target, first, count, encoding);
+    }
+  }
+
+  // Large classes: the states inside of characters are made as texts come to them. In a counted automaton a state says which numbers of
+  // characters may still be counted, as one range: where those of several targets leave a gap, only equal targets share states.
+  template <class F>
+  void read(const Task& task, NfaStateId source, i32 encoding, F state_of) {
+    auto lengths = [&](u32 target) {
+      const NfaState& state = nfa_->states[state_of(target)];
+      return std::pair{state.least, state.most};
+    };
+    const u32 root = minterms_.root(by_target_, encoding, nfa_->work, deadline_);
+    if (!place_.inside_character || !leaves_gap(root, lengths)) {
+      begin_reading(task, source, by_target_.groups, root, state_of);
+      return;
+    }
+    std::stable_sort(by_target_.groups.begin(), by_target_.groups.end(),
+                     [&](const auto& a, const auto& b) { return lengths(a.target) < lengths(b.target); });
+    const std::vector<ByTarget::Group> all = by_target_.groups;
+    for (std::size_t begin = 0, end = 0; begin < all.size(); begin = end) {
+      while (end < all.size() && lengths(all[end].target) == lengths(all[begin].target)) end++;
+      by_target_.groups.assign(all.begin() + static_cast<std::ptrdiff_t>(begin), all.begin() + static_cast<std::ptrdiff_t>(end));
+      begin_reading(task, source, by_target_.groups, minterms_.root(by_target_, encoding, nfa_->work, deadline_), state_of);
+    }
+  }
+  template <class F>
+  void begin_reading(const Task& task, NfaStateId source, const std::vector<ByTarget::Group>& groups, u32 root, F state_of) {
+    const u32 reading = static_cast<u32>(readings_.size());
+    readings_.push_back({place_, static_cast<u32>(targets_.size())});
+    for (const auto& group : groups) targets_.push_back(state_of(group.target));
+    read_node(task, source, reading, root);
+  }
+  template <class F>
+  bool leaves_gap(u32 root, F lengths) {
+    Scratch<std::pair<u32, u32>> ranges;
+    for (u32 node = root; node < minterms_.end(root); node++) {
+      if (minterms_.classes(node).size() == 1) continue;
+      ranges.clear();
+      for (const u32 which : minterms_.classes(node)) ranges.push_back(lengths(by_target_.groups[which].target));
+      if (!deadline_) nfa_->work.spend(ranges.size());
+      std::sort(ranges.begin(), ranges.end());
+      u64 most = ranges[0].second;
+      for (const auto& range : ranges) {
+        if (range.first > most + 1) return true;
+        most = std::max<u64>(most, range.second);
+      }
+    }
+    return false;
+  }
+  void read_node(const Task& task, NfaStateId source, u32 reading, u32 node) {
+    const Reading at = readings_[reading];
+    const Place before = place_;
+    if (!deadline_) nfa_->work.spend(2 * minterms_.edges(node).size());
+    for (const Minterms::Edge& edge : minterms_.edges(node)) {
+      const NfaStateId target =
+          edge.to & Minterms::END ? targets_[at.targets + (edge.to & ~Minterms::END)] : inside_character(task, reading, edge.to);
+      nfa_->add_edge(source, EDGE_BYTE, target, 0, edge.lo, edge.hi);
+    }
+    for (const auto& [which, data] : minterms_.non_ascii(node)) nfa_->add_edge(source, EDGE_NON_ASCII, targets_[at.targets + which], data);
+    if (minterms_.partial_non_ascii(node)) nfa_->states[source].partial_non_ascii = true;
+    place_ = before;
+  }
+  NfaStateId inside_character(const Task& task, u32 reading, u32 node) {
+    const Reading& at = readings_[reading];
+    const std::span<const u32> classes = minterms_.classes(node);
+    place_ = at.place;
+    if (place_.inside_character) {
+      place_.least = NONE, place_.most = 0;
+      for (const u32 which : classes) {
+        const NfaState& target = nfa_->states[targets_[at.targets + which]];
+        place_.least = std::min(place_.least, target.least), place_.most = std::max(place_.most, target.most);
+      }
+    }
+    u64 key = u64{reading | 1u << 31} << 32 | node;
+    if (classes.size() == 1) {
+      const NfaStateId target = targets_[at.targets + classes[0]];
+      if (const auto [kind, lo, hi] = tail_of(node); kind) return tail(target, kind, lo, hi);
+      key = u64{target} << 32 | node;
+    }
+    if (const u32* found = inside_.find(key)) return NfaStateId(*found);
+    const NfaStateId made = state();
+    inside_.insert(key, made);
+    piece(task, made, task.to, {reading, node, IN_CHARACTER, NONE});
+    return made;
+  }
+  // The tail that a node is, of kind 0 where it is none.
+  struct Tail {
+    i32 kind, lo, hi;
+  };
+  Tail tail_of(u32 node) const {
+    Tail found{0, 0, 0};
+    for (i32 kind = 1;; kind++) {
+      const auto edges = minterms_.edges(node);
+      const auto [lo, hi, to] = edges[0];
+      if (edges.size() != 1 || lo < 0x80 || (kind > 1 && (lo != 0x80 || hi != 0xBF))) return {0, 0, 0};
+      if (kind == 1) found = {0, lo, hi};
+      if (to & Minterms::END) return {kind, found.lo, found.hi};
+      node = to;
+    }
   }
 
   // A DFA whose characters are counted in the register. Each of its states is three: where it stands, from where it reads, and where
@@ -782,27 +920,28 @@ class Lowering final : public Source, private Spelling {
       if (least[i] != NONE) h.furthest = std::max(h.furthest, least[i] + 1);
       h.bounded = h.bounded || (least[i] != NONE && most[i] != NONE);
     }
+    Task inside = task;
+    inside.body = id;
     std::size_t at = 4;
     for (u32 i = 0; i < static_cast<u32>(count); i++) {
       if (ex_.arg(task.node, at)) nfa_->add_edge(stands[i], EDGE_LEAVE, exit);
-      at = by_target(ex_, task.node, at, by_target_);
-      std::erase_if(by_target_.groups, [&](const auto& group) { return least[group.target] == NONE; });
-      if (by_target_.groups.empty()) continue;
+      const std::size_t begin = at, end = at + 2 + 3 * static_cast<std::size_t>(ex_.arg(task.node, at + 1));
       place_.least = NONE, place_.most = 0;
-      for (const auto& group : by_target_.groups) {
-        place_.least = std::min(place_.least, least[group.target] + 1);
-        place_.most = std::max(place_.most, most[group.target] == NONE ? NONE : most[group.target] + 1);
+      for (at += 2; at < end; at += 3) {
+        const u32 target = static_cast<u32>(ex_.arg(task.node, at + 2));
+        if (least[target] == NONE || (encoding != RAW && only_surrogates(ex_.arg(task.node, at), ex_.arg(task.node, at + 1)))) continue;
+        place_.least = std::min(place_.least, least[target] + 1);
+        place_.most = std::max(place_.most, most[target] == NONE ? NONE : most[target] + 1);
       }
+      if (place_.least == NONE) continue;
       const NfaStateId reads = state();
       nfa_->states[reads].settled = least[i];
       epsilon(stands[i], reads);
-      place_.inside_character = true;
-      for (const auto& group : by_target_.groups) {
-        const NfaStateId target = reached[group.target];
-        place_.least = nfa_->states[target].least, place_.most = nfa_->states[target].most;
-        characters(reads, target, group, encoding);
-      }
-      place_.inside_character = false;
+      inside.piece = static_cast<u32>(pieces_.size());
+      inside.from = reads;
+      pieces_.push_back({static_cast<u32>(begin), 0, IN_COUNTED, reached[0]});
+      if (static_cast<u32>(count) > few_states_) defer(inside);
+      else automaton_piece(inside);
     }
     h.body = stands[0];
     nfa_->states[head].head = id;

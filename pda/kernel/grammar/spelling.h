@@ -15,6 +15,8 @@ class Spelling {
   void byte(NfaStateId from, NfaStateId to, i32 lo, i32 hi);
   // One code point out of `count / 2` ranges, in order.
   void chars(NfaStateId from, NfaStateId to, const i32* ranges, std::size_t count, i32 encoding);
+  // The last `kind` bytes of characters, the first of them lo..hi and the others any.
+  NfaStateId tail(NfaStateId to, i32 kind, i32 lo, i32 hi);
   // After states are gone.
   void forget_spelled() { tails_.clear(), escapes_.clear(); }
   std::size_t spelled_bytes() const { return tails_.bytes() + escapes_.bytes(); }
@@ -23,7 +25,6 @@ class Spelling {
   Map64 tails_, escapes_;  // shared by all edges that lead to a state: by the kind of tail, and by the encoding
   void describe_non_ascii(NfaStateId from, NfaStateId to, const i32* ranges, std::size_t count);
   void raw_json(NfaStateId from, NfaStateId to, i32 lo, i32 hi);
-  NfaStateId tail(NfaStateId to, i32 kind, i32 lo, i32 hi);
   void utf8(NfaStateId from, NfaStateId to, i32 lo, i32 hi);
   void utf8_block(NfaStateId from, NfaStateId to, i32 lo, i32 hi, i32 length);
   void unicode_escape(NfaStateId from, NfaStateId to, i32 lo, i32 hi);

@@ -179,3 +179,40 @@ def test_shortest_completions(engine: str, minimum: int, maximum: int) -> None:
     for count in range(min(maximum, 110) + 1 if maximum >= 0 else 110):
         assert at.shortest_completion() == b"a" * max(0, minimum - count) + b">"
         assert count == maximum or at.accept_bytes(b"k")
+
+
+LARGE = {
+    "letters and others": (r"(?:\p{L}{1,3}\P{L}){1,4}", 0, -1),
+    "letters and others, counted": (r"(?:\p{L}{1,3}\P{L}){1,4}", 3, 7),
+    "capitals in a row": (r".*\P{Lu}{4}.*", 5, 9),
+    # A character that begins with C3 is a letter, behind which there are no characters or five.
+    "a gap between lengths": (r"\p{Lu}|\p{Ll}[0-9]{5}|[0-9]{1,6}", 3, 3),
+    "a gap between lengths, to its end": (r"\p{Lu}|\p{Ll}[0-9]{5}|[0-9]{1,6}", 6, 6),
+}
+
+
+@pytest.mark.parametrize("encoding", [UTF8, JSON, JSON_ANY])
+@pytest.mark.parametrize("name", LARGE)
+def test_large_classes(name: str, encoding: int) -> None:
+    """Large classes of characters are spelled as texts come to them, and every byte leads where it does if they are spelled at once."""
+    pattern, minimum, maximum = LARGE[name]
+    automaton = regex_dfa(pattern, search=False)
+    builder = GrammarBuilder()
+    node = builder.automaton(automaton.transitions, automaton.accepting, encoding, minimum=minimum, maximum=maximum)
+    grammar = one_rule(builder, builder.seq(node, builder.literal(b">")))
+    kernel, bytes_ = load_engine("kernel"), [*(bytes([byte]) for byte in range(256)), None]
+    options = {"states": 1_000_000, "stack_depth": 1_000_000, "memory": 64 << 20, "seconds": 30.0}
+    made = [kernel.KernelGrammar(kernel.TokenTrie(bytes_, 257, thresholds={"spelled_ranges": least}), grammar, **options) for least in (0, 10**9)]
+    begun = 0
+    for text in ("aé1б2Éx5>", "123456>", "é12345>", "É>", "\\u00e912345>", "aB1ДДДДД>", "\U0001d504\U0001f600a1>"):
+        lazy, whole = (kernel.Matcher(each, [256]) for each in made)
+        for byte in text.encode():
+            assert lazy.allowed_tokens() == whole.allowed_tokens(), text
+            if not whole.accept_token(byte):
+                assert not lazy.accept_token(byte)
+                break
+            assert lazy.accept_token(byte)
+            begun += 1
+        assert lazy.shortest_completion() == whole.shortest_completion()
+    assert begun > 10
+    assert made[0].statistics["nfa_states"] < made[1].statistics["nfa_states"]
