@@ -898,8 +898,10 @@ class Lowering final : public Source, private Spelling {
     if (own_rule(task)) return;
     const i32 encoding = ex_.arg(task.node, 0), count = ex_.arg(task.node, 1);
     const i32 minimum = std::max(ex_.arg(task.node, 2), 0), maximum = ex_.arg(task.node, 3);
-    Scratch<u32> least, most;
-    automaton_lengths(ex_, task.node, least, &most);
+    Facts::Lengths made;
+    const auto known = facts_.lengths.find(task.node);
+    if (known == facts_.lengths.end()) automaton_lengths(ex_, task.node, made.least, &made.most);
+    const auto& [least, most] = known == facts_.lengths.end() ? made : known->second;
     nfa_->rules[rule_].counts = true;
     const u32 id = static_cast<u32>(nfa_->heads.size());
     const NfaStateId head = state(), exit = state();

@@ -44,7 +44,7 @@ class Minterms {
  private:
   struct Node {
     u32 edges = 0, classes = 0, non_ascii = 0;  // where they begin; those of the next node begin where they end
-    u32 root = 0;                               // the number of its root
+    u32 root = 0;  // the number of its root
     bool partial_non_ascii = false;
   };
   Interner keys_;

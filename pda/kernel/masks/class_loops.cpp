@@ -1,12 +1,39 @@
 #include "masks/class_loops.h"
 
 #include <algorithm>
+#include <bit>
+#include <tuple>
 
 namespace stackmask {
 
 namespace {
 constexpr u32 FIRST_SPACE_EXIT = 256;  // smaller exits are bytes, see classes.h
+constexpr u64 LASTING_UNKNOWN = ~0ull;
+constexpr std::size_t MOST_LASTING = 4;     // items of a state that are tried
+constexpr std::size_t MOST_AHEAD = 32;      // states until there is such an item
+constexpr std::size_t MOST_REACHED = 4096;  // states of the NFA that are looked at
+
+// What is to come of a character behind a byte: as many bytes, or those behind a first byte that not all may follow (RFC 3629).
+enum Utf8Rest : u8 { WHOLE, ONE, TWO, THREE, AFTER_E0, AFTER_ED, AFTER_F0, AFTER_F4, NO_UTF8 };
+u8 utf8_rest(u8 rest, u8 byte) {
+  auto next = [byte](u8 lo, u8 hi, Utf8Rest after) { return static_cast<u8>(byte >= lo && byte <= hi ? after : NO_UTF8); };
+  switch (rest) {
+    case ONE: return next(0x80, 0xBF, WHOLE);
+    case TWO: return next(0x80, 0xBF, ONE);
+    case THREE: return next(0x80, 0xBF, TWO);
+    case AFTER_E0: return next(0xA0, 0xBF, ONE);
+    case AFTER_ED: return next(0x80, 0x9F, ONE);
+    case AFTER_F0: return next(0x90, 0xBF, TWO);
+    case AFTER_F4: return next(0x80, 0x8F, TWO);
+    default: break;
+  }
+  if (byte < 0x80) return WHOLE;
+  if (byte < 0xC2 || byte > 0xF4) return NO_UTF8;
+  if (byte < 0xE0) return ONE;
+  if (byte < 0xF0) return byte == 0xE0 ? AFTER_E0 : byte == 0xED ? AFTER_ED : TWO;
+  return byte == 0xF0 ? AFTER_F0 : byte == 0xF4 ? AFTER_F4 : THREE;
 }
+}  // namespace
 
 ClassLoops::ClassLoops(RuleDfa& dfa, Counters& counters, const Thresholds& thresholds)
     : dfa_(dfa), counters_(counters), nfa_(dfa.nfa()), closed_states_(thresholds.closed_states) {
@@ -15,7 +42,8 @@ ClassLoops::ClassLoops(RuleDfa& dfa, Counters& counters, const Thresholds& thres
 
 std::size_t ClassLoops::bytes() const {
   return (loop_of_.capacity() + run_of_.capacity()) * sizeof(u32) + loops_.capacity() * sizeof(ClassLoop) +
-         byte_runs_.capacity() * sizeof(ByteRun) + closed_.capacity() * sizeof(ClosedClasses);
+         byte_runs_.capacity() * sizeof(ByteRun) + closed_.capacity() * sizeof(ClosedClasses) + lasting_.capacity() * sizeof(u64) +
+         stays_of_.bytes() + stays_.capacity() * sizeof(LastingItem);
 }
 
 const ClassLoop& ClassLoops::class_loop(StateId state) {
@@ -229,6 +257,186 @@ ClosedClasses ClassLoops::closed_classes(StateId state) {
   if (inside)
     for (const StateId at : seen)
       if (!closed_[at].known) closed_[at] = found;
+  return found;
+}
+
+const LastingItem& ClassLoops::lasting_item(StateId state, u64 live) {
+  static const LastingItem NO_ITEM;
+  struct Candidate {
+    bool counts;
+    u32 bytes;  // that it reads
+    u32 maximum;
+    Item item;
+  };
+  Scratch<Candidate> candidates;
+  dfa_.work().spend(2 * dfa_.items(state).size());
+  for (const Item item : dfa_.items(state)) {
+    const NfaState& nfa_state = nfa_.states[item.state];
+    Candidate candidate{nfa_state.body != NONE && nfa_.registers.get(item.reg).count != COUNT_FREE, 0, NONE, item};
+    if (candidate.counts) {
+      const Head& head = nfa_.heads[nfa_state.body];
+      if (head.automaton || head.permutation) continue;
+      candidate.maximum = head.maximum;
+    }
+    for (u32 e = nfa_state.first; e != NONE; e = nfa_.edges[e].next)
+      if (const Edge& edge = nfa_.edges[e]; edge.kind == EDGE_BYTE) candidate.bytes += edge.hi - edge.lo + 1u;
+    candidates.push_back(candidate);
+  }
+  const std::size_t tried = std::min(candidates.size(), MOST_LASTING);
+  std::partial_sort(candidates.begin(), candidates.begin() + static_cast<std::ptrdiff_t>(tried), candidates.end(),
+                    [](const Candidate& a, const Candidate& b) {
+                      return std::tie(a.counts, b.bytes, b.maximum, a.item) < std::tie(b.counts, a.bytes, a.maximum, b.item);
+                    });
+  u64 inside = 0;
+  for (std::size_t i = 0; i < tried && (!inside || (live & ~inside & SIG_WORDS)); i++)
+    if (const u64 classes = classes_of_item(candidates[i].item); std::popcount(classes & live) > std::popcount(inside & live))
+      inside = classes;
+  if (!inside) return NO_ITEM;
+  Scratch<u32> key;
+  key.assign(1, static_cast<u32>(inside));
+  key.push_back(static_cast<u32>(inside >> 32));
+  for (const Item item : dfa_.items(state))
+    if (key.size() == 2 || key.back() != item.state) key.push_back(item.state);
+  const u32 id = stays_of_.intern(key.data(), key.size());
+  if (id >= stays_.size()) {
+    stays_.resize(id);
+    const LastingItem found = stays(std::span(key).subspan(2), inside);
+    stays_.push_back(found);
+  }
+  return stays_[id];
+}
+
+// The classes by whose every character the item leads to itself; or, where it counts, by a few characters to states that have such an item,
+// as its repetition soon counts freely: its minimum is reached, and no token comes near its maximum.
+u64 ClassLoops::classes_of_item(const Item& item) {
+  const StateId one = dfa_.intern_items({&item, 1});
+  if (lasting_.size() <= one) lasting_.resize(dfa_.size(), LASTING_UNKNOWN);
+  if (lasting_[one] != LASTING_UNKNOWN) return lasting_[one];
+  auto counts = [&](const Item& each) { return nfa_.states[each.state].body != NONE && nfa_.registers.get(each.reg).count != COUNT_FREE; };
+  auto back_to_itself = [&](const Item& each) {
+    const StateId from = dfa_.intern_items({&each, 1});
+    auto leads_back = [&](StateId target) {
+      if (target == DEAD) return false;
+      const std::span<const Item> items = dfa_.items(target);
+      return std::binary_search(items.begin(), items.end(), each);
+    };
+    dfa_.build(from);
+    AsciiSet bytes;
+    for (u32 r = 0; r < dfa_[from].range_count; r++) {
+      const Range range = dfa_.range(from, r);
+      if (range.lo > 127) break;
+      dfa_.work().spend(4);
+      if (leads_back(dfa_.range_target(from, r))) bytes.add(range.lo, std::min<u8>(range.hi, 127));
+    }
+    u64 inside = signature_inside(bytes);
+    if (!leads_back(non_ascii_target(from, false))) return inside;
+    inside |= SIG_NON_ASCII | SIG_INCOMPLETE;
+    return leads_back(non_ascii_target(from, true)) ? inside | SIG_SPACE : inside;
+  };
+  // Some item of a state that leads back to itself, by most of the classes.
+  auto lasting_of = [&](StateId state, u64 classes) {
+    u64 most = 0;
+    Scratch<Item> items;
+    for (const Item each : dfa_.items(state))
+      if (!counts(each) && items.size() < MOST_LASTING) items.push_back(each);
+    for (const Item& each : items)
+      if (const u64 own = back_to_itself(each); std::popcount(own & classes) > std::popcount(most & classes)) most = own;
+    return most;
+  };
+  auto may_count_freely = [&] {
+    const Head& head = nfa_.heads[nfa_.states[item.state].body];
+    Register reg = nfa_.registers.get(item.reg);
+    if (reg.count >= COUNT_DEEP || head.permutation || head.automaton) return false;
+    reg.set_count(std::max(reg.last(), head.minimum));
+    const Item later{item.state, nfa_.registers.id(reg)};
+    const StateId saturated = counters_.saturated(dfa_.intern_items({&later, 1}));
+    return !counts(dfa_.items(saturated)[0]);
+  };
+  u64 inside = 0;
+  if (!counts(item)) {
+    inside = back_to_itself(item);
+  } else if (may_count_freely()) {
+    inside = class_loop(one).live;
+    Scratch<StateId> seen;
+    for (bool again = true; again && inside;) {
+      again = false;
+      seen.assign(1, one);
+      auto reach = [&](StateId target, u64 classes) {
+        if (target == DEAD) inside &= ~classes, again = true;
+        else if (const StateId far = counters_.saturated(target); std::find(seen.begin(), seen.end(), far) == seen.end())
+          seen.push_back(far);
+      };
+      for (std::size_t i = 0; i < seen.size() && inside && !again; i++) {
+        const StateId at = seen[i];
+        dfa_.work().spend(20ull + dfa_[at].range_count);
+        if (seen.size() > MOST_AHEAD) inside = 0;
+        const u64 lasting = lasting_of(at, inside), all = lasting & inside ? lasting : class_loop(at).live;
+        again = (inside & ~all) != 0;
+        inside &= all;
+        if (again || (lasting & inside)) continue;
+        for (u32 r = 0; r < dfa_[at].range_count; r++) {
+          const Range range = dfa_.range(at, r);
+          u64 classes = 0;
+          for (u32 b = range.lo; b <= range.hi && b < 128; b++) classes |= signature_of_ascii(static_cast<u8>(b)) & inside;
+          if (classes) reach(dfa_.range_target(at, r), classes);
+        }
+        if (inside & SIG_NON_ASCII) reach(non_ascii_target(at, false), SIG_NON_ASCII | SIG_INCOMPLETE);
+        if (inside & SIG_SPACE) reach(non_ascii_target(at, true), SIG_SPACE);
+      }
+    }
+  }
+  if (lasting_.size() <= one) lasting_.resize(dfa_.size(), LASTING_UNKNOWN);
+  lasting_[one] = inside;
+  return inside;
+}
+
+// What the states of the NFA that texts of the classes lead to read. Counts are not looked at: these may be more states than there are.
+// Refuses where a state reads bytes that are no UTF-8, which no class has.
+LastingItem ClassLoops::stays(std::span<const u32> nfa_states, u64 inside) {
+  LastingItem found;
+  const AsciiSet ascii = ascii_inside(inside);
+  Scratch<std::pair<NfaStateId, u8>> reached;  // (state, what of a character is still to come)
+  std::vector<u8> seen(nfa_.states.size());    // a bit for each
+  auto add = [&](NfaStateId state, u8 rest) {
+    if (seen.size() <= state) seen.resize(nfa_.states.size());
+    if (seen[state] >> rest & 1) return;
+    seen[state] |= static_cast<u8>(1u << rest);
+    reached.push_back({state, rest});
+  };
+  dfa_.work().spend(nfa_.states.size() / 64);
+  for (const u32 state : nfa_states) add(NfaStateId(state), 0);
+  for (std::size_t i = 0; i < reached.size(); i++) {
+    if (reached.size() > MOST_REACHED) return {};
+    dfa_.work().spend(4);
+    const auto [at, rest] = reached[i];
+    nfa_.expand(at);
+    const NfaState& state = nfa_.states[at];
+    if (at == nfa_.rules[state.rule].final && (state.rule != nfa_.root || nfa_.root_called)) return {};
+    if (state.head != NONE) {
+      const Head& head = nfa_.heads[state.head];
+      if (head.permutation) return {};
+      add(head.body, rest);
+      if (!head.automaton) add(head.exit, rest);
+      continue;
+    }
+    for (u32 e = state.first; e != NONE; e = nfa_.edges[e].next) {
+      const Edge& edge = nfa_.edges[e];
+      if (edge.kind == EDGE_CALL || edge.kind == EDGE_MEMBER) return {};
+      if (edge.kind == EDGE_NON_ASCII || edge.kind == EDGE_TOKEN) continue;
+      if (edge.kind != EDGE_BYTE) {
+        add(edge.target, rest);
+        continue;
+      }
+      dfa_.work().spend(1 + (edge.hi - edge.lo) / 8);
+      for (u32 b = edge.lo; b <= edge.hi; b++) {
+        found.read.set(b);
+        const u8 after = utf8_rest(rest, static_cast<u8>(b));
+        if (after == NO_UTF8) return {};
+        if (b >= 128 || ascii.has(b)) add(edge.target, after);
+      }
+    }
+  }
+  found.inside = inside;
   return found;
 }
 

@@ -9,6 +9,8 @@
 // Tested by tests/pda/kernel/test_class_loops.py.
 #pragma once
 
+#include <bitset>
+
 #include "rules/counters.h"
 
 namespace stackmask {
@@ -35,6 +37,13 @@ struct ClosedClasses {
   u32 low = NONE, high = 0;    // the range of characters that a counted automaton still needs in these states
 };
 
+// An item of a state that every character of some classes leads to itself, besides wherever else they lead. So it is in all states that can
+// be reached by them, all of which read all of them.
+struct LastingItem {
+  u64 inside = 0;         // 0 where there is none, or where texts of the classes may end or call
+  std::bitset<256> read;  // bytes that lead on from some of the states
+};
+
 class ClassLoops {
  public:
   ClassLoops(RuleDfa& dfa, Counters& counters, const Thresholds& thresholds);
@@ -45,13 +54,16 @@ class ClassLoops {
     return find_byte_run(state);
   }
   ClosedClasses closed_classes(StateId state);
+  const LastingItem& lasting_item(StateId state, u64 live);  // of those tried the one with most of the live classes
   // The state after any character above U+007F except spaces, or after any such space; DEAD if these lead to different states.
   StateId non_ascii_target(StateId state, bool spaces);
   StateId after_exit(StateId state, u32 exit);              // as RuleDfa::next, for the exits of classes.h
   // The exits of a loop over some classes that are live in the state.
   void live_exits(StateId state, u64 inside, std::vector<u32>& exits);
   bool reads_any(StateId state, const AsciiSet& bytes); // some of them is live
-  void clear() { loop_of_ = {}, run_of_ = {}, loops_ = {}, byte_runs_ = {ByteRun()}, closed_ = {}; }
+  void clear() {
+    loop_of_ = {}, run_of_ = {}, loops_ = {}, byte_runs_ = {ByteRun()}, closed_ = {}, lasting_ = {}, stays_of_.clear(), stays_ = {};
+  }
   std::size_t bytes() const;
 
  private:
@@ -63,7 +75,12 @@ class ClassLoops {
   std::vector<ClassLoop> loops_;
   std::vector<ByteRun> byte_runs_{ByteRun()};  // index 0: not a run
   std::vector<ClosedClasses> closed_;        // by state
+  std::vector<u64> lasting_;  // by state of one item: the classes under which the item lasts, LASTING_UNKNOWN until computed
+  Interner stays_of_;  // classes and states of the NFA
+  std::vector<LastingItem> stays_;  // by these
   const ByteRun& find_byte_run(StateId state);
+  u64 classes_of_item(const Item& item);
+  LastingItem stays(std::span<const u32> nfa_states, u64 inside);
   ByteRun counted_run(StateId state) const;      // without a look at its successors
   bool reads_outside(StateId state, u64 inside) const;  // an item without a count, or with a new count, reads characters of the classes
 };

@@ -3,15 +3,73 @@
 //   .*foo.*     states  [.]  [f]  [fo]  [foo]   each reads every character and leads to one of them: all tokens are in the bitmask, and
 //               only exits, such as the quote that ends a string, are looked up in the states
 //
+// Such a set can be large. Where one item of a state leads to itself by every character of the classes, as that of .* does, each state of the
+// set has this item, and no other state of it is looked at (lasting item).
+//
+//   .*x.{9}y    after x, ax, xx ...: up to 2^9 states, all with the item that waits for an x
+//
 // Assumes that no state of the set ends or calls. If a counted automaton has bounds, it also assumes that no item outside it, or in it but
 // entered again, reads the classes.
 //
 // Tested by tests/pda/kernel/test_class_loops.py ("foo in it").
 #include <algorithm>
+#include <bitset>
 
 #include "masks/loops.h"
 
 namespace stackmask {
+
+namespace {
+
+// The exits of the classes that a text from the state on can read, with the states that they lead to. `read`: bytes, of which the others
+// lead nowhere.
+void follow_exits(StateMaskBuilder& mask, StateId state, u64 inside, const std::bitset<256>* read,
+                  std::vector<std::pair<StateId, u32>>& landed) {
+  const auto paths = mask.index->exit_paths(inside);
+  Scratch<u8> text;
+  text.resize(mask.path.size());
+  mask.path[0] = state;
+  u32 known = 0;  // the depth up to which the states of the path are known
+  for (std::size_t i = 0; i + 1 < paths->ways.size(); i++) {
+    const Paths::Way way = paths->ways[i];
+    const u32 begin = way.begin, end = paths->ways[i + 1].begin, depth = way.common + (end - begin);
+    known = std::min<u32>(known, way.common);
+    mask.dfa.work().spend(1 + (end - begin) / (read ? 8 : 1));
+    for (u32 b = begin; b < end; b++) text[way.common + (b - begin)] = static_cast<u8>(paths->bytes[b]);
+    if (read && !read->test(text[depth - 1])) continue;
+    mask.dfa.work().spend(depth - known);
+    for (; known < depth; known++) mask.path[known + 1] = mask.path[known] == DEAD ? DEAD : mask.dfa.next(mask.path[known], text[known]);
+    if (mask.path[depth] != DEAD) landed.push_back({mask.path[depth], way.node});
+  }
+}
+
+// Characters of the classes `exits` are rare behind those inside.
+bool leaves_seldom(const StateMaskBuilder& mask, u64 inside, u64 exits) {
+  if (exits & SIG_NON_ASCII) return false;
+  const std::size_t few = mask.trie.thresholds().loop_exits;
+  std::size_t nodes = 0;
+  for (u32 exit = 0; exit < EXITS && nodes <= few; exit++)
+    if (signature_of_exit(exit) & exits)
+      nodes += mask.index->loop_exits(inside, exit, 0, mask.index->longest_exit(inside, exit))->nodes.size();
+  return nodes <= few;
+}
+
+void go_on_where(StateMaskBuilder& mask, std::vector<std::pair<StateId, u32>>& landed) {
+  std::sort(landed.begin(), landed.end());
+  Scratch<u32> below;
+  for (std::size_t i = 0; i < landed.size();) {
+    const StateId target = landed[i].first;
+    below.clear();
+    for (; i < landed.size() && landed[i].first == target; i++) {
+      const u32 node = landed[i].second;
+      mask.add_tokens(node);
+      if (mask.trie.nodes()[node].skip() > 1) below.push_back(node);
+    }
+    mask.go_on_at(below, target);
+  }
+}
+
+}  // namespace
 
 bool take_closed_classes(StateMaskBuilder& mask, StateId state) {
   if (mask.guarded) return false;
@@ -27,16 +85,7 @@ bool take_closed_classes(StateMaskBuilder& mask, StateId state) {
   const u32 surely = left == NONE ? NONE : left - std::min(left, closed.high + released.below_minimum);
   const u32 maybe = left == NONE ? NONE : left - std::min(left, closed.low);
   Scratch<std::pair<StateId, u32>> landed;  // (state, node)
-  const auto paths = mask.index->exit_paths(inside);
-  mask.path[0] = state;
-  for (std::size_t i = 0; i + 1 < paths->ways.size(); i++) {
-    const Paths::Way way = paths->ways[i];
-    u32 depth = way.common;
-    mask.dfa.work().spend(1 + (paths->ways[i + 1].begin - way.begin));
-    for (u32 b = way.begin; b < paths->ways[i + 1].begin; b++, depth++)
-      mask.path[depth + 1] = mask.path[depth] == DEAD ? DEAD : mask.dfa.next(mask.path[depth], paths->bytes[b]);
-    if (mask.path[depth] != DEAD) landed.push_back({mask.path[depth], way.node});
-  }
+  follow_exits(mask, state, inside, nullptr, landed);
   mask.dfa.work().spend(mask.trie.words() / 4);
   mask.take_bitmask(mask.index->loop_mask(inside, surely));
   auto try_token = [&](i32 token) {
@@ -53,18 +102,20 @@ bool take_closed_classes(StateMaskBuilder& mask, StateId state) {
     for (const auto tokens = mask.index->loop_tokens(inside, maybe + 1, left); const i32 token : *tokens)
       if (static_cast<u8>(mask.trie.text(static_cast<u32>(token)).back()) >= 0x80) try_token(token);
   mask.statistics.closed++, mask.statistics.bounded_closed += left != NONE;
-  std::sort(landed.begin(), landed.end());
-  Scratch<u32> below;
-  for (std::size_t i = 0; i < landed.size();) {
-    const StateId target = landed[i].first;
-    below.clear();
-    for (; i < landed.size() && landed[i].first == target; i++) {
-      const u32 node = landed[i].second;
-      mask.add_tokens(node);
-      if (mask.trie.nodes()[node].skip() > 1) below.push_back(node);
-    }
-    mask.go_on_at(below, target);
-  }
+  go_on_where(mask, landed);
+  return true;
+}
+
+bool take_lasting_item(StateMaskBuilder& mask, StateId state, const ClassLoop& loop) {
+  if (mask.guarded) return false;
+  const LastingItem lasting = mask.loops.lasting_item(state, loop.live);
+  if (!lasting.inside || !leaves_seldom(mask, lasting.inside, loop.live & ~lasting.inside)) return false;
+  Scratch<std::pair<StateId, u32>> landed;
+  follow_exits(mask, state, lasting.inside, &lasting.read, landed);
+  mask.dfa.work().spend(mask.trie.words() / 4);
+  mask.take_bitmask(mask.index->loop_mask(lasting.inside, NONE));
+  mask.statistics.lasting++;
+  go_on_where(mask, landed);
   return true;
 }
 

@@ -6,10 +6,13 @@ namespace stackmask {
 
 namespace {
 
+constexpr std::size_t FEW_ITEMS = 4;
+
 // All characters except a few that are rare in tokens stay in the loop, as in a JSON string.
 bool few_exits(const StateMaskBuilder& mask, const ClassLoop& loop) {
   const std::size_t few = mask.trie.thresholds().loop_exits;
   const u64 exits = loop.live & ~loop.inside;
+  if (exits == 0) return true;
   if (exits >= 1ull << CLASSES.count) return false;
   std::size_t nodes = 0;
   for (u32 c = 0; c < CLASSES.count && nodes < few; c++) {
@@ -37,6 +40,12 @@ bool chain_is_cheapest(StateMaskBuilder& mask, StateId state, const ClassLoop& l
   return (loop.target == state && few_exits(mask, loop)) || closes(mask, state, loop);
 }
 
+// A chain, or a look at the absorbing state behind, costs less than to follow the paths to exits.
+bool is_simple(const StateMaskBuilder& mask, StateId state, const ClassLoop& loop) {
+  if (loop.target == state) return few_exits(mask, loop);
+  return mask.dfa.items(state).size() <= FEW_ITEMS && !(loop.live & ~loop.inside & SIG_WORDS);
+}
+
 }  // namespace
 
 bool take_class_loop(StateMaskBuilder& mask, StateId state) {
@@ -49,10 +58,13 @@ bool take_class_loop(StateMaskBuilder& mask, StateId state) {
     if (!made) mask.clear();
     return made;
   };
-  const bool chain_first = chain_is_cheapest(mask, state, loop);
-  auto take_chain = [&] { return loop.inside && attempt(take_counter_chain(mask, state, loop)); };
-  const bool made = (chain_first && take_chain()) || attempt(take_absorbing_state(mask, state, loop)) ||
-                    attempt(take_closed_classes(mask, state)) || (!chain_first && take_chain());
+  bool made = !is_simple(mask, state, loop) && attempt(take_lasting_item(mask, state, loop));
+  if (!made) {
+    const bool chain_first = chain_is_cheapest(mask, state, loop);
+    auto take_chain = [&] { return loop.inside && attempt(take_counter_chain(mask, state, loop)); };
+    made = (chain_first && take_chain()) || attempt(take_absorbing_state(mask, state, loop)) || attempt(take_closed_classes(mask, state)) ||
+           (!chain_first && take_chain());
+  }
   (made ? mask.statistics.loops : mask.statistics.loop_fallbacks)++;
   mask.statistics.heavy_loops += made && mask.index->node() != 0;
   return made;

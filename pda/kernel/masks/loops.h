@@ -3,7 +3,7 @@
 //
 // The signature of a token has a bit for each class of characters in it (vocabulary/classes.h). A loop over classes takes the tokens whose
 // signature lies in them, as one bitmask, and is left by exits: bytes outside the classes. The vocabulary lists the occurrences of each
-// exit, with the nodes that they lead to. All four ways end with a bitmask, and `go_on_at` for the nodes of each exit.
+// exit, with the nodes that they lead to. All ways end with a bitmask, and `go_on_at` for the nodes of each exit.
 //
 //   way                chosen where                                   example                 cost, besides the bitmask
 //   byte run           a bounded run of single bytes, tried first     [ \t]{0,8} before ","   one list of nodes a live byte
@@ -11,6 +11,8 @@
 //                      state to the next, and exits are few                                   or differ by their count; a list an exit
 //   absorbing state    all characters but those of some words         keys but "id", "ids"    the nodes at which both states differ,
 //                      lead into one state                                                    at most `absorbing_differences`
+//   lasting item       one item leads back to itself by the classes,  .*x.{9}y                no states but those on the paths to exits
+//                      and exits are few
 //   closed classes     all states ahead read all of the classes,      .*foo.*, \w{3,9}        at most `closed_states` states, and each
 //                      and exits may be many                                                  exit's path (thousands, by letters)
 //
@@ -29,6 +31,7 @@ bool take_class_loop(StateMaskBuilder& mask, StateId state);
 bool take_byte_run(StateMaskBuilder& mask, StateId state);
 bool take_counter_chain(StateMaskBuilder& mask, StateId state, const ClassLoop& loop);
 bool take_absorbing_state(StateMaskBuilder& mask, StateId state, const ClassLoop& loop);
+bool take_lasting_item(StateMaskBuilder& mask, StateId state, const ClassLoop& loop);
 bool take_closed_classes(StateMaskBuilder& mask, StateId state);
 
 // The exits of a loop, part of the key of its bitmask: each exit, and low << 32 | high, the characters before it.

@@ -71,6 +71,13 @@ def pattern(builder: GrammarBuilder, text: str, minimum: int, maximum: int, enco
     return builder.automaton(automaton.transitions, automaton.accepting, encoding, minimum=minimum, maximum=maximum)
 
 
+def apart(builder: GrammarBuilder, encoding: int) -> NodeId:
+    """Letters some characters apart, anywhere in a text without slashes."""
+    ranges = (0, 46, 48, 0x10FFFF) if encoding != UTF8 else (32, 33, 35, 46, 48, 0x10FFFF)
+    any_text, far, near = (string(builder, *bounds, ranges, encoding) for bounds in ((0, -1), (9, 9), (0, 9)))
+    return builder.seq(any_text, builder.literal(b"n"), far, builder.literal(b"o"), near, builder.literal(b"."), any_text)
+
+
 def gap(builder: GrammarBuilder, node: NodeId) -> NodeId:
     """What is read, up to 40 blanks, and a comma or a brace with their own."""
     blanks = builder.repeat(builder.bytes((9, 10, 13, 13, 32, 32)), 0, 40)
@@ -95,6 +102,12 @@ CASES: dict[str, Callable[[GrammarBuilder], NodeId]] = {
     "no slash to 40": lambda b: pattern(b, "[^/]*", 0, 40),
     "two lengths": lambda b: pattern(b, "a{3,50}|[b-z ,]{4,200}", 4, 45),
     "text to 35": lambda b: pattern(b, "[^x]*", 0, 35, UTF8),
+    "letters apart": lambda b: apart(b, JSON),
+    "letters apart, with escapes": lambda b: apart(b, JSON_ANY),
+    "letters apart, as text": lambda b: apart(b, UTF8),
+    "words counted": lambda b: b.repeat(
+        b.seq(b.alt(*(string(b, 1, n, (48, 48 + n % 10, 97, 122)) for n in range(1, 40))), b.literal(b" ")), 1, -1
+    ),
     "anything but words": lambda b: b.except_words(["and", "an", "the", "foo.bar", "été"], JSON),
 }
 

@@ -499,7 +499,7 @@ def test_rows_of_rules_that_may_be_empty(kernel: Engine, reference: Engine, coun
             assert masks[0] == masks[1]
             token = random.choice([token for token in masks[0] if token < len(tokens) - 1] or [len(tokens) - 1])
             assert [at.accept_token(token) for at in made] == [True, True]
-            if made[0].is_terminated:
+            if made[0].is_terminated():
                 break
 
 

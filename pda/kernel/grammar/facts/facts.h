@@ -2,6 +2,8 @@
 // which calls are inlined, and in which order calls are expanded, so that rules can be lowered when they are reached.
 #pragma once
 
+#include <unordered_map>
+
 #include "rules/nfa.h"
 #include "vocabulary/trie.h"
 
@@ -28,6 +30,11 @@ struct Facts {
   // By vertex, if there is a DISTINCT: a string in it surely has infinitely many values; parts of it may come in any order.
   std::vector<u8> endless, permuting;
   std::vector<std::pair<u32, u32>> token_sets;  // (node, index into those of the NFA), sorted
+  struct Lengths {
+    std::vector<u32> least, most;
+  };
+  std::unordered_map<u32, Lengths>
+      lengths;  // by node: of counted automata, the result of automaton_lengths(); missing for nodes known before
   u64 unrolled = 0;  // the number of states up to which a repetition is unrolled instead of counted
   u64 states = 0;  // the approximate number for all reached expressions, each lowered once
   bool left_recursive = false;

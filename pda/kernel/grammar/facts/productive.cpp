@@ -134,8 +134,8 @@ class Productive : StateSearch {
     const i32 minimum = ex_.arg(node, 2), maximum = ex_.arg(node, 3);
     const bool empty = ex_.arg(node, 4) != 0;
     if (minimum > 0 || maximum >= 0) {
-      std::vector<u32> least, most;
-      automaton_lengths(ex_, node, least, &most);
+      auto& [least, most] = facts_.lengths[node];
+      if (least.empty()) automaton_lengths(ex_, node, least, &most);
       const bool some = least[0] != NONE && (maximum < 0 || least[0] <= static_cast<u32>(maximum)) &&
                         (minimum <= 0 || most[0] >= static_cast<u32>(minimum));
       return !some ? 0 : empty && minimum <= 0 ? PRODUCTIVE | NULLABLE : PRODUCTIVE;
