@@ -11,15 +11,15 @@ namespace {
 // The characters of all classes as an NFA, which knows of each state the class that it is made for.
 class SpelledClasses final : private Spelling {
  public:
-  SpelledClasses(const ByTarget& classes, i32 encoding, Work& work, Deadline* deadline) : work_(work), deadline_(deadline) {
+  SpelledClasses(const ByTarget& targets, i32 encoding, Work& work, Deadline* deadline) : work_(work), deadline_(deadline) {
     nfa_ = &nfa;
     nfa.rules.emplace_back();
     which_ = NONE;
     start = state();
-    for (which_ = 0; which_ < classes.groups.size(); which_++) ends.push_back(state());
-    for (which_ = 0; which_ < classes.groups.size(); which_++) {
-      const auto& group = classes.groups[which_];
-      chars(start, ends[which_], classes.ranges.data() + group.begin, group.end - group.begin, encoding);
+    for (which_ = 0; which_ < targets.groups.size(); which_++) ends.push_back(state());
+    for (which_ = 0; which_ < targets.groups.size(); which_++) {
+      const auto& group = targets.groups[which_];
+      chars(start, ends[which_], targets.ranges.data() + group.begin, group.end - group.begin, encoding);
     }
   }
   Nfa nfa;
