@@ -25,18 +25,17 @@ from ..dialect.keywords import ALGEBRA, ANY_OF, ONE_OF, REFERENCE, TYPE, groups_
 from ..dialect.references import PLACE, Registry, Scope, referred
 from ..errors import Inexact, Malformed, excess
 from ..sets import arrays, objects
-from ..sets.objects import EXCLUDES, IMPLIES, NEITHER, Oracle, lacks
-from ..sets.strings import FREE, Strings
+from ..sets.objects import Oracle, lacks
+from ..sets.strings import Strings
 from ..sets.types import ANYTHING, EVERY, FALSE, NEVER, NONE, TRUE, Conjunction, Literal, Object, Parts
 from .boolean import Boolean
 from .bounds import UpperBound, surely_disjoint, surely_inhabited, surely_not_universal, unseparated, upper_bound
 from .closing import declares, passes_on
 from .from_keywords import Keywords, dependents
+from .lists import Lists
 from .numbering import Alternatives, Numbering, Together
 from .unevaluated import Evaluated, Request, Steps, Unevaluated
 
-MOST_LISTED: Final = 256
-"""Of more numbers between two bounds none is listed."""
 DEEPEST_EMPTINESS: Final = 3
 """The levels of required members and items that a test of emptiness descends."""
 _BESIDE_CONJUNCTIONS: Final = frozenset(
@@ -60,11 +59,10 @@ class Algebra:
         self.tested: dict[Conjunction, int] = {}
         """The level nearest the top at which a conjunction was not found to be empty."""
         self.small: dict[Literal, bool] = {}
-        self.extents: dict[Literal, frozenset[object] | None] = {}
-        self.lists: dict[Conjunction, tuple[frozenset[object] | None, bool]] = {}
+        lists = Lists(self.signed, budget)
         self.level = 0
         self.oracle = Oracle(
-            self.is_empty, self.is_small, self.numbering.partition, self.numbering.holds, self.extent, self.relation, budget
+            self.is_empty, self.is_small, self.numbering.partition, self.numbering.holds, lists.extent, lists.relation, budget
         )
         self.boolean = Boolean(self.strings, self.oracle, budget, self.prunes)
         self.keywords = Keywords(self.numbering, self.boolean, self.writable, formats=formats)
@@ -173,59 +171,6 @@ class Algebra:
             )
             self.small[literal] = found
         return found
-
-    def extent(self, literal: Literal) -> frozenset[object] | None:
-        """The scalars that meet a literal; None where arrays or objects do, or where the subschema does not list its values."""
-        if literal not in self.extents:
-            self.extents[literal] = self._extent(literal)
-        return self.extents[literal]
-
-    def relation(self, conjunction: Conjunction, literal: Literal) -> int | None:
-        """Whether the values of a conjunction meet a literal, as far as lists of scalars tell; None where they do not.
-
-        PERF: a kind is a constant in one condition and another one in all others. As intersections of typed parts, n conditions took
-        n * n of them.
-        """
-        extent = self.extent(abs(literal))
-        if extent is None:
-            return None
-        values, exact = self.listed(conjunction)
-        if values is None:
-            return None
-        common = len(values & extent)
-        if 0 < common < len(values):
-            return NEITHER if exact else None
-        return IMPLIES if (common > 0) == (literal > 0) else EXCLUDES
-
-    def listed(self, conjunction: Conjunction) -> tuple[frozenset[object] | None, bool]:
-        """Scalars among which all values of a conjunction are, and whether these are its values; None where no subschema lists them."""
-        found = self.lists.get(conjunction)
-        if found is None:
-            values: frozenset[object] | None = None
-            exact = True
-            for literal in sorted(conjunction, reverse=True):  # what lists values, then what excludes them
-                extent = self.extent(abs(literal))
-                if extent is None:
-                    exact = False
-                elif literal > 0:
-                    values = extent if values is None else values & extent
-                elif values is None:
-                    break
-                else:
-                    values -= extent
-            self.budget.spend(len(conjunction) // 8)
-            found = self.lists[conjunction] = values, exact
-        return found
-
-    def _extent(self, literal: Literal) -> frozenset[object] | None:
-        constants, numbers, texts, arrays, objects = self.signed(literal)
-        if arrays or objects or any(text.words is None or text[:3] != FREE[:3] for text in texts):
-            return None
-        listed = numbers.values(MOST_LISTED)
-        if listed is None:
-            return None
-        words = (word for text in texts for word in text.words or ())
-        return frozenset([*((constant, None) for constant in constants), *listed, *words])
 
     # Subschemas that apply to the same place.
 
