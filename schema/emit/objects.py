@@ -27,8 +27,6 @@ FEW_NAMES: Final = 64
 """If keys come in any order, each key of a set of at most this many undeclared keys is a separate member."""
 MOST_OPTIONS: Final = 500
 """An object whose keys come in any order is a union of at most this many alternatives, or a graph (`emit.unordered`)."""
-HOPELESS: Final = 100
-"""Alternatives are given up early where a fifth of the most that may be suggests this many times the most."""
 SMALL_GRAPH: Final = 2_000
 """States that such a graph may have before ten times as many alternatives are tried."""
 _TIMES: Final = itemgetter(1)
@@ -214,22 +212,16 @@ class ObjectWriter:
         )
 
     def without_clauses(self, part: Object, most: int) -> list[tuple[Object, Witnesses]] | None:
-        """Parts without clauses, whose union is the part, each with what some different undeclared keys must have; None where many.
-
-        How many there will be is estimated by the share of the search that is behind (Knuth 1975): each option has an equal share.
-        """
-        stack: list[tuple[Object, Witnesses, float]] = [(part, (), 1.0)]
-        behind = 0.0
+        """Parts without clauses, whose union is the part, each with what some different undeclared keys must have; None where many."""
+        stack: list[tuple[Object, Witnesses]] = [(part, ())]
         names = names_of(part)
         classes = sorted(key_space(part, names, self.oracle).classes, key=sorted)
         found: list[tuple[Object, Witnesses]] = []
         steps = 0
         while stack:
-            current, witnesses, share = stack.pop()
+            current, witnesses = stack.pop()
             steps += 1
             if len(found) + len(stack) > most or steps > 10 * most:
-                return None
-            if len(found) > max(most // 5, HOPELESS * most * behind):
                 return None
             old = len(current.atoms)  # so many atoms the options have before their own
             if current.clauses:
@@ -239,7 +231,7 @@ class ObjectWriter:
                 base = current._replace(atoms=current.atoms[:choice] + current.atoms[choice + 1 :])
                 old -= 1
                 if self.is_met(atom, base, witnesses):
-                    stack.append((base, witnesses, share))
+                    stack.append((base, witnesses))
                     continue
                 options = [
                     (base._replace(atoms=(*base.atoms, Atom(False, single(name), atom.literal, name))), witnesses)
@@ -256,13 +248,12 @@ class ObjectWriter:
                 ]
             else:
                 found.append((current, witnesses))
-                behind += share
                 continue
             self.oracle.budget.spend(8 * len(options))
-            pruned = [(prune(option, self.oracle, option.atoms[old:]), wanted) for option, wanted in reversed(options)]
-            left = [(option, wanted) for option, wanted in pruned if option is not None]
-            stack += [(option, wanted, share / len(left)) for option, wanted in left]
-            behind += 0.0 if left else share
+            for option, wanted in reversed(options):
+                pruned = prune(option, self.oracle, option.atoms[old:])
+                if pruned is not None:
+                    stack.append((pruned, wanted))
         return found
 
     def is_met(self, atom: Atom, part: Object, witnesses: Witnesses) -> bool:
