@@ -710,14 +710,21 @@ class Lowering final : public Source, private Spelling {
     h.body = separator;
     h.exit = exit;
     if (!facts_.is(static_cast<u32>(ex_.arg(task.node, 0)), PRODUCTIVE)) h.maximum = std::min(h.maximum, 1u);
+    NfaStateId never = NONE;  // where all members that cannot be read begin
     for (std::size_t i = 3; i < ex_.count(task.node); i += 2) {
       const u32 member = static_cast<u32>(ex_.arg(task.node, i));
+      const bool possible = facts_.is(member, PRODUCTIVE);
       inside.member = static_cast<u32>(h.members.size());
+      h.flags.push_back(possible ? static_cast<u8>(ex_.arg(task.node, i + 1)) : NEVER_MEMBER);
+      if (!possible) {
+        if (never == NONE) never = state(inside);
+        h.members.push_back(never);
+        continue;
+      }
       const NfaStateId start = state(inside), end = state(inside);
       later({member, start, end, id, inside.member, task.origin});
       nfa_->add_edge(end, EDGE_MEMBER, head, inside.member);
       h.members.push_back(start);
-      h.flags.push_back(facts_.is(member, PRODUCTIVE) ? static_cast<u8>(ex_.arg(task.node, i + 1)) : NEVER_MEMBER);
     }
     h.index_members();
     later({static_cast<u32>(ex_.arg(task.node, 0)), separator, second, id, NONE, task.origin});
