@@ -74,9 +74,9 @@ class Automaton {
   bool left_locked();  // a thread that a fork left behind has the lock, for good
   bool asked_by_this_thread() const { return work().called_by_this_thread(); }  // which has the lock and asks the host
   void release(std::size_t slot);  // L >= mutex_
-  // Past the memory limit, or half of the states allowed, drops everything that no matcher holds. Called after every step.
+  // Past the memory limit, or many states or nodes, drops everything that no matcher holds. Called after every step.
   void collect() {  // L >= mutex_
-    if (dfa_.size() > state_threshold_ || ++operations_ >= steps_to_collect_ || work().total() > work_to_collect_) look_at_memory();
+    if (many_entries() || ++operations_ >= steps_to_collect_ || work().total() > work_to_collect_) look_at_memory();
   }
   // Before a matcher continues, which makes it hold more.
   void check_held() {  // L >= mutex_
@@ -135,13 +135,14 @@ class Automaton {
   StackId initial_ = NO_STACK;
   std::vector<MatcherSlot> slots_;
   u32 operations_ = 0, steps_to_collect_;
-  u64 threshold_, state_threshold_, work_to_collect_ = 0, work_to_let_in_ = 0;
+  u64 threshold_, state_threshold_, node_threshold_, work_to_collect_ = 0, work_to_let_in_ = 0;
   bool overfull_ = false, released_ = false;  // matchers hold more than the limit; some matcher ended since that was found
   StackId start();
   Work& work() { return dfa_.nfa().work; }
   void wait(std::unique_lock<Mutex>& locked);
   u64 budget(u64 steps, u64 bytes) const;
   void watch_memory(u64 held);
+  bool many_entries() const { return dfa_.size() > state_threshold_ || stacks_.size() > node_threshold_; }
   void look_at_memory();
   void check_overfull();
   void reclaim();

@@ -369,15 +369,16 @@ std::vector<StateId> RuleDfa::keep(std::vector<u8>& used) {
   struct Guard {
     u32 state;
     StateId back;
-    std::string text;
+    u32 text;
   };
   std::vector<Guard> guards;
   for (u32 s = 0; s < states_.size(); s++)
-    if (used[s] && (states_[s].flags & STATE_GUARD)) guards.push_back({s, guard_back(StateId(s)), texts_.text(guard_text(StateId(s)))});
+    if (used[s] && (states_[s].flags & STATE_GUARD)) guards.push_back({s, guard_back(StateId(s)), guard_text(StateId(s))});
   const Interner old = std::move(items_);
   const GrowingArray<DfaState> old_states = std::move(states_);
   const Registers old_registers = std::move(nfa_.registers);
   const SeenValues old_seen = std::move(seen_);
+  const PendingTexts old_texts = std::move(texts_);
   items_ = Interner();
   states_.clear();
   ranges_ = {}, calls_ = {}, token_edges_ = {}, range_items_ = {}, tables_ = {};
@@ -415,11 +416,8 @@ std::vector<StateId> RuleDfa::keep(std::vector<u8>& used) {
     if (items.size() == 1) add_state(items);
     else add_unbuilt(old_states[s]);
   }
-  for (const Guard& each : guards) {
-    u32 text = PendingTexts::EMPTY;
-    for (const char byte : each.text) text = texts_.extend(text, static_cast<u8>(byte));
-    map[each.state] = guard(map[each.back], text);
-  }
+  std::vector<u32> text_map(old_texts.size(), PendingTexts::EMPTY);
+  for (const Guard& each : guards) map[each.state] = guard(map[each.back], texts_.adopt(old_texts, each.text, text_map));
   return map;
 }
 

@@ -133,6 +133,22 @@ u32 PendingTexts::unescaped(u32 text, u8 byte) {
   return write(std::string{static_cast<char>(0xF0 | code >> 18), last(12), last(6), last(0)});
 }
 
+// PERF: a text is not read again, byte by byte: the guards of a value of 2,000 bytes hold two million bytes of texts.
+u32 PendingTexts::adopt(const PendingTexts& other, u32 text, std::vector<u32>& known) {
+  Scratch<u32> way;
+  for (; text != EMPTY && known[text] == EMPTY; text = other.parents_[text].first) way.push_back(text);
+  u32 at = known[text];
+  for (; !way.empty(); way.pop_back()) {
+    const u32 id = static_cast<u32>(parents_.size());
+    const u8 byte = other.parents_[way.back()].second;
+    parents_.push_back({at, byte});
+    modes_.push_back(other.modes_[way.back()]);
+    children_.insert(static_cast<u64>(at) << 8 | byte, id);
+    at = known[way.back()] = id;
+  }
+  return at;
+}
+
 std::string PendingTexts::text(u32 text) const {
   std::string result;
   for (; text != EMPTY; text = parents_[text].first) result.push_back(static_cast<char>(parents_[text].second));

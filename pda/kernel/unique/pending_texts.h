@@ -24,6 +24,9 @@ class PendingTexts {
   bool inside_string(u32 text) const { return modes_[text] != OUTSIDE; }
   std::string text(u32 text) const;
   std::string number(u32 text) const;  // that the text ends in, not inside of a string; empty for none
+  // A text of another table, and all that it begins with; `known` has the numbers here of those that came before, EMPTY for none.
+  u32 adopt(const PendingTexts& other, u32 text, std::vector<u32>& known);
+  std::size_t size() const { return parents_.size(); }
   std::size_t bytes() const { return children_.bytes() + parents_.capacity() * sizeof(parents_[0]) + modes_.capacity(); }
 
  private:
