@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from math import inf
 
+from ..exceptions import LimitError
 from .columns import NONE_SEEN, Column, Item, SeenValues, StackNode, above, inside_of
 from .earley import Chart
 from .finite import BLANKS, Endless
 from .json_values import ends_in_zero, is_inside_string, value_digest, with_one_zero, without_blanks
 from .program import START, Costs, Program, Register
 
-TRIAL_PREFIXES = 10_000  # a value with more prefixes than these is taken to have a new text
+TRIAL_PREFIXES = 10_000  # that are searched for a value that is new; a search that needs more is given up, with a LimitError
 DIGITS = frozenset(b"123456789")  # that make a number of zero another one
 CACHED_COSTS = 1000  # sets of seen values whose costs are cached
 
@@ -96,8 +97,11 @@ class UniqueChart(Chart):
             if key in visited:
                 continue
             visited.add(key)
-            if not budget or self.reads_ids(column) or (not zero and self._is_endless(column, node)):
+            if self.reads_ids(column) or (not zero and self._is_endless(column, node)):
                 return True
+            if not budget:
+                message = f"more than {TRIAL_PREFIXES:,} prefixes of a value that must differ from others, and none ends in a new value"
+                raise LimitError(message, limit="states", value=TRIAL_PREFIXES)
             budget -= 1
             for state, register, seen, inner in column.items:
                 if inner is node and self.program.ends(state, register) and value_digest(text) not in seen:

@@ -819,3 +819,17 @@ def test_keys_of_few_characters_beside_any_order(kernel: Engine) -> None:
         assert allowed == [token for token in range(len(tokens)) if at.fork().accept_token(token)], piece
         assert at.accept_bytes(piece)
     assert max(searches) < 180  # one for each token that ends in a whole key, and none for those inside one
+
+
+@pytest.mark.parametrize("count", [10, 5_000, 20_000])
+def test_values_that_run_out_far_ahead(engine: Engine, count: int) -> None:
+    """However far ahead a third value of two is, no text leads there; a long text before the end of a scope hides no end."""
+    b = GrammarBuilder()
+    value = b.distinct(b.alt(b.literal(b"1"), b.literal(b"2")))
+    far = b.literal(b"x" * count)
+    scope = b.seq(value, b.literal(b","), b.alt(b.seq(value, far, value), b.seq(far, value), b.seq(far, b.literal(b"y"))))
+    start = matcher(engine, one_rule(b, b.scope(scope)))
+    assert not accepts(start, b"1,2" + b"x" * count + b"1")
+    assert start.matching_prefix(b"1,2") == 2
+    assert accepts(start, b"1," + b"x" * count + b"2")
+    assert accepts(start, b"1," + b"x" * count + b"y")

@@ -6,7 +6,7 @@
 namespace stackmask {
 
 namespace {
-constexpr std::size_t MOST_STATES = 4096;  // of a scope: with as many ways ahead it would be odd if none could end
+constexpr std::size_t MOST_STATES = 4096;  // behind blanks; of a scope, that are searched depth first alone
 constexpr std::size_t MOST_DEEP = 64;      // stacks that are searched depth first alone: 4,096 took half a second in lists of lists
 constexpr u32 MOST_VALUES = 1'000'000;
 
@@ -82,26 +82,28 @@ u32 NewValues::guard_values(StackId node, u32 limit, bool scopes) {
   return std::min(count, limit);
 }
 
-// A search over the states ahead, depth first. Called rules are taken to end, but for values that the scope has run out of. It does not
-// see that one value takes from the next: the schema that writes a scope counts values where that could leave too few.
+// A search over the states ahead, depth first; where no end is found soon, every other state is the oldest one, so that no long text hides
+// an end. Called rules are taken to end, but for values that the scope has run out of. It does not see that one value takes from the next:
+// the schema that writes a scope counts values where that could leave too few.
 bool NewValues::scope_can_finish(StateId state) {
   if (!counts_.scope_may_run_out(state) || !dfa_.seen_any(state)) return true;
   if (const u32* found = scope_can_finish_.find(state)) return *found != 0;
   Scratch<StateId> todo{state};
   Map64 visited;
-  std::size_t count = 0;
+  std::size_t count = 0, oldest = 0;
   bool result = false;
   auto add = [&](StateId next) {
     if (next == DEAD || visited.find(next)) return;
     visited.insert(next, 1);
     todo.push_back(next);
   };
-  while (!todo.empty() && !result) {
-    const StateId at = todo.back();
-    todo.pop_back();
+  for (; oldest < todo.size() && !result; count++) {
+    const bool deep = count < MOST_STATES || count % 2 == 0;
+    const StateId at = deep ? todo.back() : todo[oldest++];
+    if (deep) todo.pop_back();
     dfa_.build(at);
     dfa_.work().spend(4ull + dfa_[at].range_count);
-    if ((dfa_[at].flags & (STATE_FINAL | STATE_TOKENS)) || ++count > MOST_STATES) result = true;
+    if (dfa_[at].flags & (STATE_FINAL | STATE_TOKENS)) result = true;
     // The last ones go first: calls, then punctuation, and blanks in the end.
     for (u32 r = 0; r < dfa_[at].range_count && !result; r++) add(dfa_.range_target(at, r));
     for (u32 c = 0; c < dfa_[at].call_count && !result; c++) {
