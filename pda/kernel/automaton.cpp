@@ -102,6 +102,10 @@ void Automaton::fail_memory() const {
       "the grammar's tables, and what its matchers hold of them, take more than " + std::to_string(limits_.memory) + " bytes");
 }
 
+void Automaton::fail_lost() const {
+  throw std::runtime_error("memory ran out while the grammar's tables were copied, and they are lost: compile it again");
+}
+
 // The configuration of the empty text.
 StackId Automaton::start() {
   const RuleId root = dfa_.nfa().root;
@@ -146,7 +150,9 @@ void Automaton::release(std::size_t slot) {
 void Automaton::look_at_memory() {
   operations_ = 0;
   work_to_collect_ = work().total() + WORK_TO_COLLECT;
-  if (many_entries() || bytes() > threshold_) reclaim();
+  if (!many_entries() && bytes() <= threshold_) return;
+  recover();  // the step before it holds, whether or not there is memory for this
+  check_tables();
 }
 
 void Automaton::check_overfull() {
@@ -164,6 +170,7 @@ void Automaton::reclaim() {
   for (const MatcherSlot& matcher : slots_)
     for (const u32 id : *matcher.configurations) used[id & ~FLAG] = 1;
   stacks_.mark_below(used, states_used);
+  lost_ = true;  // from here on, should an allocation fail: two sets of tables at a time would take twice the memory
   const std::vector<StateId> state_map = dfa_.keep(states_used);
   counters_.clear(), counts_.clear(), loops_.clear();
   const std::vector<StackId> map = stacks_.keep(used, state_map);
@@ -172,6 +179,7 @@ void Automaton::reclaim() {
     for (u32& id : *matcher.configurations) id = map[id & ~FLAG] | (id & FLAG);
   coarse_.clear(), spellings_.clear(), new_values_.clear(), regions_.clear(), steps_.clear(), state_masks_.clear(), masks_.clear(),
       completion_.clear();
+  lost_ = false;
   statistics_.reclaims++;
   const u64 held = bytes();
   overfull_ = held > std::max(limits_.memory, LEAST_MEMORY);
@@ -181,11 +189,12 @@ void Automaton::reclaim() {
   node_threshold_ = COLLECTED_NODES + stacks_.size();
 }
 
-// After an exception in the middle of anything.
+// Where nothing may fail: after an exception in the middle of anything, and after a step.
 void Automaton::recover() noexcept {
+  if (lost_) return;
   try {
     reclaim();
-  } catch (const std::bad_alloc&) {  // nothing was renumbered
+  } catch (const std::bad_alloc&) {  // nothing was renumbered, or the tables are lost
   }
 }
 

@@ -38,6 +38,12 @@ class Automaton {
     holder_forks_ = host.forks;
     return locked;
   }
+  // The same for a call that looks at the tables: they may be lost.
+  [[nodiscard]] std::unique_lock<Mutex> lock_tables() {
+    std::unique_lock<Mutex> locked = lock();
+    check_tables();
+    return locked;
+  }
   // body() with the lock and a budget: that of `steps` steps, and of reading a text of `bytes` bytes. It may be run twice, so it begins
   // anew each time; an exception finds its matcher as it was.
   template <class Body>
@@ -103,7 +109,7 @@ class Automaton {
   struct Run {
     Automaton& automaton;
     std::unique_lock<Mutex> locked;
-    Run(Automaton& a, u64 steps, u64 bytes) : automaton(a), locked(a.lock()) { a.work().begin(a.budget(steps, bytes)); }
+    Run(Automaton& a, u64 steps, u64 bytes) : automaton(a), locked(a.lock_tables()) { a.work().begin(a.budget(steps, bytes)); }
     Run(const Run&) = delete;
     ~Run() {
       void* const paused = automaton.work().end();
@@ -137,12 +143,16 @@ class Automaton {
   u32 operations_ = 0, steps_to_collect_;
   u64 threshold_, state_threshold_, node_threshold_, work_to_collect_ = 0, work_to_let_in_ = 0;
   bool overfull_ = false, released_ = false;  // matchers hold more than the limit; some matcher ended since that was found
+  bool lost_ = false;  // there was no memory to copy the tables that matchers hold: the old ones are gone, the new ones are not complete
   StackId start();
   Work& work() { return dfa_.nfa().work; }
   void wait(std::unique_lock<Mutex>& locked);
   u64 budget(u64 steps, u64 bytes) const;
   void watch_memory(u64 held);
   bool many_entries() const { return dfa_.size() > state_threshold_ || stacks_.size() > node_threshold_; }
+  void check_tables() const {
+    if (lost_) fail_lost();
+  }
   void look_at_memory();
   void check_overfull();
   void reclaim();
@@ -150,6 +160,7 @@ class Automaton {
   std::string blamed() const;  // the rules that the work was spent in
   [[noreturn]] void fail_work(u64 most, const std::string& rules) const;
   [[noreturn]] void fail_memory() const;
+  [[noreturn]] void fail_lost() const;
 };
 
 template <class Body>
@@ -160,6 +171,7 @@ auto Automaton::run(u64 steps, u64 bytes, Body body) -> decltype(body()) {
       return body();
     } catch (const MemoryExceeded&) {
       recover();
+      check_tables();
       if (!again) fail_memory();
     } catch (const WorkExceeded&) {
       const std::string rules = blamed();

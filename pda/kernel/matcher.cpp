@@ -35,7 +35,7 @@ Matcher::~Matcher() {
 bool Matcher::is_stop(u32 token) const { return std::binary_search(stop_.begin(), stop_.end(), token); }
 
 bool Matcher::is_completed() const {
-  const auto locked = automaton_->lock();
+  const auto locked = automaton_->lock_tables();
   return automaton_->complete(configuration(history_.back()));
 }
 
@@ -247,7 +247,7 @@ std::string Matcher::next_bytes(const char* data, std::size_t count) const {
 }
 
 double Matcher::temperature() const {
-  const auto locked = automaton_->lock();
+  const auto locked = automaton_->lock_tables();
   return is_terminated() ? -1 : automaton_->temperature(configuration(history_.back()));
 }
 

@@ -222,3 +222,16 @@ def test_nodes_that_a_quote_leads_to_are_taken_together(kernel: Engine) -> None:
     counts = prepared.statistics
     assert counts["walks"] == 0
     assert counts["walked_nodes"] < 100
+
+
+def test_what_no_matcher_holds_is_dropped_while_it_is_little(kernel: Engine) -> None:
+    """Tables never grow so large that one step which drops them takes long, however far the memory is from its limit."""
+    grammar = json_schema_grammar({"type": "array", "uniqueItems": True, "items": {"type": "integer"}}, whitespace="compact")[0]
+    prepared = prepare(kernel, grammar)
+    for text in range(20):
+        at = kernel.Matcher(prepared, [STOP])
+        for number in range(300):
+            assert at.accept_bytes(b",%d" % (10**12 + 7919 * (300 * text + number)) if number else b"[%d" % text)
+            assert prepared.statistics["dfa_states"] < 70_000
+            assert prepared.statistics["configurations"] < 140_000
+    assert prepared.statistics["reclaims"] > 1

@@ -7,7 +7,8 @@
  *   then for each token:  stackmask_matcher_fill(matcher, mask, words)  ->  sample  ->  stackmask_matcher_accept_token(matcher, token)
  *
  * Errors. A function that may fail returns a stackmask_status; every value but STACKMASK_OK and STACKMASK_REFUSED is an error, and
- * stackmask_error() then returns a message. After an error all objects are as they were before. No exception leaves the library.
+ * stackmask_error() then returns a message. After an error all objects are as they were before; only a grammar whose tables could not be copied
+ * for want of memory is lost, and says so. No exception leaves the library.
  *
  * Threads. A vocabulary and a grammar may be used by any number of threads at once. A matcher is used by one thread at a time; two matchers
  * of one grammar are independent. Each thread has its own stackmask_error().

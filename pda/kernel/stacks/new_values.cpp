@@ -6,7 +6,8 @@
 namespace stackmask {
 
 namespace {
-constexpr std::size_t MOST_STATES = 4096;  // behind blanks; of a scope, that are searched depth first alone
+constexpr std::size_t MOST_STATES = 4096;       // behind blanks
+constexpr std::size_t MOST_DEEP_STATES = 4096;  // of a scope, that are searched depth first alone
 constexpr std::size_t MOST_DEEP = 64;      // stacks that are searched depth first alone: 4,096 took half a second in lists of lists
 constexpr u32 MOST_VALUES = 1'000'000;
 
@@ -85,35 +86,47 @@ u32 NewValues::guard_values(StackId node, u32 limit, bool scopes) {
 // A search over the states ahead, depth first; where no end is found soon, every other state is the oldest one, so that no long text hides
 // an end. Called rules are taken to end, but for values that the scope has run out of. It does not see that one value takes from the next:
 // the schema that writes a scope counts values where that could leave too few.
+// PERF: what it finds of the states on the way is kept, or a long text before the end would be searched again behind each of its bytes.
 bool NewValues::scope_can_finish(StateId state) {
   if (!counts_.scope_may_run_out(state) || !dfa_.seen_any(state)) return true;
   if (const u32* found = scope_can_finish_.find(state)) return *found != 0;
-  Scratch<StateId> todo{state};
-  Map64 visited;
+  Scratch<StateId> todo{state}, reached{state};
+  Map64 before;  // by state: the one that it was reached from
+  before.insert(state, state);
   std::size_t count = 0, oldest = 0;
-  bool result = false;
-  auto add = [&](StateId next) {
-    if (next == DEAD || visited.find(next)) return;
-    visited.insert(next, 1);
-    todo.push_back(next);
+  StateId end = DEAD;  // a state from which the scope can finish
+  auto add = [&](StateId at, StateId next) {
+    if (next == DEAD || before.find(next)) return;
+    const u32* known = scope_can_finish_.find(next);
+    if (known && *known == 0) return;
+    before.insert(next, at);
+    reached.push_back(next);
+    if (known) end = next;
+    else todo.push_back(next);
   };
-  for (; oldest < todo.size() && !result; count++) {
-    const bool deep = count < MOST_STATES || count % 2 == 0;
+  for (; oldest < todo.size() && end == DEAD; count++) {
+    const bool deep = count < MOST_DEEP_STATES || count % 2 == 0;
     const StateId at = deep ? todo.back() : todo[oldest++];
     if (deep) todo.pop_back();
     dfa_.build(at);
     dfa_.work().spend(4ull + dfa_[at].range_count);
-    if (dfa_[at].flags & (STATE_FINAL | STATE_TOKENS)) result = true;
+    if (dfa_[at].flags & (STATE_FINAL | STATE_TOKENS)) end = at;
     // The last ones go first: calls, then punctuation, and blanks in the end.
-    for (u32 r = 0; r < dfa_[at].range_count && !result; r++) add(dfa_.range_target(at, r));
-    for (u32 c = 0; c < dfa_[at].call_count && !result; c++) {
+    for (u32 r = 0; r < dfa_[at].range_count && end == DEAD; r++) add(at, dfa_.range_target(at, r));
+    for (u32 c = 0; c < dfa_[at].call_count && end == DEAD; c++) {
       const Call call = dfa_.call(at, c);
       const StateId start = dfa_.start(call.rule);
-      if (start != DEAD && (!call.distinct || has_new_value({start, stacks_.push(dfa_.guard(call.back, 0), EMPTY_STACK)}))) add(call.back);
+      if (start != DEAD && (!call.distinct || has_new_value({start, stacks_.push(dfa_.guard(call.back, 0), EMPTY_STACK)})))
+        add(at, call.back);
     }
   }
-  scope_can_finish_.insert(state, result);
-  return result;
+  if (end == DEAD) {
+    for (const StateId at : reached) scope_can_finish_.insert(at, 0);
+    return false;
+  }
+  for (; end != state; end = StateId(*before.find(end))) scope_can_finish_.insert(end, 1);
+  scope_can_finish_.insert(state, 1);
+  return true;
 }
 
 u32 NewValues::nearest_text(StackId node) {

@@ -8,6 +8,8 @@
 // taken back and taken again. Prints for each function how many calls failed, and how many did without what was refused; what is wrong
 // ends the program. The sanitizers see the rest, leaks too.
 //
+// Where tables are copied, for MEMORY or in the recovery, they may be lost: then every later call has to say so.
+//
 // LEAST to MOST, 0 by default, are ways to fail: 0 refuses one allocation, 1 all after it too, and N > 1 that one and the (N - 1)th after
 // it. The later ones are those of the recovery from the first. MEMORY bounds the grammar's tables, so that they are dropped after a step.
 #include <cstdio>
@@ -140,6 +142,24 @@ void compare(stackmask_matcher* matcher, const Input& input, std::size_t place, 
   }
 }
 
+// Whether the tables of a grammar are lost, as every call that needs them then says.
+bool are_lost(stackmask_matcher* matcher, std::size_t words) {
+  Mask mask(words, 0);
+  if (stackmask_matcher_fill(matcher, mask.data(), words) != STACKMASK_INTERNAL) return false;
+  require(std::string(stackmask_error()).find("compile it again") != std::string::npos, "an internal error");
+  int is;
+  char text[64];
+  std::size_t size;
+  require(stackmask_matcher_is_completed(matcher, &is) == STACKMASK_INTERNAL, "is_completed reads lost tables");
+  require(stackmask_matcher_forced_bytes(matcher, text, sizeof text, &size) == STACKMASK_INTERNAL, "forced_bytes reads lost tables");
+  require(stackmask_matcher_accept_bytes(matcher, "a", 1) == STACKMASK_INTERNAL, "accept_bytes reads lost tables");
+  stackmask_matcher* fork = nullptr;
+  require_ok(stackmask_matcher_fork(matcher, &fork), "fork");
+  require(stackmask_matcher_accept_token(fork, 0) == STACKMASK_INTERNAL, "accept_token reads lost tables");
+  stackmask_matcher_free(fork);
+  return true;
+}
+
 using Call = std::function<stackmask_status(World&)>;
 
 struct Function {
@@ -187,6 +207,7 @@ int main(int argc, char** argv) {
     }
   }
 
+  unsigned long lost = 0;  // tables
   std::map<std::string, std::pair<unsigned long, unsigned long>> done;  // calls that ended for want of memory, and others with a refusal
   for (std::size_t place = 0; place <= input.text.size(); place++) {
     const std::size_t words = masks[0].size();
@@ -268,7 +289,9 @@ int main(int argc, char** argv) {
           }).join();
           is_refused_yet = refused > 0;
           auto& [failed, managed] = done[function.name];
-          if (status == STACKMASK_OK) {
+          if ((mode >= 2 || input.limits.memory) && are_lost(world.matcher, words)) {
+            lost++;
+          } else if (status == STACKMASK_OK) {
             managed += is_refused_yet;
             const std::size_t next = place - function.back + function.on;
             compare(world.matcher, input, next, masks);
@@ -282,6 +305,7 @@ int main(int argc, char** argv) {
       }
     }
   }
+  std::printf("lost %lu 0\n", lost);
   for (const auto& [name, counts] : done) std::printf("%s %lu %lu\n", name.c_str(), counts.first, counts.second);
   return 0;
 }
