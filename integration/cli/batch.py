@@ -68,6 +68,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         mlx=None,
         context=None,
         torch_threads=None,
+        prefill_tokens=None,
         grammar_timeout=30.0,
         max_grammar_bytes=4 << 20,
         grammar_cache_bytes=512 << 20,

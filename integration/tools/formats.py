@@ -137,7 +137,7 @@ _TABLE: Final = (
     ),
     Format(
         name="llama3_tag",
-        families="Llama 3.1 to 3.3, behind their token for tools",
+        families="Llama 3.1 to 3.3, after their token for tools",
         parsers="SGLang llama3",
         calls=('<|python_tag|>{"name": "$name", "parameters": $arguments}', '<|python_tag|>{"name": "$name", "arguments": $arguments}'),
         separator="; ",
