@@ -12,7 +12,7 @@ constexpr u64 WORK_TO_LET_IN = 100'000;     // after which waiting threads have 
 constexpr u64 BYTES_A_STEP = 8'192;          // of a text, which may cost as much as a step
 // After which what no matcher holds is dropped. PERF: with four times as many states one step of 1,000 unique values took 36 ms, for the
 // pages that are given back; a table of nodes that doubles behind a million of them takes 20 ms.
-constexpr u64 COLLECTED_STATES = 1 << 16, COLLECTED_NODES = 1 << 17;
+constexpr u64 COLLECTED_STATES = 1 << 16, COLLECTED_NODES = 1 << 19;
 constexpr u64 LEAST_MEMORY = 4 << 20;       // that matchers may hold, whatever the limit
 
 Nfa compile(std::shared_ptr<Expressions> expressions, const TokenTrie& trie, const Limits& limits) {
