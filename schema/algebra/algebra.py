@@ -59,6 +59,8 @@ class Algebra:
         self.tested: dict[Conjunction, int] = {}
         """The level nearest the top at which a conjunction was not found to be empty."""
         self.small: dict[Literal, bool] = {}
+        self.small_tests = 0
+        """How many tests of that kind are within one another."""
         lists = Lists(self.signed, budget)
         self.level = 0
         self.oracle = Oracle(
@@ -165,10 +167,19 @@ class Algebra:
         """Whether a literal and its complement are about constants, numbers and strings, or whole types."""
         found = self.small.get(literal)
         if found is None:
-            found = all(
-                part.arrays in ((), (arrays.FREE,)) and part.objects in ((), (objects.FREE,)) and len(part.texts) < 4
-                for part in (self.signed(literal), self.signed(-literal))
-            )
+            # The complement may ask the same of subschemas of members, or of this one where it is recursive.
+            if self.small_tests >= DEEPEST_EMPTINESS:
+                return False
+            self.small_tests += 1
+            try:
+                self.small[literal] = False
+                found = all(
+                    part.arrays in ((), (arrays.FREE,)) and part.objects in ((), (objects.FREE,)) and len(part.texts) < 4
+                    for part in (self.signed(literal), self.signed(-literal))
+                )
+            finally:
+                self.small_tests -= 1
+                del self.small[literal]
             self.small[literal] = found
         return found
 

@@ -89,7 +89,7 @@ def intersect(a: Object, b: Object) -> Object:
 def complement(part: Object) -> list[Object]:
     """All objects outside a part."""
     result: list[Object] = []
-    negated = tuple(atom.negated() for atom in part.atoms)
+    negated = merged(tuple([atom.negated() for atom in part.atoms]))
     if len(negated) == 1:
         result.append(Object(atoms=negated))
     elif negated:
@@ -100,6 +100,25 @@ def complement(part: Object) -> list[Object]:
     if part.high >= 0:
         result.append(Object(low=part.high + 1))
     return result
+
+
+def merged(clause: Clause) -> Clause:
+    """A clause with "there is no such key" and "there is one with a value that meets the literal" as one atom: if there is one, it does.
+
+    What else "there is no such key" tells goes with it: it is a case of every demand on all values of the key.
+    PERF: an object that requires keys of certain types has complements of half as many atoms. Those of a union of eight objects, whose keys
+    come in any order, have 4,000 alternatives without this.
+    """
+    absent = {atom.keys for atom in clause if atom.every and atom.literal == FALSE}
+    if not absent:
+        return clause
+    result = [
+        atom._replace(every=True) if not atom.every and atom.name is not None and atom.keys in absent else atom
+        for atom in clause
+        if not (atom.every and atom.literal == FALSE)
+    ]
+    told = {atom.keys for atom in result if atom.every}
+    return tuple(dict.fromkeys([*result, *(atom for atom in clause if atom.every and atom.literal == FALSE and atom.keys not in told)]))
 
 
 def _needed(atoms: Iterable[Atom], clauses: Iterable[Clause]) -> tuple[Clause, ...]:
@@ -192,7 +211,7 @@ def _distributed(a: Object, b: Object) -> Object:
     clauses = []
     for one in rows_a:
         for other in rows_b:
-            clause = tuple(dict.fromkeys(one + other))
+            clause = merged(tuple(dict.fromkeys(one + other)))
             if not any(atom.negated() in clause for atom in clause):
                 clauses.append(clause)
     order = tuple(dict.fromkeys(a.order + b.order))

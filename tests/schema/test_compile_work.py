@@ -94,6 +94,21 @@ def kinds(number: int) -> Any:
     return {"type": "object", "properties": {"kind": {"const": f"k{number}"}, f"v{number}": {}}, "required": ["kind"]}
 
 
+def services(size: int) -> Any:
+    """So many open objects of a union, which their required keys tell apart and share most of the others."""
+    shared = {"name": {"type": "string"}, "env": {"type": "array", "items": {"type": "string"}}, "replicas": {"type": "integer"}}
+    return {
+        "oneOf": [
+            {
+                "type": "object",
+                "properties": {**shared, f"k{n}": {"type": "string"}, f"a{n}": {"type": "array", "items": {"type": "integer"}}},
+                "required": ["name", f"k{n}"],
+            }
+            for n in range(size)
+        ]
+    }
+
+
 WORDS = names(720)
 FOLLOWERS = " | ".join(f'"{word}"' for word in WORDS)
 INTEGERS = {"type": "integer"}
@@ -112,6 +127,7 @@ CASES: dict[str, tuple[int, Compile]] = {
     ),
     "dependent keys in any order": (120_000, schema(dependent(WORDS[:90]), "any")),
     "many dependent keys in any order": (700_000, schema(dependent(WORDS[:256]), "any")),
+    "a union of objects in any order": (12_000, schema(services(6), "any")),
     "many conditions on a kind": (80_000, schema(conditions(60))),
     "many conditions on a kind, as lists that overlap": (160_000, schema(conditions(60, 3))),
     "many branches of a kind each": (30_000, schema({"oneOf": [kinds(n) for n in range(400)]})),

@@ -94,6 +94,29 @@ def test_lone_surrogates_among_patterns(kernel: Engine, patterns: list[str]) -> 
     assert not accepts(start, b'{"y":1}')
 
 
+def test_absent_keys_are_told_with_those_of_other_values() -> None:
+    """An object without a member of a certain value lacks it, or has another value there: one demand, which none of the others repeats."""
+    literal = 7
+    other = requires("b")
+    (outside,) = algebra_of_objects.complement(Object(atoms=(requires("a"), plain("a", literal), other.negated())))
+    assert outside == Object(clauses=((plain("a", -literal), other),))
+    assert algebra_of_objects.complement(Object(atoms=(requires("a"), plain("a", literal)))) == [Object(atoms=(plain("a", -literal),))]
+    assert algebra_of_objects.merged((plain("b", literal), lacks("a"), lacks("b"))) == (plain("b", literal), lacks("a"))
+
+
+def test_recursive_members_that_must_not_have_a_value(kernel: Engine) -> None:
+    """Whether a complement is cheap to write is asked of it while it is being made: no test goes down for ever."""
+    names, others = ["a", "b"], {"^x": {"$ref": "#"}}
+    both = {"type": "object", "properties": {key: {"$ref": "#"} for key in names}, "required": names, "additionalProperties": False}
+    some = {"type": "object", "patternProperties": others, "additionalProperties": False, "minProperties": 1}
+    schema = {"oneOf": [{"type": "integer"}, {"oneOf": [both, some, {**some, "patternProperties": {"x$": {"$ref": "#"}}}]}]}
+    start = matcher(kernel, json_schema_grammar(schema)[0])
+    for text in (b"7", b'{"a":7,"b":{"xx1":7}}', b'{"x1":{"1x":7}}'):
+        assert accepts(start, text)
+    for text in (b"{}", b'{"a":7}', b'{"x":7}', b'{"x1":""}', b'{"a":7,"b":{"x":7}}'):
+        assert not accepts(start, text)
+
+
 def test_parts_and_clauses_that_say_nothing_new() -> None:
     """A clause that another one implies goes, and a part of a union that another one holds, unless its keys come in another order."""
     one, two, three = requires("a"), lacks("b"), plain("c", 5)
