@@ -64,7 +64,14 @@ class Algebra:
         lists = Lists(self.signed, budget)
         self.level = 0
         self.oracle = Oracle(
-            self.is_empty, self.is_small, self.numbering.partition, self.numbering.holds, lists.extent, lists.relation, budget
+            self.is_empty,
+            self.is_small,
+            self.numbering.partition,
+            self.numbering.holds,
+            lists.extent,
+            self.normal,
+            lists.relation,
+            budget,
         )
         self.boolean = Boolean(self.strings, self.oracle, budget, self.prunes)
         self.keywords = Keywords(self.numbering, self.boolean, self.writable, formats=formats)

@@ -50,6 +50,7 @@ from ..sets.types import (  # fmt: skip
     Conjunction,
     Count,
     Keys,
+    Literal,
     Object,
     Parts,
     Text,
@@ -206,11 +207,8 @@ class Keywords:
             if literal != TRUE:
                 atoms.append(plain(name, literal))
         languages: list[int] = []
-        for pattern, subschema in mapping(schema, "patternProperties").items():
-            self.strings.sources.setdefault(("pattern", pattern), (schema, "patternProperties", f"/{pointer_token(pattern)}"))
-            language = self.numbering.language((Text(tests=frozenset({("pattern", pattern, True)})),))
+        for language, literal in self.languages_of_keys(schema, scope):
             languages.append(language)
-            literal = self.numbering.literal(subschema, scope)
             if literal != TRUE:
                 atoms.append(Atom(True, Keys(False, frozenset(), frozenset((language,))), literal))
         literal = self.numbering.literal(schema.get("additionalProperties", True), scope)
@@ -231,6 +229,17 @@ class Keywords:
                         clauses += [(lacks(name), requires(other)) for other in names(schema, keyword, value) if other != name]
         # Keys that are only required have no place of their own: another subschema may declare them.
         return Object(tuple(properties), tuple(dict.fromkeys(atoms)), tuple(clauses), low, high)
+
+    def languages_of_keys(self, schema: Schema, place: Scope) -> list[tuple[int, Literal]]:
+        """The languages of patternProperties, each with the literal of the values of its keys.
+
+        Patterns with the same subschema are one language. With one for each, n patterns that match anywhere cut the keys into 2 ** n sets.
+        """
+        patterns: dict[Literal, list[Text]] = {}
+        for pattern, subschema in mapping(schema, "patternProperties").items():
+            self.strings.sources.setdefault(("pattern", pattern), (schema, "patternProperties", f"/{pointer_token(pattern)}"))
+            patterns.setdefault(self.numbering.literal(subschema, place), []).append(Text(tests=frozenset({("pattern", pattern, True)})))
+        return [(self.numbering.language(tuple(texts)), literal) for literal, texts in patterns.items()]
 
     def of_values(self, values: Sequence[object]) -> Parts:
         """The parts of a list of values."""

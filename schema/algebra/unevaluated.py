@@ -15,7 +15,7 @@ from ..dialect.keyword_values import Schema, item_schemas, mapping, schemas
 from ..dialect.keywords import REFERENCE, groups_of
 from ..dialect.references import OPEN, PLACE, Scope, referred
 from ..sets.objects import lacks, requires
-from ..sets.types import ANYTHING, EVERY, FALSE, NONE, TRUE, Array, Atom, Keys, Literal, Object, Parts, Text, reduced
+from ..sets.types import ANYTHING, EVERY, FALSE, NONE, TRUE, Array, Atom, Keys, Literal, Object, Parts, reduced
 from .from_keywords import dependents, required_names
 
 if TYPE_CHECKING:
@@ -195,10 +195,7 @@ class Unevaluated:
         return Evaluated(
             "additionalProperties" in schema and "additionalProperties" in keyword_groups,
             frozenset(mapping(schema, "properties")) if "properties" in keyword_groups else frozenset(),
-            frozenset(
-                self.numbering.language((Text(tests=frozenset({("pattern", pattern, True)})),))
-                for pattern in mapping(schema, "patternProperties")
-            ),
+            frozenset(language for language, _ in self.algebra.keywords.languages_of_keys(schema, scope.place)),
             every_item,
             len(first),
             contained,

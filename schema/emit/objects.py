@@ -23,6 +23,8 @@ from .values import separated
 
 FEW_KEYS: Final = 1_024
 """A set of no more undeclared keys may run out before the members that have to be there are; of more keys there are always others."""
+FEW_GROUPS: Final = 4
+"""Of more sets of undeclared keys, those whose values are the same are put together."""
 FEW_NAMES: Final = 64
 """If keys come in any order, each key of a set of at most this many undeclared keys is a separate member."""
 MOST_OPTIONS: Final = 500
@@ -96,14 +98,21 @@ class ObjectWriter:
         groups: dict[tuple[bool, ...], list[frozenset[int]]] = {}
         for inside in sorted(space.classes, key=sorted) if len(space.classes) > 1 else space.classes:
             groups.setdefault(tuple([in_class(keys, inside) for keys in sets]), []).append(inside)
+        found: dict[object, tuple[Conjunction, list[frozenset[int]]]] = {}
+        told_apart = any(not atom.every for atom in part.atoms if atom.name is None) or bool(part.clauses)
         for classes in groups.values():
             value = known.undeclared(classes[0])
+            self.oracle.budget.spend(len(sets) // 4)
             if not self.oracle.is_empty(value):
-                # Keys that may occur again never run out.
-                many = max(FEW_KEYS, part.low) + 1
-                room = space.room(classes, many) if self.distinct else many
-                key = self.extra_key(*space.keys(classes))
-                undeclared.append(Member(None, classes[0], key, value, False, room if room < many else -1))
+                # PERF: n patterns of keys cut them into up to 2 ** n sets, whose values mostly are those of a few patterns.
+                same = value if told_apart or len(groups) <= FEW_GROUPS else self.oracle.normal(value)
+                found.setdefault((same, classes[0]) if told_apart else same, (value, []))[1].extend(classes)
+        for value, classes in found.values():
+            # Keys that may occur again never run out.
+            many = max(FEW_KEYS, part.low) + 1
+            room = space.room(classes, many) if self.distinct else many
+            key = self.extra_key(*space.keys(classes))
+            undeclared.append(Member(None, classes[0], key, value, False, room if room < many else -1))
         return declared, undeclared
 
     def extra_key(self, keys: Dfa, declared: Sequence[str]) -> NodeId:

@@ -20,7 +20,11 @@ from ...pda.budget import Budget
 from ...pda.exceptions import LimitError
 from .types import Keys
 
-MOST_CLASSES: Final = 256
+MOST_CLASSES: Final = 4_096
+MANY_CLASSES: Final = 256
+"""More sets of keys are refused where the automata side by side have more than half of `MOST_STATES`."""
+MOST_STATES: Final = 65_536
+"""The states of the automata of all sets of keys that one partition writes, whatever these are."""
 SINK: Final = -1
 UNKNOWN: Final = -1
 """The number of the language of strings that are in no class."""
@@ -78,6 +82,10 @@ class _Product:
             found = classes.get(accepting)
             if found is None:
                 found = classes[accepting] = frozenset([numbers[place] for place in accepting])
+                # PERF: what will have too many is known by the states to come before that.
+                most = MOST_CLASSES if len(self.todo) <= MOST_STATES // 2 else MANY_CLASSES
+                if len(classes) > most:
+                    raise LimitError(f"the patterns of one object cut its keys into more than {most:,} sets", limit="states", value=most)
             self.inside.append(found)
             budget.spend(len(sizes) // 4 + 2 * len(running) + len(self.rows[-1]))
             if not len(self.rows) & 63:
@@ -137,6 +145,8 @@ class Partition:
 
     def __init__(self, languages: Sequence[tuple[int, Dfa]], budget: Budget, unknown: Dfa | None = None) -> None:
         """`unknown` are strings of which no automaton tells which languages they are in: they are in no class."""
+        self.budget = budget
+        self.written = 0
         self.automata: dict[frozenset[KeyClass], Dfa] = {}
         self.words: dict[str, KeyClass] = {}
         self.endless: set[KeyClass] | None = None
@@ -151,10 +161,6 @@ class Partition:
             self.rows, self.inside = list(ANYTHING.transitions), [frozenset()]
         self.classes = dict.fromkeys(inside for inside in self.inside if UNKNOWN not in inside)
         self.is_whole = unknown is None
-        if len(self.classes) > MOST_CLASSES:
-            raise LimitError(
-                f"the patterns of one object cut its keys into more than {MOST_CLASSES} sets", limit="states", value=MOST_CLASSES
-            )
         if len(languages) == 1 and self.is_whole:
             ((number, automaton),) = languages
             self.automata[frozenset((frozenset((number,)),))] = automaton
@@ -198,7 +204,15 @@ class Partition:
         if self.before is None:
             self.before = sources(self.rows)
         alive = live_states(accepting, self.before)
-        return Dfa(*restricted(self.rows, accepting, alive)) if alive[0] else NOTHING
+        if not alive[0]:
+            return NOTHING
+        states = sum(alive)
+        self.written += states
+        if self.written > MOST_STATES:
+            message = f"the patterns of one object cut its keys into sets whose automata have more than {MOST_STATES:,} states together"
+            raise LimitError(message, limit="states", value=MOST_STATES)
+        self.budget.spend(len(alive) // 8 + states)
+        return Dfa(*restricted(self.rows, accepting, alive))
 
 
 class KeySpace:

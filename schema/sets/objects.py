@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from ...pda.budget import Budget
 from ...pda.exceptions import LimitError
 from .keys import KeyClass, KeySpace, Partition, in_class
-from .types import FALSE, TRUE, Atom, Clause, Conjunction, Keys, Literal, Object, high_bound, reduced
+from .types import FALSE, TRUE, Atom, Clause, Conjunction, Keys, Literal, Object, Parts, high_bound, reduced
 
 FREE: Final = Object()
 DISTRIBUTED: Final = 16
@@ -43,6 +43,8 @@ class Oracle(NamedTuple):
     """Whether a language has a string."""
     extent: Callable[[Literal], frozenset[object] | None]
     """The values that meet a literal, where these are a list of scalars."""
+    normal: Callable[[Conjunction], Parts]
+    """The parts of a conjunction: conjunctions of equal parts have the same values."""
     relation: Callable[[Conjunction, Literal], int | None]
     """IMPLIES, EXCLUDES, or NEITHER, as far as lists of scalars tell; None where they do not."""
     budget: Budget

@@ -109,9 +109,15 @@ def services(size: int) -> Any:
     }
 
 
+def patterns_of_keys(count: int, value: Callable[[int], Any]) -> Any:
+    """So many patterns that match anywhere in a key, with the subschemas of their values."""
+    return {"type": "object", "patternProperties": {word[1:3]: value(n) for n, word in enumerate(names(count))}}
+
+
 WORDS = names(720)
 FOLLOWERS = " | ".join(f'"{word}"' for word in WORDS)
 INTEGERS = {"type": "integer"}
+KINDS = ("integer", "string", "boolean")
 EXPONENTIAL = {"type": "string", "pattern": "^[ab]*a[ab]{18}$"}
 CASES: dict[str, tuple[int, Compile]] = {
     "nested unions of closed objects": (60_000, schema(closed_unions(10))),
@@ -128,6 +134,8 @@ CASES: dict[str, tuple[int, Compile]] = {
     "dependent keys in any order": (120_000, schema(dependent(WORDS[:90]), "any")),
     "many dependent keys in any order": (700_000, schema(dependent(WORDS[:256]), "any")),
     "a union of objects in any order": (12_000, schema(services(6), "any")),
+    "patterns of keys with few subschemas": (30_000, schema(patterns_of_keys(100, lambda n: {"type": KINDS[n % 3]}))),
+    "patterns of keys whose values are those of one of them": (300_000, schema(patterns_of_keys(10, lambda n: {"maxLength": n}))),
     "many conditions on a kind": (80_000, schema(conditions(60))),
     "many conditions on a kind, as lists that overlap": (160_000, schema(conditions(60, 3))),
     "many branches of a kind each": (30_000, schema({"oneOf": [kinds(n) for n in range(400)]})),
@@ -160,6 +168,15 @@ REFUSED: dict[str, tuple[str, Compile]] = {
     "rule `r`": ("more than", lambda limits: ebnf_grammar('root ::= r\nr ::= l - "b"\nl ::= [ab]* "a" [ab]{30}', limits=limits)),
     "one product": ("steps", lambda limits: regex_grammar("".join(f"(?=.*{word[:2]}[0-9])" for word in WORDS[:24]) + ".*", limits=limits)),
 }
+
+
+@pytest.mark.parametrize("count", [13, 30, 60])
+def test_too_many_patterns_of_keys(count: int) -> None:
+    """Keys that patterns cut into too many sets are refused before all of these are found."""
+    begin = time.process_time()
+    with pytest.raises(LimitError, match="cut its keys into more than"):
+        json_schema_grammar(patterns_of_keys(count, lambda n: {"const": n}))
+    assert time.process_time() - begin < 1.5  # takes 0.4 s
 
 
 @pytest.mark.parametrize("place", REFUSED)

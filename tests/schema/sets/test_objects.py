@@ -94,6 +94,21 @@ def test_lone_surrogates_among_patterns(kernel: Engine, patterns: list[str]) -> 
     assert not accepts(start, b'{"y":1}')
 
 
+@pytest.mark.parametrize("order", ["schema", "any"])
+@pytest.mark.parametrize("beside", [{}, {"minProperties": 1}, {"dependentRequired": {"abc": ["x"]}}, {"unevaluatedProperties": False}])
+def test_patterns_whose_values_are_those_of_others(kernel: Engine, beside: dict[str, Any], order: str) -> None:
+    """Keys of several patterns have values that meet the subschemas of all, and are one set where these come to the same."""
+    values = ({"type": "string"}, {"maxLength": 1}, {"maxLength": 2}, {"type": ["string", "null"]}, {"maxLength": 1, "minLength": 1})
+    patterns = {letter: values[place % 5] for place, letter in enumerate("abcdefg")}
+    schema = {"type": "object", "properties": {"cb": {"minLength": 1}}, "patternProperties": patterns, **beside}
+    start = matcher(kernel, json_schema_grammar(schema, property_order=order)[0])
+    validator = jsonschema.Draft202012Validator(schema)
+    keys = ["".join(letters) for size in range(4) for letters in itertools.combinations("abcdex", size)]
+    for value in ("", "1", "12", "123", None, 7):
+        for key in (*keys, "cb"):
+            assert takes(start, {key: value}) == validator.is_valid({key: value})
+
+
 def test_absent_keys_are_told_with_those_of_other_values() -> None:
     """An object without a member of a certain value lacks it, or has another value there: one demand, which none of the others repeats."""
     literal = 7
