@@ -90,6 +90,38 @@ def pattern_keys_in_any_order(size: int, random: Random) -> Case:
     return {**schema, "additionalProperties": False}, compact(shuffled(random, value))
 
 
+@family("both_orders", *row(3, 300))
+def patterns_that_match_anywhere(size: int, random: Random) -> Case:
+    """So many patterns of keys that may match anywhere, for values of three types."""
+    begins = dict.fromkeys(name[:2] for name in words(random, size))
+    patterns = {begin: {"type": ["integer", "string", "boolean"][n % 3]} for n, begin in enumerate(begins)}
+    value = {f"1{pattern}": [3, "text", True][n % 3] for n, pattern in enumerate(patterns)}
+    return {"type": "object", "patternProperties": patterns}, compact(value)
+
+
+@family("both_orders", *row(3, 100))
+def branches_beside_unevaluated_properties(size: int, random: Random) -> Case:
+    """Any of n objects with a required key each, and no key that none of those which hold declares."""
+    names = words(random, size)
+    branches = [{"properties": {name: {"type": "string"}}, "required": [name]} for name in names]
+    return {"type": "object", "anyOf": branches, "unevaluatedProperties": False}, compact(dict.fromkeys(names[::3], "text"))
+
+
+@family("both_orders", *row(2, 100))
+def union_of_services(size: int, random: Random) -> Case:
+    """One of n open objects that have most keys in common, each with a required key of its own."""
+    shared, own = words(random, 5), words(random, size, 7)
+    branches = [
+        {
+            "type": "object",
+            "properties": {**{name: {"type": "string"} for name in shared}, name: {"type": "string"}, f"{name}_many": {"type": "array"}},
+            "required": [shared[0], name],
+        }
+        for name in own
+    ]
+    return {"oneOf": branches}, compact({**dict.fromkeys(shared, "text"), own[-1]: "more"})
+
+
 @family("both_orders", *row(2, 100))
 def union_of_closed_objects(size: int, random: Random) -> Case:
     """So many closed objects of twelve keys, told apart by one of them."""

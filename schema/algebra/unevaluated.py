@@ -7,6 +7,7 @@ for anyOf every set of branches is a case, and none needs the complement of the 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -14,7 +15,7 @@ from ...pda.exceptions import LimitError
 from ..dialect.keyword_values import Schema, item_schemas, mapping, schemas
 from ..dialect.keywords import REFERENCE, groups_of
 from ..dialect.references import OPEN, PLACE, Scope, referred
-from ..sets.objects import lacks, requires
+from ..sets.objects import lacks, plain, requires
 from ..sets.types import ANYTHING, EVERY, FALSE, NONE, TRUE, Array, Atom, Keys, Literal, Object, Parts, reduced
 from .from_keywords import dependents, required_names
 
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from .algebra import Algebra
 
 MOST_BRANCHES: Final = 12
-"""Branches of one anyOf beside unevaluated keywords; each subset of them is a case."""
+"""Branches of one anyOf beside unevaluated keywords of which each subset may be a case."""
+MOST_CASES: Final = 1 << MOST_BRANCHES
 
 
 class Evaluated(NamedTuple):
@@ -39,6 +41,8 @@ class Evaluated(NamedTuple):
     matches: bool = False
     """Whether there are `patternProperties`."""
     required: frozenset[str] = frozenset()
+    under: tuple[tuple[Parts, frozenset[str]], ...] = ()
+    """Names that are evaluated besides where the value is in some parts."""
 
     def with_(self, other: Evaluated) -> Evaluated:
         """The union of what both evaluated."""
@@ -52,7 +56,12 @@ class Evaluated(NamedTuple):
             self.declares or other.declares,
             self.matches or other.matches,
             self.required | other.required,
+            tuple(dict.fromkeys(self.under + other.under)),
         )
+
+    def names_only(self) -> bool:
+        """Whether nothing but names of members were looked at, on whatever condition."""
+        return self._replace(names=frozenset(), under=()) == Evaluated()
 
 
 Case = tuple[Parts, Evaluated]
@@ -165,19 +174,75 @@ class Unevaluated:
 
     def any_cases(self, branches: Sequence[list[Case]]) -> list[Case]:
         """For every set of branches that some value meets together, the parts that they evaluate together."""
-        silent = [branch for branch in branches if all(seen == Evaluated() for _, seen in branch)]
         telling = [branch for branch in branches if any(seen != Evaluated() for _, seen in branch)]
-        if len(telling) > MOST_BRANCHES:
-            raise LimitError(
-                f"an anyOf beside unevaluated keywords, or in a closed object, has more than {MOST_BRANCHES} branches",
-                limit="states",
-                value=MOST_BRANCHES,
-            )
-        # Without the branch, or with it; the first case of `chosen` is "none yet" and is dropped at the end.
+        if self.are_plain(telling):
+            return self.conditional_case(branches)
+        silent = [branch for branch in branches if all(seen == Evaluated() for _, seen in branch)]
+        # Without the branch, or with it; what evaluates no more together than one of the two alone is a case already.
         chosen: list[Case] = []
-        for branch in telling:
-            chosen = self.grouped([*chosen, *branch, *self.product(chosen, branch)])
+        for place, branch in enumerate(telling):
+            together = [
+                (self.boolean.intersect(one, other), both)
+                for one, seen in chosen
+                for other, also in branch
+                if (both := seen.with_(also)) not in (seen, also)
+            ]
+            self.boolean.check(len(together))
+            chosen = self.grouped([*chosen, *branch, *together])
+            if len(chosen) > MOST_CASES or (place >= MOST_BRANCHES and len(chosen) > len(telling) * MOST_BRANCHES):
+                raise LimitError(
+                    f"an anyOf beside unevaluated keywords, or in a closed object, has more than {MOST_BRANCHES} branches",
+                    limit="states",
+                    value=MOST_BRANCHES,
+                )
         return self.grouped([*chosen, *(case for branch in silent for case in branch)])
+
+    @staticmethod
+    def are_plain(branches: Sequence[list[Case]]) -> bool:
+        """Whether branches are more than one, and look at nothing but members that they name, each at others, those of all aside."""
+        if len(branches) < 2 or not all(seen.names_only() for branch in branches for _, seen in branch):
+            return False
+        if any(part.clauses or part.low or part.high >= 0 for branch in branches for parts, _ in branch for part in parts.objects):
+            return False
+        sets = [names for branch in branches for _, seen in branch for names in (seen.names, *(others for _, others in seen.under))]
+        common = frozenset.intersection(*(seen.names for branch in branches for _, seen in branch))
+        return max(Counter(name for names in sets for name in names - common).values(), default=0) < 2
+
+    def conditional_case(self, branches: Sequence[list[Case]]) -> list[Case]:
+        """The union of branches as one case: each evaluates its names where the value is in it."""
+        cases = [case for branch in branches for case in branch]
+        if not cases:
+            return []
+        common = frozenset.intersection(*(seen.names for _, seen in cases))
+        under: dict[tuple[Parts, frozenset[str]], None] = {}
+        for parts, seen in cases:
+            if seen.names > common:
+                under[parts, seen.names - common] = None
+            for condition, names in seen.under:
+                # Mostly one of the parts, as in an anyOf within one; what is not written again is not an alternative of its own.
+                is_one = condition._replace(objects=parts.objects) == parts and set(condition.objects) <= set(parts.objects)
+                under[condition if is_one else self.boolean.intersect(parts, condition), names] = None
+        return [(self.boolean.union([parts for parts, _ in cases]), Evaluated(names=common, under=tuple(under)))]
+
+    def unseen(self, parts: Parts, seen: Evaluated, literal: Literal) -> Parts:
+        """The values of a case whose members that it has not looked at meet a literal."""
+        conditions: dict[str, list[Parts]] = {}
+        for condition, names in seen.under:
+            ordered = dict.fromkeys([name for part in condition.objects for name in part.order if name in names] + sorted(names))
+            for name in ordered:
+                if name not in seen.names:
+                    conditions.setdefault(name, []).append(condition)
+        atom = Atom(True, Keys(True, seen.names.union(conditions), seen.languages), literal)
+        result = EVERY._replace(objects=(Object(atoms=(atom,)),))
+        for name, its in conditions.items():
+            meets = EVERY._replace(objects=(Object(atoms=(plain(name, literal),)),))
+            result = self.boolean.intersect(result, self.boolean.union([meets, *its]))
+        result = result._replace(objects=tuple([part._replace(order=()) for part in result.objects]))
+        both = self.boolean.intersect(parts, result)
+        if conditions:
+            # A branch that holds beside others has its keys where the schema has them.
+            both = both._replace(objects=tuple([part._replace(order=_with(part.order, conditions)) for part in both.objects]))
+        return both
 
     def evaluated(self, schema: Schema, scope: Scope, keyword_groups: Mapping[str, int]) -> Evaluated:
         """The members and items that a subschema's own keywords evaluate."""
@@ -211,9 +276,8 @@ class Unevaluated:
             result = []
             for parts, seen in cases:
                 if not seen.every_key and literal != TRUE:
-                    atom = Atom(True, Keys(True, seen.names, seen.languages), literal)
-                    parts = self.boolean.intersect(parts, EVERY._replace(objects=(Object(atoms=(atom,)),)))
-                result.append((parts, seen._replace(every_key=True)))
+                    parts = self.unseen(parts, seen, literal)
+                result.append((parts, seen._replace(every_key=True, under=())))
             cases = self.grouped(result)
         if "unevaluatedItems" in schema and "unevaluatedItems" in keyword_groups:
             literal = self.numbering.literal(schema["unevaluatedItems"], scope.place)
@@ -225,3 +289,14 @@ class Unevaluated:
                 result.append((parts, seen._replace(every_item=True)))
             cases = self.grouped(result)
         return cases
+
+
+def _with(order: Sequence[str], names: Iterable[str]) -> tuple[str, ...]:
+    """An order with some names where the first of them stands, or at the end.
+
+    >>> _with(("a", "y", "b"), ["x", "y"])
+    ('a', 'x', 'y', 'b')
+    """
+    some = dict.fromkeys(names)
+    place = next((place for place, name in enumerate(order) if name in some), len(order))
+    return (*order[:place], *some, *(name for name in order[place:] if name not in some))

@@ -214,7 +214,9 @@ def _distributed(a: Object, b: Object) -> Object:
     for one in rows_a:
         for other in rows_b:
             clause = merged(tuple(dict.fromkeys(one + other)))
-            if not any(atom.negated() in clause for atom in clause):
+            # There is such a key, or all of these, none as they are, have certain values: that always holds.
+            there = {atom.keys for atom in clause if not atom.every and atom.literal == TRUE}
+            if not any(atom.negated() in clause or (atom.every and atom.keys in there) for atom in clause):
                 clauses.append(clause)
     order = tuple(dict.fromkeys(a.order + b.order))
     atoms = tuple(dict.fromkeys(c[0] for c in clauses if len(c) == 1))

@@ -19,6 +19,7 @@ from support.schemas import takes
 from stackmask.pda.automata.dfa import minimize
 from stackmask.pda.budget import Budget
 from stackmask.pda.exceptions import UnsatisfiableError
+from stackmask.pda.limits import Limits
 from stackmask.schema.json_schema import json_schema_grammar
 from stackmask.schema.sets import keys
 from stackmask.schema.sets import objects as algebra_of_objects
@@ -107,6 +108,51 @@ def test_patterns_whose_values_are_those_of_others(kernel: Engine, beside: dict[
     for value in ("", "1", "12", "123", None, 7):
         for key in (*keys, "cb"):
             assert takes(start, {key: value}) == validator.is_valid({key: value})
+
+
+def branches_beside_unevaluated(kind: str, count: int) -> dict[str, Any]:
+    """So many branches that look at members of their own, or at those of all."""
+    one = lambda n: {"properties": {f"p{n}": {"type": "string"}}, "required": [f"p{n}"]}  # noqa: E731
+    if kind == "required":
+        branches = [one(n) for n in range(count)]
+    elif kind == "optional":
+        branches = [{"properties": {f"p{n}": {"type": "string"}, "kind": True}} for n in range(count)]
+    elif kind == "kinds":
+        branches = [{"properties": {"kind": {"const": n}, f"p{n}": {"type": "string"}}, "required": ["kind"]} for n in range(count)]
+    elif kind == "nested":
+        branches = [{"anyOf": [one(n), {"anyOf": [one(n + count), {"required": ["kind"]}]}]} for n in range(count)]
+    else:
+        branches = [{"properties": {f"p{i}": {"type": "string"} for i in range(n)}} for n in range(count)]
+    return {"type": "object", "properties": {"p1": True}, "anyOf": branches, "unevaluatedProperties": {"type": "null"}}
+
+
+@pytest.mark.parametrize("order", ["schema", "any"])
+@pytest.mark.parametrize("kind", ["required", "optional", "kinds", "nested", "more and more"])
+def test_branches_beside_unevaluated_properties(kernel: Engine, kind: str, order: str) -> None:
+    """What branches look at depends on which of them hold, of any number; a large number compiles."""
+    schema = branches_beside_unevaluated(kind, 4)
+    start = matcher(kernel, json_schema_grammar(schema, property_order=order)[0])
+    validator = jsonschema.Draft202012Validator(schema)
+    names = ("p1", "kind", "p0", "p2", "p5") if kind == "nested" else ("p1", "kind", "p0", "p2", "x")
+    for size in range(4):
+        for chosen in itertools.combinations(names, size):
+            for values in itertools.product(("", 2, None), repeat=size):
+                value = dict(zip(chosen, values, strict=True))
+                texts = itertools.permutations(value) if order == "schema" else [tuple(value)]
+                taken = any(takes(start, {name: value[name] for name in text}) for text in texts)
+                assert taken == validator.is_valid(value), value
+    many = branches_beside_unevaluated(kind, 6 if kind == "nested" else 30)
+    json_schema_grammar({**many, "unevaluatedProperties": False}, property_order=order, limits=Limits(compile_work=200_000))
+
+
+def test_branches_keep_the_order_of_the_schema(kernel: Engine) -> None:
+    """Keys of branches that hold together come in the order of the branches."""
+    branches = [{"properties": {name: {"type": "string"}}, "required": [name]} for name in "zcxab"]
+    schema = {"type": "object", "properties": {"m": True}, "anyOf": branches, "unevaluatedProperties": False}
+    start = matcher(kernel, json_schema_grammar(schema)[0])
+    assert accepts(start, b'{"m":1,"z":"","c":"","b":""}')
+    assert accepts(start, b'{"x":"","a":""}')
+    assert not accepts(start, b'{"c":"","z":""}')
 
 
 def test_absent_keys_are_told_with_those_of_other_values() -> None:
