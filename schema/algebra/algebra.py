@@ -297,9 +297,11 @@ class Algebra:
             parts, _ = yield from self.branch(target, within)
             result = self.boolean.intersect(result, parts)
         if groups & ALGEBRA and "allOf" in schema:
+            branches = []
             for subschema in schemas(schema, "allOf"):
                 parts, _ = yield from self.branch(subschema, scope)
-                result = self.boolean.intersect(result, parts)
+                branches.append(parts)
+            result = self.boolean.intersect_all(result, branches)
         if groups & ANY_OF:
             found = []
             for subschema in schemas(schema, "anyOf"):

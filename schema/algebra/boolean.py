@@ -43,6 +43,26 @@ class Boolean:
             self.intersect_objects(a.objects, b.objects),
         )
 
+    def intersect_all(self, result: Parts, others: Sequence[Parts]) -> Parts:
+        """Values of all, one after the other.
+
+        PERF: runs of single objects are put together in pairs first. One after the other, each looks at the clauses of all before it.
+        """
+        run: list[Parts] = []
+        for parts in others:
+            if len(parts.objects) == 1 and parts.texts in ((), EVERY.texts) and parts.arrays in ((), EVERY.arrays):
+                run.append(parts)
+                continue
+            result = self.intersect(self.intersect(result, self._of_run(run)), parts)
+            run = []
+        return self.intersect(result, self._of_run(run))
+
+    def _of_run(self, run: Sequence[Parts]) -> Parts:
+        """Values of all of some parts, in pairs."""
+        while len(run) > 1:
+            run = [self.intersect(*run[i : i + 2]) if i + 1 < len(run) else run[i] for i in range(0, len(run), 2)]
+        return run[0] if run else EVERY
+
     def intersect_arrays(self, a: Sequence[Array], b: Sequence[Array]) -> tuple[Array, ...]:
         """Arrays of both unions."""
         if a == (arrays.FREE,) or not b:

@@ -155,6 +155,22 @@ def test_branches_keep_the_order_of_the_schema(kernel: Engine) -> None:
     assert not accepts(start, b'{"c":"","z":""}')
 
 
+def test_many_conditions_are_put_together_in_pairs() -> None:
+    """Objects of an allOf are put together without a look at all clauses before each of them."""
+    schema = {"type": "object", "allOf": [{"not": {"required": [f"a{n}", f"a{n + 1}"]}} for n in range(256)]}
+    needed, looked_at = algebra_of_objects._needed, 0
+
+    def counted(atoms: Any, clauses: Any) -> Any:
+        nonlocal looked_at
+        clauses = list(clauses)
+        looked_at += len(clauses)
+        return needed(atoms, clauses)
+
+    with patch.object(algebra_of_objects, "_needed", counted):
+        json_schema_grammar(schema)
+    assert looked_at < 5_000  # 33,000 one after the other
+
+
 def test_absent_keys_are_told_with_those_of_other_values() -> None:
     """An object without a member of a certain value lacks it, or has another value there: one demand, which none of the others repeats."""
     literal = 7
